@@ -1,0 +1,331 @@
+//! A rule in one plain English sentence.
+
+use crate::civil;
+use crate::definition::{Definition, Frequency, Recurrence, Schedule, Weekday};
+use crate::instant::{
+    Fraction, TICKS_PER_DAY, TICKS_PER_HOUR, TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks,
+    write_date_and_time,
+};
+use crate::{Instant, Rule};
+
+/// Up to this many times of day are listed; more are said as hours and minutes.
+const TIMES_LISTED_MAX: usize = 6;
+
+const MONTH_NAMES: [&str; 12] = [
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+];
+
+impl Rule {
+    /// The rule in one plain English sentence, such as
+    /// `At 05:15 and 17:15 on the third Wednesday of every month, UTC`.
+    pub fn describe(&self) -> String {
+        let Definition { start, created, recurrence } = self.definition();
+        let Some(recurrence) = recurrence else {
+            return match start {
+                Some(start) if start >= created => format!("Once, at {start}"),
+                _ => "Once, at once".to_owned(),
+            };
+        };
+        let zone = self.zone();
+        let local = self.anchor().ticks() + zone.segment_at(self.anchor().ticks()).1.offset;
+        let words = Words { recurrence, schedule: recurrence.schedule.as_ref(), anchor: local };
+        let mut sentence = match recurrence.frequency {
+            Frequency::Minute | Frequency::Hour => words.elapsed(),
+            _ => format!("{} {}", words.times(), words.dates()),
+        };
+        if start.is_none() && recurrence.schedule.is_some() {
+            let (first, rest) = sentence.split_at(1);
+            sentence = format!("At once, then {}{rest}", first.to_ascii_lowercase());
+        }
+        if recurrence.interval > 1 {
+            sentence += &format!(", counted from {}", words.counted_from());
+        }
+        sentence += &format!(", {}", zone.name());
+        match (recurrence.count, recurrence.end) {
+            (Some(count), Some(end)) => {
+                sentence += &format!(", {} and not after {}", times_in_all(count), short(end));
+            }
+            (Some(count), None) => sentence += &format!(", {}", times_in_all(count)),
+            (None, Some(end)) => sentence += &format!(", not after {}", short(end)),
+            (None, None) => {}
+        }
+        sentence
+    }
+}
+
+fn times_in_all(count: i64) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        _ => format!("{count} times"),
+    }
+}
+
+/// The date, with the time unless it is midnight.
+fn short(at: Instant) -> String {
+    let text = at.to_string();
+    text.strip_suffix("T00:00:00Z").map(str::to_owned).unwrap_or(text)
+}
+
+struct Words<'a> {
+    recurrence: &'a Recurrence,
+    schedule: Option<&'a Schedule>,
+    /// The anchor on the wall clock.
+    anchor: Ticks,
+}
+
+impl Words<'_> {
+    fn hours(&self) -> Option<Vec<i64>> {
+        self.schedule.and_then(|schedule| schedule.hours.as_deref()).map(sorted)
+    }
+
+    fn minutes(&self) -> Option<Vec<i64>> {
+        self.schedule.and_then(|schedule| schedule.minutes.as_deref()).map(sorted)
+    }
+
+    /// Every n minutes or hours.
+    fn elapsed(&self) -> String {
+        let interval = self.recurrence.interval;
+        let hourly = self.recurrence.frequency == Frequency::Hour;
+        let in_hours = self.hours().map(|hours| format!(" in {}", hours_in_words(&hours)));
+        let in_hours = in_hours.unwrap_or_default();
+        match self.minutes() {
+            Some(minutes) if hourly => {
+                let every = every_nth(interval, "hour");
+                format!("At {} of {every}{}", minutes_in_words(&minutes), in_hours.replace(" in ", ", in "))
+            }
+            minutes => {
+                let minutes = minutes.map(|minutes| format!(" at {}", minutes_in_words(&minutes)));
+                let unit = self.recurrence.frequency.word();
+                let every = every(interval, unit);
+                let filters = format!("{in_hours}{}", minutes.unwrap_or_default());
+                let only = if filters.is_empty() { "" } else { ", only" };
+                format!("E{}{only}{filters}", &every[1..])
+            }
+        }
+    }
+
+    /// The times of day of a calendar rule.
+    fn times(&self) -> String {
+        let minute = self.anchor / TICKS_PER_MINUTE % 60;
+        let within_minute = self.anchor.rem_euclid(TICKS_PER_MINUTE);
+        let hour = self.anchor.rem_euclid(TICKS_PER_DAY) / TICKS_PER_HOUR;
+        let (hours, minutes, within_minute) = match (self.hours(), self.minutes()) {
+            (None, None) => (vec![hour], vec![minute.rem_euclid(60)], within_minute),
+            (Some(hours), None) => (hours, vec![minute.rem_euclid(60)], within_minute),
+            (Some(hours), Some(minutes)) => (hours, minutes, 0),
+            (None, Some(minutes)) => {
+                return format!("At {} of every hour", minutes_in_words(&minutes));
+            }
+        };
+        if hours.len() * minutes.len() <= TIMES_LISTED_MAX {
+            let times = hours.iter().flat_map(|hour| {
+                minutes.iter().map(move |minute| clock_time(*hour, *minute, within_minute))
+            });
+            return format!("At {}", list(times.collect()));
+        }
+        let seconds = match within_minute / TICKS_PER_SECOND {
+            0 => String::new(),
+            seconds => format!(", second {seconds},"),
+        };
+        format!("At {}{seconds} of {}", minutes_in_words(&minutes), hours_in_words(&hours))
+    }
+
+    /// The dates of a calendar rule.
+    fn dates(&self) -> String {
+        let interval = self.recurrence.interval;
+        match self.recurrence.frequency {
+            Frequency::Minute | Frequency::Hour | Frequency::Day => every(interval, "day"),
+            Frequency::Week => {
+                let days = list(self.week_days().iter().map(|day| day.name().to_owned()).collect());
+                match interval {
+                    1 => format!("every {days}"),
+                    _ => format!("on {days} of {}", every_nth(interval, "week")),
+                }
+            }
+            Frequency::Month => {
+                let months = match self.months() {
+                    Some(months) if interval == 1 => format!("every {}", list_or(month_names(&months))),
+                    Some(months) => format!(
+                        "{} that is {}",
+                        every_nth(interval, "month"),
+                        list_or(month_names(&months))
+                    ),
+                    None => every_nth(interval, "month"),
+                };
+                format!("on {} of {months}", self.days_of_month())
+            }
+            Frequency::Year => {
+                let (_, month, _) = civil::date(self.anchor.div_euclid(TICKS_PER_DAY));
+                let months = self.months().unwrap_or_else(|| vec![month]);
+                let days = self.days_of_month();
+                format!("on {days} of {} of {}", list(month_names(&months)), every_nth(interval, "year"))
+            }
+        }
+    }
+
+    fn week_days(&self) -> Vec<Weekday> {
+        let given = self.schedule.and_then(|schedule| schedule.week_days.as_deref());
+        let monday_first = Weekday::ALL.iter().cycle().skip(1).take(7).copied();
+        let of_anchor = civil::weekday(self.anchor.div_euclid(TICKS_PER_DAY));
+        monday_first
+            .filter(|&day| match given {
+                Some(given) => given.contains(&day),
+                None => day as i64 == of_anchor,
+            })
+            .collect()
+    }
+
+    fn months(&self) -> Option<Vec<i64>> {
+        self.schedule.and_then(|schedule| schedule.months.as_deref()).map(sorted)
+    }
+
+    fn days_of_month(&self) -> String {
+        let schedule = self.schedule;
+        if let Some(numbers) = schedule.and_then(|schedule| schedule.month_days.as_deref()) {
+            let mut numbers = sorted(numbers);
+            // From the beginning first, then from the end.
+            numbers.sort_by_key(|&number| (number < 0, number));
+            return list(numbers.into_iter().map(day_in_words).collect());
+        }
+        if let Some(wanted) = schedule.and_then(|schedule| schedule.monthly_occurrences.as_deref()) {
+            let one = |occurrence: Option<i64>, day: Weekday| match occurrence {
+                None => format!("every {}", day.name()),
+                Some(number) => format!("the {} {}", ordinal_in_words(number), day.name()),
+            };
+            return list(wanted.iter().map(|wanted| one(wanted.occurrence, wanted.day)).collect());
+        }
+        match civil::date(self.anchor.div_euclid(TICKS_PER_DAY)).2 {
+            day @ 29.. => format!("day {day} (or the last)"),
+            day => day_in_words(day),
+        }
+    }
+
+    /// Where skipped periods are counted from, as precisely as the frequency needs it.
+    fn counted_from(&self) -> String {
+        let text = write_date_and_time(self.anchor, Fraction::Never);
+        let (date, time) = text.as_str().split_once('T').unwrap_or_default();
+        match self.recurrence.frequency {
+            Frequency::Minute | Frequency::Hour => {
+                format!("{date} {}", time.strip_suffix(":00").unwrap_or(time))
+            }
+            _ => date.to_owned(),
+        }
+    }
+}
+
+fn sorted(numbers: &[i64]) -> Vec<i64> {
+    let mut numbers = numbers.to_vec();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+fn every(interval: i64, unit: &str) -> String {
+    match interval {
+        1 => format!("every {unit}"),
+        _ => format!("every {interval} {unit}s"),
+    }
+}
+
+fn every_nth(interval: i64, unit: &str) -> String {
+    match interval {
+        1 => format!("every {unit}"),
+        _ => format!("every {} {unit}", numeral(interval)),
+    }
+}
+
+/// 2nd, 3rd, 11th.
+fn numeral(number: i64) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+fn ordinal_in_words(number: i64) -> String {
+    let from_end = |ordinal: &str| format!("{ordinal}-to-last");
+    match number {
+        1 => "first".into(),
+        2 => "second".into(),
+        3 => "third".into(),
+        4 => "fourth".into(),
+        5 => "fifth".into(),
+        -1 => "last".into(),
+        -2 => from_end("second"),
+        -3 => from_end("third"),
+        -4 => from_end("fourth"),
+        _ => from_end("fifth"),
+    }
+}
+
+fn day_in_words(number: i64) -> String {
+    match number {
+        -1 => "the last day".to_owned(),
+        ..=-2 => format!("the {}-to-last day", numeral(-number)),
+        _ => format!("day {number}"),
+    }
+}
+
+fn month_names(months: &[i64]) -> Vec<String> {
+    let name = |&month: &i64| MONTH_NAMES.get((month - 1) as usize).map(|&name| name.to_owned());
+    months.iter().filter_map(name).collect()
+}
+
+fn minutes_in_words(minutes: &[i64]) -> String {
+    let noun = if minutes.len() == 1 { "minute" } else { "minutes" };
+    format!("{noun} {}", numbers_in_words(minutes))
+}
+
+fn hours_in_words(hours: &[i64]) -> String {
+    match hours {
+        [hour] => format!("hour {hour}"),
+        _ if hours.len() == 24 => "every hour".to_owned(),
+        _ => format!("hours {}", numbers_in_words(hours)),
+    }
+}
+
+/// Ascending numbers, with runs of three and more as ranges.
+fn numbers_in_words(numbers: &[i64]) -> String {
+    let mut parts: Vec<(i64, i64)> = Vec::new();
+    for &number in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => parts.push((number, number)),
+        }
+    }
+    let texts = parts.into_iter().flat_map(|(first, last)| match last - first {
+        0 => vec![first.to_string()],
+        1 => vec![first.to_string(), last.to_string()],
+        _ => vec![format!("{first} to {last}")],
+    });
+    list(texts.collect())
+}
+
+fn clock_time(hour: i64, minute: i64, within_minute: Ticks) -> String {
+    match within_minute / TICKS_PER_SECOND {
+        0 => format!("{hour:02}:{minute:02}"),
+        second => format!("{hour:02}:{minute:02}:{second:02}"),
+    }
+}
+
+fn list(parts: Vec<String>) -> String {
+    joined(parts, "and")
+}
+
+fn list_or(parts: Vec<String>) -> String {
+    joined(parts, "or")
+}
+
+fn joined(parts: Vec<String>, last: &str) -> String {
+    match parts.split_last() {
+        None => String::new(),
+        Some((only, [])) => only.clone(),
+        Some((final_one, others)) => format!("{} {last} {final_one}", others.join(", ")),
+    }
+}

@@ -1,0 +1,335 @@
+//! A point in time, in UTC, to 100 nanoseconds: the precision clients of this API send and expect
+//! back.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::civil;
+
+/// 100 ns steps from 1970-01-01T00:00Z; also used for spans, and for local time, where it counts
+/// from 1970-01-01T00:00 on the wall.
+pub(crate) type Ticks = i64;
+
+pub(crate) const TICKS_PER_SECOND: Ticks = 10_000_000;
+pub(crate) const TICKS_PER_MINUTE: Ticks = 60 * TICKS_PER_SECOND;
+pub(crate) const TICKS_PER_HOUR: Ticks = 60 * TICKS_PER_MINUTE;
+pub(crate) const TICKS_PER_DAY: Ticks = 24 * TICKS_PER_HOUR;
+
+/// A point in time between the years 1 and 9999, in steps of 100 ns.
+///
+/// Printed as `YYYY-MM-DDTHH:MM:SS[.fffffff]Z` with trailing zeros cut. Read from ISO 8601: a date,
+/// or a date and a time with or without seconds, fraction and offset; no offset means UTC, and a
+/// fraction beyond seven digits is rounded.
+///
+/// ```
+/// # use kalends_recurrence::Instant;
+/// let start: Instant = "2019-07-07T07:07:07.1234567-07:00".parse().unwrap();
+/// assert_eq!(start.to_string(), "2019-07-07T14:07:07.1234567Z");
+/// assert_eq!("2026-11-04".parse::<Instant>().unwrap().to_string(), "2026-11-04T00:00:00Z");
+/// assert!("2030-02-30T00:00Z".parse::<Instant>().is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(Ticks);
+
+impl Instant {
+    /// 0001-01-01T00:00:00Z.
+    pub const MIN: Instant = Instant(civil::day_number(1, 1, 1) * TICKS_PER_DAY);
+    /// 9999-12-31T23:59:59.9999999Z.
+    pub const MAX: Instant = Instant(civil::day_number(10_000, 1, 1) * TICKS_PER_DAY - 1);
+
+    /// From 100 ns steps since 1970-01-01T00:00Z, where that lies in the years 1 to 9999.
+    pub const fn from_ticks(ticks: i64) -> Option<Instant> {
+        if ticks < Instant::MIN.0 || ticks > Instant::MAX.0 { None } else { Some(Instant(ticks)) }
+    }
+
+    /// 100 ns steps since 1970-01-01T00:00Z.
+    pub const fn ticks(self) -> i64 {
+        self.0
+    }
+
+    /// Whole seconds since 1970-01-01T00:00Z, rounded down.
+    pub const fn unix_seconds(self) -> i64 {
+        self.0.div_euclid(TICKS_PER_SECOND)
+    }
+
+    /// The instant `duration` later, at most [`Instant::MAX`].
+    pub fn saturating_add(self, duration: Duration) -> Instant {
+        let ticks = i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX);
+        Instant(self.0.saturating_add(ticks)).min(Instant::MAX)
+    }
+
+    /// The instant whole `months` later on the calendar; the last day of a shorter month stands in
+    /// for a day that it does not have.
+    pub(crate) fn plus_months(self, months: i64) -> Ticks {
+        let (year, month, day) = civil::date(self.0.div_euclid(TICKS_PER_DAY));
+        let target = civil::Month::new(year * 12 + month - 1 + months);
+        let day_number = target.first_day + day.min(target.length) - 1;
+        day_number * TICKS_PER_DAY + self.0.rem_euclid(TICKS_PER_DAY)
+    }
+}
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = write_date_and_time(self.0, Fraction::AsNeeded);
+        text.push(b'Z');
+        f.write_str(text.as_str())
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Whether a printed time shows its fraction of a second.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fraction {
+    AsNeeded,
+    Never,
+}
+
+/// Room for `YYYY-MM-DDTHH:MM:SS.fffffffZ`, so that printing allocates nothing.
+pub(crate) struct Text {
+    bytes: [u8; 28],
+    length: usize,
+}
+
+impl Text {
+    pub(crate) fn push(&mut self, byte: u8) {
+        if let Some(slot) = self.bytes.get_mut(self.length) {
+            *slot = byte;
+            self.length += 1;
+        }
+    }
+
+    fn push_number(&mut self, value: i64, digits: u32) {
+        let mut unit = 10_i64.pow(digits - 1);
+        while unit > 0 {
+            self.push(b'0' + (value / unit % 10) as u8);
+            unit /= 10;
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        let written = self.bytes.get(..self.length).unwrap_or_default();
+        std::str::from_utf8(written).unwrap_or_default()
+    }
+}
+
+/// `YYYY-MM-DDTHH:MM:SS[.fffffff]` of a wall-clock or UTC time.
+pub(crate) fn write_date_and_time(ticks: Ticks, fraction: Fraction) -> Text {
+    let (year, month, day) = civil::date(ticks.div_euclid(TICKS_PER_DAY));
+    let of_day = ticks.rem_euclid(TICKS_PER_DAY);
+    let mut text = Text { bytes: [0; 28], length: 0 };
+    text.push_number(year, 4);
+    text.push(b'-');
+    text.push_number(month, 2);
+    text.push(b'-');
+    text.push_number(day, 2);
+    text.push(b'T');
+    text.push_number(of_day / TICKS_PER_HOUR, 2);
+    text.push(b':');
+    text.push_number(of_day / TICKS_PER_MINUTE % 60, 2);
+    text.push(b':');
+    text.push_number(of_day / TICKS_PER_SECOND % 60, 2);
+    let mut rest = of_day % TICKS_PER_SECOND;
+    if rest != 0 && fraction == Fraction::AsNeeded {
+        let mut digits = 7;
+        while rest % 10 == 0 {
+            rest /= 10;
+            digits -= 1;
+        }
+        text.push(b'.');
+        text.push_number(rest, digits);
+    }
+    text
+}
+
+/// Why a text is not an [`Instant`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InstantError {
+    /// The text does not have the form of a date or a date and a time.
+    #[error("expected an ISO 8601 date-time such as 2026-11-20T09:30:00Z")]
+    Malformed,
+    /// A part of it is too large or too small, such as 30 February or 25 o'clock.
+    #[error("there is no such date or time on the calendar")]
+    NotOnCalendar,
+    /// The year is not one of 0001 to 9999 once the time is in UTC.
+    #[error("the year must lie between 0001 and 9999")]
+    OutOfRange,
+}
+
+impl FromStr for Instant {
+    type Err = InstantError;
+
+    fn from_str(text: &str) -> Result<Instant, InstantError> {
+        let mut rest = Cursor(text.as_bytes());
+        let year = rest.number(4)?;
+        rest.expect(b'-')?;
+        let month = rest.number(2)?;
+        rest.expect(b'-')?;
+        let day = rest.number(2)?;
+        if year == 0 {
+            return Err(InstantError::OutOfRange);
+        }
+        if !(1..=12).contains(&month) || day < 1 || day > civil::days_in_month(year, month) {
+            return Err(InstantError::NotOnCalendar);
+        }
+        let mut ticks = civil::day_number(year, month, day) * TICKS_PER_DAY;
+        if !rest.is_empty() {
+            rest.expect_one_of(b"Tt ")?;
+            ticks += rest.time_of_day()? - rest.offset()?;
+        }
+        Instant::from_ticks(ticks).ok_or(InstantError::OutOfRange)
+    }
+}
+
+/// What is still to be read.
+struct Cursor<'a>(&'a [u8]);
+
+impl Cursor<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn take_if(&mut self, wanted: impl Fn(u8) -> bool) -> Option<u8> {
+        let (&first, rest) = self.0.split_first()?;
+        wanted(first).then(|| {
+            self.0 = rest;
+            first
+        })
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), InstantError> {
+        self.take_if(|found| found == byte).map(drop).ok_or(InstantError::Malformed)
+    }
+
+    fn expect_one_of(&mut self, bytes: &[u8]) -> Result<u8, InstantError> {
+        self.take_if(|found| bytes.contains(&found)).ok_or(InstantError::Malformed)
+    }
+
+    fn number(&mut self, digits: usize) -> Result<i64, InstantError> {
+        (0..digits).try_fold(0, |value, _| {
+            let digit = self.take_if(|byte| byte.is_ascii_digit());
+            digit.map(|digit| value * 10 + i64::from(digit - b'0')).ok_or(InstantError::Malformed)
+        })
+    }
+
+    /// `HH:MM[:SS[.f…]]`
+    fn time_of_day(&mut self) -> Result<Ticks, InstantError> {
+        let hour = self.number(2)?;
+        self.expect(b':')?;
+        let minute = self.number(2)?;
+        let mut second = 0;
+        let mut fraction = 0;
+        if self.take_if(|byte| byte == b':').is_some() {
+            second = self.number(2)?;
+            if self.take_if(|byte| byte == b'.').is_some() {
+                fraction = self.fraction()?;
+            }
+        }
+        if hour > 23 || minute > 59 || second > 59 {
+            return Err(InstantError::NotOnCalendar);
+        }
+        Ok(hour * TICKS_PER_HOUR + minute * TICKS_PER_MINUTE + second * TICKS_PER_SECOND + fraction)
+    }
+
+    /// One digit at least; the eighth decides the rounding.
+    fn fraction(&mut self) -> Result<Ticks, InstantError> {
+        let mut unit = TICKS_PER_SECOND;
+        let mut ticks = 0;
+        let mut digits = 0;
+        while let Some(digit) = self.take_if(|byte| byte.is_ascii_digit()) {
+            let digit = i64::from(digit - b'0');
+            digits += 1;
+            unit /= 10;
+            ticks += match digits {
+                1..=7 => digit * unit,
+                8 if digit >= 5 => 1,
+                _ => 0,
+            };
+        }
+        if digits == 0 { Err(InstantError::Malformed) } else { Ok(ticks) }
+    }
+
+    /// `Z`, `±HH:MM`, `±HHMM`, `±HH`, or nothing for UTC; it ends the text.
+    fn offset(&mut self) -> Result<Ticks, InstantError> {
+        if self.is_empty() {
+            return Ok(0);
+        }
+        let ticks = match self.expect_one_of(b"Zz+-")? {
+            b'Z' | b'z' => 0,
+            sign => {
+                let hours = self.number(2)?;
+                let colon = self.take_if(|byte| byte == b':').is_some();
+                let minutes = if colon || !self.is_empty() { self.number(2)? } else { 0 };
+                if minutes > 59 || hours * 60 + minutes > 14 * 60 {
+                    return Err(InstantError::NotOnCalendar);
+                }
+                let ticks = hours * TICKS_PER_HOUR + minutes * TICKS_PER_MINUTE;
+                if sign == b'-' { -ticks } else { ticks }
+            }
+        };
+        if self.is_empty() { Ok(ticks) } else { Err(InstantError::Malformed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(text.parse::<Instant>().map(|at| at.to_string()), Ok(expected.to_owned()));
+    }
+
+    #[test]
+    fn what_real_clients_sent_is_read() {
+        check("2016-04-04T00:00:00Z", "2016-04-04T00:00:00Z");
+        check("2016-07-22T22:24:16.6617338Z", "2016-07-22T22:24:16.6617338Z");
+        check("2016-07-22T22:24:16.9049999999999999Z", "2016-07-22T22:24:16.905Z");
+        check("2015-07-01T00:00:32.104381", "2015-07-01T00:00:32.104381Z");
+        check("2012-08-04T00:00Z", "2012-08-04T00:00:00Z");
+        check("2012-11-04", "2012-11-04T00:00:00Z");
+        check("2013-01-09T09:30:00-08:00", "2013-01-09T17:30:00Z");
+        check("2013-01-09t09:30:00z", "2013-01-09T09:30:00Z");
+        check("2013-01-09T09:30:00+0530", "2013-01-09T04:00:00Z");
+        check("1999-12-31T23:59:59.99999995Z", "2000-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn the_ends_of_the_range_are_kept() {
+        check("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z");
+        check("9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.9999999Z");
+        for beyond in ["0000-01-01", "0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59.99999999Z"] {
+            assert_eq!(beyond.parse::<Instant>(), Err(InstantError::OutOfRange), "{beyond}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_is_refused() {
+        for text in ["", "yesterday", "2030", "2030-1-1", "+12030-01-01", "2030-01-01T", "20300101"]
+        {
+            assert_eq!(text.parse::<Instant>(), Err(InstantError::Malformed), "{text}");
+        }
+        for text in ["2030-01-01T00:00Zx", "2030-01-01T00:00:00.Z", "2030-01-01T00:00:00+1"] {
+            assert_eq!(text.parse::<Instant>(), Err(InstantError::Malformed), "{text}");
+        }
+        for text in ["2030-02-30", "2030-13-01", "2030-01-01T24:00:00Z", "2030-01-01T23:59:60Z"] {
+            assert_eq!(text.parse::<Instant>(), Err(InstantError::NotOnCalendar), "{text}");
+        }
+        let offset = "2030-01-01T00:00:00+25:00".parse::<Instant>();
+        assert_eq!(offset, Err(InstantError::NotOnCalendar));
+    }
+
+    #[test]
+    fn months_later_end_with_the_month() {
+        let later = |text: &str, months| {
+            let at: Instant = text.parse().unwrap();
+            Instant::from_ticks(at.plus_months(months)).unwrap().to_string()
+        };
+        assert_eq!(later("2026-08-31T10:00Z", 18), "2028-02-29T10:00:00Z");
+        assert_eq!(later("2026-01-15T10:00Z", 12), "2027-01-15T10:00:00Z");
+    }
+}

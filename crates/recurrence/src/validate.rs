@@ -1,0 +1,146 @@
+//! Whether a definition says something: every member in its range and with its frequency.
+//!
+//! That a rule with no fault in its members fires at all is asked of the rule itself, in
+//! [`crate::Rule::new`].
+
+use crate::definition::{Definition, Frequency, Recurrence, Schedule};
+use crate::problem::{Problem, Reason};
+use crate::settings::Settings;
+
+/// More than clients were ever promised, and what a signed 32-bit number holds.
+const COUNT_MAX: i64 = i32::MAX as i64;
+
+/// Every mistake in the members of a definition.
+pub(crate) fn problems_of(definition: &Definition, settings: &Settings) -> Vec<Problem> {
+    let mut found = Found(Vec::new());
+    if let Some(start) = definition.start {
+        let months = settings.start_months_ahead_max;
+        if start.ticks() > definition.created.plus_months(months) {
+            found.add("startTime", Reason::StartTooFarAhead, || {
+                format!("{start} is too far ahead; allowed is at most {months} months after the creation ({})", definition.created)
+            });
+        }
+    }
+    if let Some(recurrence) = &definition.recurrence {
+        found.in_recurrence(recurrence, settings);
+    }
+    found.0
+}
+
+struct Found(Vec<Problem>);
+
+impl Found {
+    fn add(&mut self, path: impl Into<String>, reason: Reason, message: impl FnOnce() -> String) {
+        self.0.push(Problem { path: path.into(), reason, message: message() });
+    }
+
+    fn in_recurrence(&mut self, recurrence: &Recurrence, settings: &Settings) {
+        let Recurrence { frequency, interval, count, .. } = recurrence;
+        let unit = frequency.word();
+        let max = settings.interval_max(*frequency);
+        if *interval < 1 {
+            self.add("recurrence.interval", Reason::InvalidRecurrence, || {
+                format!("{interval} is no interval; allowed are whole numbers from 1 to {max} for frequency {unit}")
+            });
+        } else if *interval > max {
+            self.add("recurrence.interval", Reason::IntervalTooLong, || {
+                format!("{interval} is too long; allowed are 1 to {max} for frequency {unit}")
+            });
+        }
+        if let Some(count) = count.filter(|count| !(1..=COUNT_MAX).contains(count)) {
+            self.add("recurrence.count", Reason::InvalidRecurrence, || {
+                format!("{count} is no count; allowed are whole numbers from 1 to {COUNT_MAX}")
+            });
+        }
+        if let Some(schedule) = &recurrence.schedule {
+            self.in_schedule(schedule, *frequency);
+        }
+    }
+
+    fn in_schedule(&mut self, schedule: &Schedule, frequency: Frequency) {
+        let Schedule { minutes, hours, week_days, month_days, monthly_occurrences, months } = schedule;
+        if *schedule == Schedule::default() {
+            self.add("recurrence.schedule", Reason::InvalidSchedule, || {
+                "it is empty; leave it out, or give minutes, hours, weekDays, monthDays, monthlyOccurrences or months".into()
+            });
+        }
+        self.in_numbers("minutes", minutes, 60, "0 to 59", |minute| (0..60).contains(&minute));
+        self.in_numbers("hours", hours, 24, "0 to 23 (write 0 for midnight)", |hour| {
+            (0..24).contains(&hour)
+        });
+        self.in_numbers("monthDays", month_days, 62, "1 to 31 and -1 (the last day) to -31", |day| {
+            (1..=31).contains(&day.abs())
+        });
+        self.in_numbers("months", months, 12, "1 to 12", |month| (1..=12).contains(&month));
+        self.in_length("weekDays", week_days.as_deref(), 7);
+        self.in_length("monthlyOccurrences", monthly_occurrences.as_deref(), 77);
+        for (index, wanted) in monthly_occurrences.iter().flatten().enumerate() {
+            if let Some(number) = wanted.occurrence.filter(|n| !(1..=5).contains(&n.abs())) {
+                let path = format!("recurrence.schedule.monthlyOccurrences[{index}].occurrence");
+                self.add(path, Reason::InvalidSchedule, || {
+                    format!("{number} is not allowed; allowed are 1 to 5, -1 (the last) to -5, or none for every {}", wanted.day.name())
+                });
+            }
+        }
+
+        let of_months = matches!(frequency, Frequency::Month | Frequency::Year);
+        self.only_with("weekDays", week_days.is_some(), frequency == Frequency::Week, frequency, "week");
+        for (member, given) in [
+            ("monthDays", month_days.is_some()),
+            ("monthlyOccurrences", monthly_occurrences.is_some()),
+            ("months", months.is_some()),
+        ] {
+            self.only_with(member, given, of_months, frequency, "month and year");
+        }
+        if month_days.is_some() && monthly_occurrences.is_some() {
+            self.add("recurrence.schedule.monthlyOccurrences", Reason::InvalidSchedule, || {
+                "it cannot stand beside monthDays; give one of the two".into()
+            });
+        }
+    }
+
+    fn in_numbers(
+        &mut self,
+        member: &str,
+        numbers: &Option<Vec<i64>>,
+        length_max: usize,
+        allowed: &str,
+        is_allowed: impl Fn(i64) -> bool,
+    ) {
+        self.in_length(member, numbers.as_deref(), length_max);
+        for (index, &number) in numbers.iter().flatten().enumerate().take(length_max) {
+            if !is_allowed(number) {
+                let path = format!("recurrence.schedule.{member}[{index}]");
+                self.add(path, Reason::InvalidSchedule, || {
+                    format!("{number} is not allowed; allowed are {allowed}")
+                });
+            }
+        }
+    }
+
+    fn in_length<T>(&mut self, member: &str, list: Option<&[T]>, length_max: usize) {
+        let Some(list) = list else { return };
+        if list.is_empty() || list.len() > length_max {
+            let path = format!("recurrence.schedule.{member}");
+            self.add(path, Reason::InvalidSchedule, || {
+                format!("it has {} entries; allowed are 1 to {length_max}", list.len())
+            });
+        }
+    }
+
+    fn only_with(
+        &mut self,
+        member: &str,
+        given: bool,
+        fits: bool,
+        frequency: Frequency,
+        allowed: &str,
+    ) {
+        if given && !fits {
+            let path = format!("recurrence.schedule.{member}");
+            self.add(path, Reason::InvalidSchedule, || {
+                format!("it does not go with frequency {}; allowed with {allowed} only", frequency.word())
+            });
+        }
+    }
+}

