@@ -12,15 +12,29 @@ use crate::{Instant, Rule};
 const TIMES_LISTED_MAX: usize = 6;
 
 const MONTH_NAMES: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
 
 impl Rule {
     /// The rule in one plain English sentence, such as
     /// `At 05:15 and 17:15 on the third Wednesday of every month, UTC`.
     pub fn describe(&self) -> String {
-        let Definition { start, created, recurrence } = self.definition();
+        let Definition {
+            start,
+            created,
+            recurrence,
+        } = self.definition();
         let Some(recurrence) = recurrence else {
             return match start {
                 Some(start) if start >= created => format!("Once, at {start}"),
@@ -29,7 +43,11 @@ impl Rule {
         };
         let zone = self.zone();
         let local = self.anchor().ticks() + zone.segment_at(self.anchor().ticks()).1.offset;
-        let words = Words { recurrence, schedule: recurrence.schedule.as_ref(), anchor: local };
+        let words = Words {
+            recurrence,
+            schedule: recurrence.schedule.as_ref(),
+            anchor: local,
+        };
         let mut sentence = match recurrence.frequency {
             Frequency::Minute | Frequency::Hour => words.elapsed(),
             _ => format!("{} {}", words.times(), words.dates()),
@@ -65,7 +83,9 @@ fn times_in_all(count: i64) -> String {
 /// The date, with the time unless it is midnight.
 fn short(at: Instant) -> String {
     let text = at.to_string();
-    text.strip_suffix("T00:00:00Z").map(str::to_owned).unwrap_or(text)
+    text.strip_suffix("T00:00:00Z")
+        .map(str::to_owned)
+        .unwrap_or(text)
 }
 
 struct Words<'a> {
@@ -77,23 +97,33 @@ struct Words<'a> {
 
 impl Words<'_> {
     fn hours(&self) -> Option<Vec<i64>> {
-        self.schedule.and_then(|schedule| schedule.hours.as_deref()).map(sorted)
+        self.schedule
+            .and_then(|schedule| schedule.hours.as_deref())
+            .map(sorted)
     }
 
     fn minutes(&self) -> Option<Vec<i64>> {
-        self.schedule.and_then(|schedule| schedule.minutes.as_deref()).map(sorted)
+        self.schedule
+            .and_then(|schedule| schedule.minutes.as_deref())
+            .map(sorted)
     }
 
     /// Every n minutes or hours.
     fn elapsed(&self) -> String {
         let interval = self.recurrence.interval;
         let hourly = self.recurrence.frequency == Frequency::Hour;
-        let in_hours = self.hours().map(|hours| format!(" in {}", hours_in_words(&hours)));
+        let in_hours = self
+            .hours()
+            .map(|hours| format!(" in {}", hours_in_words(&hours)));
         let in_hours = in_hours.unwrap_or_default();
         match self.minutes() {
             Some(minutes) if hourly => {
                 let every = every_nth(interval, "hour");
-                format!("At {} of {every}{}", minutes_in_words(&minutes), in_hours.replace(" in ", ", in "))
+                format!(
+                    "At {} of {every}{}",
+                    minutes_in_words(&minutes),
+                    in_hours.replace(" in ", ", in ")
+                )
             }
             minutes => {
                 let minutes = minutes.map(|minutes| format!(" at {}", minutes_in_words(&minutes)));
@@ -116,12 +146,14 @@ impl Words<'_> {
             (Some(hours), None) => (hours, vec![minute.rem_euclid(60)], within_minute),
             (Some(hours), Some(minutes)) => (hours, minutes, 0),
             (None, Some(minutes)) => {
-                return format!("At {} of every hour", minutes_in_words(&minutes));
+                return format!("At {} of every hour,", minutes_in_words(&minutes));
             }
         };
         if hours.len() * minutes.len() <= TIMES_LISTED_MAX {
             let times = hours.iter().flat_map(|hour| {
-                minutes.iter().map(move |minute| clock_time(*hour, *minute, within_minute))
+                minutes
+                    .iter()
+                    .map(move |minute| clock_time(*hour, *minute, within_minute))
             });
             return format!("At {}", list(times.collect()));
         }
@@ -129,7 +161,11 @@ impl Words<'_> {
             0 => String::new(),
             seconds => format!(", second {seconds},"),
         };
-        format!("At {}{seconds} of {}", minutes_in_words(&minutes), hours_in_words(&hours))
+        format!(
+            "At {}{seconds} of {}",
+            minutes_in_words(&minutes),
+            hours_in_words(&hours)
+        )
     }
 
     /// The dates of a calendar rule.
@@ -138,7 +174,12 @@ impl Words<'_> {
         match self.recurrence.frequency {
             Frequency::Minute | Frequency::Hour | Frequency::Day => every(interval, "day"),
             Frequency::Week => {
-                let days = list(self.week_days().iter().map(|day| day.name().to_owned()).collect());
+                let days = list(
+                    self.week_days()
+                        .iter()
+                        .map(|day| day.name().to_owned())
+                        .collect(),
+                );
                 match interval {
                     1 => format!("every {days}"),
                     _ => format!("on {days} of {}", every_nth(interval, "week")),
@@ -146,7 +187,9 @@ impl Words<'_> {
             }
             Frequency::Month => {
                 let months = match self.months() {
-                    Some(months) if interval == 1 => format!("every {}", list_or(month_names(&months))),
+                    Some(months) if interval == 1 => {
+                        format!("every {}", list_or(month_names(&months)))
+                    }
                     Some(months) => format!(
                         "{} that is {}",
                         every_nth(interval, "month"),
@@ -160,13 +203,19 @@ impl Words<'_> {
                 let (_, month, _) = civil::date(self.anchor.div_euclid(TICKS_PER_DAY));
                 let months = self.months().unwrap_or_else(|| vec![month]);
                 let days = self.days_of_month();
-                format!("on {days} of {} of {}", list(month_names(&months)), every_nth(interval, "year"))
+                format!(
+                    "on {days} of {} of {}",
+                    list(month_names(&months)),
+                    every_nth(interval, "year")
+                )
             }
         }
     }
 
     fn week_days(&self) -> Vec<Weekday> {
-        let given = self.schedule.and_then(|schedule| schedule.week_days.as_deref());
+        let given = self
+            .schedule
+            .and_then(|schedule| schedule.week_days.as_deref());
         let monday_first = Weekday::ALL.iter().cycle().skip(1).take(7).copied();
         let of_anchor = civil::weekday(self.anchor.div_euclid(TICKS_PER_DAY));
         monday_first
@@ -178,7 +227,9 @@ impl Words<'_> {
     }
 
     fn months(&self) -> Option<Vec<i64>> {
-        self.schedule.and_then(|schedule| schedule.months.as_deref()).map(sorted)
+        self.schedule
+            .and_then(|schedule| schedule.months.as_deref())
+            .map(sorted)
     }
 
     fn days_of_month(&self) -> String {
@@ -189,12 +240,18 @@ impl Words<'_> {
             numbers.sort_by_key(|&number| (number < 0, number));
             return list(numbers.into_iter().map(day_in_words).collect());
         }
-        if let Some(wanted) = schedule.and_then(|schedule| schedule.monthly_occurrences.as_deref()) {
+        if let Some(wanted) = schedule.and_then(|schedule| schedule.monthly_occurrences.as_deref())
+        {
             let one = |occurrence: Option<i64>, day: Weekday| match occurrence {
                 None => format!("every {}", day.name()),
                 Some(number) => format!("the {} {}", ordinal_in_words(number), day.name()),
             };
-            return list(wanted.iter().map(|wanted| one(wanted.occurrence, wanted.day)).collect());
+            return list(
+                wanted
+                    .iter()
+                    .map(|wanted| one(wanted.occurrence, wanted.day))
+                    .collect(),
+            );
         }
         match civil::date(self.anchor.div_euclid(TICKS_PER_DAY)).2 {
             day @ 29.. => format!("day {day} (or the last)"),
@@ -273,12 +330,20 @@ fn day_in_words(number: i64) -> String {
 }
 
 fn month_names(months: &[i64]) -> Vec<String> {
-    let name = |&month: &i64| MONTH_NAMES.get((month - 1) as usize).map(|&name| name.to_owned());
+    let name = |&month: &i64| {
+        MONTH_NAMES
+            .get((month - 1) as usize)
+            .map(|&name| name.to_owned())
+    };
     months.iter().filter_map(name).collect()
 }
 
 fn minutes_in_words(minutes: &[i64]) -> String {
-    let noun = if minutes.len() == 1 { "minute" } else { "minutes" };
+    let noun = if minutes.len() == 1 {
+        "minute"
+    } else {
+        "minutes"
+    };
     format!("{noun} {}", numbers_in_words(minutes))
 }
 
@@ -299,11 +364,13 @@ fn numbers_in_words(numbers: &[i64]) -> String {
             _ => parts.push((number, number)),
         }
     }
-    let texts = parts.into_iter().flat_map(|(first, last)| match last - first {
-        0 => vec![first.to_string()],
-        1 => vec![first.to_string(), last.to_string()],
-        _ => vec![format!("{first} to {last}")],
-    });
+    let texts = parts
+        .into_iter()
+        .flat_map(|(first, last)| match last - first {
+            0 => vec![first.to_string()],
+            1 => vec![first.to_string(), last.to_string()],
+            _ => vec![format!("{first} to {last}")],
+        });
     list(texts.collect())
 }
 

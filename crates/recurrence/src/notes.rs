@@ -29,7 +29,9 @@ impl Rule {
     /// Every change of the clocks after `after` and not after `until` that moves, drops or repeats
     /// an occurrence. A rule that only counts elapsed time is never touched.
     pub fn clock_changes(&self, after: Instant, until: Instant) -> Vec<ClockChange> {
-        let Some(points) = self.placement() else { return vec![] };
+        let Some(points) = self.placement() else {
+            return vec![];
+        };
         let mut changes = Vec::new();
         let mut index = points.zone.segment_at(after.ticks()).0 + 1;
         loop {
@@ -64,11 +66,18 @@ impl Rule {
                 let moved = |local: Ticks| local + segment.offset - segment.offset_before;
                 let moved: Vec<_> = named.iter().map(|&local| time_of(moved(local))).collect();
                 let verb = if count == 1 { "runs" } else { "run" };
-                format!("{} {verb} at {}", times(&named, count), with_more(&moved, count))
+                format!(
+                    "{} {verb} at {}",
+                    times(&named, count),
+                    with_more(&moved, count)
+                )
             }
             (true, Clock::Real) => {
                 let verb = if count == 1 { "does" } else { "do" };
-                format!("{} {verb} not exist and {verb} not run", times(&named, count))
+                format!(
+                    "{} {verb} not exist and {verb} not run",
+                    times(&named, count)
+                )
             }
             (false, Clock::Wall) => {
                 let verb = if count == 1 { "runs" } else { "run" };
@@ -79,22 +88,31 @@ impl Rule {
                 format!("{} {verb} both times", times(&named, count))
             }
         };
-        Some(ClockChange { at, text: format!("{}: {what}", headline(&points.zone, window, skipped)) })
+        Some(ClockChange {
+            at,
+            text: format!("{}: {what}", headline(&points.zone, window, skipped)),
+        })
     }
 
     /// The first few points of the rule in a window, and how many there are.
     fn local_times_in(&self, points: &Placement, window: Window) -> Option<(Vec<Ticks>, u64)> {
-        let count = points.pattern.count(window.start, window.end, window.offset);
+        let count = points
+            .pattern
+            .count(window.start, window.end, window.offset);
         let mut named = Vec::new();
         let mut from = window.start;
         while named.len() < TIMES_NAMED_MAX {
             let next = points.pattern.at_or_after(from, window.offset);
-            let Some(local) = next.filter(|&local| local < window.end) else { break };
+            let Some(local) = next.filter(|&local| local < window.end) else {
+                break;
+            };
             named.push(local);
             from = local + 1;
         }
         let first = named.first()? - window.offset;
-        let last = self.last_at_or_before(Instant::MAX).is_none_or(|last| last.ticks() >= first);
+        let last = self
+            .last_at_or_before(Instant::MAX)
+            .is_none_or(|last| last.ticks() >= first);
         let begun = self.first().is_some_and(|begin| begin.ticks() <= first);
         (begun && last).then_some((named, count))
     }
@@ -104,8 +122,11 @@ impl Rule {
 fn headline(zone: &Zone, window: Window, skipped: bool) -> String {
     let start = write_date_and_time(window.start, Fraction::Never);
     let date = start.as_str().split_once('T').map_or("", |(date, _)| date);
-    let verb = if skipped { "skips" } else { "shows twice" };
-    format!("On {date} {} {verb} {} to {}", zone.name(), time_of(window.start), time_of(window.end))
+    let (first, last) = (time_of(window.start), time_of(window.end));
+    match skipped {
+        true => format!("On {date} {} skips {first} to {last}", zone.name()),
+        false => format!("On {date} {} shows {first} to {last} twice", zone.name()),
+    }
 }
 
 fn times(named: &[Ticks], count: u64) -> String {

@@ -90,9 +90,15 @@ impl Placement {
         let mut from = at;
         for _ in 0..SEGMENTS_SEARCHED_MAX {
             let shown = self.shown(&segment);
-            let next = self.pattern.at_or_after(shown.start.max(from + shown.offset), shown.offset);
-            let in_time = next.filter(|&local| local < shown.end).map(|local| local - shown.offset);
-            let late = self.made_up_for(&segment).and_then(|window| self.first_in(window, from));
+            let next = self
+                .pattern
+                .at_or_after(shown.start.max(from + shown.offset), shown.offset);
+            let in_time = next
+                .filter(|&local| local < shown.end)
+                .map(|local| local - shown.offset);
+            let late = self
+                .made_up_for(&segment)
+                .and_then(|window| self.first_in(window, from));
             if let Some(found) = in_time.into_iter().chain(late).min() {
                 return Some(found);
             }
@@ -121,8 +127,12 @@ impl Placement {
             let shown = self.shown(&segment);
             let last = (shown.end - 1).min(until + shown.offset);
             let last = self.pattern.at_or_before(last, shown.offset);
-            let in_time = last.filter(|&local| local >= shown.start).map(|local| local - shown.offset);
-            let late = self.made_up_for(&segment).and_then(|window| self.last_in(window, until));
+            let in_time = last
+                .filter(|&local| local >= shown.start)
+                .map(|local| local - shown.offset);
+            let late = self
+                .made_up_for(&segment)
+                .and_then(|window| self.last_in(window, until));
             if let Some(found) = in_time.into_iter().chain(late).max() {
                 return (found >= floor).then_some(found);
             }
@@ -217,7 +227,8 @@ impl Placement {
         let mut from = window.start - window.offset;
         while let Some(at) = self.first_in(window, from) {
             let on_the_wall = at + segment.offset;
-            let coincides = self.pattern.at_or_after(on_the_wall, segment.offset) == Some(on_the_wall);
+            let coincides =
+                self.pattern.at_or_after(on_the_wall, segment.offset) == Some(on_the_wall);
             points += u64::from(!coincides);
             from = at + 1;
         }

@@ -56,9 +56,15 @@ impl Rule {
             return Err(Problems(problems));
         }
         let mut rule = Rule::unlimited(definition, settings);
-        let Some(recurrence) = &rule.definition.recurrence else { return Ok(rule) };
+        let Some(recurrence) = &rule.definition.recurrence else {
+            return Ok(rule);
+        };
         let anchor = rule.anchor().ticks();
-        if rule.placement.as_ref().is_some_and(|points| points.at_or_after(anchor).is_none()) {
+        if rule
+            .placement
+            .as_ref()
+            .is_some_and(|points| points.at_or_after(anchor).is_none())
+        {
             return Err(Problems(vec![Problem {
                 path: "recurrence".into(),
                 reason: Reason::NeverFires,
@@ -76,11 +82,15 @@ impl Rule {
 
     /// The rule without `count` and `endTime`.
     fn unlimited(definition: Definition, settings: &Settings) -> Rule {
-        let Definition { start, created, recurrence } = &definition;
+        let Definition {
+            start,
+            created,
+            recurrence,
+        } = &definition;
         let at_once = created.saturating_add(settings.start_delay).ticks();
-        let placement = recurrence.as_ref().map(|recurrence| {
-            compile(recurrence, start.unwrap_or(*created).ticks())
-        });
+        let placement = recurrence
+            .as_ref()
+            .map(|recurrence| compile(recurrence, start.unwrap_or(*created).ticks()));
         let (opening, from) = match (start, &placement) {
             (Some(start), None) if start >= created => (Some(start.ticks()), at_once),
             (_, None) | (None, _) => (Some(at_once), at_once + 1),
@@ -90,7 +100,13 @@ impl Rule {
                 (points.shown_again(start).then_some(start), start)
             }
         };
-        Rule { definition, opening, placement, from, until: Instant::MAX.ticks() }
+        Rule {
+            definition,
+            opening,
+            placement,
+            from,
+            until: Instant::MAX.ticks(),
+        }
     }
 
     /// The instant of the `number`-th occurrence, or the end of time where there are fewer.
@@ -119,7 +135,9 @@ impl Rule {
     /// Where hours, days and weeks are read.
     pub fn zone(&self) -> Zone {
         let recurrence = self.definition.recurrence.as_ref();
-        recurrence.and_then(|recurrence| recurrence.zone.clone()).unwrap_or_else(Zone::utc)
+        recurrence
+            .and_then(|recurrence| recurrence.zone.clone())
+            .unwrap_or_else(Zone::utc)
     }
 
     /// The same rule without its `count`, for who numbers the occurrences that ran.
@@ -147,13 +165,17 @@ impl Rule {
         let until = instant.ticks().min(self.until);
         let points = self.placement.as_ref().filter(|_| until >= self.from);
         let found = points.and_then(|points| points.at_or_before(until, self.from));
-        found.or(self.opening.filter(|&opening| opening <= until)).and_then(Instant::from_ticks)
+        found
+            .or(self.opening.filter(|&opening| opening <= until))
+            .and_then(Instant::from_ticks)
     }
 
     /// How many occurrences lie after `after` and not after `until`.
     pub fn count_between(&self, after: Instant, until: Instant) -> u64 {
         let (after, until) = (after.ticks(), until.ticks().min(self.until));
-        let opening = self.opening.filter(|&opening| after < opening && opening <= until);
+        let opening = self
+            .opening
+            .filter(|&opening| after < opening && opening <= until);
         let from = self.from.max(after + 1);
         let points = self.placement.as_ref().filter(|_| from <= until);
         u64::from(opening.is_some()) + points.map_or(0, |points| points.count(from, until + 1))
@@ -178,7 +200,11 @@ impl Rule {
                 points.at_or_after(from)?
             }
         };
-        if found <= self.until { Instant::from_ticks(found) } else { None }
+        if found <= self.until {
+            Instant::from_ticks(found)
+        } else {
+            None
+        }
     }
 
     pub(crate) fn placement(&self) -> Option<&Placement> {

@@ -1,0 +1,56 @@
+//! The Kalends binary: a file per command.
+
+mod next;
+
+use std::process::ExitCode;
+use std::sync::LazyLock;
+
+use clap::{Parser, Subcommand};
+use kalends_environment::SystemClock;
+use kalends_recurrence::Zone;
+
+/// A durable job scheduler.
+#[derive(Parser)]
+#[command(name = "kalends", version, long_version = long_version(), disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Next(next::Arguments),
+}
+
+fn long_version() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "{}\nzone data {}",
+            env!("CARGO_PKG_VERSION"),
+            Zone::data_version()
+        )
+    });
+    &TEXT
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Next(arguments) => next::run(arguments, &SystemClock),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            use std::io::Write as _;
+            // Nothing more can be done where even this cannot be written.
+            drop(writeln!(std::io::stderr(), "error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether the reader of our output has seen enough, as in `kalends next … | head`.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,339 @@
+//! A schedule from flags: `--every 2w --on fri --at 05:15 --zone Europe/Berlin`.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, anyhow, bail};
+use kalends_recurrence::{
+    Definition, Frequency, Instant, MonthlyOccurrence, Recurrence, Rule, Schedule as Members,
+    Settings, Weekday, Zone,
+};
+
+#[derive(clap::Args)]
+#[group(id = "Schedule", multiple = true)]
+pub(super) struct Schedule {
+    /// How often: 15min, 2h, day, 2d, week, 2w, month, 3months, year
+    #[arg(long, value_name = "INTERVAL")]
+    every: Option<String>,
+
+    /// At which times of the day: 05:15 or 05:15,17:15
+    #[arg(long, value_name = "HH:MM", value_delimiter = ',', conflicts_with_all = ["hours", "minutes"])]
+    at: Vec<String>,
+
+    /// In which hours: 9 or 9-16,20
+    #[arg(long, value_name = "HOURS")]
+    hours: Option<String>,
+
+    /// At which minutes of the hour: 0,15,30,45
+    #[arg(long, value_name = "MINUTES")]
+    minutes: Option<String>,
+
+    /// On which days: fri or mon,wed; 1,15,last (days of the month); last-fri, 3rd-wed
+    #[arg(
+        long,
+        value_name = "DAYS",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    on: Vec<String>,
+
+    /// In which months: 1,7 or 3-10
+    #[arg(long, value_name = "MONTHS")]
+    months: Option<String>,
+
+    /// Where hours and days are read, such as Europe/Berlin [default: UTC]
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+
+    /// When the schedule starts [default: now]
+    #[arg(long, value_name = "TIME")]
+    start: Option<Instant>,
+
+    /// The last time at which it may run
+    #[arg(long, value_name = "TIME")]
+    end: Option<Instant>,
+
+    /// How often it runs in all
+    #[arg(long, value_name = "N")]
+    count: Option<i64>,
+}
+
+impl Schedule {
+    pub(super) fn is_given(&self) -> bool {
+        let Schedule {
+            every,
+            at,
+            hours,
+            minutes,
+            on,
+            months,
+            zone,
+            start,
+            end,
+            count,
+        } = self;
+        let texts = [every, hours, minutes, months, zone];
+        texts.iter().any(|text| text.is_some())
+            || !at.is_empty()
+            || !on.is_empty()
+            || start.is_some()
+            || end.is_some()
+            || count.is_some()
+    }
+
+    pub(super) fn definition(
+        &self,
+        created: Instant,
+        settings: &Settings,
+    ) -> anyhow::Result<Definition> {
+        let zone = self
+            .zone
+            .as_deref()
+            .map(Zone::named)
+            .transpose()
+            .context("--zone")?;
+        let days = Days::read(&self.on).context("--on")?;
+        let (interval, frequency) = match &self.every {
+            Some(text) => every(text).with_context(|| format!("--every {text}"))?,
+            None => (1, days.usual_frequency()),
+        };
+        let mut members = Members {
+            months: numbers(&self.months).context("--months")?,
+            ..Members::default()
+        };
+        (members.hours, members.minutes) = if self.at.is_empty() {
+            (
+                numbers(&self.hours).context("--hours")?,
+                numbers(&self.minutes).context("--minutes")?,
+            )
+        } else {
+            hours_and_minutes(&self.at).context("--at")?
+        };
+        let mut recurrence = Recurrence::every(interval, frequency);
+        recurrence.zone = zone;
+        recurrence.count = self.count;
+        recurrence.end = self.end;
+        // A job without a start runs at once, which is not what someone asks who names days and
+        // times.
+        let start = Some(self.start.unwrap_or(created));
+        let mut definition = Definition {
+            start,
+            created,
+            recurrence: None,
+        };
+        if frequency == Frequency::Day && !days.weekdays.is_empty() {
+            let daily = Recurrence {
+                schedule: given(members.clone()),
+                ..recurrence.clone()
+            };
+            definition.recurrence = Some(daily);
+            (definition.start, recurrence.interval) = days.as_weeks(&definition, settings)?;
+            recurrence.frequency = Frequency::Week;
+        }
+        days.add_to(&mut members, recurrence.frequency);
+        recurrence.schedule = given(members);
+        definition.recurrence = Some(recurrence);
+        Ok(definition)
+    }
+}
+
+fn given(members: Members) -> Option<Members> {
+    (members != Members::default()).then_some(members)
+}
+
+/// `2w`, `15min`, `month`.
+fn every(text: &str) -> anyhow::Result<(i64, Frequency)> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let interval = if number.is_empty() {
+        1
+    } else {
+        number.parse()?
+    };
+    let frequency = match unit.trim().to_ascii_lowercase().as_str() {
+        "m" | "min" | "mins" | "minute" | "minutes" => Frequency::Minute,
+        "h" | "hour" | "hours" => Frequency::Hour,
+        "d" | "day" | "days" => Frequency::Day,
+        "w" | "week" | "weeks" => Frequency::Week,
+        "mo" | "month" | "months" => Frequency::Month,
+        "y" | "year" | "years" => Frequency::Year,
+        _ => bail!("expected a number and min, h, d, w, month or year, such as 15min or 2w"),
+    };
+    Ok((interval, frequency))
+}
+
+/// `9-16,20`
+fn numbers(text: &Option<String>) -> anyhow::Result<Option<Vec<i64>>> {
+    let Some(text) = text else { return Ok(None) };
+    let mut numbers = Vec::new();
+    for part in text.split(',') {
+        let number = |text: &str| {
+            let number = text.trim().parse::<u8>();
+            number
+                .map(i64::from)
+                .map_err(|_| anyhow!("{part:?}: expected numbers such as 9 or 9-16"))
+        };
+        match part.split_once('-') {
+            Some((first, last)) => numbers.extend(number(first)?..=number(last)?),
+            None => numbers.push(number(part)?),
+        }
+    }
+    Ok(Some(numbers))
+}
+
+type Numbers = Option<Vec<i64>>;
+
+/// A schedule says hours and minutes, and means every hour with every minute.
+fn hours_and_minutes(times: &[String]) -> anyhow::Result<(Numbers, Numbers)> {
+    let mut wanted = BTreeSet::new();
+    for text in times {
+        let time = text.trim().split_once(':');
+        let time = time.and_then(|(hour, minute)| Some((hour.parse().ok()?, minute.parse().ok()?)));
+        let Some((hour @ 0..=23, minute @ 0..=59)) = time else {
+            bail!("{text:?}: expected a time between 00:00 and 23:59")
+        };
+        wanted.insert((hour, minute));
+    }
+    let hours: BTreeSet<i64> = wanted.iter().map(|&(hour, _)| hour).collect();
+    let minutes: BTreeSet<i64> = wanted.iter().map(|&(_, minute)| minute).collect();
+    if hours.len() * minutes.len() != wanted.len() {
+        bail!(
+            "one schedule runs at every one of its minutes in every one of its hours, so {} would \
+             also give other times; use two jobs",
+            times.join(" and ")
+        );
+    }
+    Ok((
+        Some(hours.into_iter().collect()),
+        Some(minutes.into_iter().collect()),
+    ))
+}
+
+#[derive(Default)]
+struct Days {
+    weekdays: Vec<Weekday>,
+    numbered: Vec<i64>,
+    of_month: Vec<MonthlyOccurrence>,
+}
+
+impl Days {
+    fn read(texts: &[String]) -> anyhow::Result<Days> {
+        let mut days = Days::default();
+        for text in texts {
+            let word = text.trim().to_ascii_lowercase();
+            if let Some(day) = weekday(&word) {
+                days.weekdays.push(day);
+            } else if word == "last" {
+                days.numbered.push(-1);
+            } else if let Ok(number) = word.parse() {
+                days.numbered.push(number);
+            } else if let Some(wanted) = occurrence(&word) {
+                days.of_month.push(wanted);
+            } else {
+                bail!("{text:?}: expected days such as fri, 15, last, last-fri or 3rd-wed");
+            }
+        }
+        Ok(days)
+    }
+
+    fn usual_frequency(&self) -> Frequency {
+        if !self.numbered.is_empty() || !self.of_month.is_empty() {
+            Frequency::Month
+        } else if !self.weekdays.is_empty() {
+            Frequency::Week
+        } else {
+            Frequency::Day
+        }
+    }
+
+    fn add_to(self, members: &mut Members, frequency: Frequency) {
+        let Days {
+            weekdays,
+            numbered,
+            mut of_month,
+        } = self;
+        if matches!(frequency, Frequency::Month | Frequency::Year) {
+            let every = |day| MonthlyOccurrence {
+                day,
+                occurrence: None,
+            };
+            of_month.extend(weekdays.into_iter().map(every));
+        } else if !weekdays.is_empty() {
+            members.week_days = Some(weekdays);
+        }
+        members.month_days = (!numbered.is_empty()).then_some(numbered);
+        members.monthly_occurrences = (!of_month.is_empty()).then_some(of_month);
+    }
+
+    /// Every n days, but only on some weekdays, said in weeks: days and weekdays meet again after
+    /// n weeks. That works for one weekday; several fall into different weeks.
+    fn as_weeks(
+        &self,
+        daily: &Definition,
+        settings: &Settings,
+    ) -> anyhow::Result<(Option<Instant>, i64)> {
+        let interval = daily
+            .recurrence
+            .as_ref()
+            .map_or(1, |recurrence| recurrence.interval);
+        if interval == 1 {
+            return Ok((daily.start, 1));
+        }
+        let [weekday] = self.weekdays.as_slice() else {
+            bail!(
+                "every {interval} days on several weekdays is not one schedule; use --every {interval}w, or --every 1d"
+            )
+        };
+        let rule = Rule::new(daily.clone(), settings)?;
+        let zone = rule.zone();
+        let times_a_day = daily
+            .recurrence
+            .iter()
+            .flat_map(|recurrence| &recurrence.schedule);
+        let times_a_day = times_a_day
+            .map(|s| s.hours.as_ref().map_or(24, Vec::len) * 60)
+            .max();
+        let a_week_of_runs = 7 * times_a_day.unwrap_or(1);
+        let first = rule
+            .occurrences()
+            .take(a_week_of_runs)
+            .find(|&at| zone.weekday(at) == *weekday);
+        let first = first.with_context(|| {
+            format!(
+                "every {interval} days from the start never falls on a {}",
+                weekday.name()
+            )
+        })?;
+        let weeks = if interval % 7 == 0 {
+            interval / 7
+        } else {
+            interval
+        };
+        Ok((Some(first), weeks))
+    }
+}
+
+fn weekday(word: &str) -> Option<Weekday> {
+    Weekday::ALL.into_iter().find(|day| {
+        let name = day.name().to_ascii_lowercase();
+        word.len() >= 3 && name.starts_with(word)
+    })
+}
+
+/// `last-fri`, `3rd-wed`, `first-monday`.
+fn occurrence(word: &str) -> Option<MonthlyOccurrence> {
+    let (ordinal, day) = word.rsplit_once('-')?;
+    let number = match ordinal {
+        "first" | "1st" => 1,
+        "second" | "2nd" => 2,
+        "third" | "3rd" => 3,
+        "fourth" | "4th" => 4,
+        "fifth" | "5th" => 5,
+        "last" => -1,
+        "2nd-last" | "second-last" => -2,
+        _ => return None,
+    };
+    Some(MonthlyOccurrence {
+        day: weekday(day)?,
+        occurrence: Some(number),
+    })
+}

@@ -1,0 +1,163 @@
+//! `kalends next --jsonl`: a question a line, an answer a line, for programs.
+
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+
+use kalends_recurrence::{Instant, Rule, Settings};
+use kalends_wire::{Code, Errors, NextRequest};
+
+/// A definition is at most 16 KiB; a longer line is refused, not kept.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+const BUFFER_BYTES: usize = 256 * 1024;
+
+pub(super) fn run(
+    input: impl Read,
+    output: impl Write,
+    now: Instant,
+    settings: &Settings,
+) -> anyhow::Result<()> {
+    let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
+    let mut output = BufWriter::with_capacity(BUFFER_BYTES, output);
+    let mut line = Vec::new();
+    loop {
+        // Whoever waits for an answer before sending the next line gets it.
+        if input.buffer().is_empty() {
+            output.flush()?;
+        }
+        line.clear();
+        if input
+            .by_ref()
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut line)?
+            == 0
+        {
+            output.flush()?;
+            return Ok(());
+        }
+        if line.len() as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") {
+            skip_line(&mut input)?;
+            let mut errors = Errors::default();
+            let message = format!("the line is longer than {LINE_BYTES_MAX} bytes");
+            errors.add(Code::InvalidRequestContent, "", message);
+            write_error(&errors, &mut output)?;
+        } else if !line.trim_ascii().is_empty() {
+            answer(&line, now, settings, &mut output)?;
+        }
+    }
+}
+
+fn answer(
+    line: &[u8],
+    now: Instant,
+    settings: &Settings,
+    output: &mut impl Write,
+) -> io::Result<()> {
+    let request = match NextRequest::read(line, now) {
+        Ok(request) => request,
+        Err(errors) => return write_error(&errors, output),
+    };
+    let rule = match Rule::new(request.definition, settings) {
+        Ok(rule) => rule,
+        Err(problems) => {
+            let errors = problems.0.into_iter().map(Into::into).collect();
+            return write_error(&errors, output);
+        }
+    };
+    output.write_all(b"{\"occurrences\":[")?;
+    let mut next = match request.after {
+        Some(after) => rule.next_after(after),
+        None => rule.first(),
+    };
+    for number in 0..request.limit {
+        let Some(at) = next else { break };
+        let separator = if number == 0 { "" } else { "," };
+        write!(output, "{separator}\"{at}\"")?;
+        next = rule.next_after(at);
+    }
+    output.write_all(b"]}\n")
+}
+
+fn write_error(errors: &Errors, output: &mut impl Write) -> io::Result<()> {
+    let error = serde_json::json!({
+        "error": { "code": errors.code().as_str(), "message": errors.to_string() }
+    });
+    writeln!(output, "{error}")
+}
+
+fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let buffer = input.fill_buf()?;
+        let (used, done) = match buffer.iter().position(|&byte| byte == b'\n') {
+            Some(end) => (end + 1, true),
+            None => (buffer.len(), buffer.is_empty()),
+        };
+        input.consume(used);
+        if done {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &str, expected: &[&str]) {
+        let now = "2026-11-15T00:00:00Z".parse().unwrap();
+        let mut output = Vec::new();
+        run(input.as_bytes(), &mut output, now, &Settings::default()).unwrap();
+        let output = String::from_utf8(output).unwrap();
+        assert_eq!(output.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn every_line_gets_one_answer_and_a_bad_one_does_not_end_the_stream() {
+        check(
+            concat!(
+                r#"{"startTime":"2026-03-02T09:00:00Z","createdAt":"2026-03-01T00:00:00Z","recurrence":{"frequency":"day","count":2}}"#,
+                "\n",
+                r#"{"recurrence":{"frequency":"day","schedule":{"hours":[24]}}}"#,
+                "\n\n",
+                r#"{"startTime":"2026-11-20T00:00:00.1234500Z"}"#,
+            ),
+            &[
+                r#"{"occurrences":["2026-03-02T09:00:00Z","2026-03-03T09:00:00Z"]}"#,
+                r#"{"error":{"code":"InvalidSchedule","message":"recurrence.schedule.hours[0]: 24 is not allowed; allowed are 0 to 23 (write 0 for midnight)"}}"#,
+                r#"{"occurrences":["2026-11-20T00:00:00.12345Z"]}"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn after_is_strict_and_limit_is_kept() {
+        let definition = r#""startTime":"2026-03-02T09:00:00Z","createdAt":"2026-03-01T00:00:00Z","recurrence":{"frequency":"Hour"}"#;
+        check(
+            &format!(
+                "{{{definition},\"after\":\"2026-03-02T10:00:00Z\",\"limit\":1}}\n{{{definition},\"limit\":0}}\n"
+            ),
+            &[
+                r#"{"occurrences":["2026-03-02T11:00:00Z"]}"#,
+                r#"{"occurrences":[]}"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_rule_that_has_ended_has_no_occurrences() {
+        check(
+            r#"{"startTime":"2026-03-02T09:00:00Z","createdAt":"2026-03-03T00:00:00Z","recurrence":{"frequency":"day","endTime":"2026-03-03"}}"#,
+            &[r#"{"occurrences":[]}"#],
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_refused_and_skipped() {
+        let long = format!("{{\"x\":\"{}\"}}\n{{}}\n", "y".repeat(200_000));
+        check(
+            &long,
+            &[
+                r#"{"error":{"code":"InvalidRequestContent","message":"the line is longer than 65536 bytes"}}"#,
+                r#"{"occurrences":["2026-11-15T00:00:00Z"]}"#,
+            ],
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! Occurrences for people to read, and as JSON.
+
+use std::io::{self, Write};
+
+use kalends_recurrence::{ClockChange, Instant, Rule};
+use kalends_wire::Json;
+
+/// How far ahead changes of the clocks are told: the coming year.
+const NOTES_AHEAD: std::time::Duration = std::time::Duration::from_secs(366 * 86_400);
+
+const SECONDS_PER_DAY: i64 = 86_400;
+
+pub(super) struct Answer<'a> {
+    pub(super) rule: &'a Rule,
+    pub(super) occurrences: &'a [Instant],
+    pub(super) now: Instant,
+}
+
+impl Answer<'_> {
+    pub(super) fn write_table(&self, output: &mut impl Write) -> io::Result<()> {
+        writeln!(output, "{}\n", self.rule.describe())?;
+        let zone = self.rule.zone();
+        let weekday = |at: Instant| &zone.weekday(at).name()[..3];
+        let (heading, local): (_, &dyn Fn(Instant) -> String) = match zone.name() {
+            "UTC" => ("", &|at| weekday(at).to_owned()),
+            name => (name, &|at| format!("{} {}", weekday(at), zone.local(at))),
+        };
+        let mut rows = vec![["", "UTC", heading, "from now"].map(str::to_owned)];
+        rows.extend(self.occurrences.iter().enumerate().map(|(number, &at)| {
+            [
+                (number + 1).to_string(),
+                at.to_string(),
+                local(at),
+                relative(at, self.now),
+            ]
+        }));
+        let mut widths = [0; 4];
+        for row in &rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.len());
+            }
+        }
+        let [number_width, utc_width, local_width, _] = widths;
+        for [number, utc, local, relative] in &rows {
+            let line = format!(
+                "{number:>number_width$}  {utc:<utc_width$}  {local:<local_width$}  {relative}"
+            );
+            writeln!(output, "{}", line.trim_end())?;
+        }
+        if self.occurrences.is_empty() {
+            writeln!(output, "no occurrence to come")?;
+        }
+        let notes = self.notes();
+        if !notes.is_empty() {
+            writeln!(output)?;
+        }
+        for note in notes {
+            writeln!(output, "{note}")?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_json(&self, output: &mut impl Write) -> io::Result<()> {
+        let zone = self.rule.zone();
+        let occurrence = |&at: &Instant| {
+            object([
+                ("utc", at.to_string().into()),
+                ("local", zone.local(at).into()),
+            ])
+        };
+        let change = |change: ClockChange| {
+            object([
+                ("at", change.at.to_string().into()),
+                ("text", change.text.into()),
+            ])
+        };
+        let answer = object([
+            ("description", self.rule.describe().into()),
+            ("timeZone", zone.name().to_owned().into()),
+            (
+                "occurrences",
+                Json::Array(self.occurrences.iter().map(occurrence).collect()),
+            ),
+            (
+                "clockChanges",
+                Json::Array(self.notes().into_iter().map(change).collect()),
+            ),
+        ]);
+        serde_json::to_writer_pretty(&mut *output, &answer)?;
+        writeln!(output)
+    }
+
+    fn notes(&self) -> Vec<ClockChange> {
+        let from = self
+            .occurrences
+            .first()
+            .map_or(self.now, |&first| first.min(self.now));
+        self.rule
+            .clock_changes(from, from.saturating_add(NOTES_AHEAD))
+    }
+}
+
+fn object<const N: usize>(members: [(&'static str, Json<'static>); N]) -> Json<'static> {
+    Json::Object(members.map(|(name, value)| (name.into(), value)).into())
+}
+
+/// `in 4 d 18 h`, `12 min ago`, `now`: the two largest units.
+fn relative(at: Instant, now: Instant) -> String {
+    let seconds = at.unix_seconds() - now.unix_seconds();
+    let size = seconds.abs();
+    let parts = [
+        (size / SECONDS_PER_DAY, "d"),
+        (size / 3_600 % 24, "h"),
+        (size / 60 % 60, "min"),
+        (size % 60, "s"),
+    ];
+    let mut shown = parts.iter().skip_while(|(amount, _)| *amount == 0).take(2);
+    let shown = shown.by_ref().filter(|(amount, _)| *amount > 0);
+    let text: Vec<_> = shown
+        .map(|(amount, unit)| format!("{amount} {unit}"))
+        .collect();
+    match (text.join(" "), seconds) {
+        (_, 0) => "now".to_owned(),
+        (text, 1..) => format!("in {text}"),
+        (text, _) => format!("{text} ago"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_told_in_the_two_largest_units() {
+        let now: Instant = "2026-11-15T00:00:00Z".parse().unwrap();
+        for (at, expected) in [
+            ("2026-11-15T00:00:00Z", "now"),
+            ("2026-11-15T00:00:42Z", "in 42 s"),
+            ("2026-11-15T01:00:00Z", "in 1 h"),
+            ("2026-11-19T18:30:10Z", "in 4 d 18 h"),
+            ("2026-11-19T00:30:10Z", "in 4 d"),
+            ("2026-11-14T23:48:00Z", "12 min ago"),
+        ] {
+            assert_eq!(relative(at.parse().unwrap(), now), expected, "{at}");
+        }
+    }
+}

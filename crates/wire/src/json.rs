@@ -1,0 +1,315 @@
+//! A JSON value that still knows what was written: members in their order, integers apart from
+//! fractions.
+//!
+//! Parsing refuses what JSON permits and a job has no use for: a member given twice (read without
+//! regard to case, as all names are), NUL in a string, deep nesting, very many members.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+use crate::error::{Code, Errors};
+use crate::read::Place;
+
+/// No body of this API nests deeper than eight.
+const DEPTH_MAX: usize = 16;
+/// A job has some sixty members and at most fifty headers.
+const MEMBERS_MAX: usize = 500;
+
+/// A JSON value; strings are borrowed from the text where they hold no escapes.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names are JSON's")]
+pub enum Json<'a> {
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(Cow<'a, str>),
+    Array(Vec<Json<'a>>),
+    Object(Vec<(Cow<'a, str>, Json<'a>)>),
+}
+
+/// A JSON number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// Written without fraction and exponent, and within 64 bits.
+    Integer(i64),
+    /// Anything else.
+    Other(f64),
+}
+
+impl<'a> Json<'a> {
+    /// Reads one JSON text.
+    pub fn parse(text: &'a [u8]) -> Result<Json<'a>, Errors> {
+        let mut errors = Errors::default();
+        let value = match serde_json::from_slice::<Json<'a>>(text) {
+            Ok(value) => value,
+            Err(error) => {
+                errors.add(
+                    Code::InvalidRequestContent,
+                    "",
+                    format!("not valid JSON: {error}"),
+                );
+                return Err(errors);
+            }
+        };
+        let mut members = 0;
+        value.check(Place::ROOT, 0, &mut members, &mut errors);
+        if members > MEMBERS_MAX {
+            let message = format!("it has {members} members; allowed are {MEMBERS_MAX}");
+            errors.add(Code::InvalidRequestContent, "", message);
+        }
+        if errors.is_empty() {
+            Ok(value)
+        } else {
+            Err(errors)
+        }
+    }
+
+    /// What kind of value it is, for messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Json::Null => "null",
+            Json::Bool(_) => "a boolean",
+            Json::Number(Number::Integer(_)) => "a number",
+            Json::Number(Number::Other(_)) => "a number that is not whole or too large",
+            Json::String(_) => "a string",
+            Json::Array(_) => "a list",
+            Json::Object(_) => "an object",
+        }
+    }
+
+    fn check(&self, place: Place<'_>, depth: usize, members: &mut usize, errors: &mut Errors) {
+        if depth > DEPTH_MAX {
+            let message = format!("it nests deeper than {DEPTH_MAX}");
+            errors.add(Code::InvalidRequestContent, place.path(), message);
+            return;
+        }
+        match self {
+            Json::String(text) => check_text(text, place, errors),
+            Json::Array(values) => {
+                for (index, value) in values.iter().enumerate() {
+                    value.check(place.index(index), depth + 1, members, errors);
+                }
+            }
+            Json::Object(entries) => {
+                *members += entries.len();
+                for (number, (name, value)) in entries.iter().enumerate().take(MEMBERS_MAX) {
+                    let place = place.member(name);
+                    check_text(name, place, errors);
+                    let earlier = entries.iter().take(number);
+                    if earlier
+                        .into_iter()
+                        .any(|(other, _)| other.eq_ignore_ascii_case(name))
+                    {
+                        let message = "it is given twice; names are read without regard to case";
+                        errors.add(Code::DuplicateProperty, place.path(), message);
+                    }
+                    value.check(place, depth + 1, members, errors);
+                }
+            }
+            Json::Null | Json::Bool(_) | Json::Number(_) => {}
+        }
+    }
+}
+
+fn check_text(text: &str, place: Place<'_>, errors: &mut Errors) {
+    if text.contains('\0') {
+        errors.add(
+            Code::InvalidCharacter,
+            place.path(),
+            "it holds the character NUL (\\u0000)",
+        );
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json<'a>, D::Error> {
+        deserializer.deserialize_any(JsonVisitor)
+    }
+}
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Json::Null => serializer.serialize_unit(),
+            Json::Bool(value) => serializer.serialize_bool(*value),
+            Json::Number(Number::Integer(value)) => serializer.serialize_i64(*value),
+            Json::Number(Number::Other(value)) => serializer.serialize_f64(*value),
+            Json::String(text) => serializer.serialize_str(text),
+            Json::Array(values) => serializer.collect_seq(values),
+            Json::Object(members) => {
+                serializer.collect_map(members.iter().map(|(name, value)| (name, value)))
+            }
+        }
+    }
+}
+
+impl From<String> for Json<'_> {
+    fn from(text: String) -> Self {
+        Json::String(Cow::Owned(text))
+    }
+}
+
+struct JsonVisitor;
+
+impl<'de> Visitor<'de> for JsonVisitor {
+    type Value = Json<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json<'de>, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json<'de>, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json<'de>, E> {
+        Ok(Json::Number(Number::Integer(value)))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json<'de>, E> {
+        let integer = i64::try_from(value).map(Number::Integer);
+        Ok(Json::Number(integer.unwrap_or(Number::Other(value as f64))))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Json<'de>, E> {
+        Ok(Json::Number(Number::Other(value)))
+    }
+
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Json<'de>, E> {
+        Ok(Json::String(Cow::Borrowed(value)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Json<'de>, E> {
+        Ok(Json::String(Cow::Owned(value.to_owned())))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Json<'de>, E> {
+        Ok(Json::String(Cow::Owned(value)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Json<'de>, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = entries.next_element()? {
+            values.push(value);
+        }
+        Ok(Json::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json<'de>, A::Error> {
+        let mut members = Vec::new();
+        while let Some((Name(name), value)) = entries.next_entry()? {
+            members.push((name, value));
+        }
+        Ok(Json::Object(members))
+    }
+}
+
+/// A member's name, borrowed where it can be: serde's own `Cow` always copies.
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name<'a>, D::Error> {
+        match deserializer.deserialize_str(JsonVisitor)? {
+            Json::String(name) => Ok(Name(name)),
+            _ => Err(serde::de::Error::custom("a member's name must be a string")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, code: Code, path: &str, phrase: &str) {
+        let errors = Json::parse(text.as_bytes()).unwrap_err();
+        let first = errors.iter().next().unwrap();
+        assert_eq!(
+            (first.code, first.path.as_str()),
+            (code, path),
+            "{text}: {first}"
+        );
+        assert!(first.message.contains(phrase), "{text}: {first}");
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused_with_its_position() {
+        let code = Code::InvalidRequestContent;
+        check("", code, "", "line 1 column 0");
+        check("{\"a\":", code, "", "line 1 column 5");
+        check("{} x", code, "", "trailing characters at line 1 column 4");
+        check("{'a':1}", code, "", "line 1 column 2");
+        check("{\"a\":NaN}", code, "", "line 1");
+        check("{\"a\":1e400}", code, "", "number out of range");
+        check("{\"a\":1,}", code, "", "trailing comma");
+        check("// note\n{}", code, "", "line 1 column 1");
+        check("\"\\ud800\"", code, "", "line 1");
+        check(&"[".repeat(100_000), code, "", "recursion limit");
+    }
+
+    #[test]
+    fn a_member_given_twice_is_refused_at_any_level_and_in_any_case() {
+        check(r#"{"a":1,"a":2}"#, Code::DuplicateProperty, "a", "twice");
+        check(
+            r#"{"a":{"b":[{"c":1,"C":2}]}}"#,
+            Code::DuplicateProperty,
+            "a.b[0].C",
+            "twice",
+        );
+    }
+
+    #[test]
+    fn nul_is_refused_in_values_and_names() {
+        check("{\"a\":\"x\\u0000\"}", Code::InvalidCharacter, "a", "NUL");
+        check("{\"a\\u0000\":1}", Code::InvalidCharacter, "a\0", "NUL");
+    }
+
+    #[test]
+    fn nesting_and_the_number_of_members_are_limited() {
+        let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(Json::parse(nested(16).as_bytes()).is_ok());
+        check(
+            &nested(17),
+            Code::InvalidRequestContent,
+            &"[0]".repeat(17),
+            "deeper",
+        );
+
+        let members = |count: usize| {
+            let members: Vec<_> = (0..count)
+                .map(|number| format!("\"m{number}\":0"))
+                .collect();
+            format!("{{{}}}", members.join(","))
+        };
+        assert!(Json::parse(members(500).as_bytes()).is_ok());
+        check(
+            &members(501),
+            Code::InvalidRequestContent,
+            "",
+            "501 members",
+        );
+    }
+
+    #[test]
+    fn order_and_integers_are_kept() {
+        let parsed = Json::parse(br#"{"b":1,"a":-2,"c":1.0}"#).unwrap();
+        let Json::Object(members) = parsed else {
+            panic!("an object")
+        };
+        let numbers = [Number::Integer(1), Number::Integer(-2), Number::Other(1.0)];
+        let expected: Vec<_> = ["b", "a", "c"]
+            .into_iter()
+            .zip(numbers)
+            .map(|(name, number)| (Cow::Borrowed(name), Json::Number(number)))
+            .collect();
+        assert_eq!(members, expected);
+        let written = serde_json::to_string(&Json::Object(members)).unwrap();
+        assert_eq!(written, r#"{"b":1,"a":-2,"c":1.0}"#);
+    }
+}

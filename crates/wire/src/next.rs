@@ -1,0 +1,59 @@
+//! A line of `kalends next --jsonl`: a definition, and which of its occurrences are wanted.
+
+use kalends_recurrence::{Definition, Instant};
+
+use crate::error::{Code, Errors};
+use crate::json::Json;
+use crate::read::Node;
+use crate::recurrence::definition;
+
+/// Which occurrences of a definition are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextRequest {
+    /// Whose occurrences.
+    pub definition: Definition,
+    /// Only those after this; absent means from the first.
+    pub after: Option<Instant>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+/// As many occurrences are told when nothing is said.
+const LIMIT_DEFAULT: i64 = 10;
+/// Two years of a minutely rule, so that a slip of the pen does not write for hours.
+const LIMIT_MAX: i64 = 1_000_000;
+
+impl NextRequest {
+    /// Reads a line. Without `createdAt`, the definition is taken to be created `now`.
+    pub fn read(line: &[u8], now: Instant) -> Result<NextRequest, Errors> {
+        let body = Json::parse(line)?;
+        let mut errors = Errors::default();
+        let node = Node::root(&body);
+        let request = if node.is_object(&mut errors) {
+            request(node, now, &mut errors)
+        } else {
+            None
+        };
+        request.filter(|_| errors.is_empty()).ok_or(errors)
+    }
+}
+
+fn request(node: Node<'_>, now: Instant, errors: &mut Errors) -> Option<NextRequest> {
+    let created = node
+        .member("createdAt")
+        .map_or(Some(now), |node| node.instant(errors));
+    let after = node.member("after").and_then(|node| node.instant(errors));
+    let limit = node
+        .member("limit")
+        .map_or(Some(LIMIT_DEFAULT), |node| node.integer(errors));
+    if let Some(limit) = limit.filter(|limit| !(0..=LIMIT_MAX).contains(limit)) {
+        let message = format!("{limit} is not allowed; allowed are 0 to {LIMIT_MAX}");
+        errors.add(Code::InvalidRequestContent, "limit", message);
+    }
+    let definition = definition(node, created.unwrap_or(now), errors)?;
+    Some(NextRequest {
+        definition,
+        after,
+        limit: limit?.try_into().ok()?,
+    })
+}

@@ -1,0 +1,217 @@
+//! Reading a value member by member, noting every mistake with its path.
+
+use std::fmt;
+
+use kalends_recurrence::Instant;
+
+use crate::error::{Code, Errors};
+use crate::json::{Json, Number};
+
+/// At most as much of what a client sent is quoted in a message.
+const QUOTED_MAX: usize = 100;
+
+/// Where in a body a value stands. Kept on the stack; the path is only written out when something
+/// is wrong.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'p> {
+    parent: Option<&'p Place<'p>>,
+    step: Step<'p>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'p> {
+    Root,
+    Member(&'p str),
+    Index(usize),
+}
+
+impl<'p> Place<'p> {
+    pub(crate) const ROOT: Place<'static> = Place {
+        parent: None,
+        step: Step::Root,
+    };
+
+    pub(crate) fn member(&'p self, name: &'p str) -> Place<'p> {
+        Place {
+            parent: Some(self),
+            step: Step::Member(name),
+        }
+    }
+
+    pub(crate) fn index(&'p self, index: usize) -> Place<'p> {
+        Place {
+            parent: Some(self),
+            step: Step::Index(index),
+        }
+    }
+
+    pub(crate) fn path(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            parent.fmt(f)?;
+        }
+        match self.step {
+            Step::Root => Ok(()),
+            Step::Member(name) => {
+                let below_root = self
+                    .parent
+                    .is_none_or(|parent| matches!(parent.step, Step::Root));
+                write!(f, "{}{name}", if below_root { "" } else { "." })
+            }
+            Step::Index(index) => write!(f, "[{index}]"),
+        }
+    }
+}
+
+/// A value and where it stands.
+#[derive(Clone, Copy)]
+pub(crate) struct Node<'v> {
+    pub(crate) value: &'v Json<'v>,
+    pub(crate) place: Place<'v>,
+    /// The code of a mistake in it.
+    pub(crate) code: Code,
+}
+
+impl<'v> Node<'v> {
+    pub(crate) fn root(value: &'v Json<'v>) -> Node<'v> {
+        Node {
+            value,
+            place: Place::ROOT,
+            code: Code::InvalidRequestContent,
+        }
+    }
+
+    /// The same value, whose mistakes have another code.
+    pub(crate) fn or(self, code: Code) -> Node<'v> {
+        Node { code, ..self }
+    }
+
+    pub(crate) fn refuse(&self, message: impl Into<String>, errors: &mut Errors) {
+        errors.add(self.code, self.place.path(), message);
+    }
+
+    /// The member of that name, read without regard to case; `null` is as good as absent.
+    pub(crate) fn member(&'v self, name: &'v str) -> Option<Node<'v>> {
+        let Json::Object(members) = self.value else {
+            return None;
+        };
+        let found = members
+            .iter()
+            .find(|(other, _)| other.eq_ignore_ascii_case(name));
+        let (_, value) = found.filter(|(_, value)| *value != Json::Null)?;
+        Some(Node {
+            value,
+            place: self.place.member(name),
+            code: self.code,
+        })
+    }
+
+    /// Whether it is an object; a mistake where it is not.
+    pub(crate) fn is_object(&self, errors: &mut Errors) -> bool {
+        let is_object = matches!(self.value, Json::Object(_));
+        if !is_object {
+            self.refuse(
+                format!("expected an object, found {}", self.value.kind()),
+                errors,
+            );
+        }
+        is_object
+    }
+
+    pub(crate) fn text(&self, errors: &mut Errors) -> Option<&'v str> {
+        match self.value {
+            Json::String(text) => Some(text),
+            other => {
+                self.refuse(format!("expected a string, found {}", other.kind()), errors);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn integer(&self, errors: &mut Errors) -> Option<i64> {
+        match self.value {
+            Json::Number(Number::Integer(number)) => Some(*number),
+            other => {
+                self.refuse(
+                    format!("expected a whole number, found {}", other.kind()),
+                    errors,
+                );
+                None
+            }
+        }
+    }
+
+    pub(crate) fn instant(&self, errors: &mut Errors) -> Option<Instant> {
+        let node = self.or(Code::InvalidDateTime);
+        let text = node.text(errors)?;
+        match text.parse() {
+            Ok(instant) => Some(instant),
+            Err(error) => {
+                node.refuse(
+                    format!("{} is not a date-time: {error}", quoted(text)),
+                    errors,
+                );
+                None
+            }
+        }
+    }
+
+    /// One of `words`, read without regard to case.
+    pub(crate) fn word<T: Copy>(
+        &self,
+        words: impl Iterator<Item = (&'static str, T)> + Clone,
+        errors: &mut Errors,
+    ) -> Option<T> {
+        let text = self.text(errors)?;
+        let found = words
+            .clone()
+            .find(|(word, _)| word.eq_ignore_ascii_case(text));
+        if found.is_none() {
+            let allowed: Vec<_> = words.map(|(word, _)| word).collect();
+            let message = format!(
+                "{} is not allowed; allowed are {}",
+                quoted(text),
+                allowed.join(", ")
+            );
+            self.refuse(message, errors);
+        }
+        found.map(|(_, value)| value)
+    }
+
+    /// Every entry of a list read by `read`; a scalar is a list of one.
+    pub(crate) fn list<T>(
+        &'v self,
+        errors: &mut Errors,
+        mut read: impl FnMut(Node<'_>, &mut Errors) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let Json::Array(values) = self.value else {
+            return read(*self, errors).map(|value| vec![value]);
+        };
+        let mut list = Vec::with_capacity(values.len());
+        for (index, value) in values.iter().enumerate() {
+            list.extend(read(
+                Node {
+                    value,
+                    place: self.place.index(index),
+                    code: self.code,
+                },
+                errors,
+            ));
+        }
+        Some(list)
+    }
+}
+
+/// What a client sent, short enough for a message and on one line.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut shown: String = text.chars().take(QUOTED_MAX).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    format!("{shown:?}")
+}

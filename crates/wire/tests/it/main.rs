@@ -1,0 +1,24 @@
+//! Definitions as clients write them, and when they are due.
+
+mod recorded_vectors;
+mod refused;
+mod seed_schedules;
+mod worked_examples;
+
+use kalends_recurrence::{Instant, Rule, Settings};
+use kalends_wire::{Errors, Json, read_definition};
+
+/// The rule of a JSON text that was created at an instant.
+fn rule(text: &str, created: &str) -> Result<Rule, Errors> {
+    let body = Json::parse(text.as_bytes())?;
+    let definition = read_definition(&body, created.parse().unwrap())?;
+    let rule = Rule::new(definition, &Settings::default());
+    rule.map_err(|problems| problems.0.into_iter().map(Into::into).collect())
+}
+
+/// `03-04 12:30` in 2026, or a whole date such as `2027-01-29 08:00`.
+fn instant(text: &str) -> Instant {
+    let (date, time) = text.split_once(' ').expect("a date and a time");
+    let year = if date.len() == 5 { "2026-" } else { "" };
+    format!("{year}{date}T{time}:00Z").parse().expect(text)
+}
