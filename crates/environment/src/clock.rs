@@ -16,10 +16,7 @@ pub trait Clock {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one place that reads the clock"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }

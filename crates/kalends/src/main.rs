@@ -24,11 +24,7 @@ enum Command {
 
 fn long_version() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
-        format!(
-            "{}\nzone data {}",
-            env!("CARGO_PKG_VERSION"),
-            Zone::data_version()
-        )
+        format!("{}\nzone data {}", env!("CARGO_PKG_VERSION"), Zone::data_version())
     });
     &TEXT
 }

@@ -38,11 +38,7 @@ pub(crate) const fn date(day_number: i64) -> (i64, i64, i64) {
         day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
     let march_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
     let year = cycle * 400 + year_of_cycle + if month <= 2 { 1 } else { 0 };
     (year, month, day)
 }
@@ -72,10 +68,7 @@ pub(crate) struct Month {
 impl Month {
     pub(crate) const fn new(month_number: i64) -> Month {
         let (year, month) = (month_number.div_euclid(12), month_number.rem_euclid(12) + 1);
-        Month {
-            first_day: day_number(year, month, 1),
-            length: days_in_month(year, month),
-        }
+        Month { first_day: day_number(year, month, 1), length: days_in_month(year, month) }
     }
 }
 

@@ -29,15 +29,9 @@ pub(crate) fn compile(recurrence: &Recurrence, anchor: Ticks) -> Placement {
     let local = anchor + zone.segment_at(anchor).1.offset;
     let schedule = recurrence.schedule.as_ref().unwrap_or(&NONE);
     match recurrence.frequency {
-        Frequency::Minute | Frequency::Hour => elapsed(
-            recurrence,
-            schedule,
-            zone,
-            Anchor {
-                real: anchor,
-                local,
-            },
-        ),
+        Frequency::Minute | Frequency::Hour => {
+            elapsed(recurrence, schedule, zone, Anchor { real: anchor, local })
+        }
         _ => Placement {
             pattern: Pattern::Calendar(Calendar {
                 dates: dates(recurrence, schedule, local.div_euclid(TICKS_PER_DAY)),
@@ -60,24 +54,12 @@ struct Anchor {
 
 fn elapsed(recurrence: &Recurrence, schedule: &Schedule, zone: Zone, anchor: Anchor) -> Placement {
     let hourly = recurrence.frequency == Frequency::Hour;
-    let step = recurrence.interval
-        * if hourly {
-            TICKS_PER_HOUR
-        } else {
-            TICKS_PER_MINUTE
-        };
+    let step = recurrence.interval * if hourly { TICKS_PER_HOUR } else { TICKS_PER_MINUTE };
     if schedule.hours.is_none() && schedule.minutes.is_none() {
         let pattern = Pattern::Elapsed(Cycle::plain(anchor.real, step));
-        return Placement {
-            pattern,
-            zone: Zone::utc(),
-            clock: Clock::Real,
-        };
+        return Placement { pattern, zone: Zone::utc(), clock: Clock::Real };
     }
-    let hours = schedule
-        .hours
-        .as_deref()
-        .map_or(ALL_HOURS, |hours| bits(hours) as u32);
+    let hours = schedule.hours.as_deref().map_or(ALL_HOURS, |hours| bits(hours) as u32);
     let minutes = schedule.minutes.as_deref().map_or(ALL_MINUTES, bits);
     let cycle_at = |offset| match schedule.minutes {
         Some(_) if hourly => {
@@ -89,11 +71,7 @@ fn elapsed(recurrence: &Recurrence, schedule: &Schedule, zone: Zone, anchor: Anc
     let offsets = zone.offsets_from(anchor.real).into_iter();
     let pattern =
         Pattern::ElapsedByOffset(offsets.map(|offset| (offset, cycle_at(offset))).collect());
-    Placement {
-        pattern,
-        zone,
-        clock: Clock::Real,
-    }
+    Placement { pattern, zone, clock: Clock::Real }
 }
 
 fn times(schedule: &Schedule, anchor: Ticks) -> Times {
@@ -101,26 +79,16 @@ fn times(schedule: &Schedule, anchor: Ticks) -> Times {
     let minute = anchor / TICKS_PER_MINUTE % 60;
     let within_minute = anchor % TICKS_PER_MINUTE;
     match (schedule.hours.as_deref(), schedule.minutes.as_deref()) {
-        (Some(hours), Some(minutes)) => Times {
-            hours: bits(hours) as u32,
-            minutes: bits(minutes),
-            within_minute: 0,
-        },
-        (Some(hours), None) => Times {
-            hours: bits(hours) as u32,
-            minutes: 1 << minute,
-            within_minute,
-        },
-        (None, Some(minutes)) => Times {
-            hours: ALL_HOURS,
-            minutes: bits(minutes),
-            within_minute: 0,
-        },
-        (None, None) => Times {
-            hours: 1 << hour,
-            minutes: 1 << minute,
-            within_minute,
-        },
+        (Some(hours), Some(minutes)) => {
+            Times { hours: bits(hours) as u32, minutes: bits(minutes), within_minute: 0 }
+        }
+        (Some(hours), None) => {
+            Times { hours: bits(hours) as u32, minutes: 1 << minute, within_minute }
+        }
+        (None, Some(minutes)) => {
+            Times { hours: ALL_HOURS, minutes: bits(minutes), within_minute: 0 }
+        }
+        (None, None) => Times { hours: 1 << hour, minutes: 1 << minute, within_minute },
     }
 }
 
@@ -136,46 +104,31 @@ fn dates(recurrence: &Recurrence, schedule: &Schedule, anchor: i64) -> Dates {
             let weekday = civil::weekday(anchor);
             let begins = anchor - days_since(first, weekday);
             let chosen = match schedule.week_days.as_deref() {
-                Some(days) => days
-                    .iter()
-                    .fold(0, |bits, &day| bits | 1 << days_since(first, day as i64)),
+                Some(days) => {
+                    days.iter().fold(0, |bits, &day| bits | 1 << days_since(first, day as i64))
+                }
                 None => 1 << days_since(first, weekday),
             };
             Dates::Stride(Stride::weeks(begins, interval, chosen))
         }
         Frequency::Month => {
-            let months = schedule
-                .months
-                .as_deref()
-                .map_or(ALL_MONTHS, |months| bits(months) as u32 >> 1);
+            let months =
+                schedule.months.as_deref().map_or(ALL_MONTHS, |months| bits(months) as u32 >> 1);
             let days = days_of_month(schedule, anchor);
-            Dates::Months(Months::monthly(
-                year * 12 + month - 1,
-                interval,
-                months,
-                days,
-            ))
+            Dates::Months(Months::monthly(year * 12 + month - 1, interval, months, days))
         }
         Frequency::Year => {
             let months = schedule
                 .months
                 .as_deref()
                 .map_or(1 << (month - 1), |months| bits(months) as u32 >> 1);
-            Dates::Months(Months::yearly(
-                year,
-                interval,
-                months,
-                days_of_month(schedule, anchor),
-            ))
+            Dates::Months(Months::yearly(year, interval, months, days_of_month(schedule, anchor)))
         }
     }
 }
 
 fn days_of_month(schedule: &Schedule, anchor: i64) -> Days {
-    match (
-        schedule.month_days.as_deref(),
-        schedule.monthly_occurrences.as_deref(),
-    ) {
+    match (schedule.month_days.as_deref(), schedule.monthly_occurrences.as_deref()) {
         (Some(numbers), _) => Days::numbered(numbers),
         (None, Some(occurrences)) => Days::weekdays(occurrences),
         (None, None) => Days::clamped(civil::date(anchor).2),

@@ -30,11 +30,7 @@ impl Rule {
     /// The rule in one plain English sentence, such as
     /// `At 05:15 and 17:15 on the third Wednesday of every month, UTC`.
     pub fn describe(&self) -> String {
-        let Definition {
-            start,
-            created,
-            recurrence,
-        } = self.definition();
+        let Definition { start, created, recurrence } = self.definition();
         let Some(recurrence) = recurrence else {
             return match start {
                 Some(start) if start >= created => format!("Once, at {start}"),
@@ -43,11 +39,7 @@ impl Rule {
         };
         let zone = self.zone();
         let local = self.anchor().ticks() + zone.segment_at(self.anchor().ticks()).1.offset;
-        let words = Words {
-            recurrence,
-            schedule: recurrence.schedule.as_ref(),
-            anchor: local,
-        };
+        let words = Words { recurrence, schedule: recurrence.schedule.as_ref(), anchor: local };
         let mut sentence = match recurrence.frequency {
             Frequency::Minute | Frequency::Hour => words.elapsed(),
             _ => format!("{} {}", words.times(), words.dates()),
@@ -83,9 +75,7 @@ fn times_in_all(count: i64) -> String {
 /// The date, with the time unless it is midnight.
 fn short(at: Instant) -> String {
     let text = at.to_string();
-    text.strip_suffix("T00:00:00Z")
-        .map(str::to_owned)
-        .unwrap_or(text)
+    text.strip_suffix("T00:00:00Z").map(str::to_owned).unwrap_or(text)
 }
 
 struct Words<'a> {
@@ -97,24 +87,18 @@ struct Words<'a> {
 
 impl Words<'_> {
     fn hours(&self) -> Option<Vec<i64>> {
-        self.schedule
-            .and_then(|schedule| schedule.hours.as_deref())
-            .map(sorted)
+        self.schedule.and_then(|schedule| schedule.hours.as_deref()).map(sorted)
     }
 
     fn minutes(&self) -> Option<Vec<i64>> {
-        self.schedule
-            .and_then(|schedule| schedule.minutes.as_deref())
-            .map(sorted)
+        self.schedule.and_then(|schedule| schedule.minutes.as_deref()).map(sorted)
     }
 
     /// Every n minutes or hours.
     fn elapsed(&self) -> String {
         let interval = self.recurrence.interval;
         let hourly = self.recurrence.frequency == Frequency::Hour;
-        let in_hours = self
-            .hours()
-            .map(|hours| format!(" in {}", hours_in_words(&hours)));
+        let in_hours = self.hours().map(|hours| format!(" in {}", hours_in_words(&hours)));
         let in_hours = in_hours.unwrap_or_default();
         match self.minutes() {
             Some(minutes) if hourly => {
@@ -151,9 +135,7 @@ impl Words<'_> {
         };
         if hours.len() * minutes.len() <= TIMES_LISTED_MAX {
             let times = hours.iter().flat_map(|hour| {
-                minutes
-                    .iter()
-                    .map(move |minute| clock_time(*hour, *minute, within_minute))
+                minutes.iter().map(move |minute| clock_time(*hour, *minute, within_minute))
             });
             return format!("At {}", list(times.collect()));
         }
@@ -161,11 +143,7 @@ impl Words<'_> {
             0 => String::new(),
             seconds => format!(", second {seconds},"),
         };
-        format!(
-            "At {}{seconds} of {}",
-            minutes_in_words(&minutes),
-            hours_in_words(&hours)
-        )
+        format!("At {}{seconds} of {}", minutes_in_words(&minutes), hours_in_words(&hours))
     }
 
     /// The dates of a calendar rule.
@@ -174,12 +152,7 @@ impl Words<'_> {
         match self.recurrence.frequency {
             Frequency::Minute | Frequency::Hour | Frequency::Day => every(interval, "day"),
             Frequency::Week => {
-                let days = list(
-                    self.week_days()
-                        .iter()
-                        .map(|day| day.name().to_owned())
-                        .collect(),
-                );
+                let days = list(self.week_days().iter().map(|day| day.name().to_owned()).collect());
                 match interval {
                     1 => format!("every {days}"),
                     _ => format!("on {days} of {}", every_nth(interval, "week")),
@@ -213,9 +186,7 @@ impl Words<'_> {
     }
 
     fn week_days(&self) -> Vec<Weekday> {
-        let given = self
-            .schedule
-            .and_then(|schedule| schedule.week_days.as_deref());
+        let given = self.schedule.and_then(|schedule| schedule.week_days.as_deref());
         let monday_first = Weekday::ALL.iter().cycle().skip(1).take(7).copied();
         let of_anchor = civil::weekday(self.anchor.div_euclid(TICKS_PER_DAY));
         monday_first
@@ -227,9 +198,7 @@ impl Words<'_> {
     }
 
     fn months(&self) -> Option<Vec<i64>> {
-        self.schedule
-            .and_then(|schedule| schedule.months.as_deref())
-            .map(sorted)
+        self.schedule.and_then(|schedule| schedule.months.as_deref()).map(sorted)
     }
 
     fn days_of_month(&self) -> String {
@@ -246,12 +215,7 @@ impl Words<'_> {
                 None => format!("every {}", day.name()),
                 Some(number) => format!("the {} {}", ordinal_in_words(number), day.name()),
             };
-            return list(
-                wanted
-                    .iter()
-                    .map(|wanted| one(wanted.occurrence, wanted.day))
-                    .collect(),
-            );
+            return list(wanted.iter().map(|wanted| one(wanted.occurrence, wanted.day)).collect());
         }
         match civil::date(self.anchor.div_euclid(TICKS_PER_DAY)).2 {
             day @ 29.. => format!("day {day} (or the last)"),
@@ -330,20 +294,12 @@ fn day_in_words(number: i64) -> String {
 }
 
 fn month_names(months: &[i64]) -> Vec<String> {
-    let name = |&month: &i64| {
-        MONTH_NAMES
-            .get((month - 1) as usize)
-            .map(|&name| name.to_owned())
-    };
+    let name = |&month: &i64| MONTH_NAMES.get((month - 1) as usize).map(|&name| name.to_owned());
     months.iter().filter_map(name).collect()
 }
 
 fn minutes_in_words(minutes: &[i64]) -> String {
-    let noun = if minutes.len() == 1 {
-        "minute"
-    } else {
-        "minutes"
-    };
+    let noun = if minutes.len() == 1 { "minute" } else { "minutes" };
     format!("{noun} {}", numbers_in_words(minutes))
 }
 
@@ -364,13 +320,11 @@ fn numbers_in_words(numbers: &[i64]) -> String {
             _ => parts.push((number, number)),
         }
     }
-    let texts = parts
-        .into_iter()
-        .flat_map(|(first, last)| match last - first {
-            0 => vec![first.to_string()],
-            1 => vec![first.to_string(), last.to_string()],
-            _ => vec![format!("{first} to {last}")],
-        });
+    let texts = parts.into_iter().flat_map(|(first, last)| match last - first {
+        0 => vec![first.to_string()],
+        1 => vec![first.to_string(), last.to_string()],
+        _ => vec![format!("{first} to {last}")],
+    });
     list(texts.collect())
 }
 

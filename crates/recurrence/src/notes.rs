@@ -66,18 +66,11 @@ impl Rule {
                 let moved = |local: Ticks| local + segment.offset - segment.offset_before;
                 let moved: Vec<_> = named.iter().map(|&local| time_of(moved(local))).collect();
                 let verb = if count == 1 { "runs" } else { "run" };
-                format!(
-                    "{} {verb} at {}",
-                    times(&named, count),
-                    with_more(&moved, count)
-                )
+                format!("{} {verb} at {}", times(&named, count), with_more(&moved, count))
             }
             (true, Clock::Real) => {
                 let verb = if count == 1 { "does" } else { "do" };
-                format!(
-                    "{} {verb} not exist and {verb} not run",
-                    times(&named, count)
-                )
+                format!("{} {verb} not exist and {verb} not run", times(&named, count))
             }
             (false, Clock::Wall) => {
                 let verb = if count == 1 { "runs" } else { "run" };
@@ -96,9 +89,7 @@ impl Rule {
 
     /// The first few points of the rule in a window, and how many there are.
     fn local_times_in(&self, points: &Placement, window: Window) -> Option<(Vec<Ticks>, u64)> {
-        let count = points
-            .pattern
-            .count(window.start, window.end, window.offset);
+        let count = points.pattern.count(window.start, window.end, window.offset);
         let mut named = Vec::new();
         let mut from = window.start;
         while named.len() < TIMES_NAMED_MAX {
@@ -110,9 +101,7 @@ impl Rule {
             from = local + 1;
         }
         let first = named.first()? - window.offset;
-        let last = self
-            .last_at_or_before(Instant::MAX)
-            .is_none_or(|last| last.ticks() >= first);
+        let last = self.last_at_or_before(Instant::MAX).is_none_or(|last| last.ticks() >= first);
         let begun = self.first().is_some_and(|begin| begin.ticks() <= first);
         (begun && last).then_some((named, count))
     }

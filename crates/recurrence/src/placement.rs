@@ -22,7 +22,7 @@ const SEGMENTS_SEARCHED_MAX: usize = 2_000;
 const OFFSETS_DIFFER_MAX: Ticks = 2 * TICKS_PER_DAY;
 
 /// Up to this many points are walked one by one where the n-th is looked for.
-const POINTS_WALKED_MAX: u64 = 64;
+const POINTS_WALKED_MAX: u64 = 16;
 
 /// Which clock a rule follows when local time jumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,15 +90,9 @@ impl Placement {
         let mut from = at;
         for _ in 0..SEGMENTS_SEARCHED_MAX {
             let shown = self.shown(&segment);
-            let next = self
-                .pattern
-                .at_or_after(shown.start.max(from + shown.offset), shown.offset);
-            let in_time = next
-                .filter(|&local| local < shown.end)
-                .map(|local| local - shown.offset);
-            let late = self
-                .made_up_for(&segment)
-                .and_then(|window| self.first_in(window, from));
+            let next = self.pattern.at_or_after(shown.start.max(from + shown.offset), shown.offset);
+            let in_time = next.filter(|&local| local < shown.end).map(|local| local - shown.offset);
+            let late = self.made_up_for(&segment).and_then(|window| self.first_in(window, from));
             if let Some(found) = in_time.into_iter().chain(late).min() {
                 return Some(found);
             }
@@ -127,12 +121,9 @@ impl Placement {
             let shown = self.shown(&segment);
             let last = (shown.end - 1).min(until + shown.offset);
             let last = self.pattern.at_or_before(last, shown.offset);
-            let in_time = last
-                .filter(|&local| local >= shown.start)
-                .map(|local| local - shown.offset);
-            let late = self
-                .made_up_for(&segment)
-                .and_then(|window| self.last_in(window, until));
+            let in_time =
+                last.filter(|&local| local >= shown.start).map(|local| local - shown.offset);
+            let late = self.made_up_for(&segment).and_then(|window| self.last_in(window, until));
             if let Some(found) = in_time.into_iter().chain(late).max() {
                 return (found >= floor).then_some(found);
             }
@@ -169,29 +160,33 @@ impl Placement {
 
     /// The `number`-th point (from 1) at or after `from`; `None` where it lies past `limit`.
     pub(crate) fn nth(&self, number: u64, from: Ticks, limit: Ticks) -> Option<Ticks> {
-        // Double the range until it holds enough points, then halve it until few are left.
+        // Widen the range until it holds enough points, then narrow it until few are left to walk.
         let (mut low, mut passed) = (from, 0);
-        let mut high = from;
+        let (mut high, mut at_high) = (from, 0);
         let mut reach = TICKS_PER_DAY;
-        while high < limit && number - passed > POINTS_WALKED_MAX {
-            high = from.saturating_add(reach).min(limit);
-            let points = self.count(from, high);
-            if points >= number {
-                break;
-            }
-            (low, passed) = (high, points);
-            reach = reach.saturating_mul(2);
+        while at_high < number && number - passed > POINTS_WALKED_MAX && high < limit {
+            (low, passed) = (high, at_high);
+            high = low.saturating_add(reach).min(limit);
+            at_high = passed + self.count(low, high);
+            reach = reach.saturating_mul(8);
         }
+        let mut halve = false;
         while number - passed > POINTS_WALKED_MAX {
-            let middle = low + (high - low) / 2;
-            if middle == low {
+            if at_high < number || high - low < 2 {
                 return None;
             }
-            let points = passed + self.count(low, middle);
-            if points < number {
-                (low, passed) = (middle, points);
+            // Points are spread evenly enough for a guess by proportion to come close. Every other
+            // time the range is halved, so that no spread can make this long.
+            let share = i128::from(number - passed) * i128::from(high - low);
+            let proportional = low + (share / i128::from(at_high - passed)) as Ticks;
+            let halfway = low + (high - low) / 2;
+            let middle = if halve { halfway } else { proportional.clamp(low + 1, high - 1) };
+            halve = !halve;
+            let at_middle = passed + self.count(low, middle);
+            if at_middle < number {
+                (low, passed) = (middle, at_middle);
             } else {
-                high = middle;
+                (high, at_high) = (middle, at_middle);
             }
         }
         let mut point = self.at_or_after(low)?;

@@ -1,6 +1,7 @@
 //! A checked rule and the questions it answers.
 
 use std::iter;
+use std::sync::OnceLock;
 
 use crate::compile::compile;
 use crate::definition::Definition;
@@ -44,8 +45,12 @@ pub struct Rule {
     placement: Option<Placement>,
     /// Points of the placement before this are no occurrences.
     from: Ticks,
-    /// Nothing after this is an occurrence.
+    /// Nothing after this is an occurrence, whatever the count says.
     until: Ticks,
+    /// How many occurrences there are at most.
+    count: u64,
+    /// The last of `count`, worked out when it is first asked for.
+    last_counted: OnceLock<Ticks>,
 }
 
 impl Rule {
@@ -60,11 +65,7 @@ impl Rule {
             return Ok(rule);
         };
         let anchor = rule.anchor().ticks();
-        if rule
-            .placement
-            .as_ref()
-            .is_some_and(|points| points.at_or_after(anchor).is_none())
-        {
+        if rule.placement.as_ref().is_some_and(|points| points.at_or_after(anchor).is_none()) {
             return Err(Problems(vec![Problem {
                 path: "recurrence".into(),
                 reason: Reason::NeverFires,
@@ -74,19 +75,13 @@ impl Rule {
         if let Some(end) = recurrence.end {
             rule.until = end.ticks();
         }
-        if let Some(count) = recurrence.count {
-            rule.until = rule.until.min(rule.nth(count.unsigned_abs()));
-        }
+        rule.count = recurrence.count.map_or(u64::MAX, i64::unsigned_abs);
         Ok(rule)
     }
 
     /// The rule without `count` and `endTime`.
     fn unlimited(definition: Definition, settings: &Settings) -> Rule {
-        let Definition {
-            start,
-            created,
-            recurrence,
-        } = &definition;
+        let Definition { start, created, recurrence } = &definition;
         let at_once = created.saturating_add(settings.start_delay).ticks();
         let placement = recurrence
             .as_ref()
@@ -106,19 +101,9 @@ impl Rule {
             placement,
             from,
             until: Instant::MAX.ticks(),
+            count: u64::MAX,
+            last_counted: OnceLock::new(),
         }
-    }
-
-    /// The instant of the `number`-th occurrence, or the end of time where there are fewer.
-    fn nth(&self, number: u64) -> Ticks {
-        let number = match self.opening {
-            Some(opening) if number == 1 => return opening,
-            Some(_) => number - 1,
-            None => number,
-        };
-        let points = self.placement.as_ref();
-        let found = points.and_then(|points| points.nth(number, self.from, Instant::MAX.ticks()));
-        found.unwrap_or(Instant::MAX.ticks())
     }
 
     /// What the rule was made from.
@@ -135,63 +120,68 @@ impl Rule {
     /// Where hours, days and weeks are read.
     pub fn zone(&self) -> Zone {
         let recurrence = self.definition.recurrence.as_ref();
-        recurrence
-            .and_then(|recurrence| recurrence.zone.clone())
-            .unwrap_or_else(Zone::utc)
+        recurrence.and_then(|recurrence| recurrence.zone.clone()).unwrap_or_else(Zone::utc)
     }
 
     /// The same rule without its `count`, for who numbers the occurrences that ran.
     pub fn without_count(&self) -> Rule {
-        let mut rule = self.clone();
+        let mut rule = Rule { count: u64::MAX, last_counted: OnceLock::new(), ..self.clone() };
         if let Some(recurrence) = &mut rule.definition.recurrence {
             recurrence.count = None;
-            rule.until = recurrence.end.unwrap_or(Instant::MAX).ticks();
         }
         rule
     }
 
     /// The first occurrence. A rule that ended before it began has none.
     pub fn first(&self) -> Option<Instant> {
-        self.at_or_after(i64::MIN / 2)
+        self.at_or_after(i64::MIN / 2).and_then(Instant::from_ticks)
     }
 
     /// The first occurrence after an instant.
     pub fn next_after(&self, instant: Instant) -> Option<Instant> {
-        self.at_or_after(instant.ticks() + 1)
+        let found = self.at_or_after(instant.ticks() + 1)?;
+        if found <= self.end() { Instant::from_ticks(found) } else { None }
     }
 
     /// The last occurrence at or before an instant.
     pub fn last_at_or_before(&self, instant: Instant) -> Option<Instant> {
-        let until = instant.ticks().min(self.until);
+        let until = instant.ticks().min(self.end());
         let points = self.placement.as_ref().filter(|_| until >= self.from);
         let found = points.and_then(|points| points.at_or_before(until, self.from));
-        found
-            .or(self.opening.filter(|&opening| opening <= until))
-            .and_then(Instant::from_ticks)
+        found.or(self.opening.filter(|&opening| opening <= until)).and_then(Instant::from_ticks)
     }
 
     /// How many occurrences lie after `after` and not after `until`.
     pub fn count_between(&self, after: Instant, until: Instant) -> u64 {
-        let (after, until) = (after.ticks(), until.ticks().min(self.until));
-        let opening = self
-            .opening
-            .filter(|&opening| after < opening && opening <= until);
-        let from = self.from.max(after + 1);
-        let points = self.placement.as_ref().filter(|_| from <= until);
-        u64::from(opening.is_some()) + points.map_or(0, |points| points.count(from, until + 1))
+        self.count_uncounted(after.ticks(), until.ticks().min(self.end()))
     }
 
     /// All occurrences, from the first.
     pub fn occurrences(&self) -> impl Iterator<Item = Instant> + '_ {
-        iter::successors(self.first(), |&last| self.next_after(last))
+        self.iterate(i64::MIN / 2, self.count)
     }
 
     /// All occurrences after an instant.
     pub fn occurrences_after(&self, instant: Instant) -> impl Iterator<Item = Instant> + '_ {
-        iter::successors(self.next_after(instant), |&last| self.next_after(last))
+        let left = match self.count {
+            u64::MAX => u64::MAX,
+            count => {
+                let passed = self.count_uncounted(i64::MIN / 2, instant.ticks().min(self.until));
+                count.saturating_sub(passed)
+            }
+        };
+        self.iterate(instant.ticks() + 1, left)
     }
 
-    fn at_or_after(&self, at: Ticks) -> Option<Instant> {
+    fn iterate(&self, from: Ticks, left: u64) -> impl Iterator<Item = Instant> + '_ {
+        let first = if left == 0 { None } else { self.at_or_after(from) };
+        let points = iter::successors(first, |&last| self.at_or_after(last + 1));
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        points.take(left).filter_map(Instant::from_ticks)
+    }
+
+    /// The first occurrence at or after an instant, whatever the count says.
+    fn at_or_after(&self, at: Ticks) -> Option<Ticks> {
         let found = match self.opening {
             Some(opening) if at <= opening => opening,
             _ => {
@@ -200,11 +190,35 @@ impl Rule {
                 points.at_or_after(from)?
             }
         };
-        if found <= self.until {
-            Instant::from_ticks(found)
-        } else {
-            None
+        (found <= self.until).then_some(found)
+    }
+
+    /// How many occurrences lie after `after` and not after `until`, whatever the count says.
+    fn count_uncounted(&self, after: Ticks, until: Ticks) -> u64 {
+        let opening = self.opening.filter(|&opening| after < opening && opening <= until);
+        let from = self.from.max(after + 1);
+        let points = self.placement.as_ref().filter(|_| from <= until);
+        u64::from(opening.is_some()) + points.map_or(0, |points| points.count(from, until + 1))
+    }
+
+    /// Nothing after this is an occurrence.
+    fn end(&self) -> Ticks {
+        match self.count {
+            u64::MAX => self.until,
+            count => *self.last_counted.get_or_init(|| self.nth(count).min(self.until)),
         }
+    }
+
+    /// The instant of the `number`-th occurrence, or the end of time where there are fewer.
+    fn nth(&self, number: u64) -> Ticks {
+        let number = match self.opening {
+            Some(opening) if number == 1 => return opening,
+            Some(_) => number - 1,
+            None => number,
+        };
+        let points = self.placement.as_ref();
+        let found = points.and_then(|points| points.nth(number, self.from, Instant::MAX.ticks()));
+        found.unwrap_or(Instant::MAX.ticks())
     }
 
     pub(crate) fn placement(&self) -> Option<&Placement> {

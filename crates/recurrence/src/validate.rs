@@ -31,20 +31,11 @@ struct Found(Vec<Problem>);
 
 impl Found {
     fn add(&mut self, path: impl Into<String>, reason: Reason, message: impl FnOnce() -> String) {
-        self.0.push(Problem {
-            path: path.into(),
-            reason,
-            message: message(),
-        });
+        self.0.push(Problem { path: path.into(), reason, message: message() });
     }
 
     fn in_recurrence(&mut self, recurrence: &Recurrence, settings: &Settings) {
-        let Recurrence {
-            frequency,
-            interval,
-            count,
-            ..
-        } = recurrence;
+        let Recurrence { frequency, interval, count, .. } = recurrence;
         let unit = frequency.word();
         let max = settings.interval_max(*frequency);
         if *interval < 1 {
@@ -67,29 +58,17 @@ impl Found {
     }
 
     fn in_schedule(&mut self, schedule: &Schedule, frequency: Frequency) {
-        let Schedule {
-            minutes,
-            hours,
-            week_days,
-            month_days,
-            monthly_occurrences,
-            months,
-        } = schedule;
+        let Schedule { minutes, hours, week_days, month_days, monthly_occurrences, months } =
+            schedule;
         if *schedule == Schedule::default() {
             self.add("recurrence.schedule", Reason::InvalidSchedule, || {
                 "it is empty; leave it out, or give minutes, hours, weekDays, monthDays, monthlyOccurrences or months".into()
             });
         }
-        self.in_numbers("minutes", minutes, 60, "0 to 59", |minute| {
-            (0..60).contains(&minute)
+        self.in_numbers("minutes", minutes, 60, "0 to 59", |minute| (0..60).contains(&minute));
+        self.in_numbers("hours", hours, 24, "0 to 23 (write 0 for midnight)", |hour| {
+            (0..24).contains(&hour)
         });
-        self.in_numbers(
-            "hours",
-            hours,
-            24,
-            "0 to 23 (write 0 for midnight)",
-            |hour| (0..24).contains(&hour),
-        );
         self.in_numbers(
             "monthDays",
             month_days,
@@ -97,9 +76,7 @@ impl Found {
             "1 to 31 and -1 (the last day) to -31",
             |day| (1..=31).contains(&day.abs()),
         );
-        self.in_numbers("months", months, 12, "1 to 12", |month| {
-            (1..=12).contains(&month)
-        });
+        self.in_numbers("months", months, 12, "1 to 12", |month| (1..=12).contains(&month));
         self.in_length("weekDays", week_days.as_deref(), 7);
         self.in_length("monthlyOccurrences", monthly_occurrences.as_deref(), 77);
         for (index, wanted) in monthly_occurrences.iter().flatten().enumerate() {
@@ -127,11 +104,9 @@ impl Found {
             self.only_with(member, given, of_months, frequency, "month and year");
         }
         if month_days.is_some() && monthly_occurrences.is_some() {
-            self.add(
-                "recurrence.schedule.monthlyOccurrences",
-                Reason::InvalidSchedule,
-                || "it cannot stand beside monthDays; give one of the two".into(),
-            );
+            self.add("recurrence.schedule.monthlyOccurrences", Reason::InvalidSchedule, || {
+                "it cannot stand beside monthDays; give one of the two".into()
+            });
         }
     }
 
@@ -159,10 +134,7 @@ impl Found {
         if list.is_empty() || list.len() > length_max {
             let path = format!("recurrence.schedule.{member}");
             self.add(path, Reason::InvalidSchedule, || {
-                format!(
-                    "it has {} entries; allowed are 1 to {length_max}",
-                    list.len()
-                )
+                format!("it has {} entries; allowed are 1 to {length_max}", list.len())
             });
         }
     }

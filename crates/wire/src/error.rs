@@ -58,11 +58,7 @@ impl From<Problem> for Error {
             Reason::InvalidSchedule => Code::InvalidSchedule,
             Reason::NeverFires => Code::RecurrenceNeverFires,
         };
-        Error {
-            code,
-            path: problem.path,
-            message: problem.message,
-        }
+        Error { code, path: problem.path, message: problem.message }
     }
 }
 
@@ -86,11 +82,7 @@ impl Errors {
     /// Notes a mistake.
     pub fn add(&mut self, code: Code, path: impl Into<String>, message: impl Into<String>) {
         if self.0.len() < ERRORS_MAX {
-            self.0.push(Error {
-                code,
-                path: path.into(),
-                message: message.into(),
-            });
+            self.0.push(Error { code, path: path.into(), message: message.into() });
         }
     }
 
@@ -106,9 +98,7 @@ impl Errors {
 
     /// The code of the first mistake, which stands for the answer as a whole.
     pub fn code(&self) -> Code {
-        self.0
-            .first()
-            .map_or(Code::InvalidRequestContent, |error| error.code)
+        self.0.first().map_or(Code::InvalidRequestContent, |error| error.code)
     }
 }
 

@@ -46,11 +46,7 @@ impl<'a> Json<'a> {
         let value = match serde_json::from_slice::<Json<'a>>(text) {
             Ok(value) => value,
             Err(error) => {
-                errors.add(
-                    Code::InvalidRequestContent,
-                    "",
-                    format!("not valid JSON: {error}"),
-                );
+                errors.add(Code::InvalidRequestContent, "", format!("not valid JSON: {error}"));
                 return Err(errors);
             }
         };
@@ -60,11 +56,7 @@ impl<'a> Json<'a> {
             let message = format!("it has {members} members; allowed are {MEMBERS_MAX}");
             errors.add(Code::InvalidRequestContent, "", message);
         }
-        if errors.is_empty() {
-            Ok(value)
-        } else {
-            Err(errors)
-        }
+        if errors.is_empty() { Ok(value) } else { Err(errors) }
     }
 
     /// What kind of value it is, for messages.
@@ -99,10 +91,7 @@ impl<'a> Json<'a> {
                     let place = place.member(name);
                     check_text(name, place, errors);
                     let earlier = entries.iter().take(number);
-                    if earlier
-                        .into_iter()
-                        .any(|(other, _)| other.eq_ignore_ascii_case(name))
-                    {
+                    if earlier.into_iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
                         let message = "it is given twice; names are read without regard to case";
                         errors.add(Code::DuplicateProperty, place.path(), message);
                     }
@@ -116,11 +105,7 @@ impl<'a> Json<'a> {
 
 fn check_text(text: &str, place: Place<'_>, errors: &mut Errors) {
     if text.contains('\0') {
-        errors.add(
-            Code::InvalidCharacter,
-            place.path(),
-            "it holds the character NUL (\\u0000)",
-        );
+        errors.add(Code::InvalidCharacter, place.path(), "it holds the character NUL (\\u0000)");
     }
 }
 
@@ -230,11 +215,7 @@ mod tests {
     fn check(text: &str, code: Code, path: &str, phrase: &str) {
         let errors = Json::parse(text.as_bytes()).unwrap_err();
         let first = errors.iter().next().unwrap();
-        assert_eq!(
-            (first.code, first.path.as_str()),
-            (code, path),
-            "{text}: {first}"
-        );
+        assert_eq!((first.code, first.path.as_str()), (code, path), "{text}: {first}");
         assert!(first.message.contains(phrase), "{text}: {first}");
     }
 
@@ -256,12 +237,7 @@ mod tests {
     #[test]
     fn a_member_given_twice_is_refused_at_any_level_and_in_any_case() {
         check(r#"{"a":1,"a":2}"#, Code::DuplicateProperty, "a", "twice");
-        check(
-            r#"{"a":{"b":[{"c":1,"C":2}]}}"#,
-            Code::DuplicateProperty,
-            "a.b[0].C",
-            "twice",
-        );
+        check(r#"{"a":{"b":[{"c":1,"C":2}]}}"#, Code::DuplicateProperty, "a.b[0].C", "twice");
     }
 
     #[test]
@@ -274,34 +250,20 @@ mod tests {
     fn nesting_and_the_number_of_members_are_limited() {
         let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         assert!(Json::parse(nested(16).as_bytes()).is_ok());
-        check(
-            &nested(17),
-            Code::InvalidRequestContent,
-            &"[0]".repeat(17),
-            "deeper",
-        );
+        check(&nested(17), Code::InvalidRequestContent, &"[0]".repeat(17), "deeper");
 
         let members = |count: usize| {
-            let members: Vec<_> = (0..count)
-                .map(|number| format!("\"m{number}\":0"))
-                .collect();
+            let members: Vec<_> = (0..count).map(|number| format!("\"m{number}\":0")).collect();
             format!("{{{}}}", members.join(","))
         };
         assert!(Json::parse(members(500).as_bytes()).is_ok());
-        check(
-            &members(501),
-            Code::InvalidRequestContent,
-            "",
-            "501 members",
-        );
+        check(&members(501), Code::InvalidRequestContent, "", "501 members");
     }
 
     #[test]
     fn order_and_integers_are_kept() {
         let parsed = Json::parse(br#"{"b":1,"a":-2,"c":1.0}"#).unwrap();
-        let Json::Object(members) = parsed else {
-            panic!("an object")
-        };
+        let Json::Object(members) = parsed else { panic!("an object") };
         let numbers = [Number::Integer(1), Number::Integer(-2), Number::Other(1.0)];
         let expected: Vec<_> = ["b", "a", "c"]
             .into_iter()

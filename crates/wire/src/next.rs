@@ -29,31 +29,20 @@ impl NextRequest {
         let body = Json::parse(line)?;
         let mut errors = Errors::default();
         let node = Node::root(&body);
-        let request = if node.is_object(&mut errors) {
-            request(node, now, &mut errors)
-        } else {
-            None
-        };
+        let request =
+            if node.is_object(&mut errors) { request(node, now, &mut errors) } else { None };
         request.filter(|_| errors.is_empty()).ok_or(errors)
     }
 }
 
 fn request(node: Node<'_>, now: Instant, errors: &mut Errors) -> Option<NextRequest> {
-    let created = node
-        .member("createdAt")
-        .map_or(Some(now), |node| node.instant(errors));
+    let created = node.member("createdAt").map_or(Some(now), |node| node.instant(errors));
     let after = node.member("after").and_then(|node| node.instant(errors));
-    let limit = node
-        .member("limit")
-        .map_or(Some(LIMIT_DEFAULT), |node| node.integer(errors));
+    let limit = node.member("limit").map_or(Some(LIMIT_DEFAULT), |node| node.integer(errors));
     if let Some(limit) = limit.filter(|limit| !(0..=LIMIT_MAX).contains(limit)) {
         let message = format!("{limit} is not allowed; allowed are 0 to {LIMIT_MAX}");
         errors.add(Code::InvalidRequestContent, "limit", message);
     }
     let definition = definition(node, created.unwrap_or(now), errors)?;
-    Some(NextRequest {
-        definition,
-        after,
-        limit: limit?.try_into().ok()?,
-    })
+    Some(NextRequest { definition, after, limit: limit?.try_into().ok()? })
 }

@@ -26,23 +26,14 @@ enum Step<'p> {
 }
 
 impl<'p> Place<'p> {
-    pub(crate) const ROOT: Place<'static> = Place {
-        parent: None,
-        step: Step::Root,
-    };
+    pub(crate) const ROOT: Place<'static> = Place { parent: None, step: Step::Root };
 
     pub(crate) fn member(&'p self, name: &'p str) -> Place<'p> {
-        Place {
-            parent: Some(self),
-            step: Step::Member(name),
-        }
+        Place { parent: Some(self), step: Step::Member(name) }
     }
 
     pub(crate) fn index(&'p self, index: usize) -> Place<'p> {
-        Place {
-            parent: Some(self),
-            step: Step::Index(index),
-        }
+        Place { parent: Some(self), step: Step::Index(index) }
     }
 
     pub(crate) fn path(&self) -> String {
@@ -58,9 +49,7 @@ impl fmt::Display for Place<'_> {
         match self.step {
             Step::Root => Ok(()),
             Step::Member(name) => {
-                let below_root = self
-                    .parent
-                    .is_none_or(|parent| matches!(parent.step, Step::Root));
+                let below_root = self.parent.is_none_or(|parent| matches!(parent.step, Step::Root));
                 write!(f, "{}{name}", if below_root { "" } else { "." })
             }
             Step::Index(index) => write!(f, "[{index}]"),
@@ -79,11 +68,7 @@ pub(crate) struct Node<'v> {
 
 impl<'v> Node<'v> {
     pub(crate) fn root(value: &'v Json<'v>) -> Node<'v> {
-        Node {
-            value,
-            place: Place::ROOT,
-            code: Code::InvalidRequestContent,
-        }
+        Node { value, place: Place::ROOT, code: Code::InvalidRequestContent }
     }
 
     /// The same value, whose mistakes have another code.
@@ -100,25 +85,16 @@ impl<'v> Node<'v> {
         let Json::Object(members) = self.value else {
             return None;
         };
-        let found = members
-            .iter()
-            .find(|(other, _)| other.eq_ignore_ascii_case(name));
+        let found = members.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         let (_, value) = found.filter(|(_, value)| *value != Json::Null)?;
-        Some(Node {
-            value,
-            place: self.place.member(name),
-            code: self.code,
-        })
+        Some(Node { value, place: self.place.member(name), code: self.code })
     }
 
     /// Whether it is an object; a mistake where it is not.
     pub(crate) fn is_object(&self, errors: &mut Errors) -> bool {
         let is_object = matches!(self.value, Json::Object(_));
         if !is_object {
-            self.refuse(
-                format!("expected an object, found {}", self.value.kind()),
-                errors,
-            );
+            self.refuse(format!("expected an object, found {}", self.value.kind()), errors);
         }
         is_object
     }
@@ -137,10 +113,7 @@ impl<'v> Node<'v> {
         match self.value {
             Json::Number(Number::Integer(number)) => Some(*number),
             other => {
-                self.refuse(
-                    format!("expected a whole number, found {}", other.kind()),
-                    errors,
-                );
+                self.refuse(format!("expected a whole number, found {}", other.kind()), errors);
                 None
             }
         }
@@ -152,10 +125,7 @@ impl<'v> Node<'v> {
         match text.parse() {
             Ok(instant) => Some(instant),
             Err(error) => {
-                node.refuse(
-                    format!("{} is not a date-time: {error}", quoted(text)),
-                    errors,
-                );
+                node.refuse(format!("{} is not a date-time: {error}", quoted(text)), errors);
                 None
             }
         }
@@ -168,16 +138,11 @@ impl<'v> Node<'v> {
         errors: &mut Errors,
     ) -> Option<T> {
         let text = self.text(errors)?;
-        let found = words
-            .clone()
-            .find(|(word, _)| word.eq_ignore_ascii_case(text));
+        let found = words.clone().find(|(word, _)| word.eq_ignore_ascii_case(text));
         if found.is_none() {
             let allowed: Vec<_> = words.map(|(word, _)| word).collect();
-            let message = format!(
-                "{} is not allowed; allowed are {}",
-                quoted(text),
-                allowed.join(", ")
-            );
+            let message =
+                format!("{} is not allowed; allowed are {}", quoted(text), allowed.join(", "));
             self.refuse(message, errors);
         }
         found.map(|(_, value)| value)
@@ -195,11 +160,7 @@ impl<'v> Node<'v> {
         let mut list = Vec::with_capacity(values.len());
         for (index, value) in values.iter().enumerate() {
             list.extend(read(
-                Node {
-                    value,
-                    place: self.place.index(index),
-                    code: self.code,
-                },
+                Node { value, place: self.place.index(index), code: self.code },
                 errors,
             ));
         }

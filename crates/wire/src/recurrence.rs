@@ -29,18 +29,12 @@ pub(crate) fn definition(
     created: Instant,
     errors: &mut Errors,
 ) -> Option<Definition> {
-    let start = node
-        .member("startTime")
-        .and_then(|node| node.instant(errors));
+    let start = node.member("startTime").and_then(|node| node.instant(errors));
     let recurrence = match node.member("recurrence") {
         Some(node) => Some(recurrence(node, errors)?),
         None => None,
     };
-    Some(Definition {
-        start,
-        created,
-        recurrence,
-    })
+    Some(Definition { start, created, recurrence })
 }
 
 fn recurrence(node: Node<'_>, errors: &mut Errors) -> Option<Recurrence> {
@@ -58,18 +52,12 @@ fn recurrence(node: Node<'_>, errors: &mut Errors) -> Option<Recurrence> {
             None
         }
     };
-    let interval = node
-        .member("interval")
-        .map_or(Some(1), |node| node.integer(errors));
+    let interval = node.member("interval").map_or(Some(1), |node| node.integer(errors));
     let count = node.member("count").and_then(|node| node.integer(errors));
     let end = node.member("endTime").and_then(|node| node.instant(errors));
     let zone = node.member("timeZone").and_then(|node| zone(node, errors));
-    let first_day_of_week = node
-        .member("firstDayOfWeek")
-        .and_then(|node| weekday(node, errors));
-    let schedule = node
-        .member("schedule")
-        .and_then(|node| schedule(node, errors));
+    let first_day_of_week = node.member("firstDayOfWeek").and_then(|node| weekday(node, errors));
+    let schedule = node.member("schedule").and_then(|node| schedule(node, errors));
     Some(Recurrence {
         frequency: frequency?,
         interval: interval?,
@@ -95,9 +83,7 @@ fn schedule(node: Node<'_>, errors: &mut Errors) -> Option<Schedule> {
         hours: numbers("hours"),
         month_days: numbers("monthDays"),
         months: numbers("months"),
-        week_days: node
-            .member("weekDays")
-            .and_then(|node| node.list(errors, weekday)),
+        week_days: node.member("weekDays").and_then(|node| node.list(errors, weekday)),
         monthly_occurrences: node
             .member("monthlyOccurrences")
             .and_then(|node| node.list(errors, monthly_occurrence)),
@@ -115,17 +101,11 @@ fn monthly_occurrence(node: Node<'_>, errors: &mut Errors) -> Option<MonthlyOccu
                 "it is missing; allowed are {}",
                 Weekday::ALL.map(Weekday::name).join(", ")
             );
-            errors.add(
-                Code::InvalidSchedule,
-                format!("{}.day", node.place),
-                message,
-            );
+            errors.add(Code::InvalidSchedule, format!("{}.day", node.place), message);
             return None;
         }
     };
-    let occurrence = node
-        .member("occurrence")
-        .and_then(|node| node.integer(errors));
+    let occurrence = node.member("occurrence").and_then(|node| node.integer(errors));
     Some(MonthlyOccurrence { day, occurrence })
 }
 

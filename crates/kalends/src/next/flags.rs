@@ -28,12 +28,7 @@ pub(super) struct Schedule {
     minutes: Option<String>,
 
     /// On which days: fri or mon,wed; 1,15,last (days of the month); last-fri, 3rd-wed
-    #[arg(
-        long,
-        value_name = "DAYS",
-        value_delimiter = ',',
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "DAYS", value_delimiter = ',', allow_hyphen_values = true)]
     on: Vec<String>,
 
     /// In which months: 1,7 or 3-10
@@ -59,18 +54,7 @@ pub(super) struct Schedule {
 
 impl Schedule {
     pub(super) fn is_given(&self) -> bool {
-        let Schedule {
-            every,
-            at,
-            hours,
-            minutes,
-            on,
-            months,
-            zone,
-            start,
-            end,
-            count,
-        } = self;
+        let Schedule { every, at, hours, minutes, on, months, zone, start, end, count } = self;
         let texts = [every, hours, minutes, months, zone];
         texts.iter().any(|text| text.is_some())
             || !at.is_empty()
@@ -85,26 +69,16 @@ impl Schedule {
         created: Instant,
         settings: &Settings,
     ) -> anyhow::Result<Definition> {
-        let zone = self
-            .zone
-            .as_deref()
-            .map(Zone::named)
-            .transpose()
-            .context("--zone")?;
+        let zone = self.zone.as_deref().map(Zone::named).transpose().context("--zone")?;
         let days = Days::read(&self.on).context("--on")?;
         let (interval, frequency) = match &self.every {
             Some(text) => every(text).with_context(|| format!("--every {text}"))?,
             None => (1, days.usual_frequency()),
         };
-        let mut members = Members {
-            months: numbers(&self.months).context("--months")?,
-            ..Members::default()
-        };
+        let mut members =
+            Members { months: numbers(&self.months).context("--months")?, ..Members::default() };
         (members.hours, members.minutes) = if self.at.is_empty() {
-            (
-                numbers(&self.hours).context("--hours")?,
-                numbers(&self.minutes).context("--minutes")?,
-            )
+            (numbers(&self.hours).context("--hours")?, numbers(&self.minutes).context("--minutes")?)
         } else {
             hours_and_minutes(&self.at).context("--at")?
         };
@@ -115,16 +89,9 @@ impl Schedule {
         // A job without a start runs at once, which is not what someone asks who names days and
         // times.
         let start = Some(self.start.unwrap_or(created));
-        let mut definition = Definition {
-            start,
-            created,
-            recurrence: None,
-        };
+        let mut definition = Definition { start, created, recurrence: None };
         if frequency == Frequency::Day && !days.weekdays.is_empty() {
-            let daily = Recurrence {
-                schedule: given(members.clone()),
-                ..recurrence.clone()
-            };
+            let daily = Recurrence { schedule: given(members.clone()), ..recurrence.clone() };
             definition.recurrence = Some(daily);
             (definition.start, recurrence.interval) = days.as_weeks(&definition, settings)?;
             recurrence.frequency = Frequency::Week;
@@ -144,11 +111,7 @@ fn given(members: Members) -> Option<Members> {
 fn every(text: &str) -> anyhow::Result<(i64, Frequency)> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
-    let interval = if number.is_empty() {
-        1
-    } else {
-        number.parse()?
-    };
+    let interval = if number.is_empty() { 1 } else { number.parse()? };
     let frequency = match unit.trim().to_ascii_lowercase().as_str() {
         "m" | "min" | "mins" | "minute" | "minutes" => Frequency::Minute,
         "h" | "hour" | "hours" => Frequency::Hour,
@@ -202,10 +165,7 @@ fn hours_and_minutes(times: &[String]) -> anyhow::Result<(Numbers, Numbers)> {
             times.join(" and ")
         );
     }
-    Ok((
-        Some(hours.into_iter().collect()),
-        Some(minutes.into_iter().collect()),
-    ))
+    Ok((Some(hours.into_iter().collect()), Some(minutes.into_iter().collect())))
 }
 
 #[derive(Default)]
@@ -246,16 +206,9 @@ impl Days {
     }
 
     fn add_to(self, members: &mut Members, frequency: Frequency) {
-        let Days {
-            weekdays,
-            numbered,
-            mut of_month,
-        } = self;
+        let Days { weekdays, numbered, mut of_month } = self;
         if matches!(frequency, Frequency::Month | Frequency::Year) {
-            let every = |day| MonthlyOccurrence {
-                day,
-                occurrence: None,
-            };
+            let every = |day| MonthlyOccurrence { day, occurrence: None };
             of_month.extend(weekdays.into_iter().map(every));
         } else if !weekdays.is_empty() {
             members.week_days = Some(weekdays);
@@ -271,10 +224,7 @@ impl Days {
         daily: &Definition,
         settings: &Settings,
     ) -> anyhow::Result<(Option<Instant>, i64)> {
-        let interval = daily
-            .recurrence
-            .as_ref()
-            .map_or(1, |recurrence| recurrence.interval);
+        let interval = daily.recurrence.as_ref().map_or(1, |recurrence| recurrence.interval);
         if interval == 1 {
             return Ok((daily.start, 1));
         }
@@ -285,29 +235,15 @@ impl Days {
         };
         let rule = Rule::new(daily.clone(), settings)?;
         let zone = rule.zone();
-        let times_a_day = daily
-            .recurrence
-            .iter()
-            .flat_map(|recurrence| &recurrence.schedule);
-        let times_a_day = times_a_day
-            .map(|s| s.hours.as_ref().map_or(24, Vec::len) * 60)
-            .max();
+        let times_a_day = daily.recurrence.iter().flat_map(|recurrence| &recurrence.schedule);
+        let times_a_day = times_a_day.map(|s| s.hours.as_ref().map_or(24, Vec::len) * 60).max();
         let a_week_of_runs = 7 * times_a_day.unwrap_or(1);
-        let first = rule
-            .occurrences()
-            .take(a_week_of_runs)
-            .find(|&at| zone.weekday(at) == *weekday);
+        let first =
+            rule.occurrences().take(a_week_of_runs).find(|&at| zone.weekday(at) == *weekday);
         let first = first.with_context(|| {
-            format!(
-                "every {interval} days from the start never falls on a {}",
-                weekday.name()
-            )
+            format!("every {interval} days from the start never falls on a {}", weekday.name())
         })?;
-        let weeks = if interval % 7 == 0 {
-            interval / 7
-        } else {
-            interval
-        };
+        let weeks = if interval % 7 == 0 { interval / 7 } else { interval };
         Ok((Some(first), weeks))
     }
 }
@@ -332,8 +268,5 @@ fn occurrence(word: &str) -> Option<MonthlyOccurrence> {
         "2nd-last" | "second-last" => -2,
         _ => return None,
     };
-    Some(MonthlyOccurrence {
-        day: weekday(day)?,
-        occurrence: Some(number),
-    })
+    Some(MonthlyOccurrence { day: weekday(day)?, occurrence: Some(number) })
 }

@@ -24,12 +24,7 @@ pub(super) fn run(
             output.flush()?;
         }
         line.clear();
-        if input
-            .by_ref()
-            .take(LINE_BYTES_MAX)
-            .read_until(b'\n', &mut line)?
-            == 0
-        {
+        if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)? == 0 {
             output.flush()?;
             return Ok(());
         }
@@ -62,16 +57,20 @@ fn answer(
             return write_error(&errors, output);
         }
     };
+    match request.after {
+        Some(after) => write_occurrences(rule.occurrences_after(after).take(request.limit), output),
+        None => write_occurrences(rule.occurrences().take(request.limit), output),
+    }
+}
+
+fn write_occurrences(
+    occurrences: impl Iterator<Item = Instant>,
+    output: &mut impl Write,
+) -> io::Result<()> {
     output.write_all(b"{\"occurrences\":[")?;
-    let mut next = match request.after {
-        Some(after) => rule.next_after(after),
-        None => rule.first(),
-    };
-    for number in 0..request.limit {
-        let Some(at) = next else { break };
+    for (number, at) in occurrences.enumerate() {
         let separator = if number == 0 { "" } else { "," };
         write!(output, "{separator}\"{at}\"")?;
-        next = rule.next_after(at);
     }
     output.write_all(b"]}\n")
 }
@@ -134,10 +133,7 @@ mod tests {
             &format!(
                 "{{{definition},\"after\":\"2026-03-02T10:00:00Z\",\"limit\":1}}\n{{{definition},\"limit\":0}}\n"
             ),
-            &[
-                r#"{"occurrences":["2026-03-02T11:00:00Z"]}"#,
-                r#"{"occurrences":[]}"#,
-            ],
+            &[r#"{"occurrences":["2026-03-02T11:00:00Z"]}"#, r#"{"occurrences":[]}"#],
         );
     }
 

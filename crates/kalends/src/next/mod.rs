@@ -83,22 +83,11 @@ pub(crate) fn run(arguments: Arguments, clock: &impl Clock) -> anyhow::Result<()
     let rule = Rule::new(definition, &settings)
         .map_err(|problems| problems.0.into_iter().map(Into::into).collect::<Errors>())?;
     let occurrences: Vec<_> = match arguments.after {
-        Some(after) => rule
-            .occurrences_after(after)
-            .take(arguments.limit)
-            .collect(),
+        Some(after) => rule.occurrences_after(after).take(arguments.limit).collect(),
         // What is due at this very instant is still to come.
-        None => rule
-            .occurrences()
-            .skip_while(|&at| at < now)
-            .take(arguments.limit)
-            .collect(),
+        None => rule.occurrences().skip_while(|&at| at < now).take(arguments.limit).collect(),
     };
-    let answer = table::Answer {
-        rule: &rule,
-        occurrences: &occurrences,
-        now,
-    };
+    let answer = table::Answer { rule: &rule, occurrences: &occurrences, now };
     let mut output = io::BufWriter::new(output);
     match arguments.output {
         Output::Table => answer.write_table(&mut output)?,
@@ -114,19 +103,14 @@ fn from_file(file: Option<&Path>, created: Instant) -> anyhow::Result<Definition
         Some(path) if path != Path::new("-") => {
             let name = path.display().to_string();
             let file = fs::File::open(path).with_context(|| format!("cannot open {name}"))?;
-            file.take(FILE_BYTES_MAX)
-                .read_to_end(&mut text)
-                .with_context(|| name.clone())?;
+            file.take(FILE_BYTES_MAX).read_to_end(&mut text).with_context(|| name.clone())?;
             name
         }
         None if io::stdin().is_terminal() => {
             bail!("give a file or flags such as --every 2d --at 05:15; see kalends next --help")
         }
         _ => {
-            io::stdin()
-                .lock()
-                .take(FILE_BYTES_MAX)
-                .read_to_end(&mut text)?;
+            io::stdin().lock().take(FILE_BYTES_MAX).read_to_end(&mut text)?;
             "standard input".to_owned()
         }
     };

@@ -27,12 +27,7 @@ impl Answer<'_> {
         };
         let mut rows = vec![["", "UTC", heading, "from now"].map(str::to_owned)];
         rows.extend(self.occurrences.iter().enumerate().map(|(number, &at)| {
-            [
-                (number + 1).to_string(),
-                at.to_string(),
-                local(at),
-                relative(at, self.now),
-            ]
+            [(number + 1).to_string(), at.to_string(), local(at), relative(at, self.now)]
         }));
         let mut widths = [0; 4];
         for row in &rows {
@@ -63,40 +58,24 @@ impl Answer<'_> {
     pub(super) fn write_json(&self, output: &mut impl Write) -> io::Result<()> {
         let zone = self.rule.zone();
         let occurrence = |&at: &Instant| {
-            object([
-                ("utc", at.to_string().into()),
-                ("local", zone.local(at).into()),
-            ])
+            object([("utc", at.to_string().into()), ("local", zone.local(at).into())])
         };
         let change = |change: ClockChange| {
-            object([
-                ("at", change.at.to_string().into()),
-                ("text", change.text.into()),
-            ])
+            object([("at", change.at.to_string().into()), ("text", change.text.into())])
         };
         let answer = object([
             ("description", self.rule.describe().into()),
             ("timeZone", zone.name().to_owned().into()),
-            (
-                "occurrences",
-                Json::Array(self.occurrences.iter().map(occurrence).collect()),
-            ),
-            (
-                "clockChanges",
-                Json::Array(self.notes().into_iter().map(change).collect()),
-            ),
+            ("occurrences", Json::Array(self.occurrences.iter().map(occurrence).collect())),
+            ("clockChanges", Json::Array(self.notes().into_iter().map(change).collect())),
         ]);
         serde_json::to_writer_pretty(&mut *output, &answer)?;
         writeln!(output)
     }
 
     fn notes(&self) -> Vec<ClockChange> {
-        let from = self
-            .occurrences
-            .first()
-            .map_or(self.now, |&first| first.min(self.now));
-        self.rule
-            .clock_changes(from, from.saturating_add(NOTES_AHEAD))
+        let from = self.occurrences.first().map_or(self.now, |&first| first.min(self.now));
+        self.rule.clock_changes(from, from.saturating_add(NOTES_AHEAD))
     }
 }
 
@@ -116,9 +95,7 @@ fn relative(at: Instant, now: Instant) -> String {
     ];
     let mut shown = parts.iter().skip_while(|(amount, _)| *amount == 0).take(2);
     let shown = shown.by_ref().filter(|(amount, _)| *amount > 0);
-    let text: Vec<_> = shown
-        .map(|(amount, unit)| format!("{amount} {unit}"))
-        .collect();
+    let text: Vec<_> = shown.map(|(amount, unit)| format!("{amount} {unit}")).collect();
     match (text.join(" "), seconds) {
         (_, 0) => "now".to_owned(),
         (text, 1..) => format!("in {text}"),

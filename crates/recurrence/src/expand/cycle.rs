@@ -16,11 +16,7 @@ pub(crate) struct Cycle {
 impl Cycle {
     /// Every `step` from `base`.
     pub(crate) fn plain(base: Ticks, step: Ticks) -> Cycle {
-        Cycle {
-            base,
-            period: step,
-            offsets: Box::new([0]),
-        }
+        Cycle { base, period: step, offsets: Box::new([0]) }
     }
 
     /// Of the points `base + k × step`, those whose hour and minute on a wall clock that is
@@ -42,11 +38,7 @@ impl Cycle {
             let minute = time_of_day / TICKS_PER_MINUTE % 60;
             hours >> hour & 1 == 1 && minutes >> minute & 1 == 1
         });
-        Cycle {
-            base,
-            period,
-            offsets: offsets.collect(),
-        }
+        Cycle { base, period, offsets: offsets.collect() }
     }
 
     /// In the hours that begin at `base + k × step`, every full minute whose number on a wall clock
@@ -76,35 +68,22 @@ impl Cycle {
                 }
             }
         }
-        Cycle {
-            base,
-            period,
-            offsets: offsets.into(),
-        }
+        Cycle { base, period, offsets: offsets.into() }
     }
 
     pub(crate) fn at_or_after(&self, at: Ticks) -> Option<Ticks> {
         let (begin, index) = self.position(at);
         match self.offsets.get(index) {
             Some(offset) => Some(begin + offset),
-            None => self
-                .offsets
-                .first()
-                .map(|offset| begin + self.period + offset),
+            None => self.offsets.first().map(|offset| begin + self.period + offset),
         }
     }
 
     pub(crate) fn at_or_before(&self, at: Ticks) -> Option<Ticks> {
         let (begin, index) = self.position(at + 1);
-        match index
-            .checked_sub(1)
-            .and_then(|index| self.offsets.get(index))
-        {
+        match index.checked_sub(1).and_then(|index| self.offsets.get(index)) {
             Some(offset) => Some(begin + offset),
-            None => self
-                .offsets
-                .last()
-                .map(|offset| begin - self.period + offset),
+            None => self.offsets.last().map(|offset| begin - self.period + offset),
         }
     }
 
@@ -120,9 +99,6 @@ impl Cycle {
     /// The beginning of the period that holds `at`, and how many offsets of it lie before `at`.
     fn position(&self, at: Ticks) -> (Ticks, usize) {
         let passed = (at - self.base).rem_euclid(self.period);
-        (
-            at - passed,
-            self.offsets.partition_point(|&offset| offset < passed),
-        )
+        (at - passed, self.offsets.partition_point(|&offset| offset < passed))
     }
 }

@@ -54,19 +54,16 @@ impl Pattern {
     pub(crate) fn count(&self, from: Ticks, to: Ticks, offset: Ticks) -> u64 {
         match self {
             Pattern::Calendar(calendar) => calendar.count(from, to),
-            _ => self
-                .cycle(offset)
-                .map_or(0, |cycle| cycle.count(from - offset, to - offset)),
+            _ => self.cycle(offset).map_or(0, |cycle| cycle.count(from - offset, to - offset)),
         }
     }
 
     fn cycle(&self, offset: Ticks) -> Option<&Cycle> {
         match self {
             Pattern::Elapsed(cycle) => Some(cycle),
-            Pattern::ElapsedByOffset(cycles) => cycles
-                .iter()
-                .find(|(of, _)| *of == offset)
-                .map(|(_, cycle)| cycle),
+            Pattern::ElapsedByOffset(cycles) => {
+                cycles.iter().find(|(of, _)| *of == offset).map(|(_, cycle)| cycle)
+            }
             Pattern::Calendar(_) => None,
         }
     }

@@ -33,24 +33,12 @@ pub(crate) struct Months {
 impl Months {
     /// In every `interval`-th month from `anchor` that is one of `months`, the days of `days`.
     pub(crate) fn monthly(anchor: i64, interval: i64, months: u32, days: Days) -> Months {
-        Months {
-            origin: anchor,
-            length: interval,
-            span: 1,
-            months,
-            days,
-        }
+        Months { origin: anchor, length: interval, span: 1, months, days }
     }
 
     /// In every `interval`-th year from `year`, in each of `months`, the days of `days`.
     pub(crate) fn yearly(year: i64, interval: i64, months: u32, days: Days) -> Months {
-        Months {
-            origin: year * 12,
-            length: 12 * interval,
-            span: 12,
-            months,
-            days,
-        }
+        Months { origin: year * 12, length: 12 * interval, span: 12, months, days }
     }
 
     pub(crate) fn at_or_after(&self, day: i64) -> Option<i64> {
@@ -193,8 +181,7 @@ impl Days {
                 _ => length + 1 + number,
             };
             let days = numbers.iter().map(in_month);
-            days.filter(|day| (1..=length).contains(day))
-                .fold(0, |bits, day| bits | 1 << day)
+            days.filter(|day| (1..=length).contains(day)).fold(0, |bits, day| bits | 1 << day)
         })
     }
 
@@ -206,9 +193,7 @@ impl Days {
                 let first = 1 + (wanted.day as i64 - begins_on).rem_euclid(7);
                 let last = first + (length - first) / 7 * 7;
                 match wanted.occurrence {
-                    None => (first..=length)
-                        .step_by(7)
-                        .fold(0, |bits, day| bits | 1 << day),
+                    None => (first..=length).step_by(7).fold(0, |bits, day| bits | 1 << day),
                     Some(number @ 1..) if first + (number - 1) * 7 <= length => {
                         1 << (first + (number - 1) * 7)
                     }
@@ -218,16 +203,12 @@ impl Days {
                     Some(_) => 0,
                 }
             };
-            occurrences
-                .iter()
-                .fold(0, |bits, wanted| bits | in_month(wanted))
+            occurrences.iter().fold(0, |bits, wanted| bits | in_month(wanted))
         })
     }
 
     fn build(chosen: impl Fn(i64, i64) -> u32) -> Days {
-        Days(std::array::from_fn(|look| {
-            chosen(28 + look as i64 / 7, look as i64 % 7)
-        }))
+        Days(std::array::from_fn(|look| chosen(28 + look as i64 / 7, look as i64 % 7)))
     }
 
     fn of(&self, month: Month) -> u32 {

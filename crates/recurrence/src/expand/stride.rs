@@ -14,21 +14,13 @@ pub(crate) struct Stride {
 impl Stride {
     /// Every `interval`-th day from `anchor`.
     pub(crate) fn days(anchor: i64, interval: i64) -> Stride {
-        Stride {
-            origin: anchor,
-            length: interval,
-            chosen: 1,
-        }
+        Stride { origin: anchor, length: interval, chosen: 1 }
     }
 
     /// In every `interval`-th week from the one that begins on `first_day`, the days of `chosen`
     /// (bit 0 being the first day of the week).
     pub(crate) fn weeks(first_day: i64, interval: i64, chosen: u32) -> Stride {
-        Stride {
-            origin: first_day,
-            length: 7 * interval,
-            chosen,
-        }
+        Stride { origin: first_day, length: 7 * interval, chosen }
     }
 
     pub(crate) fn at_or_after(&self, day: i64) -> i64 {

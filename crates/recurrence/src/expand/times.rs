@@ -37,12 +37,8 @@ impl Times {
             }
         }
         let later = self.hours >> hour >> 1;
-        (later != 0).then(|| {
-            self.at(
-                hour + 1 + later.trailing_zeros(),
-                self.minutes.trailing_zeros(),
-            )
-        })
+        (later != 0)
+            .then(|| self.at(hour + 1 + later.trailing_zeros(), self.minutes.trailing_zeros()))
     }
 
     pub(crate) fn at_or_before(&self, time_of_day: Ticks) -> Option<Ticks> {

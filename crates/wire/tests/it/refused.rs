@@ -8,15 +8,9 @@ const CREATED: &str = "2029-12-01T00:00:00Z";
 
 /// The first mistake found in a definition.
 fn check(text: &str, code: Code, path: &str, phrase: &str) {
-    let errors = rule(text, CREATED)
-        .map(|rule| rule.describe())
-        .expect_err(text);
+    let errors = rule(text, CREATED).map(|rule| rule.describe()).expect_err(text);
     let first = errors.iter().next().expect("a mistake");
-    assert_eq!(
-        (first.code, first.path.as_str()),
-        (code, path),
-        "{text}: {first}"
-    );
+    assert_eq!((first.code, first.path.as_str()), (code, path), "{text}: {first}");
     assert!(first.message.contains(phrase), "{text}: {first}");
 }
 
@@ -25,9 +19,7 @@ fn recurrence(members: &str) -> String {
 }
 
 fn schedule(frequency: &str, members: &str) -> String {
-    recurrence(&format!(
-        r#""frequency":"{frequency}","schedule":{{{members}}}"#
-    ))
+    recurrence(&format!(r#""frequency":"{frequency}","schedule":{{{members}}}"#))
 }
 
 #[test]
@@ -35,25 +27,10 @@ fn bodies_of_another_form() {
     for text in ["null", "[]", "\"x\"", "123"] {
         check(text, Code::InvalidRequestContent, "", "expected an object");
     }
-    check(
-        r#"{"properties":"x"}"#,
-        Code::InvalidRequestContent,
-        "properties",
-        "found a string",
-    );
-    check(
-        r#"{"recurrence":5}"#,
-        Code::InvalidRequestContent,
-        "recurrence",
-        "found a number",
-    );
+    check(r#"{"properties":"x"}"#, Code::InvalidRequestContent, "properties", "found a string");
+    check(r#"{"recurrence":5}"#, Code::InvalidRequestContent, "recurrence", "found a number");
     let nested = r#"{"properties":{"recurrence":{"frequency":"day","interval":0}}}"#;
-    check(
-        nested,
-        Code::InvalidRecurrence,
-        "recurrence.interval",
-        "1 to 548",
-    );
+    check(nested, Code::InvalidRecurrence, "recurrence.interval", "1 to 548");
 }
 
 #[test]
@@ -73,117 +50,49 @@ fn start_times() {
     ] {
         check(&start(value), Code::InvalidDateTime, "startTime", "");
     }
-    for value in [
-        r#""2031-06-01T00:00:00.0000001Z""#,
-        r#""9999-12-31T23:59:59Z""#,
-    ] {
-        check(
-            &start(value),
-            Code::StartTimeOutOfRange,
-            "startTime",
-            "18 months",
-        );
+    for value in [r#""2031-06-01T00:00:00.0000001Z""#, r#""9999-12-31T23:59:59Z""#] {
+        check(&start(value), Code::StartTimeOutOfRange, "startTime", "18 months");
     }
     assert!(rule(&start(r#""2031-06-01T00:00:00Z""#), CREATED).is_ok());
 }
 
 #[test]
 fn frequencies_intervals_and_counts() {
-    check(
-        &recurrence(""),
-        Code::MissingRequiredProperty,
-        "recurrence.frequency",
-        "minute",
-    );
+    check(&recurrence(""), Code::MissingRequiredProperty, "recurrence.frequency", "minute");
     for frequency in [r#""Second""#, r#""fortnight""#, r#""""#, "1", r#""day ""#] {
         let text = recurrence(&format!(r#""frequency":{frequency}"#));
         check(&text, Code::InvalidRecurrence, "recurrence.frequency", "");
     }
-    for interval in [
-        "0",
-        "-1",
-        "1.5",
-        "\"1\"",
-        "true",
-        "1e3",
-        "99999999999999999999",
-    ] {
+    for interval in ["0", "-1", "1.5", "\"1\"", "true", "1e3", "99999999999999999999"] {
         let text = recurrence(&format!(r#""frequency":"day","interval":{interval}"#));
-        check(
-            &text,
-            Code::InvalidRecurrence,
-            "recurrence.interval",
-            "whole number",
-        );
+        check(&text, Code::InvalidRecurrence, "recurrence.interval", "whole number");
     }
-    let limits = [
-        ("Minute", 1000),
-        ("Hour", 1000),
-        ("Day", 548),
-        ("Week", 78),
-        ("Month", 18),
-        ("Year", 1),
-    ];
+    let limits =
+        [("Minute", 1000), ("Hour", 1000), ("Day", 548), ("Week", 78), ("Month", 18), ("Year", 1)];
     for (frequency, max) in limits {
-        let text = |interval| {
-            recurrence(&format!(
-                r#""frequency":"{frequency}","interval":{interval}"#
-            ))
-        };
+        let text =
+            |interval| recurrence(&format!(r#""frequency":"{frequency}","interval":{interval}"#));
         assert!(rule(&text(max), CREATED).is_ok(), "{frequency}");
         let allowed = format!("1 to {max}");
-        check(
-            &text(max + 1),
-            Code::RecurrenceSpanExceeded,
-            "recurrence.interval",
-            &allowed,
-        );
+        check(&text(max + 1), Code::RecurrenceSpanExceeded, "recurrence.interval", &allowed);
     }
     assert!(rule(&recurrence(r#""frequency":"day","interval":null"#), CREATED).is_ok());
-    for count in [
-        "0",
-        "-1",
-        "1.5",
-        "\"5\"",
-        "1000000000000000000",
-        "2147483648",
-    ] {
+    for count in ["0", "-1", "1.5", "\"5\"", "1000000000000000000", "2147483648"] {
         let text = recurrence(&format!(r#""frequency":"day","count":{count}"#));
-        check(
-            &text,
-            Code::InvalidRecurrence,
-            "recurrence.count",
-            "whole number",
-        );
+        check(&text, Code::InvalidRecurrence, "recurrence.count", "whole number");
     }
-    assert!(
-        rule(
-            &recurrence(r#""frequency":"minute","count":2147483647"#),
-            CREATED
-        )
-        .is_ok()
-    );
+    assert!(rule(&recurrence(r#""frequency":"minute","count":2147483647"#), CREATED).is_ok());
 }
 
 #[test]
 fn schedules() {
     let check_schedule = |frequency: &str, members: &str, member: &str, phrase: &str| {
         let path = format!("recurrence.schedule{member}");
-        check(
-            &schedule(frequency, members),
-            Code::InvalidSchedule,
-            &path,
-            phrase,
-        );
+        check(&schedule(frequency, members), Code::InvalidSchedule, &path, phrase);
     };
     check_schedule("day", "", "", "empty");
     check_schedule("day", r#""hours":null"#, "", "empty");
-    check_schedule(
-        "day",
-        r#""hours":[24]"#,
-        ".hours[0]",
-        "write 0 for midnight",
-    );
+    check_schedule("day", r#""hours":[24]"#, ".hours[0]", "write 0 for midnight");
     check_schedule("day", r#""hours":[1,-1]"#, ".hours[1]", "0 to 23");
     check_schedule("day", r#""minutes":[60]"#, ".minutes[0]", "0 to 59");
     check_schedule("day", r#""minutes":60"#, ".minutes[0]", "0 to 59");
@@ -195,41 +104,21 @@ fn schedules() {
         let members = format!(r#""monthDays":[{number}]"#);
         check_schedule("month", &members, ".monthDays[0]", "1 to 31");
     }
-    check_schedule(
-        "month",
-        r#""monthDays":[1.5]"#,
-        ".monthDays[0]",
-        "whole number",
-    );
+    check_schedule("month", r#""monthDays":[1.5]"#, ".monthDays[0]", "whole number");
     check_schedule("month", r#""monthDays":[]"#, ".monthDays", "0 entries");
     check_schedule("day", r#""monthDays":[1]"#, ".monthDays", "month and year");
     check_schedule("week", r#""monthDays":[1]"#, ".monthDays", "frequency week");
-    check_schedule(
-        "month",
-        r#""weekDays":["monday"]"#,
-        ".weekDays",
-        "allowed with week only",
-    );
+    check_schedule("month", r#""weekDays":["monday"]"#, ".weekDays", "allowed with week only");
     let monday = r#""monthlyOccurrences":[{"day":"monday"}]"#;
     check_schedule("week", monday, ".monthlyOccurrences", "month and year");
     let both = format!(r#""monthDays":[1],{monday}"#);
     check_schedule("month", &both, ".monthlyOccurrences", "beside monthDays");
-    check_schedule(
-        "week",
-        r#""weekDays":["Funday"]"#,
-        ".weekDays[0]",
-        "Sunday, Monday",
-    );
+    check_schedule("week", r#""weekDays":["Funday"]"#, ".weekDays[0]", "Sunday, Monday");
     let eight = format!(r#""weekDays":[{}"monday"]"#, r#""monday","#.repeat(7));
     check_schedule("week", &eight, ".weekDays", "8 entries");
     for wanted in ["0", "6", "-6"] {
         let members = format!(r#""monthlyOccurrences":[{{"day":"monday","occurrence":{wanted}}}]"#);
-        check_schedule(
-            "month",
-            &members,
-            ".monthlyOccurrences[0].occurrence",
-            "1 to 5",
-        );
+        check_schedule("month", &members, ".monthlyOccurrences[0].occurrence", "1 to 5");
     }
     let no_day = r#""monthlyOccurrences":[{"occurrence":1}]"#;
     check_schedule("month", no_day, ".monthlyOccurrences[0].day", "missing");
@@ -240,41 +129,19 @@ fn schedules() {
 
 #[test]
 fn duplicates_and_scalars_in_lists_are_accepted() {
-    let text = schedule(
-        "week",
-        r#""weekDays":["Monday","MONDAY"],"hours":5,"minutes":[0,0]"#,
-    );
+    let text = schedule("week", r#""weekDays":["Monday","MONDAY"],"hours":5,"minutes":[0,0]"#);
     let rule = rule(&text, CREATED).unwrap();
-    let first: Vec<_> = rule
-        .occurrences()
-        .take(2)
-        .map(|at| at.to_string())
-        .collect();
+    let first: Vec<_> = rule.occurrences().take(2).map(|at| at.to_string()).collect();
     assert_eq!(first, ["2030-01-07T05:00:00Z", "2030-01-14T05:00:00Z"]);
-    let kept = rule
-        .definition()
-        .recurrence
-        .as_ref()
-        .and_then(|r| r.schedule.as_ref())
-        .unwrap();
+    let kept = rule.definition().recurrence.as_ref().and_then(|r| r.schedule.as_ref()).unwrap();
     assert_eq!(kept.minutes, Some(vec![0, 0]));
 }
 
 #[test]
 fn time_zones() {
     let zone = |value: &str| recurrence(&format!(r#""frequency":"day","timeZone":{value}"#));
-    check(
-        &zone(r#""Mars/Olympus""#),
-        Code::InvalidRecurrence,
-        "recurrence.timeZone",
-        "IANA",
-    );
-    check(
-        &zone("1"),
-        Code::InvalidRecurrence,
-        "recurrence.timeZone",
-        "expected a string",
-    );
+    check(&zone(r#""Mars/Olympus""#), Code::InvalidRecurrence, "recurrence.timeZone", "IANA");
+    check(&zone("1"), Code::InvalidRecurrence, "recurrence.timeZone", "expected a string");
     assert!(rule(&zone(r#""europe/berlin""#), CREATED).is_ok());
 }
 
@@ -299,15 +166,9 @@ fn what_never_fires_is_refused_and_what_fires_once_in_decades_is_not() {
         check(&text, Code::RecurrenceNeverFires, "recurrence", "400-year");
     }
     for (text, expected) in [
+        (yearly("2030-02-01", r#""monthDays":[29]"#), "2032-02-29T00:00:00Z"),
         (
-            yearly("2030-02-01", r#""monthDays":[29]"#),
-            "2032-02-29T00:00:00Z",
-        ),
-        (
-            yearly(
-                "2030-02-01",
-                r#""monthlyOccurrences":[{"day":"Monday","occurrence":5}]"#,
-            ),
+            yearly("2030-02-01", r#""monthlyOccurrences":[{"day":"Monday","occurrence":5}]"#),
             "2044-02-29T00:00:00Z",
         ),
         // Half an hour of daylight saving brings the odd half hours about.
@@ -318,37 +179,18 @@ fn what_never_fires_is_refused_and_what_fires_once_in_decades_is_not() {
             "2030-04-06T15:00:00Z",
         ),
     ] {
-        let first = rule(&text, CREATED)
-            .expect(&text)
-            .first()
-            .map(|at| at.to_string());
+        let first = rule(&text, CREATED).expect(&text).first().map(|at| at.to_string());
         assert_eq!(first.as_deref(), Some(expected), "{text}");
     }
 }
 
 #[test]
 fn every_mistake_is_told_at_once() {
-    let text = schedule(
-        "day",
-        r#""hours":["x",24],"minutes":[61],"weekDays":["Funday"]"#,
-    );
-    let errors = rule(&text, CREATED)
-        .map(|rule| rule.describe())
-        .unwrap_err();
+    let text = schedule("day", r#""hours":["x",24],"minutes":[61],"weekDays":["Funday"]"#);
+    let errors = rule(&text, CREATED).map(|rule| rule.describe()).unwrap_err();
     let paths: Vec<_> = errors.iter().map(|error| error.path.as_str()).collect();
-    assert_eq!(
-        paths,
-        [
-            "recurrence.schedule.hours[0]",
-            "recurrence.schedule.weekDays[0]"
-        ]
-    );
-    let text = schedule(
-        "day",
-        r#""hours":[25,24],"minutes":[61],"weekDays":["monday"]"#,
-    );
-    let errors = rule(&text, CREATED)
-        .map(|rule| rule.describe())
-        .unwrap_err();
+    assert_eq!(paths, ["recurrence.schedule.hours[0]", "recurrence.schedule.weekDays[0]"]);
+    let text = schedule("day", r#""hours":[25,24],"minutes":[61],"weekDays":["monday"]"#);
+    let errors = rule(&text, CREATED).map(|rule| rule.describe()).unwrap_err();
     assert_eq!(errors.iter().count(), 4);
 }

@@ -20,14 +20,7 @@ const fn example(
     first_runs: &'static [&'static str],
     runs_in_april: u64,
 ) -> Example {
-    Example {
-        number,
-        frequency,
-        schedule,
-        sentence,
-        first_runs,
-        runs_in_april,
-    }
+    Example { number, frequency, schedule, sentence, first_runs, runs_in_april }
 }
 
 #[rustfmt::skip]
@@ -67,15 +60,7 @@ const EXAMPLES: [Example; 31] = [
 
 #[test]
 fn the_documented_schedules_run_as_documented() {
-    for Example {
-        number,
-        frequency,
-        schedule,
-        sentence,
-        first_runs,
-        runs_in_april,
-    } in EXAMPLES
-    {
+    for Example { number, frequency, schedule, sentence, first_runs, runs_in_april } in EXAMPLES {
         let text = format!(
             r#"{{"startTime":"2026-03-04T12:25:00Z","recurrence":{{"frequency":"{frequency}","schedule":{schedule}}}}}"#
         );
@@ -83,16 +68,9 @@ fn the_documented_schedules_run_as_documented() {
         let found: Vec<_> = rule.occurrences().take(first_runs.len()).collect();
         let expected: Vec<_> = first_runs.iter().map(|text| instant(text)).collect();
         assert_eq!(found, expected, "example {number}: {schedule}");
-        let (march, april) = (
-            "2026-03-31T23:59:59.9999999Z",
-            "2026-04-30T23:59:59.9999999Z",
-        );
+        let (march, april) = ("2026-03-31T23:59:59.9999999Z", "2026-04-30T23:59:59.9999999Z");
         let in_april = rule.count_between(march.parse().unwrap(), april.parse().unwrap());
         assert_eq!(in_april, runs_in_april, "example {number}: {schedule}");
-        assert_eq!(
-            rule.describe(),
-            format!("{sentence}, UTC"),
-            "example {number}"
-        );
+        assert_eq!(rule.describe(), format!("{sentence}, UTC"), "example {number}");
     }
 }
