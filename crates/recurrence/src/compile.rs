@@ -7,7 +7,9 @@
 use crate::Zone;
 use crate::civil;
 use crate::definition::{Frequency, Recurrence, Schedule, Weekday};
-use crate::expand::{Calendar, Cycle, Dates, Days, Months, Pattern, Stride, Times};
+use crate::expand::{
+    Calendar, Cycle, Dates, Days, EARLIEST, Months, Pattern, Periods, Stride, Times,
+};
 use crate::instant::{TICKS_PER_DAY, TICKS_PER_HOUR, TICKS_PER_MINUTE, Ticks};
 use crate::placement::{Clock, Placement};
 
@@ -32,17 +34,31 @@ pub(crate) fn compile(recurrence: &Recurrence, anchor: Ticks) -> Placement {
         Frequency::Minute | Frequency::Hour => {
             elapsed(recurrence, schedule, zone, Anchor { real: anchor, local })
         }
-        _ => Placement {
-            pattern: Pattern::Calendar(Calendar {
-                dates: dates(recurrence, schedule, local.div_euclid(TICKS_PER_DAY)),
-                times: times(schedule, local.rem_euclid(TICKS_PER_DAY)),
-            }),
-            zone,
-            clock: match (&schedule.hours, &schedule.minutes) {
+        _ => {
+            let day = local.div_euclid(TICKS_PER_DAY);
+            let times = times(schedule, local.rem_euclid(TICKS_PER_DAY));
+            let dates = dates(recurrence, schedule, day);
+            let pattern = Pattern::Calendar(Calendar { dates, times });
+            let clock = match (&schedule.hours, &schedule.minutes) {
                 (None, Some(_)) => Clock::Real,
                 _ => Clock::Wall,
-            },
-        },
+            };
+            let first_local = first_day_of_period(recurrence, day) * TICKS_PER_DAY;
+            Placement::new(pattern, zone, clock, first_local)
+        }
+    }
+}
+
+/// The first day of the week, month or year that holds the anchor.
+fn first_day_of_period(recurrence: &Recurrence, anchor: i64) -> i64 {
+    let (year, month, _) = civil::date(anchor);
+    match recurrence.frequency {
+        Frequency::Minute | Frequency::Hour | Frequency::Day => anchor,
+        Frequency::Week => {
+            anchor - days_since(recurrence.first_day_of_week, civil::weekday(anchor))
+        }
+        Frequency::Month => civil::day_number(year, month, 1),
+        Frequency::Year => civil::day_number(year, 1, 1),
     }
 }
 
@@ -56,8 +72,8 @@ fn elapsed(recurrence: &Recurrence, schedule: &Schedule, zone: Zone, anchor: Anc
     let hourly = recurrence.frequency == Frequency::Hour;
     let step = recurrence.interval * if hourly { TICKS_PER_HOUR } else { TICKS_PER_MINUTE };
     if schedule.hours.is_none() && schedule.minutes.is_none() {
-        let pattern = Pattern::Elapsed(Cycle::plain(anchor.real, step));
-        return Placement { pattern, zone: Zone::utc(), clock: Clock::Real };
+        let pattern = Pattern::Elapsed(Periods::new(anchor.real, step, EARLIEST));
+        return Placement::new(pattern, Zone::utc(), Clock::Real, Ticks::MIN);
     }
     let hours = schedule.hours.as_deref().map_or(ALL_HOURS, |hours| bits(hours) as u32);
     let minutes = schedule.minutes.as_deref().map_or(ALL_MINUTES, bits);
@@ -71,7 +87,7 @@ fn elapsed(recurrence: &Recurrence, schedule: &Schedule, zone: Zone, anchor: Anc
     let offsets = zone.offsets_from(anchor.real).into_iter();
     let pattern =
         Pattern::ElapsedByOffset(offsets.map(|offset| (offset, cycle_at(offset))).collect());
-    Placement { pattern, zone, clock: Clock::Real }
+    Placement::new(pattern, zone, Clock::Real, Ticks::MIN)
 }
 
 fn times(schedule: &Schedule, anchor: Ticks) -> Times {
@@ -102,7 +118,7 @@ fn dates(recurrence: &Recurrence, schedule: &Schedule, anchor: i64) -> Dates {
         Frequency::Week => {
             let first = recurrence.first_day_of_week;
             let weekday = civil::weekday(anchor);
-            let begins = anchor - days_since(first, weekday);
+            let begins = first_day_of_period(recurrence, anchor);
             let chosen = match schedule.week_days.as_deref() {
                 Some(days) => {
                     days.iter().fold(0, |bits, &day| bits | 1 << days_since(first, day as i64))

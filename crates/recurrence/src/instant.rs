@@ -67,9 +67,9 @@ impl Instant {
     /// The instant whole `months` later on the calendar; the last day of a shorter month stands in
     /// for a day that it does not have.
     pub(crate) fn plus_months(self, months: i64) -> Ticks {
-        let (year, month, day) = civil::date(self.0.div_euclid(TICKS_PER_DAY));
-        let target = civil::Month::new(year * 12 + month - 1 + months);
-        let day_number = target.first_day + day.min(target.length) - 1;
+        let (month, day) = civil::Month::of_day(self.0.div_euclid(TICKS_PER_DAY));
+        let target = civil::Month::new(month.number + months);
+        let day_number = target.first_day() + day.min(target.length()) - 1;
         day_number * TICKS_PER_DAY + self.0.rem_euclid(TICKS_PER_DAY)
     }
 }

@@ -39,6 +39,11 @@ pub(crate) struct Placement {
     pub(crate) pattern: Pattern,
     pub(crate) zone: Zone,
     pub(crate) clock: Clock,
+    /// The local time at which the period of the anchor begins. What lies before it belongs to no
+    /// period of the rule, even where a clock change brings it after the anchor.
+    first_local: Ticks,
+    /// Whether local time is real time.
+    is_utc: bool,
 }
 
 /// The local times `start..end`, which are `offset` ahead of UTC.
@@ -61,6 +66,11 @@ impl Window {
 }
 
 impl Placement {
+    pub(crate) fn new(pattern: Pattern, zone: Zone, clock: Clock, first_local: Ticks) -> Placement {
+        let is_utc = zone.is_utc();
+        Placement { pattern, zone, clock, first_local, is_utc }
+    }
+
     /// The local times that are on show in a segment.
     pub(crate) fn shown(&self, segment: &Segment) -> Window {
         let repeated_until = match self.clock {
@@ -68,7 +78,7 @@ impl Placement {
             Clock::Real => segment.offset,
         };
         Window {
-            start: segment.start + repeated_until,
+            start: self.first_local.max(segment.start + repeated_until),
             end: segment.end + segment.offset,
             offset: segment.offset,
         }
@@ -78,20 +88,31 @@ impl Placement {
     pub(crate) fn made_up_for(&self, segment: &Segment) -> Option<Window> {
         let skipped = self.clock == Clock::Wall && segment.offset > segment.offset_before;
         skipped.then(|| Window {
-            start: segment.start + segment.offset_before,
+            start: self.first_local.max(segment.start + segment.offset_before),
             end: segment.start + segment.offset,
             offset: segment.offset_before,
         })
     }
 
     /// The first point at or after an instant; `None` where there is none in 400 years.
+    #[inline]
     pub(crate) fn at_or_after(&self, at: Ticks) -> Option<Ticks> {
+        if self.is_utc { self.pattern.at_or_after(at, 0) } else { self.in_zone_at_or_after(at) }
+    }
+
+    fn in_zone_at_or_after(&self, at: Ticks) -> Option<Ticks> {
         let (mut index, mut segment) = self.zone.segment_at(at);
         let mut from = at;
+        // The next point in local time, once it is known to lie past the segments searched so far.
+        let mut ahead: Option<Ticks> = None;
         for _ in 0..SEGMENTS_SEARCHED_MAX {
             let shown = self.shown(&segment);
-            let next = self.pattern.at_or_after(shown.start.max(from + shown.offset), shown.offset);
-            let in_time = next.filter(|&local| local < shown.end).map(|local| local - shown.offset);
+            let local = shown.start.max(from + shown.offset);
+            let next = match ahead {
+                Some(next) if next >= local => Some(next),
+                _ => self.pattern.at_or_after(local, shown.offset),
+            };
+            let in_time = next.filter(|&next| next < shown.end).map(|next| next - shown.offset);
             let late = self.made_up_for(&segment).and_then(|window| self.first_in(window, from));
             if let Some(found) = in_time.into_iter().chain(late).min() {
                 return Some(found);
@@ -99,11 +120,12 @@ impl Placement {
             if segment.end == FAR_FUTURE {
                 return None;
             }
-            // Nothing in this segment, so nothing before `next` either, except that the next
-            // segment may show again what was shown before `from`.
-            let searched_whole = from <= segment.start;
             index += 1;
-            if let (Pattern::Calendar(_), true) = (&self.pattern, searched_whole) {
+            // Nothing in this segment, so nothing before `next`; except that the next segment may
+            // show again what was shown before `from`.
+            let all_searched = self.clock == Clock::Wall || from <= segment.start;
+            if let (Pattern::Calendar(_), true) = (&self.pattern, all_searched) {
+                ahead = Some(next?);
                 let not_before = next? - shown.offset - OFFSETS_DIFFER_MAX;
                 index = index.max(self.zone.segment_at(not_before).0);
             }
@@ -115,14 +137,16 @@ impl Placement {
 
     /// The last point at or before an instant, and not before `floor`.
     pub(crate) fn at_or_before(&self, at: Ticks, floor: Ticks) -> Option<Ticks> {
+        if self.is_utc {
+            return self.pattern.at_or_before(at, 0).filter(|&found| found >= floor);
+        }
         let (mut index, mut segment) = self.zone.segment_at(at);
         let mut until = at;
         loop {
             let shown = self.shown(&segment);
-            let last = (shown.end - 1).min(until + shown.offset);
-            let last = self.pattern.at_or_before(last, shown.offset);
-            let in_time =
-                last.filter(|&local| local >= shown.start).map(|local| local - shown.offset);
+            let local = (shown.end - 1).min(until + shown.offset);
+            let last = self.pattern.at_or_before(local, shown.offset);
+            let in_time = last.filter(|&last| last >= shown.start).map(|last| last - shown.offset);
             let late = self.made_up_for(&segment).and_then(|window| self.last_in(window, until));
             if let Some(found) = in_time.into_iter().chain(late).max() {
                 return (found >= floor).then_some(found);
@@ -131,7 +155,10 @@ impl Placement {
                 return None;
             }
             index = index.checked_sub(1)?;
-            if let Pattern::Calendar(_) = self.pattern {
+            // As in the other direction: the segment before may have shown, earlier, local times
+            // after that of `until`.
+            let all_searched = until == segment.end - 1;
+            if let (Pattern::Calendar(_), true) = (&self.pattern, all_searched) {
                 let not_after = last? - shown.offset + OFFSETS_DIFFER_MAX;
                 index = index.min(self.zone.segment_at(not_after).0);
             }
@@ -142,6 +169,9 @@ impl Placement {
 
     /// How many points lie in the instants `from..to`.
     pub(crate) fn count(&self, from: Ticks, to: Ticks) -> u64 {
+        if self.is_utc {
+            return self.pattern.count(from, to, 0);
+        }
         let mut points = 0;
         let mut index = self.zone.segment_at(from).0;
         loop {
@@ -206,12 +236,18 @@ impl Placement {
 
     fn first_in(&self, window: Window, from: Ticks) -> Option<Ticks> {
         let local = window.start.max(from + window.offset);
+        if local >= window.end {
+            return None;
+        }
         let found = self.pattern.at_or_after(local, window.offset)?;
         (found < window.end).then(|| found - window.offset)
     }
 
     fn last_in(&self, window: Window, until: Ticks) -> Option<Ticks> {
         let local = (window.end - 1).min(until + window.offset);
+        if local < window.start {
+            return None;
+        }
         let found = self.pattern.at_or_before(local, window.offset)?;
         (found >= window.start).then(|| found - window.offset)
     }

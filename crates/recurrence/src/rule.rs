@@ -2,6 +2,7 @@
 
 use std::iter;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::compile::compile;
 use crate::definition::Definition;
@@ -138,9 +139,13 @@ impl Rule {
     }
 
     /// The first occurrence after an instant.
+    #[inline]
     pub fn next_after(&self, instant: Instant) -> Option<Instant> {
         let found = self.at_or_after(instant.ticks() + 1)?;
-        if found <= self.end() { Instant::from_ticks(found) } else { None }
+        if self.count != u64::MAX && found > self.end() {
+            return None;
+        }
+        Instant::from_ticks(found)
     }
 
     /// The last occurrence at or before an instant.
@@ -154,6 +159,13 @@ impl Rule {
     /// How many occurrences lie after `after` and not after `until`.
     pub fn count_between(&self, after: Instant, until: Instant) -> u64 {
         self.count_uncounted(after.ticks(), until.ticks().min(self.end()))
+    }
+
+    /// The shortest time between two occurrences on an ordinary day, whatever its end; none for a
+    /// rule that fires once. Clock changes may bring two closer.
+    pub fn shortest_gap(&self) -> Option<Duration> {
+        let ticks = self.placement.as_ref()?.pattern.shortest_gap()?;
+        Some(Duration::from_nanos(ticks.unsigned_abs().saturating_mul(100)))
     }
 
     /// All occurrences, from the first.
@@ -181,6 +193,7 @@ impl Rule {
     }
 
     /// The first occurrence at or after an instant, whatever the count says.
+    #[inline]
     fn at_or_after(&self, at: Ticks) -> Option<Ticks> {
         let found = match self.opening {
             Some(opening) if at <= opening => opening,

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::tz::{Offset, TimeZone};
 
 use crate::civil::{self, DAYS_PER_CYCLE};
 use crate::instant::{
@@ -35,10 +35,8 @@ pub struct Zone(Arc<Table>);
 
 struct Table {
     name: &'static str,
-    /// When the segments begin, ascending; the first in the far past.
-    starts: Vec<Ticks>,
-    /// How far local time is ahead of UTC in each segment.
-    offsets: Vec<Ticks>,
+    /// Ascending and without gaps; the first begins in the far past.
+    segments: Vec<Segment>,
     /// How many of the last segments repeat every 400 years.
     repeating: usize,
     /// For each bucket from the first change on, the segment at its beginning.
@@ -67,7 +65,7 @@ impl Zone {
 
     /// Coordinated universal time.
     pub fn utc() -> Zone {
-        static UTC: LazyLock<Zone> = LazyLock::new(|| Zone(Arc::new(Table::fixed("UTC"))));
+        static UTC: LazyLock<Zone> = LazyLock::new(|| Zone(Arc::new(Table::fixed("UTC", 0))));
         UTC.clone()
     }
 
@@ -112,21 +110,21 @@ impl Zone {
         (index, self.segment(index))
     }
 
+    /// A segment by its number.
     pub(crate) fn segment(&self, index: usize) -> Segment {
-        let offset = self.0.offset_of(index);
-        Segment {
-            start: self.0.start_of(index),
-            end: self.0.start_of(index + 1),
-            offset,
-            offset_before: index.checked_sub(1).map_or(offset, |before| self.0.offset_of(before)),
-        }
+        self.0.segment(index)
+    }
+
+    /// Whether it has one offset only, and that is none: UTC by whatever name.
+    pub(crate) fn is_utc(&self) -> bool {
+        matches!(self.0.segments.as_slice(), [only] if only.offset == 0)
     }
 
     /// Every offset that the zone has at or after an instant.
     pub(crate) fn offsets_from(&self, at: Ticks) -> Vec<Ticks> {
         let first = self.0.index_at(at);
-        let last = self.0.starts.len().max(first + 1 + self.0.repeating);
-        let mut offsets: Vec<_> = (first..last).map(|index| self.0.offset_of(index)).collect();
+        let last = self.0.segments.len().max(first + 1 + self.0.repeating);
+        let mut offsets: Vec<_> = (first..last).map(|index| self.segment(index).offset).collect();
         offsets.sort_unstable();
         offsets.dedup();
         offsets
@@ -160,47 +158,53 @@ pub(crate) struct Segment {
 }
 
 impl Table {
-    fn fixed(name: &'static str) -> Table {
-        Table { name, starts: vec![FAR_PAST], offsets: vec![0], repeating: 0, buckets: vec![] }
+    fn fixed(name: &'static str, offset: Ticks) -> Table {
+        let only = Segment { start: FAR_PAST, end: FAR_FUTURE, offset, offset_before: offset };
+        Table { name, segments: vec![only], repeating: 0, buckets: vec![] }
     }
 
     fn new(name: &'static str, rules: &TimeZone) -> Table {
-        let offset_at = |at| i64::from(rules.to_offset(at).seconds()) * TICKS_PER_SECOND;
-        let mut table = Table::fixed(name);
-        let mut last_offset = offset_at(Timestamp::MIN);
-        table.offsets = vec![last_offset];
+        let ticks = |offset: Offset| i64::from(offset.seconds()) * TICKS_PER_SECOND;
+        let mut table = Table::fixed(name, ticks(rules.to_offset(Timestamp::MIN)));
         for change in rules.following(Timestamp::MIN) {
             let start = change.timestamp().as_second() * TICKS_PER_SECOND;
             if start >= REPEATS_FROM + REPEATS_AFTER {
                 break;
             }
-            let offset = i64::from(change.offset().seconds()) * TICKS_PER_SECOND;
-            if offset == last_offset {
-                continue; // only the abbreviation changed
-            }
-            last_offset = offset;
-            table.starts.push(start);
-            table.offsets.push(offset);
-            table.repeating += usize::from(start >= REPEATS_FROM);
+            table.change(start, ticks(change.offset()));
+        }
+        // The first repetition begins where the last segment of the table ends.
+        if let Some(first) = table.segments.len().checked_sub(table.repeating)
+            && let Some(repeated) = table.segments.get(first).copied()
+            && let Some(last) = table.segments.last_mut()
+        {
+            last.end = repeated.start + REPEATS_AFTER;
         }
         table.buckets = table.first_segments_of_buckets();
         table
     }
 
-    fn first_segments_of_buckets(&self) -> Vec<u16> {
-        let Some(&first) = self.starts.get(1) else {
-            return vec![];
+    /// Lets another offset begin. Where only the abbreviation changes, nothing does.
+    fn change(&mut self, start: Ticks, offset: Ticks) {
+        let Some(last) = self.segments.last_mut().filter(|last| last.offset != offset) else {
+            return;
         };
-        let last = self.starts.last().copied().unwrap_or(first);
+        last.end = start;
+        let offset_before = last.offset;
+        self.segments.push(Segment { start, end: FAR_FUTURE, offset, offset_before });
+        self.repeating += usize::from(start >= REPEATS_FROM);
+    }
+
+    fn first_segments_of_buckets(&self) -> Vec<u16> {
+        let Some(first) = self.segments.get(1).map(|segment| segment.start) else { return vec![] };
+        let last = self.segments.last().map_or(first, |segment| segment.start);
         let buckets = 0..=((last - first) >> BUCKET_BITS);
-        let segment_at = |at: Ticks| self.starts.partition_point(|&start| start <= at) - 1;
-        buckets.map(|bucket| segment_at(first + (bucket << BUCKET_BITS)) as u16).collect()
+        let index_at = |at| self.segments.partition_point(|segment| segment.end <= at);
+        buckets.map(|bucket| index_at(first + (bucket << BUCKET_BITS)) as u16).collect()
     }
 
     fn index_at(&self, at: Ticks) -> usize {
-        let Some(&first) = self.starts.get(1) else {
-            return 0;
-        };
+        let Some(first) = self.segments.first().map(|segment| segment.end) else { return 0 };
         if at < first {
             return 0;
         }
@@ -213,30 +217,24 @@ impl Table {
         let bucket = ((at - first) >> BUCKET_BITS) as usize;
         let known = self.buckets.get(bucket).or(self.buckets.last());
         let mut index = known.map_or(0, |&index| usize::from(index));
-        while self.starts.get(index + 1).is_some_and(|&start| start <= at) {
+        while self.segments.get(index + 1).is_some_and(|next| next.start <= at) {
             index += 1;
         }
         index + repeats * self.repeating
     }
 
-    /// The segment of the table that stands for a segment, and how many times 400 years earlier.
-    fn in_table(&self, index: usize) -> (usize, i64) {
-        let beyond = (index + 1).saturating_sub(self.starts.len());
-        if beyond == 0 || self.repeating == 0 {
-            return (index, 0);
+    fn segment(&self, index: usize) -> Segment {
+        if let Some(segment) = self.segments.get(index) {
+            return *segment;
         }
-        let repeats = beyond.div_ceil(self.repeating);
-        (index - repeats * self.repeating, repeats as i64)
-    }
-
-    fn start_of(&self, index: usize) -> Ticks {
-        let (index, repeats) = self.in_table(index);
-        self.starts.get(index).map_or(FAR_FUTURE, |start| start + repeats * REPEATS_AFTER)
-    }
-
-    fn offset_of(&self, index: usize) -> Ticks {
-        let (index, _) = self.in_table(index);
-        self.offsets.get(index).copied().unwrap_or(0)
+        let beyond = index + 1 - self.segments.len();
+        let repeats = beyond.div_ceil(self.repeating.max(1));
+        let repeated = self.segments.get(index.saturating_sub(repeats * self.repeating));
+        let nowhere = Segment { start: FAR_FUTURE, end: FAR_FUTURE, offset: 0, offset_before: 0 };
+        repeated.map_or(nowhere, |segment| {
+            let later = repeats as i64 * REPEATS_AFTER;
+            Segment { start: segment.start + later, end: segment.end + later, ..*segment }
+        })
     }
 }
 
@@ -303,7 +301,7 @@ mod tests {
     fn no_segment_is_shorter_than_the_times_skipped_or_repeated_at_its_start() {
         for name in Zone::names() {
             let zone = Zone::named(name).unwrap();
-            for index in 1..zone.0.starts.len() {
+            for index in 1..zone.0.segments.len() {
                 let segment = zone.segment(index);
                 let moved = (segment.offset - segment.offset_before).abs();
                 assert!(segment.end - segment.start > moved, "{name} segment {index}");

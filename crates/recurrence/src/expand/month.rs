@@ -7,7 +7,10 @@
 
 use crate::civil::{self, MONTHS_PER_CYCLE, Month};
 use crate::definition::MonthlyOccurrence;
-use crate::expand::least_common_multiple;
+use crate::expand::{Periods, least_common_multiple};
+
+/// Before every month that is ever asked for.
+const FIRST_MONTH: i64 = -1_000 * 12;
 
 /// How far a search looks before it gives up: the calendar repeats after 400 years.
 const MONTHS_SEARCHED_MAX: i64 = MONTHS_PER_CYCLE;
@@ -16,14 +19,14 @@ const MONTHS_SEARCHED_MAX: i64 = MONTHS_PER_CYCLE;
 /// twelve they can meet within twelve periods.
 const PERIODS_TRIED_MAX: usize = 13;
 
+/// The span of a period where no month is left out between periods.
+const ALL: i64 = i64::MAX / 4;
+
 /// Days of months.
 #[derive(Clone, Debug)]
 pub(crate) struct Months {
-    /// The first month of the period that holds the anchor.
-    origin: i64,
-    /// Months from one period to the next.
-    length: i64,
-    /// How many months belong to a period: one, or the twelve of a year.
+    periods: Periods,
+    /// How many months belong to a period: one, the twelve of a year, or [`ALL`].
     span: i64,
     /// Bit m: the month m (January = 0) is chosen. Never empty.
     months: u32,
@@ -33,52 +36,79 @@ pub(crate) struct Months {
 impl Months {
     /// In every `interval`-th month from `anchor` that is one of `months`, the days of `days`.
     pub(crate) fn monthly(anchor: i64, interval: i64, months: u32, days: Days) -> Months {
-        Months { origin: anchor, length: interval, span: 1, months, days }
+        let span = if interval == 1 { ALL } else { 1 };
+        Months { periods: Periods::new(anchor, interval, FIRST_MONTH), span, months, days }
     }
 
     /// In every `interval`-th year from `year`, in each of `months`, the days of `days`.
     pub(crate) fn yearly(year: i64, interval: i64, months: u32, days: Days) -> Months {
-        Months { origin: year * 12, length: 12 * interval, span: 12, months, days }
+        let periods = Periods::new(year * 12, 12 * interval, FIRST_MONTH);
+        let span = if interval == 1 { ALL } else { 12 };
+        Months { periods, span, months, days }
     }
 
     pub(crate) fn at_or_after(&self, day: i64) -> Option<i64> {
-        let (year, month, day_of_month) = civil::date(day);
-        let given = year * 12 + month - 1;
-        let mut month = self.month_at_or_after(given)?;
-        if month == given {
-            let chosen = self.days.of(Month::new(month)) >> day_of_month;
+        let (given, day_of_month) = Month::of_day(day);
+        if self.holds(given) {
+            let chosen = self.days.of(given) >> day_of_month;
             if chosen != 0 {
                 return Some(day + i64::from(chosen.trailing_zeros()));
             }
-            month = self.month_at_or_after(month + 1)?;
         }
-        while month <= given + MONTHS_SEARCHED_MAX + self.length {
-            let found = Month::new(month);
-            let chosen = self.days.of(found);
+        let last = given.number + MONTHS_SEARCHED_MAX + self.periods.length();
+        let mut months = self.months_after(given);
+        while let Some(month) = months.next().filter(|month| month.number <= last) {
+            let chosen = self.days.of(month);
             if chosen != 0 {
-                return Some(found.first_day - 1 + i64::from(chosen.trailing_zeros()));
+                return Some(month.first_day() - 1 + i64::from(chosen.trailing_zeros()));
             }
-            month = self.month_at_or_after(month + 1)?;
         }
         None
     }
 
     pub(crate) fn at_or_before(&self, day: i64) -> Option<i64> {
-        let (year, month, day_of_month) = civil::date(day);
-        let given = year * 12 + month - 1;
-        let mut month = self.month_at_or_before(given)?;
-        while month >= given - MONTHS_SEARCHED_MAX - self.length {
-            let found = Month::new(month);
-            let mut chosen = self.days.of(found);
-            if month == given {
-                chosen &= ((2_u64 << day_of_month) - 1) as u32;
-            }
+        let (given, day_of_month) = Month::of_day(day);
+        if self.holds(given) {
+            let chosen = self.days.of(given) & ((2_u64 << day_of_month) - 1) as u32;
             if chosen != 0 {
-                return Some(found.first_day - 1 + i64::from(chosen.ilog2()));
+                return Some(day - day_of_month + i64::from(chosen.ilog2()));
             }
-            month = self.month_at_or_before(month - 1)?;
+        }
+        let first = given.number - MONTHS_SEARCHED_MAX - self.periods.length();
+        let mut next = given.number - 1;
+        while let Some(number) = self.month_at_or_before(next).filter(|&number| number >= first) {
+            let month = Month::new(number);
+            let chosen = self.days.of(month);
+            if chosen != 0 {
+                return Some(month.first_day() - 1 + i64::from(chosen.ilog2()));
+            }
+            next = number - 1;
         }
         None
+    }
+
+    /// The fewest days between two neighbours in 400 years; none where there are not two.
+    pub(crate) fn shortest_gap(&self) -> Option<i64> {
+        let begin = self.periods.begin(0);
+        let end = begin + MONTHS_PER_CYCLE + self.periods.length();
+        let mut shortest: Option<i64> = None;
+        let mut last_day: Option<i64> = None;
+        for month in
+            self.months_after(Month::new(begin - 1)).take_while(|month| month.number <= end)
+        {
+            let mut chosen = self.days.of(month);
+            while chosen != 0 {
+                let day = month.first_day() - 1 + i64::from(chosen.trailing_zeros());
+                let gap = last_day.map(|last| day - last);
+                shortest = shortest.into_iter().chain(gap).min();
+                last_day = Some(day);
+                chosen &= chosen - 1;
+            }
+            if shortest == Some(1) {
+                break;
+            }
+        }
+        shortest
     }
 
     /// How many lie in `from..to`.
@@ -86,13 +116,11 @@ impl Months {
         if to <= from {
             return 0;
         }
-        let month_of = |day| {
-            let (year, month, _) = civil::date(day);
-            year * 12 + month - 1
-        };
-        let (first, last) = (month_of(from), month_of(to));
+        let (first_month, first_day) = Month::of_day(from);
+        let (last_month, last_day) = Month::of_day(to);
+        let (first, last) = (first_month.number, last_month.number);
         // Whole repetitions of calendar and rule together are multiplied, not walked.
-        let repetition = least_common_multiple(self.length, MONTHS_PER_CYCLE);
+        let repetition = least_common_multiple(self.periods.length(), MONTHS_PER_CYCLE);
         let repetitions = (last - first) / repetition;
         let mut days = 0;
         if repetitions > 0 {
@@ -100,61 +128,61 @@ impl Months {
             days += in_one * repetitions.unsigned_abs();
         }
         days += self.count_in_months(first + repetitions * repetition, last);
-        days + self.count_in_month_before(last, to) - self.count_in_month_before(first, from)
+        days + self.count_in_month_before(last_month, last_day)
+            - self.count_in_month_before(first_month, first_day)
     }
 
     /// How many lie in the months `from..to`.
     fn count_in_months(&self, from: i64, to: i64) -> u64 {
-        let mut days = 0;
-        let mut next = from;
-        while let Some(month) = self.month_at_or_after(next).filter(|&month| month < to) {
-            days += u64::from(self.days.of(Month::new(month)).count_ones());
-            next = month + 1;
-        }
-        days
+        let months = self.months_after(Month::new(from - 1)).take_while(|month| month.number < to);
+        months.map(|month| u64::from(self.days.of(month).count_ones())).sum()
     }
 
     /// How many lie in a month before one of its days.
-    fn count_in_month_before(&self, month: i64, day: i64) -> u64 {
-        if self.month_at_or_after(month) != Some(month) {
+    fn count_in_month_before(&self, month: Month, day_of_month: i64) -> u64 {
+        if !self.holds(month) {
             return 0;
         }
-        let found = Month::new(month);
-        let before = ((1_u64 << (day - found.first_day + 1)) - 1) as u32;
-        u64::from((self.days.of(found) & before).count_ones())
+        let before = (1_u32 << day_of_month) - 1;
+        u64::from((self.days.of(month) & before).count_ones())
     }
 
-    /// The first chosen month from `month` on.
-    fn month_at_or_after(&self, month: i64) -> Option<i64> {
-        let passed = (month - self.origin).rem_euclid(self.length);
-        let mut period = month - passed;
-        let mut from = month;
-        for _ in 0..=PERIODS_TRIED_MAX {
-            let of_year = from.rem_euclid(12);
-            let ahead = (self.months | self.months << 12) >> of_year;
-            let found = from + i64::from(ahead.trailing_zeros());
-            if found < period + self.span {
-                return Some(found);
+    /// Whether a month belongs to a period and is chosen.
+    fn holds(&self, month: Month) -> bool {
+        self.months >> month.of_year() & 1 == 1 && self.periods.passed(month.number) < self.span
+    }
+
+    /// The chosen months after one. It ends where the periods never meet one.
+    fn months_after(&self, month: Month) -> impl Iterator<Item = Month> + '_ {
+        let chosen = self.months | self.months << 12;
+        let mut period = self.periods.begin(month.number);
+        let mut last = month;
+        std::iter::from_fn(move || {
+            for _ in 0..=PERIODS_TRIED_MAX {
+                let ahead = i64::from((chosen >> last.of_year() >> 1).trailing_zeros()) + 1;
+                if last.number + ahead < period + self.span {
+                    last = last.later(ahead);
+                    return Some(last);
+                }
+                period += self.periods.length();
+                last = last.later(period - 1 - last.number);
             }
-            period += self.length;
-            from = period;
-        }
-        None
+            None
+        })
     }
 
     /// The last chosen month up to `month`.
     fn month_at_or_before(&self, month: i64) -> Option<i64> {
-        let passed = (month - self.origin).rem_euclid(self.length);
-        let mut period = month - passed;
+        let mut period = self.periods.begin(month);
         let mut until = month.min(period + self.span - 1);
         for _ in 0..=PERIODS_TRIED_MAX {
             let of_year = until.rem_euclid(12);
             let behind = (self.months | self.months << 12) & ((2 << (of_year + 12)) - 1);
             let found = until - (of_year + 12 - i64::from(behind.ilog2()));
-            if found >= period {
+            if found >= period || self.span == ALL {
                 return Some(found);
             }
-            period -= self.length;
+            period -= self.periods.length();
             until = period + self.span - 1;
         }
         None
@@ -164,7 +192,7 @@ impl Months {
 /// The chosen days of a month, for each way a month can look. Bit d is the d-th day; bit 0 is
 /// unused.
 #[derive(Clone, Debug)]
-pub(crate) struct Days([u32; 28]);
+pub(crate) struct Days([u32; civil::LOOKS]);
 
 impl Days {
     /// One day of the month; the last one where the month is shorter.
@@ -208,11 +236,13 @@ impl Days {
     }
 
     fn build(chosen: impl Fn(i64, i64) -> u32) -> Days {
-        Days(std::array::from_fn(|look| chosen(28 + look as i64 / 7, look as i64 % 7)))
+        Days(std::array::from_fn(|look| {
+            let (length, begins_on) = civil::of_look(look);
+            chosen(length, begins_on)
+        }))
     }
 
     fn of(&self, month: Month) -> u32 {
-        let look = (month.length - 28) * 7 + civil::weekday(month.first_day);
-        self.0.get(look as usize).copied().unwrap_or(0)
+        self.0.get(month.look()).copied().unwrap_or(0)
     }
 }

@@ -68,6 +68,13 @@ impl Times {
         u64::from(full_hours * self.minutes.count_ones() + this_hour * in_this_hour)
     }
 
+    /// The shortest distance between two neighbours of one day; none where there is one only.
+    pub(crate) fn shortest_gap(&self) -> Option<Ticks> {
+        let after = |time: &Ticks| self.at_or_after(time + 1);
+        let times = std::iter::successors(Some(self.first()), after);
+        times.clone().zip(times.skip(1)).map(|(first, second)| second - first).min()
+    }
+
     fn at(&self, hour: u32, minute: u32) -> Ticks {
         i64::from(hour * 60 + minute) * TICKS_PER_MINUTE + self.within_minute
     }

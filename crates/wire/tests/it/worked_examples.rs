@@ -266,3 +266,36 @@ fn a_job_without_a_recurrence_runs_once() {
         assert_eq!(found, [expected], "{text}");
     }
 }
+
+#[test]
+fn the_shortest_time_between_runs_is_that_of_the_expanded_schedule() {
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    for (recurrence, seconds) in [
+        (r#"{"frequency":"minute","interval":7}"#, 7 * MINUTE),
+        (r#"{"frequency":"hour","schedule":{"minutes":[0,50]}}"#, 10 * MINUTE),
+        (r#"{"frequency":"hour","interval":5,"schedule":{"hours":[0,1]}}"#, 25 * HOUR),
+        (r#"{"frequency":"day","interval":2}"#, 2 * DAY),
+        (r#"{"frequency":"day","schedule":{"hours":[1,23],"minutes":[0]}}"#, 2 * HOUR),
+        (r#"{"frequency":"week"}"#, 7 * DAY),
+        (r#"{"frequency":"week","schedule":{"weekDays":["monday","saturday"]}}"#, 2 * DAY),
+        (
+            r#"{"frequency":"week","interval":2,"schedule":{"weekDays":["sunday","saturday"]}}"#,
+            6 * DAY,
+        ),
+        (r#"{"frequency":"month"}"#, 28 * DAY),
+        (r#"{"frequency":"month","schedule":{"monthDays":[1,-1]}}"#, DAY),
+        (
+            r#"{"frequency":"month","schedule":{"monthlyOccurrences":[{"day":"friday","occurrence":-1}]}}"#,
+            28 * DAY,
+        ),
+        (r#"{"frequency":"year"}"#, 365 * DAY),
+        (r#"{"frequency":"day","schedule":{"minutes":[0,1]}}"#, MINUTE),
+    ] {
+        let text = format!(r#"{{"startTime":"2026-03-04T12:00:00Z","recurrence":{recurrence}}}"#);
+        let gap = rule(&text, "2026-03-04T00:00:00Z").unwrap().shortest_gap();
+        assert_eq!(gap, Some(std::time::Duration::from_secs(seconds)), "{recurrence}");
+    }
+    assert_eq!(rule("{}", "2026-03-04T00:00:00Z").unwrap().shortest_gap(), None);
+}

@@ -1,0 +1,57 @@
+# What people and CI run. Everything that is not in Cargo's hands is here.
+
+CARGO ?= cargo
+# Seconds that `make fuzz` gives to each target.
+SECONDS ?= 60
+
+DENY_VERSION := 0.20.2
+FUZZ_VERSION := 0.13.2
+
+.PHONY: run test check fmt bench fuzz clean
+
+## Build, and show the coming occurrences of the example jobs.
+run:
+	@$(CARGO) build --release --locked
+	@for job in examples/*.json; do \
+		printf '\n%s\n' "$$job"; \
+		target/release/kalends next -n 5 "$$job" || exit 1; \
+	done
+	@printf '\nYour own: target/release/kalends next --every 2w --on fri --at 05:15 --zone Europe/Berlin\n'
+
+## All tests, and that everything outside the workspace still builds.
+test:
+	$(CARGO) test --workspace --locked
+	$(CARGO) check --locked --manifest-path bench/Cargo.toml
+	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml
+
+## Form: formatting, lints, documentation, licences and duplicate versions.
+check:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
+	$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny --version $(DENY_VERSION)
+	$(CARGO) fetch --locked --quiet
+	$(CARGO) deny --offline check licenses bans sources
+
+fmt:
+	$(CARGO) fmt --all
+
+## Figures beside peers, as ratios; see bench/README.md.
+bench:
+	$(CARGO) build --release --locked
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin recurrence
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin jsonl
+	bench/instructions.sh
+
+## Every fuzz target for SECONDS each. cargo-fuzz wants a nightly feature of the stable compiler.
+fuzz:
+	$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz --version $(FUZZ_VERSION)
+	@for target in json rule; do \
+		mkdir -p fuzz/corpus/$$target; \
+		RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+			-max_total_time=$(SECONDS) -timeout=5 -rss_limit_mb=512 -dict=fuzz/definition.dict || exit 1; \
+	done
+
+clean:
+	$(CARGO) clean
+	rm -rf bench/target fuzz/target

@@ -1,0 +1,422 @@
+//! HTTP requests that a job makes.
+
+use url::Url;
+
+use crate::fault::{Fault, FaultKind};
+use crate::limits::Limits;
+use crate::secret::Secret;
+
+/// An absolute http or https address. Checked in its parsed form, kept and sent as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uri {
+    text: Box<str>,
+    is_https: bool,
+}
+
+impl Uri {
+    /// Checks an address.
+    pub fn new(text: &str, limits: &Limits) -> Result<Uri, Fault> {
+        let invalid = |message: &str| Fault::new(FaultKind::InvalidUri, message);
+        let max = limits.uri_chars_max;
+        if text.chars().count() > max {
+            return Err(invalid(&format!("it is longer than {max} characters")));
+        }
+        // The parser drops or rewrites these, so they are refused before it sees them.
+        let rewritten = |c: char| c.is_control() || c.is_whitespace() || c == '\\' || c == '\u{ad}';
+        if text.contains(rewritten) {
+            return Err(invalid("it holds a blank, a control character or a backslash"));
+        }
+        let (scheme, rest) = text.split_once(':').ok_or_else(|| {
+            invalid("expected an absolute address such as https://example.com/path")
+        })?;
+        let is_https = scheme.eq_ignore_ascii_case("https");
+        if !is_https && !scheme.eq_ignore_ascii_case("http") {
+            let is_scheme =
+                scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+            return Err(match is_scheme && !scheme.is_empty() && !scheme.contains('.') {
+                true => Fault::new(FaultKind::UnsupportedUriScheme, "allowed are http and https"),
+                false => invalid("expected an absolute address such as https://example.com/path"),
+            });
+        }
+        if !rest.starts_with("//") || rest.starts_with("///") {
+            return Err(invalid("expected // and a host after the scheme"));
+        }
+        let url = Url::parse(text).map_err(|error| invalid(&format!("not an address: {error}")))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(invalid("no user or password in it; use authentication"));
+        }
+        if url.port() == Some(0) {
+            return Err(Fault::new(FaultKind::PortNotAllowed, "port 0 is not allowed"));
+        }
+        Ok(Uri { text: text.into(), is_https })
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it is https.
+    pub fn is_https(&self) -> bool {
+        self.is_https
+    }
+}
+
+/// A method that a job may use, as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Method(Box<str>);
+
+impl Method {
+    const ALLOWED: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+    /// Checks a method.
+    pub fn new(text: &str) -> Result<Method, Fault> {
+        match Method::ALLOWED.iter().any(|allowed| allowed.eq_ignore_ascii_case(text)) {
+            true => Ok(Method(text.into())),
+            false => {
+                let message = format!("allowed are {}", Method::ALLOWED.join(", "));
+                Err(Fault::new(FaultKind::InvalidHttpMethod, message))
+            }
+        }
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Headers that a job sets, in the order in which they were written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers(Vec<(Box<str>, Box<str>)>);
+
+/// Set by the connection, by the scheduler itself, or keys to machines' metadata: a job that could
+/// set them could forge messages or read what it must not.
+const HEADERS_NOT_ALLOWED: [&str; 19] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "idempotency-key",
+    "keep-alive",
+    "metadata",
+    "metadata-flavor",
+    "te",
+    "traceparent",
+    "tracestate",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "webhook-id",
+    "webhook-signature",
+    "webhook-timestamp",
+    "x-ms-execution-tag",
+];
+const HEADER_FAMILIES_NOT_ALLOWED: [&str; 4] =
+    ["proxy-", "x-ms-scheduler-", "x-aws-ec2-metadata-token", "x-ms-client-request-id"];
+
+impl Headers {
+    /// Checks headers. A refusal names the header.
+    pub fn new(headers: Vec<(String, String)>, limits: &Limits) -> Result<Headers, HeaderFault> {
+        let whole = |kind, message| HeaderFault { name: None, fault: Fault::new(kind, message) };
+        if headers.len() > limits.headers_max {
+            let message = format!("{} headers; allowed are {}", headers.len(), limits.headers_max);
+            return Err(whole(FaultKind::TooManyHeaders, message));
+        }
+        let chars = |text: &str| text.chars().count();
+        let total: usize = headers.iter().map(|(name, value)| chars(name) + chars(value)).sum();
+        if total > limits.headers_chars_max {
+            let max = limits.headers_chars_max;
+            let message = format!("{total} characters in all; allowed are {max}");
+            return Err(whole(FaultKind::HeadersTooLarge, message));
+        }
+        for (number, (name, value)) in headers.iter().enumerate() {
+            let earlier = headers.iter().take(number);
+            let fault = match check_header(name, value) {
+                Err(fault) => Some(fault),
+                Ok(()) => earlier
+                    .into_iter()
+                    .any(|(other, _)| other.eq_ignore_ascii_case(name))
+                    .then(|| {
+                        Fault::new(
+                            FaultKind::DuplicateHeader,
+                            "it is given twice; case plays no part",
+                        )
+                    }),
+            };
+            if let Some(fault) = fault {
+                return Err(HeaderFault { name: Some(name.clone()), fault });
+            }
+        }
+        let boxed = |(name, value): (String, String)| (name.into(), value.into());
+        Ok(Headers(headers.into_iter().map(boxed).collect()))
+    }
+
+    /// Names and values, as written.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// What is wrong with headers, and with which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderFault {
+    /// The header; absent where they are too many or too large together.
+    pub name: Option<String>,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+fn check_header(name: &str, value: &str) -> Result<(), Fault> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_token) {
+        let message = "a header's name has letters, digits and !#$%&'*+-.^_`|~ only";
+        return Err(Fault::new(FaultKind::InvalidHeader, message));
+    }
+    let lower = name.to_ascii_lowercase();
+    let is_reserved = HEADERS_NOT_ALLOWED.contains(&lower.as_str())
+        || HEADER_FAMILIES_NOT_ALLOWED.iter().any(|family| lower.starts_with(family));
+    if is_reserved {
+        let message = "a job may not set this header";
+        return Err(Fault::new(FaultKind::HeaderNotAllowed, message));
+    }
+    let is_visible = |byte: u8| (b' '..=b'~').contains(&byte) || byte == b'\t';
+    let has_edges = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
+    if !value.bytes().all(is_visible) || has_edges {
+        let message = "a header's value has visible ASCII characters, with blanks only inside";
+        return Err(Fault::new(FaultKind::InvalidHeader, message));
+    }
+    Ok(())
+}
+
+/// A request that a job makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpRequest {
+    /// Where to.
+    pub uri: Uri,
+    /// How.
+    pub method: Method,
+    /// With which headers; absent where none were written.
+    pub headers: Option<Headers>,
+    /// With which body.
+    pub body: Option<String>,
+    /// As whom.
+    pub authentication: Option<HttpAuthentication>,
+}
+
+/// As whom a request is made. Members that old clients left out are absent; an attempt then fails
+/// and says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HttpAuthentication {
+    /// User and password.
+    Basic {
+        /// The user.
+        username: Option<String>,
+        /// Never answered.
+        password: Option<Secret>,
+    },
+    /// A certificate and its key.
+    ClientCertificate {
+        /// The file, in base64. Never answered.
+        pfx: Option<Secret>,
+        /// Its password. Never answered.
+        password: Option<Secret>,
+        /// What was read from the file.
+        certificate: Option<CertificateFacts>,
+    },
+    /// A token of the directory, fetched with the client's own credentials.
+    ActiveDirectoryOAuth {
+        /// GUID or domain of the directory.
+        tenant: Option<String>,
+        /// For whom the token is.
+        audience: Option<String>,
+        /// Who asks for it.
+        client_id: Option<String>,
+        /// Never answered.
+        secret: Option<Secret>,
+    },
+}
+
+/// What an answer shows of a client certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFacts {
+    /// SHA-1 of the certificate, upper-case hexadecimal.
+    pub thumbprint: String,
+    /// Until when it holds.
+    pub expiration: kalends_recurrence::Instant,
+    /// Whose it is, most specific part first.
+    pub subject_name: String,
+}
+
+/// A directory: a GUID or a domain name.
+pub fn check_tenant(text: &str) -> Result<(), Fault> {
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    match text.len() <= 253 && text.split('.').all(is_label) {
+        true => Ok(()),
+        false => {
+            let message = "expected the GUID or the domain name of a directory";
+            Err(Fault::new(FaultKind::InvalidAuthentication, message))
+        }
+    }
+}
+
+/// An audience: an absolute https or api URI, or a GUID.
+pub fn check_audience(text: &str) -> Result<(), Fault> {
+    let is_guid = crate::name::SubscriptionId::new(text).is_ok();
+    let is_uri = Url::parse(text)
+        .is_ok_and(|url| matches!(url.scheme(), "http" | "https" | "api" | "spn" | "urn"));
+    match (is_uri || is_guid) && !text.contains(char::is_control) && text.len() <= 2_048 {
+        true => Ok(()),
+        false => {
+            let message = "expected an absolute URI such as https://management.core.windows.net/";
+            Err(Fault::new(FaultKind::InvalidAuthentication, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uri(text: &str) -> Result<Uri, FaultKind> {
+        Uri::new(text, &Limits::default()).map_err(|fault| fault.kind)
+    }
+
+    #[test]
+    fn addresses_are_kept_as_written() {
+        for text in [
+            "http://www.bing.com/workers?somekey=some%2dvalue%2f",
+            "https://mywebserviceendpoint.com",
+            "HTTP://example.org",
+            "http://127.0.0.1:8080/x",
+        ] {
+            assert_eq!(uri(text).map(|uri| uri.as_str().to_owned()), Ok(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        let long = format!("http://example.com/{}", "x".repeat(2_030));
+        for text in [
+            "",
+            "/x",
+            "example.com",
+            "example.com:80/x",
+            "http:host",
+            "http:///host",
+            "http://",
+            "http://user:pw@example.com/",
+            "http://a@127.0.0.1/",
+            "http://example.com:65536/",
+            "http://example.com:abc/",
+            "http://example.com/\r\nX-Injected: 1",
+            "http://example.com/\t",
+            "http://example.com/a b",
+            "http://example.com/\u{7}",
+            "http://exa\u{ad}mple.com/",
+            "http://example.com\\@evil/",
+            "http://[fe80::1%25eth0]/",
+            &long,
+        ] {
+            assert_eq!(uri(text), Err(FaultKind::InvalidUri), "{text}");
+        }
+        for text in
+            ["file:///etc/passwd", "gopher://x", "javascript:alert(1)", "data:,x", "ldap://x"]
+        {
+            assert_eq!(uri(text), Err(FaultKind::UnsupportedUriScheme), "{text}");
+        }
+        assert_eq!(uri("http://example.com:0/"), Err(FaultKind::PortNotAllowed));
+        assert!(uri(&format!("http://example.com/{}", "x".repeat(2_029))).is_ok());
+    }
+
+    fn headers(list: &[(&str, &str)]) -> Result<Headers, FaultKind> {
+        let owned = list.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        Headers::new(owned.collect(), &Limits::default()).map_err(|fault| fault.fault.kind)
+    }
+
+    #[test]
+    fn headers_that_could_forge_or_smuggle_are_refused() {
+        assert!(
+            headers(&[("ConTent-tYPe", "application/json; charset=utf-8"), ("X", "a\tb")]).is_ok()
+        );
+        for name in [
+            "Transfer-Encoding",
+            "Content-Length",
+            "HOST",
+            "Connection",
+            "Upgrade",
+            "Expect",
+            "x-ms-scheduler-jobid",
+            "Proxy-Authorization",
+            "Metadata",
+            "X-aws-ec2-metadata-token-ttl-seconds",
+            "Idempotency-Key",
+        ] {
+            assert_eq!(headers(&[(name, "x")]), Err(FaultKind::HeaderNotAllowed), "{name}");
+        }
+        for (name, value) in [
+            ("X Y", "1"),
+            ("", "1"),
+            (":path", "/"),
+            ("X:", "1"),
+            ("Ü", "1"),
+            ("X", "a\r\nSet-Cookie: x"),
+            ("X", "a\0"),
+            ("X", "a\u{7f}"),
+            ("X", " a"),
+        ] {
+            assert_eq!(
+                headers(&[(name, value)]),
+                Err(FaultKind::InvalidHeader),
+                "{name}: {value:?}"
+            );
+        }
+        assert_eq!(headers(&[("a", "1"), ("A", "2")]), Err(FaultKind::DuplicateHeader));
+    }
+
+    #[test]
+    fn headers_are_limited_in_number_and_size() {
+        let names: Vec<_> = (0..51).map(|number| format!("h{number}")).collect();
+        let list: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
+        assert!(headers(&list[..50]).is_ok());
+        assert_eq!(headers(&list), Err(FaultKind::TooManyHeaders));
+        assert!(headers(&[("x", &"y".repeat(4_095))]).is_ok());
+        assert_eq!(headers(&[("x", &"y".repeat(4_096))]), Err(FaultKind::HeadersTooLarge));
+    }
+
+    #[test]
+    fn methods_are_read_without_case() {
+        assert_eq!(Method::new("get").map(|method| method.as_str().to_owned()), Ok("get".into()));
+        for text in ["CONNECT", "TRACE", "GET /x HTTP/1.1\r\n", ""] {
+            assert_eq!(Method::new(text).map_err(|f| f.kind), Err(FaultKind::InvalidHttpMethod));
+        }
+    }
+
+    #[test]
+    fn tenants_and_audiences_cannot_build_another_address() {
+        for good in ["microsoft.onmicrosoft.com", "6c55a6f0-6593-472f-9b3e-a51a9a757b40", "common"]
+        {
+            assert!(check_tenant(good).is_ok(), "{good}");
+        }
+        for bad in ["", "../../evil", "a/b", "evil.com:443/x", "a..b", "-a.com", "a b"] {
+            assert!(check_tenant(bad).is_err(), "{bad}");
+        }
+        assert!(check_audience("https://management.core.windows.net/").is_ok());
+        assert!(check_audience("api://6c55a6f0-6593-472f-9b3e-a51a9a757b40").is_ok());
+        for bad in ["", "audience", "javascript:x", "/x"] {
+            assert!(check_audience(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The nouns and decisions of the scheduler: pure values, no clock, no I/O, no serialisation.
+
+mod collection;
+mod fault;
+mod http;
+mod job;
+mod limits;
+mod messaging;
+mod name;
+mod plan;
+mod retry;
+mod run;
+mod secret;
+mod written;
+
+pub use collection::{Collection, CollectionState, Location, MaxRecurrence, Quota};
+pub use fault::{Fault, FaultKind};
+pub use http::{
+    CertificateFacts, HeaderFault, Headers, HttpAuthentication, HttpRequest, Method, Uri,
+    check_audience, check_tenant,
+};
+pub use job::{
+    Action, ErrorAction, Extensions, JobDefinition, MainAction, MissedPolicy, MissedRuns, Overlap,
+    Signing, Switch, Target,
+};
+pub use limits::Limits;
+pub use messaging::{
+    BrokeredProperties, MessageFormat, ServiceBusAuthentication, ServiceBusAuthenticationKind,
+    ServiceBusMessage, StorageQueueMessage, TimeToLive, Transport, check_entity, check_namespace,
+    check_property, check_queue_name, check_storage_account,
+};
+pub use name::{
+    CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, NameError,
+    SubscriptionId,
+};
+pub use plan::{Plan, PlanLimits, check_job, check_quota, jobs_max};
+pub use retry::{Retries, RetryKind, RetryPolicy};
+pub use run::{
+    ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, JobStatus, Lifecycle, OnFault,
+    Outcome, conclude, final_state,
+};
+pub use secret::Secret;
+pub use written::Written;

@@ -1,0 +1,198 @@
+//! When a failed attempt is tried again.
+
+use std::time::Duration;
+
+use kalends_recurrence::Instant;
+
+use crate::fault::{Fault, FaultKind};
+use crate::limits::Limits;
+use crate::written::Written;
+
+/// Retries when nothing is said: four more attempts, 30 seconds apart.
+const DEFAULT_COUNT: u32 = 4;
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
+/// The longest wait of an exponential policy that names none.
+const DEFAULT_INTERVAL_MAX: Duration = Duration::from_secs(3_600);
+
+/// A retry policy as its author wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Of which kind.
+    pub kind: RetryKind,
+    /// How long to wait.
+    pub interval: Option<Written<Duration>>,
+    /// How many more attempts.
+    pub count: Option<u32>,
+    /// The longest wait, for exponential policies.
+    pub interval_max: Option<Written<Duration>>,
+    /// No attempt later than this after the first, for exponential policies.
+    pub age_max: Option<Written<Duration>>,
+}
+
+/// The kinds of retry policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryKind {
+    /// Never again.
+    None,
+    /// After equal waits.
+    Fixed,
+    /// After waits that double.
+    Exponential,
+}
+
+impl RetryPolicy {
+    /// Whether waits and number are within limits.
+    pub fn check(&self, limits: &Limits) -> Result<(), (&'static str, Fault)> {
+        let fault = |message: String| Fault::new(FaultKind::InvalidRetryPolicy, message);
+        let (min, max) = (limits.retry_interval_min, limits.retry_interval_max);
+        for (member, wait) in
+            [("retryInterval", &self.interval), ("maxInterval", &self.interval_max)]
+        {
+            if wait.as_ref().is_some_and(|wait| !(min..=max).contains(wait.value())) {
+                let (min, max) = (min.as_secs(), max.as_secs() / 86_400);
+                let message = format!("allowed are {min} seconds to {max} days");
+                return Err((member, fault(message)));
+            }
+        }
+        let count_max = limits.retry_count_max;
+        if self.count.is_some_and(|count| count > count_max) {
+            return Err(("retryCount", fault(format!("allowed are 0 to {count_max}"))));
+        }
+        Ok(())
+    }
+}
+
+/// What a policy comes to, defaults filled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retries {
+    count: u32,
+    interval: Duration,
+    growth: Growth,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Growth {
+    Fixed,
+    Doubling { interval_max: Duration, age_max: Option<Duration> },
+}
+
+impl Retries {
+    /// What a policy says, or the default where there is none.
+    pub fn of(policy: Option<&RetryPolicy>) -> Retries {
+        let Some(policy) = policy else {
+            return Retries {
+                count: DEFAULT_COUNT,
+                interval: DEFAULT_INTERVAL,
+                growth: Growth::Fixed,
+            };
+        };
+        let value = |wait: &Option<Written<Duration>>| wait.as_ref().map(|wait| *wait.value());
+        Retries {
+            count: match policy.kind {
+                RetryKind::None => 0,
+                _ => policy.count.unwrap_or(DEFAULT_COUNT),
+            },
+            interval: value(&policy.interval).unwrap_or(DEFAULT_INTERVAL),
+            growth: match policy.kind {
+                RetryKind::Exponential => Growth::Doubling {
+                    interval_max: value(&policy.interval_max).unwrap_or(DEFAULT_INTERVAL_MAX),
+                    age_max: value(&policy.age_max),
+                },
+                _ => Growth::Fixed,
+            },
+        }
+    }
+
+    /// When to try again after the attempt that ended at `ended`; `None` when that was the last.
+    ///
+    /// `retries_made` is 0 after the first attempt. `first_started` is when the occurrence was
+    /// first attempted. `retry_after` is what the target asked for; only an exponential policy
+    /// listens to it.
+    pub fn next(
+        &self,
+        retries_made: u32,
+        first_started: Instant,
+        ended: Instant,
+        retry_after: Option<Duration>,
+    ) -> Option<Instant> {
+        if retries_made >= self.count {
+            return None;
+        }
+        match self.growth {
+            Growth::Fixed => Some(ended.saturating_add(self.interval)),
+            Growth::Doubling { interval_max, age_max } => {
+                let doubled = self.interval.saturating_mul(2_u32.saturating_pow(retries_made));
+                let wait = doubled.min(interval_max).max(retry_after.unwrap_or_default());
+                let next = ended.saturating_add(wait);
+                let last = age_max.map(|age| first_started.saturating_add(age));
+                last.is_none_or(|last| next <= last).then_some(next)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        let epoch: Instant = "2026-01-01T00:00:00Z".parse().unwrap();
+        epoch.saturating_add(Duration::from_secs(seconds))
+    }
+
+    fn wait(seconds: u64) -> Option<Written<Duration>> {
+        Some(Written::new("", Duration::from_secs(seconds)))
+    }
+
+    fn policy(kind: RetryKind) -> RetryPolicy {
+        RetryPolicy { kind, interval: None, count: None, interval_max: None, age_max: None }
+    }
+
+    #[test]
+    fn nothing_said_means_four_more_attempts_thirty_seconds_apart() {
+        for policy in [None, Some(&policy(RetryKind::Fixed))] {
+            let retries = Retries::of(policy);
+            assert_eq!(retries.next(0, at(0), at(2), None), Some(at(32)));
+            assert_eq!(retries.next(3, at(0), at(2), None), Some(at(32)));
+            assert_eq!(retries.next(4, at(0), at(2), None), None);
+        }
+    }
+
+    #[test]
+    fn none_means_none_whatever_the_count() {
+        let policy = RetryPolicy { count: Some(3), ..policy(RetryKind::None) };
+        assert_eq!(Retries::of(Some(&policy)).next(0, at(0), at(2), None), None);
+    }
+
+    #[test]
+    fn exponential_waits_double_up_to_their_maximum_and_listen_to_the_target() {
+        let policy = RetryPolicy {
+            interval: wait(10),
+            count: Some(20),
+            interval_max: wait(60),
+            age_max: wait(600),
+            ..policy(RetryKind::Exponential)
+        };
+        let retries = Retries::of(Some(&policy));
+        let waits = |made| retries.next(made, at(0), at(100), None);
+        assert_eq!([0, 1, 2, 3, 19].map(waits), [110, 120, 140, 160, 160].map(|s| Some(at(s))));
+        let asked = Some(Duration::from_secs(200));
+        assert_eq!(retries.next(0, at(0), at(100), asked), Some(at(300)));
+        assert_eq!(retries.next(0, at(0), at(590), None), Some(at(600)));
+        assert_eq!(retries.next(0, at(0), at(591), None), None);
+    }
+
+    #[test]
+    fn policies_are_limited() {
+        let limits = Limits::default();
+        let check = |policy: RetryPolicy| policy.check(&limits).map_err(|(member, _)| member);
+        let fixed = || policy(RetryKind::Fixed);
+        assert_eq!(check(RetryPolicy { interval: wait(15), count: Some(20), ..fixed() }), Ok(()));
+        assert_eq!(check(RetryPolicy { interval: wait(14), ..fixed() }), Err("retryInterval"));
+        assert_eq!(
+            check(RetryPolicy { interval: wait(600 * 86_400), ..fixed() }),
+            Err("retryInterval")
+        );
+        assert_eq!(check(RetryPolicy { count: Some(21), ..fixed() }), Err("retryCount"));
+    }
+}

@@ -1,0 +1,6 @@
+//! The binary from outside, and the shape of the repository.
+
+#![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
+
+mod next;
+mod tidy;

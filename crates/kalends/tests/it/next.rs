@@ -1,0 +1,162 @@
+//! `kalends next` as a person or a program calls it.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+/// Long ago, so that what is shown does not depend on the day of the test.
+const CREATED: [&str; 4] = ["--created", "2026-03-04T12:25:00Z", "--after", "2026-03-04T12:24:59Z"];
+
+fn kalends(arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kalends"))
+        .arg("next")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// The sentence and the first occurrences that flags give.
+fn check(flags: &str, sentence: &str, occurrences: &[&str]) {
+    let flags: Vec<_> = flags.split(' ').chain(CREATED).chain(["-n", "3"]).collect();
+    let output = kalends(&flags, "");
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{flags:?}: {}", text(&output.stderr));
+    assert_eq!(shown.lines().next(), Some(sentence), "{flags:?}");
+    let rows = shown.lines().skip(3).take(occurrences.len());
+    let found: Vec<_> = rows.map(|row| row.split_whitespace().nth(1).unwrap()).collect();
+    assert_eq!(found, occurrences, "{flags:?}\n{shown}");
+}
+
+fn check_refused(arguments: &[&str], input: &str, phrase: &str) {
+    let output = kalends(arguments, input);
+    assert!(!output.status.success(), "{arguments:?}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    let message = text(&output.stderr);
+    assert!(message.starts_with("error: ") && message.contains(phrase), "{arguments:?}: {message}");
+}
+
+#[test]
+fn flags_make_a_schedule() {
+    check(
+        "--at 05:15,17:15 --on 3rd-wed",
+        "At 05:15 and 17:15 on the third Wednesday of every month, UTC",
+        &["2026-03-18T05:15:00Z", "2026-03-18T17:15:00Z", "2026-04-15T05:15:00Z"],
+    );
+    check(
+        "--every 2w --on fri --at 05:15 --zone Europe/Berlin",
+        "At 05:15 on Friday of every 2nd week, counted from 2026-03-04, Europe/Berlin",
+        &["2026-03-06T04:15:00Z", "2026-03-20T04:15:00Z", "2026-04-03T03:15:00Z"],
+    );
+    check(
+        "--every 15min --hours 9-10",
+        "Every 15 minutes, only in hours 9 and 10, counted from 2026-03-04 12:25, UTC",
+        &["2026-03-05T09:10:00Z", "2026-03-05T09:25:00Z", "2026-03-05T09:40:00Z"],
+    );
+    check(
+        "--every month --on 1,last --hours 6 --minutes 0",
+        "At 06:00 on day 1 and the last day of every month, UTC",
+        &["2026-03-31T06:00:00Z", "2026-04-01T06:00:00Z", "2026-04-30T06:00:00Z"],
+    );
+    check(
+        "--every month --on -2 --months 3-4 --at 06:00 --count 2",
+        "At 06:00 on the 2nd-to-last day of every March or April, UTC, twice",
+        &["2026-03-30T06:00:00Z", "2026-04-29T06:00:00Z"],
+    );
+    check("--every hour", "Every hour, UTC", &["2026-03-04T12:25:00Z", "2026-03-04T13:25:00Z"]);
+    check("--start 2026-04-01", "At 00:00 every day, UTC", &["2026-04-01T00:00:00Z"]);
+}
+
+#[test]
+fn every_second_day_on_fridays_is_every_second_friday_that_the_days_meet() {
+    check(
+        "--every 2d --at 05:15 --on fri --zone Europe/Berlin",
+        "At 05:15 on Friday of every 2nd week, counted from 2026-03-06, Europe/Berlin",
+        &["2026-03-06T04:15:00Z", "2026-03-20T04:15:00Z"],
+    );
+    check_refused(&["--every", "2d", "--on", "mon,fri"], "", "use --every 2w");
+}
+
+#[test]
+fn a_file_or_standard_input_holds_a_job() {
+    let job = r#"{"properties":{"startTime":"2026-03-04T12:25:00Z","recurrence":{"frequency":"Day","timeZone":"Europe/Berlin","schedule":{"hours":[2],"minutes":[30]}}}}"#;
+    let output = kalends(&[&["-n", "2"], &CREATED[..]].concat(), job);
+    let expected = "\
+At 02:30 every day, Europe/Berlin
+
+   UTC                   Europe/Berlin                  from now
+1  2026-03-05T01:30:00Z  Thu 2026-03-05T02:30:00+01:00";
+    assert!(text(&output.stdout).starts_with(expected), "{}", text(&output.stdout));
+    assert!(
+        text(&output.stdout).contains(
+            "On 2026-03-29 Europe/Berlin skips 02:00 to 03:00: 02:30 runs at 03:30\n\
+             On 2026-10-25 Europe/Berlin shows 02:00 to 03:00 twice: 02:30 runs once, the first time"
+        ),
+        "{}",
+        text(&output.stdout)
+    );
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/patch-evening.json");
+    let output = kalends(&[example], "");
+    assert!(text(&output.stdout).starts_with("At 17:15 and 17:45 on the third Wednesday"));
+}
+
+#[test]
+fn json_output_is_one_object() {
+    let flags = [&["--at", "05:15", "-n", "1", "-o", "json"], &CREATED[..]].concat();
+    let output = kalends(&flags, "");
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let expected = serde_json::json!({
+        "description": "At 05:15 every day, UTC",
+        "timeZone": "UTC",
+        "occurrences": [{ "utc": "2026-03-05T05:15:00Z", "local": "2026-03-05T05:15:00+00:00" }],
+        "clockChanges": [],
+    });
+    assert_eq!(answer, expected);
+}
+
+#[test]
+fn jsonl_answers_each_line() {
+    let output = kalends(&["--jsonl"], "{\"startTime\":\"2999-01-01\"}\nnonsense\n");
+    let lines: Vec<_> = text(&output.stdout).lines().collect();
+    assert!(output.status.success());
+    assert_eq!(lines.len(), 2);
+    assert!(
+        lines[0].starts_with(r#"{"error":{"code":"StartTimeOutOfRange","message":"startTime: "#)
+    );
+    assert!(
+        lines[1].starts_with(r#"{"error":{"code":"InvalidRequestContent","message":"not valid"#)
+    );
+}
+
+#[test]
+fn what_cannot_be_a_schedule_is_refused_in_words() {
+    check_refused(&["--hours", "25"], "", "allowed are 0 to 23");
+    check_refused(&["--at", "05:15,17:45"], "", "use two jobs");
+    check_refused(&["--at", "25:00"], "", "between 00:00 and 23:59");
+    check_refused(&["--every", "3moons"], "", "such as 15min or 2w");
+    check_refused(&["--on", "someday"], "", "last-fri");
+    check_refused(&["--zone", "Mars/Olympus"], "", "IANA");
+    check_refused(&["-"], "{\"recurrence\":{}}", "recurrence.frequency: it is missing");
+    check_refused(&["/nonexistent.json"], "", "cannot open /nonexistent.json");
+    check_refused(&["--every", "year", "--on", "30", "--months", "2"], "", "400-year");
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kalends"))
+        .args(["next", "--every", "1min", "-n", "200000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+}

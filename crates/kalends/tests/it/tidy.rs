@@ -1,0 +1,148 @@
+//! The shape of the repository: rules that no compiler keeps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Lines of code, without comments and blank lines, at which a file is split.
+const CODE_LINES_MAX: usize = 500;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Every Rust file below a folder, with its path from the root and its text.
+fn rust_files(folder: &str) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && path.file_name().is_none_or(|name| name != "target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(root()).unwrap().display().to_string();
+                files.push((name, std::fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    files.sort();
+    assert!(!files.is_empty(), "no Rust files below {folder}");
+    files
+}
+
+/// Files that hold one of `words`, except below the allowed folders.
+fn files_with(words: &[&str], allowed: &[&str]) -> Vec<String> {
+    let this_file = file!();
+    let files = rust_files("crates").into_iter();
+    files
+        .filter(|(name, _)| {
+            !this_file.ends_with(name) && !allowed.iter().any(|folder| name.starts_with(folder))
+        })
+        .flat_map(|(name, text)| {
+            let found = words.iter().filter(|word| text.contains(**word));
+            found.map(|word| format!("{name}: {word}")).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn no_file_is_longer_than_one_thing() {
+    let long: Vec<_> = ["crates", "bench", "fuzz"]
+        .into_iter()
+        .flat_map(rust_files)
+        .filter_map(|(name, text)| {
+            let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
+            let lines = text.lines().filter(is_code).count();
+            (lines > CODE_LINES_MAX).then(|| format!("{name}: {lines}"))
+        })
+        .collect();
+    assert!(long.is_empty(), "longer than {CODE_LINES_MAX} lines of code: {long:?}");
+}
+
+#[test]
+fn only_the_environment_reads_the_clock() {
+    let words =
+        ["SystemTime::now(", "Instant::now(", "Timestamp::now(", "Zoned::now(", "time::sleep("];
+    assert_eq!(files_with(&words, &["crates/environment/"]), Vec::<String>::new());
+}
+
+#[test]
+fn only_the_store_holds_sql() {
+    let words =
+        ["SELECT ", "INSERT INTO", "DELETE FROM", "CREATE TABLE", "rusqlite", "tokio_postgres"];
+    assert_eq!(files_with(&words, &["crates/store/"]), Vec::<String>::new());
+}
+
+#[test]
+fn only_wire_and_the_binary_know_serde() {
+    let words = ["use serde", "serde_json::"];
+    let allowed = ["crates/wire/", "crates/kalends/"];
+    assert_eq!(files_with(&words, &allowed), Vec::<String>::new());
+}
+
+#[test]
+fn no_module_is_named_after_nothing() {
+    let empty_names = ["utils", "util", "common", "helpers", "helper", "manager", "misc"];
+    let named = rust_files("crates")
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| name.split(['/', '.']).any(|part| empty_names.contains(&part)));
+    assert_eq!(named.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+/// Which of our crates a crate may use, as in ARCHITECTURE.md.
+const MAY_USE: [(&str, &[&str]); 6] = [
+    ("kalends-recurrence", &[]),
+    ("kalends-domain", &["kalends-recurrence"]),
+    ("kalends-environment", &[]),
+    ("kalends-actions", &["kalends-domain", "kalends-recurrence"]),
+    ("kalends-wire", &["kalends-recurrence"]),
+    ("kalends", &["kalends-environment", "kalends-recurrence", "kalends-wire"]),
+];
+
+/// Which crates keep which dependency out.
+const KEPT_OUT: [(&str, &[&str]); 4] = [
+    ("kalends-recurrence", &["serde", "serde_json", "tokio", "rand"]),
+    ("kalends-domain", &["serde", "serde_json", "tokio", "rand"]),
+    ("kalends-environment", &["serde", "serde_json"]),
+    ("kalends-wire", &["tokio", "jiff"]),
+];
+
+/// What a crate uses directly, outside its tests, as `cargo tree` tells.
+fn uses(package: &str) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "-e", "normal", "--depth", "1", "--prefix", "none"])
+        .args(["-p", package, "--format", "{p}"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let names = lines.lines().filter_map(|line| line.split_whitespace().next());
+    names.map(str::to_owned).filter(|name| name != package).collect()
+}
+
+#[test]
+fn crates_depend_one_way() {
+    let may_use: BTreeMap<_, _> = MAY_USE.into_iter().collect();
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        let folder = entry.unwrap().file_name().into_string().unwrap();
+        let package = if folder == "kalends" { folder } else { format!("kalends-{folder}") };
+        let allowed = may_use.get(package.as_str());
+        let allowed = allowed.unwrap_or_else(|| panic!("say in MAY_USE what {package} may use"));
+        for used in uses(&package).iter().filter(|used| used.starts_with("kalends")) {
+            assert!(allowed.contains(&used.as_str()), "{package} may not use {used}");
+        }
+    }
+}
+
+#[test]
+fn crates_keep_out_what_they_are_there_to_keep_out() {
+    for (package, kept_out) in KEPT_OUT {
+        let used = uses(package);
+        for name in kept_out {
+            assert!(!used.contains(*name), "{package} may not use {name}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What every rule must do, whatever it is made from.
+
+use kalends_recurrence::{Instant, Rule};
+
+/// Asks a rule everything near an instant and checks the answers against each other.
+pub fn interrogate(rule: &Rule, at: Instant) {
+    let near: Vec<_> = rule.occurrences_after(at).take(40).collect();
+    assert!(near.is_sorted_by(|a, b| a < b), "in order, each once");
+    assert_eq!(near.first().copied(), rule.next_after(at));
+    assert!(near.first().is_none_or(|&next| next > at));
+    for (index, &occurrence) in near.iter().enumerate() {
+        assert_eq!(rule.last_at_or_before(occurrence), Some(occurrence));
+        if let Some(&next) = near.get(index + 1) {
+            assert_eq!(rule.next_after(occurrence), Some(next));
+        }
+        assert_eq!(rule.count_between(at, occurrence), index as u64 + 1);
+    }
+    if let Some(last) = rule.last_at_or_before(at) {
+        assert!(last <= at);
+        assert_eq!(rule.count_between(last, at), 0);
+    }
+    let first = rule.first();
+    assert!(first.is_none_or(|first| first >= rule.definition().created));
+    let end = rule.definition().recurrence.as_ref().and_then(|recurrence| recurrence.end);
+    assert!(near.last().is_none_or(|&last| end.is_none_or(|end| last <= end)));
+    let all = rule.count_between(Instant::MIN, Instant::MAX);
+    assert_eq!(all == 0, rule.last_at_or_before(Instant::MAX).is_none());
+    assert!(!rule.describe().is_empty());
+    if let Some(&next) = near.first() {
+        let year = std::time::Duration::from_secs(366 * 86_400);
+        drop(rule.clock_changes(next, next.saturating_add(year)));
+    }
+}
