@@ -1,0 +1,54 @@
+//! Why a PFX file is refused. No message repeats any of the input, which is secret.
+
+use kalends_domain::{Fault, FaultKind};
+
+use super::chain::CERTIFICATES_MAX;
+use super::work::ITERATIONS_MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Problem {
+    #[error("expected a PFX (PKCS#12) file in base64")]
+    NotBase64,
+    #[error("the PFX file must not be larger than {bytes_max} bytes")]
+    TooLarge { bytes_max: usize },
+    #[error("the text is not a PFX (PKCS#12) file, or the file is damaged")]
+    Malformed,
+    #[error(
+        "the PFX file is protected in a way that is not supported; \
+         supported are AES with PBKDF2, 3DES and RC2"
+    )]
+    Protection,
+    #[error("opening the PFX file must not take more than {ITERATIONS_MAX} iterations in all")]
+    TooMuchWork,
+    #[error("the password does not open the PFX file")]
+    Password,
+    #[error("the PFX file holds no private key")]
+    NoKey,
+    #[error("the PFX file holds more than one private key")]
+    ManyKeys,
+    #[error(
+        "the private key is of a kind that cannot be used; \
+         supported are RSA with 2048 to 4096 bits, P-256, P-384 and Ed25519"
+    )]
+    KeyKind,
+    #[error("the PFX file holds no certificate")]
+    NoCertificate,
+    #[error("the PFX file must not hold more than {CERTIFICATES_MAX} certificates")]
+    ManyCertificates,
+    #[error("a certificate in the PFX file cannot be read")]
+    Certificate,
+    #[error("no certificate in the PFX file belongs to its private key")]
+    NoMatch,
+}
+
+impl From<Problem> for Fault {
+    fn from(problem: Problem) -> Fault {
+        Fault::new(FaultKind::InvalidClientCertificate, problem.to_string())
+    }
+}
+
+impl From<der::Error> for Problem {
+    fn from(_: der::Error) -> Problem {
+        Problem::Malformed
+    }
+}

@@ -1,0 +1,37 @@
+//! PFX files as programs write them, and as nobody should.
+
+// Tells the lints that what is outside the test functions is for tests too.
+#![cfg(test)]
+
+mod builder;
+mod corpus;
+mod hostile;
+mod random;
+mod refused;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kalends_actions::certificate::{ClientIdentity, read_pfx};
+use kalends_domain::{Fault, FaultKind, Limits, Secret};
+
+/// The bytes of a file in `tests/data`.
+fn data(name: &str) -> Vec<u8> {
+    let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn read_text(base64: &str, password: &str) -> Result<ClientIdentity, Fault> {
+    let limits = Limits::default();
+    read_pfx(&Secret::new(base64.to_owned()), &Secret::new(password.to_owned()), &limits)
+}
+
+fn read(file: &[u8], password: &str) -> Result<ClientIdentity, Fault> {
+    read_text(&STANDARD.encode(file), password)
+}
+
+/// The message of a refusal.
+fn refusal(result: Result<ClientIdentity, Fault>) -> String {
+    let fault = result.expect_err("expected a refusal");
+    assert_eq!(fault.kind, FaultKind::InvalidClientCertificate);
+    fault.message
+}
