@@ -103,6 +103,11 @@ impl Location {
         Ok(Location(known.copied().unwrap_or(text).into()))
     }
 
+    /// A place that was checked when it was stored.
+    pub fn restore(text: String) -> Location {
+        Location(text.into())
+    }
+
     /// The places that clients are told of.
     pub fn known() -> impl Iterator<Item = &'static str> {
         KNOWN_LOCATIONS.into_iter()

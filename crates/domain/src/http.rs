@@ -51,6 +51,12 @@ impl Uri {
         Ok(Uri { text: text.into(), is_https })
     }
 
+    /// An address that was checked when it was stored; limits may have changed since.
+    pub fn restore(text: String) -> Uri {
+        let is_https = text.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
+        Uri { text: text.into(), is_https }
+    }
+
     /// As it was written.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -78,6 +84,11 @@ impl Method {
                 Err(Fault::new(FaultKind::InvalidHttpMethod, message))
             }
         }
+    }
+
+    /// A method that was checked when it was stored.
+    pub fn restore(text: String) -> Method {
+        Method(text.into())
     }
 
     /// As it was written.
@@ -149,8 +160,13 @@ impl Headers {
                 return Err(HeaderFault { name: Some(name.clone()), fault });
             }
         }
+        Ok(Headers::restore(headers))
+    }
+
+    /// Headers that were checked when they were stored.
+    pub fn restore(headers: Vec<(String, String)>) -> Headers {
         let boxed = |(name, value): (String, String)| (name.into(), value.into());
-        Ok(Headers(headers.into_iter().map(boxed).collect()))
+        Headers(headers.into_iter().map(boxed).collect())
     }
 
     /// Names and values, as written.

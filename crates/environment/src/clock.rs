@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use jiff::Timestamp;
 
 /// Tells the time of day, in UTC.
-pub trait Clock {
+pub trait Clock: Send + Sync {
     /// The present.
     fn now(&self) -> Timestamp;
 }

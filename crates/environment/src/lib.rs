@@ -1,7 +1,9 @@
 //! Everything that differs from one run to the next, behind traits, so that tests decide it.
 //!
-//! This is the only crate that reads the system clock.
+//! This is the only crate that reads the system's clock and its random numbers.
 
 mod clock;
+mod entropy;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use entropy::{Entropy, NoEntropy, SeededEntropy, SystemEntropy};

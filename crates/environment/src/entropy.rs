@@ -1,0 +1,77 @@
+//! Chance.
+
+use std::sync::{Mutex, PoisonError};
+
+/// Gives bytes that nobody can foretell.
+pub trait Entropy: Send + Sync {
+    /// Fills `bytes`.
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy>;
+}
+
+/// The system has no chance to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoEntropy;
+
+impl std::fmt::Display for NoEntropy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the system gives no random numbers")
+    }
+}
+
+impl std::error::Error for NoEntropy {}
+
+/// The generator of the system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy> {
+        getrandom::fill(bytes).map_err(|_| NoEntropy)
+    }
+}
+
+/// Chance that follows from a seed, for tests that must be repeatable.
+#[derive(Debug)]
+pub struct SeededEntropy(Mutex<u64>);
+
+impl SeededEntropy {
+    /// The chance of a seed.
+    pub fn new(seed: u64) -> SeededEntropy {
+        SeededEntropy(Mutex::new(seed))
+    }
+}
+
+impl Entropy for SeededEntropy {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for chunk in bytes.chunks_mut(8) {
+            // A counter whose bits are well mixed: good enough for tests, and never the same twice.
+            *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = *state;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^= mixed >> 31;
+            for (byte, random) in chunk.iter_mut().zip(mixed.to_le_bytes()) {
+                *byte = random;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_repeats_and_the_system_does_not() {
+        let draw = |entropy: &dyn Entropy| {
+            let mut bytes = [0; 24];
+            entropy.fill(&mut bytes).unwrap();
+            bytes
+        };
+        assert_eq!(draw(&SeededEntropy::new(7)), draw(&SeededEntropy::new(7)));
+        assert_ne!(draw(&SeededEntropy::new(7)), draw(&SeededEntropy::new(8)));
+        assert_ne!(draw(&SystemEntropy), draw(&SystemEntropy));
+    }
+}

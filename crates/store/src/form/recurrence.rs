@@ -1,0 +1,136 @@
+//! Instants, durations and recurrences in their stored form.
+
+use std::time::Duration;
+
+use kalends_domain::Written;
+use kalends_recurrence::{
+    Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::StoreError;
+use crate::form::damaged;
+
+/// A duration: how it was written, and what it means in 100 ns.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct DurationForm(String, u64);
+
+impl From<&Written<Duration>> for DurationForm {
+    fn from(written: &Written<Duration>) -> DurationForm {
+        let ticks = u64::try_from(written.value().as_nanos() / 100).unwrap_or(u64::MAX);
+        DurationForm(written.text().to_owned(), ticks)
+    }
+}
+
+impl From<DurationForm> for Written<Duration> {
+    fn from(DurationForm(text, ticks): DurationForm) -> Written<Duration> {
+        Written::new(&text, Duration::from_nanos(ticks.saturating_mul(100)))
+    }
+}
+
+/// An instant of 100 ns steps.
+pub(crate) fn instant(ticks: i64) -> Result<Instant, StoreError> {
+    Instant::from_ticks(ticks).ok_or_else(|| damaged("an instant out of range"))
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RecurrenceForm {
+    frequency: String,
+    interval: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zone: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_day_of_week: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule: Option<ScheduleForm>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ScheduleForm {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    minutes: Option<Vec<i64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hours: Option<Vec<i64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    week_days: Option<Vec<u8>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    month_days: Option<Vec<i64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    monthly_occurrences: Option<Vec<(u8, Option<i64>)>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    months: Option<Vec<i64>>,
+}
+
+impl From<&Recurrence> for RecurrenceForm {
+    fn from(recurrence: &Recurrence) -> RecurrenceForm {
+        let first = recurrence.first_day_of_week;
+        RecurrenceForm {
+            frequency: recurrence.frequency.word().to_owned(),
+            interval: recurrence.interval,
+            count: recurrence.count,
+            end: recurrence.end.map(Instant::ticks),
+            zone: recurrence.zone.as_ref().map(|zone| zone.name().to_owned()),
+            first_day_of_week: (first != Weekday::Sunday).then_some(first as u8),
+            schedule: recurrence.schedule.as_ref().map(ScheduleForm::from),
+        }
+    }
+}
+
+impl From<&Schedule> for ScheduleForm {
+    fn from(schedule: &Schedule) -> ScheduleForm {
+        let days = |days: &Vec<Weekday>| days.iter().map(|&day| day as u8).collect();
+        let occurrences = |list: &Vec<MonthlyOccurrence>| {
+            list.iter().map(|wanted| (wanted.day as u8, wanted.occurrence)).collect()
+        };
+        ScheduleForm {
+            minutes: schedule.minutes.clone(),
+            hours: schedule.hours.clone(),
+            week_days: schedule.week_days.as_ref().map(days),
+            month_days: schedule.month_days.clone(),
+            monthly_occurrences: schedule.monthly_occurrences.as_ref().map(occurrences),
+            months: schedule.months.clone(),
+        }
+    }
+}
+
+impl RecurrenceForm {
+    pub(crate) fn read(self) -> Result<Recurrence, StoreError> {
+        let frequency = Frequency::ALL.into_iter().find(|f| f.word() == self.frequency);
+        let zone = self.zone.as_deref().map(Zone::named).transpose().map_err(damaged)?;
+        Ok(Recurrence {
+            frequency: frequency.ok_or_else(|| damaged("an unknown frequency"))?,
+            interval: self.interval,
+            count: self.count,
+            end: self.end.map(instant).transpose()?,
+            zone,
+            first_day_of_week: self.first_day_of_week.map_or(Ok(Weekday::Sunday), weekday)?,
+            schedule: self.schedule.map(ScheduleForm::read).transpose()?,
+        })
+    }
+}
+
+impl ScheduleForm {
+    fn read(self) -> Result<Schedule, StoreError> {
+        let days = |days: Vec<u8>| days.into_iter().map(weekday).collect::<Result<_, _>>();
+        let occurrences = |list: Vec<(u8, Option<i64>)>| {
+            let one = |(day, occurrence)| Ok(MonthlyOccurrence { day: weekday(day)?, occurrence });
+            list.into_iter().map(one).collect::<Result<_, StoreError>>()
+        };
+        Ok(Schedule {
+            minutes: self.minutes,
+            hours: self.hours,
+            week_days: self.week_days.map(days).transpose()?,
+            month_days: self.month_days,
+            monthly_occurrences: self.monthly_occurrences.map(occurrences).transpose()?,
+            months: self.months,
+        })
+    }
+}
+
+fn weekday(number: u8) -> Result<Weekday, StoreError> {
+    Weekday::ALL.get(usize::from(number)).copied().ok_or_else(|| damaged("an unknown weekday"))
+}

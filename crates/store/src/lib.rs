@@ -1,0 +1,23 @@
+//! What is kept: one trait, three stores, one suite that all of them pass.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`Store`] | what the API and the engine ask of a store |
+//! | [`record`] | what is kept |
+//! | [`memory`] | the reference: obvious, without durability |
+//! | [`form`] | the stored form of definitions, with secrets sealed ([`seal`]) |
+
+mod error;
+pub mod form;
+pub mod memory;
+pub mod record;
+pub mod seal;
+mod search;
+mod store;
+
+pub use error::StoreError;
+pub use store::{
+    Advance, CollectionContext, CollectionWrite, DecideCollection, DecideJob, DueJob, Edited,
+    HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, Refusal,
+    RefusalKind, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Tally, Waiting,
+};
