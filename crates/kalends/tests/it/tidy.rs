@@ -97,7 +97,7 @@ const MAY_USE: [(&str, &[&str]); 6] = [
     ("kalends-domain", &["kalends-recurrence"]),
     ("kalends-environment", &[]),
     ("kalends-actions", &["kalends-domain", "kalends-recurrence"]),
-    ("kalends-wire", &["kalends-recurrence"]),
+    ("kalends-wire", &["kalends-domain", "kalends-recurrence"]),
     ("kalends", &["kalends-environment", "kalends-recurrence", "kalends-wire"]),
 ];
 
