@@ -5,6 +5,7 @@
 //! | [`Store`] | what the API and the engine ask of a store |
 //! | [`record`] | what is kept |
 //! | [`memory`] | the reference: obvious, without durability |
+//! | [`sqlite`] | one file, durable, for one process |
 //! | [`form`] | the stored form of definitions, with secrets sealed ([`seal`]) |
 
 mod error;
@@ -13,6 +14,8 @@ pub mod memory;
 pub mod record;
 pub mod seal;
 mod search;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 mod store;
 
 pub use error::StoreError;
