@@ -5,9 +5,18 @@
 //! | [`Store`] | what the API and the engine ask of a store |
 //! | [`record`] | what is kept |
 //! | [`memory`] | the reference: obvious, without durability |
+//! | `conformance` | the suite that every store passes (a feature) |
 //! | [`sqlite`] | one file, durable, for one process |
 //! | [`form`] | the stored form of definitions, with secrets sealed ([`seal`]) |
 
+#[cfg(feature = "conformance")]
+#[expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "the suite is tests, though it stands in the library for stores elsewhere"
+)]
+pub mod conformance;
 mod error;
 pub mod form;
 pub mod memory;

@@ -84,12 +84,12 @@ fn run(
             continue;
         }
         let mut group = Vec::new();
-        let fate = commit_together(connection, first, requests, &mut group).map_err(|end| {
-            // What was not rolled back already goes with this; where it was, there is nothing to do.
+        let committed = commit_together(connection, first, requests, &mut group);
+        if committed.is_err() {
+            // Where SQLite has rolled back already, there is nothing to do.
             drop(connection.execute_batch("ROLLBACK"));
-            end
-        });
-        let fate = fate.map_err(|end| match end {
+        }
+        let fate = committed.map_err(|end| match end {
             End::Failed(error) => error,
             End::Stop { why, fate } => {
                 let why = format!("nothing is written since the disk failed: {why}");
