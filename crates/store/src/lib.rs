@@ -6,6 +6,7 @@
 //! | [`record`] | what is kept |
 //! | [`memory`] | the reference: obvious, without durability |
 //! | `conformance` | the suite that every store passes (a feature) |
+//! | [`sqlite`] | one file, durable, for one process |
 //! | [`form`] | the stored form of definitions, with secrets sealed ([`seal`]) |
 
 #[cfg(feature = "conformance")]
@@ -22,6 +23,8 @@ pub mod memory;
 pub mod record;
 pub mod seal;
 mod search;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 mod store;
 
 pub use error::StoreError;
