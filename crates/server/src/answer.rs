@@ -14,15 +14,17 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) body: Option<String>,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// What the operator is told and the client is not.
+    pub(crate) cause: Option<String>,
 }
 
 impl Answer {
     pub(crate) fn empty(status: StatusCode) -> Answer {
-        Answer { status, body: None, headers: vec![] }
+        Answer { status, body: None, headers: vec![], cause: None }
     }
 
     pub(crate) fn json(status: StatusCode, body: &Json<'_>) -> Answer {
-        Answer { status, body: Some(body.to_string()), headers: vec![] }
+        Answer { status, body: Some(body.to_string()), headers: vec![], cause: None }
     }
 
     pub(crate) fn with(mut self, name: HeaderName, value: &str) -> Answer {
@@ -43,6 +45,9 @@ impl Answer {
     /// The answer with the headers that every answer has.
     pub(crate) fn respond(self, app: &App) -> Response<Body> {
         let (request, correlation) = (app.new_guid(), app.new_guid());
+        if let Some(cause) = &self.cause {
+            tell_operator(&request, cause);
+        }
         let routing = format!("KALENDS:{}:{correlation}", compact(app.now()));
         let mut response = Response::new(self.body.map_or_else(Body::empty, Body::from));
         let has_body = axum::body::HttpBody::size_hint(response.body()).exact() != Some(0);
@@ -75,22 +80,36 @@ fn compact(at: Instant) -> String {
     at.whole_second().to_string().replace(['-', ':'], "")
 }
 
+/// One line on standard error, with the id that the client was given.
+fn tell_operator(request: &str, cause: &str) {
+    use std::io::Write as _;
+    // Nothing more can be done where even this cannot be written.
+    let _ = writeln!(std::io::stderr(), "request {request} failed: {}", cause.escape_debug());
+}
+
 /// Why a request is not done as asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused(pub(crate) Errors);
+pub(crate) struct Refused {
+    pub(crate) errors: Errors,
+    /// What the operator is told and the client is not.
+    cause: Option<String>,
+}
 
 impl Refused {
     /// It failed for a reason that is none of the client's business.
-    pub(crate) fn internal() -> Refused {
-        Refused(Errors::one(Code::InternalError, "", "it failed; the request id tells us more"))
+    pub(crate) fn internal(cause: impl Into<String>) -> Refused {
+        let message = "it failed; the log has more under the request id";
+        let errors = Errors::one(Code::InternalError, "", message);
+        Refused { errors, cause: Some(cause.into()) }
     }
 
     /// The answer to a client of that version.
     pub(crate) fn answer(&self, version: Version) -> Answer {
-        let (status, body) = self.0.answer(version);
+        let (status, body) = self.errors.answer(version);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let answer = Answer { status, body: Some(body), headers: vec![] };
-        match self.0.code() {
+        let answer =
+            Answer { status, body: Some(body), headers: vec![], cause: self.cause.clone() };
+        match self.errors.code() {
             Code::ServerBusy | Code::OperationOutcomeUnknown | Code::InsufficientStorage => {
                 answer.with(header::RETRY_AFTER, "5")
             }
@@ -104,19 +123,19 @@ impl Refused {
 
 impl From<Errors> for Refused {
     fn from(errors: Errors) -> Refused {
-        Refused(errors)
+        Refused { errors, cause: None }
     }
 }
 
 impl From<Error> for Refused {
     fn from(error: Error) -> Refused {
-        Refused(error.into())
+        Errors::from(error).into()
     }
 }
 
 impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Refused {
-        let one = |code, message: &str| Refused(Errors::one(code, "", message));
+        let one = |code, message: &str| Refused::from(Errors::one(code, "", message));
         match error {
             StoreError::Refused(refusal) => {
                 let code = match refusal.kind {
@@ -130,7 +149,7 @@ impl From<StoreError> for Refused {
                     RefusalKind::NotInFreePlan => Code::NotInFreePlan,
                     RefusalKind::PreconditionFailed => Code::PreconditionFailed,
                 };
-                Refused(Errors::one(code, refusal.path.unwrap_or_default(), refusal.message))
+                Errors::one(code, refusal.path.unwrap_or_default(), refusal.message).into()
             }
             StoreError::NoCollection => one(Code::ResourceNotFound, "there is no such collection"),
             StoreError::Busy(_) => one(Code::ServerBusy, "too much is asked at once; try again"),
@@ -140,7 +159,7 @@ impl From<StoreError> for Refused {
             }
             StoreError::Full => one(Code::InsufficientStorage, "there is no room left"),
             StoreError::Damaged(_) | StoreError::TooNew { .. } | StoreError::Failed(_) => {
-                Refused::internal()
+                Refused::internal(error.to_string())
             }
         }
     }

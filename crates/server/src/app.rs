@@ -41,7 +41,7 @@ impl App {
 
     pub(crate) fn new_uid(&self) -> Result<JobUid, Refused> {
         let mut bytes = [0; 16];
-        self.entropy.fill(&mut bytes).map_err(|_| Refused::internal())?;
+        self.entropy.fill(&mut bytes).map_err(|error| Refused::internal(error.to_string()))?;
         Ok(JobUid(bytes))
     }
 

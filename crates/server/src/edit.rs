@@ -47,7 +47,8 @@ impl Condition {
             Some(version) => wanted == "*" || *wanted == format!("\"{version}\""),
             None => false,
         };
-        let holds = self.matches.as_ref().is_none_or(is_match) && !(self.must_be_new && version.is_some());
+        let holds =
+            self.matches.as_ref().is_none_or(is_match) && !(self.must_be_new && version.is_some());
         match holds {
             true => Ok(()),
             false => Err(Refusal {
@@ -180,14 +181,22 @@ fn refusal(path: &str, fault: Fault) -> Refusal {
 }
 
 /// The certificates of a job whose facts are not known yet, for who reads them.
-pub(crate) fn unread_certificates(job: &mut JobDefinition) -> impl Iterator<Item = (&'static str, &mut HttpAuthentication)> {
-    let error = job.action.error_action.as_mut().map(|error| ("properties.action.errorAction", &mut error.action));
+pub(crate) fn unread_certificates(
+    job: &mut JobDefinition,
+) -> impl Iterator<Item = (&'static str, &mut HttpAuthentication)> {
+    let error = job
+        .action
+        .error_action
+        .as_mut()
+        .map(|error| ("properties.action.errorAction", &mut error.action));
     let actions = [("properties.action", &mut job.action.action)].into_iter().chain(error);
     actions.filter_map(|(path, action)| match &mut action.target {
         Target::Http(request) => match request.authentication.as_mut()? {
-            authentication @ HttpAuthentication::ClientCertificate { pfx: Some(_), certificate: None, .. } => {
-                Some((path, authentication))
-            }
+            authentication @ HttpAuthentication::ClientCertificate {
+                pfx: Some(_),
+                certificate: None,
+                ..
+            } => Some((path, authentication)),
             _ => None,
         },
         _ => None,

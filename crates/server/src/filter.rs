@@ -103,7 +103,8 @@ fn term(text: &str) -> Result<(Term<'_>, &str), Errors> {
     if !operator.eq_ignore_ascii_case("eq") {
         return Err(refuse("expected a comparison such as state eq 'Enabled'"));
     }
-    let name = ["state", "status", "tag"].into_iter().find(|known| known.eq_ignore_ascii_case(name));
+    let name =
+        ["state", "status", "tag"].into_iter().find(|known| known.eq_ignore_ascii_case(name));
     let name = name.ok_or_else(|| refuse("allowed are state, status, tag and contains"))?;
     let rest = rest.trim_start();
     if rest.starts_with('\'') {
@@ -119,7 +120,8 @@ fn term(text: &str) -> Result<(Term<'_>, &str), Errors> {
 
 /// A text in single quotes, in which two stand for one.
 fn quoted(text: &str) -> Result<(String, &str), Errors> {
-    let mut rest = text.strip_prefix('\'').ok_or_else(|| refuse("expected a text in single quotes"))?;
+    let mut rest =
+        text.strip_prefix('\'').ok_or_else(|| refuse("expected a text in single quotes"))?;
     let mut value = String::new();
     loop {
         let (part, after) = rest.split_once('\'').ok_or_else(|| refuse("a quote is not closed"))?;
@@ -162,7 +164,9 @@ mod tests {
         for text in ["status eq Failed", "status eq 'failed'", "state eq failed"] {
             assert_eq!(history(text).unwrap().status, Some(AttemptStatus::Failed), "{text}");
         }
-        let filter = jobs("contains(name,'it''s, so') and tag eq 'team=billing' and state eq enabled").unwrap();
+        let filter =
+            jobs("contains(name,'it''s, so') and tag eq 'team=billing' and state eq enabled")
+                .unwrap();
         assert_eq!(filter.contains.as_deref(), Some("it's, so"));
         assert_eq!(filter.tag, Some(("team".into(), Some("billing".into()))));
         assert_eq!(jobs("contains('x')").unwrap().contains.as_deref(), Some("x"));

@@ -66,7 +66,9 @@ impl Query {
         const SKIP_MAX: u64 = 1_000_000_000;
         let Some(text) = self.get("$skip")? else { return Ok(0) };
         let number = text.parse::<u64>().ok().filter(|&number| number <= SKIP_MAX);
-        number.ok_or_else(|| invalid("$skip", format!("allowed are whole numbers from 0 to {SKIP_MAX}")))
+        number.ok_or_else(|| {
+            invalid("$skip", format!("allowed are whole numbers from 0 to {SKIP_MAX}"))
+        })
     }
 
     pub(crate) fn filter(&self) -> Result<Option<&str>, Errors> {
@@ -113,7 +115,8 @@ mod tests {
 
     #[test]
     fn queries_are_read_as_real_clients_write_them() {
-        let query = Query::read("api-version=2016-03-01&%24filter=state+eq%20Disabled&$top=5").unwrap();
+        let query =
+            Query::read("api-version=2016-03-01&%24filter=state+eq%20Disabled&$top=5").unwrap();
         assert_eq!(query.version(), Ok(Version::V2016_03_01));
         assert_eq!(query.filter(), Ok(Some("state eq Disabled")));
         assert_eq!((query.top(100, 100), query.skip()), (Ok(5), Ok(0)));

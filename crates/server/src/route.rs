@@ -142,8 +142,11 @@ mod tests {
     #[test]
     fn keywords_are_read_without_case_and_names_keep_theirs() {
         let lower = route(&format!("{JC}/jobs/J1")).unwrap();
-        let upper = JC.replace("subscriptions", "SUBSCRIPTIONS").replace("resourceGroups", "resourcegroups");
-        let upper = upper.replace("Microsoft.Scheduler/jobCollections", "microsoft.scheduler/jobcollections");
+        let upper = JC
+            .replace("subscriptions", "SUBSCRIPTIONS")
+            .replace("resourceGroups", "resourcegroups");
+        let upper = upper
+            .replace("Microsoft.Scheduler/jobCollections", "microsoft.scheduler/jobcollections");
         assert_eq!(route(&format!("{upper}/JOBS/J1")).unwrap(), lower);
         let Some(Route::Job(path)) = lower else { panic!("no job") };
         assert_eq!((path.job.as_str(), path.collection.collection.as_str()), ("J1", "Jc"));
@@ -156,8 +159,12 @@ mod tests {
         };
         let subscription = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40";
         is("/", |r| *r == Route::Home);
-        is(&format!("{subscription}/providers/Microsoft.Scheduler"), |r| matches!(r, Route::Provider { .. }));
-        is(&format!("{subscription}/providers/microsoft.scheduler/register"), |r| matches!(r, Route::Provider { .. }));
+        is(&format!("{subscription}/providers/Microsoft.Scheduler"), |r| {
+            matches!(r, Route::Provider { .. })
+        });
+        is(&format!("{subscription}/providers/microsoft.scheduler/register"), |r| {
+            matches!(r, Route::Provider { .. })
+        });
         is(&format!("{subscription}/resourcegroups"), |r| matches!(r, Route::Groups { .. }));
         is(&format!("{subscription}/resourcegroups/x"), |r| matches!(r, Route::Group(_)));
         is(&format!("{subscription}/providers/Microsoft.Scheduler/jobCollections"), |r| {
@@ -170,14 +177,22 @@ mod tests {
         is(&format!("{JC}/jobs/j/run"), |r| matches!(r, Route::Run(_)));
         is(&format!("{JC}/jobs/j/history"), |r| matches!(r, Route::History(_)));
         is(&format!("{JC}/jobs/j/preview"), |r| matches!(r, Route::Preview(_)));
-        for path in ["/x", "/subscriptions", &format!("{JC}/jobs/"), &format!("{JC}/jobs/j/x"), &format!("{JC}/x")] {
+        for path in [
+            "/x",
+            "/subscriptions",
+            &format!("{JC}/jobs/"),
+            &format!("{JC}/jobs/j/x"),
+            &format!("{JC}/x"),
+        ] {
             assert_eq!(route(path), Ok(None), "{path}");
         }
     }
 
     #[test]
     fn what_is_no_name_is_refused() {
-        for name in ["..%2f..%2fother", "%2e%2e", "a%00b", "a%0ab", "%E2%80%AEevil", "-", "1a", "%252e"] {
+        for name in
+            ["..%2f..%2fother", "%2e%2e", "a%00b", "a%0ab", "%E2%80%AEevil", "-", "1a", "%252e"]
+        {
             let errors = route(&format!("{JC}/jobs/{name}")).unwrap_err();
             assert_eq!(errors.code(), Code::InvalidResourceName, "{name}");
         }

@@ -5,10 +5,11 @@ use kalends_domain::{Collection, CollectionPath, CollectionState};
 use kalends_store::record::CollectionRecord;
 use kalends_store::{CollectionContext, CollectionWrite, Page, Refusal, RefusalKind, Scope};
 use kalends_wire::{
-    Error, Json, Version, keep_plan, patch_collection, read_collection, write_collection, write_list,
+    Error, Json, Version, keep_plan, patch_collection, read_collection, write_collection,
+    write_list,
 };
 
-use super::{Asked, Done, done, not_allowed};
+use super::{Asked, Done, done, not_allowed, nothing_there};
 use crate::answer::{Answer, Refused};
 use crate::app::App;
 use crate::edit::{Mistakes, decide_collection};
@@ -83,7 +84,7 @@ async fn put(mut asked: Asked, path: CollectionPath, version: Version) -> Done {
         decide_collection(collection, &settings, &context)
     };
     let record = edit(&asked.app, path, Box::new(put), &Mistakes::default()).await?;
-    Ok(answer(StatusCode::CREATED, &record.ok_or_else(Refused::internal)?, version))
+    Ok(answer(StatusCode::CREATED, &record.ok_or_else(nothing_there)?, version))
 }
 
 async fn patch(mut asked: Asked, path: CollectionPath, version: Version) -> Done {
@@ -94,11 +95,12 @@ async fn patch(mut asked: Asked, path: CollectionPath, version: Version) -> Done
     let patch = move |context: CollectionContext<'_>| {
         let existing = context.existing.ok_or_else(absent)?;
         let stored = &existing.collection;
-        let patched = patch_collection(&existing.path, stored, body.clone(), version, &settings.limits);
+        let patched =
+            patch_collection(&existing.path, stored, body.clone(), version, &settings.limits);
         decide_collection(patched.map_err(|errors| found.keep(errors))?, &settings, &context)
     };
     let record = edit(&asked.app, path, Box::new(patch), &mistakes).await?;
-    Ok(answer(StatusCode::OK, &record.ok_or_else(Refused::internal)?, version))
+    Ok(answer(StatusCode::OK, &record.ok_or_else(nothing_there)?, version))
 }
 
 async fn edit(
@@ -109,10 +111,12 @@ async fn edit(
 ) -> Result<Option<CollectionRecord>, Refused> {
     match app.store.edit_collection(path.clone(), decide).await {
         Ok(edited) => Ok(edited.after),
-        Err(kalends_store::StoreError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
+        Err(kalends_store::StoreError::Refused(refusal))
+            if refusal.kind == RefusalKind::NotFound =>
+        {
             Err(Error::collection_not_found(&path).into())
         }
-        Err(error) => Err(mistakes.take().map_or_else(|| error.into(), Refused)),
+        Err(error) => Err(mistakes.take().map_or_else(|| error.into(), Refused::from)),
     }
 }
 

@@ -52,12 +52,12 @@ pub(super) async fn one(asked: Asked, path: GroupPath) -> Done {
 
 fn not_found(path: &GroupPath) -> Refused {
     let message = format!("Resource group '{}' could not be found.", path.group);
-    Refused(Errors::one(Code::ResourceNotFound, "", message))
+    Refused::from(Errors::one(Code::ResourceNotFound, "", message))
 }
 
 fn read(path: GroupPath, body: &Json<'_>) -> Result<GroupRecord, Refused> {
     let refuse = |member: &str, message: &str| {
-        Refused(Errors::one(Code::InvalidRequestContent, member, message))
+        Refused::from(Errors::one(Code::InvalidRequestContent, member, message))
     };
     let Json::Object(members) = body else { return Err(refuse("", "expected an object")) };
     let member = |name: &str| {
@@ -66,7 +66,8 @@ fn read(path: GroupPath, body: &Json<'_>) -> Result<GroupRecord, Refused> {
     let location = match member("location") {
         None | Some(Json::Null) => None,
         Some(Json::String(text)) => {
-            let location = Location::new(text).map_err(|fault| refuse("location", &fault.message))?;
+            let location =
+                Location::new(text).map_err(|fault| refuse("location", &fault.message))?;
             Some(location.as_str().to_owned())
         }
         Some(_) => return Err(refuse("location", "expected a string")),

@@ -12,7 +12,7 @@ pub(super) fn handle(asked: Asked) -> Done {
     if asked.method != Method::GET && asked.method != Method::HEAD {
         return not_allowed("GET, HEAD");
     }
-    let page = Answer { status: StatusCode::OK, body: Some(PAGE.to_owned()), headers: vec![] };
+    let page = Answer { body: Some(PAGE.to_owned()), ..Answer::empty(StatusCode::OK) };
     Ok(page
         .with(header::CONTENT_TYPE, "text/html; charset=utf-8")
         .with(header::CONTENT_SECURITY_POLICY, POLICY))

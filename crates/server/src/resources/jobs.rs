@@ -3,8 +3,8 @@
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use kalends_actions::certificate::read_pfx;
 use kalends_domain::{
-    CollectionPath, CollectionState, EditKind, HttpAuthentication, JobDefinition, JobPath, JobStatus,
-    Lifecycle, rule_of,
+    CollectionPath, CollectionState, EditKind, HttpAuthentication, JobDefinition, JobPath,
+    JobStatus, Lifecycle, rule_of,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::JobRecord;
@@ -12,10 +12,11 @@ use kalends_store::{
     DecideJob, Edited, JobContext, JobFilter, JobWrite, Page, Refusal, RefusalKind, StoreError,
 };
 use kalends_wire::{
-    Error, Errors, JobFacts, Json, Version, keep_extensions, patch_job, read_job, write_job, write_list,
+    Error, Errors, JobFacts, Json, Version, keep_extensions, patch_job, read_job, write_job,
+    write_list,
 };
 
-use super::{Asked, Done, done, not_allowed};
+use super::{Asked, Done, done, not_allowed, nothing_there};
 use crate::answer::{Answer, Refused};
 use crate::app::App;
 use crate::edit::{Condition, JobEdit, Mistakes, finished, unread_certificates};
@@ -41,7 +42,8 @@ pub(super) async fn list(asked: Asked, path: CollectionPath) -> Done {
     let store = &asked.app.store;
     let collection = store.collection(path.clone()).await?;
     let collection = collection.ok_or_else(|| Error::collection_not_found(&path))?;
-    let jobs = store.jobs(path.clone(), filter, page).await.map_err(|error| missing(error, &path))?;
+    let jobs =
+        store.jobs(path.clone(), filter, page).await.map_err(|error| missing(error, &path))?;
     let state = collection.collection.state;
     let values = jobs.iter().map(|job| write(job, state, version).into_owned()).collect();
     Ok(Answer::json(StatusCode::OK, &write_list(values, None)))
@@ -117,7 +119,10 @@ pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
         ("effect".into(), effect.into()),
         ("description".into(), rule.describe().into()),
         ("occurrences".into(), Json::Array(occurrences.map(|at| at.to_string().into()).collect())),
-        ("notes".into(), Json::Array(changes.into_iter().map(|change| change.text.into()).collect())),
+        (
+            "notes".into(),
+            Json::Array(changes.into_iter().map(|change| change.text.into()).collect()),
+        ),
     ]);
     Ok(Answer::json(StatusCode::OK, &body))
 }
@@ -137,7 +142,7 @@ async fn put(mut asked: Asked, path: JobPath, version: Version) -> Done {
     };
     let (edited, state) = edit(&asked.app, path, Box::new(put), &mistakes).await?;
     let status = if edited.before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-    Ok(answer(status, &edited.after.ok_or_else(Refused::internal)?, state, version))
+    Ok(answer(status, &edited.after.ok_or_else(nothing_there)?, state, version))
 }
 
 async fn patch(mut asked: Asked, path: JobPath, version: Version) -> Done {
@@ -164,7 +169,7 @@ async fn patch(mut asked: Asked, path: JobPath, version: Version) -> Done {
         edit_of_job.decide(patched, &context)
     };
     let (edited, state) = edit(&asked.app, path, Box::new(patch), &mistakes).await?;
-    Ok(answer(StatusCode::OK, &edited.after.ok_or_else(Refused::internal)?, state, version))
+    Ok(answer(StatusCode::OK, &edited.after.ok_or_else(nothing_there)?, state, version))
 }
 
 fn job_edit(asked: &Asked, kind: EditKind) -> Result<JobEdit, Refused> {
@@ -200,18 +205,20 @@ async fn read_certificates(app: &App, mut job: JobDefinition) -> Result<JobDefin
             let empty = kalends_domain::Secret::new(String::new());
             let identity = read_pfx(pfx, password.as_ref().unwrap_or(&empty), &limits);
             let path = format!("{path}.request.authentication.pfx");
-            let identity = identity
-                .map_err(|fault| Refused(Errors::one(fault.kind.into(), path, fault.message)))?;
+            let identity = identity.map_err(|fault| {
+                Refused::from(Errors::one(fault.kind.into(), path, fault.message))
+            })?;
             *certificate = Some(identity.facts().clone());
         }
         Ok(job)
     };
-    tokio::task::spawn_blocking(read).await.map_err(|_| Refused::internal())?
+    tokio::task::spawn_blocking(read).await.map_err(|error| Refused::internal(error.to_string()))?
 }
 
 /// A job and the state of its collection.
 async fn find(app: &App, path: &JobPath) -> Result<(JobRecord, CollectionState), Refused> {
-    let job = app.store.job(path.clone()).await.map_err(|error| missing(error, &path.collection))?;
+    let job =
+        app.store.job(path.clone()).await.map_err(|error| missing(error, &path.collection))?;
     let job = job.ok_or_else(|| Error::job_not_found(&path.job))?;
     let state = collection_state(app, &path.collection).await?;
     Ok((job, state))
@@ -235,7 +242,9 @@ async fn edit(
             return Err(Error::job_not_found(&path.job).into());
         }
         Err(error) => {
-            return Err(mistakes.take().map_or_else(|| missing(error, &path.collection), Refused));
+            return Err(mistakes
+                .take()
+                .map_or_else(|| missing(error, &path.collection), Refused::from));
         }
     };
     Ok((edited, collection_state(app, &path.collection).await?))

@@ -40,11 +40,12 @@ pub(crate) async fn handle(State(app): State<App>, request: Request) -> Response
         Asked { app: app.clone(), method, query, headers, body }
     });
     let done = match (asked, route(parts.uri.path())) {
-        (Err(errors), _) | (_, Err(errors)) => Err(Refused(errors)),
+        (Err(errors), _) | (_, Err(errors)) => Err(errors.into()),
         (Ok(_), Ok(None)) => Err(no_such_path(parts.uri.path())),
         (Ok(asked), Ok(Some(route))) => dispatch(asked, route).await,
     };
-    let answer = done.unwrap_or_else(|refused| refused.answer(version.unwrap_or(Version::V2016_03_01)));
+    let answer =
+        done.unwrap_or_else(|refused| refused.answer(version.unwrap_or(Version::V2016_03_01)));
     answer.respond(&app)
 }
 
@@ -62,7 +63,9 @@ async fn dispatch(asked: Asked, route: Route) -> Done {
             collections::list(asked, kalends_store::Scope::Group(group)).await
         }
         Route::Collection(path) => collections::one(asked, path).await,
-        Route::SwitchCollection { collection, on } => collections::switch(asked, collection, on).await,
+        Route::SwitchCollection { collection, on } => {
+            collections::switch(asked, collection, on).await
+        }
         Route::Jobs(path) => jobs::list(asked, path).await,
         Route::Job(path) => jobs::one(asked, path).await,
         Route::Run(path) => jobs::run(asked, path).await,
@@ -74,17 +77,22 @@ async fn dispatch(asked: Asked, route: Route) -> Done {
 fn no_such_path(path: &str) -> Refused {
     let shown: String = path.chars().take(200).collect();
     let message = format!("The request uri is invalid. The requested path '{shown}' is not found.");
-    Refused(Errors::one(Code::NotFound, "", message))
+    Refused::from(Errors::one(Code::NotFound, "", message))
 }
 
 /// The methods that a resource has are others.
 fn not_allowed(allowed: &str) -> Done {
     let message = format!("allowed are {allowed}");
-    let refused = Refused(Errors::one(Code::MethodNotAllowed, "", message));
+    let refused = Refused::from(Errors::one(Code::MethodNotAllowed, "", message));
     Ok(refused.answer(Version::V2026_11_01).with(header::ALLOW, allowed))
 }
 
 /// Done, and there is nothing to say.
 fn done() -> Done {
     Ok(Answer::empty(StatusCode::OK))
+}
+
+/// A store that wrote something and has nothing to show for it.
+fn nothing_there() -> Refused {
+    Refused::internal("the store shows nothing of what it wrote")
 }
