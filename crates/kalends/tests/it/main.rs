@@ -2,5 +2,9 @@
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+mod connection;
 mod next;
+mod recorded;
+mod recordings;
+mod running;
 mod tidy;
