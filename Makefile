@@ -7,7 +7,7 @@ SECONDS ?= 60
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test check fmt bench fuzz clean
+.PHONY: run test clients check fmt bench fuzz clean
 
 ## Build, and show the coming occurrences of the example jobs.
 run:
@@ -23,6 +23,12 @@ test: clock-library
 	$(CARGO) test --workspace --locked
 	$(CARGO) check --locked --manifest-path bench/Cargo.toml
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml
+	$(MAKE) clients
+
+## The published clients of the retired service against a server of this build.
+clients:
+	$(CARGO) build --locked
+	clients/run
 
 # Shows a server under test the time at which traffic was recorded. Without it those tests say that
 # they were skipped.
