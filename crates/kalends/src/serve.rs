@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use kalends_environment::{SystemClock, SystemEntropy};
-use kalends_server::{App, Settings};
+use kalends_server::{App, PageKey, Settings};
 use kalends_store::Store;
 use kalends_store::form::Keeper;
 use kalends_store::seal::Sealer;
@@ -64,6 +64,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         settings: Arc::new(settings),
+        page_key: PageKey::new(&SystemEntropy)?,
     };
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;

@@ -9,6 +9,7 @@ use kalends_store::Store;
 use kalends_store::record::JobUid;
 
 use crate::answer::Refused;
+use crate::paging::PageKey;
 
 /// What an operator sets about the API.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,18 @@ pub struct Settings {
     pub plans: PlanLimits,
     /// Limits of schedules, and the delay of a run at once.
     pub schedules: kalends_recurrence::Settings,
+    /// The names that the server answers to.
+    pub hosts: Hosts,
+}
+
+/// The names that a server answers to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hosts {
+    /// Those of the machine itself. Without authentication nothing else will do.
+    #[default]
+    Loopback,
+    /// Any.
+    Any,
 }
 
 /// What every request works with.
@@ -32,6 +45,8 @@ pub struct App {
     pub entropy: Arc<dyn Entropy>,
     /// What an operator sets.
     pub settings: Arc<Settings>,
+    /// Signs where lists go on.
+    pub page_key: PageKey,
 }
 
 impl App {

@@ -5,7 +5,7 @@ use kalends_domain::{GroupPath, Location, SubscriptionId};
 use kalends_store::record::GroupRecord;
 use kalends_wire::{Code, Errors, Json};
 
-use super::{Asked, Done, done, not_allowed};
+use super::{Asked, Done, done};
 use crate::answer::{Answer, Refused};
 use crate::request::read_json;
 
@@ -13,9 +13,6 @@ use crate::request::read_json;
 const TAGS_MAX: usize = 15;
 
 pub(super) async fn list(asked: Asked, subscription: SubscriptionId) -> Done {
-    if asked.method != Method::GET {
-        return not_allowed("GET");
-    }
     let groups = asked.app.store.groups(subscription).await?;
     let values = groups.iter().map(write).collect();
     Ok(Answer::json(StatusCode::OK, &kalends_wire::write_list(values, None)))
@@ -42,11 +39,10 @@ pub(super) async fn one(asked: Asked, path: GroupPath) -> Done {
                 None => Err(not_found(&path)),
             }
         }
-        Method::DELETE => match store.delete_group(path.clone()).await? {
+        _ => match store.delete_group(path.clone()).await? {
             true => done(),
             false => Err(not_found(&path)),
         },
-        _ => not_allowed("GET, HEAD, PUT, DELETE"),
     }
 }
 
