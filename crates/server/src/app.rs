@@ -1,6 +1,7 @@
 //! What every request works with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kalends_domain::{Limits, PlanLimits};
 use kalends_environment::{Clock, Entropy};
@@ -22,6 +23,23 @@ pub struct Settings {
     pub schedules: kalends_recurrence::Settings,
     /// The names that the server answers to.
     pub hosts: Hosts,
+    /// How long clients are waited for.
+    pub patience: Patience,
+}
+
+/// How long clients are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// For a head, and on a connection for the next one.
+    pub head: Duration,
+    /// For a body.
+    pub body: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience { head: Duration::from_secs(10), body: Duration::from_secs(30) }
+    }
 }
 
 /// The names that a server answers to.

@@ -18,6 +18,6 @@ mod resources;
 mod route;
 mod strict;
 
-pub use app::{App, Hosts, Settings};
+pub use app::{App, Hosts, Patience, Settings};
 pub use listener::serve;
 pub use paging::PageKey;

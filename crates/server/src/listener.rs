@@ -23,8 +23,6 @@ use crate::strict::Strict;
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Headers of a request; clients of this API send some fifteen.
 const HEADERS_MAX: usize = 100;
-/// How long a client may take for a head, and how long a connection may wait for the next one.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 /// Connections at the same time. More wait to be accepted; each may hold a file descriptor, of
 /// which a process usually has 1,024.
 const CONNECTIONS_MAX: usize = 512;
@@ -39,11 +37,12 @@ pub async fn serve(
     app: App,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    let head_time_max = app.settings.patience.head;
     let router = Router::new().fallback(resources::handle).with_state(app);
     let service = TowerToHyperService::new(router);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME_MAX)
+        .header_read_timeout(head_time_max)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX);
     let under_way = GracefulShutdown::new();

@@ -1,18 +1,16 @@
 //! The query and the body of a request.
 
-use std::time::Duration;
-
-use axum::body::{Body, HttpBody as _};
+use axum::body::HttpBody as _;
 use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kalends_wire::{Code, Errors, Json, Version};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 
+use crate::resources::Asked;
+
 /// Bytes of a body; a job is at most 16 KiB, and a certificate comes on top in base64.
 const BODY_BYTES_MAX: usize = 64 * 1024;
-/// How long a client may take for a body.
-const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 /// Parameters of a query; the API knows four.
 const PARAMETERS_MAX: usize = 50;
 
@@ -91,8 +89,10 @@ pub(crate) fn invalid(path: &str, message: impl Into<String>) -> Errors {
 }
 
 /// Reads the body of a request as JSON.
-pub(crate) async fn read_json(headers: &HeaderMap, body: Body) -> Result<Json<'static>, Errors> {
-    check_media_type(headers)?;
+pub(crate) async fn read_json(asked: &mut Asked) -> Result<Json<'static>, Errors> {
+    check_media_type(&asked.headers)?;
+    let body = std::mem::take(&mut asked.body);
+    let patience = asked.app.settings.patience.body;
     let too_long = || {
         let message = format!("the body is longer than {BODY_BYTES_MAX} bytes");
         Errors::one(Code::RequestEntityTooLarge, "", message)
@@ -101,7 +101,7 @@ pub(crate) async fn read_json(headers: &HeaderMap, body: Body) -> Result<Json<'s
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
         return Err(too_long());
     }
-    let whole = timeout(BODY_TIME_MAX, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    let whole = timeout(patience, Limited::new(body, BODY_BYTES_MAX).collect()).await;
     let bytes = match whole {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_long()),
@@ -109,7 +109,7 @@ pub(crate) async fn read_json(headers: &HeaderMap, body: Body) -> Result<Json<'s
             return Err(Errors::one(Code::InvalidRequest, "", "the body is cut or badly chunked"));
         }
         Err(_) => {
-            let message = format!("the body took longer than {} s", BODY_TIME_MAX.as_secs());
+            let message = format!("the body took longer than {} s", patience.as_secs_f64());
             return Err(Errors::one(Code::RequestTimeout, "", message));
         }
     };

@@ -28,7 +28,7 @@ enum Action {
 
 pub(super) async fn edit(mut asked: Asked, path: CollectionPath) -> Done {
     asked.new_version()?;
-    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let body = read_json(&mut asked).await?;
     let (action, names) = read(&body)?;
     let app = &asked.app;
     let (names, more) = match names {

@@ -93,7 +93,7 @@ pub(super) async fn switch(asked: Asked, path: CollectionPath, on: bool) -> Done
 
 /// The retired service answered every PUT of a collection with 201.
 async fn put(mut asked: Asked, path: CollectionPath, version: Version) -> Done {
-    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let body = read_json(&mut asked).await?;
     let settings = asked.app.settings.clone();
     let collection = read_collection(&body, version, &settings.limits)?;
     let condition = Condition::of(&asked.headers);
@@ -109,7 +109,7 @@ async fn put(mut asked: Asked, path: CollectionPath, version: Version) -> Done {
 }
 
 async fn patch(mut asked: Asked, path: CollectionPath, version: Version) -> Done {
-    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let body = read_json(&mut asked).await?;
     let settings = asked.app.settings.clone();
     let condition = Condition::of(&asked.headers);
     let mistakes = Mistakes::default();

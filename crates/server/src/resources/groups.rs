@@ -18,8 +18,8 @@ pub(super) async fn list(asked: Asked, subscription: SubscriptionId) -> Done {
     Ok(Answer::json(StatusCode::OK, &kalends_wire::write_list(values, None)))
 }
 
-pub(super) async fn one(asked: Asked, path: GroupPath) -> Done {
-    let store = &asked.app.store;
+pub(super) async fn one(mut asked: Asked, path: GroupPath) -> Done {
+    let store = asked.app.store.clone();
     match asked.method {
         Method::GET => match store.group(path.clone()).await? {
             Some(group) => Ok(Answer::json(StatusCode::OK, &write(&group))),
@@ -30,7 +30,7 @@ pub(super) async fn one(asked: Asked, path: GroupPath) -> Done {
             None => Ok(Answer::empty(StatusCode::NOT_FOUND)),
         },
         Method::PUT => {
-            let body = read_json(&asked.headers, asked.body).await?;
+            let body = read_json(&mut asked).await?;
             let group = read(path.clone(), &body)?;
             let is_new = store.put_group(group).await?;
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };

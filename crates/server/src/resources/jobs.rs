@@ -101,7 +101,7 @@ pub(super) async fn run(asked: Asked, path: JobPath) -> Done {
 /// `POST …/preview`: what a definition would do, without saving it.
 pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
     let version = asked.new_version()?;
-    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let body = read_json(&mut asked).await?;
     let app = &asked.app;
     let definition = read_job(&body, version, &app.settings.limits)?;
     let now = app.now();
@@ -133,7 +133,7 @@ pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
 }
 
 async fn put(mut asked: Asked, path: JobPath, version: Version) -> Done {
-    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let body = read_json(&mut asked).await?;
     let definition = read_job(&body, version, &asked.app.settings.limits)?;
     let definition = read_certificates(&asked.app, definition).await?;
     let edit_of_job = job_edit(&asked.app, Condition::of(&asked.headers), EditKind::Replace)?;
@@ -151,7 +151,7 @@ async fn put(mut asked: Asked, path: JobPath, version: Version) -> Done {
 }
 
 async fn patch(mut asked: Asked, path: JobPath, version: Version) -> Done {
-    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let body = read_json(&mut asked).await?;
     let limits = asked.app.settings.limits.clone();
     // Certificates are read outside the transaction, from the definition as it is now.
     let (job, _) = find(&asked.app, &path).await?;
