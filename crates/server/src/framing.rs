@@ -5,8 +5,8 @@
 //! given twice, lines that end without CR, lines that go on in the next, sizes that are no numbers.
 //! It decides on bytes and does no I/O.
 
-/// Bytes of one line of a head. The head as a whole is bounded by who parses it.
-const LINE_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of one line of a head. The head as a whole is bounded to less by who parses it.
+const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a line between chunks: a size, or a trailer.
 const CHUNK_LINE_BYTES_MAX: usize = 1024;
 /// Lines of trailers, of which no client of this API sends any.

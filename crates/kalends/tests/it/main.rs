@@ -2,9 +2,12 @@
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+mod api;
 mod connection;
 mod next;
 mod recorded;
 mod recordings;
+mod refused;
 mod running;
 mod tidy;
+mod transport;

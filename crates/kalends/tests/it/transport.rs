@@ -1,0 +1,91 @@
+//! Bytes that are no proper request, and requests that are too large.
+
+use crate::running::Running;
+
+const COLLECTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/rg/providers/Microsoft.Scheduler/jobCollections/jc?api-version=2026-11-01";
+
+/// Sends bytes with another request behind them. The first is refused with this status, the
+/// connection is closed, and nobody answers the second.
+fn check(server: &Running, bytes: &str, status: &str) {
+    let mut connection = server.connect();
+    connection.send(bytes.as_bytes());
+    connection.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let answers = connection.read_to_end();
+    let shown: String = bytes.chars().take(300).collect();
+    assert!(answers.starts_with(&format!("HTTP/1.1 {status} ")), "{shown:?}: {answers}");
+    assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{shown:?}: {answers}");
+}
+
+#[test]
+fn what_two_programs_may_read_differently_is_refused() {
+    let server = Running::start();
+    let put = |headers: &str, body: &str| {
+        let head = "Host: localhost\r\nContent-Type: application/json\r\n";
+        format!("PUT {COLLECTION} HTTP/1.1\r\n{head}{headers}\r\n\r\n{body}")
+    };
+    let chunked = "Transfer-Encoding: chunked";
+    for bytes in [
+        put("Content-Length: 5\r\nTransfer-Encoding: chunked", "0\r\n\r\n"),
+        put("Transfer-Encoding: chunked\r\nContent-Length: 5", "0\r\n\r\n"),
+        put("Content-Length: 2\r\nContent-Length: 2", "{}"),
+        put("Content-Length: 2\r\nContent-Length: 40", "{}"),
+        put("Content-Length: 2, 2", "{}"),
+        put("Content-Length: +2", "{}"),
+        put("Content-Length: 2\r\nX-Folded: a\r\n b", "{}"),
+        put("Content-Length: 2\nX-Bare: a", "{}"),
+        put("Transfer-Encoding: gzip, chunked", "0\r\n\r\n"),
+        put("Transfer-Encoding: identity", "{}"),
+        put("Transfer-Encoding : chunked", "0\r\n\r\n"),
+        put(chunked, "zz\r\n{}\r\n0\r\n\r\n"),
+        put(chunked, "0x2\r\n{}\r\n0\r\n\r\n"),
+        put(chunked, "2\r\n{}x\r\n0\r\n\r\n"),
+        put(chunked, "2\n{}\n0\n\n"),
+        put(chunked, "ffffffffffffffff\r\n{}"),
+        "GET / HTTP/1.1\nHost: localhost\n\n".to_owned(),
+        "GET / HTTP/1.1\r\n\r\n".to_owned(),
+        "GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            .to_owned(),
+        "nonsense\r\n\r\n".to_owned(),
+        "GET /a b HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
+    ] {
+        // The two requests that only their Host is wrong with leave the connection in order.
+        let bytes = bytes.replace("HTTP/1.1\r\n\r\n", "HTTP/1.1\r\nConnection: close\r\n\r\n");
+        check(&server, &bytes, "400");
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    let server = Running::start();
+    let long_header = "x".repeat(20 * 1024);
+    check(&server, &format!("GET / HTTP/1.1\r\nX: {long_header}\r\n\r\n"), "431");
+    let many = "X: y\r\n".repeat(200);
+    check(&server, &format!("GET / HTTP/1.1\r\nHost: localhost\r\n{many}\r\n"), "431");
+    let headers = format!("X: {}\r\n", "x".repeat(1000)).repeat(64);
+    check(&server, &format!("GET / HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"), "431");
+    let path = "x".repeat(10_000);
+    let rest = "HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    check(&server, &format!("GET /{path} {rest}"), "414");
+    let head = "Host: localhost\r\nContent-Type: application/json\r\n";
+    let announced =
+        format!("PUT {COLLECTION} HTTP/1.1\r\n{head}Content-Length: 9999999999\r\n\r\n");
+    check(&server, &announced, "413");
+    let chunk = format!("ffff\r\n{}\r\n", "x".repeat(0xffff));
+    let chunks = format!("{head}Transfer-Encoding: chunked\r\n\r\n{chunk}{chunk}0\r\n\r\n");
+    check(&server, &format!("PUT {COLLECTION} HTTP/1.1\r\n{chunks}"), "413");
+}
+
+#[test]
+fn chunks_and_pipelined_requests_are_read() {
+    let server = Running::start();
+    let mut connection = server.connect();
+    let body = r#"{"location":"West US","properties":{"sku":{"name":"Standard"}}}"#;
+    let (first, second) = body.split_at(20);
+    let head = "Host: localhost\r\nContent-Type: text/json\r\nTransfer-Encoding: chunked\r\n";
+    let chunks = format!("14\r\n{first}\r\n{:x};a=b\r\n{second}\r\n0\r\n\r\n", second.len());
+    let get = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    connection.send(format!("PUT {COLLECTION} HTTP/1.1\r\n{head}\r\n{chunks}{get}").as_bytes());
+    let answer = connection.read(true);
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert_eq!(connection.read(true).body, "ok");
+}
