@@ -42,21 +42,28 @@ enum Ask {
 }
 
 fn asks() -> impl Strategy<Value = Vec<Ask>> {
-    let job = (0u8..3, 0u8..4, 0u8..12, 0u8..5, any::<u8>());
+    let job = (0u8..3, 0u8..4, 0u8..16, 0u8..5, any::<u8>());
     let ask = prop_oneof![
         1 => any::<u8>().prop_map(Ask::PutGroup),
         1 => Just(Ask::DeleteGroup),
-        4 => (0u8..3, 0u8..16).prop_map(|(which, write)| Ask::Collection { which, write }),
+        3 => (0u8..3, 0u8..24).prop_map(|(which, write)| Ask::Collection { which, write }),
         10 => job.prop_map(|(collection, job, write, due, seed)| Ask::Job {
             collection, job, write, due, seed
         }),
-        12 => prop::collection::vec((0u8..7, 0u8..6, any::<u8>()), 1..5).prop_map(Ask::Runs),
+        12 => prop::collection::vec((0u8..7, 0u8..4, any::<u8>()), 1..5).prop_map(Ask::Runs),
         1 => (0u8..4, 0u8..4, 0u8..4).prop_map(|(age, count, finished)| Ask::Prune {
             age, count, finished
         }),
-        2 => (0u8..30).prop_map(Ask::Pass),
+        2 => (0u8..6).prop_map(|fives| Ask::Pass(5 * fives)),
+    ];
+    // Most begins with a collection and a job.
+    let beginning = vec![
+        Ask::Collection { which: 0, write: 8 },
+        Ask::Job { collection: 0, job: 0, write: 8, due: 0, seed: 1 },
+        Ask::Collection { which: 1, write: 9 },
     ];
     prop::collection::vec(ask, 1..60)
+        .prop_map(move |asks| beginning.iter().cloned().chain(asks).collect())
 }
 
 async fn ask(store: &dyn Store, ask: &Ask, writes: &[RunWrite]) -> String {
@@ -188,7 +195,7 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
             closed: moment,
         };
         let progress = Progress { retry: u32::from(seed), ..Progress::first(moment) };
-        let lease = Duration::from_secs(u64::from(seed % 20));
+        let lease = Duration::from_secs(u64::from(seed % 4) * 5);
         let tally = Tally { executed: Some(moment), failed: seed % 2 == 0, faulted: seed % 3 == 0 };
         let (closed, postponed) = (vec![ledger.clone()], vec![entry.clone(); which % 3]);
         let owner = NodeId(u64::MAX - u64::from(seed));

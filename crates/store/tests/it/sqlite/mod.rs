@@ -1,6 +1,7 @@
 //! The store in SQLite: the suite, and what only a file can do or suffer.
 
 mod alike;
+mod crash;
 mod file;
 mod secrets;
 mod suite;
