@@ -1,6 +1,7 @@
 //! The Kalends binary: a file per command.
 
 mod next;
+mod store_tools;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -20,6 +21,8 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Next(next::Arguments),
+    #[command(subcommand)]
+    Store(store_tools::Command),
 }
 
 fn long_version() -> &'static str {
@@ -32,6 +35,7 @@ fn long_version() -> &'static str {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Next(arguments) => next::run(arguments, &SystemClock),
+        Command::Store(command) => store_tools::run(command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

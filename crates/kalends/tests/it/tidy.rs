@@ -99,7 +99,16 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     ("kalends-actions", &["kalends-domain", "kalends-recurrence"]),
     ("kalends-store", &["kalends-domain", "kalends-environment", "kalends-recurrence"]),
     ("kalends-wire", &["kalends-domain", "kalends-recurrence"]),
-    ("kalends", &["kalends-environment", "kalends-recurrence", "kalends-wire"]),
+    (
+        "kalends",
+        &[
+            "kalends-domain",
+            "kalends-environment",
+            "kalends-recurrence",
+            "kalends-store",
+            "kalends-wire",
+        ],
+    ),
 ];
 
 /// Which crates keep which dependency out.

@@ -23,7 +23,11 @@ fn asked(name: &str) -> Option<u64> {
 fn writer() -> PathBuf {
     let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let writer = deps.parent().unwrap().join("examples/durable_writer");
-    assert!(writer.is_file(), "{} is missing; cargo builds it when no test is named", writer.display());
+    assert!(
+        writer.is_file(),
+        "{} is missing; cargo builds it when no test is named",
+        writer.display()
+    );
     writer
 }
 
