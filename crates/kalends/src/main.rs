@@ -20,7 +20,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Next(next::Arguments),
+    Next(Box<next::Arguments>),
     #[command(subcommand)]
     Store(store_tools::Command),
 }
@@ -34,7 +34,7 @@ fn long_version() -> &'static str {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Next(arguments) => next::run(arguments, &SystemClock),
+        Command::Next(arguments) => next::run(*arguments, &SystemClock),
         Command::Store(command) => store_tools::run(command),
     };
     match result {

@@ -59,6 +59,8 @@ fn prepare(connection: &Connection, cache_kib: u32) -> Worked<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // A plan that rests on bound values is made again for each: half of the time of an edit.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "cache_size", -i64::from(cache_kib))?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     Ok(())

@@ -8,7 +8,7 @@
 //! | [`writer`] | the one thread that writes: what waits is committed together |
 //! | [`readers`] | the threads that read beside it |
 //! | [`groups`], [`collections`], [`jobs`], [`edit`], [`runs`], [`history`] | the statements, by what they are about |
-//! | [`prune`], [`inspect`], [`backup`] | upkeep |
+//! | [`prune`], [`mod@inspect`], [`backup`] | upkeep |
 //!
 //! It refuses to share its file with a second process, to open a file of a newer version, and to
 //! write on after the disk has failed.

@@ -205,6 +205,10 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
                 RunWrite::Begin { on, progress, owner, lease, advance, closed, postponed }
             }
             2 => RunWrite::Pass { on, advance, closed, postponed },
+            // Also of what is claimed: its time may just be over, or not yet.
+            3 if seed % 2 == 0 => {
+                RunWrite::Claim { run, seen: Some(token), owner, lease, progress }
+            }
             3 => {
                 let run = claimable.get(which);
                 let seen = run.and_then(|run| run.claim).map(|claim| claim.token);
