@@ -57,7 +57,7 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
         2 => (0u8..6).prop_map(|fives| Ask::Pass(5 * fives)),
     ];
     // Most begins with a collection and a job.
-    let beginning = vec![
+    let beginning = [
         Ask::Collection { which: 0, write: 8 },
         Ask::Job { collection: 0, job: 0, write: 8, due: 0, seed: 1 },
         Ask::Collection { which: 1, write: 9 },
@@ -70,8 +70,8 @@ async fn ask(store: &dyn Store, ask: &Ask, writes: &[RunWrite]) -> String {
     let group = group_path("g").unwrap();
     match ask.clone() {
         Ask::PutGroup(seed) => {
-            let name = if seed % 2 == 0 { "g" } else { "G" };
-            let location = (seed % 3 == 0).then(|| "West US".to_owned());
+            let name = if seed.is_multiple_of(2) { "g" } else { "G" };
+            let location = (seed.is_multiple_of(3)).then(|| "West US".to_owned());
             let tags = vec![("tag".to_owned(), seed.to_string())];
             let path = group_path(name).unwrap();
             format!("{:?}", store.put_group(GroupRecord { path, location, tags }).await)
@@ -82,7 +82,7 @@ async fn ask(store: &dyn Store, ask: &Ask, writes: &[RunWrite]) -> String {
             let decide = move |context: CollectionContext<'_>| {
                 let others = (context.others)(Plan::Free) + 10 * (context.others)(Plan::Standard);
                 let mut made = collection();
-                made.plan = if write % 2 == 0 { Plan::Standard } else { Plan::Free };
+                made.plan = if write.is_multiple_of(2) { Plan::Standard } else { Plan::Free };
                 made.tags = Some(vec![(format!("{:?}", context.facts), others.to_string())]);
                 match write {
                     0 => Ok(CollectionWrite::Delete),
@@ -133,20 +133,21 @@ fn refusal() -> Refusal {
 fn some_job(due: u8, seed: u8, jobs: u64) -> kalends_store::JobPut {
     let uri = format!("https://example.com/{}?sig=x", seed % 3);
     let mut definition = definition(Target::Http(request(&uri)));
-    definition.switch = if seed % 5 == 0 { Switch::Disabled } else { Switch::Enabled };
+    definition.switch = if seed.is_multiple_of(5) { Switch::Disabled } else { Switch::Enabled };
     definition.extensions.description = Some(format!("Straße {jobs}"));
     let tags = [("Team", "A"), ("team", "a"), ("other", "")].map(|(n, v)| (n.into(), v.into()));
-    definition.extensions.tags = (seed % 2 == 0).then(|| tags[..usize::from(seed % 4)].to_vec());
+    definition.extensions.tags =
+        (seed.is_multiple_of(2)).then(|| tags[..usize::from(seed % 4)].to_vec());
     let mut put = put(definition, u128::from(seed), at(u64::from(due)));
     put.facts = JobFacts {
-        shortest_gap: (seed % 3 != 0).then(|| Duration::from_secs(u64::from(seed))),
-        authenticated: seed % 7 == 0,
-        shortest_retry: (seed % 4 == 0).then(|| Duration::from_millis(u64::from(seed))),
+        shortest_gap: (!seed.is_multiple_of(3)).then(|| Duration::from_secs(u64::from(seed))),
+        authenticated: seed.is_multiple_of(7),
+        shortest_retry: (seed.is_multiple_of(4)).then(|| Duration::from_millis(u64::from(seed))),
     };
     if due == 4 {
         put.state.due = None;
     }
-    if seed % 11 == 0 {
+    if seed.is_multiple_of(11) {
         put.state.lifecycle = Lifecycle::Faulted;
         put.state.finished = Some(at(u64::from(due)));
     }
@@ -172,9 +173,13 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
         let (run, token) =
             held.get(which).copied().unwrap_or((RunId(i64::from(seed % 9)), Token(1)));
         let moment = at(u64::from(seed));
-        let lifecycle = if seed % 9 == 0 { Lifecycle::Completed } else { Lifecycle::Active };
-        let advance =
-            Advance { due: (seed % 6 != 0).then_some(moment), used: u64::from(seed), lifecycle };
+        let lifecycle =
+            if seed.is_multiple_of(9) { Lifecycle::Completed } else { Lifecycle::Active };
+        let advance = Advance {
+            due: (!seed.is_multiple_of(6)).then_some(moment),
+            used: u64::from(seed),
+            lifecycle,
+        };
         let entry = HistoryEntry {
             started: moment,
             ended: moment,
@@ -196,17 +201,21 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
         };
         let progress = Progress { retry: u32::from(seed), ..Progress::first(moment) };
         let lease = Duration::from_secs(u64::from(seed % 4) * 5);
-        let tally = Tally { executed: Some(moment), failed: seed % 2 == 0, faulted: seed % 3 == 0 };
+        let tally = Tally {
+            executed: Some(moment),
+            failed: seed.is_multiple_of(2),
+            faulted: seed.is_multiple_of(3),
+        };
         let (closed, postponed) = (vec![ledger.clone()], vec![entry.clone(); which % 3]);
         let owner = NodeId(u64::MAX - u64::from(seed));
         match kind {
             0 | 1 => {
-                let owner = (seed % 4 != 0).then_some(owner);
+                let owner = (!seed.is_multiple_of(4)).then_some(owner);
                 RunWrite::Begin { on, progress, owner, lease, advance, closed, postponed }
             }
             2 => RunWrite::Pass { on, advance, closed, postponed },
             // Also of what is claimed: its time may just be over, or not yet.
-            3 if seed % 2 == 0 => {
+            3 if seed.is_multiple_of(2) => {
                 RunWrite::Claim { run, seen: Some(token), owner, lease, progress }
             }
             3 => {
@@ -218,8 +227,8 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
             4 => RunWrite::Extend { run, token, lease },
             5 => RunWrite::Continue { run, token, entry: Some(entry), tally, progress },
             _ => {
-                let entry = (seed % 3 != 0).then_some(entry);
-                let lifecycle = (seed % 2 == 0).then_some(lifecycle);
+                let entry = (!seed.is_multiple_of(3)).then_some(entry);
+                let lifecycle = (seed.is_multiple_of(2)).then_some(lifecycle);
                 RunWrite::Finish { run, token, entry, tally, closed: ledger, lifecycle }
             }
         }
