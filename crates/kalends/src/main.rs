@@ -1,6 +1,8 @@
 //! The Kalends binary: a file per command.
 
+mod key;
 mod next;
+mod serve;
 mod store_tools;
 
 use std::process::ExitCode;
@@ -20,6 +22,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Serve(serve::Arguments),
     Next(Box<next::Arguments>),
     #[command(subcommand)]
     Store(store_tools::Command),
@@ -34,6 +37,7 @@ fn long_version() -> &'static str {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Serve(arguments) => serve::run(arguments),
         Command::Next(arguments) => next::run(*arguments, &SystemClock),
         Command::Store(command) => store_tools::run(command),
     };

@@ -42,7 +42,7 @@ impl KeyFile {
     pub fn read(&self) -> Result<MasterKey, StoreError> {
         let failed = |error: std::io::Error| match error.kind() {
             ErrorKind::NotFound => {
-                StoreError::Damaged(format!("there is no key in {}", self.path.display()))
+                StoreError::Damaged(format!("there is no key file {}", self.path.display()))
             }
             _ => self.failed(&error),
         };
