@@ -65,6 +65,7 @@ bench:
 	$(CARGO) build --release --locked
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin recurrence
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin jsonl
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin store
 	bench/instructions.sh
 
 ## Every fuzz target for SECONDS each. cargo-fuzz wants a nightly feature of the stable compiler.
