@@ -11,7 +11,7 @@ use kalends_domain::{Action, ErrorAction, MainAction, Target};
 
 use crate::code::Code;
 use crate::error::Errors;
-use crate::form::Form;
+use crate::form::{Form, Secrets};
 use crate::json::Json;
 use crate::members::Members;
 use crate::read::{Context, Node};
@@ -172,7 +172,9 @@ fn write(action: &Action, form: Form) -> Members<'_> {
         }
     };
     let written = action.type_as_written.as_str();
-    let type_text = match form.version.is_old() {
+    // What a patch is merged into keeps the author's spelling.
+    let is_kept = form.version.is_old() || form.secrets == Secrets::Revealed;
+    let type_text = match is_kept {
         true => written,
         false => {
             let known = KINDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(written));

@@ -2,6 +2,7 @@
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+mod catalogue;
 mod exchange;
 mod real_jobs;
 mod recorded_vectors;
@@ -9,6 +10,7 @@ mod recordings;
 mod refused;
 mod seed_schedules;
 mod shared;
+mod variants;
 mod worked_examples;
 
 use kalends_recurrence::{Instant, Rule, Settings};
