@@ -30,7 +30,7 @@ fn good_collection() -> Value {
     json!({"location": "West US", "properties": {"sku": {"name": "Standard"}}})
 }
 
-fn path() -> JobPath {
+pub(crate) fn path() -> JobPath {
     let subscription = SubscriptionId::new("00000000-0000-0000-0000-000000000001").unwrap();
     let group = GroupPath { subscription, group: GroupName::new("group-1").unwrap() };
     let collection = CollectionPath { group, collection: CollectionName::new("jc1").unwrap() };

@@ -2,8 +2,12 @@
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+mod answers;
 mod catalogue;
 mod exchange;
+mod generate;
+mod patching;
+mod properties;
 mod real_jobs;
 mod recorded_vectors;
 mod recordings;
