@@ -191,9 +191,19 @@ impl<'v> Node<'v> {
         }
     }
 
-    /// A text that no message may quote.
-    pub(crate) fn secret(&self, errors: &mut Errors) -> Option<Secret> {
-        self.text(errors).map(|text| Secret::new(text.to_owned()))
+    /// A member that no message may quote, and which only the old versions may leave out.
+    pub(crate) fn needed_secret(
+        &self,
+        name: &str,
+        context: Context<'_>,
+        errors: &mut Errors,
+    ) -> Option<Secret> {
+        let member = self.member(name);
+        if member.is_none() && context.strictness == Strictness::Complete {
+            let expected = "secrets are never answered and must be sent with every definition";
+            self.missing(name, Code::MissingSecret, expected, errors);
+        }
+        member?.text(errors).map(|text| Secret::new(text.to_owned()))
     }
 
     /// A text of at most `max` characters.

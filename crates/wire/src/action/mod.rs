@@ -3,9 +3,9 @@
 mod authentication;
 mod brokered;
 mod http;
-mod messaging;
 mod retry;
 mod service_bus;
+mod storage_queue;
 
 use kalends_domain::{Action, ErrorAction, MainAction, Target};
 
@@ -139,7 +139,7 @@ fn read(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Act
             }
             Target::Http(request)
         }
-        Kind::StorageQueue => Target::StorageQueue(messaging::read(payload, context, errors)?),
+        Kind::StorageQueue => Target::StorageQueue(storage_queue::read(payload, context, errors)?),
         Kind::ServiceBusQueue => {
             Target::ServiceBusQueue(service_bus::read(payload, "queueName", context, errors)?)
         }
@@ -163,7 +163,7 @@ pub(crate) fn write_main(main: &MainAction, form: Form) -> Members<'_> {
 fn write(action: &Action, form: Form) -> Members<'_> {
     let (payload, value): (_, Json<'_>) = match &action.target {
         Target::Http(request) => ("request", http::write(request, form)),
-        Target::StorageQueue(message) => ("queueMessage", messaging::write(message, form)),
+        Target::StorageQueue(message) => ("queueMessage", storage_queue::write(message, form)),
         Target::ServiceBusQueue(message) => {
             ("serviceBusQueueMessage", service_bus::write(message, "queueName", form))
         }
