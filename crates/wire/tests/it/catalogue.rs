@@ -6,8 +6,8 @@
 //! why a row is for other tests. `$repeat`, `$list`, `$members` and `$name` stand for long values.
 
 use kalends_domain::{
-    CollectionName, CollectionPath, Fault, GroupName, GroupPath, JobName, JobPath, Limits,
-    PlanLimits, SubscriptionId, check_job, check_quota,
+    CollectionFacts, CollectionName, CollectionPath, Fault, GroupName, GroupPath, JobName, JobPath,
+    Limits, PlanLimits, SubscriptionId, check_collection, check_job, facts_of,
 };
 use kalends_recurrence::{Definition, Instant, Rule, Settings};
 use kalends_wire::{Code, Errors, Json, Version, old_code, patch_job, read_collection, read_job};
@@ -119,7 +119,7 @@ fn judge_job(row: &Value, version: Version) -> Result<(), Errors> {
     if row["collection"].is_object() {
         let text = row["collection"].to_string();
         let collection = read_collection(&Json::parse(text.as_bytes())?, version, &limits)?;
-        check_job(&job, &rule, &collection, PlanLimits::On).map_err(at_member)?;
+        check_job(&facts_of(&job, &rule), &collection, PlanLimits::On).map_err(at_member)?;
     }
     Ok(())
 }
@@ -127,7 +127,7 @@ fn judge_job(row: &Value, version: Version) -> Result<(), Errors> {
 fn judge_collection(row: &Value, version: Version) -> Result<(), Errors> {
     let text = body(row, good_collection());
     let collection = read_collection(&Json::parse(&text)?, version, &Limits::default())?;
-    check_quota(&collection, PlanLimits::On).map_err(at_member)
+    check_collection(&collection, &CollectionFacts::default(), 0, PlanLimits::On).map_err(at_member)
 }
 
 fn at_member((member, fault): (&'static str, Fault)) -> Errors {
