@@ -8,6 +8,7 @@
 //! | `conformance` | the suite that every store passes (a feature) |
 //! | [`sqlite`] | one file, durable, for one process |
 //! | [`form`] | the stored form of definitions, with secrets sealed ([`seal`]) |
+//! | [`KeyFile`] | the key that seals them, outside the store |
 
 #[cfg(feature = "conformance")]
 #[expect(
@@ -19,6 +20,7 @@
 pub mod conformance;
 mod error;
 pub mod form;
+mod key_file;
 pub mod memory;
 pub mod record;
 pub mod seal;
@@ -28,6 +30,7 @@ pub mod sqlite;
 mod store;
 
 pub use error::StoreError;
+pub use key_file::KeyFile;
 pub use store::{
     Advance, CollectionContext, CollectionWrite, DecideCollection, DecideJob, DueJob, Edited,
     HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, Refusal,
