@@ -211,7 +211,16 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
         match kind {
             0 | 1 => {
                 let owner = (!seed.is_multiple_of(4)).then_some(owner);
-                RunWrite::Begin { on, progress, owner, lease, advance, closed, postponed }
+                RunWrite::Begin {
+                    on,
+                    scheduled: on.due,
+                    progress,
+                    owner,
+                    lease,
+                    advance,
+                    closed,
+                    postponed,
+                }
             }
             2 => RunWrite::Pass { on, advance, closed, postponed },
             // Also of what is claimed: its time may just be over, or not yet.

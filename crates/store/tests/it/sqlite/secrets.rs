@@ -94,6 +94,7 @@ async fn run(store: &SqliteStore, job: &JobRecord) {
     let due = job.state.due.unwrap();
     let begin = RunWrite::Begin {
         on: DueJob { job: job.key, generation: job.job.generation, due },
+        scheduled: due,
         progress: Progress::first(due),
         owner: Some(NodeId(1)),
         lease: Duration::from_secs(10),
