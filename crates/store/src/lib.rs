@@ -5,11 +5,14 @@
 //! | [`Store`] | what the API and the engine ask of a store |
 //! | [`record`] | what is kept |
 //! | [`memory`] | the reference: obvious, without durability |
+//! | `postgres` | PostgreSQL: any number of nodes |
 //! | [`form`] | the stored form of definitions, with secrets sealed ([`seal`]) |
 
 mod error;
 pub mod form;
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod record;
 pub mod seal;
 mod search;
