@@ -24,10 +24,12 @@ test:
 	$(CARGO) check --locked --manifest-path bench/Cargo.toml
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml
 
-## Form: formatting, lints, documentation, licences and duplicate versions.
+## Form: formatting, lints, the shape of the repository and the direction of dependencies,
+## documentation, licences and duplicate versions.
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) test --locked --package kalends --test it tidy::
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 	$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny --version $(DENY_VERSION)
 	$(CARGO) fetch --locked --quiet

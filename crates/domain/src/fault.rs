@@ -22,6 +22,7 @@ impl Fault {
 #[expect(missing_docs, reason = "the names say it")]
 pub enum FaultKind {
     BodyTooLarge,
+    CollectionsMax,
     DuplicateHeader,
     HeaderNotAllowed,
     HeadersTooLarge,
@@ -44,6 +45,7 @@ pub enum FaultKind {
     NotInFreePlan,
     PortNotAllowed,
     QuotaAbovePlan,
+    QuotaConflict,
     RecurrenceTooFrequent,
     TooManyHeaders,
     UnsupportedUriScheme,

@@ -11,6 +11,7 @@ mod plan;
 mod retry;
 mod run;
 mod secret;
+mod standing;
 mod written;
 
 pub use collection::{Collection, CollectionState, Location, MaxRecurrence, Quota};
@@ -33,11 +34,14 @@ pub use name::{
     CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, NameError,
     SubscriptionId,
 };
-pub use plan::{Plan, PlanLimits, check_job, check_quota, jobs_max};
+pub use plan::{
+    CollectionFacts, JobFacts, Plan, PlanLimits, check_collection, check_job, facts_of, jobs_max,
+};
 pub use retry::{Retries, RetryKind, RetryPolicy};
 pub use run::{
     ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, JobStatus, Lifecycle, OnFault,
     Outcome, conclude, final_state,
 };
 pub use secret::Secret;
+pub use standing::{EditKind, Standing, rule_of, standing_after_edit, standing_of_new};
 pub use written::Written;

@@ -33,6 +33,30 @@ pub enum PlanLimits {
     Off,
 }
 
+/// What the jobs of a collection have in common, for checks of plan and quota.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollectionFacts {
+    /// How many there are.
+    pub jobs: u64,
+    /// The shortest time between two occurrences of any.
+    pub shortest_gap: Option<Duration>,
+    /// How many use HTTP authentication.
+    pub authenticated: u64,
+    /// The shortest time between attempts that any asks for.
+    pub shortest_retry: Option<Duration>,
+}
+
+/// What plan and quota ask of a job, worked out when it is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobFacts {
+    /// The shortest time between two of its occurrences.
+    pub shortest_gap: Option<Duration>,
+    /// Whether it uses HTTP authentication.
+    pub authenticated: bool,
+    /// The shortest time between attempts that it asks for.
+    pub shortest_retry: Option<Duration>,
+}
+
 impl Plan {
     /// How many jobs a collection may hold.
     pub fn jobs_max(self) -> u32 {
@@ -89,10 +113,7 @@ pub fn jobs_max(collection: &Collection, limits: PlanLimits) -> u32 {
 }
 
 /// Whether the quota of a collection is within its plan. A refusal names the member.
-pub fn check_quota(
-    collection: &Collection,
-    limits: PlanLimits,
-) -> Result<(), (&'static str, Fault)> {
+fn check_quota(collection: &Collection, limits: PlanLimits) -> Result<(), (&'static str, Fault)> {
     let Some(quota) = &collection.quota else { return Ok(()) };
     let plan = collection.plan;
     if limits == PlanLimits::Off {
@@ -111,19 +132,33 @@ pub fn check_quota(
     Ok(())
 }
 
-/// Whether a job fits into its collection: how often it runs, and what its plan lets it use. A
-/// refusal names the member.
+/// What plan and quota ask of a job.
+pub fn facts_of(job: &JobDefinition, rule: &Rule) -> JobFacts {
+    let main = &job.action;
+    let error = main.error_action.as_ref();
+    let authenticates = |action: &Action| match &action.target {
+        Target::Http(request) => request.authentication.is_some(),
+        _ => false,
+    };
+    let interval = |policy: Option<&RetryPolicy>| Some(*policy?.interval.as_ref()?.value());
+    let retries =
+        [interval(main.retry.as_ref()), error.and_then(|error| interval(error.retry.as_ref()))];
+    JobFacts {
+        shortest_gap: rule.shortest_gap(),
+        authenticated: authenticates(&main.action)
+            || error.is_some_and(|error| authenticates(&error.action)),
+        shortest_retry: retries.into_iter().flatten().min(),
+    }
+}
+
+/// Whether a job fits into its collection. A refusal names the member.
 pub fn check_job(
-    job: &JobDefinition,
-    rule: &Rule,
+    facts: &JobFacts,
     collection: &Collection,
     limits: PlanLimits,
 ) -> Result<(), (&'static str, Fault)> {
-    let quota = collection.quota.as_ref().and_then(|quota| quota.max_recurrence);
-    let by_quota = quota.map(MaxRecurrence::gap_min);
-    let by_plan = (limits == PlanLimits::On).then(|| collection.plan.gap_min());
-    let gap_min = by_quota.into_iter().chain(by_plan).max().unwrap_or_default();
-    if let Some(gap) = rule.shortest_gap().filter(|&gap| gap < gap_min) {
+    let gap_min = gap_min(collection, limits);
+    if let Some(gap) = facts.shortest_gap.filter(|&gap| gap < gap_min) {
         let message = format!(
             "two of its occurrences are {} apart; the collection allows {} and more",
             in_words(gap),
@@ -131,44 +166,71 @@ pub fn check_job(
         );
         return Err(("recurrence", Fault::new(FaultKind::RecurrenceTooFrequent, message)));
     }
-    if limits == PlanLimits::On && collection.plan == Plan::Free {
-        check_free(job)?;
+    if limits == PlanLimits::Off || collection.plan != Plan::Free {
+        return Ok(());
+    }
+    let fault = |message: &str| Fault::new(FaultKind::NotInFreePlan, message);
+    if facts.authenticated {
+        let message = "the Free plan has no authentication; choose another plan or leave it out";
+        return Err(("action.request.authentication", fault(message)));
+    }
+    if facts.shortest_retry.is_some_and(|wait| wait < HOUR) {
+        let message =
+            "the Free plan retries after an hour at the earliest; allowed are PT1H and more";
+        return Err(("action.retryPolicy.retryInterval", fault(message)));
     }
     Ok(())
 }
 
-/// What the free plan does not have: authentication, and retries within the hour.
-fn check_free(job: &JobDefinition) -> Result<(), (&'static str, Fault)> {
-    let main = &job.action;
-    let error = main.error_action.as_ref();
-    let authenticates = |action: &Action| match &action.target {
-        Target::Http(request) => request.authentication.is_some(),
-        _ => false,
-    };
-    let retries_soon = |policy: Option<&RetryPolicy>| {
-        policy.and_then(|policy| policy.interval.as_ref()).is_some_and(|wait| *wait.value() < HOUR)
-    };
-    let authentication = "the Free plan has no authentication; choose another plan or leave it out";
-    let interval = "the Free plan retries after an hour at the earliest; allowed are PT1H and more";
-    for (path, refused, message) in [
-        ("action.request.authentication", authenticates(&main.action), authentication),
-        (
-            "action.errorAction.request.authentication",
-            error.is_some_and(|error| authenticates(&error.action)),
-            authentication,
-        ),
-        ("action.retryPolicy.retryInterval", retries_soon(main.retry.as_ref()), interval),
-        (
-            "action.errorAction.retryPolicy.retryInterval",
-            error.is_some_and(|error| retries_soon(error.retry.as_ref())),
-            interval,
-        ),
-    ] {
-        if refused {
-            return Err((path, Fault::new(FaultKind::NotInFreePlan, message)));
-        }
+/// Whether a collection may become what its author wants, with the jobs it has and beside
+/// `others_of_plan` other collections of that plan in its subscription. A refusal names the member.
+pub fn check_collection(
+    collection: &Collection,
+    facts: &CollectionFacts,
+    others_of_plan: u64,
+    limits: PlanLimits,
+) -> Result<(), (&'static str, Fault)> {
+    check_quota(collection, limits)?;
+    let max = jobs_max(collection, limits);
+    let conflict = |message: String| Fault::new(FaultKind::QuotaConflict, message);
+    if facts.jobs > u64::from(max) {
+        let message = format!("it has {} jobs, and would be allowed {max}", facts.jobs);
+        return Err(("quota.maxJobCount", conflict(message)));
+    }
+    let gap_min = gap_min(collection, limits);
+    if let Some(gap) = facts.shortest_gap.filter(|&gap| gap < gap_min) {
+        let (gap, gap_min) = (in_words(gap), in_words(gap_min));
+        let message = format!(
+            "it has a job that recurs after {gap}, and would be allowed {gap_min} and more"
+        );
+        return Err(("quota.maxRecurrence", conflict(message)));
+    }
+    if limits == PlanLimits::Off {
+        return Ok(());
+    }
+    if others_of_plan >= u64::from(collection.plan.collections_max()) {
+        let max = collection.plan.collections_max();
+        let message = format!(
+            "the subscription has {others_of_plan} other collections of this plan; allowed are {max}"
+        );
+        return Err(("sku.name", Fault::new(FaultKind::CollectionsMax, message)));
+    }
+    if collection.plan == Plan::Free && facts.authenticated > 0 {
+        let message = format!(
+            "{} of its jobs use authentication, which the Free plan does not have",
+            facts.authenticated
+        );
+        return Err(("sku.name", conflict(message)));
     }
     Ok(())
+}
+
+/// The shortest time between two occurrences that a collection allows.
+fn gap_min(collection: &Collection, limits: PlanLimits) -> Duration {
+    let quota = collection.quota.as_ref().and_then(|quota| quota.max_recurrence);
+    let by_quota = quota.map(MaxRecurrence::gap_min);
+    let by_plan = (limits == PlanLimits::On).then(|| collection.plan.gap_min());
+    by_quota.into_iter().chain(by_plan).max().unwrap_or_default()
 }
 
 fn in_words(duration: Duration) -> String {
@@ -178,5 +240,112 @@ fn in_words(duration: Duration) -> String {
         60..3_600 => format!("{} minutes", seconds / 60),
         3_600..86_400 => format!("{} hours", seconds / 3_600),
         _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collection::{CollectionState, Location, Quota};
+
+    fn collection(plan: Plan, quota: Option<Quota>) -> Collection {
+        let location = Location::new("West US").unwrap();
+        Collection { location, tags: None, plan, state: CollectionState::Enabled, quota }
+    }
+
+    fn quota(jobs: Option<u32>, recurrence: Option<(Frequency, u32)>) -> Option<Quota> {
+        let max_recurrence =
+            recurrence.map(|(frequency, interval)| MaxRecurrence { frequency, interval });
+        Some(Quota { max_job_count: jobs, max_job_occurrence: None, max_recurrence })
+    }
+
+    fn job(gap: Option<Duration>, authenticated: bool, retry: Option<Duration>) -> JobFacts {
+        JobFacts { shortest_gap: gap, authenticated, shortest_retry: retry }
+    }
+
+    #[test]
+    fn plans_allow_as_much_as_documented() {
+        let counts =
+            [Plan::Free, Plan::Standard, Plan::P10Premium, Plan::P20Premium].map(Plan::jobs_max);
+        assert_eq!(counts, [5, 50, 50, 1_000]);
+        let lowered = collection(Plan::Standard, quota(Some(20), None));
+        assert_eq!(jobs_max(&lowered, PlanLimits::On), 20);
+        assert_eq!(jobs_max(&collection(Plan::Free, None), PlanLimits::Off), u32::MAX);
+        assert_eq!(jobs_max(&lowered, PlanLimits::Off), 20, "its own quota holds");
+    }
+
+    #[test]
+    fn a_quota_may_only_lower_the_plan() {
+        let check = |plan, quota| {
+            let checked = check_quota(&collection(plan, quota), PlanLimits::On);
+            checked.map_err(|(path, _)| path)
+        };
+        assert_eq!(check(Plan::Standard, quota(Some(50), Some((Frequency::Minute, 1)))), Ok(()));
+        assert_eq!(check(Plan::Standard, quota(Some(51), None)), Err("quota.maxJobCount"));
+        assert_eq!(check(Plan::Free, quota(Some(5), Some((Frequency::Hour, 1)))), Ok(()));
+        let minutes = quota(None, Some((Frequency::Minute, 30)));
+        assert_eq!(check(Plan::Free, minutes.clone()), Err("quota.maxRecurrence"));
+        let lifted = check_quota(&collection(Plan::Free, minutes), PlanLimits::Off);
+        assert_eq!(lifted, Ok(()));
+    }
+
+    #[test]
+    fn a_job_may_not_recur_faster_than_plan_and_quota() {
+        let check = |facts, plan, quota| {
+            let checked = check_job(&facts, &collection(plan, quota), PlanLimits::On);
+            checked.map_err(|(path, _)| path)
+        };
+        let every = |gap| job(Some(gap), false, None);
+        assert_eq!(check(every(MINUTE), Plan::Standard, None), Ok(()));
+        assert_eq!(check(every(MINUTE), Plan::Free, None), Err("recurrence"));
+        assert_eq!(check(every(HOUR), Plan::Free, None), Ok(()));
+        let weekly = || quota(None, Some((Frequency::Week, 1)));
+        assert_eq!(check(every(7 * DAY), Plan::Standard, weekly()), Ok(()));
+        assert_eq!(check(every(6 * DAY), Plan::Standard, weekly()), Err("recurrence"));
+        let monthly = quota(None, Some((Frequency::Month, 1)));
+        assert_eq!(check(every(28 * DAY), Plan::Standard, monthly), Ok(()), "February");
+        assert_eq!(check(job(None, false, None), Plan::Standard, weekly()), Ok(()), "once");
+    }
+
+    #[test]
+    fn the_free_plan_has_no_authentication_and_no_retries_within_the_hour() {
+        let check = |facts, limits| {
+            check_job(&facts, &collection(Plan::Free, None), limits).map_err(|(path, _)| path)
+        };
+        let authenticated = job(None, true, None);
+        let impatient = job(None, false, Some(MINUTE));
+        assert_eq!(check(authenticated, PlanLimits::On), Err("action.request.authentication"));
+        assert_eq!(check(impatient, PlanLimits::On), Err("action.retryPolicy.retryInterval"));
+        assert_eq!(check(job(None, false, Some(HOUR)), PlanLimits::On), Ok(()));
+        assert_eq!(check(authenticated, PlanLimits::Off), Ok(()));
+    }
+
+    #[test]
+    fn moving_to_free_needs_jobs_that_fit_and_no_other_free_collection() {
+        let holds = |jobs, gap, authenticated| CollectionFacts {
+            jobs,
+            shortest_gap: gap,
+            authenticated,
+            shortest_retry: None,
+        };
+        let check = |facts: CollectionFacts, others| {
+            let free = collection(Plan::Free, None);
+            check_collection(&free, &facts, others, PlanLimits::On).map_err(|(path, _)| path)
+        };
+        assert_eq!(check(holds(5, Some(HOUR), 0), 0), Ok(()));
+        assert_eq!(check(holds(6, None, 0), 0), Err("quota.maxJobCount"));
+        assert_eq!(check(holds(1, Some(MINUTE), 0), 0), Err("quota.maxRecurrence"));
+        assert_eq!(check(holds(1, None, 1), 0), Err("sku.name"));
+        assert_eq!(check(holds(0, None, 0), 1), Err("sku.name"));
+    }
+
+    #[test]
+    fn a_quota_may_not_be_lowered_below_what_is_there() {
+        let facts = CollectionFacts { jobs: 3, ..CollectionFacts::default() };
+        let check = |jobs| {
+            let lowered = collection(Plan::Standard, quota(Some(jobs), None));
+            check_collection(&lowered, &facts, 0, PlanLimits::On).map_err(|(path, _)| path)
+        };
+        assert_eq!((check(3), check(2)), (Ok(()), Err("quota.maxJobCount")));
     }
 }

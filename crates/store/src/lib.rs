@@ -6,8 +6,17 @@
 //! | [`record`] | what is kept |
 //! | [`memory`] | the reference: obvious, without durability |
 //! | `postgres` | PostgreSQL: any number of nodes |
+//! | `conformance` | the suite that every store passes (a feature) |
 //! | [`form`] | the stored form of definitions, with secrets sealed ([`seal`]) |
 
+#[cfg(feature = "conformance")]
+#[expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "the suite is tests, though it stands in the library for stores elsewhere"
+)]
+pub mod conformance;
 mod error;
 pub mod form;
 pub mod memory;

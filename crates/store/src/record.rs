@@ -1,13 +1,14 @@
 //! What a store keeps of groups, collections, jobs, runs and history.
 
 use std::fmt;
-use std::time::Duration;
 
 use kalends_domain::{
     ActionRole, Collection, CollectionPath, GroupPath, HistoryEntry, JobDefinition, JobPath,
     Lifecycle,
 };
 use kalends_recurrence::Instant;
+
+pub use kalends_domain::{CollectionFacts, JobFacts};
 
 /// A resource group as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,30 +103,6 @@ pub struct JobState {
     pub faulted: u64,
     /// When it was finished, for its removal.
     pub finished: Option<Instant>,
-}
-
-/// What the jobs of a collection have in common, for checks of plan and quota.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CollectionFacts {
-    /// How many there are.
-    pub jobs: u64,
-    /// The shortest time between two occurrences of any.
-    pub shortest_gap: Option<Duration>,
-    /// How many use HTTP authentication.
-    pub authenticated: u64,
-    /// The shortest time between attempts that any asks for.
-    pub shortest_retry: Option<Duration>,
-}
-
-/// What is asked of a job when plan and quota are checked, worked out when it is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct JobFacts {
-    /// The shortest time between two of its occurrences.
-    pub shortest_gap: Option<Duration>,
-    /// Whether it uses HTTP authentication.
-    pub authenticated: bool,
-    /// The shortest time between attempts that it asks for.
-    pub shortest_retry: Option<Duration>,
 }
 
 /// A run's number in one store; never used twice.

@@ -33,7 +33,7 @@ impl MasterKey {
     pub fn generate(entropy: &dyn Entropy) -> Result<(MasterKey, Secret), StoreError> {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
         entropy.fill(&mut *bytes).map_err(|error| StoreError::Failed(error.to_string()))?;
-        let text = Secret::new(STANDARD_NO_PAD.encode(&*bytes));
+        let text = Secret::new(STANDARD_NO_PAD.encode(*bytes));
         Ok((MasterKey::from_bytes(&*bytes)?, text))
     }
 

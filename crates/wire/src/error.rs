@@ -2,7 +2,13 @@
 
 use std::fmt;
 
-use kalends_recurrence::{Problem, Reason};
+use kalends_domain::{CollectionPath, JobName};
+use kalends_recurrence::{Problem, Problems, Reason};
+
+use crate::code::{Code, old_code};
+use crate::json::Json;
+use crate::members::{Members, list};
+use crate::version::Version;
 
 /// One mistake: which member, and what is allowed there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,40 +21,6 @@ pub struct Error {
     pub message: String,
 }
 
-/// The kinds of mistakes, as clients see them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the documented codes")]
-pub enum Code {
-    DuplicateProperty,
-    InvalidCharacter,
-    InvalidDateTime,
-    InvalidRecurrence,
-    InvalidRequestContent,
-    InvalidSchedule,
-    MissingRequiredProperty,
-    RecurrenceNeverFires,
-    RecurrenceSpanExceeded,
-    StartTimeOutOfRange,
-}
-
-impl Code {
-    /// The code as it is written in an answer.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Code::DuplicateProperty => "DuplicateProperty",
-            Code::InvalidCharacter => "InvalidCharacter",
-            Code::InvalidDateTime => "InvalidDateTime",
-            Code::InvalidRecurrence => "InvalidRecurrence",
-            Code::InvalidRequestContent => "InvalidRequestContent",
-            Code::InvalidSchedule => "InvalidSchedule",
-            Code::MissingRequiredProperty => "MissingRequiredProperty",
-            Code::RecurrenceNeverFires => "RecurrenceNeverFires",
-            Code::RecurrenceSpanExceeded => "RecurrenceSpanExceeded",
-            Code::StartTimeOutOfRange => "StartTimeOutOfRange",
-        }
-    }
-}
-
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Error {
         let code = match problem.reason {
@@ -59,6 +31,31 @@ impl From<Problem> for Error {
             Reason::NeverFires => Code::RecurrenceNeverFires,
         };
         Error { code, path: problem.path, message: problem.message }
+    }
+}
+
+impl Error {
+    /// There is no such job.
+    pub fn job_not_found(job: &JobName) -> Error {
+        let message = format!("Job '{job}' cannot be found.");
+        Error { code: Code::NotFound, path: String::new(), message }
+    }
+
+    /// There is no such collection.
+    pub fn collection_not_found(path: &CollectionPath) -> Error {
+        let message = format!(
+            "The Resource 'Microsoft.Scheduler/jobcollections/{}' under resource group '{}' was not found.",
+            path.collection, path.group.group
+        );
+        Error { code: Code::ResourceNotFound, path: String::new(), message }
+    }
+
+    fn members(&self) -> Members<'_> {
+        let target = Some(self.path.as_str()).filter(|path| !path.is_empty());
+        Members::new()
+            .put("code", self.code.as_str())
+            .put("message", &self.message)
+            .put_some("target", target)
     }
 }
 
@@ -79,6 +76,36 @@ pub struct Errors(pub(crate) Vec<Error>);
 const ERRORS_MAX: usize = 20;
 
 impl Errors {
+    /// A single mistake.
+    pub fn one(code: Code, path: impl Into<String>, message: impl Into<String>) -> Errors {
+        Errors(vec![Error { code, path: path.into(), message: message.into() }])
+    }
+
+    /// What is wrong with when a job is due, told with the paths of a job's body.
+    pub fn of_schedule(problems: Problems) -> Errors {
+        let within_job = |problem: Problem| {
+            let error = Error::from(problem);
+            Error { path: format!("properties.{}", error.path), ..error }
+        };
+        problems.0.into_iter().map(within_job).collect()
+    }
+
+    /// The HTTP status and the body of the answer.
+    ///
+    /// The old versions have one message that says it all; the newest tells code and member, and
+    /// every mistake in `details` where there are several.
+    pub fn answer(&self, version: Version) -> (u16, String) {
+        let (status, old) = old_code(self.code());
+        let error: Json<'_> = match self.0.first() {
+            Some(first) if !version.is_old() => {
+                let several = self.0.iter().filter(|_| self.0.len() > 1);
+                first.members().put("details", list(several.map(Error::members))).into()
+            }
+            _ => Members::new().put("code", old).put("message", self.to_string()).into(),
+        };
+        (status, Json::from(Members::new().put("error", error)).to_string())
+    }
+
     /// Notes a mistake.
     pub fn add(&mut self, code: Code, path: impl Into<String>, message: impl Into<String>) {
         if self.0.len() < ERRORS_MAX {
@@ -99,6 +126,12 @@ impl Errors {
     /// The code of the first mistake, which stands for the answer as a whole.
     pub fn code(&self) -> Code {
         self.0.first().map_or(Code::InvalidRequestContent, |error| error.code)
+    }
+}
+
+impl From<Error> for Errors {
+    fn from(error: Error) -> Errors {
+        Errors(vec![error])
     }
 }
 

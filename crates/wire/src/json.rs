@@ -10,7 +10,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-use crate::error::{Code, Errors};
+use crate::code::Code;
+use crate::error::Errors;
 use crate::read::Place;
 
 /// No body of this API nests deeper than eight.
@@ -57,6 +58,42 @@ impl<'a> Json<'a> {
             errors.add(Code::InvalidRequestContent, "", message);
         }
         if errors.is_empty() { Ok(value) } else { Err(errors) }
+    }
+
+    /// The same value, with no tie to the text that it was read from.
+    pub fn into_owned(self) -> Json<'static> {
+        match self {
+            Json::Null => Json::Null,
+            Json::Bool(value) => Json::Bool(value),
+            Json::Number(number) => Json::Number(number),
+            Json::String(text) => Json::String(Cow::Owned(text.into_owned())),
+            Json::Array(values) => Json::Array(values.into_iter().map(Json::into_owned).collect()),
+            Json::Object(members) => {
+                let owned = |(name, value): (Cow<'a, str>, Json<'a>)| {
+                    (Cow::Owned(name.into_owned()), value.into_owned())
+                };
+                Json::Object(members.into_iter().map(owned).collect())
+            }
+        }
+    }
+
+    /// How many bytes it has as compact JSON.
+    pub fn compact_bytes(&self) -> usize {
+        struct Count(usize);
+        impl std::io::Write for Count {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0 += bytes.len();
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut count = Count(0);
+        match serde_json::to_writer(&mut count, self) {
+            Ok(()) => count.0,
+            Err(_) => usize::MAX,
+        }
     }
 
     /// What kind of value it is, for messages.
@@ -131,9 +168,11 @@ impl Serialize for Json<'_> {
     }
 }
 
-impl From<String> for Json<'_> {
-    fn from(text: String) -> Self {
-        Json::String(Cow::Owned(text))
+/// Compact JSON: no blanks, and no escapes but those that JSON demands.
+impl fmt::Display for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = serde_json::to_string(self).map_err(|_| fmt::Error)?;
+        f.write_str(&text)
     }
 }
 

@@ -1,17 +1,46 @@
-//! What users see as JSON.
+//! What users see as JSON, in every version of the API.
 //!
 //! Reading is strict about form and kind about spelling: member names and enum values are read
 //! without regard to case, unknown members are ignored, a scalar stands for a list of one; but a
 //! member given twice, a wrong type or a control character is refused with its path. Everything
 //! that is wrong is collected, so that one answer names it all.
+//!
+//! Writing is exact: members in the order, the casing and the form in which the retired service
+//! answered. Secrets are never in an answer.
+//!
+//! The crate refuses to know a clock, a connection or a store: what the service adds to a
+//! definition comes in as values.
 
+mod action;
+mod code;
+mod collection;
+mod duration;
 mod error;
+mod form;
+mod history;
+mod id;
+mod job;
 mod json;
+mod list;
+mod members;
 mod next;
+mod patch;
 mod read;
 mod recurrence;
+mod tags;
+mod version;
+mod words;
 
-pub use error::{Code, Error, Errors};
+pub use code::{Code, old_code};
+pub use collection::{keep_plan, read_collection, write_collection};
+pub use duration::{parse_duration, write_duration};
+pub use error::{Error, Errors};
+pub use history::write_history_entry;
+pub use id::{collection_id, job_id};
+pub use job::{JobFacts, keep_extensions, read_job, unmasked_job, write_job};
 pub use json::{Json, Number};
+pub use list::write_list;
 pub use next::NextRequest;
+pub use patch::{merge_patch, patch_collection, patch_job};
 pub use recurrence::read_definition;
+pub use version::Version;

@@ -2,7 +2,8 @@
 
 use kalends_recurrence::{Definition, Instant};
 
-use crate::error::{Code, Errors};
+use crate::code::Code;
+use crate::error::Errors;
 use crate::json::Json;
 use crate::read::Node;
 use crate::recurrence::definition;

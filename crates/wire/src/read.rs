@@ -1,14 +1,43 @@
 //! Reading a value member by member, noting every mistake with its path.
 
 use std::fmt;
+use std::time::Duration;
 
+use kalends_domain::{Fault, Limits, Secret, Written};
 use kalends_recurrence::Instant;
 
-use crate::error::{Code, Errors};
+use crate::code::Code;
+use crate::duration::parse_duration;
+use crate::error::Errors;
 use crate::json::{Json, Number};
+use crate::version::Version;
 
 /// At most as much of what a client sent is quoted in a message.
 const QUOTED_MAX: usize = 100;
+
+/// For whom and within which limits a body is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'c> {
+    pub(crate) version: Version,
+    pub(crate) limits: &'c Limits,
+    pub(crate) strictness: Strictness,
+}
+
+/// Whether a definition must be able to work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strictness {
+    /// Secrets and members that are needed may be missing: the retired service asked for nothing.
+    AsOld,
+    /// They may not.
+    Complete,
+}
+
+impl<'c> Context<'c> {
+    pub(crate) fn new(version: Version, limits: &'c Limits) -> Context<'c> {
+        let strictness = if version.is_old() { Strictness::AsOld } else { Strictness::Complete };
+        Context { version, limits, strictness }
+    }
+}
 
 /// Where in a body a value stands. Kept on the stack; the path is only written out when something
 /// is wrong.
@@ -80,8 +109,35 @@ impl<'v> Node<'v> {
         errors.add(self.code, self.place.path(), message);
     }
 
+    /// Notes what a check found.
+    pub(crate) fn fault(&self, fault: &Fault, errors: &mut Errors) {
+        errors.add(fault.kind.into(), self.place.path(), &fault.message);
+    }
+
+    /// Notes that a member is missing.
+    pub(crate) fn missing(
+        &self,
+        name: &str,
+        code: Code,
+        expected: impl fmt::Display,
+        errors: &mut Errors,
+    ) {
+        let path = self.place.member(name).path();
+        errors.add(code, path, format!("it is missing; {expected}"));
+    }
+
+    /// Notes which members are missing that nothing can be sent without; only the old versions may
+    /// leave them out.
+    pub(crate) fn needs(&self, names: &[&str], context: Context<'_>, errors: &mut Errors) {
+        let missing = names.iter().filter(|name| self.member(name).is_none());
+        for name in missing.filter(|_| context.strictness == Strictness::Complete) {
+            let expected = "nothing can be sent without it";
+            self.missing(name, Code::MissingRequiredProperty, expected, errors);
+        }
+    }
+
     /// The member of that name, read without regard to case; `null` is as good as absent.
-    pub(crate) fn member(&'v self, name: &'v str) -> Option<Node<'v>> {
+    pub(crate) fn member<'s>(&'s self, name: &'s str) -> Option<Node<'s>> {
         let Json::Object(members) = self.value else {
             return None;
         };
@@ -119,16 +175,75 @@ impl<'v> Node<'v> {
         }
     }
 
-    pub(crate) fn instant(&self, errors: &mut Errors) -> Option<Instant> {
-        let node = self.or(Code::InvalidDateTime);
-        let text = node.text(errors)?;
-        match text.parse() {
-            Ok(instant) => Some(instant),
-            Err(error) => {
-                node.refuse(format!("{} is not a date-time: {error}", quoted(text)), errors);
+    pub(crate) fn boolean(&self, errors: &mut Errors) -> Option<bool> {
+        match self.value {
+            Json::Bool(value) => Some(*value),
+            other => {
+                self.refuse(format!("expected true or false, found {}", other.kind()), errors);
                 None
             }
         }
+    }
+
+    /// A text that no message may quote.
+    pub(crate) fn secret(&self, errors: &mut Errors) -> Option<Secret> {
+        self.text(errors).map(|text| Secret::new(text.to_owned()))
+    }
+
+    /// A text of at most `max` characters.
+    pub(crate) fn text_within(&self, max: usize, errors: &mut Errors) -> Option<String> {
+        let text = self.text(errors)?;
+        let length = text.chars().count();
+        if length > max {
+            self.refuse(format!("it has {length} characters; allowed are {max}"), errors);
+            return None;
+        }
+        Some(text.to_owned())
+    }
+
+    /// A text that passes `check`.
+    pub(crate) fn checked(
+        &self,
+        check: impl Fn(&str) -> Result<(), Fault>,
+        errors: &mut Errors,
+    ) -> Option<String> {
+        let text = self.text(errors)?;
+        match check(text) {
+            Ok(()) => Some(text.to_owned()),
+            Err(fault) => {
+                self.fault(&fault, errors);
+                None
+            }
+        }
+    }
+
+    /// A date-time, whose mistakes have their own code.
+    pub(crate) fn instant(&self, errors: &mut Errors) -> Option<Instant> {
+        self.or(Code::InvalidDateTime).date_time(errors)
+    }
+
+    pub(crate) fn date_time(&self, errors: &mut Errors) -> Option<Instant> {
+        let text = self.text(errors)?;
+        match text.parse() {
+            Ok(instant) => Some(instant),
+            Err(error) => {
+                self.refuse(format!("{} is not a date-time: {error}", quoted(text)), errors);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn duration(&self, errors: &mut Errors) -> Option<Written<Duration>> {
+        let text = self.text(errors)?;
+        let value = parse_duration(text);
+        if value.is_none() {
+            let message = format!(
+                "{} is not a duration; expected one such as PT30S, P1DT12H or 1.12:00:00",
+                quoted(text)
+            );
+            self.refuse(message, errors);
+        }
+        value.map(|value| Written::new(text, value))
     }
 
     /// One of `words`, read without regard to case.
@@ -148,9 +263,23 @@ impl<'v> Node<'v> {
         found.map(|(_, value)| value)
     }
 
+    /// The members of an object whose names are its author's own. Values are texts.
+    pub(crate) fn map(&self, errors: &mut Errors) -> Option<Vec<(String, String)>> {
+        let Json::Object(members) = self.value else {
+            self.is_object(errors);
+            return None;
+        };
+        let mut entries = Vec::with_capacity(members.len());
+        for (name, value) in members {
+            let node = Node { value, place: self.place.member(name), code: self.code };
+            entries.extend(node.text(errors).map(|text| (name.to_string(), text.to_owned())));
+        }
+        Some(entries)
+    }
+
     /// Every entry of a list read by `read`; a scalar is a list of one.
     pub(crate) fn list<T>(
-        &'v self,
+        &self,
         errors: &mut Errors,
         mut read: impl FnMut(Node<'_>, &mut Errors) -> Option<T>,
     ) -> Option<Vec<T>> {

@@ -4,9 +4,13 @@ use kalends_recurrence::{
     Definition, Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
 };
 
-use crate::error::{Code, Errors};
+use crate::code::Code;
+use crate::error::Errors;
 use crate::json::Json;
+use crate::members::{Members, list};
 use crate::read::{Node, quoted};
+use crate::version::Version;
+use crate::words;
 
 /// Reads what decides when a job is due from the members `startTime` and `recurrence` of an
 /// object, or of its `properties` where it is a whole job.
@@ -31,13 +35,18 @@ pub(crate) fn definition(
 ) -> Option<Definition> {
     let start = node.member("startTime").and_then(|node| node.instant(errors));
     let recurrence = match node.member("recurrence") {
-        Some(node) => Some(recurrence(node, errors)?),
+        Some(node) => Some(recurrence(node, Version::V2026_11_01, errors)?),
         None => None,
     };
     Some(Definition { start, created, recurrence })
 }
 
-fn recurrence(node: Node<'_>, errors: &mut Errors) -> Option<Recurrence> {
+/// Reads a recurrence. The old versions know no zones and no other first day of the week.
+pub(crate) fn recurrence(
+    node: Node<'_>,
+    version: Version,
+    errors: &mut Errors,
+) -> Option<Recurrence> {
     if !node.is_object(errors) {
         return None;
     }
@@ -45,18 +54,18 @@ fn recurrence(node: Node<'_>, errors: &mut Errors) -> Option<Recurrence> {
     let frequency = match node.member("frequency") {
         Some(node) => node.word(Frequency::ALL.iter().map(|&f| (f.word(), f)), errors),
         None => {
-            let path = format!("{}.frequency", node.place);
             let allowed = Frequency::ALL.map(Frequency::word).join(", ");
-            let message = format!("it is missing; allowed are {allowed}");
-            errors.add(Code::MissingRequiredProperty, path, message);
+            let expected = format!("allowed are {allowed}");
+            node.missing("frequency", Code::MissingRequiredProperty, expected, errors);
             None
         }
     };
     let interval = node.member("interval").map_or(Some(1), |node| node.integer(errors));
     let count = node.member("count").and_then(|node| node.integer(errors));
     let end = node.member("endTime").and_then(|node| node.instant(errors));
-    let zone = node.member("timeZone").and_then(|node| zone(node, errors));
-    let first_day_of_week = node.member("firstDayOfWeek").and_then(|node| weekday(node, errors));
+    let extension = |name| node.member(name).filter(|_| !version.is_old());
+    let zone = extension("timeZone").and_then(|node| zone(node, errors));
+    let first_day_of_week = extension("firstDayOfWeek").and_then(|node| weekday(node, errors));
     let schedule = node.member("schedule").and_then(|node| schedule(node, errors));
     Some(Recurrence {
         frequency: frequency?,
@@ -97,11 +106,8 @@ fn monthly_occurrence(node: Node<'_>, errors: &mut Errors) -> Option<MonthlyOccu
     let day = match node.member("day") {
         Some(node) => weekday(node, errors)?,
         None => {
-            let message = format!(
-                "it is missing; allowed are {}",
-                Weekday::ALL.map(Weekday::name).join(", ")
-            );
-            errors.add(Code::InvalidSchedule, format!("{}.day", node.place), message);
+            let allowed = Weekday::ALL.map(Weekday::name).join(", ");
+            node.missing("day", Code::InvalidSchedule, format!("allowed are {allowed}"), errors);
             return None;
         }
     };
@@ -122,4 +128,47 @@ fn zone(node: Node<'_>, errors: &mut Errors) -> Option<Zone> {
             None
         }
     }
+}
+
+/// Writes a recurrence: `interval` always, its zone and first day of the week only for the newest
+/// version.
+pub(crate) fn write_recurrence(recurrence: &Recurrence, version: Version) -> Json<'_> {
+    let members = Members::new()
+        .put("frequency", words::frequency(recurrence.frequency, version))
+        .put_some("count", recurrence.count)
+        .put_some("endTime", recurrence.end)
+        .put("interval", recurrence.interval);
+    let members = match version.is_old() {
+        true => members,
+        false => {
+            let first_day = Some(recurrence.first_day_of_week);
+            let first_day = first_day.filter(|&day| day != Weekday::Sunday);
+            members
+                .put_some("timeZone", recurrence.zone.as_ref().map(Zone::name))
+                .put_some("firstDayOfWeek", first_day.map(Weekday::name))
+        }
+    };
+    let schedule = recurrence.schedule.as_ref();
+    members.put_some("schedule", schedule.map(|schedule| write_schedule(schedule, version))).into()
+}
+
+fn write_schedule(schedule: &Schedule, version: Version) -> Json<'_> {
+    let numbers =
+        |list_of: &Option<Vec<i64>>| list_of.as_ref().map(|numbers| list(numbers.iter().copied()));
+    let weekday = move |day: &Weekday| words::weekday(*day, version);
+    let occurrence = move |wanted: &MonthlyOccurrence| {
+        Members::new().put("day", weekday(&wanted.day)).put_some("occurrence", wanted.occurrence)
+    };
+    let occurrences = schedule.monthly_occurrences.as_ref();
+    Members::new()
+        .put_some("minutes", numbers(&schedule.minutes))
+        .put_some("hours", numbers(&schedule.hours))
+        .put_some(
+            "weekDays",
+            schedule.week_days.as_ref().map(|days| list(days.iter().map(weekday))),
+        )
+        .put_some("monthDays", numbers(&schedule.month_days))
+        .put_some("monthlyOccurrences", occurrences.map(|all| list(all.iter().map(occurrence))))
+        .put_some("months", numbers(&schedule.months))
+        .into()
 }

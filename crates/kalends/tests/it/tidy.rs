@@ -98,7 +98,7 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     ("kalends-environment", &[]),
     ("kalends-actions", &["kalends-domain", "kalends-recurrence"]),
     ("kalends-store", &["kalends-domain", "kalends-environment", "kalends-recurrence"]),
-    ("kalends-wire", &["kalends-recurrence"]),
+    ("kalends-wire", &["kalends-domain", "kalends-recurrence"]),
     ("kalends", &["kalends-environment", "kalends-recurrence", "kalends-wire"]),
 ];
 

@@ -3,6 +3,7 @@
 // Tells the lints that what is outside the test functions is for tests too.
 #![cfg(test)]
 
+mod clock_changes;
 mod definitions;
 mod leap_years;
 mod naive;

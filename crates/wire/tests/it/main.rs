@@ -2,9 +2,13 @@
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+mod exchange;
+mod real_jobs;
 mod recorded_vectors;
+mod recordings;
 mod refused;
 mod seed_schedules;
+mod shared;
 mod worked_examples;
 
 use kalends_recurrence::{Instant, Rule, Settings};

@@ -1,0 +1,66 @@
+//! What is told of the nights on which clocks change.
+
+use kalends_recurrence::{
+    Definition, Frequency, Instant, Recurrence, Rule, Schedule, Settings, Zone,
+};
+
+fn check(zone: &str, frequency: Frequency, schedule: Option<Schedule>, expected: &[&str]) {
+    let mut recurrence = Recurrence::every(1, frequency);
+    recurrence.zone = Some(Zone::named(zone).unwrap());
+    recurrence.schedule = schedule;
+    check_recurrence(recurrence, expected);
+}
+
+/// The notes on the year 2027 of a rule that starts with 2026.
+fn check_recurrence(recurrence: Recurrence, expected: &[&str]) {
+    let instant = |text: &str| text.parse::<Instant>().unwrap();
+    let start = instant("2026-01-01T00:00:00Z");
+    let definition =
+        Definition { start: Some(start), created: start, recurrence: Some(recurrence) };
+    let rule = Rule::new(definition, &Settings::default()).unwrap();
+    let changes = rule.clock_changes(instant("2027-01-01"), instant("2028-01-01"));
+    let texts: Vec<_> = changes.iter().map(ToString::to_string).collect();
+    assert_eq!(texts, expected);
+}
+
+fn times(hours: Option<&[i64]>, minutes: &[i64]) -> Option<Schedule> {
+    let hours = hours.map(<[i64]>::to_vec);
+    Some(Schedule { hours, minutes: Some(minutes.to_vec()), ..Schedule::default() })
+}
+
+#[test]
+fn fixed_times_are_moved_and_run_once() {
+    check(
+        "Europe/Berlin",
+        Frequency::Day,
+        times(Some(&[2, 9]), &[30]),
+        &[
+            "On 2027-03-28 Europe/Berlin skips 02:00 to 03:00: 02:30 runs at 03:30",
+            "On 2027-10-31 Europe/Berlin shows 02:00 to 03:00 twice: 02:30 runs once, the first time",
+        ],
+    );
+    check("Europe/Berlin", Frequency::Day, times(Some(&[9]), &[30]), &[]);
+    check("UTC", Frequency::Day, times(Some(&[2]), &[30]), &[]);
+}
+
+#[test]
+fn real_time_has_nothing_in_the_gap_and_runs_both_times() {
+    let expected = [
+        "On 2027-03-14 America/New_York skips 02:00 to 03:00: 02:00, 02:15, 02:30 and 1 more do not exist and do not run",
+        "On 2027-11-07 America/New_York shows 01:00 to 02:00 twice: 01:00, 01:15, 01:30 and 1 more run both times",
+    ];
+    let quarters = times(None, &[0, 15, 30, 45]);
+    check("America/New_York", Frequency::Day, quarters.clone(), &expected);
+    check("America/New_York", Frequency::Hour, quarters, &expected);
+    check("America/New_York", Frequency::Hour, None, &[]);
+}
+
+#[test]
+fn a_rule_that_has_ended_is_not_touched() {
+    let mut recurrence = Recurrence::every(1, Frequency::Day);
+    recurrence.zone = Some(Zone::named("Europe/Berlin").unwrap());
+    recurrence.schedule = times(Some(&[2]), &[30]);
+    recurrence.end = Some("2027-06-01".parse().unwrap());
+    let expected = ["On 2027-03-28 Europe/Berlin skips 02:00 to 03:00: 02:30 runs at 03:30"];
+    check_recurrence(recurrence, &expected);
+}

@@ -1,0 +1,207 @@
+//! Groups and collections.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kalends_domain::{CollectionState, Plan};
+
+use crate::conformance::Subject;
+use crate::conformance::sample::{collection_path, definition, group, job_path, put, standard};
+use crate::error::StoreError;
+use crate::record::{CollectionFacts, GroupRecord, JobFacts};
+use crate::store::{
+    CollectionContext, CollectionWrite, JobContext, JobWrite, Page, Refusal, RefusalKind, Scope,
+};
+
+/// A group and everything in it.
+pub async fn a_group_is_made_changed_listed_and_deleted_with_what_is_in_it(subject: Subject) {
+    let store = &subject.store;
+    let record = |name: &str, location: &str| GroupRecord {
+        path: group(name),
+        location: Some(location.into()),
+        tags: vec![("b".into(), "1".into()), ("a".into(), "2".into())],
+    };
+    assert!(store.put_group(record("Zoo", "West US")).await.unwrap());
+    assert!(!store.put_group(record("zoo", "East US")).await.unwrap());
+    let kept = store.group(group("ZOO")).await.unwrap().unwrap();
+    assert_eq!((kept.path.group.as_str(), kept.location.as_deref()), ("Zoo", Some("East US")));
+    assert_eq!(kept.tags, record("zoo", "").tags);
+
+    subject.make_collection().await;
+    subject.make_due_job("j").await;
+    let groups = store.groups(group("g").subscription).await.unwrap();
+    let names: Vec<_> = groups.iter().map(|group| group.path.group.as_str()).collect();
+    assert_eq!(names, ["g", "Zoo"], "a collection makes its group");
+
+    assert!(store.delete_group(group("G")).await.unwrap());
+    assert!(!store.delete_group(group("g")).await.unwrap());
+    assert_eq!(store.group(group("g")).await.unwrap(), None);
+    assert_eq!(store.collection(collection_path("g", "c")).await.unwrap(), None);
+    assert_eq!(store.job(job_path("j")).await, Err(StoreError::NoCollection));
+    assert_eq!(store.due(kalends_recurrence::Instant::MAX, 9).await.unwrap(), []);
+}
+
+/// The life of a collection.
+pub async fn a_collection_is_made_replaced_and_deleted(subject: Subject) {
+    let made = subject.make_collection().await;
+    assert_eq!((made.version, &made.collection), (1, &standard()));
+    let mut changed = standard();
+    changed.state = CollectionState::Suspended;
+    changed.plan = Plan::P20Premium;
+    changed.tags = None;
+    changed.quota = None;
+    let replaced = subject.put_collection(collection_path("g", "c"), changed.clone()).await;
+    assert_eq!((replaced.version, replaced.created), (2, made.created));
+    assert_eq!(replaced.collection, changed);
+    let read = subject.store.collection(collection_path("g", "c")).await.unwrap();
+    assert_eq!(read, Some(replaced.clone()));
+
+    let keep = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Keep));
+    let kept = subject.store.edit_collection(collection_path("g", "c"), keep).await.unwrap();
+    assert_eq!((kept.before.as_ref(), kept.after.as_ref()), (Some(&replaced), Some(&replaced)));
+
+    let delete = || Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Delete));
+    let path = collection_path("g", "c");
+    let deleted = subject.store.edit_collection(path.clone(), delete()).await.unwrap();
+    assert_eq!((deleted.before, deleted.after), (Some(replaced), None));
+    assert_eq!(subject.store.collection(path.clone()).await.unwrap(), None);
+    let again = subject.store.edit_collection(path, delete()).await.unwrap();
+    assert_eq!((again.before, again.after), (None, None));
+}
+
+/// Spelling and comparison of names.
+pub async fn names_are_compared_without_case_and_keep_their_first_spelling(subject: Subject) {
+    subject.put_collection(collection_path("Group", "Collection"), standard()).await;
+    let other = collection_path("GROUP", "COLLECTION");
+    let replaced = subject.put_collection(other.clone(), standard()).await;
+    assert_eq!(replaced.version, 2);
+    let read = subject.store.collection(other).await.unwrap().unwrap();
+    assert_eq!(read.path.group.group.as_str(), "Group");
+    assert_eq!(read.path.collection.as_str(), "Collection");
+    let second = subject.put_collection(collection_path("gROUP", "second"), standard()).await;
+    assert_eq!(second.path.group.group.as_str(), "Group", "the group as it was first spelled");
+}
+
+/// Order and pages of lists.
+pub async fn collections_are_listed_by_group_and_name(subject: Subject) {
+    for (group, name) in [
+        ("g-b", "x"),
+        ("g", "sdk_test"),
+        ("g", "sdk-test"),
+        ("G", "July"),
+        ("g", "jc1"),
+        ("a", "z"),
+    ] {
+        subject.put_collection(collection_path(group, name), standard()).await;
+    }
+    let all = Scope::Subscription(group("g").subscription);
+    let names = |records: Vec<crate::record::CollectionRecord>| {
+        records.into_iter().map(|r| r.path.collection.as_str().to_owned()).collect::<Vec<_>>()
+    };
+    let list = async |scope: &Scope, page| {
+        names(subject.store.collections(scope.clone(), page).await.unwrap())
+    };
+    let ordered = ["z", "jc1", "July", "sdk-test", "sdk_test", "x"];
+    assert_eq!(list(&all, Page::first(100)).await, ordered);
+    assert_eq!(list(&all, Page { after: None, skip: 1, limit: 2 }).await, ["jc1", "July"]);
+    let after = Some(collection_path("g", "JULY"));
+    assert_eq!(list(&all, Page { after, skip: 1, limit: 9 }).await, ["sdk_test", "x"]);
+    let of_group = Scope::Group(group("G"));
+    assert_eq!(list(&of_group, Page::first(9)).await, ordered[1..5]);
+    assert_eq!(list(&Scope::Group(group("none")), Page::first(9)).await, [""; 0]);
+}
+
+/// Nothing is half applied.
+pub async fn a_refused_edit_changes_nothing(subject: Subject) {
+    let made = subject.make_collection().await;
+    let refusal = Refusal { kind: RefusalKind::QuotaConflict, path: None, message: "no".into() };
+    let answer = refusal.clone();
+    let refuse = Box::new(move |_: CollectionContext<'_>| Err(answer.clone()));
+    let refused = subject.store.edit_collection(collection_path("g", "c"), refuse).await;
+    assert_eq!(refused, Err(StoreError::Refused(refusal.clone())));
+    let answer = refusal.clone();
+    let refuse = Box::new(move |_: CollectionContext<'_>| Err(answer.clone()));
+    let refused = subject.store.edit_collection(collection_path("new", "c"), refuse).await;
+    assert_eq!(refused, Err(StoreError::Refused(refusal.clone())));
+    assert_eq!(subject.store.group(group("new")).await.unwrap(), None);
+    let answer = refusal.clone();
+    let refuse = Box::new(move |_: JobContext<'_>| Err(answer.clone()));
+    let refused = subject.store.edit_job(job_path("j"), refuse).await;
+    assert_eq!(refused, Err(StoreError::Refused(refusal)));
+    assert_eq!(subject.job("j").await, None);
+    let read = subject.store.collection(collection_path("g", "c")).await.unwrap();
+    assert_eq!(read, Some(made));
+}
+
+/// What is known when a collection is decided on.
+pub async fn a_collection_is_decided_on_with_the_facts_of_its_jobs(subject: Subject) {
+    subject.make_collection().await;
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    for (name, facts) in [
+        ("a", JobFacts { shortest_gap: seconds(60), authenticated: true, shortest_retry: None }),
+        (
+            "b",
+            JobFacts {
+                shortest_gap: seconds(30),
+                authenticated: true,
+                shortest_retry: seconds(20),
+            },
+        ),
+        ("c", JobFacts::default()),
+    ] {
+        subject.put_job(name, crate::JobPut { facts, ..put(definition(), None) }).await;
+    }
+    let mut free = standard();
+    free.plan = Plan::Free;
+    subject.put_collection(collection_path("g", "free"), free.clone()).await;
+    subject.put_collection(collection_path("g2", "free"), free).await;
+
+    let seen = Arc::new(Mutex::new(None));
+    let writer = seen.clone();
+    let look = Box::new(move |context: CollectionContext<'_>| {
+        let others = [Plan::Free, Plan::Standard].map(context.others);
+        *writer.lock().unwrap() = Some((context.facts, others, context.existing.is_some()));
+        Ok(CollectionWrite::Keep)
+    });
+    subject.store.edit_collection(collection_path("g", "C"), look).await.unwrap();
+    let facts = CollectionFacts {
+        jobs: 3,
+        shortest_gap: seconds(30),
+        authenticated: 2,
+        shortest_retry: seconds(20),
+    };
+    assert_eq!(*seen.lock().unwrap(), Some((facts, [2, 0], true)), "others leave itself out");
+}
+
+/// Quotas are decided inside the transaction.
+pub async fn racing_puts_cannot_both_be_the_last_job(subject: Subject) {
+    const MAX: u64 = 5;
+    subject.make_collection().await;
+    let race = (0..20).map(|number| {
+        let write = JobWrite::Put(Box::new(put(definition(), None)));
+        let decide = move |context: JobContext<'_>| match context.jobs < MAX {
+            true => Ok(write.clone()),
+            false => {
+                Err(Refusal { kind: RefusalKind::JobsMax, path: None, message: "full".into() })
+            }
+        };
+        subject.store.edit_job(job_path(&format!("j{number}")), Box::new(decide))
+    });
+    // Started together, so that a store that works on several at once does.
+    let mut answers: Vec<_> = race.collect();
+    let mut won = 0;
+    std::future::poll_fn(|context| {
+        answers.retain_mut(|answer| match answer.as_mut().poll(context) {
+            std::task::Poll::Pending => true,
+            std::task::Poll::Ready(result) => {
+                won += u64::from(result.is_ok());
+                false
+            }
+        });
+        if answers.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    assert_eq!(won, MAX);
+    let jobs = subject.store.jobs(collection_path("g", "c"), Default::default(), Page::first(99));
+    assert_eq!(jobs.await.unwrap().len() as u64, MAX);
+}

@@ -1,0 +1,176 @@
+//! History, the ledger, and what is removed in time.
+
+use std::time::Duration;
+
+use kalends_domain::{AttemptStatus, HistoryEntry, Lifecycle};
+
+use crate::conformance::Subject;
+use crate::conformance::sample::{at, closed, definition, due, entry, job_path, put};
+use crate::error::StoreError;
+use crate::record::{Disposition, JobRecord, LedgerRecord};
+use crate::store::{Advance, HistoryFilter, Page, Retention, RunAnswer, RunWrite};
+
+const DAY: u64 = 86_400;
+
+/// A job with these entries and rows, in this order.
+async fn recorded(
+    subject: &Subject,
+    name: &str,
+    entries: Vec<HistoryEntry>,
+    rows: Vec<LedgerRecord>,
+) -> JobRecord {
+    let job = subject.make_due_job(name).await;
+    let pass = RunWrite::Pass {
+        on: due(&job),
+        advance: Advance { due: Some(at(60)), used: 0, lifecycle: Lifecycle::Active },
+        closed: rows,
+        postponed: entries,
+    };
+    assert_eq!(subject.commit(pass).await, RunAnswer::Done);
+    job
+}
+
+async fn starts(subject: &Subject, name: &str, filter: HistoryFilter, page: Page<u64>) -> Vec<u64> {
+    let history = subject.store.history(job_path(name), filter, page).await.unwrap().unwrap();
+    let second = |ticks: i64| (ticks - at(0).ticks()).unsigned_abs() / 10_000_000;
+    history.iter().map(|record| second(record.entry.started.ticks())).collect()
+}
+
+/// Pages and filters.
+pub async fn history_is_listed_newest_first_filtered_and_paged(subject: Subject) {
+    subject.make_collection().await;
+    let statuses = [AttemptStatus::Completed, AttemptStatus::Failed, AttemptStatus::Postponed];
+    let entries: Vec<_> = (0..9).map(|number| entry(statuses[number % 3], number as u64)).collect();
+    recorded(&subject, "other", vec![entry(AttemptStatus::Failed, 100)], vec![]).await;
+    recorded(&subject, "j", entries.clone(), vec![]).await;
+    recorded(&subject, "another", vec![entry(AttemptStatus::Failed, 200)], vec![]).await;
+    let all = HistoryFilter::default();
+    assert_eq!(starts(&subject, "j", all, Page::first(99)).await, [8, 7, 6, 5, 4, 3, 2, 1, 0]);
+    let page = Page { after: None, skip: 2, limit: 3 };
+    assert_eq!(starts(&subject, "j", all, page).await, [6, 5, 4]);
+    let failed = HistoryFilter { status: Some(AttemptStatus::Failed) };
+    assert_eq!(starts(&subject, "j", failed, Page::first(99)).await, [7, 4, 1]);
+    assert_eq!(starts(&subject, "j", failed, Page { after: None, skip: 1, limit: 1 }).await, [4]);
+    let postponed = HistoryFilter { status: Some(AttemptStatus::Postponed) };
+    assert_eq!(starts(&subject, "j", postponed, Page::first(99)).await, [8, 5, 2]);
+
+    let first = subject.store.history(job_path("J"), all, Page::first(4)).await.unwrap().unwrap();
+    assert!(first.is_sorted_by(|newer, older| newer.sequence > older.sequence));
+    let after = first.last().map(|record| record.sequence);
+    assert_eq!(starts(&subject, "j", all, Page { after, skip: 0, limit: 2 }).await, [4, 3]);
+    assert_eq!(first[0].entry, entries[8]);
+}
+
+/// Neither job nor collection.
+pub async fn history_of_what_is_not_there(subject: Subject) {
+    let history = || subject.store.history(job_path("j"), HistoryFilter::default(), Page::first(1));
+    assert_eq!(history().await, Err(StoreError::NoCollection));
+    subject.make_collection().await;
+    assert_eq!(history().await, Ok(None));
+    subject.make_due_job("j").await;
+    assert_eq!(history().await, Ok(Some(vec![])));
+}
+
+/// Every disposition, single and in stretches.
+pub async fn the_ledger_is_read_by_instants(subject: Subject) {
+    subject.make_collection().await;
+    let dispositions = [
+        Disposition::Completed,
+        Disposition::Failed,
+        Disposition::SkippedOverlap,
+        Disposition::SkippedDisabled,
+        Disposition::SkippedQuota,
+        Disposition::Missed,
+        Disposition::Superseded,
+    ];
+    let rows: Vec<_> = (10..).zip(dispositions).map(|(second, how)| closed(how, second)).collect();
+    let mut stretch = closed(Disposition::Missed, 100);
+    (stretch.to, stretch.count) = (at(200), 101);
+    let written = rows.iter().rev().cloned().chain([stretch.clone()]).collect();
+    let job = recorded(&subject, "j", vec![], written).await;
+    let read = async |from, to, limit| {
+        subject.store.ledger(job.key, at(from), at(to), limit).await.unwrap()
+    };
+    assert_eq!(read(0, 99, 99).await, rows);
+    assert_eq!(read(11, 12, 99).await, rows[1..3]);
+    assert_eq!(read(11, 99, 1).await, rows[1..2]);
+    assert_eq!(read(150, 150, 9).await, [stretch.clone()], "within a stretch");
+    assert_eq!(read(200, 300, 9).await, [stretch]);
+    assert_eq!(read(201, 300, 9).await, []);
+}
+
+fn retention(age_days: u64, count: u64) -> Retention {
+    Retention {
+        history_age: Duration::from_secs(age_days * DAY),
+        history_count: count,
+        finished_jobs: Duration::from_secs(60 * DAY),
+    }
+}
+
+/// Retention by age and by number.
+pub async fn pruning_keeps_the_young_and_the_newest(subject: Subject) {
+    subject.make_collection().await;
+    let entries =
+        |days: &[u64]| days.iter().map(|day| entry(AttemptStatus::Completed, day * DAY)).collect();
+    let row = |day: u64| closed(Disposition::Completed, day * DAY);
+    recorded(&subject, "old", entries(&[1, 2, 50]), vec![row(1), row(50)]).await;
+    recorded(&subject, "many", entries(&[45, 46, 47, 48, 49]), vec![]).await;
+    let now = at(62 * DAY);
+    let removed = subject.store.prune(retention(60, 3), now, 100).await.unwrap();
+    assert_eq!(removed, 4, "an old entry, an old row, two surplus entries");
+    assert_eq!(subject.history_of("old").await.len(), 2);
+    assert_eq!(
+        starts(&subject, "many", Default::default(), Page::first(9)).await,
+        [49, 48, 47].map(|d| d * DAY)
+    );
+    assert_eq!(subject.store.prune(retention(60, 3), now, 100).await.unwrap(), 0);
+}
+
+/// Dispatch is not held up.
+pub async fn pruning_is_done_in_small_steps(subject: Subject) {
+    subject.make_collection().await;
+    let entries = (0..25).map(|second| entry(AttemptStatus::Failed, second)).collect();
+    recorded(&subject, "j", entries, vec![]).await;
+    let mut steps = Vec::new();
+    loop {
+        let removed = subject.store.prune(retention(1, 1_000), at(9 * DAY), 10).await.unwrap();
+        steps.push(removed);
+        if removed < 10 {
+            break;
+        }
+    }
+    assert_eq!(steps.iter().sum::<usize>(), 25, "{steps:?}");
+    assert!(steps.iter().all(|&step| step <= 10));
+    assert_eq!(subject.history_of("j").await, []);
+}
+
+/// Finished jobs stay for a while.
+pub async fn finished_jobs_are_removed_in_time(subject: Subject) {
+    subject.make_collection().await;
+    let finished = |day: u64| {
+        let mut put = put(definition(), None);
+        put.state.lifecycle = Lifecycle::Completed;
+        put.state.finished = Some(at(day * DAY));
+        put
+    };
+    subject.put_job("long_ago", finished(1)).await;
+    subject.put_job("lately", finished(10)).await;
+    subject.make_due_job("active").await;
+    let removed = subject.store.prune(Retention::default(), at(62 * DAY), 9).await.unwrap();
+    assert_eq!(removed, 1);
+    assert_eq!(subject.job("long_ago").await, None);
+    assert!(subject.job("lately").await.is_some() && subject.job("active").await.is_some());
+}
+
+/// Whatever a target answers.
+pub async fn texts_of_any_kind_survive(subject: Subject) {
+    subject.make_collection().await;
+    let texts = ["", "plain", "ä€😀\u{202e}", "' \" \\ \r\n\t\u{1b}[31m", "\u{fffd}\u{7f}\u{1}"];
+    let message =
+        |text: &str| HistoryEntry { message: text.into(), ..entry(AttemptStatus::Failed, 1) };
+    let large = "x".repeat(100_000);
+    let entries: Vec<_> = texts.iter().copied().chain([large.as_str()]).map(message).collect();
+    recorded(&subject, "j", entries.clone(), vec![]).await;
+    let read: Vec<_> = subject.history_of("j").await.into_iter().rev().collect();
+    assert_eq!(read, entries);
+}

@@ -1,0 +1,161 @@
+//! Jobs.
+
+use kalends_domain::{JobName, Lifecycle, Switch};
+
+use crate::conformance::Subject;
+use crate::conformance::sample::{
+    at, begin, collection_path, definition, full_definition, job_path, put, request,
+};
+use crate::error::StoreError;
+use crate::record::{JobKey, JobState, JobUid};
+use crate::store::{
+    CollectionContext, CollectionWrite, JobContext, JobFilter, JobFilterState, JobWrite, Page,
+};
+
+/// Nothing lies about without a collection.
+pub async fn a_job_needs_a_collection(subject: Subject) {
+    let decide = Box::new(|_: JobContext<'_>| Ok(JobWrite::Put(Box::new(put(definition(), None)))));
+    let edited = subject.store.edit_job(job_path("j"), decide).await;
+    assert_eq!(edited, Err(StoreError::NoCollection));
+    assert_eq!(subject.store.job(job_path("j")).await, Err(StoreError::NoCollection));
+    let jobs = subject.store.jobs(collection_path("g", "c"), JobFilter::default(), Page::first(1));
+    assert_eq!(jobs.await, Err(StoreError::NoCollection));
+}
+
+/// The life of a job.
+pub async fn a_job_is_made_replaced_and_deleted(subject: Subject) {
+    subject.make_collection().await;
+    assert_eq!(subject.job("Job").await, None);
+    let made = subject.put_job("Job", put(definition(), Some(at(60)))).await;
+    assert_eq!((made.version, made.job.generation, made.state.due), (1, 1, Some(at(60))));
+    assert_eq!(subject.job("JOB").await, Some(made.clone()));
+
+    let mut other = put(full_definition(), None);
+    (other.uid, other.created) = (JobUid([9; 16]), at(99));
+    let replaced = subject.put_job("JOB", other.clone()).await;
+    assert_eq!((replaced.version, replaced.job.generation), (2, 2));
+    assert_eq!(
+        (replaced.key, replaced.job.uid, replaced.job.created),
+        (made.key, made.job.uid, made.job.created)
+    );
+    assert_eq!(replaced.path.job.as_str(), "Job");
+    assert_eq!(replaced.job.definition, full_definition());
+    assert_eq!(subject.job("job").await, Some(replaced.clone()));
+
+    let kept = subject.edit_job("job", JobWrite::Keep).await;
+    assert_eq!((kept.before.as_ref(), kept.after.as_ref()), (Some(&replaced), Some(&replaced)));
+    let deleted = subject.edit_job("job", JobWrite::Delete).await;
+    assert_eq!((deleted.before, deleted.after), (Some(replaced), None));
+    assert_eq!(subject.job("job").await, None);
+    assert_eq!(subject.edit_job("job", JobWrite::Delete).await.before, None);
+}
+
+/// What was written is read, secrets included.
+pub async fn every_member_of_a_definition_comes_back(subject: Subject) {
+    subject.make_collection().await;
+    let state = JobState {
+        lifecycle: Lifecycle::Faulted,
+        due: Some(at(1)),
+        used: 2,
+        last_execution: Some(at(3)),
+        executions: 4,
+        failures: 5,
+        faulted: 6,
+        finished: Some(at(7)),
+    };
+    let made = subject.put_job("j", crate::JobPut { state, ..put(full_definition(), None) }).await;
+    assert_eq!((&made.job.definition, made.state), (&full_definition(), state));
+    assert_eq!(subject.job("j").await, Some(made));
+}
+
+/// Order and pages of lists.
+pub async fn jobs_are_listed_by_name_and_paged(subject: Subject) {
+    subject.make_collection().await;
+    for name in ["b", "C", "a_x", "a-x", "D"] {
+        subject.put_job(name, put(definition(), None)).await;
+    }
+    let list = async |page| {
+        let jobs = subject.store.jobs(collection_path("g", "c"), JobFilter::default(), page);
+        let jobs = jobs.await.unwrap().into_iter();
+        jobs.map(|record| record.path.job.as_str().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(list(Page::first(9)).await, ["a-x", "a_x", "b", "C", "D"]);
+    assert_eq!(list(Page { after: None, skip: 3, limit: 1 }).await, ["C"]);
+    let after = Some(JobName::new("B").unwrap());
+    assert_eq!(list(Page { after, skip: 0, limit: 9 }).await, ["C", "D"]);
+    assert_eq!(list(Page::first(0)).await, [""; 0]);
+}
+
+/// Filters, alone and together.
+pub async fn jobs_are_found_by_state_text_and_tag(subject: Subject) {
+    subject.make_collection().await;
+    subject.put_job("Nightly_100", put(definition(), None)).await;
+    subject.put_job("full", put(full_definition(), None)).await;
+    let mut done = put(definition(), None);
+    done.state.lifecycle = Lifecycle::Completed;
+    done.definition.action.action = request("http://Exports.example.com/a%20b?code=hidden");
+    done.definition.switch = Switch::Disabled;
+    subject.put_job("done", done).await;
+    let find = async |filter| {
+        let jobs = subject.store.jobs(collection_path("g", "c"), filter, Page::first(9));
+        let jobs = jobs.await.unwrap().into_iter();
+        jobs.map(|record| record.path.job.as_str().to_owned()).collect::<Vec<_>>()
+    };
+    let state = |state| JobFilter { state: Some(state), ..JobFilter::default() };
+    assert_eq!(find(state(JobFilterState::Enabled)).await, ["Nightly_100"]);
+    assert_eq!(find(state(JobFilterState::Disabled)).await, ["full"]);
+    assert_eq!(find(state(JobFilterState::Completed)).await, ["done"]);
+    assert_eq!(find(state(JobFilterState::Faulted)).await, [""; 0]);
+    let text = |text: &str| JobFilter { contains: Some(text.into()), ..JobFilter::default() };
+    assert_eq!(find(text("NIGHTLY")).await, ["full", "Nightly_100"], "name and description");
+    assert_eq!(find(text("_1")).await, ["Nightly_100"], "no wildcard");
+    assert_eq!(find(text("%")).await, ["done"], "no wildcard");
+    assert_eq!(find(text("exports.EXAMPLE")).await, ["done"]);
+    assert_eq!(find(text("hidden")).await, [""; 0], "no query");
+    assert_eq!(find(text("billing")).await, ["full"], "tags");
+    assert_eq!(find(text("' OR 1=1 --")).await, [""; 0]);
+    let tag = |name: &str, value: Option<&str>| JobFilter {
+        tag: Some((name.into(), value.map(Into::into))),
+        ..JobFilter::default()
+    };
+    assert_eq!(find(tag("team", None)).await, ["full"]);
+    assert_eq!(find(tag("TEAM", Some("billing"))).await, ["full"]);
+    assert_eq!(find(tag("team", Some("Billing"))).await, [""; 0]);
+    let both = JobFilter { state: Some(JobFilterState::Disabled), ..text("example") };
+    assert_eq!(find(both).await, ["full"]);
+}
+
+/// A new job with an old name has nothing of the old one.
+pub async fn a_job_that_is_made_again_is_another_one(subject: Subject) {
+    subject.make_collection().await;
+    let first = subject.make_due_job("j").await;
+    subject.commit(begin(&first)).await;
+    subject.edit_job("j", JobWrite::Delete).await;
+    let again = subject.put_job("J", put(definition(), Some(at(60)))).await;
+    assert_ne!(again.key, first.key);
+    assert_eq!((again.version, again.job.generation, again.path.job.as_str()), (1, 1, "J"));
+    assert_eq!(subject.store.open_runs(again.key).await.unwrap(), []);
+    assert_eq!(subject.history_of("j").await, []);
+}
+
+/// Jobs go with their collection.
+pub async fn deleting_a_collection_deletes_its_jobs(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    subject.commit(begin(&job)).await;
+    let delete = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Delete));
+    subject.store.edit_collection(collection_path("g", "c"), delete).await.unwrap();
+    subject.make_collection().await;
+    assert_eq!(subject.job("j").await, None);
+    assert_eq!(subject.store.job_by_key(job.key).await.unwrap(), None);
+    assert_eq!(subject.store.open_runs(job.key).await.unwrap(), []);
+    assert_eq!(subject.store.check().await.unwrap(), [""; 0]);
+}
+
+/// The engine knows jobs by their number.
+pub async fn a_job_is_found_by_its_key(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    assert_eq!(subject.store.job_by_key(job.key).await.unwrap(), Some(job));
+    assert_eq!(subject.store.job_by_key(JobKey(i64::MAX)).await.unwrap(), None);
+}

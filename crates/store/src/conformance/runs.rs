@@ -1,0 +1,400 @@
+//! Runs: claims, tokens, and what becomes of jobs.
+
+use std::time::Duration;
+
+use kalends_domain::{ActionRole, AttemptStatus, CollectionState, Lifecycle, Switch};
+
+use crate::conformance::Subject;
+use crate::conformance::sample::{
+    LEASE, NODE, advance, at, begin, closed, collection_path, definition, due, entry, failed, put,
+    standard,
+};
+use crate::record::{Cause, Claim, Disposition, JobRecord, NodeId, Progress, RunId, Token};
+use crate::store::{Advance, DueJob, JobPut, JobWrite, RunAnswer, RunWrite, Tally, Waiting};
+
+async fn begun(subject: &Subject, job: &JobRecord) -> (RunId, Claim) {
+    match subject.commit(begin(job)).await {
+        RunAnswer::Begun { run, claim: Some(claim) } => (run, claim),
+        answer => panic!("{answer:?}"),
+    }
+}
+
+fn again_at(seconds: u64) -> Progress {
+    Progress {
+        role: ActionRole::Main,
+        retry: 1,
+        redelivery: 0,
+        next_at: at(seconds),
+        first_started: Some(at(60)),
+    }
+}
+
+fn wait(run: RunId, token: Token, seconds: u64) -> RunWrite {
+    RunWrite::Continue {
+        run,
+        token,
+        entry: Some(entry(AttemptStatus::Failed, 60)),
+        tally: failed(60),
+        progress: again_at(seconds),
+    }
+}
+
+fn finish(run: RunId, token: Token, lifecycle: Option<Lifecycle>) -> RunWrite {
+    RunWrite::Finish {
+        run,
+        token,
+        entry: Some(entry(AttemptStatus::Completed, 60)),
+        tally: Tally { executed: Some(at(60)), failed: false, faulted: false },
+        closed: closed(Disposition::Completed, 60),
+        lifecycle,
+    }
+}
+
+/// Whose schedule starts runs.
+pub async fn only_active_enabled_jobs_in_enabled_collections_are_due(subject: Subject) {
+    subject.make_collection().await;
+    let late = subject.put_job("late", put(definition(), Some(at(61)))).await;
+    let early = subject.make_due_job("early").await;
+    let mut disabled = put(definition(), Some(at(60)));
+    disabled.definition.switch = Switch::Disabled;
+    subject.put_job("disabled", disabled).await;
+    let mut done = put(definition(), Some(at(60)));
+    done.state.lifecycle = Lifecycle::Completed;
+    subject.put_job("done", done).await;
+    subject.put_job("never", put(definition(), None)).await;
+
+    let jobs = async |until, limit| subject.store.due(at(until), limit).await.unwrap();
+    assert_eq!(jobs(61, 9).await, [due(&early), due(&late)]);
+    assert_eq!(jobs(60, 9).await, [due(&early)]);
+    assert_eq!(jobs(61, 1).await, [due(&early)]);
+    assert_eq!(jobs(59, 9).await, []);
+    for state in [CollectionState::Disabled, CollectionState::Suspended] {
+        let collection = kalends_domain::Collection { state, ..standard() };
+        subject.put_collection(collection_path("g", "c"), collection).await;
+        assert_eq!(jobs(61, 9).await, []);
+        assert_eq!(subject.commit(begin(&early)).await, RunAnswer::Stale);
+    }
+    subject.put_collection(collection_path("g", "c"), standard()).await;
+    assert_eq!(jobs(61, 9).await, [due(&early), due(&late)]);
+}
+
+/// The next occurrence never depends on the end of this one.
+pub async fn beginning_an_occurrence_moves_the_job_on(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let before = subject.store.now().await.unwrap();
+    let (run, claim) = begun(&subject, &job).await;
+    let after = subject.store.now().await.unwrap();
+    assert_eq!((claim.owner, claim.token), (NODE, Token(1)));
+    assert!(before.saturating_add(LEASE) <= claim.lease_until);
+    assert!(claim.lease_until <= after.saturating_add(LEASE));
+    let moved = subject.job("j").await.unwrap();
+    assert_eq!((moved.state.due, moved.state.used), (Some(at(120)), 1));
+    assert_eq!((moved.version, moved.job), (job.version, job.job), "a run is no edit");
+    let open = subject.store.open_runs(job.key).await.unwrap();
+    assert_eq!(open.len(), 1);
+    assert_eq!((open[0].id, open[0].scheduled, open[0].repeat), (run, at(60), 1));
+    assert_eq!((open[0].cause, open[0].claim), (Cause::Scheduled, Some(claim)));
+    assert_eq!(open[0].progress, Progress::first(at(60)));
+}
+
+/// An acknowledged edit stops what has not begun.
+pub async fn what_has_been_edited_is_not_begun(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let edited = subject.make_due_job("j").await;
+    assert_eq!(subject.commit(begin(&job)).await, RunAnswer::Stale, "another generation");
+    let elsewhere = DueJob { due: at(61), ..due(&edited) };
+    let pass = RunWrite::Pass {
+        on: elsewhere,
+        advance: advance(&edited),
+        closed: vec![],
+        postponed: vec![],
+    };
+    assert_eq!(subject.commit(pass).await, RunAnswer::Stale, "another instant");
+    subject.edit_job("j", JobWrite::Delete).await;
+    assert_eq!(subject.commit(begin(&edited)).await, RunAnswer::Stale, "deleted");
+}
+
+/// Two nodes that see the same job due.
+pub async fn an_occurrence_is_begun_once(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let answers = subject.store.commit(vec![begin(&job), begin(&job)]).await.unwrap();
+    assert!(matches!(answers[..], [RunAnswer::Begun { .. }, RunAnswer::Stale]), "{answers:?}");
+    assert_eq!(subject.commit(begin(&job)).await, RunAnswer::Stale);
+    assert_eq!(subject.store.open_runs(job.key).await.unwrap().len(), 1);
+}
+
+/// No silent skip.
+pub async fn occurrences_are_passed_over_with_a_record(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let mut missed = closed(Disposition::Missed, 60);
+    (missed.to, missed.count) = (at(6_000), 100);
+    let postponed = entry(AttemptStatus::Postponed, 60);
+    let pass = RunWrite::Pass {
+        on: due(&job),
+        advance: Advance { due: Some(at(6_060)), used: 0, lifecycle: Lifecycle::Active },
+        closed: vec![missed.clone()],
+        postponed: vec![postponed.clone()],
+    };
+    assert_eq!(subject.commit(pass.clone()).await, RunAnswer::Done);
+    assert_eq!(subject.commit(pass).await, RunAnswer::Stale);
+    assert_eq!(subject.ledger_of(&job).await, [missed]);
+    assert_eq!(subject.history_of("j").await, [postponed]);
+    let state = subject.job("j").await.unwrap().state;
+    assert_eq!((state.due, state.used, state.executions), (Some(at(6_060)), 0, 0));
+
+    let last = RunWrite::Pass {
+        on: DueJob { due: at(6_060), ..due(&job) },
+        advance: Advance { due: None, used: 0, lifecycle: Lifecycle::Completed },
+        closed: vec![closed(Disposition::SkippedOverlap, 6_060)],
+        postponed: vec![],
+    };
+    assert_eq!(subject.commit(last).await, RunAnswer::Done);
+    let state = subject.job("j").await.unwrap().state;
+    assert_eq!((state.due, state.lifecycle), (None, Lifecycle::Completed));
+    assert!(state.finished.is_some());
+}
+
+/// Retries and their end.
+pub async fn a_run_is_continued_and_finished_by_its_token_only(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let (run, claim) = begun(&subject, &job).await;
+    let stranger = Token(claim.token.0 + 1);
+    assert_eq!(subject.commit(wait(run, stranger, 90)).await, RunAnswer::Stale);
+    assert_eq!(subject.commit(finish(run, stranger, None)).await, RunAnswer::Stale);
+    assert_eq!(subject.history_of("j").await, []);
+
+    assert_eq!(subject.commit(wait(run, claim.token, 90)).await, RunAnswer::Done);
+    let open = subject.store.open_runs(job.key).await.unwrap();
+    assert_eq!((open[0].claim, open[0].progress), (None, again_at(90)));
+    assert_eq!(subject.commit(wait(run, claim.token, 90)).await, RunAnswer::Stale, "given up");
+
+    let claimed =
+        RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress: again_at(90) };
+    let RunAnswer::Claimed(second) = subject.commit(claimed).await else { panic!("not claimed") };
+    assert!(second.token > claim.token);
+    assert_eq!(
+        subject.commit(finish(run, claim.token, None)).await,
+        RunAnswer::Stale,
+        "an old token"
+    );
+    assert_eq!(subject.commit(finish(run, second.token, None)).await, RunAnswer::Done);
+    assert_eq!(subject.commit(finish(run, second.token, None)).await, RunAnswer::Stale, "over");
+    assert_eq!(subject.store.open_runs(job.key).await.unwrap(), []);
+    assert_eq!(subject.ledger_of(&job).await, [closed(Disposition::Completed, 60)]);
+    let statuses: Vec<_> = subject.history_of("j").await.iter().map(|entry| entry.status).collect();
+    assert_eq!(statuses, [AttemptStatus::Completed, AttemptStatus::Failed]);
+    let state = subject.job("j").await.unwrap().state;
+    assert_eq!((state.executions, state.failures, state.faulted), (2, 1, 0));
+    assert_eq!((state.last_execution, state.lifecycle), (Some(at(60)), Lifecycle::Active));
+}
+
+/// Who comes first works on it.
+pub async fn a_run_without_a_claim_is_claimed_once(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let (run, claim) = begun(&subject, &job).await;
+    subject.commit(wait(run, claim.token, 90)).await;
+    let claimable = async |until| subject.store.claimable(at(until), 9).await.unwrap();
+    assert_eq!(claimable(89).await, []);
+    assert_eq!(claimable(90).await.len(), 1);
+    let claim =
+        |owner| RunWrite::Claim { run, seen: None, owner, lease: LEASE, progress: again_at(90) };
+    let answers = subject.store.commit(vec![claim(NodeId(1)), claim(NodeId(2))]).await.unwrap();
+    assert!(
+        matches!(answers[..], [RunAnswer::Claimed(claim), RunAnswer::Stale] if claim.owner == NodeId(1))
+    );
+    assert_eq!(claimable(90).await, []);
+}
+
+/// A node that died, or slept too long.
+pub async fn an_expired_claim_is_taken_over_and_the_old_token_is_worth_nothing(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let short = Duration::from_millis(1);
+    let mut write = begin(&job);
+    if let RunWrite::Begin { lease, .. } = &mut write {
+        *lease = short;
+    }
+    let RunAnswer::Begun { run, claim: Some(old) } = subject.commit(write).await else { panic!() };
+    (subject.pass)(short * 2).await;
+    let expired = subject.store.claimable(at(0), 9).await.unwrap();
+    assert_eq!(expired.iter().map(|run| run.id).collect::<Vec<_>>(), [run]);
+    let take = |seen| RunWrite::Claim {
+        run,
+        seen,
+        owner: NodeId(8),
+        lease: LEASE,
+        progress: Progress { redelivery: 1, ..Progress::first(at(60)) },
+    };
+    assert_eq!(subject.commit(take(None)).await, RunAnswer::Stale, "it has a claim");
+    let RunAnswer::Claimed(new) = subject.commit(take(Some(old.token))).await else { panic!() };
+    assert!(new.token > old.token);
+    assert_eq!(subject.commit(take(Some(new.token))).await, RunAnswer::Stale, "it has not expired");
+    assert_eq!(subject.commit(finish(run, old.token, None)).await, RunAnswer::Stale);
+    let extend = RunWrite::Extend { run, token: old.token, lease: LEASE };
+    assert_eq!(subject.commit(extend).await, RunAnswer::Stale);
+    assert_eq!(subject.commit(finish(run, new.token, None)).await, RunAnswer::Done);
+    assert_eq!(subject.ledger_of(&job).await.len(), 1);
+}
+
+/// Long attempts.
+pub async fn a_claim_is_extended_by_its_token(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let (run, claim) = begun(&subject, &job).await;
+    let extend = RunWrite::Extend { run, token: claim.token, lease: 6 * LEASE };
+    let RunAnswer::Claimed(longer) = subject.commit(extend).await else { panic!() };
+    assert_eq!((longer.owner, longer.token), (claim.owner, claim.token));
+    assert!(longer.lease_until >= claim.lease_until.saturating_add(5 * LEASE));
+    assert_eq!(subject.store.open_runs(job.key).await.unwrap()[0].claim, Some(longer));
+}
+
+/// Final states.
+pub async fn the_last_run_finishes_a_job_unless_it_was_edited_meanwhile(subject: Subject) {
+    subject.make_collection().await;
+    let last = |job: &JobRecord| {
+        let mut write = begin(job);
+        if let RunWrite::Begin { advance, .. } = &mut write {
+            advance.due = None;
+        }
+        write
+    };
+    let job = subject.make_due_job("j").await;
+    let RunAnswer::Begun { run, claim: Some(claim) } = subject.commit(last(&job)).await else {
+        panic!()
+    };
+    subject.commit(finish(run, claim.token, Some(Lifecycle::Faulted))).await;
+    let state = subject.job("j").await.unwrap().state;
+    assert_eq!((state.lifecycle, state.due), (Lifecycle::Faulted, None));
+    assert!(state.finished.is_some());
+
+    let job = subject.make_due_job("edited").await;
+    let RunAnswer::Begun { run, claim: Some(claim) } = subject.commit(last(&job)).await else {
+        panic!()
+    };
+    subject.make_due_job("edited").await;
+    assert_eq!(
+        subject.commit(finish(run, claim.token, Some(Lifecycle::Completed))).await,
+        RunAnswer::Done
+    );
+    let state = subject.job("edited").await.unwrap().state;
+    assert_eq!(
+        (state.lifecycle, state.due, state.finished),
+        (Lifecycle::Active, Some(at(60)), None)
+    );
+    assert_eq!(subject.ledger_of(&job).await.len(), 1, "the run itself is recorded all the same");
+}
+
+/// `run`, also for disabled jobs.
+pub async fn a_manual_run_is_opened_beside_the_schedule(subject: Subject) {
+    subject.make_collection().await;
+    let mut disabled = put(definition(), Some(at(60)));
+    disabled.definition.switch = Switch::Disabled;
+    let job = subject.put_job("j", disabled).await;
+    let edited = subject.edit_job("j", JobWrite::Run { at: at(5) }).await;
+    assert_eq!(edited.after, Some(job.clone()), "schedule, count and version stay");
+    let runs = subject.store.claimable(at(5), 9).await.unwrap();
+    assert_eq!(runs.len(), 1);
+    assert_eq!((runs[0].cause, runs[0].scheduled, runs[0].claim), (Cause::Manual, at(5), None));
+    assert_eq!((runs[0].job, runs[0].progress), (job.key, Progress::first(at(5))));
+}
+
+/// Edits and waiting retries.
+pub async fn an_edit_closes_runs_that_nobody_works_on(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let (waiting, claim) = begun(&subject, &job).await;
+    subject.commit(wait(waiting, claim.token, 90)).await;
+    let (busy, held) = begun(&subject, &subject.job("j").await.unwrap()).await;
+    let edit = JobPut {
+        waiting: Waiting::Close(Disposition::Superseded),
+        ..put(definition(), Some(at(180)))
+    };
+    let edited = subject.put_job("j", edit).await;
+    let open = subject.store.open_runs(job.key).await.unwrap();
+    assert_eq!(open.iter().map(|run| (run.id, run.generation)).collect::<Vec<_>>(), [(busy, 1)]);
+    let ledger = subject.ledger_of(&edited).await;
+    assert_eq!(ledger.len(), 1);
+    assert_eq!(
+        (ledger[0].from, ledger[0].disposition, ledger[0].generation),
+        (at(60), Disposition::Superseded, 1)
+    );
+    assert_eq!(subject.commit(finish(busy, held.token, None)).await, RunAnswer::Done);
+}
+
+/// Nothing of a deleted job is written.
+pub async fn runs_of_a_deleted_job_are_gone(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let (run, claim) = begun(&subject, &job).await;
+    subject.edit_job("j", JobWrite::Delete).await;
+    assert_eq!(subject.commit(finish(run, claim.token, None)).await, RunAnswer::Stale);
+    assert_eq!(subject.store.open_runs(job.key).await.unwrap(), []);
+    assert_eq!(subject.ledger_of(&job).await, []);
+    assert_eq!(subject.store.check().await.unwrap(), [""; 0]);
+}
+
+/// Retries wait while their collection is disabled.
+pub async fn runs_of_disabled_collections_are_not_claimable(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let (run, claim) = begun(&subject, &job).await;
+    subject.commit(wait(run, claim.token, 90)).await;
+    let disabled = kalends_domain::Collection { state: CollectionState::Disabled, ..standard() };
+    subject.put_collection(collection_path("g", "c"), disabled).await;
+    assert_eq!(subject.store.claimable(at(90), 9).await.unwrap(), []);
+    subject.put_collection(collection_path("g", "c"), standard()).await;
+    assert_eq!(subject.store.claimable(at(90), 9).await.unwrap().len(), 1);
+}
+
+/// One stale write in a batch.
+pub async fn stale_writes_do_not_keep_others_from_being_carried_out(subject: Subject) {
+    subject.make_collection().await;
+    let first = subject.make_due_job("first").await;
+    let second = subject.make_due_job("second").await;
+    subject.commit(begin(&first)).await;
+    let writes = vec![begin(&first), begin(&second), finish(RunId(i64::MAX), Token(1), None)];
+    let answers = subject.store.commit(writes).await.unwrap();
+    assert!(
+        matches!(answers[..], [RunAnswer::Stale, RunAnswer::Begun { .. }, RunAnswer::Stale]),
+        "{answers:?}"
+    );
+    assert_eq!(subject.store.commit(vec![]).await.unwrap(), []);
+}
+
+/// A batch is a sequence.
+pub async fn writes_about_one_run_in_one_batch_follow_each_other(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let (run, claim) = begun(&subject, &job).await;
+    let next = subject.job("j").await.unwrap();
+    let writes = vec![
+        wait(run, claim.token, 90),
+        finish(run, claim.token, None),
+        begin(&next),
+        RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress: again_at(90) },
+        finish(run, Token(claim.token.0 + 1), None),
+    ];
+    let answers = subject.store.commit(writes).await.unwrap();
+    assert!(
+        matches!(
+            answers[..],
+            [
+                RunAnswer::Done,
+                RunAnswer::Stale,
+                RunAnswer::Begun { .. },
+                RunAnswer::Claimed(_),
+                RunAnswer::Done
+            ]
+        ),
+        "{answers:?}"
+    );
+    let state = subject.job("j").await.unwrap().state;
+    assert_eq!((state.executions, state.failures, state.used), (2, 1, 2));
+    assert_eq!(subject.store.open_runs(job.key).await.unwrap().len(), 1);
+}

@@ -1,0 +1,308 @@
+//! What the reference store keeps, and what becomes of it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use kalends_domain::{
+    CollectionPath, CollectionState, GroupPath, HistoryEntry, JobPath, Lifecycle, Switch,
+};
+use kalends_recurrence::Instant;
+
+use crate::record::{
+    Cause, Claim, CollectionFacts, CollectionRecord, Disposition, GroupRecord, HistoryRecord, Job,
+    JobFacts, JobKey, JobRecord, JobState, LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
+};
+use crate::store::{Advance, DueJob, JobPut, Retention, RunAnswer, RunWrite, Tally, Waiting};
+
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) groups: BTreeMap<GroupPath, GroupRecord>,
+    pub(super) collections: BTreeMap<CollectionPath, CollectionRecord>,
+    pub(super) jobs: BTreeMap<JobPath, JobRow>,
+    pub(super) paths: HashMap<JobKey, JobPath>,
+    pub(super) runs: BTreeMap<RunId, RunRow>,
+    pub(super) history: BTreeMap<JobKey, Vec<HistoryRecord>>,
+    pub(super) ledger: BTreeMap<JobKey, Vec<LedgerRecord>>,
+    last_key: i64,
+    last_run: i64,
+    last_sequence: u64,
+}
+
+pub(super) struct JobRow {
+    pub(super) record: JobRecord,
+    facts: JobFacts,
+}
+
+pub(super) struct RunRow {
+    pub(super) run: OpenRun,
+    /// Grows with every claim, also after the claim was given up.
+    last_token: u64,
+}
+
+impl Kept {
+    pub(super) fn jobs_of<'a>(
+        &'a self,
+        path: &'a CollectionPath,
+    ) -> impl Iterator<Item = &'a JobRow> {
+        self.jobs.values().filter(move |row| row.record.path.collection == *path)
+    }
+
+    pub(super) fn job(&self, key: JobKey) -> Option<&JobRow> {
+        self.jobs.get(self.paths.get(&key)?)
+    }
+
+    fn job_mut(&mut self, key: JobKey) -> Option<&mut JobRow> {
+        self.jobs.get_mut(self.paths.get(&key)?)
+    }
+
+    pub(super) fn is_enabled(&self, path: &CollectionPath) -> bool {
+        let collection = self.collections.get(path);
+        collection.is_some_and(|record| record.collection.state == CollectionState::Enabled)
+    }
+
+    /// Whether a job's schedule starts runs.
+    pub(super) fn runs_by_itself(&self, row: &JobRow) -> bool {
+        row.record.state.lifecycle == Lifecycle::Active
+            && row.record.job.definition.switch == Switch::Enabled
+            && self.is_enabled(&row.record.path.collection)
+    }
+
+    pub(super) fn facts(&self, path: &CollectionPath) -> CollectionFacts {
+        self.jobs_of(path).fold(CollectionFacts::default(), |facts, row| CollectionFacts {
+            jobs: facts.jobs + 1,
+            shortest_gap: facts.shortest_gap.into_iter().chain(row.facts.shortest_gap).min(),
+            authenticated: facts.authenticated + u64::from(row.facts.authenticated),
+            shortest_retry: facts.shortest_retry.into_iter().chain(row.facts.shortest_retry).min(),
+        })
+    }
+
+    pub(super) fn put_job(
+        &mut self,
+        path: JobPath,
+        put: JobPut,
+        before: Option<&JobRecord>,
+        now: Instant,
+    ) -> JobRecord {
+        let JobPut { uid, created, definition, facts, state, waiting } = put;
+        let record = match before {
+            Some(before) => JobRecord {
+                key: before.key,
+                path: before.path.clone(),
+                job: Job {
+                    definition,
+                    generation: before.job.generation + 1,
+                    ..before.job.clone()
+                },
+                state,
+                version: before.version + 1,
+            },
+            None => {
+                self.last_key += 1;
+                let job = Job { uid, created, definition, generation: 1 };
+                JobRecord { key: JobKey(self.last_key), path, job, state, version: 1 }
+            }
+        };
+        if let Waiting::Close(disposition) = waiting {
+            self.close_waiting(record.key, disposition, now);
+        }
+        self.paths.insert(record.key, record.path.clone());
+        self.jobs.insert(record.path.clone(), JobRow { record: record.clone(), facts });
+        record
+    }
+
+    fn close_waiting(&mut self, job: JobKey, disposition: Disposition, now: Instant) {
+        let waiting = self.runs.values().map(|row| row.run);
+        let waiting: Vec<_> = waiting.filter(|run| run.job == job && run.claim.is_none()).collect();
+        for run in waiting {
+            self.runs.remove(&run.id);
+            self.ledger.entry(job).or_default().push(LedgerRecord {
+                generation: run.generation,
+                from: run.scheduled,
+                to: run.scheduled,
+                count: 1,
+                cause: run.cause,
+                disposition,
+                closed: now,
+            });
+        }
+    }
+
+    pub(super) fn delete_job(&mut self, path: &JobPath) {
+        let Some(row) = self.jobs.remove(path) else { return };
+        let key = row.record.key;
+        self.paths.remove(&key);
+        self.runs.retain(|_, row| row.run.job != key);
+        self.history.remove(&key);
+        self.ledger.remove(&key);
+    }
+
+    pub(super) fn delete_collection(&mut self, path: &CollectionPath) {
+        let jobs: Vec<_> = self.jobs_of(path).map(|row| row.record.path.clone()).collect();
+        for job in jobs {
+            self.delete_job(&job);
+        }
+        self.collections.remove(path);
+    }
+
+    pub(super) fn open_run(
+        &mut self,
+        job: &JobRecord,
+        scheduled: Instant,
+        cause: Cause,
+        repeat: u64,
+        progress: Progress,
+        claim: Option<(NodeId, Instant)>,
+    ) -> OpenRun {
+        self.last_run += 1;
+        let claim = claim.map(|(owner, lease_until)| Claim { owner, token: Token(1), lease_until });
+        let generation = job.job.generation;
+        let id = RunId(self.last_run);
+        let run =
+            OpenRun { id, job: job.key, generation, scheduled, cause, repeat, progress, claim };
+        self.runs.insert(id, RunRow { run, last_token: u64::from(claim.is_some()) });
+        run
+    }
+
+    /// `None` where what the write rests on is no longer so.
+    pub(super) fn commit_one(&mut self, write: RunWrite, now: Instant) -> Option<RunAnswer> {
+        match write {
+            RunWrite::Begin { on, progress, owner, lease, advance, closed, postponed } => {
+                let job = self.rests_on(on)?.record.clone();
+                let claim = owner.map(|owner| (owner, now.saturating_add(lease)));
+                self.advance(on.job, advance, now);
+                self.record(on.job, closed, postponed);
+                let run =
+                    self.open_run(&job, on.due, Cause::Scheduled, advance.used, progress, claim);
+                Some(RunAnswer::Begun { run: run.id, claim: run.claim })
+            }
+            RunWrite::Pass { on, advance, closed, postponed } => {
+                self.rests_on(on)?;
+                self.advance(on.job, advance, now);
+                self.record(on.job, closed, postponed);
+                Some(RunAnswer::Done)
+            }
+            RunWrite::Claim { run, seen, owner, lease, progress } => {
+                let row = self.runs.get_mut(&run)?;
+                let expired = row.run.claim.is_none_or(|claim| claim.lease_until < now);
+                if !expired || row.run.claim.map(|claim| claim.token) != seen {
+                    return None;
+                }
+                row.last_token += 1;
+                let claim = Claim {
+                    owner,
+                    token: Token(row.last_token),
+                    lease_until: now.saturating_add(lease),
+                };
+                row.run.claim = Some(claim);
+                row.run.progress = progress;
+                Some(RunAnswer::Claimed(claim))
+            }
+            RunWrite::Extend { run, token, lease } => {
+                let claim = self.held(run, token)?.run.claim.as_mut()?;
+                claim.lease_until = now.saturating_add(lease);
+                Some(RunAnswer::Claimed(*claim))
+            }
+            RunWrite::Continue { run, token, entry, tally, progress } => {
+                let row = self.held(run, token)?;
+                row.run.claim = None;
+                row.run.progress = progress;
+                let job = row.run.job;
+                self.tally(job, tally);
+                self.record(job, vec![], entry.into_iter().collect());
+                Some(RunAnswer::Done)
+            }
+            RunWrite::Finish { run, token, entry, tally, closed, lifecycle } => {
+                let OpenRun { job, generation, .. } = self.held(run, token)?.run;
+                self.runs.remove(&run);
+                self.tally(job, tally);
+                self.record(job, vec![closed], entry.into_iter().collect());
+                let state = self.job_mut(job).filter(|row| row.record.job.generation == generation);
+                if let (Some(lifecycle), Some(row)) = (lifecycle, state) {
+                    finish(&mut row.record.state, lifecycle, now);
+                }
+                Some(RunAnswer::Done)
+            }
+        }
+    }
+
+    fn rests_on(&self, on: DueJob) -> Option<&JobRow> {
+        let row = self.job(on.job)?;
+        let as_seen =
+            row.record.job.generation == on.generation && row.record.state.due == Some(on.due);
+        (as_seen && self.runs_by_itself(row)).then_some(row)
+    }
+
+    fn held(&mut self, run: RunId, token: Token) -> Option<&mut RunRow> {
+        self.runs
+            .get_mut(&run)
+            .filter(|row| row.run.claim.is_some_and(|claim| claim.token == token))
+    }
+
+    fn advance(&mut self, job: JobKey, advance: Advance, now: Instant) {
+        let Some(row) = self.job_mut(job) else { return };
+        row.record.state.due = advance.due;
+        row.record.state.used = advance.used;
+        finish(&mut row.record.state, advance.lifecycle, now);
+    }
+
+    fn tally(&mut self, job: JobKey, tally: Tally) {
+        let Some(row) = self.job_mut(job) else { return };
+        let state = &mut row.record.state;
+        state.last_execution = tally.executed.or(state.last_execution);
+        state.executions += u64::from(tally.executed.is_some());
+        state.failures += u64::from(tally.failed);
+        state.faulted += u64::from(tally.faulted);
+    }
+
+    fn record(&mut self, job: JobKey, closed: Vec<LedgerRecord>, entries: Vec<HistoryEntry>) {
+        self.ledger.entry(job).or_default().extend(closed);
+        for entry in entries {
+            self.last_sequence += 1;
+            let record = HistoryRecord { sequence: self.last_sequence, entry };
+            self.history.entry(job).or_default().push(record);
+        }
+    }
+
+    pub(super) fn prune(&mut self, retention: Retention, now: Instant, limit: usize) -> usize {
+        let before = |age: Duration| {
+            Instant::from_ticks(now.ticks().saturating_sub(ticks(age))).unwrap_or(Instant::MIN)
+        };
+        let oldest = before(retention.history_age);
+        let mut left = limit;
+        let mut may_go = |goes: bool| {
+            let goes = goes && left > 0;
+            left -= usize::from(goes);
+            goes
+        };
+        for entries in self.history.values_mut() {
+            let surplus = entries.len().saturating_sub(retention.history_count as usize);
+            let mut number = 0;
+            entries.retain(|record| {
+                number += 1;
+                !may_go(number <= surplus || record.entry.started < oldest)
+            });
+        }
+        for rows in self.ledger.values_mut() {
+            rows.retain(|row| !may_go(row.closed < oldest));
+        }
+        let finished = before(retention.finished_jobs);
+        let jobs = self.jobs.values().map(|row| &row.record);
+        let over = jobs.filter(|record| record.state.finished.is_some_and(|at| at < finished));
+        let over: Vec<_> =
+            over.map(|record| record.path.clone()).filter(|_| may_go(true)).collect();
+        over.iter().for_each(|path| self.delete_job(path));
+        limit - left
+    }
+}
+
+fn ticks(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
+}
+
+fn finish(state: &mut JobState, lifecycle: Lifecycle, now: Instant) {
+    state.lifecycle = lifecycle;
+    state.finished = match lifecycle {
+        Lifecycle::Active => None,
+        _ => state.finished.or(Some(now)),
+    };
+}

@@ -1,0 +1,15 @@
+//! Every store passes one suite.
+
+#![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
+
+mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
+
+use std::future::Future;
+
+/// Runs a future to its end.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(future)
+}

@@ -1,0 +1,176 @@
+//! As whom HTTP requests are made.
+//!
+//! Old clients send half an authentication, and the old versions take it. What a certificate says
+//! of itself is read from its file elsewhere.
+
+use kalends_domain::{
+    CertificateFacts, Fault, FaultKind, HttpAuthentication, Secret, check_audience, check_tenant,
+};
+
+use crate::code::Code;
+use crate::error::Errors;
+use crate::form::Form;
+use crate::json::Json;
+use crate::members::Members;
+use crate::read::{Context, Node, Strictness};
+use crate::words::Words;
+
+#[derive(Clone, Copy)]
+enum Kind {
+    NotSpecified,
+    ClientCertificate,
+    ActiveDirectoryOAuth,
+    Basic,
+}
+
+const KINDS: &Words<Kind> = &[
+    ("Basic", Kind::Basic),
+    ("ClientCertificate", Kind::ClientCertificate),
+    ("ActiveDirectoryOAuth", Kind::ActiveDirectoryOAuth),
+    ("NotSpecified", Kind::NotSpecified),
+];
+
+/// What any kind of authentication is made of.
+const PARTS: [&str; 7] =
+    ["username", "password", "pfx", "tenant", "audience", "clientId", "secret"];
+
+const CLIENT_ID_CHARS_MAX: usize = 256;
+
+pub(super) fn read(
+    node: Node<'_>,
+    context: Context<'_>,
+    errors: &mut Errors,
+) -> Option<HttpAuthentication> {
+    let node = node.or(Code::InvalidAuthentication);
+    if !node.is_object(errors) {
+        return None;
+    }
+    let Some(kind) = node.member("type") else {
+        let allowed: Vec<_> = KINDS.iter().map(|(word, _)| *word).collect();
+        let expected = format!("allowed are {}", allowed.join(", "));
+        node.missing("type", Code::InvalidAuthentication, expected, errors);
+        return None;
+    };
+    match kind.word(KINDS.iter().copied(), errors)? {
+        Kind::NotSpecified => {
+            for part in PARTS.iter().filter_map(|name| node.member(name)) {
+                part.refuse("it does not go with type NotSpecified; say which type", errors);
+            }
+            None
+        }
+        Kind::Basic => Some(HttpAuthentication::Basic {
+            username: part(node, "username", check_username, context, errors),
+            password: secret(node, "password", context, errors),
+        }),
+        Kind::ClientCertificate => Some(HttpAuthentication::ClientCertificate {
+            pfx: pfx(node, context, errors),
+            password: secret(node, "password", context, errors),
+            certificate: None,
+        }),
+        Kind::ActiveDirectoryOAuth => Some(HttpAuthentication::ActiveDirectoryOAuth {
+            tenant: part(node, "tenant", check_tenant, context, errors),
+            audience: part(node, "audience", check_audience, context, errors),
+            client_id: part(node, "clientId", check_client_id, context, errors),
+            secret: secret(node, "secret", context, errors),
+        }),
+    }
+}
+
+fn part(
+    node: Node<'_>,
+    name: &str,
+    check: fn(&str) -> Result<(), Fault>,
+    context: Context<'_>,
+    errors: &mut Errors,
+) -> Option<String> {
+    match node.member(name) {
+        Some(node) => node.checked(check, errors),
+        None => {
+            if context.strictness == Strictness::Complete {
+                let expected = "this type of authentication has it";
+                node.missing(name, Code::InvalidAuthentication, expected, errors);
+            }
+            None
+        }
+    }
+}
+
+/// A secret, which only the old versions may leave out.
+pub(super) fn secret(
+    node: Node<'_>,
+    name: &str,
+    context: Context<'_>,
+    errors: &mut Errors,
+) -> Option<Secret> {
+    match node.member(name) {
+        Some(node) => node.secret(errors),
+        None => {
+            if context.strictness == Strictness::Complete {
+                let expected = "secrets are never answered and must be sent with every definition";
+                node.missing(name, Code::MissingSecret, expected, errors);
+            }
+            None
+        }
+    }
+}
+
+fn pfx(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Secret> {
+    let pfx = secret(node, "pfx", context, errors)?;
+    let max = context.limits.pfx_bytes_max;
+    // Four characters of base64 are three bytes.
+    if pfx.reveal().len() / 4 * 3 > max {
+        let path = node.place.member("pfx").path();
+        let message = format!("the file is larger than {max} bytes");
+        errors.add(Code::InvalidClientCertificate, path, message);
+    }
+    Some(pfx)
+}
+
+fn check_username(text: &str) -> Result<(), Fault> {
+    // A colon ends the name on the wire.
+    let valid = !text.contains(|c: char| c == ':' || c.is_control());
+    let message = "a user's name has no colon and no control characters";
+    valid.then_some(()).ok_or_else(|| Fault::new(FaultKind::InvalidAuthentication, message))
+}
+
+fn check_client_id(text: &str) -> Result<(), Fault> {
+    let valid = (1..=CLIENT_ID_CHARS_MAX).contains(&text.chars().count())
+        && !text.contains(char::is_control);
+    let message = format!("expected 1 to {CLIENT_ID_CHARS_MAX} characters");
+    valid.then_some(()).ok_or_else(|| Fault::new(FaultKind::InvalidAuthentication, message))
+}
+
+pub(super) fn write(authentication: &HttpAuthentication, form: Form) -> Json<'_> {
+    let (members, kind) = match authentication {
+        HttpAuthentication::Basic { username, password } => {
+            let members = Members::new()
+                .put_some("username", username.as_deref())
+                .put_some("password", form.secret(password));
+            (members, "Basic")
+        }
+        HttpAuthentication::ClientCertificate { pfx, password, certificate } => {
+            let members = write_certificate(certificate.as_ref())
+                .put_some("pfx", form.secret(pfx))
+                .put_some("password", form.secret(password));
+            (members, "ClientCertificate")
+        }
+        HttpAuthentication::ActiveDirectoryOAuth { tenant, audience, client_id, secret } => {
+            let members = Members::new()
+                .put_some("tenant", tenant.as_deref())
+                .put_some("audience", audience.as_deref())
+                .put_some("clientId", client_id.as_deref())
+                .put_some("secret", form.secret(secret));
+            (members, "ActiveDirectoryOAuth")
+        }
+    };
+    members.put("type", kind).into()
+}
+
+/// The expiration has two names: the one that was answered and the one that was documented.
+fn write_certificate(certificate: Option<&CertificateFacts>) -> Members<'_> {
+    Members::new()
+        .put_some("certificateThumbprint", certificate.map(|facts| &facts.thumbprint))
+        .put_some("certificateExpiration", certificate.map(|facts| facts.expiration))
+        .put_some("certificateExpirationDate", certificate.map(|facts| facts.expiration))
+        .put_some("certificateSubjectName", certificate.map(|facts| &facts.subject_name))
+}

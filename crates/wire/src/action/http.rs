@@ -1,0 +1,86 @@
+//! HTTP requests.
+
+use kalends_domain::{Headers, HttpAuthentication, HttpRequest, Method, Uri};
+
+use super::authentication;
+use crate::code::Code;
+use crate::error::Errors;
+use crate::form::Form;
+use crate::json::Json;
+use crate::members::{Members, map};
+use crate::read::{Context, Node, Strictness};
+
+pub(super) fn read(
+    node: Node<'_>,
+    context: Context<'_>,
+    errors: &mut Errors,
+) -> Option<HttpRequest> {
+    let uri = read_uri(node, context, errors);
+    let method = read_method(node, errors);
+    let headers = node.member("headers").and_then(|node| read_headers(node, context, errors));
+    let body_max = context.limits.body_chars_max;
+    let body = node.member("body").and_then(|node| {
+        node.text(errors)?;
+        node.or(Code::BodyTooLarge).text_within(body_max, errors)
+    });
+    let authentication_node = node.member("authentication");
+    let authentication =
+        authentication_node.and_then(|node| authentication::read(node, context, errors));
+    let is_certificate =
+        matches!(authentication, Some(HttpAuthentication::ClientCertificate { .. }));
+    let is_plain = uri.as_ref().is_some_and(|uri| !uri.is_https());
+    if context.strictness == Strictness::Complete && is_certificate && is_plain {
+        let path = node.place.member("authentication").path();
+        let message = "a client certificate needs an https address";
+        errors.add(Code::InvalidAuthentication, path, message);
+    }
+    Some(HttpRequest { uri: uri?, method: method?, headers, body, authentication })
+}
+
+fn read_uri(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Uri> {
+    let Some(node) = node.member("uri") else {
+        let expected = "expected an absolute address such as https://example.com/path";
+        node.missing("uri", Code::InvalidUri, expected, errors);
+        return None;
+    };
+    let node = node.or(Code::InvalidUri);
+    let uri = Uri::new(node.text(errors)?, context.limits);
+    uri.map_err(|fault| node.fault(&fault, errors)).ok()
+}
+
+fn read_method(node: Node<'_>, errors: &mut Errors) -> Option<Method> {
+    let Some(node) = node.member("method") else {
+        node.missing("method", Code::InvalidHttpMethod, "expected one such as GET or POST", errors);
+        return None;
+    };
+    let node = node.or(Code::InvalidHttpMethod);
+    let method = Method::new(node.text(errors)?);
+    method.map_err(|fault| node.fault(&fault, errors)).ok()
+}
+
+fn read_headers(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Headers> {
+    let node = node.or(Code::InvalidHeader);
+    let headers = Headers::new(node.map(errors)?, context.limits);
+    headers
+        .map_err(|refused| {
+            let path = match &refused.name {
+                Some(name) => node.place.member(name).path(),
+                None => node.place.path(),
+            };
+            errors.add(refused.fault.kind.into(), path, refused.fault.message);
+        })
+        .ok()
+}
+
+pub(super) fn write(request: &HttpRequest, form: Form) -> Json<'_> {
+    Members::new()
+        .put("uri", request.uri.as_str())
+        .put("method", request.method.as_str())
+        .put_some("headers", request.headers.as_ref().map(|headers| map(headers.iter())))
+        .put_some("body", request.body.as_deref())
+        .put_some(
+            "authentication",
+            request.authentication.as_ref().map(|who| authentication::write(who, form)),
+        )
+        .into()
+}

@@ -1,0 +1,55 @@
+//! Messages for storage queues.
+
+use kalends_domain::{MessageFormat, StorageQueueMessage, check_queue_name, check_storage_account};
+
+use super::authentication::secret;
+use crate::code::Code;
+use crate::error::Errors;
+use crate::form::Form;
+use crate::json::Json;
+use crate::members::Members;
+use crate::read::{Context, Node};
+use crate::words::{OldCasing, Words, word};
+
+const FORMATS: &Words<MessageFormat> =
+    &[("Envelope", MessageFormat::Envelope), ("Raw", MessageFormat::Raw)];
+
+pub(super) fn read(
+    node: Node<'_>,
+    context: Context<'_>,
+    errors: &mut Errors,
+) -> Option<StorageQueueMessage> {
+    node.needs(&["storageAccount", "queueName", "message"], context, errors);
+    let storage_account = node.member("storageAccount").and_then(|node| {
+        node.or(Code::InvalidStorageAccount).checked(check_storage_account, errors)
+    });
+    let queue_name = node
+        .member("queueName")
+        .and_then(|node| node.or(Code::InvalidQueueName).checked(check_queue_name, errors));
+    let sas_token = secret(node, "sasToken", context, errors);
+    let message_max = context.limits.queue_message_chars_max;
+    let message = node
+        .member("message")
+        .and_then(|node| node.or(Code::InvalidStorageMessage).text_within(message_max, errors));
+    let format = node
+        .member("messageFormat")
+        .filter(|_| !context.version.is_old())
+        .and_then(|node| node.word(FORMATS.iter().copied(), errors));
+    let format = format.unwrap_or_default();
+    Some(StorageQueueMessage { storage_account, queue_name, sas_token, message, format })
+}
+
+pub(super) fn write(message: &StorageQueueMessage, form: Form) -> Json<'_> {
+    let format = Some(message.format)
+        .filter(|format| !form.version.is_old() && *format != MessageFormat::Unset);
+    Members::new()
+        .put_some("storageAccount", message.storage_account.as_deref())
+        .put_some("queueName", message.queue_name.as_deref())
+        .put_some("sasToken", form.secret(&message.sas_token))
+        .put_some("message", message.message.as_deref())
+        .put_some(
+            "messageFormat",
+            format.map(|format| word(FORMATS, &format, OldCasing::Pascal, form.version)),
+        )
+        .into()
+}

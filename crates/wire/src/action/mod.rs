@@ -1,0 +1,183 @@
+//! What a job does: the action, and what is done when all its tries failed.
+
+mod authentication;
+mod brokered;
+mod http;
+mod messaging;
+mod retry;
+mod service_bus;
+
+use kalends_domain::{Action, ErrorAction, MainAction, Target};
+
+use crate::code::Code;
+use crate::error::Errors;
+use crate::form::Form;
+use crate::json::Json;
+use crate::members::Members;
+use crate::read::{Context, Node};
+use crate::words::Words;
+
+/// The members that say what an action does, one for each kind of target.
+const PAYLOADS: [&str; 4] =
+    ["request", "queueMessage", "serviceBusQueueMessage", "serviceBusTopicMessage"];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Http,
+    Https,
+    StorageQueue,
+    ServiceBusQueue,
+    ServiceBusTopic,
+}
+
+const KINDS: &Words<Kind> = &[
+    ("Http", Kind::Http),
+    ("Https", Kind::Https),
+    ("StorageQueue", Kind::StorageQueue),
+    ("ServiceBusQueue", Kind::ServiceBusQueue),
+    ("ServiceBusTopic", Kind::ServiceBusTopic),
+];
+
+impl Kind {
+    fn payload(self) -> &'static str {
+        match self {
+            Kind::Http | Kind::Https => "request",
+            Kind::StorageQueue => "queueMessage",
+            Kind::ServiceBusQueue => "serviceBusQueueMessage",
+            Kind::ServiceBusTopic => "serviceBusTopicMessage",
+        }
+    }
+}
+
+/// The payloads that an action of this type does not have; none where there is no such type.
+pub(crate) fn foreign_payloads(type_text: &str) -> impl Iterator<Item = &'static str> {
+    let kind = KINDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(type_text));
+    let own = kind.map(|(_, kind)| kind.payload());
+    PAYLOADS.into_iter().filter(move |payload| own.is_some_and(|own| own != *payload))
+}
+
+/// Reads `action` of a job. Its retry policy may also stand in `request` or beside it, its error
+/// action beside it: clients paste what the documents print.
+pub(crate) fn read_main(
+    node: Node<'_>,
+    properties: Node<'_>,
+    context: Context<'_>,
+    errors: &mut Errors,
+) -> Option<MainAction> {
+    if !node.is_object(errors) {
+        return None;
+    }
+    let action = read(node, context, errors);
+    let request = node.member("request");
+    let retry = node
+        .member("retryPolicy")
+        .or_else(|| request.as_ref().and_then(|request| request.member("retryPolicy")))
+        .or_else(|| properties.member("retryPolicy"))
+        .and_then(|node| retry::read(node, context, errors));
+    let error_action = node
+        .member("errorAction")
+        .or_else(|| properties.member("errorAction"))
+        .and_then(|node| read_error_action(node, context, errors));
+    Some(MainAction { action: action?, retry, error_action })
+}
+
+fn read_error_action(
+    node: Node<'_>,
+    context: Context<'_>,
+    errors: &mut Errors,
+) -> Option<ErrorAction> {
+    if !node.is_object(errors) {
+        return None;
+    }
+    if let Some(nested) = node.member("errorAction") {
+        nested.refuse("an error action has no error action of its own", errors);
+    }
+    let action = read(node, context, errors);
+    let request = node.member("request");
+    let retry = node
+        .member("retryPolicy")
+        .or_else(|| request.as_ref().and_then(|request| request.member("retryPolicy")))
+        .and_then(|node| retry::read(node, context, errors));
+    Some(ErrorAction { action: action?, retry })
+}
+
+fn read(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Action> {
+    let Some(type_node) = node.member("type") else {
+        let allowed: Vec<_> = KINDS.iter().map(|(word, _)| *word).collect();
+        let expected = format!("allowed are {}", allowed.join(", "));
+        node.missing("type", Code::MissingRequiredProperty, expected, errors);
+        return None;
+    };
+    let type_node = type_node.or(Code::InvalidActionType);
+    let kind = type_node.word(KINDS.iter().copied(), errors)?;
+    let type_as_written = type_node.text(errors)?.to_owned();
+    let own = kind.payload();
+    let foreign = PAYLOADS.into_iter().filter(|payload| *payload != own);
+    let mut has_foreign = false;
+    for foreign in foreign.filter_map(|payload| node.member(payload)) {
+        has_foreign = true;
+        let message = format!("it does not go with type {type_as_written}, which has {own}");
+        foreign.or(Code::ActionMismatch).refuse(message, errors);
+    }
+    let Some(payload) = node.member(own) else {
+        if !has_foreign {
+            let expected = format!("an action of type {type_as_written} has one");
+            node.missing(own, Code::MissingRequiredProperty, expected, errors);
+        }
+        return None;
+    };
+    if !payload.is_object(errors) {
+        return None;
+    }
+    let target = match kind {
+        Kind::Http | Kind::Https => {
+            let request = http::read(payload, context, errors)?;
+            if kind == Kind::Https && !request.uri.is_https() {
+                let path = payload.place.member("uri").path();
+                let message = "type Https calls https addresses only; write type Http";
+                errors.add(Code::ActionMismatch, path, message);
+            }
+            Target::Http(request)
+        }
+        Kind::StorageQueue => Target::StorageQueue(messaging::read(payload, context, errors)?),
+        Kind::ServiceBusQueue => {
+            Target::ServiceBusQueue(service_bus::read(payload, "queueName", context, errors)?)
+        }
+        Kind::ServiceBusTopic => {
+            Target::ServiceBusTopic(service_bus::read(payload, "topicPath", context, errors)?)
+        }
+    };
+    Some(Action { type_as_written, target })
+}
+
+/// Writes `action` of a job, less `signing`.
+pub(crate) fn write_main(main: &MainAction, form: Form) -> Members<'_> {
+    let error_action = main.error_action.as_ref().map(|error| {
+        let retry = error.retry.as_ref().map(|policy| retry::write(policy, form));
+        write(&error.action, form).put_some("retryPolicy", retry)
+    });
+    let retry = main.retry.as_ref().map(|policy| retry::write(policy, form));
+    write(&main.action, form).put_some("retryPolicy", retry).put_some("errorAction", error_action)
+}
+
+fn write(action: &Action, form: Form) -> Members<'_> {
+    let (payload, value): (_, Json<'_>) = match &action.target {
+        Target::Http(request) => ("request", http::write(request, form)),
+        Target::StorageQueue(message) => ("queueMessage", messaging::write(message, form)),
+        Target::ServiceBusQueue(message) => {
+            ("serviceBusQueueMessage", service_bus::write(message, "queueName", form))
+        }
+        Target::ServiceBusTopic(message) => {
+            ("serviceBusTopicMessage", service_bus::write(message, "topicPath", form))
+        }
+    };
+    let written = action.type_as_written.as_str();
+    let type_text = match form.version.is_old() {
+        true => written,
+        false => {
+            let known = KINDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(written));
+            known.map_or(written, |(word, _)| word)
+        }
+    };
+    Members::new().put(payload, value).put("type", type_text)
+}

@@ -1,0 +1,73 @@
+//! Retry policies. The old versions know no exponential ones: they show them as fixed.
+
+use kalends_domain::{RetryKind, RetryPolicy};
+
+use crate::code::Code;
+use crate::error::Errors;
+use crate::form::Form;
+use crate::json::Json;
+use crate::members::Members;
+use crate::read::{Context, Node};
+use crate::words::{OldCasing, Words, word};
+
+const KINDS: &Words<RetryKind> = &[
+    ("None", RetryKind::None),
+    ("Fixed", RetryKind::Fixed),
+    ("Exponential", RetryKind::Exponential),
+];
+
+pub(super) fn read(
+    node: Node<'_>,
+    context: Context<'_>,
+    errors: &mut Errors,
+) -> Option<RetryPolicy> {
+    let node = node.or(Code::InvalidRetryPolicy);
+    if !node.is_object(errors) {
+        return None;
+    }
+    let is_old = context.version.is_old();
+    let known = KINDS.iter().copied();
+    let known = known.filter(|(_, kind)| !is_old || *kind != RetryKind::Exponential);
+    let kind = match node.member("retryType") {
+        Some(node) => node.word(known, errors),
+        None => {
+            let allowed: Vec<_> = known.map(|(word, _)| word).collect();
+            let expected = format!("allowed are {}", allowed.join(", "));
+            node.missing("retryType", Code::MissingRequiredProperty, expected, errors);
+            None
+        }
+    };
+    let interval = node.member("retryInterval").and_then(|node| node.duration(errors));
+    let count = node.member("retryCount").and_then(|node| {
+        let count = u32::try_from(node.integer(errors)?);
+        let max = context.limits.retry_count_max;
+        count.map_err(|_| node.refuse(format!("allowed are 0 to {max}"), errors)).ok()
+    });
+    let extension = |name| node.member(name).filter(|_| !is_old);
+    let interval_max = extension("maxInterval").and_then(|node| node.duration(errors));
+    let age_max = extension("maxAge").and_then(|node| node.duration(errors));
+    let policy = RetryPolicy { kind: kind?, interval, count, interval_max, age_max };
+    if let Err((member, fault)) = policy.check(context.limits) {
+        errors.add(fault.kind.into(), node.place.member(member).path(), fault.message);
+    }
+    Some(policy)
+}
+
+pub(super) fn write(policy: &RetryPolicy, form: Form) -> Json<'_> {
+    let is_old = form.version.is_old();
+    let kind = match policy.kind {
+        RetryKind::Exponential if is_old => RetryKind::Fixed,
+        kind => kind,
+    };
+    let members = Members::new()
+        .put("retryType", word(KINDS, &kind, OldCasing::Lower, form.version))
+        .put_some("retryInterval", policy.interval.as_ref().map(|wait| wait.text()))
+        .put_some("retryCount", policy.count);
+    match is_old {
+        true => members.into(),
+        false => members
+            .put_some("maxInterval", policy.interval_max.as_ref().map(|wait| wait.text()))
+            .put_some("maxAge", policy.age_max.as_ref().map(|age| age.text()))
+            .into(),
+    }
+}

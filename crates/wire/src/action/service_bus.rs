@@ -1,0 +1,135 @@
+//! Messages for Service Bus queues and topics.
+
+use kalends_domain::{
+    Fault, FaultKind, ServiceBusAuthentication, ServiceBusAuthenticationKind, ServiceBusMessage,
+    Transport, check_entity, check_namespace, check_property,
+};
+
+use super::authentication::secret;
+use super::brokered;
+use crate::code::Code;
+use crate::error::Errors;
+use crate::form::Form;
+use crate::json::Json;
+use crate::members::{Members, pairs};
+use crate::read::{Context, Node};
+use crate::words::{OldCasing, Words, word};
+
+const TRANSPORTS: &Words<Transport> = &[
+    ("NotSpecified", Transport::NotSpecified),
+    ("NetMessaging", Transport::NetMessaging),
+    ("AMQP", Transport::Amqp),
+];
+const KINDS: &Words<ServiceBusAuthenticationKind> = &[
+    ("NotSpecified", ServiceBusAuthenticationKind::NotSpecified),
+    ("SharedAccessKey", ServiceBusAuthenticationKind::SharedAccessKey),
+];
+
+/// Reads a message; `entity` is the member that names the queue or topic.
+pub(super) fn read(
+    node: Node<'_>,
+    entity: &str,
+    context: Context<'_>,
+    errors: &mut Errors,
+) -> Option<ServiceBusMessage> {
+    let node = node.or(Code::InvalidServiceBus);
+    node.needs(&[entity, "namespace", "authentication", "message"], context, errors);
+    Some(ServiceBusMessage {
+        entity: node.member(entity).and_then(|node| node.checked(check_entity, errors)),
+        namespace: node.member("namespace").and_then(|node| node.checked(check_namespace, errors)),
+        transport: node
+            .member("transportType")
+            .and_then(|node| node.word(TRANSPORTS.iter().copied(), errors)),
+        authentication: node
+            .member("authentication")
+            .and_then(|node| read_authentication(node, context, errors)),
+        message: node.member("message").and_then(|node| node.text(errors)).map(str::to_owned),
+        brokered: node
+            .member("brokeredMessageProperties")
+            .and_then(|node| brokered::read(node, errors)),
+        custom: node
+            .member("customMessageProperties")
+            .and_then(|node| read_custom(node, context, errors)),
+    })
+}
+
+fn read_authentication(
+    node: Node<'_>,
+    context: Context<'_>,
+    errors: &mut Errors,
+) -> Option<ServiceBusAuthentication> {
+    if !node.is_object(errors) {
+        return None;
+    }
+    let kind = node.member("type").and_then(|node| node.word(KINDS.iter().copied(), errors));
+    let is_open = kind == Some(ServiceBusAuthenticationKind::NotSpecified);
+    if is_open && node.member("sasKey").is_none() {
+        let path = node.place.member("type").path();
+        let message = "without a key nothing can be sent; allowed is SharedAccessKey";
+        errors.add(Code::InvalidServiceBus, path, message);
+        return None;
+    }
+    node.needs(&["type", "sasKeyName"], context, errors);
+    let sas_key_name =
+        node.member("sasKeyName").and_then(|node| node.checked(check_key_name, errors));
+    let sas_key = secret(node, "sasKey", context, errors);
+    Some(ServiceBusAuthentication { kind, sas_key_name, sas_key })
+}
+
+/// It becomes a part of a header.
+fn check_key_name(text: &str) -> Result<(), Fault> {
+    check_property(text).map_err(|fault| Fault { kind: FaultKind::InvalidServiceBus, ..fault })
+}
+
+fn read_custom(
+    node: Node<'_>,
+    context: Context<'_>,
+    errors: &mut Errors,
+) -> Option<Vec<(String, String)>> {
+    let node = node.or(Code::InvalidBrokeredProperty);
+    let custom = node.map(errors)?;
+    let max = context.limits.custom_properties_max;
+    if custom.len() > max {
+        node.refuse(format!("{} properties; allowed are {max}", custom.len()), errors);
+        return None;
+    }
+    for (name, value) in &custom {
+        let place = node.place.member(name);
+        if let Err(fault) = check_property(name) {
+            errors.add(fault.kind.into(), place.path(), fault.message);
+        }
+        if value.contains(char::is_control) {
+            let message = "a property has no control characters";
+            errors.add(Code::InvalidBrokeredProperty, place.path(), message);
+        }
+    }
+    Some(custom)
+}
+
+pub(super) fn write<'a>(
+    message: &'a ServiceBusMessage,
+    entity: &'static str,
+    form: Form,
+) -> Json<'a> {
+    let camel = OldCasing::Camel;
+    let authentication = message.authentication.as_ref().map(|authentication| {
+        let kind = authentication.kind.as_ref();
+        Members::new()
+            .put_some("sasKeyName", authentication.sas_key_name.as_deref())
+            .put_some("sasKey", form.secret(&authentication.sas_key))
+            .put_some("type", kind.map(|kind| word(KINDS, kind, camel, form.version)))
+    });
+    let transport = message.transport.as_ref();
+    Members::new()
+        .put_some(entity, message.entity.as_deref())
+        .put_some("namespace", message.namespace.as_deref())
+        .put_some(
+            "transportType",
+            transport.map(|transport| word(TRANSPORTS, transport, camel, form.version)),
+        )
+        .put_some("authentication", authentication)
+        .put_some("message", message.message.as_deref())
+        .put_some("brokeredMessageProperties", message.brokered.as_ref().map(brokered::write))
+        .put_some("customMessageProperties", message.custom.as_deref().map(pairs))
+        .into()
+}

@@ -1,0 +1,205 @@
+//! Collections: reading what clients define, writing what they are told.
+
+use kalends_domain::{
+    Collection, CollectionPath, CollectionState, Limits, Location, MaxRecurrence, Plan, Quota,
+};
+use kalends_recurrence::Frequency;
+
+use crate::code::Code;
+use crate::error::Errors;
+use crate::id::{COLLECTION_TYPE, collection_id};
+use crate::json::Json;
+use crate::members::{Members, pairs};
+use crate::read::{Node, quoted};
+use crate::tags::read_tags;
+use crate::version::Version;
+use crate::words::{self, OldCasing, Words, word};
+
+const PLANS: &Words<Plan> = &[
+    ("Free", Plan::Free),
+    ("Standard", Plan::Standard),
+    ("P10Premium", Plan::P10Premium),
+    ("P20Premium", Plan::P20Premium),
+];
+/// What the two oldest versions call it.
+const PREMIUM: &Words<Plan> = &[("Premium", Plan::P10Premium)];
+const STATES: &Words<CollectionState> = &[
+    ("Enabled", CollectionState::Enabled),
+    ("Disabled", CollectionState::Disabled),
+    ("Suspended", CollectionState::Suspended),
+];
+
+/// Reads the body of a PUT: a whole collection. `id`, `name` and `type` are ignored like unknown
+/// members.
+pub fn read_collection(
+    body: &Json<'_>,
+    version: Version,
+    limits: &Limits,
+) -> Result<Collection, Errors> {
+    let mut errors = Errors::default();
+    let collection = read(Node::root(body), version, limits, &mut errors);
+    collection.filter(|_| errors.is_empty()).ok_or(errors)
+}
+
+/// The plan after an edit: a version that knows one premium plan does not change which one it is.
+pub fn keep_plan(stored: &Collection, edited: &mut Collection, version: Version) {
+    if version.has_one_premium() && edited.plan == Plan::P10Premium && is_premium(stored.plan) {
+        edited.plan = stored.plan;
+    }
+}
+
+fn is_premium(plan: Plan) -> bool {
+    matches!(plan, Plan::P10Premium | Plan::P20Premium)
+}
+
+fn read(
+    root: Node<'_>,
+    version: Version,
+    limits: &Limits,
+    errors: &mut Errors,
+) -> Option<Collection> {
+    if !root.is_object(errors) {
+        return None;
+    }
+    let location = read_location(root, errors);
+    let tags = root.member("tags").and_then(|node| read_tags(node, limits, errors));
+    let Some(properties) = root.member("properties") else {
+        root.missing("properties", Code::MissingRequiredProperty, "expected sku", errors);
+        return None;
+    };
+    if !properties.is_object(errors) {
+        return None;
+    }
+    let plan = read_plan(properties, version, errors);
+    let state = properties
+        .member("state")
+        .map_or(Some(CollectionState::Enabled), |node| node.word(STATES.iter().copied(), errors));
+    let quota = properties.member("quota").and_then(|node| read_quota(node, errors));
+    Some(Collection { location: location?, tags, plan: plan?, state: state?, quota })
+}
+
+fn read_location(root: Node<'_>, errors: &mut Errors) -> Option<Location> {
+    let Some(node) = root.member("location") else {
+        let expected = "expected a place such as West US";
+        root.missing("location", Code::LocationRequired, expected, errors);
+        return None;
+    };
+    let node = node.or(Code::LocationRequired);
+    let location = Location::new(node.text(errors)?);
+    location.map_err(|fault| node.fault(&fault, errors)).ok()
+}
+
+/// The two oldest versions know `Premium`; what they do not know, they read all the same.
+fn read_plan(properties: Node<'_>, version: Version, errors: &mut Errors) -> Option<Plan> {
+    let known = PLANS.iter().chain(PREMIUM.iter().filter(|_| version.has_one_premium())).copied();
+    let allowed: Vec<_> = known.clone().map(|(word, _)| word).collect();
+    let allowed = format!("allowed are {}", allowed.join(", "));
+    let Some(sku) = properties.member("sku") else {
+        properties.missing("sku", Code::MissingRequiredProperty, allowed, errors);
+        return None;
+    };
+    let sku = sku.or(Code::InvalidSku);
+    if !sku.is_object(errors) {
+        return None;
+    }
+    let Some(name) = sku.member("name") else {
+        sku.missing("name", Code::MissingRequiredProperty, allowed, errors);
+        return None;
+    };
+    name.word(known, errors)
+}
+
+fn read_quota(node: Node<'_>, errors: &mut Errors) -> Option<Quota> {
+    let node = node.or(Code::InvalidQuota);
+    if !node.is_object(errors) {
+        return None;
+    }
+    Some(Quota {
+        max_job_count: node.member("maxJobCount").and_then(|node| positive(node, errors)),
+        max_job_occurrence: node.member("maxJobOccurrence").and_then(|node| node.integer(errors)),
+        max_recurrence: node
+            .member("maxRecurrence")
+            .and_then(|node| read_max_recurrence(node, errors)),
+    })
+}
+
+fn read_max_recurrence(node: Node<'_>, errors: &mut Errors) -> Option<MaxRecurrence> {
+    if !node.is_object(errors) {
+        return None;
+    }
+    let frequency = match node.member("frequency") {
+        Some(node) => node.word(Frequency::ALL.iter().map(|&f| (f.word(), f)), errors),
+        None => {
+            let allowed = Frequency::ALL.map(Frequency::word).join(", ");
+            node.missing("frequency", Code::InvalidQuota, format!("allowed are {allowed}"), errors);
+            None
+        }
+    };
+    let interval = node.member("interval").map_or(Some(1), |node| positive(node, errors));
+    Some(MaxRecurrence { frequency: frequency?, interval: interval? })
+}
+
+fn positive(node: Node<'_>, errors: &mut Errors) -> Option<u32> {
+    let number = node.integer(errors)?;
+    // What a signed 32-bit number holds: clients read no more.
+    let valid = u32::try_from(number).ok().filter(|number| (1..=i32::MAX as u32).contains(number));
+    if valid.is_none() {
+        let number = quoted(&number.to_string());
+        node.refuse(format!("{number} is not allowed; allowed are 1 to {}", i32::MAX), errors);
+    }
+    valid
+}
+
+/// Writes a collection as answers show it.
+pub fn write_collection<'a>(
+    path: &'a CollectionPath,
+    collection: &'a Collection,
+    version: Version,
+) -> Json<'a> {
+    let quota = collection.quota.as_ref();
+    let quota = quota.filter(|all| all.max_job_count.is_some() || all.max_recurrence.is_some());
+    Members::new()
+        .put("id", collection_id(path))
+        .put("type", COLLECTION_TYPE)
+        .put("name", path.collection.as_str())
+        .append(write_members(collection, quota.map(|quota| write_quota(quota, version)), version))
+        .into()
+}
+
+/// Writes a collection in the form in which it is read, with what answers leave out.
+pub(crate) fn whole_collection(collection: &Collection, version: Version) -> Json<'_> {
+    let quota = collection.quota.as_ref().map(|quota| {
+        write_quota(quota, version).put_some("maxJobOccurrence", quota.max_job_occurrence)
+    });
+    write_members(collection, quota, version).into()
+}
+
+fn write_members<'a>(
+    collection: &'a Collection,
+    quota: Option<Members<'a>>,
+    version: Version,
+) -> Members<'a> {
+    let plan = match version.has_one_premium() && is_premium(collection.plan) {
+        true => Json::from("Premium"),
+        false => word(PLANS, &collection.plan, OldCasing::Pascal, version),
+    };
+    let properties = Members::new()
+        .put("sku", Members::new().put("name", plan))
+        .put("state", word(STATES, &collection.state, OldCasing::Pascal, version))
+        .put_some("quota", quota);
+    Members::new()
+        .put("location", collection.location.as_str())
+        .put_some("tags", collection.tags.as_deref().map(pairs))
+        .put("properties", properties)
+}
+
+fn write_quota(quota: &Quota, version: Version) -> Members<'_> {
+    let max_recurrence = quota.max_recurrence.map(|max| {
+        Members::new()
+            .put("frequency", words::frequency(max.frequency, version))
+            .put("interval", max.interval)
+    });
+    Members::new()
+        .put_some("maxJobCount", quota.max_job_count)
+        .put_some("maxRecurrence", max_recurrence)
+}

@@ -1,0 +1,72 @@
+//! What history tells of an attempt.
+
+use kalends_domain::{ActionRole, AttemptStatus, HistoryEntry, JobPath};
+use kalends_recurrence::Instant;
+
+use crate::id::{HISTORY_TYPE, job_id, job_name};
+use crate::json::Json;
+use crate::members::Members;
+use crate::version::Version;
+use crate::words::{OldCasing, Words, word};
+
+const STATUSES: &Words<AttemptStatus> = &[
+    ("Completed", AttemptStatus::Completed),
+    ("Failed", AttemptStatus::Failed),
+    ("Postponed", AttemptStatus::Postponed),
+];
+
+/// Writes an entry. `sequence` tells entries apart that started at the same time, and orders them.
+pub fn write_history_entry<'a>(
+    path: &JobPath,
+    entry: &'a HistoryEntry,
+    sequence: u64,
+    version: Version,
+) -> Json<'a> {
+    let id = history_id(entry.started, sequence);
+    // The old versions say nothing of a success, and clients look for just that.
+    let is_told = !version.is_old() || entry.status != AttemptStatus::Completed;
+    let status = is_told.then(|| word(STATUSES, &entry.status, OldCasing::Lower, version));
+    let role = match entry.role {
+        ActionRole::Main => "MainAction",
+        ActionRole::Error => "ErrorAction",
+    };
+    let properties = Members::new()
+        .put("startTime", entry.started)
+        .put("endTime", entry.ended)
+        .put("expectedExecutionTime", entry.expected)
+        .put_some("status", status)
+        .put("message", &entry.message)
+        .put("retryCount", entry.retry)
+        .put("repeatCount", entry.repeat)
+        .put("actionName", role);
+    Members::new()
+        .put("id", format!("{}/history/{id}", job_id(path)))
+        .put("type", HISTORY_TYPE)
+        .put("name", format!("{}/{id}", job_name(path)))
+        .put("properties", properties)
+        .into()
+}
+
+/// Both parts count down from their last value, so that the order of the texts is newest first.
+fn history_id(started: Instant, sequence: u64) -> String {
+    let until_end = Instant::MAX.ticks() - started.ticks();
+    let before_last = (i64::MAX as u64).saturating_sub(sequence);
+    format!("{until_end:020}:{before_last:020}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_newest_first() {
+        // A sample answer of the retired service.
+        let id = |started: &str, sequence| history_id(started.parse().unwrap(), sequence);
+        assert_eq!(
+            id("2015-06-14T06:28:54.1459279Z", 32_060),
+            "02519680374658540720:09223372036854743747"
+        );
+        assert!(id("2026-01-01T00:00:01Z", 1) < id("2026-01-01T00:00:00Z", 2));
+        assert!(id("2026-01-01T00:00:00Z", 2) < id("2026-01-01T00:00:00Z", 1));
+    }
+}

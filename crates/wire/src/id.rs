@@ -1,0 +1,26 @@
+//! Where resources are, as clients see it.
+
+use kalends_domain::{CollectionPath, JobPath};
+
+pub(crate) const COLLECTION_TYPE: &str = "Microsoft.Scheduler/jobCollections";
+pub(crate) const JOB_TYPE: &str = "Microsoft.Scheduler/jobCollections/jobs";
+pub(crate) const HISTORY_TYPE: &str = "Microsoft.Scheduler/jobCollections/jobs/history";
+
+/// The id of a collection, in the spelling of its creation.
+pub fn collection_id(path: &CollectionPath) -> String {
+    let group = &path.group;
+    format!(
+        "/subscriptions/{}/resourceGroups/{}/providers/{COLLECTION_TYPE}/{}",
+        group.subscription, group.group, path.collection
+    )
+}
+
+/// The id of a job, in the spelling of its creation.
+pub fn job_id(path: &JobPath) -> String {
+    format!("{}/jobs/{}", collection_id(&path.collection), path.job)
+}
+
+/// The name that answers give a job: that of its collection and its own.
+pub(crate) fn job_name(path: &JobPath) -> String {
+    format!("{}/{}", path.collection.collection, path.job)
+}

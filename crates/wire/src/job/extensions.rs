@@ -1,0 +1,144 @@
+//! Members that only the newest version has. The old versions neither read nor write them, and
+//! what they edit keeps them.
+
+use std::time::Duration;
+
+use kalends_domain::{
+    Action, Extensions, JobDefinition, Limits, MissedPolicy, MissedRuns, Overlap, RetryKind,
+    RetryPolicy, Signing, Target, Written,
+};
+
+use crate::code::Code;
+use crate::error::Errors;
+use crate::members::{Members, pairs};
+use crate::read::Node;
+use crate::tags::read_tags;
+use crate::version::Version;
+use crate::words::{OldCasing, Words, word};
+
+const POLICIES: &Words<MissedPolicy> =
+    &[("Skip", MissedPolicy::Skip), ("Last", MissedPolicy::Last), ("All", MissedPolicy::All)];
+const OVERLAPS: &Words<Overlap> =
+    &[("Skip", Overlap::Skip), ("QueueOne", Overlap::QueueOne), ("Allow", Overlap::Allow)];
+const SIGNINGS: &Words<Signing> = &[("On", Signing::On), ("Off", Signing::Off)];
+
+/// Takes what an old version does not know from the stored definition into the one that such a
+/// version edited: the extension members, zone and first day of the week, the form of storage
+/// messages, and that waits grow where the client saw a fixed policy.
+pub fn keep_extensions(stored: &JobDefinition, edited: &mut JobDefinition) {
+    edited.extensions = stored.extensions.clone();
+    if let (Some(stored), Some(edited)) = (&stored.recurrence, &mut edited.recurrence) {
+        edited.zone = stored.zone.clone();
+        edited.first_day_of_week = stored.first_day_of_week;
+    }
+    keep_format(&stored.action.action, &mut edited.action.action);
+    keep_growth(&stored.action.retry, &mut edited.action.retry);
+    if let (Some(stored), Some(edited)) =
+        (&stored.action.error_action, &mut edited.action.error_action)
+    {
+        keep_format(&stored.action, &mut edited.action);
+        keep_growth(&stored.retry, &mut edited.retry);
+    }
+}
+
+fn keep_format(stored: &Action, edited: &mut Action) {
+    if let (Target::StorageQueue(stored), Target::StorageQueue(edited)) =
+        (&stored.target, &mut edited.target)
+    {
+        edited.format = stored.format;
+    }
+}
+
+fn keep_growth(stored: &Option<RetryPolicy>, edited: &mut Option<RetryPolicy>) {
+    if let (Some(stored), Some(edited)) = (stored, edited) {
+        edited.interval_max = stored.interval_max.clone();
+        edited.age_max = stored.age_max.clone();
+        if stored.kind == RetryKind::Exponential && edited.kind == RetryKind::Fixed {
+            edited.kind = RetryKind::Exponential;
+        }
+    }
+}
+
+pub(super) fn read(node: Node<'_>, limits: &Limits, errors: &mut Errors) -> Extensions {
+    let description = node.member("description").and_then(|node| {
+        node.or(Code::InvalidDescription).text_within(limits.description_chars_max, errors)
+    });
+    let action = node.member("action");
+    let signing = action.as_ref().and_then(|action| action.member("signing"));
+    Extensions {
+        description,
+        tags: node.member("tags").and_then(|node| read_tags(node, limits, errors)),
+        missed_runs: node.member("missedRuns").and_then(|node| read_missed_runs(node, errors)),
+        overlap: node
+            .member("overlap")
+            .and_then(|node| node.word(OVERLAPS.iter().copied(), errors)),
+        jitter: node.member("jitter").and_then(|node| node.duration(errors)),
+        timeout: node.member("timeout").and_then(|node| read_timeout(node, limits, errors)),
+        signing: signing.and_then(|node| node.word(SIGNINGS.iter().copied(), errors)),
+    }
+}
+
+fn read_missed_runs(node: Node<'_>, errors: &mut Errors) -> Option<MissedRuns> {
+    if !node.is_object(errors) {
+        return None;
+    }
+    let policy = match node.member("policy") {
+        Some(node) => node.word(POLICIES.iter().copied(), errors),
+        None => {
+            let expected = "allowed are Skip, Last, All";
+            node.missing("policy", Code::MissingRequiredProperty, expected, errors);
+            None
+        }
+    };
+    let within = node.member("within").and_then(|node| node.duration(errors));
+    Some(MissedRuns { policy: policy?, within })
+}
+
+fn read_timeout(node: Node<'_>, limits: &Limits, errors: &mut Errors) -> Option<Written<Duration>> {
+    let node = node.or(Code::InvalidTimeout);
+    let timeout = node.duration(errors)?;
+    let max = limits.timeout_max;
+    if timeout.value().is_zero() || *timeout.value() > max {
+        let message = format!("allowed are more than 0 and at most {} seconds", max.as_secs());
+        node.refuse(message, errors);
+    }
+    Some(timeout)
+}
+
+/// The extension members that come first.
+pub(super) fn write_head(extensions: Option<&Extensions>) -> Members<'_> {
+    let description = extensions.and_then(|all| all.description.as_deref());
+    let tags = extensions.and_then(|all| all.tags.as_deref());
+    Members::new().put_some("description", description).put_some("tags", tags.map(pairs))
+}
+
+/// The extension members that follow the recurrence.
+pub(super) fn write_tail(extensions: Option<&Extensions>) -> Members<'_> {
+    let version = Version::V2026_11_01;
+    let pascal = OldCasing::Pascal;
+    let Some(all) = extensions else { return Members::new() };
+    let missed_runs = all.missed_runs.as_ref().map(|missed| {
+        Members::new()
+            .put("policy", word(POLICIES, &missed.policy, pascal, version))
+            .put_some("within", missed.within.as_ref().map(Written::text))
+    });
+    let overlap = all.overlap.as_ref().map(|overlap| word(OVERLAPS, overlap, pascal, version));
+    Members::new()
+        .put_some("missedRuns", missed_runs)
+        .put_some("overlap", overlap)
+        .put_some("jitter", all.jitter.as_ref().map(Written::text))
+        .put_some("timeout", all.timeout.as_ref().map(Written::text))
+}
+
+/// The extension member that stands in the action.
+pub(super) fn write_signing<'a>(
+    action: Members<'a>,
+    extensions: Option<&'a Extensions>,
+) -> Members<'a> {
+    let signing = extensions.and_then(|all| all.signing.as_ref());
+    let version = Version::V2026_11_01;
+    action.put_some(
+        "signing",
+        signing.map(|signing| word(SIGNINGS, signing, OldCasing::Pascal, version)),
+    )
+}

@@ -1,0 +1,10 @@
+//! Jobs: reading what clients define, writing what they are told.
+
+mod extensions;
+mod read;
+mod write;
+
+pub use extensions::keep_extensions;
+pub(crate) use read::read_in;
+pub use read::read_job;
+pub use write::{JobFacts, unmasked_job, write_job};

@@ -1,0 +1,101 @@
+//! Reading a job.
+
+use kalends_domain::{JobDefinition, Limits, Switch};
+
+use super::extensions;
+use crate::action;
+use crate::code::Code;
+use crate::error::Errors;
+use crate::json::Json;
+use crate::read::{Context, Node, quoted};
+use crate::recurrence::recurrence;
+use crate::version::Version;
+
+/// Reads the body of a PUT: a whole definition. `id`, `name`, `type` and `status`, which clients
+/// send back as they read them, are ignored like unknown members. A body with `action` and without
+/// `properties` is read as if it were wrapped.
+///
+/// Whether the schedule fires is asked of [`kalends_recurrence::Rule`], and what a certificate says
+/// is read from its file elsewhere.
+pub fn read_job(
+    body: &Json<'_>,
+    version: Version,
+    limits: &Limits,
+) -> Result<JobDefinition, Errors> {
+    read_in(body, Context::new(version, limits))
+}
+
+pub(crate) fn read_in(body: &Json<'_>, context: Context<'_>) -> Result<JobDefinition, Errors> {
+    let bytes = body.compact_bytes();
+    let max = context.limits.job_bytes_max;
+    if bytes > max {
+        let message = format!("the job has {bytes} bytes as compact JSON; allowed are {max}");
+        return Err(Errors::one(Code::JobTooLarge, "", message));
+    }
+    let mut errors = Errors::default();
+    let job = read_body(Node::root(body), context, &mut errors);
+    job.filter(|_| errors.is_empty()).ok_or(errors)
+}
+
+fn read_body(root: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<JobDefinition> {
+    if !root.is_object(errors) {
+        return None;
+    }
+    match root.member("properties") {
+        Some(properties) => read_properties(properties, context, errors),
+        None if root.member("action").is_some() => read_properties(root, context, errors),
+        None => {
+            let expected = "expected an object with action, startTime, recurrence and state";
+            root.missing("properties", Code::MissingRequiredProperty, expected, errors);
+            None
+        }
+    }
+}
+
+fn read_properties(
+    node: Node<'_>,
+    context: Context<'_>,
+    errors: &mut Errors,
+) -> Option<JobDefinition> {
+    if !node.is_object(errors) {
+        return None;
+    }
+    let start = node.member("startTime").and_then(|node| node.instant(errors));
+    let action_node = node.member("action");
+    let action = match action_node {
+        Some(action) => action::read_main(action, node, context, errors),
+        None => {
+            let expected = "expected an object with type and what it calls";
+            node.missing("action", Code::MissingRequiredProperty, expected, errors);
+            None
+        }
+    };
+    let recurrence =
+        node.member("recurrence").and_then(|node| recurrence(node, context.version, errors));
+    let switch = node.member("state").and_then(|node| read_switch(node, errors));
+    let extensions = match context.version.is_old() {
+        true => Default::default(),
+        false => extensions::read(node, context.limits, errors),
+    };
+    Some(JobDefinition {
+        start,
+        action: action?,
+        recurrence,
+        switch: switch.unwrap_or_default(),
+        extensions,
+    })
+}
+
+fn read_switch(node: Node<'_>, errors: &mut Errors) -> Option<Switch> {
+    let node = node.or(Code::InvalidJobState);
+    let text = node.text(errors)?;
+    let of_the_service = ["Completed", "Faulted", "Deleted"];
+    if of_the_service.iter().any(|state| state.eq_ignore_ascii_case(text)) {
+        let message =
+            format!("{} is set by the service; allowed are Enabled, Disabled", quoted(text));
+        node.refuse(message, errors);
+        return None;
+    }
+    let words = [("Enabled", Switch::Enabled), ("Disabled", Switch::Disabled)];
+    node.word(words.into_iter(), errors)
+}

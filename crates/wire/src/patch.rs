@@ -1,0 +1,246 @@
+//! PATCH: a JSON merge patch into the stored definition, secrets included.
+//!
+//! Names are matched without regard to case. `null` removes; in the old versions only where clients
+//! mean it, because they send `null` for everything that they leave alone.
+
+use std::borrow::Cow;
+
+use kalends_domain::{
+    Action, Collection, CollectionPath, HttpAuthentication, JobDefinition, JobPath, Limits, Target,
+};
+
+use crate::action::foreign_payloads;
+use crate::collection::{keep_plan, read_collection, whole_collection};
+use crate::error::Errors;
+use crate::id::{collection_id, job_id, job_name};
+use crate::job::{keep_extensions, read_in, unmasked_job};
+use crate::json::Json;
+use crate::read::{Context, Node, Strictness, quoted};
+use crate::version::Version;
+
+type Object<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
+
+/// What `null` removes in the old versions.
+const OLD_REMOVABLE: [&str; 6] =
+    ["authentication", "recurrence", "errorAction", "retryPolicy", "tags", "body"];
+/// Objects whose names are their author's own: the old versions replace them as wholes, because
+/// their clients have no way to remove an entry.
+const OLD_REPLACED: [&str; 3] = ["headers", "tags", "customMessageProperties"];
+
+/// The definition of a job after a patch.
+pub fn patch_job(
+    path: &JobPath,
+    stored: &JobDefinition,
+    patch: Json<'_>,
+    version: Version,
+    limits: &Limits,
+) -> Result<JobDefinition, Errors> {
+    let whole_name = job_name(path);
+    check(&patch, &job_id(path), &[path.job.as_str(), &whole_name])?;
+    let before = unmasked_job(stored, version);
+    let mut context = Context::new(version, limits);
+    // A definition that an old version let in without its secrets can still be switched off.
+    if read_in(&before, context).is_err() {
+        context.strictness = Strictness::AsOld;
+    }
+    let merged = merge_patch(before, patch, version);
+    let mut patched = read_in(&merged, context)?;
+    if version.is_old() {
+        keep_extensions(stored, &mut patched);
+    }
+    keep_certificates(stored, &mut patched);
+    Ok(patched)
+}
+
+/// A collection after a patch.
+pub fn patch_collection(
+    path: &CollectionPath,
+    stored: &Collection,
+    patch: Json<'_>,
+    version: Version,
+    limits: &Limits,
+) -> Result<Collection, Errors> {
+    check(&patch, &collection_id(path), &[path.collection.as_str()])?;
+    let merged = merge_patch(whole_collection(stored, version), patch, version);
+    let mut patched = read_collection(&merged, version, limits)?;
+    keep_plan(stored, &mut patched, version);
+    Ok(patched)
+}
+
+/// A patch names no other resource and leaves to the service what is the service's.
+fn check(patch: &Json<'_>, id: &str, names: &[&str]) -> Result<(), Errors> {
+    let mut errors = Errors::default();
+    let root = Node::root(patch);
+    if root.is_object(&mut errors) {
+        for (member, allowed) in [("id", &[id][..]), ("name", names)] {
+            let Some(node) = root.member(member) else { continue };
+            let Some(text) = node.text(&mut errors) else { continue };
+            if !allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(text)) {
+                let message = format!("{} is another resource; leave it out", quoted(text));
+                node.refuse(message, &mut errors);
+            }
+        }
+        let properties = root.member("properties");
+        for node in [&root].into_iter().chain(&properties) {
+            if let Some(status) = node.member("status") {
+                status.refuse("it is the service's and cannot be set", &mut errors);
+            }
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Merges a patch into a stored value.
+///
+/// An object is merged member by member, anything else replaced. A patch that changes the `type` of
+/// an action or of an authentication takes the place of what went with the former type, so that no
+/// secret wanders from one kind to another.
+pub fn merge_patch<'a>(stored: Json<'a>, patch: Json<'a>, version: Version) -> Json<'a> {
+    merge(stored, settled(patch), version)
+}
+
+fn merge<'a>(stored: Json<'a>, patch: Json<'a>, version: Version) -> Json<'a> {
+    let Json::Object(changes) = patch else { return patch };
+    let mut members = match stored {
+        Json::Object(members) => members,
+        _ => Vec::new(),
+    };
+    for (name, change) in changes {
+        let position = members.iter().position(|(other, _)| other.eq_ignore_ascii_case(&name));
+        if change == Json::Null {
+            if let Some(position) = position.filter(|_| is_removable(&name, version)) {
+                members.remove(position);
+            }
+            continue;
+        }
+        match position.and_then(|position| members.get_mut(position)) {
+            Some((_, value)) => {
+                let before = std::mem::replace(value, Json::Null);
+                *value = merge(remainder(&name, before, &change, version), change, version);
+            }
+            None => members.push((name, merge(Json::Null, change, version))),
+        }
+    }
+    Json::Object(members)
+}
+
+fn is_removable(name: &str, version: Version) -> bool {
+    let among = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+    match version.is_old() {
+        true => among(&OLD_REMOVABLE),
+        // A job without a state would be an enabled one.
+        false => !among(&["state"]),
+    }
+}
+
+/// What of a stored member a change is merged into.
+fn remainder<'a>(name: &str, before: Json<'a>, change: &Json<'a>, version: Version) -> Json<'a> {
+    let is = |known: &str| known.eq_ignore_ascii_case(name);
+    if version.is_old() && OLD_REPLACED.iter().any(|known| is(known)) {
+        return Json::Null;
+    }
+    let new_type = match (text_of(&before, "type"), text_of(change, "type")) {
+        (Some(old), Some(new)) if !old.eq_ignore_ascii_case(new) => new,
+        _ => return before,
+    };
+    match before {
+        _ if is("authentication") => Json::Null,
+        Json::Object(mut members) if is("action") || is("errorAction") => {
+            for foreign in foreign_payloads(new_type) {
+                members.retain(|(member, _)| !member.eq_ignore_ascii_case(foreign));
+            }
+            Json::Object(members)
+        }
+        before => before,
+    }
+}
+
+fn text_of<'j>(value: &'j Json<'_>, name: &str) -> Option<&'j str> {
+    let Json::Object(members) = value else { return None };
+    match members.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
+        Some((_, Json::String(text))) => Some(text),
+        _ => None,
+    }
+}
+
+/// The patch with its members in their proper places: `action` within `properties`, retry policy
+/// and error action within `action`.
+fn settled(patch: Json<'_>) -> Json<'_> {
+    let Json::Object(mut root) = patch else { return patch };
+    if position(&root, "properties").is_none() && position(&root, "action").is_some() {
+        root = vec![(Cow::Borrowed("properties"), Json::Object(root))];
+    }
+    if let Some(Json::Object(properties)) = get_mut(&mut root, "properties") {
+        for name in ["retryPolicy", "errorAction"] {
+            let Some(value) = take(properties, name) else { continue };
+            if get_mut(properties, "action").is_none() {
+                properties.push((Cow::Borrowed("action"), Json::Object(Vec::new())));
+            }
+            put_if_absent(get_mut(properties, "action"), name, value);
+        }
+        settle_retry_policy(get_mut(properties, "action"));
+        if let Some(Json::Object(action)) = get_mut(properties, "action") {
+            settle_retry_policy(get_mut(action, "errorAction"));
+        }
+    }
+    Json::Object(root)
+}
+
+/// What stands in `request` goes to the action.
+fn settle_retry_policy(action: Option<&mut Json<'_>>) {
+    let Some(Json::Object(action)) = action else { return };
+    let Some(Json::Object(request)) = get_mut(action, "request") else { return };
+    let Some(policy) = take(request, "retryPolicy") else { return };
+    if position(action, "retryPolicy").is_none() {
+        action.push((Cow::Borrowed("retryPolicy"), policy));
+    }
+}
+
+fn position(members: &Object<'_>, name: &str) -> Option<usize> {
+    members.iter().position(|(other, _)| other.eq_ignore_ascii_case(name))
+}
+
+fn get_mut<'m, 'a>(members: &'m mut Object<'a>, name: &str) -> Option<&'m mut Json<'a>> {
+    let position = position(members, name)?;
+    members.get_mut(position).map(|(_, value)| value)
+}
+
+fn take<'a>(members: &mut Object<'a>, name: &str) -> Option<Json<'a>> {
+    position(members, name).map(|position| members.remove(position).1)
+}
+
+fn put_if_absent<'a>(object: Option<&mut Json<'a>>, name: &'static str, value: Json<'a>) {
+    if let Some(Json::Object(members)) = object
+        && position(members, name).is_none()
+    {
+        members.push((Cow::Borrowed(name), value));
+    }
+}
+
+/// What was read from a certificate's file stays true while the file is the same.
+fn keep_certificates(stored: &JobDefinition, patched: &mut JobDefinition) {
+    keep_certificate(&stored.action.action, &mut patched.action.action);
+    if let (Some(stored), Some(patched)) =
+        (&stored.action.error_action, &mut patched.action.error_action)
+    {
+        keep_certificate(&stored.action, &mut patched.action);
+    }
+}
+
+fn keep_certificate(stored: &Action, patched: &mut Action) {
+    use HttpAuthentication::ClientCertificate;
+    let (Target::Http(stored), Target::Http(patched)) = (&stored.target, &mut patched.target)
+    else {
+        return;
+    };
+    let (
+        Some(ClientCertificate { pfx, password, certificate }),
+        Some(ClientCertificate { pfx: new_pfx, password: new_password, certificate: slot }),
+    ) = (&stored.authentication, &mut patched.authentication)
+    else {
+        return;
+    };
+    if pfx == new_pfx && password == new_password {
+        slot.clone_from(certificate);
+    }
+}

@@ -1,0 +1,92 @@
+//! Versions of the API. Three are those of the retired service and answer as it did; the newest
+//! has more members and says more.
+
+use std::fmt;
+
+use crate::code::Code;
+use crate::error::Errors;
+use crate::read::quoted;
+
+/// A version of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(non_camel_case_types, reason = "the dates are the names of the versions")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Version {
+    V2014_08_01_Preview,
+    V2016_01_01,
+    V2016_03_01,
+    V2026_11_01,
+}
+
+impl Version {
+    /// All of them, from the oldest.
+    pub const ALL: [Version; 4] = [
+        Version::V2014_08_01_Preview,
+        Version::V2016_01_01,
+        Version::V2016_03_01,
+        Version::V2026_11_01,
+    ];
+
+    /// The version that a request asks for by `api-version`, read without regard to case.
+    pub fn asked_for(text: Option<&str>) -> Result<Version, Errors> {
+        let supported = Version::ALL.map(Version::as_str).join(", ");
+        let refuse = |code, message| Err(Errors::one(code, "api-version", message));
+        let Some(text) = text.filter(|text| !text.is_empty()) else {
+            let message = format!("the query parameter is missing; supported are {supported}");
+            return refuse(Code::MissingApiVersionParameter, message);
+        };
+        match Version::ALL.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(text)) {
+            Some(version) => Ok(version),
+            None => {
+                let message =
+                    format!("{} is not supported; supported are {supported}", quoted(text));
+                refuse(Code::InvalidApiVersionParameter, message)
+            }
+        }
+    }
+
+    /// As it is written in requests.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Version::V2014_08_01_Preview => "2014-08-01-preview",
+            Version::V2016_01_01 => "2016-01-01",
+            Version::V2016_03_01 => "2016-03-01",
+            Version::V2026_11_01 => "2026-11-01",
+        }
+    }
+
+    /// Whether it is one of the retired service's.
+    pub const fn is_old(self) -> bool {
+        !matches!(self, Version::V2026_11_01)
+    }
+
+    /// Whether it knows one plan `Premium` instead of two.
+    pub(crate) const fn has_one_premium(self) -> bool {
+        matches!(self, Version::V2014_08_01_Preview | Version::V2016_01_01)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_without_case_and_the_supported_ones_are_named() {
+        let ask = |text| Version::asked_for(text).map_err(|errors| errors.code());
+        assert_eq!(ask(Some("2014-08-01-PREVIEW")), Ok(Version::V2014_08_01_Preview));
+        assert_eq!(ask(Some("2026-11-01")), Ok(Version::V2026_11_01));
+        assert_eq!(ask(None), Err(Code::MissingApiVersionParameter));
+        assert_eq!(ask(Some("")), Err(Code::MissingApiVersionParameter));
+        for text in ["2016-13-01", "2016-03-01 ", "2016-03-01,2014-08-01-preview"] {
+            assert_eq!(ask(Some(text)), Err(Code::InvalidApiVersionParameter));
+        }
+        let message = Version::asked_for(Some("1")).unwrap_err().to_string();
+        assert!(message.contains("2014-08-01-preview, 2016-01-01, 2016-03-01, 2026-11-01"));
+    }
+}
