@@ -16,9 +16,6 @@ use crate::postgres::fault::{Before, Fault};
 /// Tries of a transaction that others come between. With locks in one order that happens only in
 /// databases without them, and there seldom ten times in a row.
 const TRIES_MAX: u32 = 10;
-/// Tries when the connection is lost before the commit: the second one has a fresh connection.
-const CONNECTIONS_MAX: u32 = 2;
-
 /// Something that is done in one transaction. It may be asked more than once.
 pub(super) trait Work: Send {
     /// What it comes to.
@@ -81,7 +78,8 @@ impl PostgresStore {
         work: &mut W,
         committing: &AtomicBool,
     ) -> Result<W::Answer, StoreError> {
-        let (mut tries, mut connections) = (1, 1);
+        // When a server restarts, all connections of the pool are lost; the next one is new.
+        let (mut tries, mut lost) = (1, 0);
         loop {
             match self.transact_once(work, committing).await {
                 Ok(answer) => return Ok(answer),
@@ -89,7 +87,7 @@ impl PostgresStore {
                 Err(Before::Again) => {
                     return Err(StoreError::Busy("other changes came between each time".into()));
                 }
-                Err(Before::Lost(_)) if connections < CONNECTIONS_MAX => connections += 1,
+                Err(Before::Lost(_)) if lost < self.settings.connections_max => lost += 1,
                 Err(Before::Lost(error) | Before::Over(error)) => return Err(error),
             }
         }
@@ -139,13 +137,15 @@ impl PostgresStore {
     ) -> Result<Vec<Row>, StoreError> {
         let deadline = self.deadline(Length::Short);
         let answer = timeout(deadline, async {
-            let mut connections = 1;
+            let mut lost = 0;
             loop {
                 let asked = self.ask_once(sql, parameters).await;
                 match asked.map_err(Fault::before_commit) {
                     Ok(rows) => return Ok(rows),
-                    Err(Before::Again | Before::Lost(_)) if connections < CONNECTIONS_MAX => {
-                        connections += 1;
+                    Err(Before::Again | Before::Lost(_))
+                        if lost < self.settings.connections_max =>
+                    {
+                        lost += 1;
                     }
                     Err(Before::Lost(error) | Before::Over(error)) => return Err(error),
                     Err(Before::Again) => {

@@ -28,13 +28,16 @@ impl PostgresStore {
         let before = |age| now.ticks().saturating_sub(ticks(age));
         let oldest = before(retention.history_age);
         let mut left = limit;
-        while left > 0 {
-            let batch_max = left.min(BATCH_MAX);
-            let keep = rows_max(retention.history_count);
-            let gone = self.transact(PruneHistory { oldest, keep, batch_max }).await?;
-            left -= gone.min(left);
-            if gone == 0 {
-                break;
+        // Those that are too many first: which are the newest is counted with the old ones in.
+        let surplus = Goes::Surplus { keep: rows_max(retention.history_count) };
+        for goes in [surplus, Goes::Old { oldest }] {
+            while left > 0 {
+                let batch_max = left.min(BATCH_MAX);
+                let gone = self.transact(PruneHistory { goes, batch_max }).await?;
+                left -= gone.min(left);
+                if gone == 0 {
+                    break;
+                }
             }
         }
         while left > 0 {
@@ -58,10 +61,18 @@ impl PostgresStore {
     }
 }
 
-/// Entries that are too old, or more than a job keeps.
+/// Which entries go.
+#[derive(Clone, Copy)]
+enum Goes {
+    /// The oldest ones of jobs that have more than they keep.
+    Surplus { keep: i64 },
+    /// Those that started before this.
+    Old { oldest: i64 },
+}
+
+/// Entries of history, and the count of what is left of them.
 struct PruneHistory {
-    oldest: i64,
-    keep: i64,
+    goes: Goes,
     batch_max: usize,
 }
 
@@ -75,11 +86,11 @@ impl Work for PruneHistory {
              CROSS JOIN LATERAL (SELECT job, sequence FROM history WHERE history.job = s.job
                                  ORDER BY sequence LIMIT least(s.entries - $1, $2)) h
              LIMIT $2";
-        let batch_max = rows_max(self.batch_max);
-        let mut found = rows(transaction, old, &[&self.oldest, &batch_max]).await?;
-        if found.is_empty() {
-            found = rows(transaction, surplus, &[&self.keep, &batch_max]).await?;
-        }
+        let (find, limit) = match self.goes {
+            Goes::Surplus { keep } => (surplus, keep),
+            Goes::Old { oldest } => (old, oldest),
+        };
+        let found = rows(transaction, find, &[&limit, &rows_max(self.batch_max)]).await?;
         let pair = |row: &Row| Ok((get(row, "job")?, get(row, "sequence")?));
         let found = found.iter().map(pair).collect::<Result<Vec<(i64, i64)>, StoreError>>()?;
         let (jobs, sequences): (Vec<_>, Vec<_>) = found.into_iter().unzip();

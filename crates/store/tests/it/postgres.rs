@@ -3,7 +3,13 @@
 //! Needs a server: `scripts/with-postgres cargo test -p kalends-store`. Each test has a database of
 //! its own.
 
+mod faults;
+mod races;
+mod random;
+mod sample;
+mod schema;
 mod scratch;
+mod secrets;
 
 use std::sync::Arc;
 
