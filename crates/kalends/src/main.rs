@@ -1,6 +1,8 @@
 //! The Kalends binary: a file per command.
 
+mod key;
 mod next;
+mod serve;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -19,6 +21,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Serve(serve::Arguments),
     Next(next::Arguments),
 }
 
@@ -31,6 +34,7 @@ fn long_version() -> &'static str {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Serve(arguments) => serve::run(arguments),
         Command::Next(arguments) => next::run(arguments, &SystemClock),
     };
     match result {

@@ -10,11 +10,14 @@ use crate::settings::Settings;
 /// More than clients were ever promised, and what a signed 32-bit number holds.
 const COUNT_MAX: i64 = i32::MAX as i64;
 
+/// Ten thousand years: no calendar here goes further.
+const MONTHS_AHEAD_MAX: i64 = 120_000;
+
 /// Every mistake in the members of a definition.
 pub(crate) fn problems_of(definition: &Definition, settings: &Settings) -> Vec<Problem> {
     let mut found = Found(Vec::new());
     if let Some(start) = definition.start {
-        let months = settings.start_months_ahead_max;
+        let months = settings.start_months_ahead_max.min(MONTHS_AHEAD_MAX);
         if start.ticks() > definition.created.plus_months(months) {
             found.add("startTime", Reason::StartTooFarAhead, || {
                 format!("{start} is too far ahead; allowed is at most {months} months after the creation ({})", definition.created)

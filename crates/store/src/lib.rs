@@ -5,7 +5,8 @@
 //! | [`Store`] | what the API and the engine ask of a store |
 //! | [`record`] | what is kept |
 //! | [`memory`] | the reference: obvious, without durability |
-//! | `postgres` | PostgreSQL: any number of nodes |
+//! | [`sqlite`] | one file, durable, for one process |
+//! | [`postgres`] | a database, durable, for any number of nodes |
 //! | `conformance` | the suite that every store passes (a feature) |
 //! | [`form`] | the stored form of definitions, with secrets sealed ([`seal`]) |
 
@@ -25,6 +26,8 @@ pub mod postgres;
 pub mod record;
 pub mod seal;
 mod search;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 mod store;
 
 pub use error::StoreError;

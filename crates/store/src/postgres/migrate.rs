@@ -12,7 +12,7 @@ use crate::postgres::fault::{Before, Fault, unconnected};
 
 /// Every step there ever was; the number of a step is its place, from 1.
 const STEPS: [(&str, &str); 1] =
-    [("initial", include_str!("../../migrations/postgres/0001_initial.sql"))];
+    [("first", include_str!("../../migrations/postgres/0001_first.sql"))];
 
 /// Any number that no other program on the same server uses: "kalends" in ASCII.
 const LOCK: i64 = 0x006b_616c_656e_6473;

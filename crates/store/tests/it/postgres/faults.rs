@@ -142,8 +142,7 @@ async fn proxy(server: SocketAddr, cut: Cut, armed: Arc<AtomicBool>) -> SocketAd
             let armed = armed.clone();
             tokio::spawn(async move {
                 let mut bytes = vec![0; 65_536];
-                loop {
-                    let Ok(read @ 1..) = from_node.read(&mut bytes).await else { break };
+                while let Ok(read @ 1..) = from_node.read(&mut bytes).await {
                     let is_commit = bytes[..read].windows(7).any(|text| text == b"COMMIT\0");
                     if !(is_commit && armed.swap(false, Ordering::Relaxed)) {
                         to_server.write_all(&bytes[..read]).await.unwrap();

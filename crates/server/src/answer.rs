@@ -1,0 +1,166 @@
+//! Answers: what goes out, and what a refusal becomes.
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use kalends_recurrence::Instant;
+use kalends_store::{RefusalKind, StoreError};
+use kalends_wire::{Code, Error, Errors, Json, Version};
+
+use crate::app::App;
+
+/// What goes out, before its headers.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Option<String>,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// What the operator is told and the client is not.
+    pub(crate) cause: Option<String>,
+}
+
+impl Answer {
+    pub(crate) fn empty(status: StatusCode) -> Answer {
+        Answer { status, body: None, headers: vec![], cause: None }
+    }
+
+    pub(crate) fn json(status: StatusCode, body: &Json<'_>) -> Answer {
+        Answer { status, body: Some(body.to_string()), headers: vec![], cause: None }
+    }
+
+    pub(crate) fn with(mut self, name: HeaderName, value: &str) -> Answer {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+
+    /// The version of a resource, for the versions of the API that have it.
+    pub(crate) fn with_etag(self, number: u64, version: Version) -> Answer {
+        match version.is_old() {
+            true => self,
+            false => self.with(header::ETAG, &format!("\"{number}\"")),
+        }
+    }
+
+    /// The answer with the headers that every answer has.
+    pub(crate) fn respond(self, app: &App) -> Response<Body> {
+        let (request, correlation) = (app.new_guid(), app.new_guid());
+        if let Some(cause) = &self.cause {
+            tell_operator(&request, cause);
+        }
+        let routing = format!("KALENDS:{}:{correlation}", compact(app.now()));
+        let mut response = Response::new(self.body.map_or_else(Body::empty, Body::from));
+        let has_body = axum::body::HttpBody::size_hint(response.body()).exact() != Some(0);
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        let mut put = |name: HeaderName, value: &str| {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(name, value);
+            }
+        };
+        put(header::CACHE_CONTROL, "no-cache");
+        put(header::PRAGMA, "no-cache");
+        put(header::EXPIRES, "-1");
+        put(HeaderName::from_static("x-ms-request-id"), &request);
+        put(HeaderName::from_static("x-ms-correlation-request-id"), &correlation);
+        put(HeaderName::from_static("x-ms-routing-request-id"), &routing);
+        put(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+        if has_body {
+            put(header::CONTENT_TYPE, "application/json; charset=utf-8");
+        }
+        for (name, value) in self.headers {
+            headers.insert(name, value);
+        }
+        response
+    }
+}
+
+/// `20160719T222412Z`
+fn compact(at: Instant) -> String {
+    at.whole_second().to_string().replace(['-', ':'], "")
+}
+
+/// One line on standard error, with the id that the client was given.
+fn tell_operator(request: &str, cause: &str) {
+    use std::io::Write as _;
+    // Nothing more can be done where even this cannot be written.
+    let _ = writeln!(std::io::stderr(), "request {request} failed: {}", cause.escape_debug());
+}
+
+/// Why a request is not done as asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) errors: Errors,
+    /// What the operator is told and the client is not.
+    cause: Option<String>,
+}
+
+impl Refused {
+    /// It failed for a reason that is none of the client's business.
+    pub(crate) fn internal(cause: impl Into<String>) -> Refused {
+        let message = "it failed; the log has more under the request id";
+        let errors = Errors::one(Code::InternalError, "", message);
+        Refused { errors, cause: Some(cause.into()) }
+    }
+
+    /// The answer to a client of that version.
+    pub(crate) fn answer(&self, version: Version) -> Answer {
+        let (status, body) = self.errors.answer(version);
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let answer =
+            Answer { status, body: Some(body), headers: vec![], cause: self.cause.clone() };
+        match self.errors.code() {
+            Code::ServerBusy | Code::OperationOutcomeUnknown | Code::InsufficientStorage => {
+                answer.with(header::RETRY_AFTER, "5")
+            }
+            Code::ResourceNotFound => {
+                answer.with(HeaderName::from_static("x-ms-failure-cause"), "gateway")
+            }
+            _ => answer,
+        }
+    }
+}
+
+impl From<Errors> for Refused {
+    fn from(errors: Errors) -> Refused {
+        Refused { errors, cause: None }
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        Errors::from(error).into()
+    }
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Refused {
+        let one = |code, message: &str| Refused::from(Errors::one(code, "", message));
+        match error {
+            StoreError::Refused(refusal) => {
+                let code = match refusal.kind {
+                    RefusalKind::NotFound => Code::NotFound,
+                    RefusalKind::Invalid => Code::InvalidRequestContent,
+                    RefusalKind::JobFinished => Code::JobStateFinal,
+                    RefusalKind::JobsMax => Code::MaxJobCountExceeded,
+                    RefusalKind::CollectionsMax => Code::QuotaExceeded,
+                    RefusalKind::QuotaConflict => Code::QuotaConflict,
+                    RefusalKind::RecurrenceTooFrequent => Code::MaxRecurrenceQuotaExceeded,
+                    RefusalKind::NotInFreePlan => Code::NotInFreePlan,
+                    RefusalKind::PreconditionFailed => Code::PreconditionFailed,
+                };
+                Errors::one(code, refusal.path.unwrap_or_default(), refusal.message).into()
+            }
+            StoreError::NoCollection => one(Code::ResourceNotFound, "there is no such collection"),
+            StoreError::Busy(_) => one(Code::ServerBusy, "too much is asked at once; try again"),
+            StoreError::Unknown(_) => {
+                let message = "whether it was done is not known; ask again, a repeated PUT is safe";
+                one(Code::OperationOutcomeUnknown, message)
+            }
+            StoreError::Full => one(Code::InsufficientStorage, "there is no room left"),
+            StoreError::Damaged(_) | StoreError::TooNew { .. } | StoreError::Failed(_) => {
+                Refused::internal(error.to_string())
+            }
+        }
+    }
+}

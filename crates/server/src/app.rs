@@ -1,0 +1,57 @@
+//! What every request works with.
+
+use std::sync::Arc;
+
+use kalends_domain::{Limits, PlanLimits};
+use kalends_environment::{Clock, Entropy};
+use kalends_recurrence::Instant;
+use kalends_store::Store;
+use kalends_store::record::JobUid;
+
+use crate::answer::Refused;
+
+/// What an operator sets about the API.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Sizes of what a job holds.
+    pub limits: Limits,
+    /// Whether the limits of plans hold.
+    pub plans: PlanLimits,
+    /// Limits of schedules, and the delay of a run at once.
+    pub schedules: kalends_recurrence::Settings,
+}
+
+/// What every request works with.
+#[derive(Clone)]
+pub struct App {
+    /// Where everything is kept.
+    pub store: Arc<dyn Store>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Chance, for identities.
+    pub entropy: Arc<dyn Entropy>,
+    /// What an operator sets.
+    pub settings: Arc<Settings>,
+}
+
+impl App {
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now().into()
+    }
+
+    pub(crate) fn new_uid(&self) -> Result<JobUid, Refused> {
+        let mut bytes = [0; 16];
+        self.entropy.fill(&mut bytes).map_err(|error| Refused::internal(error.to_string()))?;
+        Ok(JobUid(bytes))
+    }
+
+    /// A new GUID, in its usual form.
+    pub(crate) fn new_guid(&self) -> String {
+        let mut bytes = [0; 16];
+        // Without chance an answer still needs an id; zeros say that there was none.
+        let _ = self.entropy.fill(&mut bytes);
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+        [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+    }
+}

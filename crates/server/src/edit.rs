@@ -1,0 +1,204 @@
+//! What becomes of a job or a collection when a client edits it. Decided inside the transaction of
+//! the store, from what is there then.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kalends_domain::{
+    Collection, EditKind, Fault, FaultKind, HttpAuthentication, JobDefinition, Lifecycle, Standing,
+    Target, check_collection, check_job, facts_of, jobs_max, rule_of, standing_after_edit,
+    standing_of_new,
+};
+use kalends_recurrence::Instant;
+use kalends_store::record::{Disposition, JobRecord, JobState, JobUid};
+use kalends_store::{
+    CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, Refusal, RefusalKind, Waiting,
+};
+use kalends_wire::Errors;
+
+use crate::app::Settings;
+
+/// Mistakes that were found inside the transaction, on their way out of it.
+#[derive(Clone, Default)]
+pub(crate) struct Mistakes(Arc<Mutex<Option<Errors>>>);
+
+impl Mistakes {
+    /// Keeps them, and gives the refusal that undoes the transaction.
+    pub(crate) fn keep(&self, errors: Errors) -> Refusal {
+        let message = errors.to_string();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(errors);
+        Refusal { kind: RefusalKind::Invalid, path: None, message }
+    }
+
+    pub(crate) fn take(&self) -> Option<Errors> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// What the client wants of the version it saw: `If-Match` and `If-None-Match`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Condition {
+    pub(crate) matches: Option<String>,
+    pub(crate) must_be_new: bool,
+}
+
+impl Condition {
+    pub(crate) fn check(&self, version: Option<u64>) -> Result<(), Refusal> {
+        let is_match = |wanted: &String| match version {
+            Some(version) => wanted == "*" || *wanted == format!("\"{version}\""),
+            None => false,
+        };
+        let holds =
+            self.matches.as_ref().is_none_or(is_match) && !(self.must_be_new && version.is_some());
+        match holds {
+            true => Ok(()),
+            false => Err(Refusal {
+                kind: RefusalKind::PreconditionFailed,
+                path: None,
+                message: "the resource has changed since it was read, or exists already".into(),
+            }),
+        }
+    }
+}
+
+/// What a job edit works with.
+#[derive(Clone)]
+pub(crate) struct JobEdit {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) now: Instant,
+    pub(crate) uid: JobUid,
+    pub(crate) kind: EditKind,
+    pub(crate) condition: Condition,
+    pub(crate) mistakes: Mistakes,
+}
+
+impl JobEdit {
+    /// What becomes of the job when its definition is to be `new`.
+    pub(crate) fn decide(
+        &self,
+        new: JobDefinition,
+        context: &JobContext<'_>,
+    ) -> Result<JobWrite, Refusal> {
+        self.condition.check(context.existing.map(|existing| existing.version))?;
+        if let Some(existing) = context.existing {
+            if existing.job.definition == new {
+                return Ok(JobWrite::Keep);
+            }
+            if existing.state.lifecycle != Lifecycle::Active {
+                return Err(finished(existing));
+            }
+        }
+        self.check_schedule(&new)?;
+        let created = context.existing.map_or(self.now, |existing| existing.job.created);
+        // How far ahead a start may lie was asked above, from now on; not again from a creation
+        // that may be years ago.
+        let mut schedules = self.settings.schedules.clone();
+        schedules.start_months_ahead_max = i64::from(i32::MAX);
+        let rule = rule_of(&new, created, &schedules)
+            .map_err(|problems| self.mistakes.keep(Errors::of_schedule(problems)))?;
+        let facts = facts_of(&new, &rule);
+        let plans = self.settings.plans;
+        check_job(&facts, &context.collection.collection, plans)
+            .map_err(|(path, fault)| refusal(&format!("properties.{path}"), fault))?;
+        let max = jobs_max(&context.collection.collection, plans);
+        if context.existing.is_none() && context.jobs >= u64::from(max) {
+            let message = format!("the collection has {} jobs; allowed are {max}", context.jobs);
+            return Err(Refusal { kind: RefusalKind::JobsMax, path: None, message });
+        }
+        let standing = match context.existing {
+            None => standing_of_new(&new, &rule),
+            Some(existing) => standing_after_edit(
+                standing(&existing.state),
+                &existing.job.definition,
+                &new,
+                &rule,
+                self.kind,
+                self.now,
+                &self.settings.schedules,
+            ),
+        };
+        let before = context.existing.map(|existing| existing.state).unwrap_or_default();
+        let state = JobState {
+            lifecycle: standing.lifecycle,
+            due: standing.due,
+            used: standing.used,
+            finished: (standing.lifecycle != Lifecycle::Active).then_some(self.now),
+            ..before
+        };
+        Ok(JobWrite::Put(Box::new(JobPut {
+            uid: self.uid,
+            created: self.now,
+            definition: new,
+            facts,
+            state,
+            waiting: Waiting::Close(Disposition::Superseded),
+        })))
+    }
+
+    /// Whether the schedule is one, for a job that were created now.
+    fn check_schedule(&self, new: &JobDefinition) -> Result<(), Refusal> {
+        let checked = rule_of(new, self.now, &self.settings.schedules);
+        checked.map(drop).map_err(|problems| self.mistakes.keep(Errors::of_schedule(problems)))
+    }
+}
+
+fn standing(state: &JobState) -> Standing {
+    Standing { due: state.due, used: state.used, lifecycle: state.lifecycle }
+}
+
+/// A job that is over can only be deleted.
+pub(crate) fn finished(job: &JobRecord) -> Refusal {
+    let word = match job.state.lifecycle {
+        Lifecycle::Faulted => "faulted",
+        _ => "completed",
+    };
+    let message = format!("the job is {word} and cannot be changed or run; delete it first");
+    Refusal { kind: RefusalKind::JobFinished, path: None, message }
+}
+
+/// What becomes of a collection when its definition is to be `new`.
+pub(crate) fn decide_collection(
+    new: Collection,
+    settings: &Settings,
+    context: &CollectionContext<'_>,
+) -> Result<CollectionWrite, Refusal> {
+    if context.existing.is_some_and(|existing| existing.collection == new) {
+        return Ok(CollectionWrite::Keep);
+    }
+    let others = (context.others)(new.plan);
+    check_collection(&new, &context.facts, others, settings.plans)
+        .map_err(|(path, fault)| refusal(&format!("properties.{path}"), fault))?;
+    Ok(CollectionWrite::Put(new))
+}
+
+fn refusal(path: &str, fault: Fault) -> Refusal {
+    let kind = match fault.kind {
+        FaultKind::RecurrenceTooFrequent => RefusalKind::RecurrenceTooFrequent,
+        FaultKind::NotInFreePlan => RefusalKind::NotInFreePlan,
+        FaultKind::CollectionsMax | FaultKind::QuotaAbovePlan => RefusalKind::CollectionsMax,
+        _ => RefusalKind::QuotaConflict,
+    };
+    Refusal { kind, path: Some(path.to_owned()), message: fault.message }
+}
+
+/// The certificates of a job whose facts are not known yet, for who reads them.
+pub(crate) fn unread_certificates(
+    job: &mut JobDefinition,
+) -> impl Iterator<Item = (&'static str, &mut HttpAuthentication)> {
+    let error = job
+        .action
+        .error_action
+        .as_mut()
+        .map(|error| ("properties.action.errorAction", &mut error.action));
+    let actions = [("properties.action", &mut job.action.action)].into_iter().chain(error);
+    actions.filter_map(|(path, action)| match &mut action.target {
+        Target::Http(request) => match request.authentication.as_mut()? {
+            authentication @ HttpAuthentication::ClientCertificate {
+                pfx: Some(_),
+                certificate: None,
+                ..
+            } => Some((path, authentication)),
+            _ => None,
+        },
+        _ => None,
+    })
+}

@@ -1,0 +1,194 @@
+//! `$filter`: a few comparisons joined by `and`.
+
+use kalends_domain::AttemptStatus;
+use kalends_store::{HistoryFilter, JobFilter, JobFilterState};
+use kalends_wire::{Code, Errors};
+
+/// Longer ones are nobody's.
+const CHARS_MAX: usize = 256;
+/// As many comparisons may be joined.
+const TERMS_MAX: usize = 4;
+
+/// Which jobs: `state eq Enabled`, `contains(name,'export')`, `tag eq 'team=billing'`.
+pub(crate) fn jobs(text: &str) -> Result<JobFilter, Errors> {
+    let mut filter = JobFilter::default();
+    for term in terms(text)? {
+        match term {
+            Term::Equal("state", value) => {
+                let states = [
+                    ("Enabled", JobFilterState::Enabled),
+                    ("Disabled", JobFilterState::Disabled),
+                    ("Completed", JobFilterState::Completed),
+                    ("Faulted", JobFilterState::Faulted),
+                ];
+                filter.state = Some(word(&states, &value)?);
+            }
+            Term::Equal("tag", value) => {
+                let (name, value) = match value.split_once('=') {
+                    Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                    None => (value, None),
+                };
+                filter.tag = Some((name, value));
+            }
+            Term::Contains(text) => filter.contains = Some(text),
+            Term::Equal(name, _) => return Err(unknown(name, "state and tag")),
+        }
+    }
+    Ok(filter)
+}
+
+/// Which entries of history: `status eq 'Failed'`.
+pub(crate) fn history(text: &str) -> Result<HistoryFilter, Errors> {
+    let mut filter = HistoryFilter::default();
+    for term in terms(text)? {
+        match term {
+            Term::Equal("status" | "state", value) => {
+                let statuses = [
+                    ("Completed", AttemptStatus::Completed),
+                    ("Failed", AttemptStatus::Failed),
+                    ("Postponed", AttemptStatus::Postponed),
+                ];
+                filter.status = Some(word(&statuses, &value)?);
+            }
+            Term::Equal(name, _) => return Err(unknown(name, "status")),
+            Term::Contains(_) => return Err(unknown("contains", "status")),
+        }
+    }
+    Ok(filter)
+}
+
+enum Term<'a> {
+    Equal(&'a str, String),
+    Contains(String),
+}
+
+fn terms(text: &str) -> Result<Vec<Term<'_>>, Errors> {
+    if text.chars().count() > CHARS_MAX {
+        return Err(refuse(format!("it is longer than {CHARS_MAX} characters")));
+    }
+    let mut rest = text.trim();
+    let mut terms = Vec::new();
+    loop {
+        let (term, after) = term(rest)?;
+        terms.push(term);
+        rest = after.trim_start();
+        if rest.is_empty() {
+            return Ok(terms);
+        }
+        let joined = rest.get(..3).is_some_and(|word| word.eq_ignore_ascii_case("and"));
+        match rest.get(3..).filter(|_| joined && terms.len() < TERMS_MAX) {
+            Some(after) if after.starts_with(' ') => rest = after.trim_start(),
+            _ => return Err(refuse(format!("expected and, up to {TERMS_MAX} comparisons"))),
+        }
+    }
+}
+
+fn term(text: &str) -> Result<(Term<'_>, &str), Errors> {
+    let call = "contains(";
+    if text.get(..call.len()).is_some_and(|head| head.eq_ignore_ascii_case(call)) {
+        let inside = text.get(call.len()..).unwrap_or_default();
+        let inside = match inside.split_once(',') {
+            Some((field, rest)) if !field.contains('\'') => rest.trim_start(),
+            _ => inside,
+        };
+        let (value, rest) = quoted(inside)?;
+        let rest = rest.trim_start().strip_prefix(')');
+        return match rest {
+            Some(rest) => Ok((Term::Contains(value), rest)),
+            None => Err(refuse("expected contains(name,'text')")),
+        };
+    }
+    let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let (operator, rest) = rest.trim_start().split_once(' ').unwrap_or((rest, ""));
+    if !operator.eq_ignore_ascii_case("eq") {
+        return Err(refuse("expected a comparison such as state eq 'Enabled'"));
+    }
+    let name =
+        ["state", "status", "tag"].into_iter().find(|known| known.eq_ignore_ascii_case(name));
+    let name = name.ok_or_else(|| refuse("allowed are state, status, tag and contains"))?;
+    let rest = rest.trim_start();
+    if rest.starts_with('\'') {
+        let (value, rest) = quoted(rest)?;
+        return Ok((Term::Equal(name, value), rest));
+    }
+    let (value, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    match !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        true => Ok((Term::Equal(name, value.to_owned()), rest)),
+        false => Err(refuse("expected a word, or a text in single quotes")),
+    }
+}
+
+/// A text in single quotes, in which two stand for one.
+fn quoted(text: &str) -> Result<(String, &str), Errors> {
+    let mut rest =
+        text.strip_prefix('\'').ok_or_else(|| refuse("expected a text in single quotes"))?;
+    let mut value = String::new();
+    loop {
+        let (part, after) = rest.split_once('\'').ok_or_else(|| refuse("a quote is not closed"))?;
+        value.push_str(part);
+        match after.strip_prefix('\'') {
+            Some(after) => {
+                value.push('\'');
+                rest = after;
+            }
+            None => return Ok((value, after)),
+        }
+    }
+}
+
+fn word<T: Copy>(words: &[(&str, T)], value: &str) -> Result<T, Errors> {
+    let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(value));
+    let allowed: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        refuse(format!("{value:?} is not allowed; allowed are {}", allowed.join(", ")))
+    })
+}
+
+fn unknown(name: &str, allowed: &str) -> Errors {
+    refuse(format!("{name} is not allowed here; allowed are {allowed}"))
+}
+
+fn refuse(message: impl Into<String>) -> Errors {
+    Errors::one(Code::InvalidFilter, "$filter", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_clients_write_is_read() {
+        for text in ["state eq Disabled", "state eq 'disabled'", "STATE EQ DISABLED"] {
+            assert_eq!(jobs(text).unwrap().state, Some(JobFilterState::Disabled), "{text}");
+        }
+        for text in ["status eq Failed", "status eq 'failed'", "state eq failed"] {
+            assert_eq!(history(text).unwrap().status, Some(AttemptStatus::Failed), "{text}");
+        }
+        let filter =
+            jobs("contains(name,'it''s, so') and tag eq 'team=billing' and state eq enabled")
+                .unwrap();
+        assert_eq!(filter.contains.as_deref(), Some("it's, so"));
+        assert_eq!(filter.tag, Some(("team".into(), Some("billing".into()))));
+        assert_eq!(jobs("contains('x')").unwrap().contains.as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in [
+            "state eq 'enabled' or 1 eq 1",
+            "state eq 'x'' or ''1''=''1'",
+            "'; DROP TABLE jobs;--",
+            "state eq",
+            "state ne enabled",
+            "state eq 'enabled",
+            "color eq 'red'",
+            "status eq 'exploded'",
+            "contains(name 'x')",
+            &"(".repeat(10_000),
+            "state eq enabled and state eq enabled and state eq enabled and state eq enabled and state eq enabled",
+        ] {
+            assert_eq!(jobs(text).unwrap_err().code(), Code::InvalidFilter, "{text}");
+        }
+        assert_eq!(history("status eq 'exploded'").unwrap_err().code(), Code::InvalidFilter);
+    }
+}

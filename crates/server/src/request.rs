@@ -1,0 +1,137 @@
+//! The query and the body of a request.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use http_body_util::{BodyExt, Limited};
+use kalends_wire::{Code, Errors, Json, Version};
+use percent_encoding::percent_decode_str;
+
+/// Bytes of a body; a job is at most 16 KiB, and a certificate comes on top in base64.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Parameters of a query; the API knows four.
+const PARAMETERS_MAX: usize = 50;
+
+/// The parameters of a query, decoded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads the part after the question mark; a plus stands for a blank.
+    pub(crate) fn read(text: &str) -> Result<Query, Errors> {
+        let decode = |text: &str| {
+            let spaced = text.replace('+', " ");
+            let decoded = percent_decode_str(&spaced).decode_utf8();
+            decoded.map(|decoded| decoded.into_owned())
+        };
+        let mut parameters = Vec::new();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (Ok(name), Ok(value)) = (decode(name), decode(value)) else {
+                return Err(invalid("", "the query is not UTF-8"));
+            };
+            parameters.push((name, value));
+        }
+        if parameters.len() > PARAMETERS_MAX {
+            return Err(invalid("", format!("more than {PARAMETERS_MAX} parameters")));
+        }
+        Ok(Query(parameters))
+    }
+
+    fn get(&self, name: &str) -> Result<Option<&str>, Errors> {
+        let mut found = self.0.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
+        let first = found.next().map(|(_, value)| value.as_str());
+        match found.next() {
+            Some(_) => Err(invalid(name, "it is given twice")),
+            None => Ok(first),
+        }
+    }
+
+    pub(crate) fn version(&self) -> Result<Version, Errors> {
+        let twice = |_| {
+            let message = "it is given twice";
+            Errors::one(Code::InvalidApiVersionParameter, "api-version", message)
+        };
+        Version::asked_for(self.get("api-version").map_err(twice)?)
+    }
+
+    /// `$top`: absent means `default`.
+    pub(crate) fn top(&self, default: usize, max: usize) -> Result<usize, Errors> {
+        let Some(text) = self.get("$top")? else { return Ok(default) };
+        let number = text.parse::<usize>().ok().filter(|number| (1..=max).contains(number));
+        number.ok_or_else(|| invalid("$top", format!("allowed are whole numbers from 1 to {max}")))
+    }
+
+    /// `$skip`: absent means none.
+    pub(crate) fn skip(&self) -> Result<u64, Errors> {
+        const SKIP_MAX: u64 = 1_000_000_000;
+        let Some(text) = self.get("$skip")? else { return Ok(0) };
+        let number = text.parse::<u64>().ok().filter(|&number| number <= SKIP_MAX);
+        number.ok_or_else(|| {
+            invalid("$skip", format!("allowed are whole numbers from 0 to {SKIP_MAX}"))
+        })
+    }
+
+    pub(crate) fn filter(&self) -> Result<Option<&str>, Errors> {
+        Ok(self.get("$filter")?.filter(|text| !text.trim().is_empty()))
+    }
+}
+
+fn invalid(path: &str, message: impl Into<String>) -> Errors {
+    Errors::one(Code::InvalidQueryParameter, path, message)
+}
+
+/// Reads the body of a request as JSON.
+pub(crate) async fn read_json(headers: &HeaderMap, body: Body) -> Result<Json<'static>, Errors> {
+    check_media_type(headers)?;
+    let bytes = Limited::new(body, BODY_BYTES_MAX).collect().await;
+    let bytes = bytes.map_err(|_| {
+        let message = format!("the body is longer than {BODY_BYTES_MAX} bytes, or was cut");
+        Errors::one(Code::RequestEntityTooLarge, "", message)
+    })?;
+    Json::parse(&bytes.to_bytes()).map(Json::into_owned)
+}
+
+fn check_media_type(headers: &HeaderMap) -> Result<(), Errors> {
+    let unsupported = |message: &str| Err(Errors::one(Code::UnsupportedMediaType, "", message));
+    if headers.contains_key(header::CONTENT_ENCODING) {
+        return unsupported("the body must not be compressed");
+    }
+    let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let mut parts = text.unwrap_or("").split(';').map(|part| part.trim().to_ascii_lowercase());
+    let is_json = matches!(parts.next().as_deref(), Some("application/json" | "text/json"));
+    let is_utf8 = parts.all(|part| match part.strip_prefix("charset=") {
+        Some(charset) => charset.trim_matches('"') == "utf-8",
+        None => true,
+    });
+    match is_json && is_utf8 {
+        true => Ok(()),
+        false => unsupported("expected Content-Type application/json in UTF-8"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_read_as_real_clients_write_them() {
+        let query =
+            Query::read("api-version=2016-03-01&%24filter=state+eq%20Disabled&$top=5").unwrap();
+        assert_eq!(query.version(), Ok(Version::V2016_03_01));
+        assert_eq!(query.filter(), Ok(Some("state eq Disabled")));
+        assert_eq!((query.top(100, 100), query.skip()), (Ok(5), Ok(0)));
+    }
+
+    #[test]
+    fn what_is_no_page_is_refused() {
+        for bad in ["0", "-1", "101", "1e3", "abc", ""] {
+            let query = Query::read(&format!("$top={bad}")).unwrap();
+            assert_eq!(query.top(9, 100).unwrap_err().code(), Code::InvalidQueryParameter, "{bad}");
+        }
+        for bad in ["-5", "99999999999999999999"] {
+            assert!(Query::read(&format!("$skip={bad}")).unwrap().skip().is_err(), "{bad}");
+        }
+        let twice = Query::read("api-version=2016-03-01&api-version=2014-08-01-preview").unwrap();
+        assert_eq!(twice.version().unwrap_err().code(), Code::InvalidApiVersionParameter);
+    }
+}

@@ -1,0 +1,289 @@
+//! Jobs.
+
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use kalends_actions::certificate::read_pfx;
+use kalends_domain::{
+    CollectionPath, CollectionState, EditKind, HttpAuthentication, JobDefinition, JobPath,
+    JobStatus, Lifecycle, rule_of,
+};
+use kalends_recurrence::Instant;
+use kalends_store::record::JobRecord;
+use kalends_store::{
+    DecideJob, Edited, JobContext, JobFilter, JobWrite, Page, Refusal, RefusalKind, StoreError,
+};
+use kalends_wire::{
+    Error, Errors, JobFacts, Json, Version, keep_extensions, patch_job, read_job, write_job,
+    write_list,
+};
+
+use super::{Asked, Done, done, not_allowed, nothing_there};
+use crate::answer::{Answer, Refused};
+use crate::app::App;
+use crate::edit::{Condition, JobEdit, Mistakes, finished, unread_certificates};
+use crate::filter;
+use crate::request::read_json;
+
+/// As many jobs are listed when `$top` does not say, and when it does at most.
+const PAGE_DEFAULT: usize = 1_000;
+const PAGE_MAX: usize = 100;
+/// As many coming occurrences a preview shows.
+const OCCURRENCES_SHOWN: usize = 10;
+const YEAR: std::time::Duration = std::time::Duration::from_secs(366 * 86_400);
+
+pub(super) async fn list(asked: Asked, path: CollectionPath) -> Done {
+    let version = asked.query.version()?;
+    if asked.method != Method::GET {
+        return not_allowed("GET");
+    }
+    let filter = asked.query.filter()?.map(filter::jobs).transpose()?;
+    let limit = asked.query.top(PAGE_DEFAULT, PAGE_MAX)?;
+    let page = Page { after: None, skip: asked.query.skip()?, limit };
+    let filter: JobFilter = filter.unwrap_or_default();
+    let store = &asked.app.store;
+    let collection = store.collection(path.clone()).await?;
+    let collection = collection.ok_or_else(|| Error::collection_not_found(&path))?;
+    let jobs =
+        store.jobs(path.clone(), filter, page).await.map_err(|error| missing(error, &path))?;
+    let state = collection.collection.state;
+    let values = jobs.iter().map(|job| write(job, state, version).into_owned()).collect();
+    Ok(Answer::json(StatusCode::OK, &write_list(values, None)))
+}
+
+pub(super) async fn one(asked: Asked, path: JobPath) -> Done {
+    let version = asked.query.version()?;
+    match asked.method {
+        Method::GET => {
+            let (job, state) = find(&asked.app, &path).await?;
+            Ok(answer(StatusCode::OK, &job, state, version))
+        }
+        Method::PUT => put(asked, path, version).await,
+        Method::PATCH => patch(asked, path, version).await,
+        Method::DELETE => {
+            let condition = condition(&asked.headers);
+            let delete = move |context: JobContext<'_>| {
+                let existing = context.existing.ok_or_else(absent)?;
+                condition.check(Some(existing.version))?;
+                Ok(JobWrite::Delete)
+            };
+            edit(&asked.app, path, Box::new(delete), &Mistakes::default()).await?;
+            done()
+        }
+        _ => not_allowed("GET, PUT, PATCH, DELETE"),
+    }
+}
+
+/// `POST …/run`: one extra occurrence, now.
+pub(super) async fn run(asked: Asked, path: JobPath) -> Done {
+    asked.query.version()?;
+    if asked.method != Method::POST {
+        return not_allowed("POST");
+    }
+    let at = asked.app.now();
+    let run = move |context: JobContext<'_>| {
+        let existing = context.existing.ok_or_else(absent)?;
+        match existing.state.lifecycle {
+            Lifecycle::Active => Ok(JobWrite::Run { at }),
+            _ => Err(finished(existing)),
+        }
+    };
+    edit(&asked.app, path, Box::new(run), &Mistakes::default()).await?;
+    done()
+}
+
+/// `POST …/preview`: what a definition would do, without saving it.
+pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
+    let version = asked.query.version()?;
+    if asked.method != Method::POST {
+        return not_allowed("POST");
+    }
+    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let app = &asked.app;
+    let definition = read_job(&body, version, &app.settings.limits)?;
+    let now = app.now();
+    let rule = rule_of(&definition, now, &app.settings.schedules).map_err(Errors::of_schedule)?;
+    let existing = match app.store.job(path.clone()).await {
+        Ok(existing) => existing,
+        Err(StoreError::NoCollection) => {
+            return Err(Error::collection_not_found(&path.collection).into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let effect = match existing {
+        None => "Create",
+        Some(job) if job.job.definition == definition => "Nothing",
+        Some(_) => "Replace",
+    };
+    let occurrences = rule.occurrences().take(OCCURRENCES_SHOWN);
+    let changes = rule.clock_changes(now, now.saturating_add(YEAR));
+    let body = Json::Object(vec![
+        ("effect".into(), effect.into()),
+        ("description".into(), rule.describe().into()),
+        ("occurrences".into(), Json::Array(occurrences.map(|at| at.to_string().into()).collect())),
+        (
+            "notes".into(),
+            Json::Array(changes.into_iter().map(|change| change.text.into()).collect()),
+        ),
+    ]);
+    Ok(Answer::json(StatusCode::OK, &body))
+}
+
+async fn put(mut asked: Asked, path: JobPath, version: Version) -> Done {
+    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let definition = read_job(&body, version, &asked.app.settings.limits)?;
+    let definition = read_certificates(&asked.app, definition).await?;
+    let edit_of_job = job_edit(&asked, EditKind::Replace)?;
+    let mistakes = edit_of_job.mistakes.clone();
+    let put = move |context: JobContext<'_>| {
+        let mut definition = definition.clone();
+        if let Some(existing) = context.existing.filter(|_| version.is_old()) {
+            keep_extensions(&existing.job.definition, &mut definition);
+        }
+        edit_of_job.decide(definition, &context)
+    };
+    let (edited, state) = edit(&asked.app, path, Box::new(put), &mistakes).await?;
+    let status = if edited.before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(answer(status, &edited.after.ok_or_else(nothing_there)?, state, version))
+}
+
+async fn patch(mut asked: Asked, path: JobPath, version: Version) -> Done {
+    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let limits = asked.app.settings.limits.clone();
+    // Certificates are read outside the transaction, from the definition as it is now.
+    let (job, _) = find(&asked.app, &path).await?;
+    let patched = patch_job(&job.path, &job.job.definition, body.clone(), version, &limits)?;
+    let with_certificates = read_certificates(&asked.app, patched).await?;
+    let edit_of_job = job_edit(&asked, EditKind::Change)?;
+    let mistakes = edit_of_job.mistakes.clone();
+    let patch = move |context: JobContext<'_>| {
+        let existing = context.existing.ok_or_else(absent)?;
+        let stored = &existing.job.definition;
+        let patched = patch_job(&existing.path, stored, body.clone(), version, &limits);
+        let mut patched = patched.map_err(|errors| edit_of_job.mistakes.keep(errors))?;
+        if unread_certificates(&mut patched).next().is_some() {
+            // The same patch of the same definition: what was read outside holds.
+            match *stored == job.job.definition {
+                true => patched = with_certificates.clone(),
+                false => return Err(changed_meanwhile()),
+            }
+        }
+        edit_of_job.decide(patched, &context)
+    };
+    let (edited, state) = edit(&asked.app, path, Box::new(patch), &mistakes).await?;
+    Ok(answer(StatusCode::OK, &edited.after.ok_or_else(nothing_there)?, state, version))
+}
+
+fn job_edit(asked: &Asked, kind: EditKind) -> Result<JobEdit, Refused> {
+    Ok(JobEdit {
+        settings: asked.app.settings.clone(),
+        now: asked.app.now(),
+        uid: asked.app.new_uid()?,
+        kind,
+        condition: condition(&asked.headers),
+        mistakes: Mistakes::default(),
+    })
+}
+
+fn condition(headers: &HeaderMap) -> Condition {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let must_be_new = text(header::IF_NONE_MATCH).as_deref() == Some("*");
+    Condition { matches: text(header::IF_MATCH), must_be_new }
+}
+
+/// Reads what certificates say, off the threads that answer requests.
+async fn read_certificates(app: &App, mut job: JobDefinition) -> Result<JobDefinition, Refused> {
+    if unread_certificates(&mut job).next().is_none() {
+        return Ok(job);
+    }
+    let limits = app.settings.limits.clone();
+    let read = move || {
+        for (path, authentication) in unread_certificates(&mut job) {
+            let HttpAuthentication::ClientCertificate { pfx: Some(pfx), password, certificate } =
+                authentication
+            else {
+                continue;
+            };
+            let empty = kalends_domain::Secret::new(String::new());
+            let identity = read_pfx(pfx, password.as_ref().unwrap_or(&empty), &limits);
+            let path = format!("{path}.request.authentication.pfx");
+            let identity = identity.map_err(|fault| {
+                Refused::from(Errors::one(fault.kind.into(), path, fault.message))
+            })?;
+            *certificate = Some(identity.facts().clone());
+        }
+        Ok(job)
+    };
+    tokio::task::spawn_blocking(read).await.map_err(|error| Refused::internal(error.to_string()))?
+}
+
+/// A job and the state of its collection.
+async fn find(app: &App, path: &JobPath) -> Result<(JobRecord, CollectionState), Refused> {
+    let job =
+        app.store.job(path.clone()).await.map_err(|error| missing(error, &path.collection))?;
+    let job = job.ok_or_else(|| Error::job_not_found(&path.job))?;
+    let state = collection_state(app, &path.collection).await?;
+    Ok((job, state))
+}
+
+async fn collection_state(app: &App, path: &CollectionPath) -> Result<CollectionState, Refused> {
+    let collection = app.store.collection(path.clone()).await?;
+    let collection = collection.ok_or_else(|| Error::collection_not_found(path))?;
+    Ok(collection.collection.state)
+}
+
+async fn edit(
+    app: &App,
+    path: JobPath,
+    decide: DecideJob,
+    mistakes: &Mistakes,
+) -> Result<(Edited<JobRecord>, CollectionState), Refused> {
+    let edited = match app.store.edit_job(path.clone(), decide).await {
+        Ok(edited) => edited,
+        Err(StoreError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
+            return Err(Error::job_not_found(&path.job).into());
+        }
+        Err(error) => {
+            return Err(mistakes
+                .take()
+                .map_or_else(|| missing(error, &path.collection), Refused::from));
+        }
+    };
+    Ok((edited, collection_state(app, &path.collection).await?))
+}
+
+fn missing(error: StoreError, path: &CollectionPath) -> Refused {
+    match error {
+        StoreError::NoCollection => Error::collection_not_found(path).into(),
+        error => error.into(),
+    }
+}
+
+fn absent() -> Refusal {
+    Refusal { kind: RefusalKind::NotFound, path: None, message: String::new() }
+}
+
+fn changed_meanwhile() -> Refusal {
+    let message = "the job was changed by somebody else meanwhile; try again".into();
+    Refusal { kind: RefusalKind::PreconditionFailed, path: None, message }
+}
+
+fn write(job: &JobRecord, collection: CollectionState, version: Version) -> Json<'_> {
+    let state = &job.state;
+    let status = JobStatus {
+        last_execution: state.last_execution,
+        next_execution: state.due.filter(|_: &Instant| state.lifecycle == Lifecycle::Active),
+        executions: state.executions,
+        failures: state.failures,
+        faulted: state.faulted,
+    };
+    let facts = JobFacts { lifecycle: state.lifecycle, status, collection };
+    write_job(&job.path, &job.job.definition, &facts, version)
+}
+
+fn answer(
+    status: StatusCode,
+    job: &JobRecord,
+    collection: CollectionState,
+    version: Version,
+) -> Answer {
+    Answer::json(status, &write(job, collection, version)).with_etag(job.version, version)
+}

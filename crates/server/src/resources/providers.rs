@@ -1,0 +1,74 @@
+//! What resource managers ask of a provider before anything else. They ask with versions of their
+//! own, so any is accepted.
+
+use axum::http::{Method, StatusCode};
+use kalends_domain::{Location, SubscriptionId};
+use kalends_wire::{Json, Version};
+
+use super::{Asked, Done, not_allowed};
+use crate::answer::Answer;
+
+pub(super) fn provider(asked: Asked, subscription: SubscriptionId) -> Done {
+    if asked.method != Method::GET && asked.method != Method::POST {
+        return not_allowed("GET, POST");
+    }
+    let versions = || Json::Array(Version::ALL.iter().rev().map(|v| v.as_str().into()).collect());
+    let locations = || Json::Array(Location::known().map(Json::from).collect());
+    let resource = |name: &'static str, capabilities: Option<&'static str>| {
+        let mut members = vec![
+            ("resourceType".into(), name.into()),
+            ("locations".into(), locations()),
+            ("apiVersions".into(), versions()),
+        ];
+        members.extend(capabilities.map(|text| ("capabilities".into(), text.into())));
+        Json::Object(members)
+    };
+    let moves = Some("CrossResourceGroupResourceMove, CrossSubscriptionResourceMove");
+    let types = vec![
+        resource("jobcollections", moves),
+        resource("operations", None),
+        resource("operationResults", None),
+    ];
+    let id = format!("/subscriptions/{subscription}/providers/Microsoft.Scheduler");
+    let body = Json::Object(vec![
+        ("id".into(), id.into()),
+        ("namespace".into(), "Microsoft.Scheduler".into()),
+        ("resourceTypes".into(), Json::Array(types)),
+        ("registrationState".into(), "Registered".into()),
+    ]);
+    Ok(Answer::json(StatusCode::OK, &body))
+}
+
+/// The permissions that roles are made of.
+const OPERATIONS: [(&str, &str); 11] = [
+    ("jobcollections/read", "Get a collection"),
+    ("jobcollections/write", "Make or change a collection"),
+    ("jobcollections/delete", "Delete a collection"),
+    ("jobcollections/enable/action", "Enable a collection"),
+    ("jobcollections/disable/action", "Disable a collection"),
+    ("jobcollections/jobs/read", "Get a job"),
+    ("jobcollections/jobs/write", "Make or change a job"),
+    ("jobcollections/jobs/delete", "Delete a job"),
+    ("jobcollections/jobs/run/action", "Run a job"),
+    ("jobcollections/jobs/preview/action", "Try a definition without saving it"),
+    ("jobcollections/jobs/jobhistories/read", "Get the history of a job"),
+];
+
+pub(super) fn operations(asked: Asked) -> Done {
+    if asked.method != Method::GET {
+        return not_allowed("GET");
+    }
+    let operation = |(name, description): &(&'static str, &'static str)| {
+        let display = vec![
+            ("provider".into(), "Microsoft.Scheduler".into()),
+            ("description".into(), (*description).into()),
+        ];
+        Json::Object(vec![
+            ("name".into(), format!("Microsoft.Scheduler/{name}").into()),
+            ("display".into(), Json::Object(display)),
+        ])
+    };
+    let list = Json::Array(OPERATIONS.iter().map(operation).collect());
+    let body = Json::Object(vec![("value".into(), list), ("nextLink".into(), Json::Null)]);
+    Ok(Answer::json(StatusCode::OK, &body))
+}

@@ -1,0 +1,140 @@
+-- What the steps make; a test compares.
+
+CREATE TABLE collections (
+    id INTEGER PRIMARY KEY,
+    group_id INTEGER NOT NULL REFERENCES groups (id) ON DELETE CASCADE,
+    name_key TEXT NOT NULL,
+    name TEXT NOT NULL,
+    plan INTEGER NOT NULL,
+    enabled INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    -- Counted as jobs come and go: counting them at every edit would take ever longer.
+    jobs INTEGER NOT NULL,
+    authenticated INTEGER NOT NULL,
+    definition TEXT NOT NULL,
+    UNIQUE (group_id, name_key)
+) STRICT;
+
+CREATE TABLE groups (
+    id INTEGER PRIMARY KEY,
+    subscription_key TEXT NOT NULL,
+    name_key TEXT NOT NULL,
+    subscription TEXT NOT NULL,
+    name TEXT NOT NULL,
+    location TEXT,
+    tags TEXT NOT NULL,
+    UNIQUE (subscription_key, name_key)
+) STRICT;
+
+CREATE TABLE history (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    job INTEGER NOT NULL REFERENCES state (job) ON DELETE CASCADE,
+    started INTEGER NOT NULL,
+    ended INTEGER NOT NULL,
+    expected INTEGER NOT NULL,
+    status INTEGER NOT NULL,
+    retry INTEGER NOT NULL,
+    repeat INTEGER NOT NULL,
+    role INTEGER NOT NULL,
+    message TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX history_by_job ON history (job);
+
+CREATE INDEX history_by_start ON history (started);
+
+CREATE TABLE jobs (
+    job INTEGER PRIMARY KEY AUTOINCREMENT,
+    collection INTEGER NOT NULL REFERENCES collections (id) ON DELETE CASCADE,
+    name_key TEXT NOT NULL,
+    name TEXT NOT NULL,
+    uid BLOB NOT NULL,
+    created INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    shortest_gap INTEGER,
+    shortest_retry INTEGER,
+    authenticated INTEGER NOT NULL,
+    search TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    UNIQUE (collection, name_key)
+) STRICT;
+
+CREATE INDEX jobs_by_gap ON jobs (collection, shortest_gap) WHERE shortest_gap IS NOT NULL;
+
+CREATE INDEX jobs_by_retry ON jobs (collection, shortest_retry) WHERE shortest_retry IS NOT NULL;
+
+CREATE TABLE ledger (
+    id INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL REFERENCES state (job) ON DELETE CASCADE,
+    generation INTEGER NOT NULL,
+    from_at INTEGER NOT NULL,
+    to_at INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    cause INTEGER NOT NULL,
+    disposition INTEGER NOT NULL,
+    closed INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX ledger_by_closing ON ledger (closed);
+
+CREATE INDEX ledger_by_job ON ledger (job, from_at, to_at);
+
+CREATE TABLE meta (
+    name TEXT PRIMARY KEY,
+    value BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE runs (
+    run INTEGER PRIMARY KEY AUTOINCREMENT,
+    job INTEGER NOT NULL REFERENCES state (job) ON DELETE CASCADE,
+    generation INTEGER NOT NULL,
+    scheduled INTEGER NOT NULL,
+    cause INTEGER NOT NULL,
+    repeat INTEGER NOT NULL,
+    role INTEGER NOT NULL,
+    retry INTEGER NOT NULL,
+    redelivery INTEGER NOT NULL,
+    next_at INTEGER NOT NULL,
+    first_started INTEGER,
+    -- The claim: all three or none.
+    owner INTEGER,
+    token INTEGER,
+    lease_until INTEGER,
+    -- Grows with every claim, also after the claim was given up.
+    last_token INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX runs_by_job ON runs (job);
+
+CREATE INDEX runs_leased ON runs (lease_until) WHERE token IS NOT NULL;
+
+CREATE INDEX runs_waiting ON runs (next_at) WHERE token IS NULL;
+
+CREATE TABLE state (
+    job INTEGER PRIMARY KEY REFERENCES jobs (job) ON DELETE CASCADE,
+    collection INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    switched_on INTEGER NOT NULL,
+    lifecycle INTEGER NOT NULL,
+    due INTEGER,
+    used INTEGER NOT NULL,
+    last_execution INTEGER,
+    executions INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    faulted INTEGER NOT NULL,
+    finished INTEGER,
+    -- How many rows of history the job has.
+    entries INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX state_by_due ON state (due) WHERE due IS NOT NULL AND lifecycle = 0 AND switched_on = 1;
+
+CREATE INDEX state_by_finished ON state (finished) WHERE finished IS NOT NULL;
+
+CREATE TABLE tags (
+    job INTEGER NOT NULL REFERENCES jobs (job) ON DELETE CASCADE,
+    name_key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (job, name_key, value)
+) STRICT, WITHOUT ROWID;

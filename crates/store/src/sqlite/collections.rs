@@ -1,0 +1,226 @@
+//! Collections.
+
+use std::time::Duration;
+
+use kalends_domain::{
+    Collection, CollectionName, CollectionPath, CollectionState, Plan, SubscriptionId,
+};
+use kalends_recurrence::Instant;
+use rusqlite::{Connection, Row};
+
+use crate::form::{read_collection, write_collection};
+use crate::record::{CollectionFacts, CollectionRecord};
+use crate::sqlite::code::{Code as _, Coded, collect, read, rows};
+use crate::sqlite::groups::{self, no_name, read_path};
+use crate::sqlite::trouble::Worked;
+use crate::store::{Page, Scope};
+
+/// A collection and its number.
+pub(crate) struct Found {
+    pub(crate) id: i64,
+    pub(crate) record: CollectionRecord,
+    pub(crate) jobs: u64,
+}
+
+/// The path of a collection in a row with `collection_name` and its group's columns.
+pub(crate) fn read_collection_path(row: &Row<'_>) -> Worked<CollectionPath> {
+    let name = row.get_ref("collection_name")?.as_str().map_err(rusqlite::Error::from)?;
+    let collection = CollectionName::new(name).map_err(no_name)?;
+    Ok(CollectionPath { group: read_path(row)?, collection })
+}
+
+fn read_found(row: &Row<'_>) -> Worked<Found> {
+    let definition = row.get_ref("definition")?.as_str().map_err(rusqlite::Error::from)?;
+    let record = CollectionRecord {
+        path: read_collection_path(row)?,
+        collection: read_collection(definition)?,
+        created: read(row, "created")?,
+        version: read(row, "version")?,
+    };
+    Ok(Found { id: row.get("id")?, record, jobs: read(row, "jobs")? })
+}
+
+/// A collection.
+pub(crate) fn find(connection: &Connection, path: &CollectionPath) -> Worked<Option<Found>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT c.id, c.name AS collection_name, c.created, c.version, c.jobs, c.definition,
+             g.subscription, g.name AS group_name
+         FROM groups g JOIN collections c ON c.group_id = g.id
+         WHERE g.subscription_key = ? AND g.name_key = ? AND c.name_key = ?",
+    )?;
+    let group = &path.group;
+    let keys = (group.subscription.key(), group.group.key(), path.collection.key());
+    Ok(collect(statement.query(keys)?, read_found)?.pop())
+}
+
+/// The number of a collection and its path as it is spelled.
+pub(crate) fn find_path(
+    connection: &Connection,
+    path: &CollectionPath,
+) -> Worked<Option<(i64, CollectionPath)>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT c.id, c.name AS collection_name, g.subscription, g.name AS group_name
+         FROM groups g JOIN collections c ON c.group_id = g.id
+         WHERE g.subscription_key = ? AND g.name_key = ? AND c.name_key = ?",
+    )?;
+    let group = &path.group;
+    let keys = (group.subscription.key(), group.group.key(), path.collection.key());
+    let found =
+        collect(statement.query(keys)?, |row| Ok((row.get("id")?, read_collection_path(row)?)))?;
+    Ok(found.into_iter().next())
+}
+
+/// A page of the collections of a subscription or a group.
+pub(crate) fn list(
+    connection: &Connection,
+    scope: &Scope,
+    page: &Page<CollectionPath>,
+) -> Worked<Vec<CollectionRecord>> {
+    let (subscription, group) = match scope {
+        Scope::Subscription(subscription) => (subscription.key(), None),
+        Scope::Group(path) => (path.subscription.key(), Some(path.group.key())),
+    };
+    let after = page.after.as_ref().map(|after| {
+        (after.group.subscription.key(), after.group.group.key(), after.collection.key())
+    });
+    // Before every name, where the page begins at the beginning.
+    let (after_subscription, after_group, after_name) = after.unwrap_or_default();
+    let mut statement = connection.prepare_cached(
+        "SELECT c.id, c.name AS collection_name, c.created, c.version, c.jobs, c.definition,
+             g.subscription, g.name AS group_name
+         FROM groups g JOIN collections c ON c.group_id = g.id
+         WHERE g.subscription_key = ?1 AND (?2 IS NULL OR g.name_key = ?2)
+             AND (g.subscription_key, g.name_key, c.name_key) > (?3, ?4, ?5)
+         ORDER BY g.name_key, c.name_key LIMIT ?6 OFFSET ?7",
+    )?;
+    let found = statement.query((
+        subscription,
+        group,
+        after_subscription,
+        after_group,
+        after_name,
+        rows(page.limit as u64),
+        rows(page.skip),
+    ))?;
+    collect(found, |row| Ok(read_found(row)?.record))
+}
+
+/// What the jobs of a collection have in common.
+pub(crate) fn facts(connection: &Connection, id: i64) -> Worked<CollectionFacts> {
+    let mut statement = connection.prepare_cached(
+        "SELECT jobs, authenticated,
+             (SELECT min(shortest_gap) FROM jobs
+              WHERE collection = ?1 AND shortest_gap IS NOT NULL) AS shortest_gap,
+             (SELECT min(shortest_retry) FROM jobs
+              WHERE collection = ?1 AND shortest_retry IS NOT NULL) AS shortest_retry
+         FROM collections WHERE id = ?1",
+    )?;
+    let duration_of = |row: &Row<'_>, column: &str| {
+        Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(duration))
+    };
+    let facts = statement.query_row([id], |row| {
+        Ok(CollectionFacts {
+            jobs: read(row, "jobs")?,
+            shortest_gap: duration_of(row, "shortest_gap")?,
+            authenticated: read(row, "authenticated")?,
+            shortest_retry: duration_of(row, "shortest_retry")?,
+        })
+    })?;
+    Ok(facts)
+}
+
+/// A duration in a column: ticks of 100 ns.
+pub(crate) fn ticks(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
+}
+
+fn duration(ticks: i64) -> Duration {
+    let ticks = ticks.cast_unsigned();
+    Duration::new(ticks / 10_000_000, (ticks % 10_000_000) as u32 * 100)
+}
+
+/// How many collections of a plan a subscription has, one aside.
+pub(crate) fn count(
+    connection: &Connection,
+    subscription: &SubscriptionId,
+    plan: Plan,
+    aside: Option<i64>,
+) -> Worked<u64> {
+    let count: Coded<u64> = connection
+        .prepare_cached(
+            "SELECT count(*) FROM groups g JOIN collections c ON c.group_id = g.id
+             WHERE g.subscription_key = ? AND c.plan = ? AND c.id IS NOT ?",
+        )?
+        .query_row((subscription.key(), Coded(plan), aside), |row| row.get(0))?;
+    Ok(count.0)
+}
+
+/// Makes a collection, and its group where there is none.
+pub(crate) fn insert(
+    connection: &Connection,
+    path: &CollectionPath,
+    collection: &Collection,
+    now: Instant,
+) -> Worked<()> {
+    let group = groups::id_or_new(connection, &path.group)?;
+    connection
+        .prepare_cached(
+            "INSERT INTO collections (group_id, name_key, name, plan, enabled, created, version,
+                 jobs, authenticated, definition)
+             VALUES (?, ?, ?, ?, ?, ?, 1, 0, 0, ?)",
+        )?
+        .execute((
+            group,
+            path.collection.key(),
+            path.collection.as_str(),
+            Coded(collection.plan),
+            is_enabled(collection).code(),
+            Coded(now),
+            write_collection(collection)?,
+        ))?;
+    Ok(())
+}
+
+/// Replaces what a collection is.
+pub(crate) fn update(connection: &Connection, id: i64, collection: &Collection) -> Worked<()> {
+    connection
+        .prepare_cached(
+            "UPDATE collections SET plan = ?, enabled = ?, definition = ?, version = version + 1
+             WHERE id = ?",
+        )?
+        .execute((
+            Coded(collection.plan),
+            is_enabled(collection).code(),
+            write_collection(collection)?,
+            id,
+        ))?;
+    Ok(())
+}
+
+fn is_enabled(collection: &Collection) -> bool {
+    collection.state == CollectionState::Enabled
+}
+
+/// Deletes a collection with its jobs, their runs and history.
+pub(crate) fn delete(connection: &Connection, id: i64) -> Worked<()> {
+    connection.prepare_cached("DELETE FROM collections WHERE id = ?")?.execute([id])?;
+    Ok(())
+}
+
+/// Counts jobs that came or went.
+pub(crate) fn recount(
+    connection: &Connection,
+    id: i64,
+    jobs: i64,
+    authenticated: i64,
+) -> Worked<()> {
+    if (jobs, authenticated) != (0, 0) {
+        connection
+            .prepare_cached(
+                "UPDATE collections SET jobs = jobs + ?, authenticated = authenticated + ?
+                 WHERE id = ?",
+            )?
+            .execute((jobs, authenticated, id))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! How the file is opened.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::StoreError;
+use crate::sqlite::trouble::Worked;
+
+/// Statements that a connection keeps compiled: more than there are.
+const STATEMENTS_MAX: usize = 128;
+
+/// How long a connection waits for a lock that a tool such as `sqlite3` or a backup may hold.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// Pages in the log before they are moved to the database: 64 MiB, so that a page that changes
+/// often is moved once for many changes.
+const LOG_PAGES: u32 = 16_384;
+
+/// For the one thread that writes. Makes the file where there is none.
+pub(crate) fn for_writing(path: &Path, cache_kib: u32) -> Worked<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    prepare(&connection, cache_kib)?;
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode != "wal" {
+        let message = format!("this file system allows no write-ahead log (mode {mode})");
+        return Err(StoreError::Failed(message).into());
+    }
+    // Each commit is on the disk before it is answered.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    connection.pragma_update(None, "foreign_keys", "ON")?;
+    Ok(connection)
+}
+
+/// For a thread that reads, or a tool.
+pub(crate) fn for_reading(path: &Path, cache_kib: u32) -> Worked<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    prepare(&connection, cache_kib)?;
+    Ok(connection)
+}
+
+fn prepare(connection: &Connection, cache_kib: u32) -> Worked<()> {
+    connection.busy_timeout(BUSY_WAIT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.pragma_update(None, "cache_size", -i64::from(cache_kib))?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Groups.
+
+use kalends_domain::{GroupName, GroupPath, NameError, SubscriptionId};
+use rusqlite::{Connection, OptionalExtension as _, Row};
+
+use crate::error::StoreError;
+use crate::record::GroupRecord;
+use crate::sqlite::code::collect;
+use crate::sqlite::trouble::{Trouble, Worked};
+
+/// A name in the store that is none.
+pub(crate) fn no_name(error: NameError) -> Trouble {
+    StoreError::Damaged(format!("a name cannot be read: {error}")).into()
+}
+
+/// The path of a group in a row with `subscription` and `group_name`.
+pub(crate) fn read_path(row: &Row<'_>) -> Worked<GroupPath> {
+    let text = |column: &str| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
+    Ok(GroupPath {
+        subscription: SubscriptionId::new(text("subscription")?).map_err(no_name)?,
+        group: GroupName::new(text("group_name")?).map_err(no_name)?,
+    })
+}
+
+fn read_group(row: &Row<'_>) -> Worked<GroupRecord> {
+    let tags: String = row.get("tags")?;
+    let tags = serde_json::from_str(&tags)
+        .map_err(|error| StoreError::Damaged(format!("tags of a group: {error}")))?;
+    Ok(GroupRecord { path: read_path(row)?, location: row.get("location")?, tags })
+}
+
+/// Makes a group or replaces what is said of it; `true` where it is new.
+pub(crate) fn put(connection: &Connection, group: &GroupRecord) -> Worked<bool> {
+    let tags = serde_json::to_string(&group.tags)
+        .map_err(|error| StoreError::Failed(format!("tags of a group: {error}")))?;
+    let is_new = id(connection, &group.path)?.is_none();
+    connection
+        .prepare_cached(
+            "INSERT INTO groups (subscription_key, name_key, subscription, name, location, tags)
+             VALUES (?, ?, ?, ?, ?, ?)
+             ON CONFLICT (subscription_key, name_key)
+             DO UPDATE SET location = excluded.location, tags = excluded.tags",
+        )?
+        .execute((
+            group.path.subscription.key(),
+            group.path.group.key(),
+            group.path.subscription.as_str(),
+            group.path.group.as_str(),
+            &group.location,
+            tags,
+        ))?;
+    Ok(is_new)
+}
+
+fn id(connection: &Connection, path: &GroupPath) -> Worked<Option<i64>> {
+    let id = connection
+        .prepare_cached("SELECT id FROM groups WHERE subscription_key = ? AND name_key = ?")?
+        .query_row((path.subscription.key(), path.group.key()), |row| row.get(0))
+        .optional()?;
+    Ok(id)
+}
+
+/// The number of a group, which is made where there is none.
+pub(crate) fn id_or_new(connection: &Connection, path: &GroupPath) -> Worked<i64> {
+    if let Some(id) = id(connection, path)? {
+        return Ok(id);
+    }
+    put(connection, &GroupRecord { path: path.clone(), location: None, tags: vec![] })?;
+    Ok(connection.last_insert_rowid())
+}
+
+/// A group.
+pub(crate) fn find(connection: &Connection, path: &GroupPath) -> Worked<Option<GroupRecord>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT subscription, name AS group_name, location, tags FROM groups
+         WHERE subscription_key = ? AND name_key = ?",
+    )?;
+    let rows = statement.query((path.subscription.key(), path.group.key()))?;
+    Ok(collect(rows, read_group)?.pop())
+}
+
+/// The groups of a subscription, by name.
+pub(crate) fn list(
+    connection: &Connection,
+    subscription: &SubscriptionId,
+) -> Worked<Vec<GroupRecord>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT subscription, name AS group_name, location, tags FROM groups
+         WHERE subscription_key = ? ORDER BY name_key",
+    )?;
+    collect(statement.query([subscription.key()])?, read_group)
+}
+
+/// Deletes a group and all in it; `false` where there was none.
+pub(crate) fn delete(connection: &Connection, path: &GroupPath) -> Worked<bool> {
+    let deleted = connection
+        .prepare_cached("DELETE FROM groups WHERE subscription_key = ? AND name_key = ?")?
+        .execute((path.subscription.key(), path.group.key()))?;
+    Ok(deleted > 0)
+}

@@ -1,0 +1,84 @@
+//! The threads that read, each with its own connection. A read sees everything that was answered
+//! before it was asked for.
+
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+
+use crate::error::StoreError;
+use crate::sqlite::task::{Task, reply, task};
+use crate::sqlite::trouble::Worked;
+use crate::store::Reply;
+
+/// The threads that read, and their queue.
+pub(crate) struct Readers {
+    queue: Option<SyncSender<Box<dyn Task>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Readers {
+    /// Starts a thread for each connection; `waiting_max` requests may wait for them.
+    pub(crate) fn start(
+        connections: Vec<Connection>,
+        waiting_max: usize,
+    ) -> Result<Readers, StoreError> {
+        let (queue, requests) = sync_channel(waiting_max);
+        let requests = Arc::new(Mutex::new(requests));
+        let mut readers = Readers { queue: Some(queue), threads: Vec::new() };
+        for connection in connections {
+            let requests = Arc::clone(&requests);
+            let thread = thread::Builder::new()
+                .name("store-reader".into())
+                .spawn(move || run(&connection, &requests))
+                .map_err(|error| StoreError::Failed(format!("no thread for reading: {error}")))?;
+            readers.threads.push(thread);
+        }
+        Ok(readers)
+    }
+
+    /// Has `work` done on one state of the store.
+    pub(crate) fn read<'a, T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Worked<T> + Send + 'static,
+    ) -> Reply<'a, T> {
+        let (task, answer) = task(1, move |connection: &Connection| {
+            connection.prepare_cached("BEGIN")?.execute(())?;
+            let worked = work(connection);
+            connection.prepare_cached("COMMIT")?.execute(())?;
+            worked
+        });
+        reply(self.send(task).map(|()| answer))
+    }
+
+    fn send(&self, task: Box<dyn Task>) -> Result<(), StoreError> {
+        let closed = || StoreError::Failed("the store is closed".into());
+        let queue = self.queue.as_ref().ok_or_else(closed)?;
+        queue.try_send(task).map_err(|error| match error {
+            TrySendError::Full(_) => StoreError::Busy("too many reads are waiting".into()),
+            TrySendError::Disconnected(_) => closed(),
+        })
+    }
+
+    /// Does what waits and ends the threads.
+    pub(crate) fn close(&mut self) {
+        self.queue = None;
+        for thread in self.threads.drain(..) {
+            drop(thread.join());
+        }
+    }
+}
+
+fn run(connection: &Connection, requests: &Mutex<Receiver<Box<dyn Task>>>) {
+    loop {
+        // One thread at a time waits for the next request, the others for their turn to wait.
+        let next = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(mut task) = next else { return };
+        task.work(connection);
+        if !connection.is_autocommit() {
+            drop(connection.execute_batch("ROLLBACK"));
+        }
+        task.answer(Ok(()));
+    }
+}

@@ -1,0 +1,29 @@
+//! How much a store may take of the machine.
+
+/// How much a store may take of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SqliteSettings {
+    /// Threads that read.
+    pub readers: usize,
+    /// Pages that the writer keeps in memory, in KiB.
+    pub writer_cache_kib: u32,
+    /// Pages that each reader keeps in memory, in KiB.
+    pub reader_cache_kib: u32,
+    /// Requests that may wait for the writer; one more is answered that the store is busy.
+    pub writes_waiting_max: usize,
+    /// Requests that may wait for a reader; one more is answered that the store is busy.
+    pub reads_waiting_max: usize,
+}
+
+impl Default for SqliteSettings {
+    /// With 64 MiB, the narrow state of a million jobs stays in the writer's memory.
+    fn default() -> SqliteSettings {
+        SqliteSettings {
+            readers: 2,
+            writer_cache_kib: 64 * 1024,
+            reader_cache_kib: 16 * 1024,
+            writes_waiting_max: 4_096,
+            reads_waiting_max: 4_096,
+        }
+    }
+}

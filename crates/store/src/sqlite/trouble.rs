@@ -1,0 +1,67 @@
+//! What SQLite says when it fails, in the words of the store.
+
+use rusqlite::{Error, ErrorCode};
+
+use crate::error::StoreError;
+
+/// Why a request was not carried out.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// For a reason that the caller is told as it is.
+    Answer(StoreError),
+    /// SQLite failed.
+    Sql(Error),
+}
+
+/// What a request came to, before it is committed.
+pub(crate) type Worked<T> = Result<T, Trouble>;
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Trouble {
+        Trouble::Answer(error)
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        Trouble::Sql(error)
+    }
+}
+
+impl From<Trouble> for StoreError {
+    fn from(trouble: Trouble) -> StoreError {
+        match trouble {
+            Trouble::Answer(error) => error,
+            Trouble::Sql(error) => in_words(&error),
+        }
+    }
+}
+
+impl Trouble {
+    /// Whether the disk or the file has failed, so that nothing more may be written.
+    pub(crate) fn is_fatal(error: &Error) -> bool {
+        let fatal = [
+            ErrorCode::SystemIoFailure,
+            ErrorCode::DatabaseCorrupt,
+            ErrorCode::NotADatabase,
+            ErrorCode::ReadOnly,
+            ErrorCode::FileLockingProtocolFailed,
+        ];
+        error.sqlite_error_code().is_some_and(|code| fatal.contains(&code))
+    }
+}
+
+fn in_words(error: &Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            StoreError::Busy("another process holds the database".into())
+        }
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            StoreError::Damaged(error.to_string())
+        }
+        // A value that does not fit its column, or a row that must be there and is not.
+        None => StoreError::Damaged(format!("an unexpected row: {error}")),
+        Some(_) => StoreError::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,28 @@
+//! The store in SQLite: the suite, and what only a file can do or suffer.
+
+mod suite;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kalends_environment::{ManualClock, SeededEntropy};
+use kalends_store::StoreError;
+use kalends_store::form::Keeper;
+use kalends_store::seal::{MasterKey, Sealer};
+use kalends_store::sqlite::{SqliteSettings, SqliteStore};
+
+/// The keeper of a seed: the same key each time.
+fn keeper(seed: u64) -> Keeper {
+    let entropy = Arc::new(SeededEntropy::new(seed));
+    let (key, _) = MasterKey::generate(&*entropy).unwrap();
+    Keeper::new(Sealer::new(key, vec![], entropy), &[])
+}
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new(Timestamp::from_second(1_770_000_000).unwrap()))
+}
+
+fn open(path: &Path) -> Result<SqliteStore, StoreError> {
+    SqliteStore::open(path, SqliteSettings::default(), keeper(1), clock())
+}

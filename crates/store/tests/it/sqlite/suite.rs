@@ -1,0 +1,26 @@
+//! The store in SQLite passes the suite.
+
+use std::sync::Arc;
+
+use kalends_environment::Clock as _;
+use kalends_store::conformance::{Passing, Subject};
+use kalends_store::sqlite::{SqliteSettings, SqliteStore};
+
+use super::{clock, keeper};
+
+async fn subject() -> Subject {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = clock();
+    let path = folder.path().join("kalends.db");
+    let store =
+        SqliteStore::open(&path, SqliteSettings::default(), keeper(1), clock.clone()).unwrap();
+    let pass = move |duration| -> Passing {
+        // The folder lives as long as the subject.
+        let _ = &folder;
+        clock.set(clock.now().checked_add(duration).unwrap());
+        Box::pin(std::future::ready(()))
+    };
+    Subject { store: Arc::new(store), pass: Box::new(pass) }
+}
+
+kalends_store::conformance_tests!(subject, crate::block_on);
