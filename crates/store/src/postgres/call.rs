@@ -11,6 +11,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
+use crate::postgres::connect::SERVER_MARGIN;
 use crate::postgres::fault::{Before, Fault};
 
 /// Tries of a transaction that others come between. With locks in one order that happens only in
@@ -105,7 +106,8 @@ impl PostgresStore {
         let transaction = transaction.map_err(|error| Fault::from(error).before_commit())?;
         let done = async {
             if W::LENGTH == Length::Long {
-                let milliseconds = self.settings.long_deadline.as_millis();
+                let server = self.settings.long_deadline.saturating_sub(SERVER_MARGIN);
+                let milliseconds = server.as_millis().max(1);
                 let set = format!("SET LOCAL statement_timeout = {milliseconds}");
                 transaction.batch_execute(&set).await?;
             }

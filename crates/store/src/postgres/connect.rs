@@ -14,7 +14,7 @@ use crate::postgres::nudge::{Listener, listen};
 use crate::postgres::{PostgresSettings, migrate};
 
 /// How much earlier than the caller the server gives up, so that its answer still arrives.
-const SERVER_MARGIN: Duration = Duration::from_millis(200);
+pub(super) const SERVER_MARGIN: Duration = Duration::from_millis(200);
 /// After this long without a sign of life a connection is asked for one.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
@@ -88,7 +88,8 @@ fn config(url: &str, settings: &PostgresSettings) -> Result<Config, StoreError> 
     let asked = config.get_options().unwrap_or_default().to_owned();
     config.options(format!(
         "{asked} -c statement_timeout={server} -c lock_timeout={server} \
-         -c idle_in_transaction_session_timeout={server} -c client_min_messages=warning"
+         -c idle_in_transaction_session_timeout={server} -c client_min_messages=warning \
+         -c default_transaction_isolation=read\\ committed"
     ));
     config.connect_timeout(settings.connect_deadline);
     config.keepalives_idle(KEEPALIVE);

@@ -61,16 +61,16 @@ impl PostgresStore {
             collection_columns!(),
             " FROM collections c JOIN groups g ON g.id = c.group_id
               WHERE g.subscription_key = $1 AND ($2::text IS NULL OR g.group_key = $2)
-                AND ($3::text IS NULL
-                     OR (g.subscription_key, g.group_key, c.collection_key) > ($3, $4, $5))
+                AND (g.subscription_key, g.group_key, c.collection_key) > ($3, $4, $5)
               ORDER BY g.group_key, c.collection_key OFFSET $6 LIMIT $7"
         );
         let (subscription, group) = match scope {
             Scope::Subscription(subscription) => (subscription.key(), None),
             Scope::Group(path) => (path.subscription.key(), Some(path.group.key())),
         };
+        // No name is empty, so all come after that.
         let [after_subscription, after_group, after_collection] =
-            page.after.as_ref().map(keys).map_or([None, None, None], |keys| keys.map(Some));
+            page.after.as_ref().map(keys).unwrap_or_default();
         let (skip, limit) = (rows_max(page.skip), rows_max(page.limit));
         let rows = self
             .ask(
@@ -119,7 +119,7 @@ impl PostgresStore {
             " FROM collections c JOIN groups g ON g.id = c.group_id
               LEFT JOIN LATERAL (
                 SELECT j.* FROM jobs j JOIN states s ON s.job = j.key
-                WHERE j.collection_id = c.id AND ($4::text IS NULL OR j.job_key > $4)
+                WHERE j.collection_id = c.id AND j.job_key > $4
                   AND ($5::smallint IS NULL OR s.lifecycle = $5)
                   AND ($6::boolean IS NULL OR s.enabled = $6)
                   AND ($7::text IS NULL OR strpos(lower(j.job_key), $7) > 0
@@ -132,7 +132,8 @@ impl PostgresStore {
               ORDER BY j.job_key"
         );
         let [subscription, group, collection] = keys(&path);
-        let after = page.after.as_ref().map(JobName::key);
+        // No name is empty, so all come after that.
+        let after = page.after.as_ref().map(JobName::key).unwrap_or_default();
         let (lifecycle, enabled) = filter.state.map_or((None, None), in_columns);
         let contains = filter.contains.as_ref().map(|text| without_nul(&text.to_lowercase()));
         let tag = filter.tag.as_ref().map(|(name, value)| tag(name, value.as_deref()));
@@ -239,14 +240,15 @@ impl PostgresStore {
              LEFT JOIN jobs j ON j.collection_id = c.id AND j.job_key = $4
              LEFT JOIN LATERAL (
                SELECT * FROM history h WHERE h.job = j.key
-                 AND ($5::bigint IS NULL OR h.sequence < $5)
+                 AND h.sequence < $5
                  AND ($6::smallint IS NULL OR h.status = $6)
                ORDER BY h.sequence DESC OFFSET $7 LIMIT $8
              ) h ON true
              WHERE g.subscription_key = $1 AND g.group_key = $2 AND c.collection_key = $3
              ORDER BY h.sequence DESC";
         let [subscription, group, collection] = keys(&path.collection);
-        let (after, status) = (page.after.map(rows_max), filter.status.map(Code::code));
+        let after = page.after.map_or(i64::MAX, rows_max);
+        let status = filter.status.map(Code::code);
         let (job, skip, limit) = (path.job.key(), rows_max(page.skip), rows_max(page.limit));
         let rows = self
             .ask(sql, &[&subscription, &group, &collection, &job, &after, &status, &skip, &limit])
