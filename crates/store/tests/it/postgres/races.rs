@@ -6,8 +6,8 @@ use kalends_domain::{Collection, CollectionState, Plan};
 use kalends_store::postgres::PostgresStore;
 use kalends_store::record::{NodeId, Progress, Token};
 use kalends_store::{
-    CollectionContext, CollectionWrite, HistoryFilter, JobContext, JobFilter, JobWrite, Page,
-    Refusal, RefusalKind, RunAnswer, RunWrite, Store, StoreError,
+    CollectionContext, CollectionWrite, HistoryFilter, JobContext, JobFilter, JobPut, JobWrite,
+    Page, Refusal, RefusalKind, RunAnswer, RunWrite, Store, StoreError,
 };
 use tokio::task::JoinSet;
 
@@ -27,27 +27,45 @@ async fn two_nodes() -> [Arc<PostgresStore>; 2] {
     [Arc::new(scratch.connect().await), Arc::new(scratch.connect().await)]
 }
 
+/// All connections of both nodes open, so that what follows is truly at once.
+async fn warm_up(nodes: &[Arc<PostgresStore>; 2]) {
+    let mut tasks = JoinSet::new();
+    for number in 0..64 {
+        let node = nodes[number % 2].clone();
+        let decide = |_: JobContext<'_>| Ok(JobWrite::Keep);
+        tasks.spawn(async move { node.edit_job(job_path("none"), Box::new(decide)).await });
+    }
+    tasks.join_all().await;
+}
+
 #[test]
 fn of_many_puts_one_makes_the_fiftieth_job() {
     with_server(async {
         let nodes = two_nodes().await;
         due_jobs(&*nodes[0], 49).await;
-        let mut tasks = JoinSet::new();
-        for number in 0..32 {
-            let node = nodes[number % 2].clone();
-            let decide = |context: JobContext<'_>| match context.jobs < 50 {
-                true => Ok(JobWrite::Put(Box::new(put(None)))),
-                false => Err(refusal(RefusalKind::JobsMax)),
-            };
-            let name = job_path(&format!("new{number}"));
-            tasks.spawn(async move { node.edit_job(name, Box::new(decide)).await });
+        warm_up(&nodes).await;
+        for round in 0..8 {
+            let mut tasks = JoinSet::new();
+            for number in 0..32 {
+                let node = nodes[number % 2].clone();
+                let decide = |context: JobContext<'_>| match context.jobs < 50 {
+                    true => Ok(JobWrite::Put(Box::new(put(None)))),
+                    false => Err(refusal(RefusalKind::JobsMax)),
+                };
+                let name = job_path(&format!("new{number}"));
+                tasks.spawn(async move { node.edit_job(name, Box::new(decide)).await });
+            }
+            let answers = tasks.join_all().await;
+            let mut made = answers.iter().flatten().filter_map(|edited| edited.after.clone());
+            let (fiftieth, another) = (made.next().unwrap(), made.next());
+            assert_eq!(another, None, "round {round}");
+            let refused = Err(StoreError::Refused(refusal(RefusalKind::JobsMax)));
+            assert_eq!(answers.iter().filter(|answer| **answer == refused).count(), 31);
+            let jobs = nodes[1].jobs(collection_path("c"), JobFilter::default(), Page::first(99));
+            assert_eq!(jobs.await.unwrap().len(), 50);
+            let delete = Box::new(|_: JobContext<'_>| Ok(JobWrite::Delete));
+            nodes[0].edit_job(fiftieth.path, delete).await.unwrap();
         }
-        let answers = tasks.join_all().await;
-        let made = answers.iter().filter(|answer| answer.is_ok()).count();
-        let refused = Err(StoreError::Refused(refusal(RefusalKind::JobsMax)));
-        assert_eq!((made, answers.iter().filter(|answer| **answer == refused).count()), (1, 31));
-        let jobs = nodes[1].jobs(collection_path("c"), JobFilter::default(), Page::first(99));
-        assert_eq!(jobs.await.unwrap().len(), 50);
         assert_eq!(nodes[0].check().await.unwrap(), [""; 0]);
     });
 }
@@ -139,6 +157,7 @@ fn edits_of_one_job_follow_each_other() {
     with_server(async {
         let nodes = two_nodes().await;
         due_jobs(&*nodes[0], 1).await;
+        warm_up(&nodes).await;
         let mut tasks = JoinSet::new();
         for number in 0..32 {
             let node = nodes[number % 2].clone();
@@ -167,29 +186,36 @@ fn edits_of_one_job_follow_each_other() {
 fn what_runs_count_is_not_lost_to_edits() {
     with_server(async {
         let nodes = two_nodes().await;
-        let jobs = due_jobs(&*nodes[0], 1).await;
-        let mut tasks = JoinSet::new();
-        for number in 0..24 {
+        let mut job = due_jobs(&*nodes[0], 1).await.remove(0);
+        warm_up(&nodes).await;
+        let mut runs = Vec::new();
+        for _ in 0..60 {
+            let begun = nodes[0].commit(vec![begin(&job, Some(NodeId(1)))]).await.unwrap();
+            let [RunAnswer::Begun { run, claim: Some(claim) }] = begun[..] else { panic!() };
+            runs.push((run, claim.token));
+            job = nodes[0].job_by_key(job.key).await.unwrap().unwrap();
+        }
+        let mut editors = JoinSet::new();
+        for number in 0..3 {
             let node = nodes[number % 2].clone();
-            let key = jobs[0].key;
-            tasks.spawn(async move {
-                let decide = |context: JobContext<'_>| {
-                    let state = context.existing.unwrap().state;
-                    Ok(JobWrite::Put(Box::new(kalends_store::JobPut { state, ..put(None) })))
-                };
-                node.edit_job(job_path("j0"), Box::new(decide)).await.unwrap();
-                // Of several that see the same occurrence one begins it.
-                let job = node.job_by_key(key).await.unwrap().unwrap();
-                let begun = node.commit(vec![begin(&job, Some(NodeId(1)))]).await.unwrap();
-                let [RunAnswer::Begun { run, claim: Some(claim) }] = begun[..] else { return 0 };
-                let done = node.commit(vec![finish(run, claim.token)]).await.unwrap();
-                u64::from(done == [RunAnswer::Done])
+            editors.spawn(async move {
+                loop {
+                    let decide = |context: JobContext<'_>| {
+                        let state = context.existing.unwrap().state;
+                        Ok(JobWrite::Put(Box::new(JobPut { state, ..put(None) })))
+                    };
+                    node.edit_job(job_path("j0"), Box::new(decide)).await.unwrap();
+                }
             });
         }
-        let finished: u64 = tasks.join_all().await.into_iter().sum();
-        let job = nodes[0].job_by_key(jobs[0].key).await.unwrap().unwrap();
-        assert_eq!((job.state.executions, job.state.used), (finished, finished));
-        assert!(finished > 0);
+        for (run, token) in runs {
+            let done = nodes[1].commit(vec![finish(run, token)]).await.unwrap();
+            assert_eq!(done, [RunAnswer::Done]);
+        }
+        editors.shutdown().await;
+        let job = nodes[0].job_by_key(job.key).await.unwrap().unwrap();
+        assert_eq!((job.state.executions, job.state.used), (60, 60));
+        assert!(job.version > 3, "there were edits meanwhile");
         assert_eq!(nodes[0].check().await.unwrap(), [""; 0]);
     });
 }
