@@ -239,7 +239,7 @@ impl Side {
                 let before = edited.before.map(|job| self.name("job", job.key.0));
                 let after = edited.after.map(|job| {
                     let name = self.name("job", job.key.0);
-                    (name, job.path, job.job, job.state, job.version)
+                    (name, job.path, job.job, unclocked(job.state), job.version)
                 });
                 format!("{before:?} {after:?}")
             }
@@ -367,11 +367,8 @@ impl Side {
                     continue;
                 }
             };
-            // When it was finished is told by the clock.
-            let finished = job.state.finished.is_some();
-            let state = JobState { finished: None, ..job.state };
-            let name = self.name("job", job.key.0);
-            picture.push(format!("{name} {finished} {:?} {state:?} {}", job.job, job.version));
+            let (name, state) = (self.name("job", job.key.0), unclocked(job.state));
+            picture.push(format!("{name} {:?} {state:?} {}", job.job, job.version));
             for run in store.open_runs(job.key).await.unwrap() {
                 picture.push(self.run(&run));
             }
@@ -395,6 +392,11 @@ impl Side {
             "run {name} of {job}: {generation} {scheduled} {cause:?} {repeat} {progress:?} {claim:?}"
         )
     }
+}
+
+/// A state without the clock, which says when a job was finished; whether it is, is compared.
+fn unclocked(state: JobState) -> JobState {
+    JobState { finished: state.finished.map(|_| at(0)), ..state }
 }
 
 /// Empties the database, which is cheaper than making one.
