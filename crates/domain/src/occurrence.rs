@@ -97,13 +97,23 @@ pub enum Why {
     Overlap,
 }
 
-/// What becomes of a job that is due.
-pub fn decide_due(question: DueQuestion<'_>) -> DueDecision {
+/// What becomes of a job that is due. `None` means: ask again when what is under way is over, as
+/// for missed occurrences that are made up for one after the other.
+pub fn decide_due(question: DueQuestion<'_>) -> Option<DueDecision> {
     let DueQuestion { rule, due, .. } = question;
     let is_once = rule.definition().recurrence.is_none();
     if is_once || due >= question.watched_since {
-        return run_or_skip(question, due, vec![]);
+        return Some(run_or_skip(question, due, vec![]));
     }
+    let makes_up_for_all = question.missed.0 == MissedPolicy::All;
+    if makes_up_for_all && question.under_way != UnderWay::Nothing {
+        return None;
+    }
+    Some(decide_missed(question))
+}
+
+fn decide_missed(question: DueQuestion<'_>) -> DueDecision {
+    let DueQuestion { rule, due, .. } = question;
     // The instant before the watch began; the clock may have jumped past it.
     let unwatched = before(question.watched_since).min(question.now);
     let newest = rule.last_at_or_before(unwatched).filter(|&newest| newest >= due).unwrap_or(due);
@@ -216,6 +226,10 @@ mod tests {
         }
     }
 
+    fn decided(question: DueQuestion<'_>) -> DueDecision {
+        decide_due(question).expect("a decision")
+    }
+
     fn begin(scheduled: &str) -> Option<Begin> {
         Some(Begin { scheduled: at(scheduled), when: When::Now })
     }
@@ -228,7 +242,7 @@ mod tests {
     fn what_is_due_runs_and_what_is_late_runs_too() {
         let rule = hourly();
         for now in ["01T01:00", "01T01:01", "01T05:30"] {
-            let decision = decide_due(question(&rule, now, "01T00:00"));
+            let decision = decided(question(&rule, now, "01T00:00"));
             assert_eq!(decision.begin, begin("01T01:00"), "{now}");
             assert_eq!((decision.next, decision.used), (Some(at("01T02:00")), 2));
             assert_eq!(decision.closed, []);
@@ -238,7 +252,7 @@ mod tests {
     #[test]
     fn after_downtime_the_newest_missed_runs_once_and_the_others_are_one_record() {
         let rule = hourly();
-        let decision = decide_due(question(&rule, "02T00:30", "02T00:30"));
+        let decision = decided(question(&rule, "02T00:30", "02T00:30"));
         assert_eq!(decision.begin, begin("02T00:00"));
         assert_eq!(decision.closed, [closed("01T01:00", "01T23:00", 23, Why::Missed)]);
         assert_eq!((decision.next, decision.used), (Some(at("02T01:00")), 2));
@@ -251,13 +265,13 @@ mod tests {
             missed: (MissedPolicy::Last, Some(Duration::from_secs(minutes * 60))),
             ..question(&rule, "02T00:30", "02T00:30")
         };
-        assert_eq!(decide_due(within(30)).begin, begin("02T00:00"));
-        let decision = decide_due(within(29));
+        assert_eq!(decided(within(30)).begin, begin("02T00:00"));
+        let decision = decided(within(29));
         assert_eq!(decision.begin, None);
         assert_eq!(decision.closed, [closed("01T01:00", "02T00:00", 24, Why::Missed)]);
         assert_eq!((decision.next, decision.used), (Some(at("02T01:00")), 1));
         let skip = DueQuestion { missed: (MissedPolicy::Skip, None), ..within(30) };
-        assert_eq!(decide_due(skip), decision);
+        assert_eq!(decided(skip), decision);
     }
 
     #[test]
@@ -268,12 +282,14 @@ mod tests {
             due: at(due),
             ..question(&rule, "01T06:30", "01T06:30")
         };
-        let first = decide_due(all(None, "01T01:00"));
+        let first = decided(all(None, "01T01:00"));
         assert_eq!((first.begin, first.next), (begin("01T01:00"), Some(at("01T02:00"))));
-        let windowed = decide_due(all(Some(3 * 3_600), "01T01:00"));
+        let windowed = decided(all(Some(3 * 3_600), "01T01:00"));
         assert_eq!(windowed.begin, begin("01T04:00"));
         assert_eq!(windowed.closed, [closed("01T01:00", "01T03:00", 3, Why::Missed)]);
-        let none = decide_due(all(Some(60), "01T01:00"));
+        let busy = DueQuestion { under_way: UnderWay::Running, ..all(None, "01T01:00") };
+        assert_eq!(decide_due(busy), None, "one at a time");
+        let none = decided(all(Some(60), "01T01:00"));
         assert_eq!((none.begin, none.next), (None, Some(at("01T07:00"))));
         assert_eq!(none.closed, [closed("01T01:00", "01T06:00", 6, Why::Missed)]);
     }
@@ -287,7 +303,7 @@ mod tests {
             missed: (MissedPolicy::Skip, None),
             ..question(&rule, "20T00:00", "20T00:00")
         };
-        let decision = decide_due(late);
+        let decision = decided(late);
         assert_eq!((decision.begin, decision.next), (begin("01T01:00"), None));
     }
 
@@ -295,11 +311,7 @@ mod tests {
     fn overlapping_ones_are_skipped_queued_or_allowed() {
         let rule = hourly();
         let over = |overlap, under_way| {
-            decide_due(DueQuestion {
-                overlap,
-                under_way,
-                ..question(&rule, "01T01:00", "01T00:00")
-            })
+            decided(DueQuestion { overlap, under_way, ..question(&rule, "01T01:00", "01T00:00") })
         };
         let skipped = over(Overlap::Skip, UnderWay::Running);
         assert_eq!(skipped.begin, None);
@@ -315,11 +327,7 @@ mod tests {
     fn the_last_of_a_count_has_no_next() {
         let rule = hourly();
         let counted = |used| {
-            decide_due(DueQuestion {
-                used,
-                count: Some(3),
-                ..question(&rule, "01T01:00", "01T00:00")
-            })
+            decided(DueQuestion { used, count: Some(3), ..question(&rule, "01T01:00", "01T00:00") })
         };
         assert_eq!((counted(1).next, counted(1).used), (Some(at("01T02:00")), 2));
         assert_eq!((counted(2).next, counted(2).used), (None, 3));
@@ -332,7 +340,7 @@ mod tests {
         let definition = Definition { start: Some(start), created: start, recurrence };
         let rule = Rule::new(definition, &Settings::default()).unwrap();
         let now = at("01T00:00").saturating_add(Duration::from_secs(30));
-        let decision = decide_due(DueQuestion {
+        let decision = decided(DueQuestion {
             due: start,
             now,
             watched_since: now,

@@ -1,0 +1,106 @@
+//! One attempt, as a sequence of steps: wait for its instant, pass the gate, perform, hand back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kalends_domain::{ActionRole, Outcome};
+use kalends_environment::Clock;
+use kalends_recurrence::Instant;
+use kalends_store::Store;
+use kalends_store::record::{Claim, JobRecord, OpenRun};
+use tokio::sync::mpsc::Sender;
+
+use crate::perform::{Order, Perform, Report};
+
+/// What a worker is handed.
+pub(crate) struct Assignment {
+    pub(crate) run: OpenRun,
+    pub(crate) claim: Claim,
+    /// The job as it was when the run was claimed.
+    pub(crate) job: Arc<JobRecord>,
+    pub(crate) timeout: Duration,
+}
+
+/// What a worker hands back.
+pub(crate) struct Ended {
+    pub(crate) run: OpenRun,
+    pub(crate) claim: Claim,
+    pub(crate) job: Arc<JobRecord>,
+    pub(crate) how: How,
+}
+
+/// How an assignment ended.
+pub(crate) enum How {
+    /// The attempt was made.
+    Attempted { started: Instant, ended: Instant, report: Report },
+    /// The job was edited or deleted before it was made.
+    Superseded,
+    /// It was not made, and can be made later.
+    NotMade,
+}
+
+/// Makes one attempt.
+pub(crate) async fn work(
+    assignment: Assignment,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    performer: Arc<dyn Perform>,
+    results: Sender<Ended>,
+) {
+    let Assignment { run, claim, job, timeout } = assignment;
+    wait_for(run.progress.next_at, &*clock).await;
+    let how = match gate(&run, &*store).await {
+        Gate::Open => attempt(&run, &job, timeout, &*clock, &*performer).await,
+        Gate::Edited => How::Superseded,
+        Gate::Unknown => How::NotMade,
+    };
+    // Where nobody listens any more the process is ending, and the claim will expire.
+    drop(results.send(Ended { run, claim, job, how }).await);
+}
+
+/// Never early.
+async fn wait_for(at: Instant, clock: &dyn Clock) {
+    if let Some(until) = at.timestamp() {
+        clock.wait_until(until).await;
+    }
+}
+
+enum Gate {
+    Open,
+    Edited,
+    Unknown,
+}
+
+/// After an edit was acknowledged no attempt of the old definition starts.
+async fn gate(run: &OpenRun, store: &dyn Store) -> Gate {
+    match store.job_by_key(run.job).await {
+        Ok(Some(job)) if job.job.generation == run.generation => Gate::Open,
+        Ok(_) => Gate::Edited,
+        Err(_) => Gate::Unknown,
+    }
+}
+
+async fn attempt(
+    run: &OpenRun,
+    job: &Arc<JobRecord>,
+    timeout: Duration,
+    clock: &dyn Clock,
+    performer: &dyn Perform,
+) -> How {
+    let order = Order {
+        job: Arc::clone(job),
+        role: run.progress.role,
+        scheduled: run.scheduled,
+        cause: run.cause,
+        retry: run.progress.retry,
+        timeout,
+    };
+    let started = Instant::from(clock.now());
+    let report = performer.perform(order).await;
+    How::Attempted { started, ended: clock.now().into(), report }
+}
+
+/// Whether an attempt of the main action failed, for its counters.
+pub(crate) fn has_failed(role: ActionRole, report: &Report) -> bool {
+    role == ActionRole::Main && report.outcome != Outcome::Succeeded
+}
