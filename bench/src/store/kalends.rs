@@ -237,6 +237,7 @@ fn begin(job: JobKey, due: Instant, generation: u64) -> RunWrite {
     let next = due.saturating_add(Duration::from_secs(60));
     RunWrite::Begin {
         on: DueJob { job, generation, due },
+        scheduled: due,
         progress: Progress::first(due),
         owner: Some(NodeId(1)),
         lease: Duration::from_secs(10),

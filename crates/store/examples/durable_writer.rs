@@ -120,6 +120,7 @@ async fn write_jobs(store: &SqliteStore, numbers: impl Iterator<Item = u64>) -> 
 async fn run(store: &SqliteStore, job: &JobRecord, due: Instant) -> Outcome<()> {
     let begin = RunWrite::Begin {
         on: DueJob { job: job.key, generation: job.job.generation, due },
+        scheduled: due,
         progress: Progress::first(due),
         owner: Some(NodeId(1)),
         lease: Duration::from_secs(10),
