@@ -21,9 +21,10 @@ run:
 	done
 	@printf '\nYour own: target/release/kalends next --every 2w --on fri --at 05:15 --zone Europe/Berlin\n'
 
-## All tests, and that everything outside the workspace still builds.
+## All tests, beside a PostgreSQL server of their own, and that everything outside the workspace still
+## builds.
 test: strace
-	$(CARGO) test --workspace --locked
+	scripts/with-postgres $(CARGO) test --workspace --locked
 	scripts/power_cut.py $(DURABLE_WRITER) 3
 	$(CARGO) check --locked --manifest-path bench/Cargo.toml
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml

@@ -5,8 +5,9 @@
 //! | [`Store`] | what the API and the engine ask of a store |
 //! | [`record`] | what is kept |
 //! | [`memory`] | the reference: obvious, without durability |
-//! | `conformance` | the suite that every store passes (a feature) |
 //! | [`sqlite`] | one file, durable, for one process |
+//! | [`postgres`] | a database, durable, for any number of nodes |
+//! | `conformance` | the suite that every store passes (a feature) |
 //! | [`form`] | the stored form of definitions, with secrets sealed ([`seal`]) |
 //! | [`KeyFile`] | the key that seals them, outside the store |
 
@@ -22,6 +23,8 @@ mod error;
 pub mod form;
 mod key_file;
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod record;
 pub mod seal;
 mod search;
