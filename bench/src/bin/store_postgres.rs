@@ -202,6 +202,7 @@ fn begin(on: &DueJob) -> RunWrite {
     let next = Some(on.due.saturating_add(Duration::from_secs(86_400)));
     RunWrite::Begin {
         on: *on,
+        scheduled: on.due,
         progress: Progress::first(on.due),
         owner: Some(NodeId(1)),
         lease: Duration::from_secs(60),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kalends_actions::Perform;
 use kalends_environment::Clock;
 use kalends_store::Store;
 use kalends_store::record::NodeId;
@@ -9,7 +10,6 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::ledger::Ledger;
-use crate::perform::Perform;
 use crate::settings::EngineSettings;
 
 /// Tells the engine that something has changed. It carries nothing: the engine looks for itself,

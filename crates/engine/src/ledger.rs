@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kalends_actions::Perform;
 use kalends_domain::{DueQuestion, MissedPolicy, Overlap, UnderWay, When, decide_due, rule_of};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
@@ -15,7 +16,6 @@ use tokio::sync::{mpsc, watch};
 
 use crate::engine::Nudge;
 use crate::messages::{ledger_row, postponed};
-use crate::perform::Perform;
 use crate::settings::EngineSettings;
 use crate::timetable::Timetable;
 use crate::worker::{Assignment, Ended, work};
@@ -234,8 +234,9 @@ impl Ledger {
             Some(begin) => {
                 let owner = (begin.when == When::Now).then_some(self.node);
                 let write = RunWrite::Begin {
-                    on: DueJob { due: due.due, ..due },
-                    progress: Progress::first(begin.scheduled.max(due.due)),
+                    on: due,
+                    scheduled: begin.scheduled,
+                    progress: Progress::first(begin.scheduled),
                     owner,
                     lease: self.settings.lease,
                     advance,

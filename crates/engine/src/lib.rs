@@ -10,16 +10,14 @@
 //! | [`timetable`] | what is due soon, in memory; bounded, and rebuilt from the store at any time |
 //! | [`ledger`] | the loop: look, decide, commit, hand out |
 //! | [`worker`] | one attempt: wait for its instant, pass the gate, perform |
-//! | [`Perform`] | what an attempt does to the world |
+//! | [`kalends_actions::Perform`] | what an attempt does to the world |
 
 mod engine;
 mod ledger;
 mod messages;
-mod perform;
 mod settings;
 mod timetable;
 mod worker;
 
 pub use engine::{Engine, Nudge};
-pub use perform::{Order, Perform, Performing, Report};
 pub use settings::EngineSettings;

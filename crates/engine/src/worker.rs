@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kalends_actions::{Order, Perform, Report};
 use kalends_domain::{ActionRole, Outcome};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::Store;
 use kalends_store::record::{Claim, JobRecord, OpenRun};
 use tokio::sync::mpsc::Sender;
-
-use crate::perform::{Order, Perform, Report};
 
 /// What a worker is handed.
 pub(crate) struct Assignment {
@@ -50,7 +49,7 @@ pub(crate) async fn work(
     let Assignment { run, claim, job, timeout } = assignment;
     wait_for(run.progress.next_at, &*clock).await;
     let how = match gate(&run, &*store).await {
-        Gate::Open => attempt(&run, &job, timeout, &*clock, &*performer).await,
+        Gate::Open { region } => attempt(&run, &job, &region, timeout, &*clock, &*performer).await,
         Gate::Edited => How::Superseded,
         Gate::Unknown => How::NotMade,
     };
@@ -66,32 +65,52 @@ async fn wait_for(at: Instant, clock: &dyn Clock) {
 }
 
 enum Gate {
-    Open,
+    /// Where the collection is said to be goes with the request.
+    Open {
+        region: String,
+    },
     Edited,
     Unknown,
 }
 
 /// After an edit was acknowledged no attempt of the old definition starts.
 async fn gate(run: &OpenRun, store: &dyn Store) -> Gate {
-    match store.job_by_key(run.job).await {
-        Ok(Some(job)) if job.job.generation == run.generation => Gate::Open,
-        Ok(_) => Gate::Edited,
+    let job = match store.job_by_key(run.job).await {
+        Ok(Some(job)) if job.job.generation == run.generation => job,
+        Ok(_) => return Gate::Edited,
+        Err(_) => return Gate::Unknown,
+    };
+    match store.collection(job.path.collection).await {
+        Ok(Some(collection)) => {
+            Gate::Open { region: collection.collection.location.as_str().to_owned() }
+        }
+        Ok(None) => Gate::Edited,
         Err(_) => Gate::Unknown,
     }
 }
 
 async fn attempt(
     run: &OpenRun,
-    job: &Arc<JobRecord>,
+    job: &JobRecord,
+    region: &str,
     timeout: Duration,
     clock: &dyn Clock,
     performer: &dyn Perform,
 ) -> How {
+    let main = &job.job.definition.action;
+    let role = run.progress.role;
+    let action = match (role, &main.error_action) {
+        (ActionRole::Error, Some(error)) => &error.action,
+        _ => &main.action,
+    };
     let order = Order {
-        job: Arc::clone(job),
-        role: run.progress.role,
+        path: job.path.clone(),
+        uid: job.job.uid.0,
+        generation: run.generation,
+        region: region.to_owned(),
+        action: action.clone(),
+        role,
         scheduled: run.scheduled,
-        cause: run.cause,
         retry: run.progress.retry,
         timeout,
     };

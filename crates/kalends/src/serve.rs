@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use kalends_environment::{SystemClock, SystemEntropy};
+use kalends_actions::NetworkPerformer;
+use kalends_engine::{Engine, EngineSettings};
+use kalends_environment::{Entropy, SystemClock, SystemEntropy};
 use kalends_server::{App, Settings};
 use kalends_store::Store;
 use kalends_store::form::Keeper;
+use kalends_store::record::NodeId;
 use kalends_store::seal::Sealer;
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use tokio::net::TcpListener;
@@ -59,11 +62,14 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let store = open(&arguments.store, arguments.key_file.as_deref())?;
     let mut settings = Settings::default();
     settings.schedules.start_delay = arguments.start_delay;
+    let engine = start_engine(Arc::clone(&store), &settings)?;
+    let nudge = engine.nudge();
     let app = App {
         store,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         settings: Arc::new(settings),
+        changed: Arc::new(move || nudge.nudge()),
     };
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
@@ -78,7 +84,22 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         }
     };
     kalends_server::serve(listener, app, stop).await?;
+    engine.stop().await;
     Ok(())
+}
+
+fn start_engine(store: Arc<dyn Store>, settings: &Settings) -> anyhow::Result<Engine> {
+    let mut node = [0; 8];
+    SystemEntropy.fill(&mut node)?;
+    let performer = NetworkPerformer::new(Arc::new(SystemEntropy)).context("cannot set up TLS")?;
+    let schedules = settings.schedules.clone();
+    Ok(Engine::start(
+        store,
+        Arc::new(SystemClock),
+        Arc::new(performer),
+        NodeId(u64::from_le_bytes(node)),
+        EngineSettings { schedules, ..EngineSettings::default() },
+    ))
 }
 
 /// The one line that others wait for.

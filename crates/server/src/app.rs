@@ -32,6 +32,8 @@ pub struct App {
     pub entropy: Arc<dyn Entropy>,
     /// What an operator sets.
     pub settings: Arc<Settings>,
+    /// Told after every edit, so that what runs jobs looks at once.
+    pub changed: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl App {

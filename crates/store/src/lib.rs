@@ -9,6 +9,7 @@
 //! | [`postgres`] | a database, durable, for any number of nodes |
 //! | `conformance` | the suite that every store passes (a feature) |
 //! | [`form`] | the stored form of definitions, with secrets sealed ([`seal`]) |
+//! | [`KeyFile`] | the key that seals them, outside the store |
 
 #[cfg(feature = "conformance")]
 #[expect(
@@ -20,6 +21,7 @@
 pub mod conformance;
 mod error;
 pub mod form;
+mod key_file;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -31,6 +33,7 @@ pub mod sqlite;
 mod store;
 
 pub use error::StoreError;
+pub use key_file::KeyFile;
 pub use store::{
     Advance, CollectionContext, CollectionWrite, DecideCollection, DecideJob, DueJob, Edited,
     HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, Refusal,

@@ -1,5 +1,6 @@
 //! What is written when an attempt has ended.
 
+use kalends_actions::Report;
 use kalends_domain::{
     ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, Lifecycle, OnFault, Outcome,
     Retries, conclude, final_state,
@@ -9,7 +10,6 @@ use kalends_store::record::{Cause, Disposition, JobRecord, LedgerRecord, OpenRun
 use kalends_store::{RunWrite, Tally};
 
 use super::{About, Ledger};
-use crate::perform::Report;
 use crate::worker::{Ended, How, has_failed};
 
 impl Ledger {

@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use kalends_actions::{Order, Perform, Performing, Report};
 use kalends_domain::{
     Action, ActionRole, Collection, CollectionName, CollectionPath, CollectionState, ErrorAction,
     Extensions, GroupName, GroupPath, HistoryEntry, HttpRequest, JobDefinition, JobName, JobPath,
     Limits, Location, MainAction, Method, Outcome, Plan, SubscriptionId, Switch, Target, Uri,
     rule_of, standing_of_new,
 };
-use kalends_engine::{Engine, EngineSettings, Order, Perform, Performing, Report};
+use kalends_engine::{Engine, EngineSettings};
 use kalends_environment::{Clock, ManualClock};
 use kalends_recurrence::{Instant, Recurrence, Settings};
 use kalends_store::memory::MemoryStore;
@@ -54,7 +55,7 @@ impl Perform for Script {
     fn perform(&self, order: Order) -> Performing<'_> {
         Box::pin(async move {
             let call = Call {
-                job: order.job.path.job.to_string(),
+                job: order.path.job.to_string(),
                 scheduled: order.scheduled.to_string(),
                 at: Instant::from(self.clock.now()).to_string(),
                 role: order.role,

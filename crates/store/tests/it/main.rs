@@ -5,6 +5,7 @@
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod sample;
 mod sqlite;
 
 use std::future::Future;

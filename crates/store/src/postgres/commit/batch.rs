@@ -94,7 +94,16 @@ impl Batch {
 
     fn carry_out(&mut self, write: &RunWrite) -> Option<RunAnswer> {
         match write {
-            RunWrite::Begin { on, progress, owner, lease, advance, closed, postponed } => {
+            RunWrite::Begin {
+                on,
+                scheduled,
+                progress,
+                owner,
+                lease,
+                advance,
+                closed,
+                postponed,
+            } => {
                 self.rests_on(*on)?;
                 let id = self.fresh_ids.pop_front()?;
                 let lease_until = self.now.saturating_add(*lease);
@@ -105,7 +114,7 @@ impl Batch {
                     id,
                     job: on.job,
                     generation: on.generation,
-                    scheduled: on.due,
+                    scheduled: *scheduled,
                     cause: Cause::Scheduled,
                     repeat: advance.used,
                     progress: *progress,

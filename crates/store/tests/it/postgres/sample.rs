@@ -126,6 +126,7 @@ pub(crate) fn begin(job: &JobRecord, owner: Option<NodeId>) -> RunWrite {
     let next = Some(on.due.saturating_add(Duration::from_secs(60)));
     RunWrite::Begin {
         on,
+        scheduled: on.due,
         progress: Progress::first(on.due),
         owner,
         lease: LEASE,

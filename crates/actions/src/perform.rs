@@ -2,12 +2,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::{Action, ActionRole, Outcome};
+use kalends_domain::{Action, ActionRole, JobPath, Outcome};
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, JobRecord};
 
 /// An attempt that is going on.
 pub type Performing<'a> = Pin<Box<dyn Future<Output = Report> + Send + 'a>>;
@@ -22,28 +20,23 @@ pub trait Perform: Send + Sync {
 #[derive(Clone, Debug)]
 pub struct Order {
     /// Of which job.
-    pub job: Arc<JobRecord>,
-    /// Of which of its actions.
+    pub path: JobPath,
+    /// The job's identity over all installations.
+    pub uid: [u8; 16],
+    /// Which edit of the job it is.
+    pub generation: u64,
+    /// Where the job's collection is said to be.
+    pub region: String,
+    /// What is to be done.
+    pub action: Action,
+    /// Which of the job's actions that is.
     pub role: ActionRole,
     /// When the occurrence was due.
     pub scheduled: Instant,
-    /// Why there is one.
-    pub cause: Cause,
     /// 0 for the first attempt, n for the n-th retry.
     pub retry: u32,
     /// How long it may take.
     pub timeout: Duration,
-}
-
-impl Order {
-    /// What is to be done.
-    pub fn action(&self) -> &Action {
-        let main = &self.job.job.definition.action;
-        match (self.role, &main.error_action) {
-            (ActionRole::Error, Some(error)) => &error.action,
-            _ => &main.action,
-        }
-    }
 }
 
 /// How an attempt went.
