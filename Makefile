@@ -3,11 +3,14 @@
 CARGO ?= cargo
 # Seconds that `make fuzz` gives to each target.
 SECONDS ?= 60
+# How often `make crash-store` kills the writer of a store, and `make power-cut` cuts its power.
+KILLS ?= 500
+CUTS ?= 100
 
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients check fmt bench fuzz clean
+.PHONY: run test clients clock-library strace crash-store power-cut check fmt bench fuzz clean
 
 ## Build, and show the coming occurrences of the example jobs.
 run:
@@ -18,9 +21,11 @@ run:
 	done
 	@printf '\nYour own: target/release/kalends next --every 2w --on fri --at 05:15 --zone Europe/Berlin\n'
 
-## All tests, and that everything outside the workspace still builds.
-test: clock-library
-	$(CARGO) test --workspace --locked
+## All tests, beside a PostgreSQL server of their own, that everything outside the workspace still
+## builds, and the published clients.
+test: strace clock-library
+	scripts/with-postgres $(CARGO) test --workspace --locked
+	scripts/power_cut.py $(DURABLE_WRITER) 3
 	$(CARGO) check --locked --manifest-path bench/Cargo.toml
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml
 	$(MAKE) clients
@@ -32,10 +37,27 @@ clients:
 
 # Shows a server under test the time at which traffic was recorded. Without it those tests say that
 # they were skipped.
-.PHONY: clock-library
 clock-library:
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || [ "$$(id -u)" != 0 ] || \
 		{ apt-get install -y faketime || { apt-get update && apt-get install -y faketime; }; } >/dev/null || true
+
+# `cargo test` builds it.
+DURABLE_WRITER = $(or $(CARGO_TARGET_DIR),target)/debug/examples/durable_writer
+
+# Tests that end a process at a chosen system call need it, and say so where it is missing.
+strace:
+	@command -v strace >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -q strace; } || true
+
+## A store that is killed KILLS times at random, and once at each of its system calls.
+crash-store: strace
+	$(CARGO) test --locked --package kalends-store --no-run
+	KALENDS_KILLS=$(KILLS) KALENDS_STRIDE=1 \
+		$(CARGO) test --locked --package kalends-store --test it -- sqlite::crash --nocapture
+
+## A store whose power is cut CUTS times. Needs root and loop devices.
+power-cut:
+	$(CARGO) test --locked --package kalends-store --no-run
+	scripts/power_cut.py $(DURABLE_WRITER) $(CUTS)
 
 ## Form: formatting, lints, the shape of the repository and the direction of dependencies,
 ## documentation, licences and duplicate versions.
@@ -56,12 +78,13 @@ bench:
 	$(CARGO) build --release --locked
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin recurrence
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin jsonl
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin store
 	bench/instructions.sh
 
 ## Every fuzz target for SECONDS each. cargo-fuzz wants a nightly feature of the stable compiler.
 fuzz:
 	$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz --version $(FUZZ_VERSION)
-	@for target in json rule; do \
+	@for target in json job rule; do \
 		mkdir -p fuzz/corpus/$$target; \
 		RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
 			-max_total_time=$(SECONDS) -timeout=5 -rss_limit_mb=512 -dict=fuzz/definition.dict || exit 1; \

@@ -6,3 +6,4 @@
 
 pub mod recurrence;
 pub mod rounds;
+pub mod store;

@@ -1,5 +1,16 @@
 //! Performs one attempt of a job's action.
 //!
-//! [`certificate`] reads the file with which an HTTP action shows who it is.
+//! [`Perform`] is what the engine asks; [`NetworkPerformer`] does it. `egress` is the one door to
+//! the network. [`certificate`] reads the file with which an HTTP action shows who it is.
 
 pub mod certificate;
+mod egress;
+mod http;
+mod perform;
+mod performer;
+mod status;
+mod tag;
+
+pub use perform::{Order, Perform, Performing, Report};
+pub use performer::NetworkPerformer;
+pub use tag::execution_tag;

@@ -1,5 +1,7 @@
 //! HTTP requests that a job makes.
 
+use std::fmt;
+
 use url::Url;
 
 use crate::fault::{Fault, FaultKind};
@@ -7,10 +9,20 @@ use crate::limits::Limits;
 use crate::secret::Secret;
 
 /// An absolute http or https address. Checked in its parsed form, kept and sent as it was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Uri {
     text: Box<str>,
     is_https: bool,
+}
+
+/// Without its query, which may hold keys and signatures.
+impl fmt::Debug for Uri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.text.split_once(['?', '#']) {
+            Some((shown, _)) => write!(f, "{shown:?} and [secret]"),
+            None => write!(f, "{:?}", self.text),
+        }
+    }
 }
 
 impl Uri {
@@ -98,8 +110,15 @@ impl Method {
 }
 
 /// Headers that a job sets, in the order in which they were written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(Box<str>, Box<str>)>);
+
+/// Without values, which may be keys.
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(name, _)| (name, "[secret]"))).finish()
+    }
+}
 
 /// Set by the connection, by the scheduler itself, or keys to machines' metadata: a job that could
 /// set them could forge messages or read what it must not.

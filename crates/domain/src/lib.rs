@@ -7,6 +7,7 @@ mod job;
 mod limits;
 mod messaging;
 mod name;
+mod occurrence;
 mod plan;
 mod retry;
 mod run;
@@ -34,6 +35,7 @@ pub use name::{
     CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, NameError,
     SubscriptionId,
 };
+pub use occurrence::{Begin, Closed, DueDecision, DueQuestion, UnderWay, When, Why, decide_due};
 pub use plan::{
     CollectionFacts, JobFacts, Plan, PlanLimits, check_collection, check_job, facts_of, jobs_max,
 };

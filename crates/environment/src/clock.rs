@@ -1,14 +1,26 @@
-//! What time it is.
+//! What time it is, and waiting for it.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::sync::Notify;
+
+/// No wait is longer without another look at the clock, which may have been set meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A wait that is going on.
+pub type Waiting<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Tells the time of day, in UTC.
 pub trait Clock: Send + Sync {
     /// The present.
     fn now(&self) -> Timestamp;
+
+    /// Waits until the clock shows `until` or later. It never ends early.
+    fn wait_until(&self, until: Timestamp) -> Waiting<'_>;
 }
 
 /// The machine's clock, read through the C library.
@@ -20,33 +32,72 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
+
+    fn wait_until(&self, until: Timestamp) -> Waiting<'_> {
+        Box::pin(async move {
+            loop {
+                let left = until.duration_since(self.now());
+                let Ok(left) = Duration::try_from(left) else { return };
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+            }
+        })
+    }
 }
 
 /// A clock that stands still until it is moved.
 #[derive(Debug)]
-pub struct ManualClock(Mutex<Timestamp>);
+pub struct ManualClock {
+    now: Mutex<Timestamp>,
+    moved: Notify,
+}
 
 impl ManualClock {
     /// A clock that shows `now`.
     pub fn new(now: Timestamp) -> ManualClock {
-        ManualClock(Mutex::new(now))
+        ManualClock { now: Mutex::new(now), moved: Notify::new() }
     }
 
     /// Moves the clock, forwards or backwards.
     pub fn set(&self, now: Timestamp) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        self.moved.notify_waiters();
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_until(&self, until: Timestamp) -> Waiting<'_> {
+        Box::pin(async move {
+            loop {
+                let moved = self.moved.notified();
+                tokio::pin!(moved);
+                // Listens before it looks, so that no move is missed between the two.
+                moved.as_mut().enable();
+                if self.now() >= until {
+                    return;
+                }
+                moved.await;
+            }
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(future)
+    }
 
     #[test]
     fn a_manual_clock_shows_what_it_was_set_to() {
@@ -58,8 +109,30 @@ mod tests {
     }
 
     #[test]
-    fn the_system_clock_is_past_the_day_it_was_written() {
+    fn who_waits_for_a_manual_clock_is_woken_when_it_gets_there() {
+        block_on(async {
+            let clock = Arc::new(ManualClock::new(Timestamp::UNIX_EPOCH));
+            let at = |second| Timestamp::from_second(second).unwrap();
+            let waiting = clock.clone();
+            let task = tokio::spawn(async move { waiting.wait_until(at(10)).await });
+            for second in [5, 9, 10] {
+                tokio::task::yield_now().await;
+                assert!(!task.is_finished(), "{second}");
+                clock.set(at(second));
+            }
+            task.await.unwrap();
+        });
+    }
+
+    #[test]
+    fn the_system_clock_is_past_the_day_it_was_written_and_never_ends_a_wait_early() {
         let written = Timestamp::from_second(1_700_000_000).unwrap();
         assert!(SystemClock.now() > written);
+        block_on(async {
+            let until = SystemClock.now().checked_add(Duration::from_millis(3)).unwrap();
+            SystemClock.wait_until(until).await;
+            assert!(SystemClock.now() >= until);
+            SystemClock.wait_until(written).await;
+        });
     }
 }

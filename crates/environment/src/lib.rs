@@ -5,5 +5,5 @@
 mod clock;
 mod entropy;
 
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, ManualClock, SystemClock, Waiting};
 pub use entropy::{Entropy, NoEntropy, SeededEntropy, SystemEntropy};

@@ -1,13 +1,11 @@
 //! The key that secrets are sealed with: in a file beside the store, or in the environment.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::Context as _;
 use kalends_domain::Secret;
 use kalends_environment::SystemEntropy;
+use kalends_store::KeyFile;
 use kalends_store::seal::MasterKey;
 
 /// The environment variable that holds the key itself, for who keeps no key on disk.
@@ -16,40 +14,22 @@ const VARIABLE: &str = "KALENDS_KEY";
 /// The key of a store. A new store gets a new key, in a file that only its owner can read; a store
 /// that is there without its key is refused.
 pub(crate) fn read_or_make(store: &Path, key_file: Option<&Path>) -> anyhow::Result<MasterKey> {
-    if let Ok(text) = std::env::var(VARIABLE) {
-        return MasterKey::read(&Secret::new(text)).with_context(|| VARIABLE);
-    }
-    let path = key_file.map_or_else(|| beside(store), Path::to_owned);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => {
-            let key = MasterKey::read(&Secret::new(text));
-            key.with_context(|| format!("the key file {}", path.display()))
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            if store.exists() {
-                bail!(
-                    "the store {} is there, and its key file {} is not",
-                    store.display(),
-                    path.display()
-                );
-            }
-            make(&path).with_context(|| format!("cannot make the key file {}", path.display()))
-        }
-        Err(error) => Err(error).with_context(|| format!("the key file {}", path.display())),
+    match of_environment() {
+        Some(key) => key,
+        None => Ok(file(store, key_file).read_or_create(store, &SystemEntropy)?),
     }
 }
 
-fn beside(store: &Path) -> PathBuf {
-    let mut name = store.as_os_str().to_owned();
-    name.push(".key");
-    name.into()
+/// The key of a store that is there.
+pub(crate) fn read(store: &Path, key_file: Option<&Path>) -> anyhow::Result<MasterKey> {
+    of_environment().unwrap_or_else(|| Ok(file(store, key_file).read()?))
 }
 
-fn make(path: &Path) -> anyhow::Result<MasterKey> {
-    let (key, text) = MasterKey::generate(&SystemEntropy)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text.reveal().as_bytes())?;
-    file.write_all(b"\n")?;
-    file.sync_all()?;
-    Ok(key)
+fn of_environment() -> Option<anyhow::Result<MasterKey>> {
+    let text = std::env::var(VARIABLE).ok()?;
+    Some(MasterKey::read(&Secret::new(text)).context(VARIABLE))
+}
+
+fn file(store: &Path, key_file: Option<&Path>) -> KeyFile {
+    key_file.map_or_else(|| KeyFile::beside(store), |path| KeyFile::new(path.to_owned()))
 }

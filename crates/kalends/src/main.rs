@@ -3,6 +3,7 @@
 mod key;
 mod next;
 mod serve;
+mod store_tools;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -22,7 +23,9 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Arguments),
-    Next(next::Arguments),
+    Next(Box<next::Arguments>),
+    #[command(subcommand)]
+    Store(store_tools::Command),
 }
 
 fn long_version() -> &'static str {
@@ -35,7 +38,8 @@ fn long_version() -> &'static str {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments),
-        Command::Next(arguments) => next::run(arguments, &SystemClock),
+        Command::Next(arguments) => next::run(*arguments, &SystemClock),
+        Command::Store(command) => store_tools::run(command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

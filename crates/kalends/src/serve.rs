@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use kalends_environment::{SystemClock, SystemEntropy};
+use kalends_actions::NetworkPerformer;
+use kalends_engine::{Engine, EngineSettings};
+use kalends_environment::{Entropy, SystemClock, SystemEntropy};
 use kalends_server::{App, PageKey, Settings};
 use kalends_store::Store;
 use kalends_store::form::Keeper;
+use kalends_store::record::NodeId;
 use kalends_store::seal::Sealer;
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use tokio::net::TcpListener;
@@ -40,6 +43,16 @@ pub(crate) struct Arguments {
     /// How long after its creation a job without a start runs for the first time, such as PT20S
     #[arg(long, env = "KALENDS_START_DELAY", value_name = "DURATION", default_value = "PT0S", value_parser = duration)]
     start_delay: Duration,
+
+    /// Whether jobs run; at rest, the API is answered and everything else waits
+    #[arg(long, env = "KALENDS_JOBS", value_enum, default_value_t = Jobs::Run)]
+    jobs: Jobs,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Jobs {
+    Run,
+    Rest,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -59,12 +72,22 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let store = open(&arguments.store, arguments.key_file.as_deref())?;
     let mut settings = Settings::default();
     settings.schedules.start_delay = arguments.start_delay;
+    let engine = match arguments.jobs {
+        Jobs::Run => Some(start_engine(Arc::clone(&store), &settings)?),
+        Jobs::Rest => None,
+    };
+    let nudge = engine.as_ref().map(Engine::nudge);
     let app = App {
         store,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         settings: Arc::new(settings),
         page_key: PageKey::new(&SystemEntropy)?,
+        changed: Arc::new(move || {
+            if let Some(nudge) = &nudge {
+                nudge.nudge();
+            }
+        }),
     };
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
@@ -79,7 +102,24 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         }
     };
     kalends_server::serve(listener, app, stop).await?;
+    if let Some(engine) = engine {
+        engine.stop().await;
+    }
     Ok(())
+}
+
+fn start_engine(store: Arc<dyn Store>, settings: &Settings) -> anyhow::Result<Engine> {
+    let mut node = [0; 8];
+    SystemEntropy.fill(&mut node)?;
+    let performer = NetworkPerformer::new(Arc::new(SystemEntropy)).context("cannot set up TLS")?;
+    let schedules = settings.schedules.clone();
+    Ok(Engine::start(
+        store,
+        Arc::new(SystemClock),
+        Arc::new(performer),
+        NodeId(u64::from_le_bytes(node)),
+        EngineSettings { schedules, ..EngineSettings::default() },
+    ))
 }
 
 /// The one line that others wait for.

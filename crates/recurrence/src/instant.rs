@@ -53,6 +53,12 @@ impl Instant {
         self.0.div_euclid(TICKS_PER_SECOND)
     }
 
+    /// The same instant as the zone library has it; none in the last days of the year 9999.
+    pub fn timestamp(self) -> Option<jiff::Timestamp> {
+        let nanoseconds = self.0.rem_euclid(TICKS_PER_SECOND) * 100;
+        jiff::Timestamp::new(self.unix_seconds(), nanoseconds as i32).ok()
+    }
+
     /// The same instant without its fraction of a second.
     pub const fn whole_second(self) -> Instant {
         Instant(self.0 - self.0.rem_euclid(TICKS_PER_SECOND))

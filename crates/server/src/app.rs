@@ -65,6 +65,8 @@ pub struct App {
     pub settings: Arc<Settings>,
     /// Signs where lists go on.
     pub page_key: PageKey,
+    /// Told after every edit, so that what runs jobs looks at once.
+    pub changed: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl App {

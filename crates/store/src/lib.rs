@@ -5,9 +5,11 @@
 //! | [`Store`] | what the API and the engine ask of a store |
 //! | [`record`] | what is kept |
 //! | [`memory`] | the reference: obvious, without durability |
-//! | `conformance` | the suite that every store passes (a feature) |
 //! | [`sqlite`] | one file, durable, for one process |
+//! | [`postgres`] | a database, durable, for any number of nodes |
+//! | `conformance` | the suite that every store passes (a feature) |
 //! | [`form`] | the stored form of definitions, with secrets sealed ([`seal`]) |
+//! | [`KeyFile`] | the key that seals them, outside the store |
 
 #[cfg(feature = "conformance")]
 #[expect(
@@ -19,7 +21,10 @@
 pub mod conformance;
 mod error;
 pub mod form;
+mod key_file;
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod record;
 pub mod seal;
 mod search;
@@ -28,6 +33,7 @@ pub mod sqlite;
 mod store;
 
 pub use error::StoreError;
+pub use key_file::KeyFile;
 pub use store::{
     Advance, CollectionContext, CollectionWrite, DecideCollection, DecideJob, DueJob, Edited,
     HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, Refusal,

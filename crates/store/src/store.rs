@@ -326,6 +326,8 @@ pub enum RunWrite {
     Begin {
         /// What it rests on.
         on: DueJob,
+        /// The occurrence that runs: the one it rests on, or a later one where that was missed.
+        scheduled: Instant,
         /// Where the run stands.
         progress: Progress,
         /// Who works on it; `None` leaves it to be claimed.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kalends_domain::{CollectionPath, JobName};
+use kalends_domain::{CollectionPath, Fault, JobName};
 use kalends_recurrence::{Problem, Problems, Reason};
 
 use crate::code::{Code, old_code};
@@ -88,6 +88,11 @@ impl Errors {
             Error { path: format!("properties.{}", error.path), ..error }
         };
         problems.0.into_iter().map(within_job).collect()
+    }
+
+    /// What a decision found in a member of a job's or collection's `properties`.
+    pub fn of_fault(member: &str, fault: Fault) -> Errors {
+        Errors::one(fault.kind.into(), format!("properties.{member}"), fault.message)
     }
 
     /// The HTTP status and the body of the answer.

@@ -18,6 +18,8 @@ use crate::read::Place;
 const DEPTH_MAX: usize = 16;
 /// A job has some sixty members and at most fifty headers.
 const MEMBERS_MAX: usize = 500;
+/// Bytes of a member's name: no less than all headers of a request may have together.
+const NAME_BYTES_MAX: usize = 4_096;
 
 /// A JSON value; strings are borrowed from the text where they hold no escapes.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,13 +126,24 @@ impl<'a> Json<'a> {
             }
             Json::Object(entries) => {
                 *members += entries.len();
+                let is_headers = place.is_member("headers");
+                let duplicate =
+                    if is_headers { Code::DuplicateHeader } else { Code::DuplicateProperty };
                 for (number, (name, value)) in entries.iter().enumerate().take(MEMBERS_MAX) {
+                    if name.len() > NAME_BYTES_MAX {
+                        let message = format!(
+                            "a member's name has {} bytes; allowed are {NAME_BYTES_MAX}",
+                            name.len()
+                        );
+                        errors.add(Code::InvalidRequestContent, place.path(), message);
+                        continue;
+                    }
                     let place = place.member(name);
                     check_text(name, place, errors);
                     let earlier = entries.iter().take(number);
                     if earlier.into_iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
                         let message = "it is given twice; names are read without regard to case";
-                        errors.add(Code::DuplicateProperty, place.path(), message);
+                        errors.add(duplicate, place.path(), message);
                     }
                     value.check(place, depth + 1, members, errors);
                 }
@@ -295,6 +308,9 @@ mod tests {
             let members: Vec<_> = (0..count).map(|number| format!("\"m{number}\":0")).collect();
             format!("{{{}}}", members.join(","))
         };
+        let named = |length: usize| format!("{{\"a\":{{\"{}\":0}}}}", "x".repeat(length));
+        assert!(Json::parse(named(4_096).as_bytes()).is_ok());
+        check(&named(4_097), Code::InvalidRequestContent, "a", "4097 bytes");
         assert!(Json::parse(members(500).as_bytes()).is_ok());
         check(&members(501), Code::InvalidRequestContent, "", "501 members");
     }

@@ -1,5 +1,6 @@
 //! Reading a value member by member, noting every mistake with its path.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -68,6 +69,11 @@ impl<'p> Place<'p> {
     pub(crate) fn path(&self) -> String {
         self.to_string()
     }
+
+    /// Whether it is a member of that name, wherever.
+    pub(crate) fn is_member(&self, name: &str) -> bool {
+        matches!(self.step, Step::Member(own) if own.eq_ignore_ascii_case(name))
+    }
 }
 
 impl fmt::Display for Place<'_> {
@@ -79,7 +85,7 @@ impl fmt::Display for Place<'_> {
             Step::Root => Ok(()),
             Step::Member(name) => {
                 let below_root = self.parent.is_none_or(|parent| matches!(parent.step, Step::Root));
-                write!(f, "{}{name}", if below_root { "" } else { "." })
+                write!(f, "{}{}", if below_root { "" } else { "." }, shortened(name))
             }
             Step::Index(index) => write!(f, "[{index}]"),
         }
@@ -185,9 +191,19 @@ impl<'v> Node<'v> {
         }
     }
 
-    /// A text that no message may quote.
-    pub(crate) fn secret(&self, errors: &mut Errors) -> Option<Secret> {
-        self.text(errors).map(|text| Secret::new(text.to_owned()))
+    /// A member that no message may quote, and which only the old versions may leave out.
+    pub(crate) fn needed_secret(
+        &self,
+        name: &str,
+        context: Context<'_>,
+        errors: &mut Errors,
+    ) -> Option<Secret> {
+        let member = self.member(name);
+        if member.is_none() && context.strictness == Strictness::Complete {
+            let expected = "secrets are never answered and must be sent with every definition";
+            self.missing(name, Code::MissingSecret, expected, errors);
+        }
+        member?.text(errors).map(|text| Secret::new(text.to_owned()))
     }
 
     /// A text of at most `max` characters.
@@ -299,9 +315,12 @@ impl<'v> Node<'v> {
 
 /// What a client sent, short enough for a message and on one line.
 pub(crate) fn quoted(text: &str) -> String {
-    let mut shown: String = text.chars().take(QUOTED_MAX).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
+    format!("{:?}", shortened(text))
+}
+
+fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(text),
     }
-    format!("{shown:?}")
 }

@@ -9,5 +9,6 @@ mod recorded;
 mod recordings;
 mod refused;
 mod running;
+mod store_tools;
 mod tidy;
 mod transport;

@@ -1,4 +1,5 @@
-//! A server of the test's own: the real binary, with its store in a folder that goes with it.
+//! A server of the test's own: the real binary, with its store in a folder that goes with it. Its
+//! jobs rest: a test must not call whatever they name.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -41,6 +42,7 @@ impl Running {
         let store = format!("sqlite:{}", folder.path().join("kalends.db").display());
         let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--store", &store]);
+        command.args(["--jobs", "rest"]);
         command.env("KALENDS_START_DELAY", "PT20S").stdin(Stdio::null()).stderr(Stdio::piped());
         prepare(&mut command, folder.path());
         let mut child = command.spawn().unwrap();

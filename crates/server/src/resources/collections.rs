@@ -133,7 +133,10 @@ async fn edit(
     mistakes: &Mistakes,
 ) -> Result<Option<CollectionRecord>, Refused> {
     match app.store.edit_collection(path.clone(), decide).await {
-        Ok(edited) => Ok(edited.after),
+        Ok(edited) => {
+            (app.changed)();
+            Ok(edited.after)
+        }
         Err(kalends_store::StoreError::Refused(refusal))
             if refusal.kind == RefusalKind::NotFound =>
         {

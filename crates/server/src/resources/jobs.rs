@@ -246,6 +246,7 @@ async fn edit(
                 .map_or_else(|| missing(error, &path.collection), Refused::from));
         }
     };
+    (app.changed)();
     Ok((edited, collection_state(app, &path.collection).await?))
 }
 

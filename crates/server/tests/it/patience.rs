@@ -30,6 +30,7 @@ async fn start(head: Duration, body: Duration) -> Server {
         store: Arc::new(MemoryStore::new(clock.clone())),
         clock,
         page_key: PageKey::new(&*entropy).unwrap(),
+        changed: Arc::new(|| {}),
         entropy,
         settings: Arc::new(Settings { patience: Patience { head, body }, ..Settings::default() }),
     };

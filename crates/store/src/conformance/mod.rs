@@ -55,6 +55,7 @@ macro_rules! conformance_tests {
                 only_active_enabled_jobs_in_enabled_collections_are_due,
                 beginning_an_occurrence_moves_the_job_on,
                 what_has_been_edited_is_not_begun,
+                a_later_occurrence_may_run_than_the_one_that_was_due,
                 an_occurrence_is_begun_once,
                 occurrences_are_passed_over_with_a_record,
                 a_run_is_continued_and_finished_by_its_token_only,

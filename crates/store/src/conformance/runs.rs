@@ -116,6 +116,22 @@ pub async fn what_has_been_edited_is_not_begun(subject: Subject) {
     assert_eq!(subject.commit(begin(&edited)).await, RunAnswer::Stale, "deleted");
 }
 
+/// The newest missed occurrence runs in the place of the oldest.
+pub async fn a_later_occurrence_may_run_than_the_one_that_was_due(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let mut write = begin(&job);
+    if let RunWrite::Begin { scheduled, progress, closed: rows, .. } = &mut write {
+        *scheduled = at(600);
+        progress.next_at = at(600);
+        *rows = vec![closed(Disposition::Missed, 60)];
+    }
+    assert!(matches!(subject.commit(write).await, RunAnswer::Begun { .. }));
+    let open = subject.store.open_runs(job.key).await.unwrap();
+    assert_eq!((open[0].scheduled, open[0].progress.next_at), (at(600), at(600)));
+    assert_eq!(subject.ledger_of(&job).await, [closed(Disposition::Missed, 60)]);
+}
+
 /// Two nodes that see the same job due.
 pub async fn an_occurrence_is_begun_once(subject: Subject) {
     subject.make_collection().await;

@@ -229,6 +229,7 @@ pub(crate) fn advance(job: &JobRecord) -> Advance {
 pub(crate) fn begin(job: &JobRecord) -> RunWrite {
     RunWrite::Begin {
         on: due(job),
+        scheduled: due(job).due,
         progress: Progress::first(due(job).due),
         owner: Some(NODE),
         lease: LEASE,

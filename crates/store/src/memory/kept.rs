@@ -166,13 +166,22 @@ impl Kept {
     /// `None` where what the write rests on is no longer so.
     pub(super) fn commit_one(&mut self, write: RunWrite, now: Instant) -> Option<RunAnswer> {
         match write {
-            RunWrite::Begin { on, progress, owner, lease, advance, closed, postponed } => {
+            RunWrite::Begin {
+                on,
+                scheduled,
+                progress,
+                owner,
+                lease,
+                advance,
+                closed,
+                postponed,
+            } => {
                 let job = self.rests_on(on)?.record.clone();
                 let claim = owner.map(|owner| (owner, now.saturating_add(lease)));
                 self.advance(on.job, advance, now);
                 self.record(on.job, closed, postponed);
                 let run =
-                    self.open_run(&job, on.due, Cause::Scheduled, advance.used, progress, claim);
+                    self.open_run(&job, scheduled, Cause::Scheduled, advance.used, progress, claim);
                 Some(RunAnswer::Begun { run: run.id, claim: run.claim })
             }
             RunWrite::Pass { on, advance, closed, postponed } => {

@@ -23,7 +23,8 @@ const ORPHANS: [&str; 7] = [
      WHERE job NOT IN (SELECT job FROM state)",
     "SELECT 'job ' || s.job || ' has the state of another collection'
      FROM state s JOIN jobs j ON j.job = s.job WHERE s.collection <> j.collection",
-    "SELECT 'job ' || s.job || ' counts ' || s.entries || ' entries of history and has ' || h.n
+    "SELECT 'job ' || s.job || ' counts ' || s.entries || ' entries of history and has '
+         || coalesce(h.n, 0)
      FROM state s LEFT JOIN (SELECT job, count(*) AS n FROM history GROUP BY job) h
          ON h.job = s.job
      WHERE s.entries <> coalesce(h.n, 0)",

@@ -117,15 +117,15 @@ pub(crate) fn carry_out(
     now: Instant,
 ) -> Worked<Option<RunAnswer>> {
     match write {
-        RunWrite::Begin { on, progress, owner, lease, advance, closed, postponed } => {
+        RunWrite::Begin { on, scheduled, progress, owner, lease, advance, closed, postponed } => {
             if !advance_if_due(connection, *on, *advance, postponed.len(), now)? {
                 return Ok(None);
             }
             record(connection, on.job, closed, postponed)?;
             let claim = owner.map(|owner| (owner, now.saturating_add(*lease)));
-            let DueJob { job, generation, due } = *on;
-            let cause = Cause::Scheduled;
-            open(connection, job, generation, due, cause, advance.used, *progress, claim).map(Some)
+            let DueJob { job, generation, .. } = *on;
+            let (at, cause) = (*scheduled, Cause::Scheduled);
+            open(connection, job, generation, at, cause, advance.used, *progress, claim).map(Some)
         }
         RunWrite::Pass { on, advance, closed, postponed } => {
             if !advance_if_due(connection, *on, *advance, postponed.len(), now)? {

@@ -13,6 +13,9 @@ pub struct SqliteSettings {
     pub writes_waiting_max: usize,
     /// Requests that may wait for a reader; one more is answered that the store is busy.
     pub reads_waiting_max: usize,
+    /// How large the database may grow, in KiB; what would make it larger is answered that the
+    /// store is full. Its log comes on top.
+    pub size_max_kib: Option<u32>,
 }
 
 impl Default for SqliteSettings {
@@ -24,6 +27,7 @@ impl Default for SqliteSettings {
             reader_cache_kib: 16 * 1024,
             writes_waiting_max: 4_096,
             reads_waiting_max: 4_096,
+            size_max_kib: None,
         }
     }
 }

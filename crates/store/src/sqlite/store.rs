@@ -57,7 +57,7 @@ impl SqliteStore {
             let made = backup::create_private(path).and_then(|_| backup::sync_folder(path));
             made.map_err(|error| StoreError::Failed(format!("{}: {error}", path.display())))?;
         }
-        let mut writing = connection::for_writing(path, settings.writer_cache_kib)?;
+        let mut writing = connection::for_writing(path, &settings)?;
         migrate::migrate(&mut writing)?;
         key_check::check_or_write(&writing, keeper.sealer())?;
         let reading = |_| connection::for_reading(path, settings.reader_cache_kib);

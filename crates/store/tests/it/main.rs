@@ -3,6 +3,9 @@
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod sample;
 mod sqlite;
 
 use std::future::Future;

@@ -60,18 +60,18 @@ pub(super) fn read(
         }
         Kind::Basic => Some(HttpAuthentication::Basic {
             username: part(node, "username", check_username, context, errors),
-            password: secret(node, "password", context, errors),
+            password: node.needed_secret("password", context, errors),
         }),
         Kind::ClientCertificate => Some(HttpAuthentication::ClientCertificate {
             pfx: pfx(node, context, errors),
-            password: secret(node, "password", context, errors),
+            password: node.needed_secret("password", context, errors),
             certificate: None,
         }),
         Kind::ActiveDirectoryOAuth => Some(HttpAuthentication::ActiveDirectoryOAuth {
             tenant: part(node, "tenant", check_tenant, context, errors),
             audience: part(node, "audience", check_audience, context, errors),
             client_id: part(node, "clientId", check_client_id, context, errors),
-            secret: secret(node, "secret", context, errors),
+            secret: node.needed_secret("secret", context, errors),
         }),
     }
 }
@@ -95,27 +95,8 @@ fn part(
     }
 }
 
-/// A secret, which only the old versions may leave out.
-pub(super) fn secret(
-    node: Node<'_>,
-    name: &str,
-    context: Context<'_>,
-    errors: &mut Errors,
-) -> Option<Secret> {
-    match node.member(name) {
-        Some(node) => node.secret(errors),
-        None => {
-            if context.strictness == Strictness::Complete {
-                let expected = "secrets are never answered and must be sent with every definition";
-                node.missing(name, Code::MissingSecret, expected, errors);
-            }
-            None
-        }
-    }
-}
-
 fn pfx(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Secret> {
-    let pfx = secret(node, "pfx", context, errors)?;
+    let pfx = node.needed_secret("pfx", context, errors)?;
     let max = context.limits.pfx_bytes_max;
     // Four characters of base64 are three bytes.
     if pfx.reveal().len() / 4 * 3 > max {

@@ -3,15 +3,15 @@
 mod authentication;
 mod brokered;
 mod http;
-mod messaging;
 mod retry;
 mod service_bus;
+mod storage_queue;
 
 use kalends_domain::{Action, ErrorAction, MainAction, Target};
 
 use crate::code::Code;
 use crate::error::Errors;
-use crate::form::Form;
+use crate::form::{Form, Secrets};
 use crate::json::Json;
 use crate::members::Members;
 use crate::read::{Context, Node};
@@ -139,7 +139,7 @@ fn read(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Act
             }
             Target::Http(request)
         }
-        Kind::StorageQueue => Target::StorageQueue(messaging::read(payload, context, errors)?),
+        Kind::StorageQueue => Target::StorageQueue(storage_queue::read(payload, context, errors)?),
         Kind::ServiceBusQueue => {
             Target::ServiceBusQueue(service_bus::read(payload, "queueName", context, errors)?)
         }
@@ -163,7 +163,7 @@ pub(crate) fn write_main(main: &MainAction, form: Form) -> Members<'_> {
 fn write(action: &Action, form: Form) -> Members<'_> {
     let (payload, value): (_, Json<'_>) = match &action.target {
         Target::Http(request) => ("request", http::write(request, form)),
-        Target::StorageQueue(message) => ("queueMessage", messaging::write(message, form)),
+        Target::StorageQueue(message) => ("queueMessage", storage_queue::write(message, form)),
         Target::ServiceBusQueue(message) => {
             ("serviceBusQueueMessage", service_bus::write(message, "queueName", form))
         }
@@ -172,7 +172,9 @@ fn write(action: &Action, form: Form) -> Members<'_> {
         }
     };
     let written = action.type_as_written.as_str();
-    let type_text = match form.version.is_old() {
+    // What a patch is merged into keeps the author's spelling.
+    let is_kept = form.version.is_old() || form.secrets == Secrets::Revealed;
+    let type_text = match is_kept {
         true => written,
         false => {
             let known = KINDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(written));

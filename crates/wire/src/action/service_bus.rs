@@ -5,7 +5,6 @@ use kalends_domain::{
     Transport, check_entity, check_namespace, check_property,
 };
 
-use super::authentication::secret;
 use super::brokered;
 use crate::code::Code;
 use crate::error::Errors;
@@ -72,7 +71,7 @@ fn read_authentication(
     node.needs(&["type", "sasKeyName"], context, errors);
     let sas_key_name =
         node.member("sasKeyName").and_then(|node| node.checked(check_key_name, errors));
-    let sas_key = secret(node, "sasKey", context, errors);
+    let sas_key = node.needed_secret("sasKey", context, errors);
     Some(ServiceBusAuthentication { kind, sas_key_name, sas_key })
 }
 

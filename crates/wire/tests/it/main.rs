@@ -2,13 +2,19 @@
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+mod answers;
+mod catalogue;
 mod exchange;
+mod generate;
+mod patching;
+mod properties;
 mod real_jobs;
 mod recorded_vectors;
 mod recordings;
 mod refused;
 mod seed_schedules;
 mod shared;
+mod variants;
 mod worked_examples;
 
 use kalends_recurrence::{Instant, Rule, Settings};

@@ -180,6 +180,14 @@ fn the_captures_of_the_documents_are_reproduced() {
     assert_eq!(checked, 3);
 }
 
+/// What defines shows what it defined; what only asks may show any definition of its second.
+fn check_shown(exchange: &Exchange, written: &[String], expected: &String) {
+    let place = exchange.place();
+    let may_be_older = exchange.request.is_none();
+    let shown = if may_be_older { written } else { &written[..1] };
+    assert!(shown.contains(expected), "{place}\n{expected}\n{}", written[0]);
+}
+
 /// Whether the exchange was one about a single job or collection.
 fn check(exchange: &Exchange, defined: &mut Defined) -> bool {
     let (Some(version), Some(answer)) = (exchange.version, &exchange.response) else {
@@ -217,7 +225,7 @@ fn check(exchange: &Exchange, defined: &mut Defined) -> bool {
             let Resource::Collection(path) = answered else { panic!("{place}") };
             let written: Vec<_> =
                 shown.iter().map(|all| write_collection(&path, all, version).to_string()).collect();
-            assert!(written.contains(&expected), "{place}\n{expected}\n{}", written[0]);
+            check_shown(exchange, &written, &expected);
         }
         Resource::Job(path) => {
             let history = defined.jobs.entry(path.job.key()).or_default();
@@ -238,7 +246,7 @@ fn check(exchange: &Exchange, defined: &mut Defined) -> bool {
             let Resource::Job(path) = answered_path(exchange, answer) else { panic!("{place}") };
             let written: Vec<_> =
                 shown.iter().map(|job| written_job(&path, job, answer, version)).collect();
-            assert!(written.contains(&expected), "{place}\n{expected}\n{}", written[0]);
+            check_shown(exchange, &written, &expected);
         }
         _ => return false,
     }
@@ -255,25 +263,22 @@ fn every_recorded_list_is_written() {
         else {
             continue;
         };
-        let Some(Json::Array(values)) = member(answer, "value") else { continue };
-        let place = exchange.place();
-        let mut expected = Vec::new();
+        let mut expected = answer.clone();
+        let Json::Object(page) = &mut expected else { panic!("a page") };
+        let Some((_, Json::Array(values))) = page.first_mut() else { continue };
         let mut written = Vec::new();
         for value in values {
-            let mut value = without_known_differences(value, &exchange.recorded_at);
+            *value = without_known_differences(value, &exchange.recorded_at);
             // The recordings keep the whole message of the first entries only.
-            remove(&mut value, "_message_trimmed_from");
+            remove(value, "_message_trimmed_from");
             written.push(match of.as_str() {
-                "history" => rewritten_entry(&value, version),
-                _ => rewritten_resource(&value, version),
+                "history" => rewritten_entry(value, version),
+                _ => rewritten_resource(value, version),
             });
-            expected.push(value);
             entries += 1;
         }
-        let values = |texts: &[Json<'static>]| write_list(texts.to_vec(), None).to_string();
-        assert_eq!(values(&written), values(&expected), "{place}");
-        let expected_page = format!(r#"{{"value":{},"nextLink":null}}"#, Json::Array(expected));
-        assert_eq!(values(&written), expected_page, "{place}");
+        let written = write_list(written, None).to_string();
+        assert_eq!(written, expected.to_string(), "{}", exchange.place());
     }
     assert!(entries >= 500, "only {entries} entries of lists");
 }
@@ -304,7 +309,7 @@ fn rewritten_entry(answer: &Json<'static>, version: Version) -> Json<'static> {
     };
     let id = text_at(answer, "id").unwrap();
     let (job, history_id) = id.split_once("/history/").unwrap();
-    let Resource::Job(path) = named(&serde_json_id(job)) else { panic!("{id}") };
+    let Resource::Job(path) = named(&with_id(job)) else { panic!("{id}") };
     let last: u64 = history_id.split_once(':').unwrap().1.parse().unwrap();
     let status = match at(answer, "properties.status") {
         None => AttemptStatus::Completed,
@@ -325,6 +330,6 @@ fn rewritten_entry(answer: &Json<'static>, version: Version) -> Json<'static> {
     write_history_entry(&path, &entry, sequence, version).into_owned()
 }
 
-fn serde_json_id(id: &str) -> Json<'static> {
+fn with_id(id: &str) -> Json<'static> {
     Json::Object(vec![("id".into(), Json::String(id.to_owned().into()))])
 }

@@ -1,12 +1,18 @@
 //! The store in SQLite: the suite, and what only a file can do or suffer.
 
+mod alike;
+mod crash;
+mod file;
+mod secrets;
 mod suite;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kalends_environment::{ManualClock, SeededEntropy};
+use kalends_recurrence::Instant;
 use kalends_store::StoreError;
 use kalends_store::form::Keeper;
 use kalends_store::seal::{MasterKey, Sealer};
@@ -25,4 +31,10 @@ fn clock() -> Arc<ManualClock> {
 
 fn open(path: &Path) -> Result<SqliteStore, StoreError> {
     SqliteStore::open(path, SqliteSettings::default(), keeper(1), clock())
+}
+
+/// Instants as seconds from the time that [`clock`] shows.
+fn at(seconds: u64) -> Instant {
+    let now: Instant = Timestamp::from_second(1_770_000_000).unwrap().into();
+    now.saturating_add(Duration::from_secs(seconds))
 }

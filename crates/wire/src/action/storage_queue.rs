@@ -2,7 +2,6 @@
 
 use kalends_domain::{MessageFormat, StorageQueueMessage, check_queue_name, check_storage_account};
 
-use super::authentication::secret;
 use crate::code::Code;
 use crate::error::Errors;
 use crate::form::Form;
@@ -26,7 +25,7 @@ pub(super) fn read(
     let queue_name = node
         .member("queueName")
         .and_then(|node| node.or(Code::InvalidQueueName).checked(check_queue_name, errors));
-    let sas_token = secret(node, "sasToken", context, errors);
+    let sas_token = node.needed_secret("sasToken", context, errors);
     let message_max = context.limits.queue_message_chars_max;
     let message = node
         .member("message")

@@ -1,0 +1,55 @@
+//! Figures of several sizes beside each other, as Markdown.
+
+use std::io::{self, Write};
+
+use crate::store::Figure;
+
+/// Figures of one size.
+pub struct Size {
+    /// How many jobs.
+    pub jobs: usize,
+    /// Of the store.
+    pub kalends: Vec<Figure>,
+    /// Of plain SQL.
+    pub floor: Vec<Figure>,
+}
+
+/// Writes a row for each figure: its value at each size, the last size as a ratio to the first, and
+/// the store as a ratio to plain SQL at the last size.
+pub fn write(mut output: impl Write, sizes: &[Size]) -> io::Result<()> {
+    let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else { return Ok(()) };
+    let heads = sizes.iter().map(|size| format!(" {} jobs |", grouped(size.jobs)));
+    writeln!(output, "| µs each |{} last ÷ first | ÷ plain SQL |", heads.collect::<String>())?;
+    writeln!(output, "|---|{}--:|--:|", "--:|".repeat(sizes.len()))?;
+    for Figure { name, .. } in &last.kalends {
+        write!(output, "| {name} |")?;
+        for size in sizes {
+            write!(output, " {} |", shown(value(&size.kalends, name)))?;
+        }
+        let growth = ratio(value(&last.kalends, name), value(&first.kalends, name));
+        let above = ratio(value(&last.kalends, name), value(&last.floor, name));
+        writeln!(output, " {growth} | {above} |")?;
+    }
+    Ok(())
+}
+
+fn value(figures: &[Figure], name: &str) -> Option<f64> {
+    figures.iter().find(|figure| figure.name == name).map(|figure| figure.value)
+}
+
+fn shown(value: Option<f64>) -> String {
+    value.map_or("–".to_owned(), |value| match value < 10.0 {
+        true => format!("{value:.1}"),
+        false => format!("{value:.0}"),
+    })
+}
+
+fn ratio(value: Option<f64>, other: Option<f64>) -> String {
+    value.zip(other).map_or("–".to_owned(), |(value, other)| format!("{:.2}", value / other))
+}
+
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
+    groups.collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,49 @@
+//! What an attempt does to the world.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use kalends_domain::{Action, ActionRole, JobPath, Outcome};
+use kalends_recurrence::Instant;
+
+/// An attempt that is going on.
+pub type Performing<'a> = Pin<Box<dyn Future<Output = Report> + Send + 'a>>;
+
+/// Carries out attempts.
+pub trait Perform: Send + Sync {
+    /// Carries out one attempt. It ends within the order's time-out.
+    fn perform(&self, order: Order) -> Performing<'_>;
+}
+
+/// One attempt that is to be made.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Of which job.
+    pub path: JobPath,
+    /// The job's identity over all installations.
+    pub uid: [u8; 16],
+    /// Which edit of the job it is.
+    pub generation: u64,
+    /// Where the job's collection is said to be.
+    pub region: String,
+    /// What is to be done.
+    pub action: Action,
+    /// Which of the job's actions that is.
+    pub role: ActionRole,
+    /// When the occurrence was due.
+    pub scheduled: Instant,
+    /// 0 for the first attempt, n for the n-th retry.
+    pub retry: u32,
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+/// How an attempt went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What history says of it.
+    pub message: String,
+}

@@ -1,0 +1,35 @@
+//! The execution tag: one for all attempts of an occurrence, another for its error action.
+
+use kalends_domain::ActionRole;
+use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
+
+use crate::perform::Order;
+
+/// The namespace of our tags, drawn once.
+const NAMESPACE: [u8; 16] = [
+    0x6b, 0x61, 0x6c, 0x65, 0x6e, 0x64, 0x40, 0x73, 0x8f, 0x1d, 0x52, 0x9a, 0xc3, 0x04, 0x77, 0xe1,
+];
+
+/// A name-based UUID (version 5) of job, edit, instant and role, as 32 hexadecimal digits.
+pub fn execution_tag(order: &Order) -> String {
+    let mut context = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    context.update(&NAMESPACE);
+    context.update(&order.uid);
+    context.update(&order.generation.to_be_bytes());
+    context.update(&order.scheduled.ticks().to_be_bytes());
+    context.update(match order.role {
+        ActionRole::Main => b"main",
+        ActionRole::Error => b"error",
+    });
+    let digest = context.finish();
+    let mut tag = String::with_capacity(32);
+    for (position, byte) in digest.as_ref().iter().take(16).enumerate() {
+        let byte = match position {
+            6 => byte & 0x0f | 0x50,
+            8 => byte & 0x3f | 0x80,
+            _ => *byte,
+        };
+        tag.push_str(&format!("{byte:02x}"));
+    }
+    tag
+}

@@ -1,0 +1,353 @@
+//! What becomes of an occurrence that has come due, and of those that were missed before it.
+//!
+//! An occurrence is *missed* when nothing could run at its instant: the service was down, or the
+//! clock jumped over it. One that is merely late, because there was much to do, is not: it runs.
+//! Every occurrence that does not run is closed with a reason.
+
+use std::time::Duration;
+
+use kalends_recurrence::{Instant, Rule};
+
+use crate::job::{MissedPolicy, Overlap};
+
+/// What is asked when a job is due.
+#[derive(Clone, Copy, Debug)]
+pub struct DueQuestion<'a> {
+    /// The job's rule, without its count.
+    pub rule: &'a Rule,
+    /// The occurrence that is neither begun nor closed yet.
+    pub due: Instant,
+    /// The present.
+    pub now: Instant,
+    /// Since when occurrences have been watched for without a break. What lies before was missed.
+    pub watched_since: Instant,
+    /// How many occurrences have started a run.
+    pub used: u64,
+    /// How many may.
+    pub count: Option<u64>,
+    /// What becomes of missed ones; `within` absent means the job's own interval.
+    pub missed: (MissedPolicy, Option<Duration>),
+    /// What becomes of one that is due while another runs.
+    pub overlap: Overlap,
+    /// What is under way.
+    pub under_way: UnderWay,
+}
+
+/// What is under way of a job when an occurrence is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnderWay {
+    /// Nothing.
+    Nothing,
+    /// A run, or its retries.
+    Running,
+    /// A run, and another that waits its turn.
+    RunningAndWaiting,
+}
+
+/// What becomes of the occurrence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueDecision {
+    /// The occurrence that runs.
+    pub begin: Option<Begin>,
+    /// Those that do not.
+    pub closed: Vec<Closed>,
+    /// The next occurrence; none where there is none, or where the count is used up.
+    pub next: Option<Instant>,
+    /// How many occurrences have started a run, with this one.
+    pub used: u64,
+}
+
+/// An occurrence that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// Its instant.
+    pub scheduled: Instant,
+    /// When it runs.
+    pub when: When,
+}
+
+/// When an occurrence runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At its instant, or at once where that has passed.
+    Now,
+    /// When the run that is under way is over.
+    AfterTheOther,
+}
+
+/// Occurrences that do not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// The first.
+    pub from: Instant,
+    /// The last.
+    pub to: Instant,
+    /// How many.
+    pub count: u64,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why an occurrence does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Nothing could run at its instant, and it does not run later.
+    Missed,
+    /// The one before still runs or retries.
+    Overlap,
+}
+
+/// What becomes of a job that is due. `None` means: ask again when what is under way is over, as
+/// for missed occurrences that are made up for one after the other.
+pub fn decide_due(question: DueQuestion<'_>) -> Option<DueDecision> {
+    let DueQuestion { rule, due, .. } = question;
+    let is_once = rule.definition().recurrence.is_none();
+    if is_once || due >= question.watched_since {
+        return Some(run_or_skip(question, due, vec![]));
+    }
+    let makes_up_for_all = question.missed.0 == MissedPolicy::All;
+    if makes_up_for_all && question.under_way != UnderWay::Nothing {
+        return None;
+    }
+    Some(decide_missed(question))
+}
+
+fn decide_missed(question: DueQuestion<'_>) -> DueDecision {
+    let DueQuestion { rule, due, .. } = question;
+    // The instant before the watch began; the clock may have jumped past it.
+    let unwatched = before(question.watched_since).min(question.now);
+    let newest = rule.last_at_or_before(unwatched).filter(|&newest| newest >= due).unwrap_or(due);
+    let (policy, within) = question.missed;
+    let young = |at: Instant| match within {
+        Some(within) => at.saturating_add(within) >= question.now,
+        None => rule.next_after(at).is_none_or(|next| question.now < next),
+    };
+    match policy {
+        MissedPolicy::Last if young(newest) => {
+            let earlier = missed(rule, due, before(newest));
+            run_or_skip(question, newest, earlier)
+        }
+        MissedPolicy::All => {
+            let oldest = match within {
+                Some(within) => {
+                    let window = ticks(within).saturating_add(1);
+                    let start = Instant::from_ticks(question.now.ticks().saturating_sub(window));
+                    start
+                        .and_then(|start| rule.next_after(start))
+                        .map_or(due, |first| first.max(due))
+                }
+                None => due,
+            };
+            match oldest <= newest {
+                true => run_or_skip(question, oldest, missed(rule, due, before(oldest))),
+                false => pass(question, missed(rule, due, newest), newest),
+            }
+        }
+        MissedPolicy::Last | MissedPolicy::Skip => {
+            pass(question, missed(rule, due, newest), newest)
+        }
+    }
+}
+
+/// The occurrence runs, unless another is in its way.
+fn run_or_skip(
+    question: DueQuestion<'_>,
+    scheduled: Instant,
+    mut closed: Vec<Closed>,
+) -> DueDecision {
+    let when = match (question.under_way, question.overlap) {
+        (UnderWay::Nothing, _) | (_, Overlap::Allow) => Some(When::Now),
+        (UnderWay::Running, Overlap::QueueOne) => Some(When::AfterTheOther),
+        _ => None,
+    };
+    let Some(when) = when else {
+        closed.push(Closed { from: scheduled, to: scheduled, count: 1, why: Why::Overlap });
+        return pass(question, closed, scheduled);
+    };
+    let used = question.used + 1;
+    let is_last = question.count.is_some_and(|count| used >= count);
+    let next = if is_last { None } else { question.rule.next_after(scheduled) };
+    DueDecision { begin: Some(Begin { scheduled, when }), closed, next, used }
+}
+
+/// Nothing runs, and the job goes on after `last`.
+fn pass(question: DueQuestion<'_>, closed: Vec<Closed>, last: Instant) -> DueDecision {
+    let next = question.rule.next_after(last);
+    DueDecision { begin: None, closed, next, used: question.used }
+}
+
+/// The occurrences in `from..=to` as one stretch, however many they are.
+fn missed(rule: &Rule, from: Instant, to: Instant) -> Vec<Closed> {
+    let last = rule.last_at_or_before(to).filter(|&last| last >= from);
+    let stretch = |last: Instant| {
+        let count = rule.count_between(before(from), last);
+        Closed { from, to: last, count, why: Why::Missed }
+    };
+    last.map(stretch).into_iter().collect()
+}
+
+fn before(at: Instant) -> Instant {
+    Instant::from_ticks(at.ticks() - 1).unwrap_or(Instant::MIN)
+}
+
+fn ticks(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use kalends_recurrence::{Definition, Frequency, Recurrence, Settings};
+
+    use super::*;
+
+    fn at(text: &str) -> Instant {
+        format!("2026-01-{text}:00Z").parse().unwrap()
+    }
+
+    fn hourly() -> Rule {
+        let recurrence = Some(Recurrence::every(1, Frequency::Hour));
+        let definition =
+            Definition { start: Some(at("01T00:00")), created: at("01T00:00"), recurrence };
+        Rule::new(definition, &Settings::default()).unwrap()
+    }
+
+    /// Due at one o'clock, asked at `now`, watched since `since`.
+    fn question<'a>(rule: &'a Rule, now: &str, since: &str) -> DueQuestion<'a> {
+        DueQuestion {
+            rule,
+            due: at("01T01:00"),
+            now: at(now),
+            watched_since: at(since),
+            used: 1,
+            count: None,
+            missed: (MissedPolicy::Last, None),
+            overlap: Overlap::Skip,
+            under_way: UnderWay::Nothing,
+        }
+    }
+
+    fn decided(question: DueQuestion<'_>) -> DueDecision {
+        decide_due(question).expect("a decision")
+    }
+
+    fn begin(scheduled: &str) -> Option<Begin> {
+        Some(Begin { scheduled: at(scheduled), when: When::Now })
+    }
+
+    fn closed(from: &str, to: &str, count: u64, why: Why) -> Closed {
+        Closed { from: at(from), to: at(to), count, why }
+    }
+
+    #[test]
+    fn what_is_due_runs_and_what_is_late_runs_too() {
+        let rule = hourly();
+        for now in ["01T01:00", "01T01:01", "01T05:30"] {
+            let decision = decided(question(&rule, now, "01T00:00"));
+            assert_eq!(decision.begin, begin("01T01:00"), "{now}");
+            assert_eq!((decision.next, decision.used), (Some(at("01T02:00")), 2));
+            assert_eq!(decision.closed, []);
+        }
+    }
+
+    #[test]
+    fn after_downtime_the_newest_missed_runs_once_and_the_others_are_one_record() {
+        let rule = hourly();
+        let decision = decided(question(&rule, "02T00:30", "02T00:30"));
+        assert_eq!(decision.begin, begin("02T00:00"));
+        assert_eq!(decision.closed, [closed("01T01:00", "01T23:00", 23, Why::Missed)]);
+        assert_eq!((decision.next, decision.used), (Some(at("02T01:00")), 2));
+    }
+
+    #[test]
+    fn missed_ones_that_are_too_old_do_not_run() {
+        let rule = hourly();
+        let within = |minutes: u64| DueQuestion {
+            missed: (MissedPolicy::Last, Some(Duration::from_secs(minutes * 60))),
+            ..question(&rule, "02T00:30", "02T00:30")
+        };
+        assert_eq!(decided(within(30)).begin, begin("02T00:00"));
+        let decision = decided(within(29));
+        assert_eq!(decision.begin, None);
+        assert_eq!(decision.closed, [closed("01T01:00", "02T00:00", 24, Why::Missed)]);
+        assert_eq!((decision.next, decision.used), (Some(at("02T01:00")), 1));
+        let skip = DueQuestion { missed: (MissedPolicy::Skip, None), ..within(30) };
+        assert_eq!(decided(skip), decision);
+    }
+
+    #[test]
+    fn all_missed_ones_run_one_after_the_other_from_the_oldest_in_the_window() {
+        let rule = hourly();
+        let all = |within: Option<u64>, due: &str| DueQuestion {
+            missed: (MissedPolicy::All, within.map(Duration::from_secs)),
+            due: at(due),
+            ..question(&rule, "01T06:30", "01T06:30")
+        };
+        let first = decided(all(None, "01T01:00"));
+        assert_eq!((first.begin, first.next), (begin("01T01:00"), Some(at("01T02:00"))));
+        let windowed = decided(all(Some(3 * 3_600), "01T01:00"));
+        assert_eq!(windowed.begin, begin("01T04:00"));
+        assert_eq!(windowed.closed, [closed("01T01:00", "01T03:00", 3, Why::Missed)]);
+        let busy = DueQuestion { under_way: UnderWay::Running, ..all(None, "01T01:00") };
+        assert_eq!(decide_due(busy), None, "one at a time");
+        let none = decided(all(Some(60), "01T01:00"));
+        assert_eq!((none.begin, none.next), (None, Some(at("01T07:00"))));
+        assert_eq!(none.closed, [closed("01T01:00", "01T06:00", 6, Why::Missed)]);
+    }
+
+    #[test]
+    fn a_job_that_runs_once_runs_however_late() {
+        let definition =
+            Definition { start: Some(at("01T01:00")), created: at("01T00:00"), recurrence: None };
+        let rule = Rule::new(definition, &Settings::default()).unwrap();
+        let late = DueQuestion {
+            missed: (MissedPolicy::Skip, None),
+            ..question(&rule, "20T00:00", "20T00:00")
+        };
+        let decision = decided(late);
+        assert_eq!((decision.begin, decision.next), (begin("01T01:00"), None));
+    }
+
+    #[test]
+    fn overlapping_ones_are_skipped_queued_or_allowed() {
+        let rule = hourly();
+        let over = |overlap, under_way| {
+            decided(DueQuestion { overlap, under_way, ..question(&rule, "01T01:00", "01T00:00") })
+        };
+        let skipped = over(Overlap::Skip, UnderWay::Running);
+        assert_eq!(skipped.begin, None);
+        assert_eq!(skipped.closed, [closed("01T01:00", "01T01:00", 1, Why::Overlap)]);
+        assert_eq!((skipped.next, skipped.used), (Some(at("01T02:00")), 1));
+        let queued = over(Overlap::QueueOne, UnderWay::Running).begin.map(|begin| begin.when);
+        assert_eq!(queued, Some(When::AfterTheOther));
+        assert_eq!(over(Overlap::QueueOne, UnderWay::RunningAndWaiting).begin, None);
+        assert_eq!(over(Overlap::Allow, UnderWay::RunningAndWaiting).begin, begin("01T01:00"));
+    }
+
+    #[test]
+    fn the_last_of_a_count_has_no_next() {
+        let rule = hourly();
+        let counted = |used| {
+            decided(DueQuestion { used, count: Some(3), ..question(&rule, "01T01:00", "01T00:00") })
+        };
+        assert_eq!((counted(1).next, counted(1).used), (Some(at("01T02:00")), 2));
+        assert_eq!((counted(2).next, counted(2).used), (None, 3));
+    }
+
+    #[test]
+    fn a_year_of_missed_minutes_is_one_record() {
+        let recurrence = Some(Recurrence::every(1, Frequency::Minute));
+        let start: Instant = "2025-01-01T00:00:00Z".parse().unwrap();
+        let definition = Definition { start: Some(start), created: start, recurrence };
+        let rule = Rule::new(definition, &Settings::default()).unwrap();
+        let now = at("01T00:00").saturating_add(Duration::from_secs(30));
+        let decision = decided(DueQuestion {
+            due: start,
+            now,
+            watched_since: now,
+            ..question(&rule, "01T00:00", "01T00:00")
+        });
+        assert_eq!(decision.begin, begin("01T00:00"));
+        assert_eq!(decision.closed.len(), 1);
+        assert_eq!(decision.closed[0].count, 525_600);
+    }
+}

@@ -1,0 +1,171 @@
+//! What is written when an attempt has ended.
+
+use kalends_actions::Report;
+use kalends_domain::{
+    ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, Lifecycle, OnFault, Outcome,
+    Retries, conclude, final_state,
+};
+use kalends_recurrence::Instant;
+use kalends_store::record::{Cause, Disposition, JobRecord, LedgerRecord, OpenRun, Progress};
+use kalends_store::{RunWrite, Tally};
+
+use super::{About, Ledger};
+use crate::worker::{Ended, How, has_failed};
+
+impl Ledger {
+    /// Writes for every attempt that has ended.
+    pub(super) async fn conclude_ended(&mut self, now: Instant) -> Vec<(RunWrite, About)> {
+        let mut batch = Vec::new();
+        for ended in std::mem::take(&mut self.ended) {
+            let present = self.store.job_by_key(ended.run.job).await;
+            let Ok(present) = present else {
+                self.ended.push(ended);
+                continue;
+            };
+            batch.push(written(ended, present.as_ref(), now));
+        }
+        batch
+    }
+}
+
+/// The write for one ended attempt. `present` is the job as it is now, if there still is one.
+fn written(ended: Ended, present: Option<&JobRecord>, now: Instant) -> (RunWrite, About) {
+    let (run, token) = (ended.run, ended.claim.token);
+    let is_edited = present.is_none_or(|job| job.job.generation != run.generation);
+    let (conclusion, entry, tally) = match &ended.how {
+        How::NotMade => {
+            let write = RunWrite::Continue {
+                run: run.id,
+                token,
+                entry: None,
+                tally: Tally::default(),
+                progress: run.progress,
+            };
+            let waiting = OpenRun { claim: None, ..run };
+            return (write, About::Ended(Box::new(ended), Some(waiting)));
+        }
+        How::Superseded => {
+            let write = RunWrite::Finish {
+                run: run.id,
+                token,
+                entry: None,
+                tally: Tally::default(),
+                closed: row(&run, Disposition::Superseded, now),
+                lifecycle: None,
+            };
+            return (write, About::Ended(Box::new(ended), None));
+        }
+        How::Attempted { started, ended: at, report } => attempted(&ended, *started, *at, report),
+    };
+    let next = match conclusion {
+        Conclusion::Retry { at } => Some(Progress {
+            retry: run.progress.retry + 1,
+            redelivery: 0,
+            next_at: at,
+            first_started: run.progress.first_started.or(Some(entry.started)),
+            ..run.progress
+        }),
+        Conclusion::Redeliver => {
+            Some(Progress { redelivery: run.progress.redelivery + 1, next_at: now, ..run.progress })
+        }
+        Conclusion::RunErrorAction => Some(Progress {
+            role: ActionRole::Error,
+            retry: 0,
+            redelivery: 0,
+            next_at: now,
+            first_started: None,
+        }),
+        Conclusion::Completed | Conclusion::Faulted => None,
+    };
+    let entry = Some(entry);
+    match next {
+        // No attempt of an old definition starts, not even a retry.
+        Some(_) if is_edited => {
+            let closed = row(&run, Disposition::Superseded, now);
+            let write =
+                RunWrite::Finish { run: run.id, token, entry, tally, closed, lifecycle: None };
+            (write, About::Ended(Box::new(ended), None))
+        }
+        Some(progress) => {
+            let write = RunWrite::Continue { run: run.id, token, entry, tally, progress };
+            let waiting = OpenRun { progress, claim: None, ..run };
+            (write, About::Ended(Box::new(ended), Some(waiting)))
+        }
+        None => {
+            let disposition = match conclusion {
+                Conclusion::Completed => Disposition::Completed,
+                _ => Disposition::Failed,
+            };
+            let closed = row(&run, disposition, now);
+            let lifecycle = lifecycle_after(&run, present, conclusion);
+            let write = RunWrite::Finish { run: run.id, token, entry, tally, closed, lifecycle };
+            (write, About::Ended(Box::new(ended), None))
+        }
+    }
+}
+
+fn attempted(
+    ended: &Ended,
+    started: Instant,
+    at: Instant,
+    report: &Report,
+) -> (Conclusion, HistoryEntry, Tally) {
+    let (run, main) = (&ended.run, &ended.job.job.definition.action);
+    let Progress { role, retry, redelivery, first_started, .. } = run.progress;
+    let attempt =
+        Attempt { role, retry, redelivery, first_started: first_started.unwrap_or(started) };
+    let error = main.error_action.as_ref();
+    let policy = match role {
+        ActionRole::Main => main.retry.as_ref(),
+        ActionRole::Error => error.and_then(|error| error.retry.as_ref()).or(main.retry.as_ref()),
+    };
+    let on_fault = if error.is_some() { OnFault::RunErrorAction } else { OnFault::Nothing };
+    let conclusion = conclude(attempt, report.outcome, Retries::of(policy), on_fault, at);
+    let entry = HistoryEntry {
+        started,
+        ended: at,
+        expected: run.scheduled,
+        status: match report.outcome {
+            Outcome::Succeeded => AttemptStatus::Completed,
+            _ => AttemptStatus::Failed,
+        },
+        message: report.message.clone(),
+        retry,
+        repeat: run.repeat,
+        role,
+    };
+    let is_main = role == ActionRole::Main;
+    let exhausted = matches!(conclusion, Conclusion::Faulted | Conclusion::RunErrorAction);
+    let tally = Tally {
+        executed: is_main.then_some(started),
+        failed: has_failed(role, report),
+        faulted: is_main && exhausted,
+    };
+    (conclusion, entry, tally)
+}
+
+/// What the job has become, if this was the last run of its schedule.
+fn lifecycle_after(
+    run: &OpenRun,
+    present: Option<&JobRecord>,
+    conclusion: Conclusion,
+) -> Option<Lifecycle> {
+    let job = present.filter(|job| job.job.generation == run.generation)?;
+    let is_last = run.cause == Cause::Scheduled
+        && job.state.due.is_none()
+        && job.state.lifecycle == Lifecycle::Active
+        && job.job.definition.switch == kalends_domain::Switch::Enabled;
+    is_last.then(|| final_state(conclusion))
+}
+
+fn row(run: &OpenRun, disposition: Disposition, now: Instant) -> LedgerRecord {
+    LedgerRecord {
+        generation: run.generation,
+        from: run.scheduled,
+        to: run.scheduled,
+        count: 1,
+        cause: run.cause,
+        disposition,
+        closed: now,
+    }
+}

@@ -1,0 +1,48 @@
+//! What history says of occurrences that did not run at their time.
+
+use kalends_domain::{ActionRole, AttemptStatus, Closed, HistoryEntry, Why};
+use kalends_recurrence::Instant;
+use kalends_store::record::{Cause, Disposition, LedgerRecord};
+
+/// The entry of occurrences that were closed without a run.
+pub(crate) fn postponed(closed: &Closed, repeat: u64, now: Instant) -> HistoryEntry {
+    let which = match closed.count {
+        1 => format!("The occurrence of {}", closed.from),
+        count => format!("{count} occurrences from {} to {}", closed.from, closed.to),
+    };
+    let why = match closed.why {
+        Why::Missed => "could not run at their time and do not run later",
+        Why::Overlap => "did not run because the one before was still running or retrying",
+    };
+    let why = if closed.count == 1 {
+        why.replace("their", "its").replace(" do not", " does not")
+    } else {
+        why.to_owned()
+    };
+    HistoryEntry {
+        started: now,
+        ended: now,
+        expected: closed.from,
+        status: AttemptStatus::Postponed,
+        message: format!("{which} {why}."),
+        retry: 0,
+        repeat,
+        role: ActionRole::Main,
+    }
+}
+
+/// The row of the ledger that closes them.
+pub(crate) fn ledger_row(closed: &Closed, generation: u64, now: Instant) -> LedgerRecord {
+    LedgerRecord {
+        generation,
+        from: closed.from,
+        to: closed.to,
+        count: closed.count,
+        cause: Cause::Scheduled,
+        disposition: match closed.why {
+            Why::Missed => Disposition::Missed,
+            Why::Overlap => Disposition::SkippedOverlap,
+        },
+        closed: now,
+    }
+}

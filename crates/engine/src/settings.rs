@@ -1,0 +1,35 @@
+//! What an operator sets about the engine.
+
+use std::time::Duration;
+
+use kalends_store::Retention;
+
+/// What an operator sets about the engine.
+#[derive(Clone, Debug)]
+pub struct EngineSettings {
+    /// For how long a claim holds. A process that dies leaves its runs to others after that.
+    pub lease: Duration,
+    /// Attempts under way at once.
+    pub attempts_max: usize,
+    /// How long an attempt may take where its job does not say.
+    pub attempt_timeout: Duration,
+    /// How long a stop waits for attempts under way.
+    pub grace: Duration,
+    /// How long things are kept.
+    pub retention: Retention,
+    /// Limits of schedules, and the delay of a run at once.
+    pub schedules: kalends_recurrence::Settings,
+}
+
+impl Default for EngineSettings {
+    fn default() -> EngineSettings {
+        EngineSettings {
+            lease: Duration::from_secs(10),
+            attempts_max: 1_000,
+            attempt_timeout: Duration::from_secs(60),
+            grace: Duration::from_secs(30),
+            retention: Retention::default(),
+            schedules: kalends_recurrence::Settings::default(),
+        }
+    }
+}

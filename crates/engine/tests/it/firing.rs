@@ -1,0 +1,282 @@
+//! Every occurrence fires once at its instant, or it is recorded why not.
+
+use std::time::Duration;
+
+use kalends_domain::{
+    ActionRole, AttemptStatus, Lifecycle, MissedPolicy, MissedRuns, Overlap, RetryKind, RetryPolicy,
+};
+use kalends_recurrence::{Frequency, Recurrence};
+use kalends_store::JobWrite;
+use kalends_store::record::Disposition;
+
+use crate::world::{Answer, World, at, job, run, with_error_action};
+
+fn minutely() -> Recurrence {
+    Recurrence::every(1, Frequency::Minute)
+}
+
+#[test]
+fn a_recurring_job_fires_at_each_of_its_instants_and_never_early() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.put("j", job(&at(60), Some(minutely()))).await;
+        world.pass(59).await;
+        assert_eq!(world.calls(), []);
+        world.pass(150).await;
+        let instants: Vec<_> = world.calls().into_iter().map(|c| (c.scheduled, c.at)).collect();
+        assert_eq!(instants, [60, 120, 180].map(|s| (at(s), at(s))));
+        let state = world.job("j").await.state;
+        assert_eq!((state.executions, state.failures, state.used), (3, 0, 3));
+        assert_eq!(state.due.map(|due| due.to_string()), Some(at(240)));
+        let dispositions: Vec<_> =
+            world.ledger("j").await.iter().map(|row| row.disposition).collect();
+        assert_eq!(dispositions, [Disposition::Completed; 3]);
+    });
+}
+
+#[test]
+fn a_count_ends_the_job_with_its_last_run() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.put("j", job(&at(60), Some(Recurrence { count: Some(2), ..minutely() }))).await;
+        world.pass(60).await;
+        assert_eq!(world.job("j").await.state.lifecycle, Lifecycle::Active);
+        world.pass(300).await;
+        assert_eq!(world.scheduled(), [at(60), at(120)]);
+        let state = world.job("j").await.state;
+        assert_eq!((state.lifecycle, state.due), (Lifecycle::Completed, None));
+    });
+}
+
+#[test]
+fn a_failed_attempt_is_tried_four_more_times_and_the_error_action_comes_last() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.answer(&[Answer::Fail; 6]);
+        world.put("j", with_error_action(job(&at(10), None))).await;
+        world.pass(400).await;
+        let made: Vec<_> = world.calls().iter().map(|c| (c.role, c.retry, c.at.clone())).collect();
+        let main = [0, 1, 2, 3, 4].map(|n| (ActionRole::Main, n, at(10 + 30 * u64::from(n))));
+        let error = [(ActionRole::Error, 0, at(130)), (ActionRole::Error, 1, at(160))];
+        assert_eq!(made, [main.to_vec(), error.to_vec()].concat());
+        let state = world.job("j").await.state;
+        assert_eq!((state.executions, state.failures, state.faulted), (5, 5, 1));
+        assert_eq!(state.lifecycle, Lifecycle::Faulted);
+        assert_eq!(world.ledger("j").await.len(), 1);
+        assert_eq!(world.ledger("j").await[0].disposition, Disposition::Failed);
+        let history = world.history("j").await;
+        assert_eq!(history.len(), 7);
+        assert!(history.iter().all(|entry| entry.expected.to_string() == at(10)));
+    });
+}
+
+#[test]
+fn an_occurrence_that_is_due_while_the_one_before_runs_is_recorded_as_postponed() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.answer(&[Answer::Hang]);
+        world.put("j", job(&at(60), Some(minutely()))).await;
+        world.pass(190).await;
+        assert_eq!(world.scheduled(), [at(60)]);
+        world.open_target();
+        world.pass(60).await;
+        assert_eq!(world.scheduled(), [at(60), at(240)]);
+        let postponed = world.history("j").await;
+        let postponed: Vec<_> =
+            postponed.iter().filter(|e| e.status == AttemptStatus::Postponed).collect();
+        assert_eq!(postponed.len(), 2);
+        assert!(postponed[0].message.contains("still running"), "{}", postponed[0].message);
+        let state = world.job("j").await.state;
+        assert_eq!((state.executions, state.used), (2, 2), "what did not run is not counted");
+    });
+}
+
+#[test]
+fn one_occurrence_waits_its_turn_or_both_run_where_the_job_says_so() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.answer(&[Answer::Hang]);
+        let mut queueing = job(&at(60), Some(minutely()));
+        queueing.extensions.overlap = Some(Overlap::QueueOne);
+        world.put("j", queueing).await;
+        world.pass(200).await;
+        assert_eq!(world.scheduled(), [at(60)]);
+        world.open_target();
+        world.pass(2).await;
+        assert_eq!(world.scheduled(), [at(60), at(120)], "the one that waited runs at once");
+    });
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.answer(&[Answer::Hang]);
+        let mut allowing = job(&at(60), Some(minutely()));
+        allowing.extensions.overlap = Some(Overlap::Allow);
+        world.put("j", allowing).await;
+        world.pass(130).await;
+        assert_eq!(world.scheduled(), [at(60), at(120)]);
+    });
+}
+
+#[test]
+fn after_downtime_the_newest_missed_runs_once_and_the_rest_is_one_record() {
+    run(async {
+        let mut world = World::new().await;
+        world.put("j", job(&at(60), Some(minutely()))).await;
+        world.jump(Duration::from_secs(630)).await;
+        world.start_engine();
+        world.pass(1).await;
+        assert_eq!(world.scheduled(), [at(600)]);
+        world.pass(60).await;
+        assert_eq!(world.scheduled(), [at(600), at(660)]);
+        let ledger = world.ledger("j").await;
+        assert_eq!((ledger[0].disposition, ledger[0].count), (Disposition::Missed, 9));
+        assert_eq!(ledger[0].to.to_string(), at(540));
+    });
+}
+
+#[test]
+fn all_or_none_of_the_missed_run_where_the_job_says_so() {
+    for (policy, expected) in
+        [(MissedPolicy::All, vec![at(60), at(120), at(180), at(240)]), (MissedPolicy::Skip, vec![])]
+    {
+        run(async {
+            let mut world = World::new().await;
+            let mut missing = job(&at(60), Some(minutely()));
+            missing.extensions.missed_runs = Some(MissedRuns { policy, within: None });
+            world.put("j", missing).await;
+            world.jump(Duration::from_secs(250)).await;
+            world.start_engine();
+            world.pass(5).await;
+            assert_eq!(world.scheduled(), expected);
+            let closed: u64 = world.ledger("j").await.iter().map(|row| row.count).sum();
+            assert_eq!(closed, 4, "each of them is accounted for");
+        });
+    }
+}
+
+#[test]
+fn a_forward_step_of_the_clock_is_downtime_and_a_backward_step_fires_nothing_twice() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.put("j", job(&at(60), Some(minutely()))).await;
+        world.pass(70).await;
+        world.jump(Duration::from_secs(3_600)).await;
+        world.pass(5).await;
+        assert_eq!(world.scheduled(), [at(60), at(3_660)]);
+        let back = world.clock_back(600).await;
+        world.pass(5).await;
+        assert_eq!(world.scheduled().len(), 2, "{back}");
+        world.pass(660).await;
+        assert_eq!(world.scheduled().last(), Some(&at(3_720)));
+        assert_eq!(world.scheduled().len(), 3);
+    });
+}
+
+#[test]
+fn an_edit_before_the_instant_supersedes_what_was_to_run() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.put("j", job(&at(60), Some(minutely()))).await;
+        world.pass(59).await;
+        world.jump(Duration::from_millis(990)).await;
+        let edited = world.put("j", job(&at(90), Some(minutely()))).await;
+        assert_eq!(edited.job.generation, 2);
+        world.pass(40).await;
+        assert_eq!(world.scheduled(), [at(90)], "no attempt of the old definition");
+    });
+}
+
+#[test]
+fn a_retry_of_an_edited_job_does_not_start() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.answer(&[Answer::Fail]);
+        world.put("j", job(&at(10), Some(Recurrence::every(1, Frequency::Hour)))).await;
+        world.pass(20).await;
+        world.put("j", job(&at(10), Some(Recurrence::every(2, Frequency::Hour)))).await;
+        world.pass(60).await;
+        assert_eq!(world.scheduled(), [at(10)]);
+        assert_eq!(world.ledger("j").await[0].disposition, Disposition::Superseded);
+    });
+}
+
+#[test]
+fn a_manual_run_is_made_at_once_beside_the_schedule() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.put("j", job(&at(3_600), Some(Recurrence::every(1, Frequency::Hour)))).await;
+        world.pass(5).await;
+        world.edit("j", JobWrite::Run { at: at(5).parse().unwrap() }).await;
+        world.pass(1).await;
+        assert_eq!(world.scheduled(), [at(5)]);
+        let state = world.job("j").await.state;
+        assert_eq!((state.used, state.executions), (0, 1));
+        assert_eq!(state.due.map(|due| due.to_string()), Some(at(3_600)));
+    });
+}
+
+#[test]
+fn what_a_dead_process_had_claimed_is_made_again_by_the_next() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.answer(&[Answer::Hang]);
+        world.put("j", job(&at(10), None)).await;
+        world.pass(12).await;
+        world.kill_engine();
+        world.start_engine();
+        world.pass(30).await;
+        assert_eq!(world.scheduled(), [at(10), at(10)], "the same occurrence");
+        assert_eq!(world.ledger("j").await.len(), 1);
+        assert_eq!(world.job("j").await.state.lifecycle, Lifecycle::Completed);
+    });
+}
+
+#[test]
+fn a_stop_lets_attempts_end_and_begins_nothing() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.answer(&[Answer::Hang]);
+        world.put("j", job(&at(10), Some(minutely()))).await;
+        world.pass(12).await;
+        world.open_target();
+        world.stop_engine().await;
+        world.pass(120).await;
+        assert_eq!(world.scheduled(), [at(10)]);
+        assert_eq!(world.ledger("j").await.len(), 1);
+    });
+}
+
+#[test]
+fn retries_keep_their_distance_over_a_restart() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.answer(&[Answer::Fail]);
+        let mut patient = job(&at(10), None);
+        patient.action.retry = Some(RetryPolicy {
+            kind: RetryKind::Fixed,
+            interval: Some(kalends_domain::Written::new("PT2M", Duration::from_secs(120))),
+            count: Some(1),
+            interval_max: None,
+            age_max: None,
+        });
+        world.put("j", patient).await;
+        world.pass(20).await;
+        world.stop_engine().await;
+        world.start_engine();
+        world.pass(200).await;
+        let times: Vec<_> = world.calls().into_iter().map(|call| call.at).collect();
+        assert_eq!(times, [at(10), at(130)]);
+    });
+}

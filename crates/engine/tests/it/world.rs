@@ -1,0 +1,275 @@
+//! An engine, a store, a clock that is moved by hand, and a target that does as it is told.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kalends_actions::{Order, Perform, Performing, Report};
+use kalends_domain::{
+    Action, ActionRole, Collection, CollectionName, CollectionPath, CollectionState, ErrorAction,
+    Extensions, GroupName, GroupPath, HistoryEntry, HttpRequest, JobDefinition, JobName, JobPath,
+    Limits, Location, MainAction, Method, Outcome, Plan, SubscriptionId, Switch, Target, Uri,
+    rule_of, standing_of_new,
+};
+use kalends_engine::{Engine, EngineSettings};
+use kalends_environment::{Clock, ManualClock};
+use kalends_recurrence::{Instant, Recurrence, Settings};
+use kalends_store::memory::MemoryStore;
+use kalends_store::record::{
+    Disposition, JobFacts, JobRecord, JobState, JobUid, LedgerRecord, NodeId,
+};
+use kalends_store::{
+    CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, Page, Store, Waiting,
+};
+use tokio::sync::Notify;
+
+pub(crate) const START: &str = "2026-01-01T00:00:00Z";
+
+/// What a target got, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) job: String,
+    pub(crate) scheduled: String,
+    pub(crate) at: String,
+    pub(crate) role: ActionRole,
+    pub(crate) retry: u32,
+}
+
+/// A target that answers what is written in its script, and then with success.
+pub(crate) struct Script {
+    clock: Arc<ManualClock>,
+    calls: Mutex<Vec<Call>>,
+    answers: Mutex<VecDeque<Answer>>,
+    called: Notify,
+    open: Notify,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Answer {
+    Fail,
+    /// Only after the target was opened.
+    Hang,
+}
+
+impl Perform for Script {
+    fn perform(&self, order: Order) -> Performing<'_> {
+        Box::pin(async move {
+            let call = Call {
+                job: order.path.job.to_string(),
+                scheduled: order.scheduled.to_string(),
+                at: Instant::from(self.clock.now()).to_string(),
+                role: order.role,
+                retry: order.retry,
+            };
+            self.calls.lock().unwrap().push(call);
+            let answer = self.answers.lock().unwrap().pop_front();
+            self.called.notify_waiters();
+            let outcome = match answer {
+                None => Outcome::Succeeded,
+                Some(Answer::Fail) => Outcome::Failed { retry_after: None },
+                Some(Answer::Hang) => {
+                    self.open.notified().await;
+                    Outcome::Succeeded
+                }
+            };
+            Report { outcome, message: "scripted".into() }
+        })
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) script: Arc<Script>,
+    engine: Option<Engine>,
+}
+
+impl World {
+    pub(crate) async fn new() -> World {
+        let clock = Arc::new(ManualClock::new(START.parse().unwrap()));
+        let store = Arc::new(MemoryStore::new(clock.clone()));
+        let script = Arc::new(Script {
+            clock: clock.clone(),
+            calls: Mutex::default(),
+            answers: Mutex::default(),
+            called: Notify::new(),
+            open: Notify::new(),
+        });
+        let world = World { clock, store, script, engine: None };
+        let decide = |_: CollectionContext<'_>| {
+            Ok(CollectionWrite::Put(collection(CollectionState::Enabled)))
+        };
+        world.store.edit_collection(collection_path(), Box::new(decide)).await.unwrap();
+        world
+    }
+
+    pub(crate) fn start_engine(&mut self) {
+        self.engine = Some(Engine::start(
+            self.store.clone(),
+            self.clock.clone(),
+            self.script.clone(),
+            NodeId(1),
+            EngineSettings::default(),
+        ));
+    }
+
+    pub(crate) async fn stop_engine(&mut self) {
+        self.engine.take().unwrap().stop().await;
+    }
+
+    /// The process dies: nothing of the engine is left.
+    pub(crate) fn kill_engine(&mut self) {
+        drop(self.engine.take());
+    }
+
+    pub(crate) async fn put(&self, name: &str, definition: JobDefinition) -> JobRecord {
+        let now = Instant::from(self.clock.now());
+        let decide = move |context: JobContext<'_>| {
+            let created = context.existing.map_or(now, |job| job.job.created);
+            let rule = rule_of(&definition, created, &Settings::default()).unwrap();
+            let mut standing = standing_of_new(&definition, &rule);
+            if context.existing.is_some() {
+                standing.due = rule.next_after(now);
+            }
+            Ok(JobWrite::Put(Box::new(JobPut {
+                uid: JobUid([1; 16]),
+                created,
+                definition: definition.clone(),
+                facts: JobFacts::default(),
+                state: JobState {
+                    due: standing.due,
+                    lifecycle: standing.lifecycle,
+                    ..JobState::default()
+                },
+                waiting: Waiting::Close(Disposition::Superseded),
+            })))
+        };
+        let edited = self.store.edit_job(job_path(name), Box::new(decide)).await.unwrap();
+        self.nudge();
+        edited.after.unwrap()
+    }
+
+    pub(crate) async fn edit(&self, name: &str, write: JobWrite) {
+        let decide = move |_: JobContext<'_>| Ok(write.clone());
+        self.store.edit_job(job_path(name), Box::new(decide)).await.unwrap();
+        self.nudge();
+    }
+
+    fn nudge(&self) {
+        if let Some(engine) = &self.engine {
+            engine.nudge().nudge();
+        }
+    }
+
+    pub(crate) fn answer(&self, answers: &[Answer]) {
+        self.script.answers.lock().unwrap().extend(answers);
+    }
+
+    pub(crate) fn open_target(&self) {
+        self.script.open.notify_one();
+    }
+
+    /// Lets everything that can happen without the clock happen.
+    pub(crate) async fn settle(&self) {
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Moves the clock on, second by second, and lets everything happen.
+    pub(crate) async fn pass(&self, seconds: u64) {
+        self.settle().await;
+        for _ in 0..seconds {
+            self.jump(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// Moves the clock at once.
+    pub(crate) async fn jump(&self, by: Duration) {
+        self.clock.set(self.clock.now().checked_add(by).unwrap());
+        self.settle().await;
+    }
+
+    /// Sets the clock back, and says to when.
+    pub(crate) async fn clock_back(&self, seconds: u64) -> String {
+        let back = self.clock.now().checked_sub(Duration::from_secs(seconds)).unwrap();
+        self.clock.set(back);
+        self.settle().await;
+        Instant::from(back).to_string()
+    }
+
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        self.script.calls.lock().unwrap().clone()
+    }
+
+    /// The instants that were due of the calls.
+    pub(crate) fn scheduled(&self) -> Vec<String> {
+        self.calls().into_iter().map(|call| call.scheduled).collect()
+    }
+
+    pub(crate) async fn job(&self, name: &str) -> JobRecord {
+        self.store.job(job_path(name)).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn history(&self, name: &str) -> Vec<HistoryEntry> {
+        let history = self.store.history(job_path(name), Default::default(), Page::first(1_000));
+        history.await.unwrap().unwrap().into_iter().map(|record| record.entry).rev().collect()
+    }
+
+    pub(crate) async fn ledger(&self, name: &str) -> Vec<LedgerRecord> {
+        let key = self.job(name).await.key;
+        self.store.ledger(key, Instant::MIN, Instant::MAX, 1_000).await.unwrap()
+    }
+}
+
+fn collection(state: CollectionState) -> Collection {
+    let location = Location::new("West US").unwrap();
+    Collection { location, tags: None, plan: Plan::Standard, state, quota: None }
+}
+
+fn collection_path() -> CollectionPath {
+    let subscription = SubscriptionId::new("6c55a6f0-6593-472f-9b3e-a51a9a757b40").unwrap();
+    let group = GroupPath { subscription, group: GroupName::new("g").unwrap() };
+    CollectionPath { group, collection: CollectionName::new("c").unwrap() }
+}
+
+pub(crate) fn job_path(name: &str) -> JobPath {
+    JobPath { collection: collection_path(), job: JobName::new(name).unwrap() }
+}
+
+pub(crate) fn action() -> Action {
+    let request = HttpRequest {
+        uri: Uri::new("http://example.com", &Limits::default()).unwrap(),
+        method: Method::new("GET").unwrap(),
+        headers: None,
+        body: None,
+        authentication: None,
+    };
+    Action { type_as_written: "Http".into(), target: Target::Http(request) }
+}
+
+pub(crate) fn job(start: &str, recurrence: Option<Recurrence>) -> JobDefinition {
+    JobDefinition {
+        start: Some(start.parse().unwrap()),
+        action: MainAction { action: action(), retry: None, error_action: None },
+        recurrence,
+        switch: Switch::Enabled,
+        extensions: Extensions::default(),
+    }
+}
+
+pub(crate) fn with_error_action(mut job: JobDefinition) -> JobDefinition {
+    job.action.error_action = Some(ErrorAction { action: action(), retry: None });
+    job
+}
+
+/// Seconds of the first minutes of 2026, as texts of instants.
+pub(crate) fn at(seconds: u64) -> String {
+    let start: Instant = START.parse().unwrap();
+    start.saturating_add(Duration::from_secs(seconds)).to_string()
+}
+
+pub(crate) fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(test);
+}

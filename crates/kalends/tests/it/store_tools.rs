@@ -1,0 +1,73 @@
+//! `kalends store` from outside.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use kalends_environment::{SystemClock, SystemEntropy};
+use kalends_store::KeyFile;
+use kalends_store::form::Keeper;
+use kalends_store::seal::Sealer;
+use kalends_store::sqlite::{SqliteSettings, SqliteStore};
+
+/// Makes a store and its key file, as a server does at its first start.
+fn make_store(path: &Path) -> SqliteStore {
+    let entropy = Arc::new(SystemEntropy);
+    let key = KeyFile::beside(path).read_or_create(path, &*entropy).unwrap();
+    let keeper = Keeper::new(Sealer::new(key, vec![], entropy), &[]);
+    SqliteStore::open(path, SqliteSettings::default(), keeper, Arc::new(SystemClock)).unwrap()
+}
+
+fn kalends(arguments: &[&str], key: Option<&str>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
+    command.arg("store").args(arguments).env_remove("KALENDS_KEY").env_remove("KALENDS_STORE");
+    key.map(|key| command.env("KALENDS_KEY", key));
+    command.output().unwrap()
+}
+
+#[track_caller]
+fn check(arguments: &[&str], key: Option<&str>, code: i32, said: &str) {
+    let output = kalends(arguments, key);
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    assert!(text.contains(said), "{text}");
+}
+
+#[test]
+fn a_store_is_checked_and_copied_while_it_is_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    let copy = folder.path().join("copy.db").display().to_string();
+    let key_file = folder.path().join("kalends.db.key").display().to_string();
+    let _open = make_store(&path);
+    let store = format!("sqlite:{}", path.display());
+    check(&["check", "--store", &store], None, 0, "nothing wrong");
+    check(&["backup", "--store", &store, &copy], None, 0, "copied");
+    check(&["backup", "--store", &store, &copy], None, 1, "exists already");
+    let copied = format!("sqlite:{copy}");
+    check(&["check", "--store", &copied], None, 1, "there is no key");
+    check(&["check", "--store", &copied, "--key-file", &key_file], None, 0, "nothing wrong");
+    let key = std::fs::read_to_string(&key_file).unwrap();
+    check(&["check", "--store", &copied], Some(&key), 0, "nothing wrong");
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    drop(make_store(&path));
+    let store = format!("sqlite:{}", path.display());
+    let other = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    check(&["check", "--store", &store], Some(other), 1, "another key");
+    check(&["check", "--store", &store], Some("no key"), 1, "KALENDS_KEY");
+    check(&["check", "--store", "mysql:x"], Some(other), 1, "expected sqlite:PATH");
+    check(&["check", "--store", "sqlite:/nowhere/x.db"], Some(other), 1, "there is no file");
+
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 8_192].fill(0xa5);
+    std::fs::write(&path, bytes).unwrap();
+    let output = kalends(&["check", "--store", &store], None);
+    assert_eq!(output.status.code(), Some(1), "a damaged page is noticed");
+}

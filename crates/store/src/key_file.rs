@@ -1,0 +1,132 @@
+//! The file that holds the key of an installation, outside the store.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use kalends_domain::Secret;
+use kalends_environment::Entropy;
+
+use crate::error::StoreError;
+use crate::seal::MasterKey;
+
+/// A key is 43 characters; a file with much more is not a key file.
+const KEY_FILE_BYTES_MAX: u64 = 1024;
+
+/// A file with one key, in base64, that only its owner can read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFile {
+    path: PathBuf,
+}
+
+impl KeyFile {
+    /// A key file.
+    pub fn new(path: PathBuf) -> KeyFile {
+        KeyFile { path }
+    }
+
+    /// The key file of a store that was given no other: beside it, with `.key` after its name.
+    pub fn beside(store: &Path) -> KeyFile {
+        let mut name = OsString::from(store);
+        name.push(".key");
+        KeyFile { path: name.into() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The key in it.
+    pub fn read(&self) -> Result<MasterKey, StoreError> {
+        let failed = |error: std::io::Error| match error.kind() {
+            ErrorKind::NotFound => {
+                StoreError::Damaged(format!("there is no key file {}", self.path.display()))
+            }
+            _ => self.failed(&error),
+        };
+        if fs::metadata(&self.path).map_err(failed)?.len() > KEY_FILE_BYTES_MAX {
+            let message = format!("{} is no key file: it is too long", self.path.display());
+            return Err(StoreError::Damaged(message));
+        }
+        MasterKey::read(&Secret::new(fs::read_to_string(&self.path).map_err(failed)?))
+    }
+
+    /// The key in it, or a new one where there is neither a key file nor a store yet. A store
+    /// without its key is not given another one: what it holds could not be read with it.
+    pub fn read_or_create(
+        &self,
+        store: &Path,
+        entropy: &dyn Entropy,
+    ) -> Result<MasterKey, StoreError> {
+        match self.path.exists() || store.exists() {
+            true => self.read(),
+            false => self.create(entropy),
+        }
+    }
+
+    fn create(&self, entropy: &dyn Entropy) -> Result<MasterKey, StoreError> {
+        let (key, text) = MasterKey::generate(entropy)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let written = options.open(&self.path).and_then(|mut file| {
+            writeln!(file, "{}", text.reveal())?;
+            file.sync_all()
+        });
+        written.map_err(|error| self.failed(&error))?;
+        Ok(key)
+    }
+
+    fn failed(&self, error: &std::io::Error) -> StoreError {
+        StoreError::Failed(format!("{}: {error}", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kalends_environment::SeededEntropy;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("kalends.db");
+        let file = KeyFile::beside(&store);
+        assert_eq!(file.path(), folder.path().join("kalends.db.key"));
+        let made = file.read_or_create(&store, &SeededEntropy::new(1)).unwrap();
+        fs::write(&store, "").unwrap();
+        let read = file.read_or_create(&store, &SeededEntropy::new(2)).unwrap();
+        assert_eq!(made.id(), read.id());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = fs::metadata(file.path()).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_store_without_its_key_is_not_given_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("kalends.db");
+        fs::write(&store, "").unwrap();
+        let file = KeyFile::beside(&store);
+        let error = file.read_or_create(&store, &SeededEntropy::new(1)).unwrap_err();
+        assert!(matches!(error, StoreError::Damaged(text) if text.contains("there is no key")));
+        assert!(!file.path().exists());
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = KeyFile::new(folder.path().join("key"));
+        for text in ["", "secret", &"x".repeat(2_000)] {
+            fs::write(file.path(), text).unwrap();
+            assert!(matches!(file.read(), Err(StoreError::Damaged(_))), "{text}");
+        }
+    }
+}

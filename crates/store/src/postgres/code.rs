@@ -1,0 +1,108 @@
+//! Numbers that stand for words, and the forms of numbers that PostgreSQL lacks.
+
+use std::time::Duration;
+
+use kalends_domain::{ActionRole, AttemptStatus, Lifecycle, Plan};
+use kalends_recurrence::Instant;
+
+use crate::error::StoreError;
+use crate::record::{Cause, Disposition};
+
+/// A word that is kept as a number. Numbers are never given another meaning.
+pub(super) trait Code: Copy + PartialEq + 'static {
+    /// Every word with its number.
+    const CODES: &'static [(Self, i16)];
+
+    fn code(self) -> i16 {
+        let found = Self::CODES.iter().find(|(word, _)| *word == self);
+        found.map_or(-1, |(_, code)| *code)
+    }
+
+    fn of(code: i16) -> Result<Self, StoreError> {
+        let found = Self::CODES.iter().find(|(_, known)| *known == code);
+        found.map(|(word, _)| *word).ok_or_else(|| {
+            let what = std::any::type_name::<Self>();
+            StoreError::Damaged(format!("{code} stands for no {what}"))
+        })
+    }
+}
+
+impl Code for Lifecycle {
+    const CODES: &'static [(Lifecycle, i16)] =
+        &[(Lifecycle::Active, 0), (Lifecycle::Completed, 1), (Lifecycle::Faulted, 2)];
+}
+
+impl Code for Plan {
+    const CODES: &'static [(Plan, i16)] =
+        &[(Plan::Free, 0), (Plan::Standard, 1), (Plan::P10Premium, 2), (Plan::P20Premium, 3)];
+}
+
+impl Code for Cause {
+    const CODES: &'static [(Cause, i16)] = &[(Cause::Scheduled, 0), (Cause::Manual, 1)];
+}
+
+impl Code for ActionRole {
+    const CODES: &'static [(ActionRole, i16)] = &[(ActionRole::Main, 0), (ActionRole::Error, 1)];
+}
+
+impl Code for AttemptStatus {
+    const CODES: &'static [(AttemptStatus, i16)] =
+        &[(AttemptStatus::Completed, 0), (AttemptStatus::Failed, 1), (AttemptStatus::Postponed, 2)];
+}
+
+impl Code for Disposition {
+    const CODES: &'static [(Disposition, i16)] = &[
+        (Disposition::Completed, 0),
+        (Disposition::Failed, 1),
+        (Disposition::SkippedOverlap, 2),
+        (Disposition::SkippedDisabled, 3),
+        (Disposition::SkippedQuota, 4),
+        (Disposition::Missed, 5),
+        (Disposition::Superseded, 6),
+    ];
+}
+
+pub(super) fn instant(ticks: i64) -> Result<Instant, StoreError> {
+    Instant::from_ticks(ticks)
+        .ok_or_else(|| StoreError::Damaged(format!("{ticks} is no instant of the calendar")))
+}
+
+/// A span, at most what fits: 29,000 years.
+pub(super) fn ticks(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos() / 100).unwrap_or(i64::MAX)
+}
+
+pub(super) fn span(ticks: i64) -> Duration {
+    let ticks = ticks.unsigned_abs();
+    Duration::new(ticks / 10_000_000, (ticks % 10_000_000) as u32 * 100)
+}
+
+/// A number of rows to take or to pass over.
+pub(super) fn rows_max(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
+
+/// A text that PostgreSQL can hold: it has no NUL, and U+FFFF stands for no character.
+pub(super) fn without_nul(text: &str) -> String {
+    text.replace('\0', "\u{ffff}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_their_numbers_and_unknown_numbers_are_damage() {
+        for (word, code) in Disposition::CODES {
+            assert_eq!((word.code(), Disposition::of(*code)), (*code, Ok(*word)));
+        }
+        assert!(matches!(Lifecycle::of(3), Err(StoreError::Damaged(_))));
+    }
+
+    #[test]
+    fn spans_survive_to_the_tick() {
+        let day = Duration::new(86_400, 123_456_700);
+        assert_eq!(span(ticks(day)), day);
+        assert_eq!(ticks(Duration::MAX), i64::MAX);
+    }
+}

@@ -1,0 +1,114 @@
+//! What the engine has decided, carried out in sets.
+//!
+//! All that the writes rest on is read under locks; the writes are then decided one after the other
+//! in memory, so that those about the same job or run see each other; and what has changed is
+//! written with one statement for each table. Each batch costs two round trips and a commit,
+//! however many writes it has.
+
+mod batch;
+mod write;
+
+use std::collections::BTreeSet;
+
+use deadpool_postgres::Transaction;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::error::StoreError;
+use crate::postgres::call::Work;
+use crate::postgres::clock::{CLOCK, clock_of};
+use crate::postgres::code::rows_max;
+use crate::postgres::fault::Fault;
+use crate::postgres::row::{get, run, run_columns, state, unsigned};
+use crate::record::{JobKey, RunId};
+use crate::store::{RunAnswer, RunWrite};
+use batch::{Batch, KeptJob, KeptRun};
+
+/// Carries out writes, each if what it rests on is so.
+pub(super) struct Commit(pub(super) Vec<RunWrite>);
+
+impl Work for Commit {
+    type Answer = Vec<RunAnswer>;
+
+    async fn carry_out(&mut self, transaction: &Transaction<'_>) -> Result<Vec<RunAnswer>, Fault> {
+        let mut batch = self.read(transaction).await?;
+        let answers = self.0.iter().map(|write| batch.decide(write)).collect();
+        write::write(transaction, batch.changes()).await?;
+        Ok(answers)
+    }
+}
+
+impl Commit {
+    /// Locks the jobs of all writes in their order, then reads what the writes rest on. Each
+    /// statement sees what was committed before it began, so the reads come after the locks.
+    async fn read(&self, transaction: &Transaction<'_>) -> Result<Batch, Fault> {
+        let lock = "SELECT job, generation, enabled, collection_enabled, lifecycle, due, used,
+                last_execution, executions, failures, faulted, finished
+             FROM states
+             WHERE job IN (SELECT unnest($1::bigint[])
+                           UNION SELECT job FROM runs WHERE id = ANY ($2::bigint[]))
+             ORDER BY job FOR UPDATE";
+        let read = concat!(
+            "SELECT r.last_token, ",
+            run_columns!(),
+            " FROM runs r WHERE r.id = ANY ($1::bigint[])"
+        );
+        let draw = "SELECT nextval('run_ids') AS id FROM generate_series(1, $1::bigint)";
+        let (jobs, runs) = self.named();
+        let begun = self.0.iter().filter(|write| matches!(write, RunWrite::Begin { .. })).count();
+        let begun = rows_max(begun);
+        // Prepared before, so that they are sent, and carried out, in this order.
+        let (lock, read, draw, clock) = tokio::try_join!(
+            transaction.prepare_cached(lock),
+            transaction.prepare_cached(read),
+            transaction.prepare_cached(draw),
+            transaction.prepare_cached(CLOCK),
+        )?;
+        let (lock_on, read_on): ([&(dyn ToSql + Sync); 2], [&(dyn ToSql + Sync); 1]) =
+            ([&jobs, &runs], [&runs]);
+        let draw_on: [&(dyn ToSql + Sync); 1] = [&begun];
+        let (states, runs, ids, now) = tokio::try_join!(
+            biased;
+            transaction.query(&lock, &lock_on),
+            transaction.query(&read, &read_on),
+            transaction.query(&draw, &draw_on),
+            transaction.query(&clock, &[]),
+        )?;
+        let now = clock_of(&now)?;
+        let kept_job = |row: &Row| {
+            let kept = KeptJob {
+                generation: unsigned(row, "generation")?,
+                is_on: get(row, "enabled")? && get(row, "collection_enabled")?,
+                state: state(row)?,
+            };
+            Ok((JobKey(get(row, "job")?), kept))
+        };
+        let kept_run = |row: &Row| {
+            let kept = KeptRun { run: run(row)?, last_token: unsigned(row, "last_token")? };
+            Ok((kept.run.id, kept))
+        };
+        let fresh_ids = ids.iter().map(|row| get(row, "id").map(RunId));
+        Ok(Batch::new(
+            now,
+            states.iter().map(kept_job).collect::<Result<_, StoreError>>()?,
+            runs.iter().map(kept_run).collect::<Result<_, StoreError>>()?,
+            fresh_ids.collect::<Result<_, StoreError>>()?,
+        ))
+    }
+
+    /// The jobs and the runs that the writes name.
+    fn named(&self) -> (Vec<i64>, Vec<i64>) {
+        let mut jobs = BTreeSet::new();
+        let mut runs = BTreeSet::new();
+        for write in &self.0 {
+            match write {
+                RunWrite::Begin { on, .. } | RunWrite::Pass { on, .. } => jobs.insert(on.job.0),
+                RunWrite::Claim { run, .. }
+                | RunWrite::Extend { run, .. }
+                | RunWrite::Continue { run, .. }
+                | RunWrite::Finish { run, .. } => runs.insert(run.0),
+            };
+        }
+        (jobs.into_iter().collect(), runs.into_iter().collect())
+    }
+}

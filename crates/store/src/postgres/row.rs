@@ -1,0 +1,199 @@
+//! Records from rows.
+
+use kalends_domain::{
+    CollectionName, CollectionPath, GroupName, GroupPath, HistoryEntry, JobName, JobPath,
+    NameError, SubscriptionId,
+};
+use kalends_recurrence::Instant;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use crate::error::StoreError;
+use crate::form::{Keeper, read_collection, read_definition};
+use crate::postgres::code::{Code, instant};
+use crate::record::{
+    Claim, CollectionRecord, GroupRecord, HistoryRecord, Job, JobKey, JobRecord, JobState, JobUid,
+    LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
+};
+
+/// The columns of [`collection`], of tables `g` and `c`.
+macro_rules! collection_columns {
+    () => {
+        "g.subscription, g.name AS group_name, c.name AS collection_name, \
+         c.definition AS collection_definition, c.created AS collection_created, \
+         c.version AS collection_version"
+    };
+}
+/// The columns of [`job`], of tables `g`, `c`, `j` and `s`.
+macro_rules! job_columns {
+    () => {
+        "g.subscription, g.name AS group_name, c.name AS collection_name, j.key, j.name AS job_name, \
+         j.uid, j.created, j.version, j.definition, s.generation, s.lifecycle, s.due, s.used, \
+         s.last_execution, s.executions, s.failures, s.faulted, s.finished"
+    };
+}
+/// The columns of [`run`], of table `r`.
+macro_rules! run_columns {
+    () => {
+        "r.id, r.job, r.generation, r.scheduled, r.cause, r.repeat, r.role, r.retry, r.redelivery, \
+         r.next_at, r.first_started, r.owner, r.token, r.lease_until"
+    };
+}
+pub(super) use {collection_columns, job_columns, run_columns};
+
+pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: &str) -> Result<T, StoreError> {
+    row.try_get(column).map_err(|error| StoreError::Damaged(format!("{column}: {error}")))
+}
+
+pub(super) fn unsigned(row: &Row, column: &str) -> Result<u64, StoreError> {
+    get::<i64>(row, column).map(i64::cast_unsigned)
+}
+
+pub(super) fn at(row: &Row, column: &str) -> Result<Instant, StoreError> {
+    get(row, column).and_then(instant)
+}
+
+pub(super) fn at_if_any(row: &Row, column: &str) -> Result<Option<Instant>, StoreError> {
+    get::<Option<i64>>(row, column)?.map(instant).transpose()
+}
+
+pub(super) fn word<C: Code>(row: &Row, column: &str) -> Result<C, StoreError> {
+    get(row, column).and_then(C::of)
+}
+
+fn small(row: &Row, column: &str) -> Result<u32, StoreError> {
+    let number = u32::try_from(get::<i64>(row, column)?);
+    number.map_err(|_| StoreError::Damaged(format!("{column} is out of range")))
+}
+
+fn bad_name(error: NameError) -> StoreError {
+    StoreError::Damaged(error.to_string())
+}
+
+fn group_path(row: &Row) -> Result<GroupPath, StoreError> {
+    Ok(GroupPath {
+        subscription: SubscriptionId::new(get(row, "subscription")?).map_err(bad_name)?,
+        group: GroupName::new(get(row, "group_name")?).map_err(bad_name)?,
+    })
+}
+
+fn collection_path(row: &Row) -> Result<CollectionPath, StoreError> {
+    let collection = CollectionName::new(get(row, "collection_name")?).map_err(bad_name)?;
+    Ok(CollectionPath { group: group_path(row)?, collection })
+}
+
+pub(super) fn group(row: &Row) -> Result<GroupRecord, StoreError> {
+    let (location, tags) = read_group(get(row, "group_definition")?)?;
+    Ok(GroupRecord { path: group_path(row)?, location, tags })
+}
+
+type GroupForm = (Option<String>, Vec<(String, String)>);
+
+/// The stored form of what is said of a group.
+pub(super) fn write_group(group: &GroupRecord) -> Result<String, StoreError> {
+    serde_json::to_string(&(&group.location, &group.tags))
+        .map_err(|error| StoreError::Failed(error.to_string()))
+}
+
+fn read_group(text: &str) -> Result<GroupForm, StoreError> {
+    serde_json::from_str(text).map_err(|error| StoreError::Damaged(error.to_string()))
+}
+
+pub(super) fn collection(row: &Row) -> Result<CollectionRecord, StoreError> {
+    Ok(CollectionRecord {
+        path: collection_path(row)?,
+        collection: read_collection(get(row, "collection_definition")?)?,
+        created: at(row, "collection_created")?,
+        version: unsigned(row, "collection_version")?,
+    })
+}
+
+pub(super) fn job(row: &Row, keeper: &Keeper) -> Result<JobRecord, StoreError> {
+    let uid: &[u8] = get(row, "uid")?;
+    let uid = uid.try_into().map(JobUid);
+    let uid = uid.map_err(|_| StoreError::Damaged("uid has not 16 bytes".into()))?;
+    Ok(JobRecord {
+        key: JobKey(get(row, "key")?),
+        path: JobPath {
+            collection: collection_path(row)?,
+            job: JobName::new(get(row, "job_name")?).map_err(bad_name)?,
+        },
+        job: Job {
+            uid,
+            created: at(row, "created")?,
+            definition: read_definition(get(row, "definition")?, uid, keeper)?,
+            generation: unsigned(row, "generation")?,
+        },
+        state: state(row)?,
+        version: unsigned(row, "version")?,
+    })
+}
+
+pub(super) fn state(row: &Row) -> Result<JobState, StoreError> {
+    Ok(JobState {
+        lifecycle: word(row, "lifecycle")?,
+        due: at_if_any(row, "due")?,
+        used: unsigned(row, "used")?,
+        last_execution: at_if_any(row, "last_execution")?,
+        executions: unsigned(row, "executions")?,
+        failures: unsigned(row, "failures")?,
+        faulted: unsigned(row, "faulted")?,
+        finished: at_if_any(row, "finished")?,
+    })
+}
+
+pub(super) fn run(row: &Row) -> Result<OpenRun, StoreError> {
+    let owner = get::<Option<i64>>(row, "owner")?;
+    let claim = |owner: i64| {
+        Ok::<_, StoreError>(Claim {
+            owner: NodeId(owner.cast_unsigned()),
+            token: Token(unsigned(row, "token")?),
+            lease_until: at(row, "lease_until")?,
+        })
+    };
+    Ok(OpenRun {
+        id: RunId(get(row, "id")?),
+        job: JobKey(get(row, "job")?),
+        generation: unsigned(row, "generation")?,
+        scheduled: at(row, "scheduled")?,
+        cause: word(row, "cause")?,
+        repeat: unsigned(row, "repeat")?,
+        progress: Progress {
+            role: word(row, "role")?,
+            retry: small(row, "retry")?,
+            redelivery: small(row, "redelivery")?,
+            next_at: at(row, "next_at")?,
+            first_started: at_if_any(row, "first_started")?,
+        },
+        claim: owner.map(claim).transpose()?,
+    })
+}
+
+pub(super) fn history(row: &Row) -> Result<HistoryRecord, StoreError> {
+    let message = serde_json::from_str(get(row, "message")?);
+    Ok(HistoryRecord {
+        sequence: unsigned(row, "sequence")?,
+        entry: HistoryEntry {
+            started: at(row, "started")?,
+            ended: at(row, "ended")?,
+            expected: at(row, "expected")?,
+            status: word(row, "status")?,
+            message: message.map_err(|error| StoreError::Damaged(error.to_string()))?,
+            retry: small(row, "retry")?,
+            repeat: unsigned(row, "repeat")?,
+            role: word(row, "role")?,
+        },
+    })
+}
+
+pub(super) fn ledger(row: &Row) -> Result<LedgerRecord, StoreError> {
+    Ok(LedgerRecord {
+        generation: unsigned(row, "generation")?,
+        from: at(row, "first_at")?,
+        to: at(row, "last_at")?,
+        count: unsigned(row, "count")?,
+        cause: word(row, "cause")?,
+        disposition: word(row, "disposition")?,
+        closed: at(row, "closed")?,
+    })
+}

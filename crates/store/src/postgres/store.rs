@@ -1,0 +1,140 @@
+//! The trait, each method handed on to what does it.
+
+use std::future::Future;
+
+use kalends_domain::{CollectionPath, GroupPath, JobName, JobPath, SubscriptionId};
+use kalends_recurrence::Instant;
+
+use crate::error::StoreError;
+use crate::postgres::PostgresStore;
+use crate::postgres::check::Check;
+use crate::postgres::commit::Commit;
+use crate::postgres::edit_collection::EditCollection;
+use crate::postgres::edit_job::EditJob;
+use crate::postgres::group::{DeleteGroup, PutGroup};
+use crate::record::{
+    CollectionRecord, GroupRecord, HistoryRecord, JobKey, JobRecord, LedgerRecord, OpenRun,
+};
+use crate::store::{
+    DecideCollection, DecideJob, DueJob, Edited, HistoryFilter, JobFilter, Page, Reply, Retention,
+    RunAnswer, RunWrite, Scope, Store,
+};
+
+impl PostgresStore {
+    /// The same, and a nudge where it was done.
+    async fn nudging<T>(
+        &self,
+        edit: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let done = edit.await?;
+        self.listener.nudge();
+        Ok(done)
+    }
+}
+
+impl Store for PostgresStore {
+    fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
+        Box::pin(self.transact(PutGroup(group)))
+    }
+
+    fn group(&self, path: GroupPath) -> Reply<'_, Option<GroupRecord>> {
+        Box::pin(self.read_group(path))
+    }
+
+    fn groups(&self, subscription: SubscriptionId) -> Reply<'_, Vec<GroupRecord>> {
+        Box::pin(self.read_groups(subscription))
+    }
+
+    fn delete_group(&self, path: GroupPath) -> Reply<'_, bool> {
+        Box::pin(self.nudging(self.transact(DeleteGroup(path))))
+    }
+
+    fn edit_collection(
+        &self,
+        path: CollectionPath,
+        decide: DecideCollection,
+    ) -> Reply<'_, Edited<CollectionRecord>> {
+        Box::pin(self.nudging(self.transact(EditCollection { path, decide })))
+    }
+
+    fn collection(&self, path: CollectionPath) -> Reply<'_, Option<CollectionRecord>> {
+        Box::pin(self.read_collection(path))
+    }
+
+    fn collections(
+        &self,
+        scope: Scope,
+        page: Page<CollectionPath>,
+    ) -> Reply<'_, Vec<CollectionRecord>> {
+        Box::pin(self.read_collections(scope, page))
+    }
+
+    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
+        let edit = EditJob { path, decide, keeper: &self.keeper };
+        Box::pin(self.nudging(self.transact(edit)))
+    }
+
+    fn job(&self, path: JobPath) -> Reply<'_, Option<JobRecord>> {
+        Box::pin(self.read_job(path))
+    }
+
+    fn jobs(
+        &self,
+        path: CollectionPath,
+        filter: JobFilter,
+        page: Page<JobName>,
+    ) -> Reply<'_, Vec<JobRecord>> {
+        Box::pin(self.read_jobs(path, filter, page))
+    }
+
+    fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
+        Box::pin(self.read_job_by_key(key))
+    }
+
+    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<DueJob>> {
+        Box::pin(self.read_due(until, limit))
+    }
+
+    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {
+        Box::pin(self.transact(Commit(writes)))
+    }
+
+    fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
+        Box::pin(self.read_claimable(until, limit))
+    }
+
+    fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
+        Box::pin(self.read_open_runs(job))
+    }
+
+    fn history(
+        &self,
+        path: JobPath,
+        filter: HistoryFilter,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
+        Box::pin(self.read_history(path, filter, page))
+    }
+
+    fn ledger(
+        &self,
+        job: JobKey,
+        from: Instant,
+        to: Instant,
+        limit: usize,
+    ) -> Reply<'_, Vec<LedgerRecord>> {
+        Box::pin(self.read_ledger(job, from, to, limit))
+    }
+
+    fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
+        Box::pin(self.prune_all(retention, now, limit))
+    }
+
+    fn now(&self) -> Reply<'_, Instant> {
+        Box::pin(self.read_clock())
+    }
+
+    fn check(&self) -> Reply<'_, Vec<String>> {
+        Box::pin(self.transact(Check(&self.keeper)))
+    }
+}

@@ -1,0 +1,293 @@
+//! Several nodes, many at once.
+
+use std::sync::Arc;
+
+use kalends_domain::{Collection, CollectionState, Plan};
+use kalends_store::postgres::PostgresStore;
+use kalends_store::record::{NodeId, Progress, Token};
+use kalends_store::{
+    CollectionContext, CollectionWrite, HistoryFilter, JobContext, JobFilter, JobPut, JobWrite,
+    Page, Refusal, RefusalKind, RunAnswer, RunWrite, Store, StoreError,
+};
+use tokio::task::JoinSet;
+
+use super::sample::{
+    LEASE, at, begin, collection_path, due_jobs, finish, job_path, put, put_collection, put_job,
+    standard,
+};
+use super::scratch::Scratch;
+use super::with_server;
+
+fn refusal(kind: RefusalKind) -> Refusal {
+    Refusal { kind, path: None, message: "no".into() }
+}
+
+async fn two_nodes() -> [Arc<PostgresStore>; 2] {
+    let scratch = Scratch::make().await;
+    [Arc::new(scratch.connect().await), Arc::new(scratch.connect().await)]
+}
+
+/// All connections of both nodes open, so that what follows is truly at once.
+async fn warm_up(nodes: &[Arc<PostgresStore>; 2]) {
+    let mut tasks = JoinSet::new();
+    for number in 0..64 {
+        let node = nodes[number % 2].clone();
+        let decide = |_: JobContext<'_>| Ok(JobWrite::Keep);
+        tasks.spawn(async move { node.edit_job(job_path("none"), Box::new(decide)).await });
+    }
+    tasks.join_all().await;
+}
+
+#[test]
+fn of_many_puts_one_makes_the_fiftieth_job() {
+    with_server(async {
+        let nodes = two_nodes().await;
+        due_jobs(&*nodes[0], 49).await;
+        warm_up(&nodes).await;
+        for round in 0..8 {
+            let mut tasks = JoinSet::new();
+            for number in 0..32 {
+                let node = nodes[number % 2].clone();
+                let decide = |context: JobContext<'_>| match context.jobs < 50 {
+                    true => Ok(JobWrite::Put(Box::new(put(None)))),
+                    false => Err(refusal(RefusalKind::JobsMax)),
+                };
+                let name = job_path(&format!("new{number}"));
+                tasks.spawn(async move { node.edit_job(name, Box::new(decide)).await });
+            }
+            let answers = tasks.join_all().await;
+            let mut made = answers.iter().flatten().filter_map(|edited| edited.after.clone());
+            let (fiftieth, another) = (made.next().unwrap(), made.next());
+            assert_eq!(another, None, "round {round}");
+            let refused = Err(StoreError::Refused(refusal(RefusalKind::JobsMax)));
+            assert_eq!(answers.iter().filter(|answer| **answer == refused).count(), 31);
+            let jobs = nodes[1].jobs(collection_path("c"), JobFilter::default(), Page::first(99));
+            assert_eq!(jobs.await.unwrap().len(), 50);
+            let delete = Box::new(|_: JobContext<'_>| Ok(JobWrite::Delete));
+            nodes[0].edit_job(fiftieth.path, delete).await.unwrap();
+        }
+        assert_eq!(nodes[0].check().await.unwrap(), [""; 0]);
+    });
+}
+
+#[test]
+fn of_many_puts_one_makes_the_only_free_collection() {
+    with_server(async {
+        let nodes = two_nodes().await;
+        let mut tasks = JoinSet::new();
+        for number in 0..16 {
+            let node = nodes[number % 2].clone();
+            let decide = |context: CollectionContext<'_>| match (context.others)(Plan::Free) {
+                0 => Ok(CollectionWrite::Put(Collection { plan: Plan::Free, ..standard() })),
+                _ => Err(refusal(RefusalKind::CollectionsMax)),
+            };
+            let path = collection_path(&format!("c{number}"));
+            tasks.spawn(async move { node.edit_collection(path, Box::new(decide)).await.is_ok() });
+        }
+        let made = tasks.join_all().await.into_iter().filter(|made| *made).count();
+        assert_eq!(made, 1);
+    });
+}
+
+#[test]
+fn each_run_is_claimed_by_one_of_two_nodes() {
+    with_server(async {
+        let nodes = two_nodes().await;
+        let jobs = due_jobs(&*nodes[0], 40).await;
+        let begun = jobs.iter().map(|job| begin(job, None)).collect();
+        nodes[0].commit(begun).await.unwrap();
+        let runs = nodes[0].claimable(at(60), 100).await.unwrap();
+        assert_eq!(runs.len(), 40);
+        let claims = |node: u64| {
+            runs.iter().map(move |run| RunWrite::Claim {
+                run: run.id,
+                seen: None,
+                owner: NodeId(node),
+                lease: LEASE,
+                progress: Progress::first(at(60)),
+            })
+        };
+        // The other one asks in the other order, which would deadlock if locks followed it.
+        let (one, other) = (claims(1).collect(), claims(2).rev().collect());
+        let (one, other) = tokio::join!(nodes[0].commit(one), nodes[1].commit(other));
+        let (one, mut other) = (one.unwrap(), other.unwrap());
+        other.reverse();
+        for (run, (one, other)) in runs.iter().zip(one.into_iter().zip(other)) {
+            let (claim, owner) = match (one, other) {
+                (RunAnswer::Claimed(claim), RunAnswer::Stale) => (claim, NodeId(1)),
+                (RunAnswer::Stale, RunAnswer::Claimed(claim)) => (claim, NodeId(2)),
+                answers => panic!("{answers:?}"),
+            };
+            assert_eq!((claim.owner, claim.token), (owner, Token(1)));
+            let open = nodes[0].open_runs(run.job).await.unwrap();
+            assert_eq!(open[0].claim, Some(claim));
+        }
+    });
+}
+
+#[test]
+fn a_stale_token_records_nothing() {
+    with_server(async {
+        let scratch = Scratch::make().await;
+        let (zombie, heir) = (scratch.connect().await, scratch.connect().await);
+        let jobs = due_jobs(&zombie, 1).await;
+        let begun = zombie.commit(vec![begin(&jobs[0], Some(NodeId(1)))]).await.unwrap();
+        let [RunAnswer::Begun { run, claim: Some(old) }] = begun[..] else { panic!("{begun:?}") };
+        scratch.pass(LEASE * 2).await;
+        let progress = Progress::first(at(60));
+        let seen = Some(old.token);
+        let take = RunWrite::Claim { run, seen, owner: NodeId(2), lease: LEASE, progress };
+        let taken = heir.commit(vec![take]).await.unwrap();
+        let [RunAnswer::Claimed(new)] = taken[..] else { panic!("{taken:?}") };
+        let extend = RunWrite::Extend { run, token: old.token, lease: LEASE };
+        let (late, done) = tokio::join!(
+            zombie.commit(vec![extend, finish(run, old.token)]),
+            heir.commit(vec![finish(run, new.token)]),
+        );
+        assert_eq!(late.unwrap(), [RunAnswer::Stale, RunAnswer::Stale]);
+        assert_eq!(done.unwrap(), [RunAnswer::Done]);
+        let history = heir.history(job_path("j0"), HistoryFilter::default(), Page::first(9));
+        assert_eq!(history.await.unwrap().unwrap().len(), 1);
+        assert_eq!(heir.job_by_key(jobs[0].key).await.unwrap().unwrap().state.executions, 1);
+    });
+}
+
+#[test]
+fn edits_of_one_job_follow_each_other() {
+    with_server(async {
+        let nodes = two_nodes().await;
+        due_jobs(&*nodes[0], 1).await;
+        warm_up(&nodes).await;
+        let mut tasks = JoinSet::new();
+        for number in 0..32 {
+            let node = nodes[number % 2].clone();
+            // Each adds one to what it finds.
+            let decide = |context: JobContext<'_>| {
+                let mut put = put(Some(at(60)));
+                put.state.used = context.existing.unwrap().state.used + 1;
+                Ok(JobWrite::Put(Box::new(put)))
+            };
+            tasks.spawn(async move { node.edit_job(job_path("j0"), Box::new(decide)).await });
+        }
+        let mut versions: Vec<_> = tasks
+            .join_all()
+            .await
+            .into_iter()
+            .map(|edit| edit.unwrap().after.unwrap().version)
+            .collect();
+        versions.sort_unstable();
+        assert_eq!(versions, (2..34).collect::<Vec<_>>());
+        let job = nodes[0].job(job_path("j0")).await.unwrap().unwrap();
+        assert_eq!((job.state.used, job.job.generation), (32, 33));
+    });
+}
+
+#[test]
+fn what_runs_count_is_not_lost_to_edits() {
+    with_server(async {
+        let nodes = two_nodes().await;
+        let mut job = due_jobs(&*nodes[0], 1).await.remove(0);
+        warm_up(&nodes).await;
+        let mut runs = Vec::new();
+        for _ in 0..60 {
+            let begun = nodes[0].commit(vec![begin(&job, Some(NodeId(1)))]).await.unwrap();
+            let [RunAnswer::Begun { run, claim: Some(claim) }] = begun[..] else { panic!() };
+            runs.push((run, claim.token));
+            job = nodes[0].job_by_key(job.key).await.unwrap().unwrap();
+        }
+        let mut editors = JoinSet::new();
+        for number in 0..3 {
+            let node = nodes[number % 2].clone();
+            editors.spawn(async move {
+                loop {
+                    let decide = |context: JobContext<'_>| {
+                        let state = context.existing.unwrap().state;
+                        Ok(JobWrite::Put(Box::new(JobPut { state, ..put(None) })))
+                    };
+                    node.edit_job(job_path("j0"), Box::new(decide)).await.unwrap();
+                }
+            });
+        }
+        for (run, token) in runs {
+            let done = nodes[1].commit(vec![finish(run, token)]).await.unwrap();
+            assert_eq!(done, [RunAnswer::Done]);
+        }
+        editors.shutdown().await;
+        let job = nodes[0].job_by_key(job.key).await.unwrap().unwrap();
+        assert_eq!((job.state.executions, job.state.used), (60, 60));
+        assert!(job.version > 3, "there were edits meanwhile");
+        assert_eq!(nodes[0].check().await.unwrap(), [""; 0]);
+    });
+}
+
+#[test]
+fn nothing_begins_after_an_acknowledged_disable() {
+    with_server(async {
+        let nodes = two_nodes().await;
+        for round in 0..10 {
+            let name = format!("r{round}");
+            put_collection(&*nodes[0], "c", standard()).await;
+            let job = put_job(&*nodes[0], &name, put(Some(at(60)))).await;
+            let disabled = Collection { state: CollectionState::Disabled, ..standard() };
+            let (begun, _) = tokio::join!(
+                async {
+                    let mut current = job.clone();
+                    let mut number = 0;
+                    loop {
+                        let answer = nodes[1].commit(vec![begin(&current, None)]).await.unwrap();
+                        if answer == [RunAnswer::Stale] {
+                            return number;
+                        }
+                        number += 1;
+                        current = nodes[1].job_by_key(job.key).await.unwrap().unwrap();
+                    }
+                },
+                async {
+                    put_collection(&*nodes[0], "c", disabled).await;
+                    // From here on the number of runs stands still.
+                    let open = nodes[0].open_runs(job.key).await.unwrap().len();
+                    let now = nodes[0].job_by_key(job.key).await.unwrap().unwrap();
+                    let late = nodes[0].commit(vec![begin(&now, None)]).await.unwrap();
+                    assert_eq!(late, [RunAnswer::Stale]);
+                    assert_eq!(nodes[0].open_runs(job.key).await.unwrap().len(), open);
+                },
+            );
+            assert_eq!(nodes[0].open_runs(job.key).await.unwrap().len(), begun);
+        }
+    });
+}
+
+#[test]
+fn commits_edits_and_deletions_in_any_order_wait_for_each_other_and_end() {
+    with_server(async {
+        let nodes = two_nodes().await;
+        let jobs = Arc::new(due_jobs(&*nodes[0], 12).await);
+        let mut tasks = JoinSet::new();
+        for number in 0..40_usize {
+            let (node, jobs) = (nodes[number % 2].clone(), jobs.clone());
+            tasks.spawn(async move {
+                let name = format!("j{}", number % 12);
+                match number % 5 {
+                    0 => drop(put_job(&*node, &name, put(Some(at(60)))).await),
+                    1 => {
+                        let decide = |_: JobContext<'_>| Ok(JobWrite::Delete);
+                        node.edit_job(job_path(&name), Box::new(decide)).await.unwrap();
+                    }
+                    2 => {
+                        let state = [CollectionState::Enabled, CollectionState::Disabled];
+                        let state = state[number / 5 % 2];
+                        put_collection(&*node, "c", Collection { state, ..standard() }).await;
+                    }
+                    _ => {
+                        let mut writes: Vec<_> =
+                            jobs.iter().map(|job| begin(job, Some(NodeId(1)))).collect();
+                        writes.rotate_left(number % 12);
+                        node.commit(writes).await.unwrap();
+                    }
+                }
+            });
+        }
+        tasks.join_all().await;
+        assert_eq!(nodes[0].check().await.unwrap(), [""; 0]);
+    });
+}

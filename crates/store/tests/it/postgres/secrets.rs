@@ -1,0 +1,144 @@
+//! Nothing secret is in the tables.
+
+use kalends_domain::{
+    ErrorAction, Headers, HttpAuthentication, Limits, MessageFormat, Secret,
+    ServiceBusAuthentication, ServiceBusMessage, StorageQueueMessage, Target,
+};
+use kalends_store::postgres::PostgresStore;
+use kalends_store::{Store, StoreError};
+
+use super::sample::{does, job_path, put, put_collection, put_job, request, standard};
+use super::scratch::{Scratch, keeper, settings};
+use super::with_server;
+
+fn canary(member: &str) -> Option<Secret> {
+    Some(Secret::new(format!("canary-{member}")))
+}
+
+fn headers() -> Headers {
+    let named = ["Authorization", "cookie", "X-Api-Key"];
+    let headers = named.map(|name| (name.to_owned(), format!("canary-{name}")));
+    Headers::new(headers.into(), &Limits::default()).unwrap()
+}
+
+/// Targets with a canary in every member that is secret.
+fn targets() -> Vec<Target> {
+    let basic = HttpAuthentication::Basic { username: None, password: canary("password") };
+    let certificate = HttpAuthentication::ClientCertificate {
+        pfx: canary("pfx"),
+        password: canary("pfx-password"),
+        certificate: None,
+    };
+    let directory = HttpAuthentication::ActiveDirectoryOAuth {
+        tenant: None,
+        audience: None,
+        client_id: None,
+        secret: canary("secret"),
+    };
+    let mut targets = Vec::new();
+    for (uri, authentication) in [
+        ("https://example.com/?a=b&sig=canary-sig", basic),
+        ("https://example.com/?CODE=canary-code", certificate),
+        ("https://example.com/", directory),
+    ] {
+        let mut request = request(uri);
+        (request.headers, request.authentication) = (Some(headers()), Some(authentication));
+        targets.push(Target::Http(request));
+    }
+    targets.push(Target::StorageQueue(StorageQueueMessage {
+        storage_account: None,
+        queue_name: None,
+        sas_token: canary("sas-token"),
+        message: None,
+        format: MessageFormat::Raw,
+    }));
+    let message = ServiceBusMessage {
+        entity: None,
+        namespace: None,
+        transport: None,
+        authentication: Some(ServiceBusAuthentication {
+            kind: None,
+            sas_key_name: None,
+            sas_key: canary("sas-key"),
+        }),
+        message: None,
+        brokered: None,
+        custom: None,
+    };
+    targets.push(Target::ServiceBusQueue(message.clone()));
+    targets.push(Target::ServiceBusTopic(message));
+    targets
+}
+
+/// Every row of every table as text.
+async fn dump(scratch: &Scratch) -> String {
+    let client = scratch.plain().await;
+    let tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'";
+    let mut dump = String::new();
+    for table in client.query(tables, &[]).await.unwrap() {
+        let table: String = table.get(0);
+        let rows = client.query(&format!("SELECT t::text FROM \"{table}\" t"), &[]).await.unwrap();
+        for row in rows {
+            dump += &format!("{table}: {}\n", row.get::<_, String>(0));
+        }
+    }
+    dump
+}
+
+#[test]
+fn no_canary_is_in_any_table() {
+    with_server(async {
+        let scratch = Scratch::make().await;
+        let store = scratch.connect().await;
+        put_collection(&store, "c", standard()).await;
+        for (number, target) in targets().into_iter().enumerate() {
+            let mut put = put(None);
+            put.definition.action.action = does(target.clone());
+            let error = ErrorAction { action: does(target), retry: None };
+            put.definition.action.error_action = Some(error);
+            let name = format!("j{number}");
+            let made = put_job(&store, &name, put.clone()).await;
+            assert_eq!(made.job.definition, put.definition);
+            let read = store.job(job_path(&name)).await.unwrap().unwrap();
+            assert_eq!(read.job.definition, put.definition, "opened again");
+        }
+        let dump = dump(&scratch).await;
+        let hits: Vec<_> =
+            dump.lines().filter(|line| line.to_lowercase().contains("canary")).collect();
+        assert_eq!(hits, [""; 0]);
+        assert_eq!(dump.lines().filter(|line| line.starts_with("jobs: ")).count(), 6);
+        // The same in the encodings in which bytes are shown.
+        for hidden in ["63616e617279", "Y2FuYXJ5"] {
+            assert!(!dump.contains(hidden), "{hidden}");
+        }
+    });
+}
+
+#[test]
+fn another_key_is_refused_and_sealed_texts_cannot_be_moved() {
+    with_server(async {
+        let scratch = Scratch::make().await;
+        let store = scratch.connect().await;
+        put_collection(&store, "c", standard()).await;
+        for (name, uid) in [("a", 1), ("b", 2)] {
+            let mut put = put(None);
+            put.uid = kalends_store::record::JobUid([uid; 16]);
+            put.definition.action.action = does(targets().remove(0));
+            put_job(&store, name, put).await;
+        }
+        let other = PostgresStore::connect(&scratch.url, settings(), keeper(2)).await;
+        let Err(StoreError::Damaged(message)) = other else { panic!("{other:?}") };
+        assert!(message.contains("another key"), "{message}");
+
+        let moved = "UPDATE jobs SET definition = (SELECT definition FROM jobs WHERE name = 'a')
+             WHERE name = 'b'";
+        assert_eq!(scratch.plain().await.execute(moved, &[]).await.unwrap(), 1);
+        let read = store.job(job_path("b")).await;
+        assert!(matches!(read, Err(StoreError::Damaged(_))), "{read:?}");
+        assert_eq!(store.check().await.unwrap().len(), 1);
+        assert_eq!(
+            store.job(job_path("a")).await.unwrap().unwrap().job.definition.action.action,
+            does(targets().remove(0))
+        );
+    });
+}

@@ -1,0 +1,342 @@
+//! SQLite and the reference answer alike, whatever they are asked in whatever order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use kalends_domain::{
+    ActionRole, AttemptStatus, CollectionState, HistoryEntry, JobName, Lifecycle, Plan, Switch,
+    Target,
+};
+use kalends_environment::{Clock as _, ManualClock};
+use kalends_recurrence::Instant;
+use kalends_store::memory::MemoryStore;
+use kalends_store::record::{
+    Cause, Disposition, GroupRecord, JobFacts, JobKey, LedgerRecord, NodeId, Progress, RunId, Token,
+};
+use kalends_store::sqlite::{SqliteSettings, SqliteStore};
+use kalends_store::{
+    Advance, CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext, JobFilter,
+    JobFilterState, JobWrite, Page, Refusal, RefusalKind, Retention, RunWrite, Scope, Store, Tally,
+    Waiting,
+};
+use proptest::prelude::*;
+
+use super::{at, clock, keeper};
+use crate::block_on;
+use crate::sample::{collection, collection_path, definition, group_path, job_path, put, request};
+
+const COLLECTIONS: [&str; 3] = ["c", "D", "d2"];
+const JOBS: [&str; 4] = ["a", "B", "b", "long-name_1"];
+
+/// Something that is asked. Small numbers choose among few things, so that they meet.
+#[derive(Clone, Debug)]
+enum Ask {
+    PutGroup(u8),
+    DeleteGroup,
+    Collection { which: u8, write: u8 },
+    Job { collection: u8, job: u8, write: u8, due: u8, seed: u8 },
+    Runs(Vec<(u8, u8, u8)>),
+    Prune { age: u8, count: u8, finished: u8 },
+    Pass(u8),
+}
+
+fn asks() -> impl Strategy<Value = Vec<Ask>> {
+    let job = (0u8..3, 0u8..4, 0u8..16, 0u8..5, any::<u8>());
+    let ask = prop_oneof![
+        1 => any::<u8>().prop_map(Ask::PutGroup),
+        1 => Just(Ask::DeleteGroup),
+        3 => (0u8..3, 0u8..24).prop_map(|(which, write)| Ask::Collection { which, write }),
+        10 => job.prop_map(|(collection, job, write, due, seed)| Ask::Job {
+            collection, job, write, due, seed
+        }),
+        12 => prop::collection::vec((0u8..7, 0u8..4, any::<u8>()), 1..5).prop_map(Ask::Runs),
+        1 => (0u8..4, 0u8..4, 0u8..4).prop_map(|(age, count, finished)| Ask::Prune {
+            age, count, finished
+        }),
+        2 => (0u8..6).prop_map(|fives| Ask::Pass(5 * fives)),
+    ];
+    // Most begins with a collection and a job.
+    let beginning = [
+        Ask::Collection { which: 0, write: 8 },
+        Ask::Job { collection: 0, job: 0, write: 8, due: 0, seed: 1 },
+        Ask::Collection { which: 1, write: 9 },
+    ];
+    prop::collection::vec(ask, 1..60)
+        .prop_map(move |asks| beginning.iter().cloned().chain(asks).collect())
+}
+
+async fn ask(store: &dyn Store, ask: &Ask, writes: &[RunWrite]) -> String {
+    let group = group_path("g").unwrap();
+    match ask.clone() {
+        Ask::PutGroup(seed) => {
+            let name = if seed.is_multiple_of(2) { "g" } else { "G" };
+            let location = (seed.is_multiple_of(3)).then(|| "West US".to_owned());
+            let tags = vec![("tag".to_owned(), seed.to_string())];
+            let path = group_path(name).unwrap();
+            format!("{:?}", store.put_group(GroupRecord { path, location, tags }).await)
+        }
+        Ask::DeleteGroup => format!("{:?}", store.delete_group(group).await),
+        Ask::Collection { which, write } => {
+            let path = collection_path(COLLECTIONS[usize::from(which)]).unwrap();
+            let decide = move |context: CollectionContext<'_>| {
+                let others = (context.others)(Plan::Free) + 10 * (context.others)(Plan::Standard);
+                let mut made = collection();
+                made.plan = if write.is_multiple_of(2) { Plan::Standard } else { Plan::Free };
+                made.tags = Some(vec![(format!("{:?}", context.facts), others.to_string())]);
+                match write {
+                    0 => Ok(CollectionWrite::Delete),
+                    1 => Ok(CollectionWrite::Keep),
+                    2 => Err(refusal()),
+                    3 | 4 => {
+                        made.state = CollectionState::Disabled;
+                        Ok(CollectionWrite::Put(made))
+                    }
+                    _ => Ok(CollectionWrite::Put(made)),
+                }
+            };
+            format!("{:?}", store.edit_collection(path, Box::new(decide)).await)
+        }
+        Ask::Job { collection, job, write, due, seed } => {
+            let path =
+                job_path(COLLECTIONS[usize::from(collection)], JOBS[usize::from(job)]).unwrap();
+            let decide = move |context: JobContext<'_>| {
+                let jobs = context.jobs;
+                match write {
+                    0 => Ok(JobWrite::Delete),
+                    1 => Ok(JobWrite::Keep),
+                    2 => Err(refusal()),
+                    3 => Ok(JobWrite::Run { at: at(u64::from(due)) }),
+                    _ => Ok(JobWrite::Put(Box::new(some_job(due, seed, jobs)))),
+                }
+            };
+            format!("{:?}", store.edit_job(path, Box::new(decide)).await)
+        }
+        Ask::Runs(_) => format!("{:?}", store.commit(writes.to_vec()).await),
+        Ask::Prune { age, count, finished } => {
+            let retention = Retention {
+                history_age: Duration::from_secs(u64::from(age) * 20),
+                history_count: u64::from(count),
+                finished_jobs: Duration::from_secs(u64::from(finished) * 20),
+            };
+            let now = store.now().await.unwrap();
+            format!("{:?}", store.prune(retention, now, 10_000).await)
+        }
+        Ask::Pass(_) => String::new(),
+    }
+}
+
+fn refusal() -> Refusal {
+    Refusal { kind: RefusalKind::JobsMax, path: None, message: "no".into() }
+}
+
+fn some_job(due: u8, seed: u8, jobs: u64) -> kalends_store::JobPut {
+    let uri = format!("https://example.com/{}?sig=x", seed % 3);
+    let mut definition = definition(Target::Http(request(&uri)));
+    definition.switch = if seed.is_multiple_of(5) { Switch::Disabled } else { Switch::Enabled };
+    definition.extensions.description = Some(format!("Straße {jobs}"));
+    let tags = [("Team", "A"), ("team", "a"), ("other", "")].map(|(n, v)| (n.into(), v.into()));
+    definition.extensions.tags =
+        (seed.is_multiple_of(2)).then(|| tags[..usize::from(seed % 4)].to_vec());
+    let mut put = put(definition, u128::from(seed), at(u64::from(due)));
+    put.facts = JobFacts {
+        shortest_gap: (!seed.is_multiple_of(3)).then(|| Duration::from_secs(u64::from(seed))),
+        authenticated: seed.is_multiple_of(7),
+        shortest_retry: (seed.is_multiple_of(4)).then(|| Duration::from_millis(u64::from(seed))),
+    };
+    if due == 4 {
+        put.state.due = None;
+    }
+    if seed.is_multiple_of(11) {
+        put.state.lifecycle = Lifecycle::Faulted;
+        put.state.finished = Some(at(u64::from(due)));
+    }
+    if seed % 3 == 1 {
+        put.waiting = Waiting::Close(Disposition::Superseded);
+    }
+    put
+}
+
+/// What the engine might decide on what the reference says.
+async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
+    let due = store.due(Instant::MAX, 100).await.unwrap();
+    let claimable = store.claimable(Instant::MAX, 100).await.unwrap();
+    let mut held = Vec::new();
+    for key in 1..12 {
+        let runs = store.open_runs(JobKey(key)).await.unwrap();
+        held.extend(runs.into_iter().filter_map(|run| Some((run.id, run.claim?.token))));
+    }
+    let write = |&(kind, which, seed): &(u8, u8, u8)| {
+        let which = usize::from(which);
+        let missing = DueJob { job: JobKey(i64::from(seed % 7)), generation: 1, due: at(0) };
+        let on = due.get(which).copied().unwrap_or(missing);
+        let (run, token) =
+            held.get(which).copied().unwrap_or((RunId(i64::from(seed % 9)), Token(1)));
+        let moment = at(u64::from(seed));
+        let lifecycle =
+            if seed.is_multiple_of(9) { Lifecycle::Completed } else { Lifecycle::Active };
+        let advance = Advance {
+            due: (!seed.is_multiple_of(6)).then_some(moment),
+            used: u64::from(seed),
+            lifecycle,
+        };
+        let entry = HistoryEntry {
+            started: moment,
+            ended: moment,
+            expected: moment,
+            status: [AttemptStatus::Completed, AttemptStatus::Failed][usize::from(seed % 2)],
+            message: format!("entry {seed}"),
+            retry: u32::from(seed),
+            repeat: 1,
+            role: ActionRole::Main,
+        };
+        let ledger = LedgerRecord {
+            generation: 1,
+            from: moment,
+            to: moment.saturating_add(Duration::from_secs(u64::from(seed % 5) * 10)),
+            count: 1,
+            cause: Cause::Scheduled,
+            disposition: Disposition::Missed,
+            closed: moment,
+        };
+        let progress = Progress { retry: u32::from(seed), ..Progress::first(moment) };
+        let lease = Duration::from_secs(u64::from(seed % 4) * 5);
+        let tally = Tally {
+            executed: Some(moment),
+            failed: seed.is_multiple_of(2),
+            faulted: seed.is_multiple_of(3),
+        };
+        let (closed, postponed) = (vec![ledger.clone()], vec![entry.clone(); which % 3]);
+        let owner = NodeId(u64::MAX - u64::from(seed));
+        match kind {
+            0 | 1 => {
+                let owner = (!seed.is_multiple_of(4)).then_some(owner);
+                RunWrite::Begin {
+                    on,
+                    scheduled: on.due,
+                    progress,
+                    owner,
+                    lease,
+                    advance,
+                    closed,
+                    postponed,
+                }
+            }
+            2 => RunWrite::Pass { on, advance, closed, postponed },
+            // Also of what is claimed: its time may just be over, or not yet.
+            3 if seed.is_multiple_of(2) => {
+                RunWrite::Claim { run, seen: Some(token), owner, lease, progress }
+            }
+            3 => {
+                let run = claimable.get(which);
+                let seen = run.and_then(|run| run.claim).map(|claim| claim.token);
+                let run = run.map_or(RunId(i64::from(seed)), |run| run.id);
+                RunWrite::Claim { run, seen, owner, lease, progress }
+            }
+            4 => RunWrite::Extend { run, token, lease },
+            5 => RunWrite::Continue { run, token, entry: Some(entry), tally, progress },
+            _ => {
+                let entry = (!seed.is_multiple_of(3)).then_some(entry);
+                let lifecycle = (seed.is_multiple_of(2)).then_some(lifecycle);
+                RunWrite::Finish { run, token, entry, tally, closed: ledger, lifecycle }
+            }
+        }
+    };
+    wanted.iter().map(write).collect()
+}
+
+/// Everything that can be read, a line each.
+async fn observe(store: &dyn Store) -> Vec<String> {
+    let group = group_path("g").unwrap();
+    let subscription = group.subscription.clone();
+    let mut seen = vec![
+        format!("{:?}", store.group(group.clone()).await),
+        format!("{:?}", store.groups(subscription.clone()).await),
+        format!("{:?}", store.due(at(40), 3).await),
+        format!("{:?}", store.due(Instant::MAX, 100).await),
+        format!("{:?}", store.claimable(at(100), 2).await),
+        format!("{:?}", store.claimable(Instant::MAX, 100).await),
+        format!("{:?}", store.check().await),
+    ];
+    for scope in [Scope::Subscription(subscription), Scope::Group(group)] {
+        let after = Some(collection_path("C").unwrap());
+        for page in [Page::first(10), Page { after, skip: 1, limit: 1 }] {
+            seen.push(format!("{:?}", store.collections(scope.clone(), page).await));
+        }
+    }
+    let filter = |contains: Option<&str>, tag: Option<(&str, Option<&str>)>, state| JobFilter {
+        contains: contains.map(str::to_owned),
+        tag: tag.map(|(name, value)| (name.to_owned(), value.map(str::to_owned))),
+        state,
+    };
+    let filters = [
+        JobFilter::default(),
+        filter(Some("STRASSE"), None, None),
+        filter(Some("Straße 1"), None, None),
+        filter(Some("LONG"), None, None),
+        filter(Some("/1"), Some(("TEAM", None)), None),
+        filter(None, Some(("team", Some("a"))), Some(JobFilterState::Enabled)),
+        filter(None, None, Some(JobFilterState::Disabled)),
+        filter(None, None, Some(JobFilterState::Faulted)),
+    ];
+    for name in COLLECTIONS {
+        let path = collection_path(name).unwrap();
+        seen.push(format!("{:?}", store.collection(path.clone()).await));
+        for filter in &filters {
+            let page = Page::first(10);
+            seen.push(format!("{:?}", store.jobs(path.clone(), filter.clone(), page).await));
+        }
+        let page = Page { after: Some(JobName::new("A").unwrap()), skip: 1, limit: 2 };
+        seen.push(format!("{:?}", store.jobs(path, JobFilter::default(), page).await));
+        for job in JOBS {
+            let path = job_path(name, job).unwrap();
+            seen.push(format!("{:?}", store.job(path.clone()).await));
+            for status in [None, Some(AttemptStatus::Failed)] {
+                let (filter, page) = (HistoryFilter { status }, Page::first(100));
+                seen.push(format!("{:?}", store.history(path.clone(), filter, page).await));
+            }
+            let page = Page { after: Some(9), skip: 1, limit: 2 };
+            seen.push(format!("{:?}", store.history(path, HistoryFilter::default(), page).await));
+        }
+    }
+    for key in (0..14).map(JobKey) {
+        seen.push(format!("{:?}", store.job_by_key(key).await));
+        seen.push(format!("{:?}", store.open_runs(key).await));
+        seen.push(format!("{:?}", store.ledger(key, at(20), at(90), 2).await));
+        seen.push(format!("{:?}", store.ledger(key, Instant::MIN, Instant::MAX, 100).await));
+    }
+    seen
+}
+
+fn move_on(clock: &ManualClock, seconds: u8) {
+    clock.set(clock.now().checked_add(SignedDuration::from_secs(seconds.into())).unwrap());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn both_answer_alike(asks in asks()) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kalends.db");
+        let clock = clock();
+        let memory = MemoryStore::new(clock.clone());
+        let sqlite =
+            SqliteStore::open(&path, SqliteSettings::default(), keeper(1), clock.clone()).unwrap();
+        let sqlite: Arc<dyn Store> = Arc::new(sqlite);
+        block_on(async {
+            for asked in &asks {
+                if let Ask::Pass(seconds) = asked {
+                    move_on(&clock, *seconds);
+                }
+                let decided = match asked {
+                    Ask::Runs(wanted) => writes(&memory, wanted).await,
+                    _ => vec![],
+                };
+                let expected = ask(&memory, asked, &decided).await;
+                assert_eq!(ask(&*sqlite, asked, &decided).await, expected, "{asked:?}");
+            }
+            assert_eq!(observe(&*sqlite).await, observe(&memory).await);
+        });
+    }
+}

@@ -1,0 +1,285 @@
+//! What only a file can do or suffer.
+
+use std::fs;
+use std::path::Path;
+
+use kalends_domain::Target;
+use kalends_store::record::JobRecord;
+use kalends_store::sqlite::{SqliteSettings, SqliteStore, back_up, inspect};
+use kalends_store::{
+    CollectionContext, CollectionWrite, Edited, JobContext, JobFilter, JobWrite, Page, Reply,
+    Store, StoreError,
+};
+use rusqlite::Connection;
+
+use super::{at, clock, keeper, open};
+use crate::block_on;
+use crate::sample::{collection, collection_path, definition, job_path, put, request};
+
+async fn make_collection(store: &SqliteStore) {
+    let decide = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Put(collection())));
+    store.edit_collection(collection_path("c").unwrap(), decide).await.unwrap();
+}
+
+fn put_job<'a>(store: &'a SqliteStore, name: &str) -> Reply<'a, Edited<JobRecord>> {
+    let put = put(definition(Target::Http(request("https://example.com/"))), 7, at(60));
+    let decide = move |_: JobContext<'_>| Ok(JobWrite::Put(Box::new(put.clone())));
+    store.edit_job(job_path("c", name).unwrap(), Box::new(decide))
+}
+
+async fn names(store: &SqliteStore) -> Vec<String> {
+    let path = collection_path("c").unwrap();
+    let jobs = store.jobs(path, JobFilter::default(), Page::first(10_000)).await.unwrap();
+    jobs.iter().map(|job| job.path.job.to_string()).collect()
+}
+
+/// Changes a closed store behind its back.
+fn tamper(path: &Path, sql: &str) {
+    let connection = Connection::open(path).unwrap();
+    connection.pragma_update(None, "foreign_keys", "OFF").unwrap();
+    connection.execute_batch(sql).unwrap();
+}
+
+#[test]
+fn what_was_answered_is_there_when_it_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    block_on(async {
+        let store = open(&path).unwrap();
+        make_collection(&store).await;
+        put_job(&store, "First").await.unwrap();
+        drop(store);
+        assert!(!folder.path().join("kalends.db-wal").exists(), "the log is moved at the end");
+        let store = open(&path).unwrap();
+        assert_eq!(names(&store).await, ["First"]);
+        assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+        assert_eq!(store.path(), path);
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn nobody_else_can_read_the_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    let _store = open(&path).unwrap();
+    for name in ["kalends.db", "kalends.db-wal", "kalends.db-shm"] {
+        let mode = fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name}");
+    }
+}
+
+#[test]
+fn a_second_opening_is_refused_until_the_first_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    let store = open(&path).unwrap();
+    let second = open(&path).err().unwrap();
+    assert!(matches!(&second, StoreError::Busy(text) if text.contains("another process")));
+    drop(store);
+    open(&path).unwrap();
+}
+
+#[test]
+fn another_key_is_refused_and_the_right_one_still_opens() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    drop(open(&path).unwrap());
+    let other = SqliteStore::open(&path, SqliteSettings::default(), keeper(2), clock());
+    assert!(
+        matches!(other.err().unwrap(), StoreError::Damaged(text) if text.contains("another key"))
+    );
+    assert!(matches!(inspect(&path, &keeper(2)), Err(StoreError::Damaged(_))));
+    open(&path).unwrap();
+}
+
+#[test]
+fn newer_and_foreign_files_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    drop(open(&path).unwrap());
+    tamper(&path, "PRAGMA user_version = 99");
+    assert!(matches!(open(&path).err().unwrap(), StoreError::TooNew { found: 99, .. }));
+
+    let text = folder.path().join("text");
+    fs::write(&text, "not a database, but long enough to look like a file with content").unwrap();
+    assert!(matches!(open(&text).err().unwrap(), StoreError::Damaged(_)));
+}
+
+#[test]
+fn a_step_that_was_cut_off_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    // As after a kill before the first step was committed: a file of ours, without tables.
+    fs::write(&path, "").unwrap();
+    block_on(async { make_collection(&open(&path).unwrap()).await });
+}
+
+#[test]
+fn requests_of_one_commit_stand_and_fall_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open(&folder.path().join("kalends.db")).unwrap();
+        make_collection(&store).await;
+        let panics = |_: JobContext<'_>| -> Result<JobWrite, kalends_store::Refusal> {
+            std::panic::resume_unwind(Box::new("no decision"))
+        };
+        // All of them wait before the first is answered.
+        let first = put_job(&store, "a");
+        let bad = store.edit_job(job_path("c", "b").unwrap(), Box::new(panics));
+        let absent = store.edit_job(
+            job_path("nowhere", "b").unwrap(),
+            Box::new(|_: JobContext<'_>| Ok(JobWrite::Keep)),
+        );
+        let last = put_job(&store, "z");
+        assert!(first.await.is_ok());
+        assert!(matches!(bad.await, Err(StoreError::Failed(text)) if text.contains("panicked")));
+        assert_eq!(absent.await, Err(StoreError::NoCollection));
+        assert!(last.await.is_ok());
+        assert_eq!(names(&store).await, ["a", "z"]);
+    });
+}
+
+#[test]
+fn more_than_may_wait_is_told_that_the_store_is_busy() {
+    let folder = tempfile::tempdir().unwrap();
+    block_on(async {
+        let settings = SqliteSettings { writes_waiting_max: 2, ..SqliteSettings::default() };
+        let path = folder.path().join("kalends.db");
+        let store = SqliteStore::open(&path, settings, keeper(1), clock()).unwrap();
+        make_collection(&store).await;
+        // The writer stands still in the first decision until the rest has been asked for.
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+        let stands = move |_: JobContext<'_>| {
+            begun.send(()).unwrap();
+            may_go_on.recv().unwrap();
+            Ok(JobWrite::Keep)
+        };
+        let standing = store.edit_job(job_path("c", "x").unwrap(), Box::new(stands));
+        has_begun.recv().unwrap();
+        let waiting = [put_job(&store, "a"), put_job(&store, "b")];
+        let refused = put_job(&store, "c").await;
+        assert!(matches!(refused, Err(StoreError::Busy(_))));
+        go_on.send(()).unwrap();
+        standing.await.unwrap();
+        for waits in waiting {
+            waits.await.unwrap();
+        }
+        assert_eq!(names(&store).await, ["a", "b"]);
+    });
+}
+
+#[test]
+fn a_full_store_says_so_and_goes_on_when_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    let settings = SqliteSettings { size_max_kib: Some(512), ..SqliteSettings::default() };
+    block_on(async {
+        let store = SqliteStore::open(&path, settings, keeper(1), clock()).unwrap();
+        make_collection(&store).await;
+        let mut written = 0;
+        let error = loop {
+            match put_job(&store, &format!("job-{written:05}")).await {
+                Ok(_) => written += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error, StoreError::Full);
+        assert_eq!(store.stopped(), None);
+        // Those that wait together with one that does not fit are told the same, or are done.
+        let together = [put_job(&store, "x"), put_job(&store, "y")];
+        for put in together {
+            assert!(matches!(put.await, Err(StoreError::Full)));
+        }
+        assert_eq!(names(&store).await.len(), written);
+        assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+        drop(store);
+        let store = open(&path).unwrap();
+        put_job(&store, "more").await.unwrap();
+        assert_eq!(names(&store).await.len(), written + 1);
+    });
+}
+
+#[test]
+fn a_copy_made_while_it_is_written_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("kalends.db"), folder.path().join("copy.db"));
+    block_on(async {
+        let store = open(&path).unwrap();
+        make_collection(&store).await;
+        for number in 0..50 {
+            put_job(&store, &format!("before-{number}")).await.unwrap();
+        }
+        let copying = store.backup(copy.clone());
+        let after = (0..200).map(|number| put_job(&store, &format!("while-{number}")));
+        let after: Vec<_> = after.collect();
+        copying.await.unwrap();
+        for put in after {
+            put.await.unwrap();
+        }
+        let again = store.backup(copy.clone()).await;
+        assert!(matches!(again, Err(StoreError::Failed(text)) if text.contains("exists")));
+        // A tool may copy beside the process, too.
+        back_up(&path, &keeper(1), &folder.path().join("second.db")).unwrap();
+        assert_eq!(inspect(&path, &keeper(1)).unwrap(), Vec::<String>::new());
+
+        let copied = open(&copy).unwrap();
+        assert_eq!(copied.check().await.unwrap(), Vec::<String>::new());
+        let copied = names(&copied).await;
+        assert_eq!(copied.iter().filter(|name| name.starts_with("before")).count(), 50);
+    });
+}
+
+#[test]
+fn what_must_not_be_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    for (sql, said) in [
+        ("DELETE FROM state", "has no state"),
+        ("UPDATE state SET collection = 99", "another collection"),
+        ("UPDATE state SET entries = 5", "counts 5 entries"),
+        ("UPDATE collections SET jobs = 9", "counts 9 jobs"),
+        ("UPDATE jobs SET definition = '{}'", "cannot be read"),
+        ("DELETE FROM collections", "belongs to nothing"),
+    ] {
+        block_on(async {
+            let store = open(&path).unwrap();
+            make_collection(&store).await;
+            put_job(&store, "job").await.unwrap();
+        });
+        assert_eq!(inspect(&path, &keeper(1)).unwrap(), Vec::<String>::new());
+        tamper(&path, sql);
+        let found = inspect(&path, &keeper(1)).unwrap();
+        assert!(found.iter().any(|line| line.contains(said)), "{sql}: {found:?}");
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_sealed_text_that_was_moved_to_another_job_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    block_on(async {
+        let store = open(&path).unwrap();
+        make_collection(&store).await;
+        for (name, uid) in [("a", 1), ("b", 2)] {
+            let target = Target::Http(request("https://example.com/?sig=canary"));
+            let put = put(definition(target), uid, at(60));
+            let decide = move |_: JobContext<'_>| Ok(JobWrite::Put(Box::new(put.clone())));
+            store.edit_job(job_path("c", name).unwrap(), Box::new(decide)).await.unwrap();
+        }
+    });
+    tamper(
+        &path,
+        "UPDATE jobs SET definition = (SELECT definition FROM jobs WHERE name = 'a')
+         WHERE name = 'b'",
+    );
+    block_on(async {
+        let store = open(&path).unwrap();
+        assert!(store.job(job_path("c", "a").unwrap()).await.is_ok());
+        let moved = store.job(job_path("c", "b").unwrap()).await;
+        assert!(matches!(moved, Err(StoreError::Damaged(text)) if text.contains("moved")));
+    });
+}

@@ -1,0 +1,204 @@
+//! The catalogue of bad input, as data: what is put into a good body, and what is answered by the
+//! newest version and by an old one.
+//!
+//! A row has an `id`, the members that it `set`s or `remove`s (or a `body` of its own), the `status`,
+//! `code` and `target`; `old` or `new` say which version accepts what the other refuses; `left` says
+//! why a row is for other tests. `$repeat`, `$list`, `$members` and `$name` stand for long values.
+
+use kalends_domain::{
+    CollectionFacts, CollectionName, CollectionPath, Fault, GroupName, GroupPath, JobName, JobPath,
+    Limits, PlanLimits, SubscriptionId, check_collection, check_job, facts_of,
+};
+use kalends_recurrence::{Definition, Instant, Rule, Settings};
+use kalends_wire::{Code, Errors, Json, Version, old_code, patch_job, read_collection, read_job};
+use serde_json::{Value, json};
+
+const CREATED: &str = "2029-12-01T00:00:00Z";
+const OLD: Version = Version::V2016_03_01;
+const NEW: Version = Version::V2026_11_01;
+
+fn good_job() -> Value {
+    json!({"properties": {
+        "startTime": "2030-01-01T00:00:00Z",
+        "action": {"type": "Http", "request": {"uri": "http://example.com/x", "method": "GET"}},
+        "recurrence": {"frequency": "Day", "interval": 1},
+        "state": "Enabled",
+    }})
+}
+
+fn good_collection() -> Value {
+    json!({"location": "West US", "properties": {"sku": {"name": "Standard"}}})
+}
+
+pub(crate) fn path() -> JobPath {
+    let subscription = SubscriptionId::new("00000000-0000-0000-0000-000000000001").unwrap();
+    let group = GroupPath { subscription, group: GroupName::new("group-1").unwrap() };
+    let collection = CollectionPath { group, collection: CollectionName::new("jc1").unwrap() };
+    JobPath { collection, job: JobName::new("j1").unwrap() }
+}
+
+/// Writes out what stands for something long.
+fn expanded(value: &Value) -> Value {
+    let Value::Object(members) = value else {
+        return match value {
+            Value::Array(values) => values.iter().map(expanded).collect(),
+            other => other.clone(),
+        };
+    };
+    let count = |value: &Value| usize::try_from(value.as_u64().unwrap()).unwrap();
+    match members.iter().next().map(|(name, value)| (name.as_str(), value)) {
+        Some(("$repeat", Value::Array(parts))) => {
+            let [before @ .., text, times] = parts.as_slice() else { panic!("{value}") };
+            let before: String = before.iter().map(|part| part.as_str().unwrap()).collect();
+            format!("{before}{}", text.as_str().unwrap().repeat(count(times))).into()
+        }
+        Some(("$list", Value::Array(parts))) => vec![parts[0].clone(); count(&parts[1])].into(),
+        Some(("$members", times)) => {
+            (0..count(times)).map(|number| (format!("m{number}"), Value::from("x"))).collect()
+        }
+        Some(("$name", times)) => json!({"n".repeat(count(times)): "x"}),
+        _ => members.iter().map(|(name, value)| (name.clone(), expanded(value))).collect(),
+    }
+}
+
+/// Sets the value at a path such as `properties.action.type`, or removes it.
+fn edit(body: &mut Value, path: &str, value: Option<&Value>) {
+    let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let parent = parent.split('.').filter(|part| !part.is_empty()).fold(body, |body, part| {
+        body.as_object_mut().unwrap().entry(part).or_insert_with(|| json!({}))
+    });
+    let parent = parent.as_object_mut().unwrap();
+    match value {
+        Some(value) => parent.insert(name.to_owned(), expanded(value)),
+        None => parent.remove(name),
+    };
+}
+
+/// The body of a row, as it is sent.
+fn body(row: &Value, good: Value) -> Vec<u8> {
+    if let Some(text) = row["body"].as_str() {
+        return text.into();
+    }
+    if let Some(parts) = row["repeat_body"].as_array() {
+        let times = usize::try_from(parts[1].as_u64().unwrap()).unwrap();
+        return parts[0].as_str().unwrap().repeat(times).into();
+    }
+    if let Some(digits) = row["body_hex"].as_str() {
+        let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+        return pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect();
+    }
+    let mut body = good;
+    for (path, value) in row["set"].as_object().into_iter().flatten() {
+        edit(&mut body, path, Some(value));
+    }
+    for path in row["remove"].as_array().into_iter().flatten() {
+        edit(&mut body, path.as_str().unwrap(), None);
+    }
+    // Members given twice would be lost on the way.
+    body.to_string().into()
+}
+
+/// Everything that is decided about a job without a store.
+fn judge_job(row: &Value, version: Version) -> Result<(), Errors> {
+    let limits = Limits::default();
+    let job = match row["method"].as_str() {
+        Some("PATCH") => {
+            let good = good_job().to_string();
+            let stored = read_job(&Json::parse(good.as_bytes())?, version, &limits)?;
+            let text = body(row, json!({}));
+            patch_job(&path(), &stored, Json::parse(&text)?, version, &limits)?
+        }
+        _ => {
+            let text = body(row, good_job());
+            read_job(&Json::parse(&text)?, version, &limits)?
+        }
+    };
+    let created: Instant = CREATED.parse().unwrap();
+    let definition = Definition { start: job.start, created, recurrence: job.recurrence.clone() };
+    let rule = Rule::new(definition, &Settings::default()).map_err(Errors::of_schedule)?;
+    if row["collection"].is_object() {
+        let text = row["collection"].to_string();
+        let collection = read_collection(&Json::parse(text.as_bytes())?, version, &limits)?;
+        check_job(&facts_of(&job, &rule), &collection, PlanLimits::On).map_err(at_member)?;
+    }
+    Ok(())
+}
+
+fn judge_collection(row: &Value, version: Version) -> Result<(), Errors> {
+    let text = body(row, good_collection());
+    let collection = read_collection(&Json::parse(&text)?, version, &Limits::default())?;
+    check_collection(&collection, &CollectionFacts::default(), 0, PlanLimits::On).map_err(at_member)
+}
+
+fn at_member((member, fault): (&'static str, Fault)) -> Errors {
+    Errors::of_fault(member, fault)
+}
+
+fn check(row: &Value, version: Version) {
+    let judged = match row["kind"].as_str() {
+        Some("collection") => judge_collection(row, version),
+        _ => judge_job(row, version),
+    };
+    let accepted_by = if version == NEW { &row["new"] } else { &row["old"] };
+    let Some(code) = row["code"].as_str().filter(|_| accepted_by.is_null()) else {
+        assert_eq!(judged, Ok(()), "{version} {row}");
+        return;
+    };
+    let Err(errors) = judged else { panic!("{version} accepts {row}") };
+    let (status, text) = errors.answer(version);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(u64::from(status), row["status"].as_u64().unwrap(), "{version} {row} {text}");
+    let error = &answer["error"];
+    let target = row["target"].as_str().unwrap_or_default();
+    if version == NEW {
+        assert_eq!(error["code"], code, "{row} {text}");
+        assert_eq!(error["target"].as_str().unwrap_or_default(), target, "{row} {text}");
+        assert!(error["details"].as_array().unwrap().len() <= 20);
+    } else {
+        let known = Code::ALL.iter().find(|known| known.as_str() == code).expect(code);
+        assert_eq!(error["code"], old_code(*known).1, "{row} {text}");
+        assert!(error["message"].as_str().unwrap().contains(target), "{row} {text}");
+        assert_eq!(error.as_object().unwrap().len(), 2, "{row} {text}");
+    }
+    assert!(!error["message"].as_str().unwrap().is_empty(), "{row}");
+}
+
+fn rows() -> Vec<Value> {
+    let text = include_str!("../data/bad-input.jsonl");
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+#[test]
+fn bad_input_is_refused_with_status_code_and_member() {
+    for row in rows().iter().filter(|row| row["left"].is_null()) {
+        check(row, NEW);
+        check(row, OLD);
+    }
+}
+
+#[test]
+fn every_row_about_bodies_is_here_or_says_why_not() {
+    let rows = rows();
+    for id in 45..=125 {
+        assert!(rows.iter().any(|row| row["id"] == id), "{id}");
+    }
+    assert!(rows.iter().all(|row| row["left"].is_null() || row["left"].is_string()));
+}
+
+#[test]
+fn all_mistakes_are_told_in_details_and_input_is_quoted_short() {
+    let text = json!({"properties": {
+        "startTime": "x".repeat(5_000), "state": "on",
+        "action": {"type": "Http", "request": {"uri": "x", "method": "y"}},
+    }});
+    let text = text.to_string();
+    let read =
+        read_job(&Json::parse(text.as_bytes()).unwrap(), NEW, &Limits::default()).unwrap_err();
+    let answer: Value = serde_json::from_str(&read.answer(NEW).1).unwrap();
+    let details = answer["error"]["details"].as_array().unwrap();
+    let targets: Vec<_> = details.iter().map(|one| one["target"].as_str().unwrap()).collect();
+    let request = "properties.action.request";
+    let (uri, method) = (format!("{request}.uri"), format!("{request}.method"));
+    assert_eq!(targets, ["properties.startTime", &uri, &method, "properties.state"]);
+    assert!(read.answer(NEW).1.len() < 1_000, "{answer}");
+}

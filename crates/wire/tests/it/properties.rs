@@ -1,0 +1,193 @@
+//! What holds for every definition: what is written is read back, a patch keeps what it does not
+//! name, and no answer holds a secret.
+
+use std::borrow::Cow;
+
+use kalends_domain::{
+    Action, CertificateFacts, CollectionState, HttpAuthentication, JobDefinition, JobStatus,
+    Lifecycle, Limits, Target,
+};
+use kalends_wire::{
+    JobFacts, Json, Number, Version, keep_extensions, merge_patch, parse_duration, patch_job,
+    read_job, unmasked_job, write_duration, write_job,
+};
+use proptest::prelude::*;
+
+use crate::catalogue::path;
+use crate::generate::{Members, job};
+
+const OLD: [Version; 3] =
+    [Version::V2014_08_01_Preview, Version::V2016_01_01, Version::V2016_03_01];
+const NEW: Version = Version::V2026_11_01;
+
+/// The job as it is after its JSON went over the wire.
+fn reread(json: &Json<'_>, version: Version) -> JobDefinition {
+    let text = json.to_string();
+    let body = Json::parse(text.as_bytes()).unwrap();
+    read_job(&body, version, &Limits::default()).unwrap_or_else(|errors| panic!("{errors}: {text}"))
+}
+
+fn each_action(job: &mut JobDefinition, change: impl Fn(&mut Action)) {
+    change(&mut job.action.action);
+    if let Some(error) = &mut job.action.error_action {
+        change(&mut error.action);
+    }
+}
+
+/// The definition without its secrets.
+fn without_secrets(job: &JobDefinition) -> JobDefinition {
+    let mut job = job.clone();
+    each_action(&mut job, |action| match &mut action.target {
+        Target::Http(request) => match &mut request.authentication {
+            Some(HttpAuthentication::Basic { password, .. }) => *password = None,
+            Some(HttpAuthentication::ClientCertificate { pfx, password, .. }) => {
+                (*pfx, *password) = (None, None);
+            }
+            Some(HttpAuthentication::ActiveDirectoryOAuth { secret, .. }) => *secret = None,
+            None => {}
+        },
+        Target::StorageQueue(message) => message.sas_token = None,
+        Target::ServiceBusQueue(message) | Target::ServiceBusTopic(message) => {
+            message.authentication.as_mut().unwrap().sas_key = None;
+        }
+    });
+    job
+}
+
+fn facts() -> JobFacts {
+    JobFacts {
+        lifecycle: Lifecycle::Active,
+        status: JobStatus::default(),
+        collection: CollectionState::Enabled,
+    }
+}
+
+/// Small values whose names are those that patches treat apart.
+fn json() -> impl Strategy<Value = Json<'static>> {
+    let leaf = prop_oneof![
+        Just(Json::Null),
+        any::<bool>().prop_map(Json::Bool),
+        (0..3_i64).prop_map(|number| Json::Number(Number::Integer(number))),
+        proptest::sample::select(vec!["Http", "StorageQueue", "x"])
+            .prop_map(|text| Json::String(Cow::Borrowed(text))),
+    ];
+    let names = vec![
+        "properties",
+        "action",
+        "Action",
+        "type",
+        "request",
+        "queueMessage",
+        "authentication",
+        "retryPolicy",
+        "errorAction",
+        "headers",
+        "tags",
+        "state",
+        "body",
+        "a",
+    ];
+    let name = proptest::sample::select(names).prop_map(Cow::Borrowed);
+    leaf.prop_recursive(5, 40, 5, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..3).prop_map(Json::Array),
+            proptest::collection::vec((name.clone(), inner), 0..5).prop_map(|members| {
+                let mut unique: Vec<(Cow<'_, str>, Json<'_>)> = Vec::new();
+                for (name, value) in members {
+                    if unique.iter().all(|(other, _)| !other.eq_ignore_ascii_case(&name)) {
+                        unique.push((name, value));
+                    }
+                }
+                Json::Object(unique)
+            }),
+        ]
+    })
+}
+
+fn empty() -> Json<'static> {
+    Json::Object(Vec::new())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_the_newest_version_writes_it_reads_back(job in job(Members::All)) {
+        prop_assert_eq!(reread(&unmasked_job(&job, NEW), NEW), job);
+    }
+
+    #[test]
+    fn what_an_old_version_writes_it_reads_back(job in job(Members::Old)) {
+        for version in OLD {
+            prop_assert_eq!(&reread(&unmasked_job(&job, version), version), &job);
+            let answer = write_job(&path(), &job, &facts(), version);
+            prop_assert_eq!(reread(&answer, version), without_secrets(&job));
+        }
+    }
+
+    #[test]
+    fn a_newer_job_survives_the_edits_of_old_versions(job in job(Members::All)) {
+        for version in OLD {
+            let mut put = reread(&unmasked_job(&job, version), version);
+            keep_extensions(&job, &mut put);
+            prop_assert_eq!(&put, &job);
+        }
+    }
+
+    #[test]
+    fn a_patch_that_says_nothing_changes_nothing(mut job in job(Members::All)) {
+        each_action(&mut job, |action| {
+            if let Target::Http(request) = &mut action.target
+                && let Some(HttpAuthentication::ClientCertificate { certificate, .. }) =
+                    &mut request.authentication
+            {
+                *certificate = Some(CertificateFacts {
+                    thumbprint: "00".to_owned(),
+                    expiration: "2030-01-01".parse().unwrap(),
+                    subject_name: "CN=x".to_owned(),
+                });
+            }
+        });
+        for version in Version::ALL {
+            let patched = patch_job(&path(), &job, empty(), version, &Limits::default());
+            prop_assert_eq!(patched.as_ref(), Ok(&job));
+        }
+    }
+
+    #[test]
+    fn a_job_without_its_secrets_can_still_be_patched(
+        job in job(Members::Old),
+    ) {
+        let bare = without_secrets(&job);
+        let patched = patch_job(&path(), &bare, empty(), NEW, &Limits::default());
+        prop_assert_eq!(patched.as_ref(), Ok(&bare));
+    }
+
+    #[test]
+    fn an_empty_patch_is_the_identity(value in json()) {
+        let Json::Object(_) = value else { return Ok(()) };
+        for version in Version::ALL {
+            prop_assert_eq!(merge_patch(value.clone(), empty(), version), value.clone());
+        }
+    }
+
+    #[test]
+    fn a_patch_twice_is_a_patch_once(value in json(), patch in json()) {
+        for version in Version::ALL {
+            let once = merge_patch(value.clone(), patch.clone(), version);
+            let twice = merge_patch(once.clone(), patch.clone(), version);
+            prop_assert_eq!(twice, once);
+        }
+    }
+
+    #[test]
+    fn durations_are_read_back(seconds in 0..10_000_000_000_u64, nanos in 0..1_000_000_000_u32) {
+        let duration = std::time::Duration::new(seconds, nanos);
+        prop_assert_eq!(parse_duration(&write_duration(duration)), Some(duration));
+    }
+
+    #[test]
+    fn no_text_is_read_as_a_duration_with_a_panic(text in "[-P0-9.:TYMWDHS]{0,20}") {
+        let _ = parse_duration(&text);
+    }
+}
