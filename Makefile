@@ -12,14 +12,10 @@ FUZZ_VERSION := 0.13.2
 
 .PHONY: run test clients clock-library strace crash-store power-cut check fmt bench fuzz clean
 
-## Build, and show the coming occurrences of the example jobs.
+## The server on http://127.0.0.1:8080, with everything in ./kalends-data/.
 run:
 	@$(CARGO) build --release --locked
-	@for job in examples/*.json; do \
-		printf '\n%s\n' "$$job"; \
-		target/release/kalends next -n 5 "$$job" || exit 1; \
-	done
-	@printf '\nYour own: target/release/kalends next --every 2w --on fri --at 05:15 --zone Europe/Berlin\n'
+	@exec $(or $(CARGO_TARGET_DIR),target)/release/kalends serve
 
 ## All tests, beside a PostgreSQL server of their own, that everything outside the workspace still
 ## builds, and the published clients.
