@@ -1,9 +1,9 @@
 //! The REST API over HTTP.
 //!
-//! A request walks: [`listener`] bounds what a connection may do, [`strict`] refuses what two
-//! programs could read differently, [`guard`] what a web page must not do, [`route`] reads the path,
-//! [`request`] the query and the body, a module of [`resources`] does what is asked with the store,
-//! [`answer`] puts the headers on. Every refusal becomes an answer in one place.
+//! A request walks: `listener` bounds what a connection may do, `strict` refuses what two
+//! programs could read differently, `guard` what a web page must not do, `route` reads the path,
+//! `request` the query and the body, a module of `resources` does what is asked with the store,
+//! `answer` puts the headers on. Every refusal becomes an answer in one place.
 
 mod answer;
 mod app;
