@@ -10,34 +10,38 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test strace crash-store power-cut check fmt bench fuzz clean
+.PHONY: run test clients tools crash-store power-cut check fmt bench fuzz clean
 
-## Build, and show the coming occurrences of the example jobs.
+## Build, and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
-	@$(CARGO) build --release --locked
-	@for job in examples/*.json; do \
-		printf '\n%s\n' "$$job"; \
-		target/release/kalends next -n 5 "$$job" || exit 1; \
-	done
-	@printf '\nYour own: target/release/kalends next --every 2w --on fri --at 05:15 --zone Europe/Berlin\n'
+	$(CARGO) build --release --locked
+	target/release/kalends serve
 
-## All tests, beside a PostgreSQL server of their own, and that everything outside the workspace still
-## builds.
-test: strace
+## All tests, beside a PostgreSQL server of their own, the published clients, and that everything
+## outside the workspace still builds.
+test: tools
 	scripts/with-postgres $(CARGO) test --workspace --locked
 	scripts/power_cut.py $(DURABLE_WRITER) 3
 	$(CARGO) check --locked --manifest-path bench/Cargo.toml
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml
+	$(MAKE) clients
+
+## The published clients of the retired service against a server of this build.
+clients:
+	$(CARGO) build --locked
+	clients/run
 
 # `cargo test` builds it.
 DURABLE_WRITER = $(or $(CARGO_TARGET_DIR),target)/debug/examples/durable_writer
 
-# Tests that end a process at a chosen system call need it, and say so where it is missing.
-strace:
-	@command -v strace >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -q strace; } || true
+# What tests need beside Cargo: strace ends a process at a chosen system call, faketime shows it another
+# time. Tests that miss one say that they were skipped.
+tools:
+	@command -v strace >/dev/null || scripts/install-package strace || true
+	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || scripts/install-package faketime || true
 
 ## A store that is killed KILLS times at random, and once at each of its system calls.
-crash-store: strace
+crash-store: tools
 	$(CARGO) test --locked --package kalends-store --no-run
 	KALENDS_KILLS=$(KILLS) KALENDS_STRIDE=1 \
 		$(CARGO) test --locked --package kalends-store --test it -- sqlite::crash --nocapture

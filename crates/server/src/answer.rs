@@ -27,6 +27,12 @@ impl Answer {
         Answer { status, body: Some(body.to_string()), headers: vec![], cause: None }
     }
 
+    pub(crate) fn text(status: StatusCode, text: &str) -> Answer {
+        let body = Some(text.to_owned());
+        let answer = Answer { status, body, headers: vec![], cause: None };
+        answer.with(header::CONTENT_TYPE, "text/plain; charset=utf-8")
+    }
+
     pub(crate) fn with(mut self, name: HeaderName, value: &str) -> Answer {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.push((name, value));
@@ -112,6 +118,10 @@ impl Refused {
         match self.errors.code() {
             Code::ServerBusy | Code::OperationOutcomeUnknown | Code::InsufficientStorage => {
                 answer.with(header::RETRY_AFTER, "5")
+            }
+            // What is left of the body is not waited for.
+            Code::RequestTimeout | Code::RequestEntityTooLarge => {
+                answer.with(header::CONNECTION, "close")
             }
             Code::ResourceNotFound => {
                 answer.with(HeaderName::from_static("x-ms-failure-cause"), "gateway")

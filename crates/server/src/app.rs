@@ -1,6 +1,7 @@
 //! What every request works with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kalends_domain::{Limits, PlanLimits};
 use kalends_environment::{Clock, Entropy};
@@ -9,6 +10,7 @@ use kalends_store::Store;
 use kalends_store::record::JobUid;
 
 use crate::answer::Refused;
+use crate::paging::PageKey;
 
 /// What an operator sets about the API.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +21,35 @@ pub struct Settings {
     pub plans: PlanLimits,
     /// Limits of schedules, and the delay of a run at once.
     pub schedules: kalends_recurrence::Settings,
+    /// The names that the server answers to.
+    pub hosts: Hosts,
+    /// How long clients are waited for.
+    pub patience: Patience,
+}
+
+/// How long clients are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// For a head, and on a connection for the next one.
+    pub head: Duration,
+    /// For a body.
+    pub body: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience { head: Duration::from_secs(10), body: Duration::from_secs(30) }
+    }
+}
+
+/// The names that a server answers to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hosts {
+    /// Those of the machine itself. Without authentication nothing else will do.
+    #[default]
+    Loopback,
+    /// Any.
+    Any,
 }
 
 /// What every request works with.
@@ -34,6 +65,8 @@ pub struct App {
     pub settings: Arc<Settings>,
     /// Told after every edit, so that what runs jobs looks at once.
     pub changed: Arc<dyn Fn() + Send + Sync>,
+    /// Signs where lists go on.
+    pub page_key: PageKey,
 }
 
 impl App {

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::http::{HeaderMap, header};
 use kalends_domain::{
     Collection, EditKind, Fault, FaultKind, HttpAuthentication, JobDefinition, Lifecycle, Standing,
     Target, check_collection, check_job, facts_of, jobs_max, rule_of, standing_after_edit,
@@ -42,10 +43,19 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
+    pub(crate) fn of(headers: &HeaderMap) -> Condition {
+        let text =
+            |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let must_be_new = text(header::IF_NONE_MATCH).as_deref() == Some("*");
+        Condition { matches: text(header::IF_MATCH), must_be_new }
+    }
+
     pub(crate) fn check(&self, version: Option<u64>) -> Result<(), Refusal> {
-        let is_match = |wanted: &String| match version {
-            Some(version) => wanted == "*" || *wanted == format!("\"{version}\""),
-            None => false,
+        let is_match = |wanted: &String| {
+            version.is_some_and(|version| {
+                let own = format!("\"{version}\"");
+                wanted.split(',').map(str::trim).any(|wanted| wanted == "*" || wanted == own)
+            })
         };
         let holds =
             self.matches.as_ref().is_none_or(is_match) && !(self.must_be_new && version.is_some());
@@ -159,8 +169,10 @@ pub(crate) fn finished(job: &JobRecord) -> Refusal {
 pub(crate) fn decide_collection(
     new: Collection,
     settings: &Settings,
+    condition: &Condition,
     context: &CollectionContext<'_>,
 ) -> Result<CollectionWrite, Refusal> {
+    condition.check(context.existing.map(|existing| existing.version))?;
     if context.existing.is_some_and(|existing| existing.collection == new) {
         return Ok(CollectionWrite::Keep);
     }

@@ -1,10 +1,13 @@
 //! The query and the body of a request.
 
-use axum::body::Body;
+use axum::body::HttpBody as _;
 use axum::http::{HeaderMap, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kalends_wire::{Code, Errors, Json, Version};
 use percent_encoding::percent_decode_str;
+use tokio::time::timeout;
+
+use crate::resources::Asked;
 
 /// Bytes of a body; a job is at most 16 KiB, and a certificate comes on top in base64.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -71,23 +74,45 @@ impl Query {
         })
     }
 
+    /// Where to go on in a list.
+    pub(crate) fn skip_token(&self) -> Result<Option<&str>, Errors> {
+        self.get("$skiptoken")
+    }
+
     pub(crate) fn filter(&self) -> Result<Option<&str>, Errors> {
         Ok(self.get("$filter")?.filter(|text| !text.trim().is_empty()))
     }
 }
 
-fn invalid(path: &str, message: impl Into<String>) -> Errors {
+pub(crate) fn invalid(path: &str, message: impl Into<String>) -> Errors {
     Errors::one(Code::InvalidQueryParameter, path, message)
 }
 
 /// Reads the body of a request as JSON.
-pub(crate) async fn read_json(headers: &HeaderMap, body: Body) -> Result<Json<'static>, Errors> {
-    check_media_type(headers)?;
-    let bytes = Limited::new(body, BODY_BYTES_MAX).collect().await;
-    let bytes = bytes.map_err(|_| {
-        let message = format!("the body is longer than {BODY_BYTES_MAX} bytes, or was cut");
+pub(crate) async fn read_json(asked: &mut Asked) -> Result<Json<'static>, Errors> {
+    check_media_type(&asked.headers)?;
+    let body = std::mem::take(&mut asked.body);
+    let patience = asked.app.settings.patience.body;
+    let too_long = || {
+        let message = format!("the body is longer than {BODY_BYTES_MAX} bytes");
         Errors::one(Code::RequestEntityTooLarge, "", message)
-    })?;
+    };
+    // Who says so beforehand is not listened to any longer.
+    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+        return Err(too_long());
+    }
+    let whole = timeout(patience, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    let bytes = match whole {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_long()),
+        Ok(Err(_)) => {
+            return Err(Errors::one(Code::InvalidRequest, "", "the body is cut or badly chunked"));
+        }
+        Err(_) => {
+            let message = format!("the body took longer than {} s", patience.as_secs_f64());
+            return Err(Errors::one(Code::RequestTimeout, "", message));
+        }
+    };
     Json::parse(&bytes.to_bytes()).map(Json::into_owned)
 }
 

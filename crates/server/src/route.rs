@@ -1,5 +1,6 @@
 //! From a path to what it names. Keywords are read without regard to case, names are decoded once.
 
+use axum::http::Method;
 use kalends_domain::{
     CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
 };
@@ -10,8 +11,12 @@ use percent_encoding::percent_decode_str;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Home,
+    Live,
+    Ready,
+    OpenApi,
     Operations,
     Provider { subscription: SubscriptionId },
+    Register { subscription: SubscriptionId },
     Groups { subscription: SubscriptionId },
     Group(GroupPath),
     CollectionsOfSubscription(SubscriptionId),
@@ -19,14 +24,45 @@ pub(crate) enum Route {
     Collection(CollectionPath),
     SwitchCollection { collection: CollectionPath, on: bool },
     Jobs(CollectionPath),
+    Bulk(CollectionPath),
     Job(JobPath),
     Run(JobPath),
     History(JobPath),
     Preview(JobPath),
 }
 
+impl Route {
+    /// What can be asked there.
+    pub(crate) fn methods(&self) -> &'static str {
+        match self {
+            Route::Home
+            | Route::Live
+            | Route::Ready
+            | Route::OpenApi
+            | Route::Operations
+            | Route::Provider { .. }
+            | Route::Groups { .. }
+            | Route::CollectionsOfSubscription(_)
+            | Route::CollectionsOfGroup(_)
+            | Route::Jobs(_)
+            | Route::History(_) => "GET, HEAD",
+            Route::Group(_) => "GET, HEAD, PUT, DELETE",
+            Route::Collection(_) | Route::Job(_) => "GET, HEAD, PUT, PATCH, DELETE",
+            Route::Register { .. }
+            | Route::SwitchCollection { .. }
+            | Route::Bulk(_)
+            | Route::Run(_)
+            | Route::Preview(_) => "POST",
+        }
+    }
+
+    pub(crate) fn allows(&self, method: &Method) -> bool {
+        self.methods().split(", ").any(|allowed| allowed == method.as_str())
+    }
+}
+
 /// Reads a path. `Ok(None)` where there is nothing of that form.
-pub(crate) fn route(path: &str) -> Result<Option<Route>, Errors> {
+pub(crate) fn route(method: &Method, path: &str) -> Result<Option<Route>, Errors> {
     let mut segments = Vec::new();
     for segment in path.strip_prefix('/').unwrap_or(path).split('/') {
         let decoded = percent_decode_str(segment).decode_utf8();
@@ -34,7 +70,7 @@ pub(crate) fn route(path: &str) -> Result<Option<Route>, Errors> {
         segments.push(decoded.map_err(|_| Errors::one(Code::InvalidRequest, "", message))?);
     }
     let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
-    Segments(&segments).route()
+    Segments(&segments).route(method)
 }
 
 struct Segments<'a>(&'a [&'a str]);
@@ -60,9 +96,13 @@ impl<'a> Segments<'a> {
         self.0.is_empty()
     }
 
-    fn route(mut self) -> Result<Option<Route>, Errors> {
-        if self.0 == [""] {
-            return Ok(Some(Route::Home));
+    fn route(mut self, method: &Method) -> Result<Option<Route>, Errors> {
+        match self.0 {
+            [""] => return Ok(Some(Route::Home)),
+            ["livez"] => return Ok(Some(Route::Live)),
+            ["readyz"] => return Ok(Some(Route::Ready)),
+            ["openapi.json"] => return Ok(Some(Route::OpenApi)),
+            _ => {}
         }
         if self.keywords(&["providers", "Microsoft.Scheduler", "operations"]) {
             return Ok(self.is_end().then_some(Route::Operations));
@@ -73,8 +113,11 @@ impl<'a> Segments<'a> {
         let Some(name) = self.name() else { return Ok(None) };
         let subscription = SubscriptionId::new(name).map_err(|error| refuse(error, name))?;
         if self.keywords(&["providers", "Microsoft.Scheduler"]) {
-            if self.is_end() || (self.keywords(&["register"]) && self.is_end()) {
+            if self.is_end() {
                 return Ok(Some(Route::Provider { subscription }));
+            }
+            if self.keywords(&["register"]) {
+                return Ok(self.is_end().then_some(Route::Register { subscription }));
             }
             let all = self.keywords(&["jobCollections"]) && self.is_end();
             return Ok(all.then_some(Route::CollectionsOfSubscription(subscription)));
@@ -93,10 +136,10 @@ impl<'a> Segments<'a> {
         if !self.keywords(&["providers", "Microsoft.Scheduler", "jobCollections"]) {
             return Ok(None);
         }
-        self.in_group(group)
+        self.in_group(group, method)
     }
 
-    fn in_group(mut self, group: GroupPath) -> Result<Option<Route>, Errors> {
+    fn in_group(mut self, group: GroupPath, method: &Method) -> Result<Option<Route>, Errors> {
         let Some(name) = self.name() else { return Ok(Some(Route::CollectionsOfGroup(group))) };
         let collection = CollectionName::new(name).map_err(|error| refuse(error, name))?;
         let collection = CollectionPath { group, collection };
@@ -115,6 +158,10 @@ impl<'a> Segments<'a> {
         let Some(name) = self.name() else { return Ok(Some(Route::Jobs(collection))) };
         if name.is_empty() && self.is_end() {
             return Ok(None);
+        }
+        // A job may have that name too; no POST goes to a job itself.
+        if name.eq_ignore_ascii_case("bulk") && self.is_end() && method == Method::POST {
+            return Ok(Some(Route::Bulk(collection)));
         }
         let job = JobName::new(name).map_err(|error| refuse(error, name))?;
         let job = JobPath { collection, job };
@@ -136,6 +183,10 @@ fn refuse(error: kalends_domain::NameError, name: &str) -> Errors {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn route(path: &str) -> Result<Option<Route>, Errors> {
+        super::route(&Method::GET, path)
+    }
 
     const JC: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/Rg/providers/Microsoft.Scheduler/jobCollections/Jc";
 
@@ -163,8 +214,15 @@ mod tests {
             matches!(r, Route::Provider { .. })
         });
         is(&format!("{subscription}/providers/microsoft.scheduler/register"), |r| {
-            matches!(r, Route::Provider { .. })
+            matches!(r, Route::Register { .. })
         });
+        is("/livez", |r| *r == Route::Live);
+        is("/readyz", |r| *r == Route::Ready);
+        is("/openapi.json", |r| *r == Route::OpenApi);
+        is("/providers/Microsoft.Scheduler/operations", |r| *r == Route::Operations);
+        is(&format!("{JC}/jobs/bulk"), |r| matches!(r, Route::Job(_)));
+        let bulk = super::route(&Method::POST, &format!("{JC}/jobs/bulk")).unwrap();
+        assert!(matches!(bulk, Some(Route::Bulk(_))), "{bulk:?}");
         is(&format!("{subscription}/resourcegroups"), |r| matches!(r, Route::Groups { .. }));
         is(&format!("{subscription}/resourcegroups/x"), |r| matches!(r, Route::Group(_)));
         is(&format!("{subscription}/providers/Microsoft.Scheduler/jobCollections"), |r| {
@@ -199,5 +257,70 @@ mod tests {
         let errors = route("/subscriptions/not-a-guid/resourceGroups").unwrap_err();
         assert_eq!(errors.code(), Code::InvalidSubscriptionId);
         assert_eq!(route(&format!("{JC}/jobs/%ff")).unwrap_err().code(), Code::InvalidRequest);
+    }
+
+    /// One number for each kind of route; a new kind must be added here, and then to the document.
+    fn number(route: &Route) -> usize {
+        match route {
+            Route::Home => 0,
+            Route::Live => 1,
+            Route::Ready => 2,
+            Route::OpenApi => 3,
+            Route::Operations => 4,
+            Route::Provider { .. } => 5,
+            Route::Register { .. } => 6,
+            Route::Groups { .. } => 7,
+            Route::Group(_) => 8,
+            Route::CollectionsOfSubscription(_) => 9,
+            Route::CollectionsOfGroup(_) => 10,
+            Route::Collection(_) => 11,
+            Route::SwitchCollection { on: true, .. } => 12,
+            Route::SwitchCollection { on: false, .. } => 13,
+            Route::Jobs(_) => 14,
+            Route::Bulk(_) => 15,
+            Route::Job(_) => 16,
+            Route::Run(_) => 17,
+            Route::History(_) => 18,
+            Route::Preview(_) => 19,
+        }
+    }
+
+    /// The paths of the document with their methods. It is indented by one blank a level.
+    fn documented() -> Vec<(&'static str, Vec<String>)> {
+        let mut paths: Vec<(&str, Vec<String>)> = Vec::new();
+        for line in include_str!("../openapi.json").lines() {
+            let key = line.trim_start().strip_prefix('"').and_then(|line| line.split_once('"'));
+            match (line.len() - line.trim_start().len(), key) {
+                (2, Some((path, _))) if path.starts_with('/') => paths.push((path, vec![])),
+                (3, Some((method, ": {"))) => {
+                    let (_, methods) = paths.last_mut().unwrap();
+                    methods.push(method.to_uppercase());
+                }
+                (1, Some(("components", _))) => break,
+                _ => {}
+            }
+        }
+        paths
+    }
+
+    #[test]
+    fn the_openapi_document_has_every_route_and_no_other() {
+        let mut seen = [false; 20];
+        for (template, methods) in documented() {
+            let path = template
+                .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
+                .replace(['{', '}'], "");
+            let first = Method::from_bytes(methods[0].as_bytes()).unwrap();
+            let route = super::route(&first, &path).unwrap().expect(template);
+            seen[number(&route)] = true;
+            // HEAD is documented where it is not that of GET.
+            let is_own = |method: &&str| *method != "HEAD" || matches!(route, Route::Group(_));
+            let mut allowed: Vec<_> = route.methods().split(", ").filter(is_own).collect();
+            let mut methods: Vec<_> = methods.iter().map(String::as_str).collect();
+            allowed.sort();
+            methods.sort();
+            assert_eq!(methods, allowed, "{template}");
+        }
+        assert_eq!(seen, [true; 20]);
     }
 }

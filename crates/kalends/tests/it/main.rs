@@ -2,6 +2,10 @@
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+mod connection;
 mod next;
+mod recorded;
+mod recordings;
+mod running;
 mod store_tools;
 mod tidy;

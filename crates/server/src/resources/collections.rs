@@ -1,7 +1,9 @@
 //! Job collections.
 
 use axum::http::{Method, StatusCode};
-use kalends_domain::{Collection, CollectionPath, CollectionState};
+use kalends_domain::{
+    Collection, CollectionName, CollectionPath, CollectionState, GroupName, GroupPath,
+};
 use kalends_store::record::CollectionRecord;
 use kalends_store::{CollectionContext, CollectionWrite, Page, Refusal, RefusalKind, Scope};
 use kalends_wire::{
@@ -9,26 +11,44 @@ use kalends_wire::{
     write_list,
 };
 
-use super::{Asked, Done, done, not_allowed, nothing_there};
+use super::{Asked, Done, done, nothing_there};
 use crate::answer::{Answer, Refused};
 use crate::app::App;
-use crate::edit::{Mistakes, decide_collection};
+use crate::edit::{Condition, Mistakes, decide_collection};
+use crate::paging::AskedPage;
 use crate::request::read_json;
 
-/// As many collections are listed at once; a subscription has 200,000 at most.
-const PAGE_MAX: usize = 200_000;
+/// As many collections the old versions list at once; a subscription has 200,000 at most.
+const OLD_PAGE_MAX: usize = 200_000;
 
 pub(super) async fn list(asked: Asked, scope: Scope) -> Done {
     let version = asked.query.version()?;
-    if asked.method != Method::GET {
-        return not_allowed("GET");
+    let subscription = match &scope {
+        Scope::Subscription(subscription) => subscription.clone(),
+        Scope::Group(group) => group.subscription.clone(),
+    };
+    if version.is_old() {
+        let records = asked.app.store.collections(scope, Page::first(OLD_PAGE_MAX)).await?;
+        return Ok(page(&records, None, version));
     }
-    let records = asked.app.store.collections(scope, Page::first(PAGE_MAX)).await?;
+    let asked_page = AskedPage::read(&asked, version, OLD_PAGE_MAX, |position| {
+        let (group, collection) = position.split_once('/')?;
+        let group = GroupName::new(group).ok()?;
+        let group = GroupPath { subscription: subscription.clone(), group };
+        Some(CollectionPath { group, collection: CollectionName::new(collection).ok()? })
+    })?;
+    let mut records = asked.app.store.collections(scope, asked_page.page.clone()).await?;
+    let next = asked_page.cut(&mut records, |record| {
+        format!("{}/{}", record.path.group.group, record.path.collection)
+    });
+    Ok(page(&records, next.as_deref(), version))
+}
+
+fn page(records: &[CollectionRecord], next: Option<&str>, version: Version) -> Answer {
     let one = |record: &CollectionRecord| {
         write_collection(&record.path, &record.collection, version).into_owned()
     };
-    let values = records.iter().map(one).collect();
-    Ok(Answer::json(StatusCode::OK, &write_list(values, None)))
+    Answer::json(StatusCode::OK, &write_list(records.iter().map(one).collect(), next))
 }
 
 pub(super) async fn one(asked: Asked, path: CollectionPath) -> Done {
@@ -40,27 +60,27 @@ pub(super) async fn one(asked: Asked, path: CollectionPath) -> Done {
         },
         Method::PUT => put(asked, path, version).await,
         Method::PATCH => patch(asked, path, version).await,
-        Method::DELETE => {
-            let delete = |context: CollectionContext<'_>| match context.existing {
-                Some(_) => Ok(CollectionWrite::Delete),
-                None => Err(absent()),
+        _ => {
+            let condition = Condition::of(&asked.headers);
+            let delete = move |context: CollectionContext<'_>| {
+                let existing = context.existing.ok_or_else(absent)?;
+                condition.check(Some(existing.version))?;
+                Ok(CollectionWrite::Delete)
             };
             edit(&asked.app, path, Box::new(delete), &Mistakes::default()).await?;
             done()
         }
-        _ => not_allowed("GET, PUT, PATCH, DELETE"),
     }
 }
 
 /// `POST …/enable` and `…/disable`.
 pub(super) async fn switch(asked: Asked, path: CollectionPath, on: bool) -> Done {
     asked.query.version()?;
-    if asked.method != Method::POST {
-        return not_allowed("POST");
-    }
+    let condition = Condition::of(&asked.headers);
     let state = if on { CollectionState::Enabled } else { CollectionState::Disabled };
     let switch = move |context: CollectionContext<'_>| {
         let existing = context.existing.ok_or_else(absent)?;
+        condition.check(Some(existing.version))?;
         let collection = Collection { state, ..existing.collection.clone() };
         match collection == existing.collection {
             true => Ok(CollectionWrite::Keep),
@@ -73,23 +93,25 @@ pub(super) async fn switch(asked: Asked, path: CollectionPath, on: bool) -> Done
 
 /// The retired service answered every PUT of a collection with 201.
 async fn put(mut asked: Asked, path: CollectionPath, version: Version) -> Done {
-    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let body = read_json(&mut asked).await?;
     let settings = asked.app.settings.clone();
     let collection = read_collection(&body, version, &settings.limits)?;
+    let condition = Condition::of(&asked.headers);
     let put = move |context: CollectionContext<'_>| {
         let mut collection = collection.clone();
         if let Some(existing) = context.existing {
             keep_plan(&existing.collection, &mut collection, version);
         }
-        decide_collection(collection, &settings, &context)
+        decide_collection(collection, &settings, &condition, &context)
     };
     let record = edit(&asked.app, path, Box::new(put), &Mistakes::default()).await?;
     Ok(answer(StatusCode::CREATED, &record.ok_or_else(nothing_there)?, version))
 }
 
 async fn patch(mut asked: Asked, path: CollectionPath, version: Version) -> Done {
-    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let body = read_json(&mut asked).await?;
     let settings = asked.app.settings.clone();
+    let condition = Condition::of(&asked.headers);
     let mistakes = Mistakes::default();
     let found = mistakes.clone();
     let patch = move |context: CollectionContext<'_>| {
@@ -97,7 +119,8 @@ async fn patch(mut asked: Asked, path: CollectionPath, version: Version) -> Done
         let stored = &existing.collection;
         let patched =
             patch_collection(&existing.path, stored, body.clone(), version, &settings.limits);
-        decide_collection(patched.map_err(|errors| found.keep(errors))?, &settings, &context)
+        let patched = patched.map_err(|errors| found.keep(errors))?;
+        decide_collection(patched, &settings, &condition, &context)
     };
     let record = edit(&asked.app, path, Box::new(patch), &mistakes).await?;
     Ok(answer(StatusCode::OK, &record.ok_or_else(nothing_there)?, version))

@@ -5,7 +5,7 @@ use kalends_domain::{GroupPath, Location, SubscriptionId};
 use kalends_store::record::GroupRecord;
 use kalends_wire::{Code, Errors, Json};
 
-use super::{Asked, Done, done, not_allowed};
+use super::{Asked, Done, done};
 use crate::answer::{Answer, Refused};
 use crate::request::read_json;
 
@@ -13,16 +13,13 @@ use crate::request::read_json;
 const TAGS_MAX: usize = 15;
 
 pub(super) async fn list(asked: Asked, subscription: SubscriptionId) -> Done {
-    if asked.method != Method::GET {
-        return not_allowed("GET");
-    }
     let groups = asked.app.store.groups(subscription).await?;
     let values = groups.iter().map(write).collect();
     Ok(Answer::json(StatusCode::OK, &kalends_wire::write_list(values, None)))
 }
 
-pub(super) async fn one(asked: Asked, path: GroupPath) -> Done {
-    let store = &asked.app.store;
+pub(super) async fn one(mut asked: Asked, path: GroupPath) -> Done {
+    let store = asked.app.store.clone();
     match asked.method {
         Method::GET => match store.group(path.clone()).await? {
             Some(group) => Ok(Answer::json(StatusCode::OK, &write(&group))),
@@ -33,7 +30,7 @@ pub(super) async fn one(asked: Asked, path: GroupPath) -> Done {
             None => Ok(Answer::empty(StatusCode::NOT_FOUND)),
         },
         Method::PUT => {
-            let body = read_json(&asked.headers, asked.body).await?;
+            let body = read_json(&mut asked).await?;
             let group = read(path.clone(), &body)?;
             let is_new = store.put_group(group).await?;
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
@@ -42,11 +39,10 @@ pub(super) async fn one(asked: Asked, path: GroupPath) -> Done {
                 None => Err(not_found(&path)),
             }
         }
-        Method::DELETE => match store.delete_group(path.clone()).await? {
+        _ => match store.delete_group(path.clone()).await? {
             true => done(),
             false => Err(not_found(&path)),
         },
-        _ => not_allowed("GET, HEAD, PUT, DELETE"),
     }
 }
 

@@ -1,14 +1,14 @@
 //! Whether the service is ready.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 
+use crate::answer::Answer;
 use crate::app::App;
 
 /// Ready when the store answers.
-pub(crate) async fn ready(State(app): State<App>) -> (StatusCode, &'static str) {
+pub(super) async fn ready(app: &App) -> Answer {
     match app.store.now().await {
-        Ok(_) => (StatusCode::OK, "ready"),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer"),
+        Ok(_) => Answer::text(StatusCode::OK, "ready"),
+        Err(_) => Answer::text(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer"),
     }
 }

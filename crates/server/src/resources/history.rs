@@ -1,36 +1,36 @@
 //! History of jobs.
 
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use kalends_domain::JobPath;
 use kalends_store::record::HistoryRecord;
-use kalends_store::{HistoryFilter, Page, StoreError};
+use kalends_store::{HistoryFilter, StoreError};
 use kalends_wire::{Error, write_history_entry, write_list};
 
-use super::{Asked, Done, not_allowed};
+use super::{Asked, Done};
 use crate::answer::Answer;
 use crate::filter;
+use crate::paging::AskedPage;
 
-/// As many entries are answered when `$top` does not say, and when it does at most.
-const PAGE_DEFAULT: usize = 500;
-const PAGE_MAX: usize = 100;
+/// As many entries the old versions show when `$top` does not say.
+const OLD_PAGE_DEFAULT: usize = 500;
 
 pub(super) async fn list(asked: Asked, path: JobPath) -> Done {
     let version = asked.query.version()?;
-    if asked.method != Method::GET {
-        return not_allowed("GET");
-    }
     let filter = asked.query.filter()?.map(filter::history).transpose()?;
-    let limit = asked.query.top(PAGE_DEFAULT, PAGE_MAX)?;
-    let page = Page { after: None, skip: asked.query.skip()?, limit };
     let filter: HistoryFilter = filter.unwrap_or_default();
-    let history = match asked.app.store.history(path.clone(), filter, page).await {
+    let asked_page =
+        AskedPage::read(&asked, version, OLD_PAGE_DEFAULT, |position| position.parse().ok())?;
+    let page = asked_page.page.clone();
+    let mut history = match asked.app.store.history(path.clone(), filter, page).await {
         Err(StoreError::NoCollection) => {
             return Err(Error::collection_not_found(&path.collection).into());
         }
         history => history?.ok_or_else(|| Error::job_not_found(&path.job))?,
     };
+    let next = asked_page.cut(&mut history, |record| record.sequence.to_string());
     let one = |record: &HistoryRecord| {
         write_history_entry(&path, &record.entry, record.sequence, version).into_owned()
     };
-    Ok(Answer::json(StatusCode::OK, &write_list(history.iter().map(one).collect(), None)))
+    let values = history.iter().map(one).collect();
+    Ok(Answer::json(StatusCode::OK, &write_list(values, next.as_deref())))
 }

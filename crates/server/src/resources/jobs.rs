@@ -1,52 +1,48 @@
 //! Jobs.
 
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{Method, StatusCode};
 use kalends_actions::certificate::read_pfx;
 use kalends_domain::{
-    CollectionPath, CollectionState, EditKind, HttpAuthentication, JobDefinition, JobPath,
-    JobStatus, Lifecycle, rule_of,
+    CollectionPath, CollectionState, EditKind, HttpAuthentication, JobDefinition, JobName, JobPath,
+    JobStatus, Lifecycle, Switch, rule_of,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::JobRecord;
 use kalends_store::{
-    DecideJob, Edited, JobContext, JobFilter, JobWrite, Page, Refusal, RefusalKind, StoreError,
+    DecideJob, Edited, JobContext, JobFilter, JobWrite, Refusal, RefusalKind, StoreError,
 };
 use kalends_wire::{
     Error, Errors, JobFacts, Json, Version, keep_extensions, patch_job, read_job, write_job,
     write_list,
 };
 
-use super::{Asked, Done, done, not_allowed, nothing_there};
+use super::{Asked, Done, done, nothing_there};
 use crate::answer::{Answer, Refused};
 use crate::app::App;
 use crate::edit::{Condition, JobEdit, Mistakes, finished, unread_certificates};
 use crate::filter;
+use crate::paging::AskedPage;
 use crate::request::read_json;
 
-/// As many jobs are listed when `$top` does not say, and when it does at most.
-const PAGE_DEFAULT: usize = 1_000;
-const PAGE_MAX: usize = 100;
+/// As many jobs the old versions list when `$top` does not say; no plan has more.
+const OLD_PAGE_DEFAULT: usize = 1_000;
 /// As many coming occurrences a preview shows.
 const OCCURRENCES_SHOWN: usize = 10;
 const YEAR: std::time::Duration = std::time::Duration::from_secs(366 * 86_400);
 
 pub(super) async fn list(asked: Asked, path: CollectionPath) -> Done {
     let version = asked.query.version()?;
-    if asked.method != Method::GET {
-        return not_allowed("GET");
-    }
     let filter = asked.query.filter()?.map(filter::jobs).transpose()?;
-    let limit = asked.query.top(PAGE_DEFAULT, PAGE_MAX)?;
-    let page = Page { after: None, skip: asked.query.skip()?, limit };
     let filter: JobFilter = filter.unwrap_or_default();
-    let store = &asked.app.store;
-    let collection = store.collection(path.clone()).await?;
-    let collection = collection.ok_or_else(|| Error::collection_not_found(&path))?;
-    let jobs =
-        store.jobs(path.clone(), filter, page).await.map_err(|error| missing(error, &path))?;
-    let state = collection.collection.state;
+    let asked_page =
+        AskedPage::read(&asked, version, OLD_PAGE_DEFAULT, |position| JobName::new(position).ok())?;
+    let page = asked_page.page.clone();
+    let state = collection_state(&asked.app, &path).await?;
+    let jobs = asked.app.store.jobs(path.clone(), filter, page).await;
+    let mut jobs = jobs.map_err(|error| missing(error, &path))?;
+    let next = asked_page.cut(&mut jobs, |job| job.path.job.to_string());
     let values = jobs.iter().map(|job| write(job, state, version).into_owned()).collect();
-    Ok(Answer::json(StatusCode::OK, &write_list(values, None)))
+    Ok(Answer::json(StatusCode::OK, &write_list(values, next.as_deref())))
 }
 
 pub(super) async fn one(asked: Asked, path: JobPath) -> Done {
@@ -58,26 +54,38 @@ pub(super) async fn one(asked: Asked, path: JobPath) -> Done {
         }
         Method::PUT => put(asked, path, version).await,
         Method::PATCH => patch(asked, path, version).await,
-        Method::DELETE => {
-            let condition = condition(&asked.headers);
-            let delete = move |context: JobContext<'_>| {
-                let existing = context.existing.ok_or_else(absent)?;
-                condition.check(Some(existing.version))?;
-                Ok(JobWrite::Delete)
-            };
-            edit(&asked.app, path, Box::new(delete), &Mistakes::default()).await?;
+        _ => {
+            delete(&asked.app, path, Condition::of(&asked.headers)).await?;
             done()
         }
-        _ => not_allowed("GET, PUT, PATCH, DELETE"),
     }
+}
+
+pub(super) async fn delete(app: &App, path: JobPath, condition: Condition) -> Result<(), Refused> {
+    let delete = move |context: JobContext<'_>| {
+        let existing = context.existing.ok_or_else(absent)?;
+        condition.check(Some(existing.version))?;
+        Ok(JobWrite::Delete)
+    };
+    edit(app, path, Box::new(delete), &Mistakes::default()).await.map(drop)
+}
+
+/// Enables or disables a job. `false` where it was so already.
+pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<bool, Refused> {
+    let edit_of_job = job_edit(app, Condition::default(), EditKind::Change)?;
+    let mistakes = edit_of_job.mistakes.clone();
+    let decide = move |context: JobContext<'_>| {
+        let existing = context.existing.ok_or_else(absent)?;
+        let new = JobDefinition { switch, ..existing.job.definition.clone() };
+        edit_of_job.decide(new, &context)
+    };
+    let (edited, _) = edit(app, path, Box::new(decide), &mistakes).await?;
+    Ok(edited.before.map(|job| job.version) != edited.after.map(|job| job.version))
 }
 
 /// `POST …/run`: one extra occurrence, now.
 pub(super) async fn run(asked: Asked, path: JobPath) -> Done {
     asked.query.version()?;
-    if asked.method != Method::POST {
-        return not_allowed("POST");
-    }
     let at = asked.app.now();
     let run = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(absent)?;
@@ -92,11 +100,8 @@ pub(super) async fn run(asked: Asked, path: JobPath) -> Done {
 
 /// `POST …/preview`: what a definition would do, without saving it.
 pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
-    let version = asked.query.version()?;
-    if asked.method != Method::POST {
-        return not_allowed("POST");
-    }
-    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let version = asked.new_version()?;
+    let body = read_json(&mut asked).await?;
     let app = &asked.app;
     let definition = read_job(&body, version, &app.settings.limits)?;
     let now = app.now();
@@ -128,10 +133,10 @@ pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
 }
 
 async fn put(mut asked: Asked, path: JobPath, version: Version) -> Done {
-    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let body = read_json(&mut asked).await?;
     let definition = read_job(&body, version, &asked.app.settings.limits)?;
     let definition = read_certificates(&asked.app, definition).await?;
-    let edit_of_job = job_edit(&asked, EditKind::Replace)?;
+    let edit_of_job = job_edit(&asked.app, Condition::of(&asked.headers), EditKind::Replace)?;
     let mistakes = edit_of_job.mistakes.clone();
     let put = move |context: JobContext<'_>| {
         let mut definition = definition.clone();
@@ -146,13 +151,13 @@ async fn put(mut asked: Asked, path: JobPath, version: Version) -> Done {
 }
 
 async fn patch(mut asked: Asked, path: JobPath, version: Version) -> Done {
-    let body = read_json(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let body = read_json(&mut asked).await?;
     let limits = asked.app.settings.limits.clone();
     // Certificates are read outside the transaction, from the definition as it is now.
     let (job, _) = find(&asked.app, &path).await?;
     let patched = patch_job(&job.path, &job.job.definition, body.clone(), version, &limits)?;
     let with_certificates = read_certificates(&asked.app, patched).await?;
-    let edit_of_job = job_edit(&asked, EditKind::Change)?;
+    let edit_of_job = job_edit(&asked.app, Condition::of(&asked.headers), EditKind::Change)?;
     let mistakes = edit_of_job.mistakes.clone();
     let patch = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(absent)?;
@@ -172,21 +177,15 @@ async fn patch(mut asked: Asked, path: JobPath, version: Version) -> Done {
     Ok(answer(StatusCode::OK, &edited.after.ok_or_else(nothing_there)?, state, version))
 }
 
-fn job_edit(asked: &Asked, kind: EditKind) -> Result<JobEdit, Refused> {
+fn job_edit(app: &App, condition: Condition, kind: EditKind) -> Result<JobEdit, Refused> {
     Ok(JobEdit {
-        settings: asked.app.settings.clone(),
-        now: asked.app.now(),
-        uid: asked.app.new_uid()?,
+        settings: app.settings.clone(),
+        now: app.now(),
+        uid: app.new_uid()?,
         kind,
-        condition: condition(&asked.headers),
+        condition,
         mistakes: Mistakes::default(),
     })
-}
-
-fn condition(headers: &HeaderMap) -> Condition {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let must_be_new = text(header::IF_NONE_MATCH).as_deref() == Some("*");
-    Condition { matches: text(header::IF_MATCH), must_be_new }
 }
 
 /// Reads what certificates say, off the threads that answer requests.

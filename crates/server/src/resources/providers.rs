@@ -1,17 +1,13 @@
 //! What resource managers ask of a provider before anything else. They ask with versions of their
 //! own, so any is accepted.
 
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use kalends_domain::{Location, SubscriptionId};
 use kalends_wire::{Json, Version};
 
-use super::{Asked, Done, not_allowed};
 use crate::answer::Answer;
 
-pub(super) fn provider(asked: Asked, subscription: SubscriptionId) -> Done {
-    if asked.method != Method::GET && asked.method != Method::POST {
-        return not_allowed("GET, POST");
-    }
+pub(super) fn provider(subscription: &SubscriptionId) -> Answer {
     let versions = || Json::Array(Version::ALL.iter().rev().map(|v| v.as_str().into()).collect());
     let locations = || Json::Array(Location::known().map(Json::from).collect());
     let resource = |name: &'static str, capabilities: Option<&'static str>| {
@@ -36,11 +32,11 @@ pub(super) fn provider(asked: Asked, subscription: SubscriptionId) -> Done {
         ("resourceTypes".into(), Json::Array(types)),
         ("registrationState".into(), "Registered".into()),
     ]);
-    Ok(Answer::json(StatusCode::OK, &body))
+    Answer::json(StatusCode::OK, &body)
 }
 
 /// The permissions that roles are made of.
-const OPERATIONS: [(&str, &str); 11] = [
+const OPERATIONS: [(&str, &str); 12] = [
     ("jobcollections/read", "Get a collection"),
     ("jobcollections/write", "Make or change a collection"),
     ("jobcollections/delete", "Delete a collection"),
@@ -50,14 +46,12 @@ const OPERATIONS: [(&str, &str); 11] = [
     ("jobcollections/jobs/write", "Make or change a job"),
     ("jobcollections/jobs/delete", "Delete a job"),
     ("jobcollections/jobs/run/action", "Run a job"),
+    ("jobcollections/jobs/bulk/action", "Enable, disable or delete many jobs"),
     ("jobcollections/jobs/preview/action", "Try a definition without saving it"),
     ("jobcollections/jobs/jobhistories/read", "Get the history of a job"),
 ];
 
-pub(super) fn operations(asked: Asked) -> Done {
-    if asked.method != Method::GET {
-        return not_allowed("GET");
-    }
+pub(super) fn operations() -> Answer {
     let operation = |(name, description): &(&'static str, &'static str)| {
         let display = vec![
             ("provider".into(), "Microsoft.Scheduler".into()),
@@ -70,5 +64,5 @@ pub(super) fn operations(asked: Asked) -> Done {
     };
     let list = Json::Array(OPERATIONS.iter().map(operation).collect());
     let body = Json::Object(vec![("value".into(), list), ("nextLink".into(), Json::Null)]);
-    Ok(Answer::json(StatusCode::OK, &body))
+    Answer::json(StatusCode::OK, &body)
 }

@@ -1,0 +1,144 @@
+//! `POST …/jobs/bulk`: many jobs at once, each for itself.
+//!
+//! `{"action": "Enable" | "Disable" | "Delete", "names": […]}`, or `"filter"` in the place of the
+//! names. Every job is edited in a transaction of its own, and the answer tells of each.
+
+use axum::http::StatusCode;
+use kalends_domain::{CollectionPath, JobName, JobPath, Switch};
+use kalends_store::{Page, StoreError};
+use kalends_wire::{Code, Error, Errors, Json, job_id};
+
+use super::{Asked, Done, jobs};
+use crate::answer::{Answer, Refused};
+use crate::app::App;
+use crate::edit::Condition;
+use crate::filter;
+use crate::request::read_json;
+
+/// Jobs of one request; no plan has more in a collection.
+const JOBS_MAX: usize = 1_000;
+/// Jobs that are edited at the same time; the store gathers them into few transactions.
+const AT_ONCE: usize = 32;
+
+#[derive(Clone, Copy)]
+enum Action {
+    Switch(Switch),
+    Delete,
+}
+
+pub(super) async fn edit(mut asked: Asked, path: CollectionPath) -> Done {
+    asked.new_version()?;
+    let body = read_json(&mut asked).await?;
+    let (action, names) = read(&body)?;
+    let app = &asked.app;
+    let (names, more) = match names {
+        Names::Given(names) => (names, false),
+        Names::Filter(text) => matching(app, &path, &text).await?,
+    };
+    let mut values = Vec::with_capacity(names.len());
+    for some in names.chunks(AT_ONCE) {
+        let under_way: Vec<_> = some
+            .iter()
+            .map(|name| JobPath { collection: path.clone(), job: name.clone() })
+            .map(|job| (job.clone(), tokio::spawn(edit_one(app.clone(), job, action))))
+            .collect();
+        for (job, task) in under_way {
+            let done = task.await.map_err(|error| Refused::internal(error.to_string()))?;
+            values.push(result(&job, done));
+        }
+    }
+    let members = vec![("value".into(), Json::Array(values)), ("more".into(), Json::Bool(more))];
+    Ok(Answer::json(StatusCode::OK, &Json::Object(members)))
+}
+
+async fn edit_one(app: App, job: JobPath, action: Action) -> Result<bool, Refused> {
+    match action {
+        Action::Switch(switch) => jobs::switch(&app, job, switch).await,
+        Action::Delete => jobs::delete(&app, job, Condition::default()).await.map(|()| true),
+    }
+}
+
+fn result(job: &JobPath, done: Result<bool, Refused>) -> Json<'static> {
+    let mut members = vec![
+        ("id".into(), job_id(job).into()),
+        ("name".into(), format!("{}/{}", job.collection.collection, job.job).into()),
+    ];
+    let word = match &done {
+        Ok(true) => "Done",
+        Ok(false) => "Unchanged",
+        Err(_) => "Refused",
+    };
+    members.push(("result".into(), word.into()));
+    if let Err(refused) = done {
+        let error = vec![
+            ("code".into(), refused.errors.code().as_str().into()),
+            ("message".into(), refused.errors.to_string().into()),
+        ];
+        members.push(("error".into(), Json::Object(error)));
+    }
+    Json::Object(members)
+}
+
+/// The jobs that pass a filter, and whether there are more than can be edited at once.
+async fn matching(
+    app: &App,
+    path: &CollectionPath,
+    text: &str,
+) -> Result<(Vec<JobName>, bool), Refused> {
+    let filter = filter::jobs(text)?;
+    let jobs = match app.store.jobs(path.clone(), filter, Page::first(JOBS_MAX + 1)).await {
+        Err(StoreError::NoCollection) => return Err(Error::collection_not_found(path).into()),
+        jobs => jobs?,
+    };
+    let more = jobs.len() > JOBS_MAX;
+    Ok((jobs.into_iter().take(JOBS_MAX).map(|job| job.path.job).collect(), more))
+}
+
+enum Names {
+    Given(Vec<JobName>),
+    Filter(String),
+}
+
+fn read(body: &Json<'_>) -> Result<(Action, Names), Errors> {
+    let wrong = |member: &str, message: &str| {
+        Err(Errors::one(Code::InvalidRequestContent, member, message))
+    };
+    let Json::Object(members) = body else { return wrong("", "expected an object") };
+    let member = |name: &str| {
+        let found = members.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value).filter(|value| **value != Json::Null)
+    };
+    let actions = [
+        ("Enable", Action::Switch(Switch::Enabled)),
+        ("Disable", Action::Switch(Switch::Disabled)),
+        ("Delete", Action::Delete),
+    ];
+    let action = match member("action") {
+        Some(Json::String(text)) => {
+            actions.into_iter().find(|(word, _)| word.eq_ignore_ascii_case(text))
+        }
+        _ => None,
+    };
+    let Some((_, action)) = action else {
+        return wrong("action", "allowed are Enable, Disable and Delete");
+    };
+    match (member("names"), member("filter")) {
+        (Some(Json::Array(names)), None) if names.len() <= JOBS_MAX => {
+            let name = |(index, name): (usize, &Json<'_>)| {
+                let text = match name {
+                    Json::String(text) => text,
+                    _ => "",
+                };
+                let path = format!("names[{index}]");
+                JobName::new(text)
+                    .map_err(|error| Errors::one(error.into(), path, error.to_string()))
+            };
+            let names = names.iter().enumerate().map(name).collect::<Result<_, _>>()?;
+            Ok((action, Names::Given(names)))
+        }
+        (Some(_), None) => wrong("names", "expected a list of at most 1000 names"),
+        (None, Some(Json::String(text))) => Ok((action, Names::Filter(text.to_string()))),
+        (None, Some(_)) => wrong("filter", "expected a string"),
+        _ => wrong("", "expected names or filter, and not both"),
+    }
+}

@@ -1,0 +1,5 @@
+//! The server from outside, with a store in memory.
+
+#![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
+
+mod patience;
