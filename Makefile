@@ -10,16 +10,16 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients clock-library strace crash-store power-cut check fmt bench fuzz clean
+.PHONY: run test clients tools crash-store power-cut check fmt bench fuzz clean
 
-## The server on http://127.0.0.1:8080, with everything in ./kalends-data/.
+## Build, and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
-	@$(CARGO) build --release --locked
-	@exec $(or $(CARGO_TARGET_DIR),target)/release/kalends serve
+	$(CARGO) build --release --locked
+	target/release/kalends serve
 
-## All tests, beside a PostgreSQL server of their own, that everything outside the workspace still
-## builds, and the published clients.
-test: strace clock-library
+## All tests, beside a PostgreSQL server of their own, the published clients, and that everything
+## outside the workspace still builds.
+test: tools
 	scripts/with-postgres $(CARGO) test --workspace --locked
 	scripts/power_cut.py $(DURABLE_WRITER) 3
 	$(CARGO) check --locked --manifest-path bench/Cargo.toml
@@ -31,21 +31,17 @@ clients:
 	$(CARGO) build --locked
 	clients/run
 
-# Shows a server under test the time at which traffic was recorded. Without it those tests say that
-# they were skipped.
-clock-library:
-	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || [ "$$(id -u)" != 0 ] || \
-		{ apt-get install -y faketime || { apt-get update && apt-get install -y faketime; }; } >/dev/null || true
-
 # `cargo test` builds it.
 DURABLE_WRITER = $(or $(CARGO_TARGET_DIR),target)/debug/examples/durable_writer
 
-# Tests that end a process at a chosen system call need it, and say so where it is missing.
-strace:
-	@command -v strace >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -q strace; } || true
+# What tests need beside Cargo: strace ends a process at a chosen system call, faketime shows it another
+# time. Tests that miss one say that they were skipped.
+tools:
+	@command -v strace >/dev/null || scripts/install-package strace || true
+	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || scripts/install-package faketime || true
 
 ## A store that is killed KILLS times at random, and once at each of its system calls.
-crash-store: strace
+crash-store: tools
 	$(CARGO) test --locked --package kalends-store --no-run
 	KALENDS_KILLS=$(KILLS) KALENDS_STRIDE=1 \
 		$(CARGO) test --locked --package kalends-store --test it -- sqlite::crash --nocapture

@@ -1,15 +1,15 @@
 //! Fires every occurrence once at its instant, or records why not.
 //!
-//! One loop ([`ledger`]) owns all decisions that are written: it claims what is about to be due,
+//! One loop (`ledger`) owns all decisions that are written: it claims what is about to be due,
 //! takes in how attempts ended, and commits both together, so that one sync of the disk serves
-//! many runs. [`worker`]s carry out attempts and write nothing themselves. What a worker needs to
+//! many runs. `worker`s carry out attempts and write nothing themselves. What a worker needs to
 //! know it is handed; what it finds out it hands back.
 //!
 //! | part | what it does |
 //! |---|---|
-//! | [`timetable`] | what is due soon, in memory; bounded, and rebuilt from the store at any time |
-//! | [`ledger`] | the loop: look, decide, commit, hand out |
-//! | [`worker`] | one attempt: wait for its instant, pass the gate, perform |
+//! | `timetable` | what is due soon, in memory; bounded, and rebuilt from the store at any time |
+//! | `ledger` | the loop: look, decide, commit, hand out |
+//! | `worker` | one attempt: wait for its instant, pass the gate, perform |
 //! | [`kalends_actions::Perform`] | what an attempt does to the world |
 
 mod engine;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use kalends_domain::Secret;
 use kalends_environment::SystemEntropy;
 use kalends_store::KeyFile;
@@ -23,6 +23,19 @@ pub(crate) fn read_or_make(store: &Path, key_file: Option<&Path>) -> anyhow::Res
 /// The key of a store that is there.
 pub(crate) fn read(store: &Path, key_file: Option<&Path>) -> anyhow::Result<MasterKey> {
     of_environment().unwrap_or_else(|| Ok(file(store, key_file).read()?))
+}
+
+/// The key of a database, which lies beside no file. A key file that is not there yet is made; a
+/// database that was written with another key refuses it.
+pub(crate) fn of_database(key_file: Option<&Path>) -> anyhow::Result<MasterKey> {
+    match (of_environment(), key_file) {
+        (Some(key), _) => key,
+        (None, Some(path)) => {
+            let nowhere = Path::new("");
+            Ok(KeyFile::new(path.to_owned()).read_or_create(nowhere, &SystemEntropy)?)
+        }
+        (None, None) => bail!("a database needs --key-file, or its key in {VARIABLE}"),
+    }
 }
 
 fn of_environment() -> Option<anyhow::Result<MasterKey>> {

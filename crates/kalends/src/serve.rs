@@ -12,8 +12,9 @@ use kalends_environment::{Entropy, SystemClock, SystemEntropy};
 use kalends_server::{App, PageKey, Settings};
 use kalends_store::Store;
 use kalends_store::form::Keeper;
+use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::record::NodeId;
-use kalends_store::seal::Sealer;
+use kalends_store::seal::{MasterKey, Sealer};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -27,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(long, env = "KALENDS_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
 
-    /// Where everything is kept: sqlite:PATH
+    /// Where everything is kept: sqlite:PATH, or postgres://USER@HOST/DATABASE for several nodes
     #[arg(
         long,
         env = "KALENDS_STORE",
@@ -36,7 +37,7 @@ pub(crate) struct Arguments {
     )]
     store: String,
 
-    /// The file with the key that secrets are sealed with [default: beside the store]
+    /// The file with the key that secrets are sealed with [default: beside an SQLite store]
     #[arg(long, env = "KALENDS_KEY_FILE", value_name = "FILE")]
     key_file: Option<PathBuf>,
 
@@ -44,15 +45,9 @@ pub(crate) struct Arguments {
     #[arg(long, env = "KALENDS_START_DELAY", value_name = "DURATION", default_value = "PT0S", value_parser = duration)]
     start_delay: Duration,
 
-    /// Whether jobs run; at rest, the API is answered and everything else waits
-    #[arg(long, env = "KALENDS_JOBS", value_enum, default_value_t = Jobs::Run)]
-    jobs: Jobs,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Jobs {
-    Run,
-    Rest,
+    /// Store and answer, but run no job
+    #[arg(long, env = "KALENDS_HOLD", value_parser = clap::builder::FalseyValueParser::new())]
+    hold: bool,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -69,25 +64,21 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
-    let store = open(&arguments.store, arguments.key_file.as_deref())?;
+    let store = open(&arguments.store, arguments.key_file.as_deref()).await?;
     let mut settings = Settings::default();
     settings.schedules.start_delay = arguments.start_delay;
-    let engine = match arguments.jobs {
-        Jobs::Run => Some(start_engine(Arc::clone(&store), &settings)?),
-        Jobs::Rest => None,
+    let engine = match arguments.hold {
+        true => None,
+        false => Some(start_engine(Arc::clone(&store), &settings)?),
     };
-    let nudge = engine.as_ref().map(Engine::nudge);
+    let nudge = engine.as_ref().map(Engine::nudge).unwrap_or_default();
     let app = App {
         store,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         settings: Arc::new(settings),
+        changed: Arc::new(move || nudge.nudge()),
         page_key: PageKey::new(&SystemEntropy)?,
-        changed: Arc::new(move || {
-            if let Some(nudge) = &nudge {
-                nudge.nudge();
-            }
-        }),
     };
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
@@ -129,17 +120,25 @@ fn announce(address: SocketAddr) {
     let _ = writeln!(std::io::stderr(), "listening on http://{address}");
 }
 
-fn open(store: &str, key_file: Option<&Path>) -> anyhow::Result<Arc<dyn Store>> {
+async fn open(store: &str, key_file: Option<&Path>) -> anyhow::Result<Arc<dyn Store>> {
+    if store.starts_with("postgres://") || store.starts_with("postgresql://") {
+        let keeper = keeper(key::of_database(key_file)?);
+        let connected = PostgresStore::connect(store, PostgresSettings::default(), keeper).await;
+        return Ok(Arc::new(connected.context("cannot open the database")?));
+    }
     let Some(path) = store.strip_prefix("sqlite:") else {
-        bail!("--store {store}: expected sqlite:PATH");
+        bail!("--store: expected sqlite:PATH or postgres://USER@HOST/DATABASE");
     };
     let path = Path::new(path);
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         let made = std::fs::create_dir_all(folder);
         made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
-    let key = key::read_or_make(path, key_file)?;
-    let keeper = Keeper::new(Sealer::new(key, vec![], Arc::new(SystemEntropy)), &[]);
+    let keeper = keeper(key::read_or_make(path, key_file)?);
     let opened = SqliteStore::open(path, SqliteSettings::default(), keeper, Arc::new(SystemClock));
     Ok(Arc::new(opened.with_context(|| format!("cannot open {}", path.display()))?))
+}
+
+fn keeper(key: MasterKey) -> Keeper {
+    Keeper::new(Sealer::new(key, vec![], Arc::new(SystemEntropy)), &[])
 }

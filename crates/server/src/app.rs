@@ -63,10 +63,10 @@ pub struct App {
     pub entropy: Arc<dyn Entropy>,
     /// What an operator sets.
     pub settings: Arc<Settings>,
-    /// Signs where lists go on.
-    pub page_key: PageKey,
     /// Told after every edit, so that what runs jobs looks at once.
     pub changed: Arc<dyn Fn() + Send + Sync>,
+    /// Signs where lists go on.
+    pub page_key: PageKey,
 }
 
 impl App {

@@ -1,5 +1,4 @@
-//! A server of the test's own: the real binary, with its store in a folder that goes with it. Its
-//! jobs rest: a test must not call whatever they name.
+//! A server of the test's own: the real binary, with its store in a folder that goes with it.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -42,8 +41,11 @@ impl Running {
         let store = format!("sqlite:{}", folder.path().join("kalends.db").display());
         let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--store", &store]);
-        command.args(["--jobs", "rest"]);
-        command.env("KALENDS_START_DELAY", "PT20S").stdin(Stdio::null()).stderr(Stdio::piped());
+        command
+            .env("KALENDS_START_DELAY", "PT20S")
+            .env("KALENDS_HOLD", "1")
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped());
         prepare(&mut command, folder.path());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
