@@ -11,7 +11,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use kalends_domain::{HttpAuthentication, HttpRequest, Outcome};
-use kalends_environment::Entropy;
+use kalends_environment::{Entropy, new_guid};
 use url::{Position, Url};
 
 use crate::egress::{Egress, NoConnection};
@@ -98,7 +98,7 @@ impl HttpPerformer {
             ("x-ms-scheduler-region", &order.region),
             ("x-ms-scheduler-expected-execution-time", &order.scheduled.to_string()),
             ("x-ms-execution-tag", &tag),
-            ("x-ms-client-request-id", &self.guid()),
+            ("x-ms-client-request-id", &new_guid(&*self.entropy)),
             ("idempotency-key", &tag),
             ("accept-encoding", "identity"),
         ] {
@@ -119,15 +119,6 @@ impl HttpPerformer {
             }
             Some(_) => Err("this kind of authentication is not carried out yet".into()),
         }
-    }
-
-    fn guid(&self) -> String {
-        let mut bytes = [0; 16];
-        // Without chance the id is all zeros, which is still an id.
-        let _ = self.entropy.fill(&mut bytes);
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-        [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
     }
 }
 

@@ -4,6 +4,8 @@
 
 mod clock;
 mod entropy;
+mod guid;
 
 pub use clock::{Clock, ManualClock, SystemClock, Waiting};
 pub use entropy::{Entropy, NoEntropy, SeededEntropy, SystemEntropy};
+pub use guid::new_guid;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use kalends_actions::NetworkPerformer;
-use kalends_engine::{Engine, EngineSettings};
+use kalends_engine::{Engine, EngineSettings, Nudge};
 use kalends_environment::{Entropy, SystemClock, SystemEntropy};
 use kalends_server::{App, PageKey, Settings};
 use kalends_store::Store;
@@ -18,6 +18,7 @@ use kalends_store::seal::{MasterKey, Sealer};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use crate::key;
 
@@ -64,7 +65,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
-    let store = open(&arguments.store, arguments.key_file.as_deref()).await?;
+    let Opened { store, nudges } = open(&arguments.store, arguments.key_file.as_deref()).await?;
     let mut settings = Settings::default();
     settings.schedules.start_delay = arguments.start_delay;
     let engine = match arguments.hold {
@@ -72,6 +73,9 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         false => Some(start_engine(Arc::clone(&store), &settings)?),
     };
     let nudge = engine.as_ref().map(Engine::nudge).unwrap_or_default();
+    if let Some(nudges) = nudges {
+        tokio::spawn(pass_on(nudges, nudge.clone()));
+    }
     let app = App {
         store,
         clock: Arc::new(SystemClock),
@@ -120,11 +124,26 @@ fn announce(address: SocketAddr) {
     let _ = writeln!(std::io::stderr(), "listening on http://{address}");
 }
 
-async fn open(store: &str, key_file: Option<&Path>) -> anyhow::Result<Arc<dyn Store>> {
+/// A store, and what tells of edits by other nodes.
+struct Opened {
+    store: Arc<dyn Store>,
+    nudges: Option<watch::Receiver<()>>,
+}
+
+/// Edits by other nodes are looked at as soon as one's own.
+async fn pass_on(mut nudges: watch::Receiver<()>, nudge: Nudge) {
+    while nudges.changed().await.is_ok() {
+        nudge.nudge();
+    }
+}
+
+async fn open(store: &str, key_file: Option<&Path>) -> anyhow::Result<Opened> {
     if store.starts_with("postgres://") || store.starts_with("postgresql://") {
         let keeper = keeper(key::of_database(key_file)?);
         let connected = PostgresStore::connect(store, PostgresSettings::default(), keeper).await;
-        return Ok(Arc::new(connected.context("cannot open the database")?));
+        let database = connected.context("cannot open the database")?;
+        let nudges = Some(database.nudges());
+        return Ok(Opened { store: Arc::new(database), nudges });
     }
     let Some(path) = store.strip_prefix("sqlite:") else {
         bail!("--store: expected sqlite:PATH or postgres://USER@HOST/DATABASE");
@@ -136,7 +155,8 @@ async fn open(store: &str, key_file: Option<&Path>) -> anyhow::Result<Arc<dyn St
     }
     let keeper = keeper(key::read_or_make(path, key_file)?);
     let opened = SqliteStore::open(path, SqliteSettings::default(), keeper, Arc::new(SystemClock));
-    Ok(Arc::new(opened.with_context(|| format!("cannot open {}", path.display()))?))
+    let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
+    Ok(Opened { store: Arc::new(file), nudges: None })
 }
 
 fn keeper(key: MasterKey) -> Keeper {

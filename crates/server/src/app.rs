@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_domain::{Limits, PlanLimits};
-use kalends_environment::{Clock, Entropy};
+use kalends_environment::{Clock, Entropy, new_guid};
 use kalends_recurrence::Instant;
 use kalends_store::Store;
 use kalends_store::record::JobUid;
@@ -80,13 +80,7 @@ impl App {
         Ok(JobUid(bytes))
     }
 
-    /// A new GUID, in its usual form.
     pub(crate) fn new_guid(&self) -> String {
-        let mut bytes = [0; 16];
-        // Without chance an answer still needs an id; zeros say that there was none.
-        let _ = self.entropy.fill(&mut bytes);
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-        [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+        new_guid(&*self.entropy)
     }
 }
