@@ -4,6 +4,7 @@
 
 mod api;
 mod connection;
+mod jobs_run;
 mod next;
 mod recorded;
 mod recordings;

@@ -1,0 +1,175 @@
+//! Jobs that run: the real binary calls a real server, and says so in the history.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::connection::Connection;
+use crate::running::Running;
+
+/// No call of a test takes longer; a run is made within milliseconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+const COLLECTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/rg/providers/Microsoft.Scheduler/jobCollections/jc";
+const STANDARD: &str = r#"{"location":"westus","properties":{"sku":{"name":"Standard"}}}"#;
+
+/// A call that a target got.
+struct Call {
+    line: String,
+    headers: HashMap<String, String>,
+    body: String,
+}
+
+/// A target: answers every request with a status of its path, and tells of it.
+fn target() -> (SocketAddr, Receiver<Call>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (calls, received) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            answer(stream.unwrap(), &calls);
+        }
+    });
+    (address, received)
+}
+
+fn answer(stream: TcpStream, calls: &Sender<Call>) {
+    let mut reader = BufReader::new(stream);
+    let mut lines = reader.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty());
+    let Some(line) = lines.next() else { return };
+    let headers: HashMap<_, _> = lines
+        .filter_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            Some((name.to_ascii_lowercase(), value.trim().to_owned()))
+        })
+        .collect();
+    let length = headers.get("content-length").map_or(0, |text| text.parse().unwrap());
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let status = if line.contains("/fail") { "503 Service Unavailable" } else { "200 OK" };
+    let text = format!("HTTP/1.1 {status}\r\nX-Target: yes\r\nContent-Length: 5\r\n\r\nhello");
+    reader.get_mut().write_all(text.as_bytes()).unwrap();
+    let body = String::from_utf8(body).unwrap();
+    // A test that has ended no longer listens.
+    let _ = calls.send(Call { line, headers, body });
+}
+
+/// A server that runs jobs at once, with a collection.
+fn start() -> (Running, Connection) {
+    let server = Running::start_with(|command, _| {
+        command.env_remove("KALENDS_HOLD").env_remove("KALENDS_START_DELAY");
+    });
+    let mut connection = server.connect();
+    assert_eq!(connection.ask("PUT", &path(""), Some(STANDARD)).status, 201);
+    (server, connection)
+}
+
+fn path(below: &str) -> String {
+    format!("{COLLECTION}{below}?api-version=2026-11-01")
+}
+
+fn job(uri: &str, retry: Value) -> String {
+    let headers = json!({"Content-Type": "text/plain"});
+    let request = json!({"uri": uri, "method": "post", "headers": headers, "body": "hello"});
+    let action = json!({"type": "Http", "request": request, "retryPolicy": retry});
+    json!({"properties": {"action": action}}).to_string()
+}
+
+/// Asks until a job is no longer enabled.
+fn finished(connection: &mut Connection, name: &str) -> Value {
+    // The answer to the target and the record of it are two things; the second follows at once.
+    for _ in 0..100_000 {
+        let answer = connection.ask("GET", &path(&format!("/jobs/{name}")), None);
+        let job: Value = serde_json::from_str(&answer.body).unwrap();
+        if job["properties"]["state"] != "Enabled" {
+            return job;
+        }
+    }
+    panic!("{name} is still enabled");
+}
+
+fn history(connection: &mut Connection, name: &str) -> Vec<Value> {
+    let answer = connection.ask("GET", &path(&format!("/jobs/{name}/history")), None);
+    let list: Value = serde_json::from_str(&answer.body).unwrap();
+    list["value"].as_array().unwrap().iter().map(|entry| entry["properties"].clone()).collect()
+}
+
+#[test]
+fn a_job_calls_its_target_once_and_its_history_has_the_answer() {
+    let (address, calls) = target();
+    let (_server, mut connection) = start();
+    let definition = job(&format!("http://{address}/work?x=%2f"), json!({"retryType": "None"}));
+    assert_eq!(connection.ask("PUT", &path("/jobs/Once"), Some(&definition)).status, 201);
+    let call = calls.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(call.line, "POST /work?x=%2f HTTP/1.1");
+    assert_eq!(
+        (call.body.as_str(), call.headers["content-type"].as_str()),
+        ("hello", "text/plain")
+    );
+    assert_eq!(call.headers["x-ms-scheduler-jobid"], "Once");
+    assert_eq!(call.headers["x-ms-scheduler-jobcollection"], "jc");
+    assert_eq!(call.headers["x-ms-scheduler-region"], "West US");
+    assert_eq!(call.headers["x-ms-execution-tag"].len(), 32);
+    assert_eq!(call.headers["x-ms-execution-tag"], call.headers["idempotency-key"]);
+
+    let job = finished(&mut connection, "Once");
+    assert_eq!(job["properties"]["state"], "Completed");
+    assert_eq!(job["properties"]["status"]["executionCount"], 1);
+    let history = history(&mut connection, "Once");
+    assert_eq!(history.len(), 1);
+    assert_eq!(history[0]["status"], "Completed");
+    assert_eq!(
+        history[0]["message"],
+        "Http Action - Response from host '127.0.0.1': 'OK' Response Headers: X-Target: yes\r\n Body: hello"
+    );
+    assert!(calls.try_recv().is_err(), "called twice");
+}
+
+#[test]
+fn a_failing_target_and_a_missing_one_fault_the_job() {
+    let (address, _calls) = target();
+    let (_server, mut connection) = start();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (name, uri, words) in [
+        ("failing", format!("http://{address}/fail"), "'ServiceUnavailable'"),
+        ("missing", format!("http://{nobody}/"), "failed: ConnectFailure Unable to connect"),
+        ("denied", "http://169.254.169.254/latest/meta-data/".to_owned(), "failed: EgressDenied"),
+    ] {
+        let definition = job(&uri, json!({"retryType": "None"}));
+        let put = connection.ask("PUT", &path(&format!("/jobs/{name}")), Some(&definition));
+        assert_eq!(put.status, 201, "{put:?}");
+        let job = finished(&mut connection, name);
+        assert_eq!(job["properties"]["state"], "Faulted", "{name}");
+        assert_eq!(job["properties"]["status"]["faultedCount"], 1, "{name}");
+        let history = history(&mut connection, name);
+        let message = history[0]["message"].as_str().unwrap();
+        assert!(message.contains(words), "{name}: {message}");
+        assert_eq!(history[0]["status"], "Failed");
+    }
+    let again = connection.ask("POST", &path("/jobs/failing/run"), None);
+    assert_eq!(again.status, 409, "a job that is over does not run: {again:?}");
+}
+
+#[test]
+fn a_disabled_job_runs_when_it_is_told_to_and_only_then() {
+    let (address, calls) = target();
+    let (_server, mut connection) = start();
+    let mut definition: Value =
+        serde_json::from_str(&job(&format!("http://{address}/"), json!({"retryType": "None"})))
+            .unwrap();
+    definition["properties"]["state"] = "Disabled".into();
+    definition["properties"]["recurrence"] = json!({"frequency": "Minute"});
+    let made = connection.ask("PUT", &path("/jobs/off"), Some(&definition.to_string()));
+    assert_eq!(made.status, 201, "{made:?}");
+    for _ in 0..3 {
+        assert_eq!(connection.ask("POST", &path("/jobs/off/run"), None).status, 200);
+        calls.recv_timeout(PATIENCE).unwrap();
+    }
+    assert!(calls.try_recv().is_err());
+    let answer = connection.ask("GET", &path("/jobs/off"), None);
+    let job: Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(job["properties"]["state"], "Disabled");
+}
