@@ -2,7 +2,7 @@
 
 mod conclude;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +22,6 @@ use crate::worker::{Assignment, Ended, work};
 
 /// So long before its instant an occurrence is claimed: longer than a commit usually takes.
 const CLAIM_AHEAD: Duration = Duration::from_millis(20);
-/// The timetable reaches so far ahead, and is loaded anew twice as often.
-const HORIZON: Duration = Duration::from_secs(20);
 /// As many jobs and runs are known ahead; more than that many are found at the next load.
 const TIMETABLE_MAX: usize = 50_000;
 /// As many decisions go into one commit.
@@ -47,7 +45,7 @@ pub(crate) struct Ledger {
     settings: EngineSettings,
     timetable: Timetable,
     /// Attempts under way, with their claims.
-    under_way: HashMap<RunId, Claim>,
+    under_way: BTreeMap<RunId, Claim>,
     results: (mpsc::Sender<Ended>, mpsc::Receiver<Ended>),
     /// Results that are not committed yet.
     ended: Vec<Ended>,
@@ -83,7 +81,7 @@ impl Ledger {
             node,
             settings,
             timetable: Timetable::default(),
-            under_way: HashMap::new(),
+            under_way: BTreeMap::new(),
             results: mpsc::channel(RESULTS_MAX),
             ended: Vec::new(),
             watched_since: now,
@@ -101,12 +99,14 @@ impl Ledger {
         while !*stopping.borrow() {
             let wake_at = self.look().await;
             let clock = Arc::clone(&self.clock);
+            // Always asked in the same order, so that a simulation can be repeated.
             tokio::select! {
-                () = wait(&*clock, wake_at) => {}
-                () = nudge.nudged() => self.load_at = self.looked,
-                ended = self.results.1.recv() => self.ended.extend(ended),
+                biased;
                 // A sender that is gone means that nobody can stop the engine in order any more.
                 changed = stopping.changed() => if changed.is_err() { return },
+                ended = self.results.1.recv() => self.ended.extend(ended),
+                () = nudge.nudged() => self.load_at = self.looked,
+                () = wait(&*clock, wake_at) => {}
             }
         }
         self.wind_up().await;
@@ -148,22 +148,24 @@ impl Ledger {
 
     fn notice_breaks(&mut self, now: Instant) {
         let backwards = now < self.looked;
-        if backwards || now > self.looked.saturating_add(HORIZON.max(WATCH_BREAKS_AFTER)) {
+        if backwards
+            || now > self.looked.saturating_add(self.settings.looks_ahead.max(WATCH_BREAKS_AFTER))
+        {
             self.load_at = now;
         }
-        if now > self.looked.saturating_add(HORIZON / 2 + WATCH_BREAKS_AFTER) {
+        if now > self.looked.saturating_add(self.settings.looks_ahead / 2 + WATCH_BREAKS_AFTER) {
             self.watched_since = now;
         }
         self.looked = now;
     }
 
     async fn load(&mut self, now: Instant) -> Result<(), kalends_store::StoreError> {
-        let until = now.saturating_add(HORIZON);
+        let until = now.saturating_add(self.settings.looks_ahead);
         let jobs = self.store.due(until, TIMETABLE_MAX).await?;
         let mut runs = self.store.claimable(until, TIMETABLE_MAX).await?;
         runs.retain(|run| !self.under_way.contains_key(&run.id));
         self.timetable.load(jobs, runs);
-        self.load_at = now.saturating_add(HORIZON / 2);
+        self.load_at = now.saturating_add(self.settings.looks_ahead / 2);
         Ok(())
     }
 
@@ -363,7 +365,7 @@ impl Ledger {
     }
 
     fn expect_next(&mut self, due: DueJob, next: Option<Instant>, now: Instant) {
-        let soon = next.filter(|&next| next <= now.saturating_add(HORIZON));
+        let soon = next.filter(|&next| next <= now.saturating_add(self.settings.looks_ahead));
         if let Some(next) = soon {
             self.timetable.add_job(DueJob { due: next, ..due });
         }
@@ -410,8 +412,9 @@ impl Ledger {
                 .map(|claim| earlier(claim.lease_until, self.settings.lease / 2));
             let wake_at = extend.chain([wake_at]).min().unwrap_or(until).max(now);
             tokio::select! {
-                () = wait(&*clock, wake_at) => {}
+                biased;
                 ended = self.results.1.recv() => self.ended.extend(ended),
+                () = wait(&*clock, wake_at) => {}
             }
         }
     }
