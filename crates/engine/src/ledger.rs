@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_actions::Perform;
-use kalends_domain::{DueQuestion, MissedPolicy, Overlap, UnderWay, When, decide_due, rule_of};
+use kalends_actions::{Perform, Report};
+use kalends_domain::{
+    DueQuestion, MissedPolicy, Outcome, Overlap, REDELIVERIES_MAX, UnderWay, When, decide_due,
+    rule_of,
+};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Claim, JobRecord, NodeId, OpenRun, Progress, RunId};
@@ -18,7 +21,7 @@ use crate::engine::Nudge;
 use crate::messages::{ledger_row, postponed};
 use crate::settings::EngineSettings;
 use crate::timetable::Timetable;
-use crate::worker::{Assignment, Ended, work};
+use crate::worker::{Assignment, Ended, How, work};
 
 /// So long before its instant an occurrence is claimed: longer than a commit usually takes.
 const CLAIM_AHEAD: Duration = Duration::from_millis(20);
@@ -35,6 +38,9 @@ const WATCH_BREAKS_AFTER: Duration = Duration::from_secs(5);
 const STORE_RETRY: Duration = Duration::from_millis(200);
 /// As much is removed at once, so that nothing waits long for it.
 const PRUNE_BATCH: usize = 1_000;
+/// What history says of an attempt that ended no process that made it.
+const DIED_AGAIN: &str =
+    "The attempt was given up: each time it was made, the process that made it died.";
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
 
 pub(crate) struct Ledger {
@@ -251,6 +257,18 @@ impl Ledger {
         })
     }
 
+    /// An attempt in which one process after the other died is not begun again: it has failed.
+    fn give_up(&mut self, run: OpenRun, claim: Claim, job: Arc<JobRecord>, now: Instant) {
+        self.under_way.insert(run.id, claim);
+        let how = How::Attempted {
+            started: now,
+            ended: now,
+            report: Report { outcome: Outcome::Indeterminate, message: DIED_AGAIN.into() },
+        };
+        self.ended.push(Ended { run, claim, job, how });
+        self.load_at = now;
+    }
+
     /// The write for a run that waits for its next attempt, or whose owner has died.
     async fn claim(&mut self, run: OpenRun, now: Instant) -> Option<(RunWrite, About)> {
         let job = Arc::new(self.store.job_by_key(run.job).await.ok()??);
@@ -337,7 +355,12 @@ impl Ledger {
             }
             (About::Passed { due, next }, RunAnswer::Done) => self.expect_next(due, next, now),
             (About::Run { run, job, progress }, RunAnswer::Claimed(claim)) => {
-                self.hand_out(OpenRun { progress, claim: Some(claim), ..run }, claim, job);
+                let died_again = run.progress.redelivery >= REDELIVERIES_MAX && run.claim.is_some();
+                let run = OpenRun { progress, claim: Some(claim), ..run };
+                match died_again {
+                    true => self.give_up(run, claim, job, now),
+                    false => self.hand_out(run, claim, job),
+                }
             }
             (About::Extended(run), RunAnswer::Claimed(claim)) => {
                 self.under_way.insert(run, claim);

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_actions::{Order, Perform, Report};
-use kalends_domain::{ActionRole, Outcome};
+use kalends_domain::{ActionRole, CollectionState, Outcome};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::Store;
-use kalends_store::record::{Claim, JobRecord, OpenRun};
+use kalends_store::record::{Claim, CollectionRecord, JobRecord, OpenRun};
 use tokio::sync::mpsc::Sender;
 
 /// What a worker is handed.
@@ -36,6 +36,8 @@ pub(crate) enum How {
     Superseded,
     /// It was not made, and can be made later.
     NotMade,
+    /// It was not made, and waits until its collection is enabled again.
+    Held,
 }
 
 /// Makes one attempt.
@@ -48,9 +50,12 @@ pub(crate) async fn work(
 ) {
     let Assignment { run, claim, job, timeout } = assignment;
     wait_for(run.progress.next_at, &*clock).await;
-    let how = match gate(&run, &*store).await {
+    let how = match gate(&run, &job, &*store).await {
+        // Whoever was held up for so long may not be the only one any more.
+        Gate::Open { .. } if is_over(&claim, &*clock) => How::NotMade,
         Gate::Open { region } => attempt(&run, &job, &region, timeout, &*clock, &*performer).await,
         Gate::Edited => How::Superseded,
+        Gate::Held => How::Held,
         Gate::Unknown => How::NotMade,
     };
     // Where nobody listens any more the process is ending, and the claim will expire.
@@ -70,23 +75,32 @@ enum Gate {
         region: String,
     },
     Edited,
+    /// The collection is switched off.
+    Held,
     Unknown,
 }
 
-/// After an edit was acknowledged no attempt of the old definition starts.
-async fn gate(run: &OpenRun, store: &dyn Store) -> Gate {
-    let job = match store.job_by_key(run.job).await {
-        Ok(Some(job)) if job.job.generation == run.generation => job,
-        Ok(_) => return Gate::Edited,
+/// After an edit was acknowledged no attempt of the old definition starts. The job is read last:
+/// whatever is read on the way is as old as the way is long.
+async fn gate(run: &OpenRun, job: &JobRecord, store: &dyn Store) -> Gate {
+    let region = match store.collection(job.path.collection.clone()).await {
+        Ok(Some(CollectionRecord { collection, .. })) => match collection.state {
+            CollectionState::Enabled => collection.location.as_str().to_owned(),
+            CollectionState::Disabled | CollectionState::Suspended => return Gate::Held,
+        },
+        Ok(None) => return Gate::Edited,
         Err(_) => return Gate::Unknown,
     };
-    match store.collection(job.path.collection).await {
-        Ok(Some(collection)) => {
-            Gate::Open { region: collection.collection.location.as_str().to_owned() }
-        }
-        Ok(None) => Gate::Edited,
+    match store.job_by_key(run.job).await {
+        Ok(Some(job)) if job.job.generation == run.generation => Gate::Open { region },
+        Ok(_) => Gate::Edited,
         Err(_) => Gate::Unknown,
     }
+}
+
+/// Whether a claim no longer keeps others away, by the clock that they would ask.
+fn is_over(claim: &Claim, clock: &dyn Clock) -> bool {
+    Instant::from(clock.now()) >= claim.lease_until
 }
 
 async fn attempt(

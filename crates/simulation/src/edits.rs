@@ -2,11 +2,11 @@
 //! conditions.
 
 use kalends_domain::{
-    EditKind, JobDefinition, Lifecycle, Standing, facts_of, rule_of, standing_after_edit,
-    standing_of_new,
+    EditKind, JobDefinition, Lifecycle, Standing, facts_of, passed_over, rule_of,
+    standing_after_edit, standing_of_new,
 };
 use kalends_recurrence::{Instant, Settings};
-use kalends_store::record::{Disposition, JobState, JobUid};
+use kalends_store::record::{Cause, Disposition, JobRecord, JobState, JobUid, LedgerRecord};
 use kalends_store::{JobContext, JobPut, JobWrite, Refusal, RefusalKind, Waiting};
 
 /// An edit that somebody asks for.
@@ -77,6 +77,22 @@ impl Edit {
                 ..before
             },
             waiting: Waiting::Close(Disposition::Superseded),
+            passed: context.existing.and_then(|existing| self.passed(existing, &schedules)),
         })))
+    }
+
+    fn passed(&self, existing: &JobRecord, schedules: &Settings) -> Option<LedgerRecord> {
+        let due = existing.state.due?;
+        let rule = rule_of(&existing.job.definition, existing.job.created, schedules).ok()?;
+        let passed = passed_over(&rule.without_count(), due, self.now)?;
+        Some(LedgerRecord {
+            generation: existing.job.generation,
+            from: passed.from,
+            to: passed.to,
+            count: passed.count,
+            cause: Cause::Scheduled,
+            disposition: Disposition::Superseded,
+            closed: self.now,
+        })
     }
 }

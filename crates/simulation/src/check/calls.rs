@@ -70,7 +70,7 @@ impl Check<'_> {
         let edits = later.map(|version| version.acknowledged).chain(case.life.gone);
         let switched = self.evidence.users.switched.iter();
         let switched = switched.filter(|(path, ..)| *path == case.life.path.collection);
-        let switch = switched.filter(|(_, at, ..)| *at < call.started).last();
+        let switch = switched.filter(|(_, at, ..)| *at <= call.started).last();
         let off = switch.filter(|(.., state)| *state != kalends_domain::CollectionState::Enabled);
         let stale = edits.chain(off.map(|(_, at, ..)| *at));
         let since = stale.filter(|&at| at + on_the_way < call.started).min();

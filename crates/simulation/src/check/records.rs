@@ -21,10 +21,15 @@ impl Check<'_> {
 
     fn entries_have_calls(&mut self, case: Case<'_>, entries: &[&HistoryEntry], calls: &[&Call]) {
         for entry in entries {
-            let found = calls.iter().find(|call| is_of(entry, call));
-            let fits = match (entry.status, found.map(|call| call.answered)) {
-                (AttemptStatus::Completed, Some(Some((_, Outcome::Succeeded)))) => true,
-                (AttemptStatus::Failed, Some(Some((_, outcome)))) => outcome != Outcome::Succeeded,
+            let of_entry = || calls.iter().filter(|call| is_of(entry, call));
+            let says = |call: &&&Call| match (entry.status, call.answered) {
+                (AttemptStatus::Completed, Some((_, outcome))) => outcome == Outcome::Succeeded,
+                (AttemptStatus::Failed, Some((_, outcome))) => outcome != Outcome::Succeeded,
+                _ => false,
+            };
+            let found = of_entry().find(says).or_else(|| of_entry().next());
+            let fits = match (entry.status, found) {
+                (_, Some(call)) => says(&call),
                 // An attempt in which processes died again and again is given up without a call.
                 (AttemptStatus::Failed, None) => {
                     let alike = |call: &&&Call| {
@@ -44,7 +49,9 @@ impl Check<'_> {
                     && other.expected == entry.expected
                     && (other.role, other.retry) == (entry.role, entry.retry)
             };
-            if found.is_some() && entries.iter().filter(same).count() > 1 {
+            // After a clock was set back an edit may bring an instant back too.
+            let (made, noted) = (of_entry().count(), entries.iter().filter(same).count());
+            if found.is_some() && noted > made {
                 self.fail(case, format!("HISTORY twice: {entry:?}"));
             }
         }
