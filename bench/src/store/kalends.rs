@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -33,8 +34,11 @@ use crate::store::{
 const LOADING: usize = 1_000;
 /// Operations of a kind that are timed.
 const TIMED: usize = 2_000;
-/// Commits of [`BATCH`] runs that are timed; each run takes two, to begin and to finish.
-const BATCHES: usize = 40;
+/// Commits of [`BATCH`] runs that are timed; each run takes two, to begin and to finish. Enough for
+/// the store to bring its log into its tables meanwhile.
+const BATCHES: usize = 400;
+/// Edits that are timed while runs are committed, and while a collection is being removed.
+const BESIDE: usize = 400;
 
 /// Everything measured with `jobs` jobs in a new store in `folder`.
 pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
@@ -76,18 +80,114 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
         places.get_mut(job).context("a job")?.0 += 1;
     }
     let runs = jobs.min(BATCH) * BATCHES;
+    let mut commits = Vec::with_capacity(2 * BATCHES);
+    let cpu = cpu_micros()?;
     figures.push(time("run with history, commits of 500", runs, || {
-        scattered(BATCHES, jobs).try_for_each(|first| bench.run_batch(&keys, &mut places, first))
+        for first in scattered(BATCHES, jobs) {
+            commits.extend(bench.run_batch(&keys, &mut places, first)?);
+        }
+        // What is still in the log only is part of the cost.
+        wait(bench.store.fold()).map_err(anyhow::Error::from)
     })?);
+    let value = (cpu_micros()? - cpu) / runs as f64;
+    figures.push(Figure { name: "… processor time, with what asks", value });
+    figures.push(worst("… the longest commit", &mut commits));
     figures.push(time("history, a page of 100", TIMED, || {
         in_flight(1, chosen().map(|job| bench.history(job)), drop)
     })?);
+    figures.extend(beside(&bench, &keys, &mut places)?);
+    let copy = folder.join("copy");
+    std::fs::create_dir(&copy)?;
+    wait(bench.store.backup(copy.join("kalends.db")))?;
+    figures.extend(removing(&bench)?);
     figures.push(Figure { name: "bytes per job", value: bytes });
+    figures.push(Figure { name: "resident, MB", value: resident_mb()? });
     let wrong = wait(bench.store.check())?;
     if !wrong.is_empty() {
         bail!("the store is damaged: {wrong:?}");
     }
+    drop(bench);
+    figures.push(time("open, with a log of what came last", 1, || open(&copy).map(drop))?);
     Ok(figures)
+}
+
+/// Edits, one at a time, while the engine commits runs as fast as it can.
+fn beside(
+    bench: &Bench,
+    keys: &[JobKey],
+    places: &mut [(u64, Instant)],
+) -> anyhow::Result<Vec<Figure>> {
+    let is_over = AtomicBool::new(false);
+    let mut puts = Vec::with_capacity(BESIDE);
+    std::thread::scope(|scope| {
+        let engine = scope.spawn(|| {
+            for first in scattered(usize::MAX, bench.jobs) {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                // Jobs that were edited meanwhile are not begun.
+                drop(bench.run_batch(keys, places, first));
+            }
+        });
+        let put = |number: usize| {
+            let path = job_path(bench.jobs + number)?;
+            let decide =
+                move |_: JobContext<'_>| Ok(JobWrite::Put(Box::new(some_put(number, 0, EPOCH))));
+            let collection = collection_path(0)?;
+            let path = JobPath { collection, ..path };
+            time("put", 1, || wait(bench.store.edit_job(path, Box::new(decide))).map(drop))
+                .map_err(anyhow::Error::from)
+        };
+        let put = (0..BESIDE).try_for_each(|number| {
+            puts.push(put(number)?.value);
+            anyhow::Ok(())
+        });
+        is_over.store(true, Ordering::Relaxed);
+        drop(engine.join());
+        put
+    })?;
+    let mean = puts.iter().sum::<f64>() / puts.len() as f64;
+    let mean = Figure { name: "PUT beside runs, one at a time", value: mean };
+    Ok(vec![mean, worst("… the longest", &mut puts)])
+}
+
+/// Deletes a collection, and edits while its jobs are being removed.
+fn removing(bench: &Bench) -> anyhow::Result<Vec<Figure>> {
+    let decide = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Delete));
+    let deleted = time("delete of a collection of 10,000", 1, || {
+        wait(bench.store.edit_collection(collection_path(0)?, decide))
+            .map_err(anyhow::Error::from)?;
+        anyhow::Ok(())
+    })?;
+    let decide = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Put(standard())));
+    wait(bench.store.edit_collection(collection_path(0)?, decide))?;
+    let mut puts = Vec::with_capacity(BESIDE);
+    for job in 0..BESIDE.min(bench.jobs) {
+        puts.push(time("put", 1, || wait(bench.put(job, 3)).map(drop))?.value);
+    }
+    Ok(vec![deleted, worst("… the longest PUT beside the removal", &mut puts)])
+}
+
+fn worst(name: &'static str, times: &mut [f64]) -> Figure {
+    times.sort_by(f64::total_cmp);
+    Figure { name, value: times.last().copied().unwrap_or_default() }
+}
+
+/// Processor time of this process.
+fn cpu_micros() -> anyhow::Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = |field: usize| after_name.split_whitespace().nth(field)?.parse::<f64>().ok();
+    // Fields 14 and 15 of the line, in hundredths of a second.
+    let ticks = ticks(11).zip(ticks(12)).context("no processor time")?;
+    Ok((ticks.0 + ticks.1) * 1e4)
+}
+
+fn resident_mb() -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kib / 1024.0)
 }
 
 struct Bench {
@@ -132,14 +232,14 @@ impl Bench {
         }
     }
 
-    /// Begins and finishes a run of many jobs, far apart, in two commits. Of each job its
-    /// generation and its due instant are known.
+    /// Begins and finishes a run of many jobs, far apart, in two commits, and says how long each
+    /// took. Of each job its generation and its due instant are known.
     fn run_batch(
         &self,
         keys: &[JobKey],
         places: &mut [(u64, Instant)],
         first: usize,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<[f64; 2]> {
         let count = self.jobs.min(BATCH);
         let stride = (self.jobs / count).max(1);
         let chosen: Vec<_> = (0..count).map(|n| (first + n * stride) % self.jobs).collect();
@@ -149,7 +249,11 @@ impl Bench {
             begins.push(begin(*keys.get(job).context("a job")?, *due, *generation));
             *due = due.saturating_add(Duration::from_secs(60));
         }
-        let begun = wait(self.store.commit(begins))?;
+        let mut begun = Vec::new();
+        let begin = time("begin", 1, || {
+            begun = wait(self.store.commit(begins))?;
+            anyhow::Ok(())
+        })?;
         let finishes = begun.iter().zip(&chosen).map(|(answer, &job)| match *answer {
             RunAnswer::Begun { run, claim: Some(claim) } => {
                 Ok(finish(run, claim.token, places.get(job).map_or(EPOCH, |place| place.1)))
@@ -157,9 +261,13 @@ impl Bench {
             answer => bail!("job {job} was not begun: {answer:?}"),
         });
         let finishes = finishes.collect::<anyhow::Result<Vec<_>>>()?;
-        let finished = wait(self.store.commit(finishes))?;
+        let mut finished = Vec::new();
+        let finish = time("finish", 1, || {
+            finished = wait(self.store.commit(finishes))?;
+            anyhow::Ok(())
+        })?;
         match finished.iter().all(|answer| *answer == RunAnswer::Done) {
-            true => Ok(()),
+            true => Ok([begin.value, finish.value]),
             false => bail!("a run was not finished"),
         }
     }

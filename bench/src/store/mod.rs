@@ -49,7 +49,11 @@ pub fn time<E>(
 ) -> Result<Figure, E> {
     let begin = Instant::now();
     work()?;
-    Ok(Figure { name, value: micros(begin.elapsed()) / count as f64 })
+    let value = micros(begin.elapsed()) / count as f64;
+    if count > 1 {
+        eprintln!("{name}: {value:.1}");
+    }
+    Ok(Figure { name, value })
 }
 
 fn micros(duration: Duration) -> f64 {

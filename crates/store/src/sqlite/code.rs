@@ -153,7 +153,7 @@ macro_rules! numbered {
     };
 }
 
-// The index `state_by_due` and statements know that Active is 0.
+// `inspect` knows that Active is 0.
 numbered!(Lifecycle { Active = 0, Completed = 1, Faulted = 2 });
 numbered!(Plan { Free = 0, Standard = 1, P10Premium = 2, P20Premium = 3 });
 numbered!(Cause { Scheduled = 0, Manual = 1 });

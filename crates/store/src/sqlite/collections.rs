@@ -201,12 +201,6 @@ fn is_enabled(collection: &Collection) -> bool {
     collection.state == CollectionState::Enabled
 }
 
-/// Deletes a collection with its jobs, their runs and history.
-pub(crate) fn delete(connection: &Connection, id: i64) -> Worked<()> {
-    connection.prepare_cached("DELETE FROM collections WHERE id = ?")?.execute([id])?;
-    Ok(())
-}
-
 /// Counts jobs that came or went.
 pub(crate) fn recount(
     connection: &Connection,
