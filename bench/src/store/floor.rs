@@ -71,7 +71,7 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
             })
         })
     })?;
-    Ok(vec![load, put, get, list, run, Figure { name: "bytes per job", value: bytes }])
+    Ok(vec![load, put, get, list, run, Figure::new("bytes per job", bytes)])
 }
 
 fn transaction(

@@ -15,8 +15,7 @@ use kalends_environment::{SeededEntropy, SystemClock};
 use kalends_recurrence::{Frequency, Instant, Recurrence};
 use kalends_store::form::Keeper;
 use kalends_store::record::{
-    Cause, Disposition, JobFacts, JobKey, JobRecord, JobState, JobUid, LedgerRecord, NodeId,
-    Progress,
+    Cause, Disposition, JobFacts, JobRecord, JobState, JobUid, LedgerRecord, NodeId, Progress,
 };
 use kalends_store::seal::{MasterKey, Sealer};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
@@ -47,11 +46,8 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
         let decide = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Put(standard())));
         wait(bench.store.edit_collection(collection_path(collection)?, decide))?;
     }
-    let mut keys = Vec::with_capacity(jobs);
     let load = time("load, 1,000 under way", jobs, || {
-        in_flight(LOADING, (0..jobs).map(|job| bench.put(job, 0)), |edited| {
-            keys.extend(edited.after.map(|job| job.key));
-        })
+        in_flight(LOADING, (0..jobs).map(|job| bench.put(job, 0)), drop)
     })?;
     let mut figures = vec![load];
     // What is still in the log only is counted as well.
@@ -75,33 +71,26 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
     figures.push(time("due jobs, the first 1,000", TIMED / 10, || {
         in_flight(1, (0..TIMED / 10).map(|_| bench.store.due(Instant::MAX, 1_000)), drop)
     })?);
-    let mut places = vec![(1, start()?); jobs];
-    for job in scattered(TIMED / 4, jobs).chain(scattered(TIMED, jobs)) {
-        places.get_mut(job).context("a job")?.0 += 1;
-    }
     let runs = jobs.min(BATCH) * BATCHES;
     let mut commits = Vec::with_capacity(2 * BATCHES);
-    let cpu = cpu_micros()?;
     figures.push(time("run with history, commits of 500", runs, || {
-        for first in scattered(BATCHES, jobs) {
-            commits.extend(bench.run_batch(&keys, &mut places, first)?);
+        for _ in 0..BATCHES {
+            commits.extend(bench.run_batch()?);
         }
         // What is still in the log only is part of the cost.
         wait(bench.store.fold()).map_err(anyhow::Error::from)
     })?);
-    let value = (cpu_micros()? - cpu) / runs as f64;
-    figures.push(Figure { name: "… processor time, with what asks", value });
     figures.push(worst("… the longest commit", &mut commits));
     figures.push(time("history, a page of 100", TIMED, || {
         in_flight(1, chosen().map(|job| bench.history(job)), drop)
     })?);
-    figures.extend(beside(&bench, &keys, &mut places)?);
+    figures.extend(beside(&bench)?);
     let copy = folder.join("copy");
     std::fs::create_dir(&copy)?;
     wait(bench.store.backup(copy.join("kalends.db")))?;
     figures.extend(removing(&bench)?);
-    figures.push(Figure { name: "bytes per job", value: bytes });
-    figures.push(Figure { name: "resident, MB", value: resident_mb()? });
+    figures.push(Figure::new("bytes per job", bytes));
+    figures.push(Figure::new("resident, MB", resident_mb()?));
     let wrong = wait(bench.store.check())?;
     if !wrong.is_empty() {
         bail!("the store is damaged: {wrong:?}");
@@ -112,23 +101,12 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Edits, one at a time, while the engine commits runs as fast as it can.
-fn beside(
-    bench: &Bench,
-    keys: &[JobKey],
-    places: &mut [(u64, Instant)],
-) -> anyhow::Result<Vec<Figure>> {
+fn beside(bench: &Bench) -> anyhow::Result<Vec<Figure>> {
     let is_over = AtomicBool::new(false);
     let mut puts = Vec::with_capacity(BESIDE);
     std::thread::scope(|scope| {
-        let engine = scope.spawn(|| {
-            for first in scattered(usize::MAX, bench.jobs) {
-                if is_over.load(Ordering::Relaxed) {
-                    break;
-                }
-                // Jobs that were edited meanwhile are not begun.
-                drop(bench.run_batch(keys, places, first));
-            }
-        });
+        let engine =
+            scope.spawn(|| while !is_over.load(Ordering::Relaxed) && bench.run_batch().is_ok() {});
         let put = |number: usize| {
             let path = job_path(bench.jobs + number)?;
             let decide =
@@ -147,7 +125,7 @@ fn beside(
         put
     })?;
     let mean = puts.iter().sum::<f64>() / puts.len() as f64;
-    let mean = Figure { name: "PUT beside runs, one at a time", value: mean };
+    let mean = Figure::new("PUT beside runs, one at a time", mean);
     Ok(vec![mean, worst("… the longest", &mut puts)])
 }
 
@@ -170,17 +148,7 @@ fn removing(bench: &Bench) -> anyhow::Result<Vec<Figure>> {
 
 fn worst(name: &'static str, times: &mut [f64]) -> Figure {
     times.sort_by(f64::total_cmp);
-    Figure { name, value: times.last().copied().unwrap_or_default() }
-}
-
-/// Processor time of this process.
-fn cpu_micros() -> anyhow::Result<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let ticks = |field: usize| after_name.split_whitespace().nth(field)?.parse::<f64>().ok();
-    // Fields 14 and 15 of the line, in hundredths of a second.
-    let ticks = ticks(11).zip(ticks(12)).context("no processor time")?;
-    Ok((ticks.0 + ticks.1) * 1e4)
+    Figure::new(name, times.last().copied().unwrap_or_default())
 }
 
 fn resident_mb() -> anyhow::Result<f64> {
@@ -198,7 +166,8 @@ struct Bench {
 impl Bench {
     fn put(&self, job: usize, edit: usize) -> Reply<'_, Edited<JobRecord>> {
         let decide = move |context: JobContext<'_>| {
-            let due = context.existing.map_or(start(), |job| Ok(job.state.due.unwrap_or(EPOCH)));
+            let first = || Some(start().ok()?.saturating_add(phase(job)));
+            let due = context.existing.map_or_else(first, |job| job.state.due);
             let put = some_put(job, edit, due.unwrap_or(EPOCH));
             Ok(JobWrite::Put(Box::new(put)))
         };
@@ -232,33 +201,19 @@ impl Bench {
         }
     }
 
-    /// Begins and finishes a run of many jobs, far apart, in two commits, and says how long each
-    /// took. Of each job its generation and its due instant are known.
-    fn run_batch(
-        &self,
-        keys: &[JobKey],
-        places: &mut [(u64, Instant)],
-        first: usize,
-    ) -> anyhow::Result<[f64; 2]> {
-        let count = self.jobs.min(BATCH);
-        let stride = (self.jobs / count).max(1);
-        let chosen: Vec<_> = (0..count).map(|n| (first + n * stride) % self.jobs).collect();
-        let mut begins = Vec::with_capacity(count);
-        for &job in &chosen {
-            let (generation, due) = places.get_mut(job).context("a job")?;
-            begins.push(begin(*keys.get(job).context("a job")?, *due, *generation));
-            *due = due.saturating_add(Duration::from_secs(60));
-        }
+    /// Begins and finishes a run of the jobs that are due first, in two commits, and says how long
+    /// each took.
+    fn run_batch(&self) -> anyhow::Result<[f64; 2]> {
+        let due = wait(self.store.due(Instant::MAX, BATCH))?;
+        let begins = due.iter().map(|due| begin(*due)).collect();
         let mut begun = Vec::new();
         let begin = time("begin", 1, || {
             begun = wait(self.store.commit(begins))?;
             anyhow::Ok(())
         })?;
-        let finishes = begun.iter().zip(&chosen).map(|(answer, &job)| match *answer {
-            RunAnswer::Begun { run, claim: Some(claim) } => {
-                Ok(finish(run, claim.token, places.get(job).map_or(EPOCH, |place| place.1)))
-            }
-            answer => bail!("job {job} was not begun: {answer:?}"),
+        let finishes = begun.iter().zip(&due).map(|(answer, due)| match *answer {
+            RunAnswer::Begun { run, claim: Some(claim) } => Ok(finish(run, claim.token, due.due)),
+            answer => bail!("job {:?} was not begun: {answer:?}", due.job),
         });
         let finishes = finishes.collect::<anyhow::Result<Vec<_>>>()?;
         let mut finished = Vec::new();
@@ -274,9 +229,17 @@ impl Bench {
 }
 
 const EPOCH: Instant = Instant::MIN;
+/// Every job is due so often.
+const PERIOD: Duration = Duration::from_secs(900);
 
 fn start() -> anyhow::Result<Instant> {
     "2026-01-01T00:00:00Z".parse().map_err(|error| anyhow::anyhow!("{error:?}"))
+}
+
+/// When in its period a job is due: jobs that are due together lie far apart.
+fn phase(job: usize) -> Duration {
+    let spread = (job as u32).wrapping_mul(0x85eb_ca6b);
+    Duration::from_millis(u64::from(spread) % (PERIOD.as_millis() as u64))
 }
 
 fn refused<'a, T: Send + 'a>(error: kalends_domain::NameError) -> Reply<'a, T> {
@@ -341,10 +304,11 @@ fn some_put(job: usize, edit: usize, due: Instant) -> JobPut {
     }
 }
 
-fn begin(job: JobKey, due: Instant, generation: u64) -> RunWrite {
-    let next = due.saturating_add(Duration::from_secs(60));
+fn begin(on: DueJob) -> RunWrite {
+    let due = on.due;
+    let next = due.saturating_add(PERIOD);
     RunWrite::Begin {
-        on: DueJob { job, generation, due },
+        on,
         scheduled: due,
         progress: Progress::first(due),
         owner: Some(NodeId(1)),

@@ -36,6 +36,11 @@ pub(crate) fn read<T: Code>(row: &Row<'_>, column: &str) -> rusqlite::Result<T> 
     row.get::<_, Coded<T>>(column).map(|coded| coded.0)
 }
 
+/// The value of a column by its number, where there are many rows: a name is searched for.
+pub(crate) fn nth<T: Code>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    row.get::<_, Coded<T>>(column).map(|coded| coded.0)
+}
+
 /// The value of a column that may be empty.
 pub(crate) fn read_option<T: Code>(row: &Row<'_>, column: &str) -> rusqlite::Result<Option<T>> {
     row.get::<_, Option<Coded<T>>>(column).map(|coded| coded.map(|coded| coded.0))

@@ -6,7 +6,7 @@ use rusqlite::{Row, Statement};
 
 use crate::record::{HistoryRecord, JobKey, LedgerRecord};
 use crate::sqlite::chain::Kind;
-use crate::sqlite::code::read;
+use crate::sqlite::code::nth;
 use crate::sqlite::jobs;
 use crate::sqlite::state::States;
 use crate::sqlite::trouble::Worked;
@@ -35,8 +35,8 @@ pub(crate) fn page(
     let mut skip = page.skip;
     let mut records = Vec::new();
     walk(&mut statement, newest, |row| {
-        let fits = after.is_none_or(|after| row.get("sequence").is_ok_and(|n: i64| n < after))
-            && filter.status.is_none_or(|wanted| read(row, "status") == Ok(wanted));
+        let fits = after.is_none_or(|after| row.get(1).is_ok_and(|number: i64| number < after))
+            && filter.status.is_none_or(|wanted| nth(row, 5) == Ok(wanted));
         if fits && skip > 0 {
             skip -= 1;
         } else if fits && records.len() < page.limit {
@@ -67,16 +67,16 @@ fn walk(
 
 fn read_entry(row: &Row<'_>) -> Worked<HistoryRecord> {
     let entry = HistoryEntry {
-        started: read(row, "started")?,
-        ended: read(row, "ended")?,
-        expected: read(row, "expected")?,
-        status: read(row, "status")?,
-        message: row.get("message")?,
-        retry: read(row, "retry")?,
-        repeat: read(row, "repeat")?,
-        role: read(row, "role")?,
+        started: nth(row, 2)?,
+        ended: nth(row, 3)?,
+        expected: nth(row, 4)?,
+        status: nth(row, 5)?,
+        message: row.get(9)?,
+        retry: nth(row, 6)?,
+        repeat: nth(row, 7)?,
+        role: nth(row, 8)?,
     };
-    Ok(HistoryRecord { sequence: read(row, "sequence")?, entry })
+    Ok(HistoryRecord { sequence: nth(row, 1)?, entry })
 }
 
 /// How occurrences of a job were closed. It looks at all rows that the job has.
@@ -98,13 +98,13 @@ pub(crate) fn ledger(
     let mut rows = Vec::new();
     walk(&mut statement, state.newest_closing, |row| {
         let record = LedgerRecord {
-            generation: read(row, "generation")?,
-            from: read(row, "from_at")?,
-            to: read(row, "to_at")?,
-            count: read(row, "count")?,
-            cause: read(row, "cause")?,
-            disposition: read(row, "disposition")?,
-            closed: read(row, "closed")?,
+            generation: nth(row, 1)?,
+            from: nth(row, 2)?,
+            to: nth(row, 3)?,
+            count: nth(row, 4)?,
+            cause: nth(row, 5)?,
+            disposition: nth(row, 6)?,
+            closed: nth(row, 7)?,
         };
         if record.to >= from && record.from <= to {
             rows.push(record);

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, named_params};
 use crate::error::StoreError;
 use crate::form::{Keeper, read_definition};
 use crate::record::{Job, JobKey, JobRecord, JobUid};
-use crate::sqlite::code::{Coded, collect, read, rows};
+use crate::sqlite::code::{Coded, collect, nth, read, rows};
 use crate::sqlite::collections::{find_path, read_collection_path};
 use crate::sqlite::groups::no_name;
 use crate::sqlite::state::{StateRow, States, read_state};
@@ -29,12 +29,15 @@ macro_rules! select_job {
     };
 }
 
+/// Where its state begins.
+const STATE: usize = 6;
+
 /// The state of a job: what was changed lately, or what the table says.
 fn state_of(states: &impl States, row: &Row<'_>) -> Worked<(JobKey, StateRow)> {
-    let key = read(row, "job")?;
+    let key = nth(row, 0)?;
     let state = match states.changed(key).flatten() {
         Some(changed) => changed,
-        None => read_state(row)?,
+        None => read_state(row, STATE)?,
     };
     Ok((key, state))
 }
@@ -45,20 +48,20 @@ fn read_job(
     collection: CollectionPath,
     (key, state): (JobKey, StateRow),
 ) -> Worked<JobRecord> {
-    let text = |column: &str| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
-    let uid = JobUid(row.get("uid")?);
-    let name = JobName::new(text("name")?).map_err(no_name)?;
+    let text = |column: usize| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
+    let uid = JobUid(row.get(2)?);
+    let name = JobName::new(text(1)?).map_err(no_name)?;
     Ok(JobRecord {
         key,
         path: JobPath { collection, job: name },
         job: Job {
             uid,
-            created: read(row, "created")?,
-            definition: read_definition(text("definition")?, uid, keeper)?,
+            created: nth(row, 3)?,
+            definition: read_definition(text(5)?, uid, keeper)?,
             generation: state.generation,
         },
         state: state.state,
-        version: read(row, "version")?,
+        version: nth(row, 4)?,
     })
 }
 
@@ -186,10 +189,6 @@ pub(crate) fn due(connection: &Connection, until: Instant, limit: usize) -> Work
     )?;
     let found = statement.query((Coded(until), rows(limit as u64)))?;
     collect(found, |row| {
-        Ok(DueJob {
-            job: read(row, "job")?,
-            generation: read(row, "generation")?,
-            due: read(row, "due")?,
-        })
+        Ok(DueJob { job: nth(row, 0)?, generation: nth(row, 1)?, due: nth(row, 2)? })
     })
 }

@@ -2,10 +2,10 @@
 
 use kalends_domain::{Lifecycle, Switch};
 use kalends_recurrence::Instant;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::record::{JobKey, JobState};
-use crate::sqlite::code::{Code as _, Coded, collect, read, read_option};
+use crate::sqlite::code::{Code as _, Coded, nth};
 use crate::sqlite::trouble::Worked;
 use crate::store::JobFilterState;
 
@@ -62,21 +62,22 @@ fn find(connection: &Connection, job: JobKey) -> Worked<Option<StateRow>> {
              executions, failures, faulted, finished, entries, newest_entry, newest_closing
          FROM state WHERE job = ?",
     )?;
-    Ok(collect(statement.query([Coded(job)])?, |row| Ok(read_numbered(row)?))?.pop())
+    Ok(statement.query_row([Coded(job)], |row| read_state(row, 0)).optional()?)
 }
 
-/// By number: it is read more often than anything else.
-fn read_numbered(row: &Row<'_>) -> rusqlite::Result<StateRow> {
-    let instant = |column: usize| {
-        row.get::<_, Option<Coded<Instant>>>(column).map(|coded| coded.map(|coded| coded.0))
+/// The row in an answer that has its columns in their order, from one on.
+pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateRow> {
+    let instant = |column| {
+        let coded = row.get::<_, Option<Coded<Instant>>>(first + column)?;
+        Ok::<_, rusqlite::Error>(coded.map(|coded| coded.0))
     };
-    let count = |column: usize| row.get::<_, Coded<u64>>(column).map(|coded| coded.0);
+    let count = |column| nth(row, first + column);
     Ok(StateRow {
-        collection: row.get(0)?,
+        collection: row.get(first)?,
         generation: count(1)?,
-        switched_on: row.get::<_, Coded<bool>>(2)?.0,
+        switched_on: nth(row, first + 2)?,
         state: JobState {
-            lifecycle: row.get::<_, Coded<Lifecycle>>(3)?.0,
+            lifecycle: nth(row, first + 3)?,
             due: instant(4)?,
             used: count(5)?,
             last_execution: instant(6)?,
@@ -86,30 +87,8 @@ fn read_numbered(row: &Row<'_>) -> rusqlite::Result<StateRow> {
             finished: instant(10)?,
         },
         entries: count(11)?,
-        newest_entry: row.get(12)?,
-        newest_closing: row.get(13)?,
-    })
-}
-
-/// The row in an answer that has its columns.
-pub(crate) fn read_state(row: &Row<'_>) -> rusqlite::Result<StateRow> {
-    Ok(StateRow {
-        collection: row.get("collection")?,
-        generation: read(row, "generation")?,
-        switched_on: read(row, "switched_on")?,
-        state: JobState {
-            lifecycle: read(row, "lifecycle")?,
-            due: read_option(row, "due")?,
-            used: read(row, "used")?,
-            last_execution: read_option(row, "last_execution")?,
-            executions: read(row, "executions")?,
-            failures: read(row, "failures")?,
-            faulted: read(row, "faulted")?,
-            finished: read_option(row, "finished")?,
-        },
-        entries: read(row, "entries")?,
-        newest_entry: row.get("newest_entry")?,
-        newest_closing: row.get("newest_closing")?,
+        newest_entry: row.get(first + 12)?,
+        newest_closing: row.get(first + 13)?,
     })
 }
 
