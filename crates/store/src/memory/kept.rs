@@ -13,6 +13,7 @@ use crate::record::{
     JobFacts, JobKey, JobRecord, JobState, LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
 };
 use crate::store::{Advance, DueJob, JobPut, Retention, RunAnswer, RunWrite, Tally, Waiting};
+use crate::tokens::{TokenId, TokenRecord};
 
 #[derive(Default)]
 pub(super) struct Kept {
@@ -23,6 +24,7 @@ pub(super) struct Kept {
     pub(super) runs: BTreeMap<RunId, RunRow>,
     pub(super) history: BTreeMap<JobKey, Vec<HistoryRecord>>,
     pub(super) ledger: BTreeMap<JobKey, Vec<LedgerRecord>>,
+    pub(super) tokens: BTreeMap<TokenId, TokenRecord>,
     last_key: i64,
     last_run: i64,
     last_sequence: u64,

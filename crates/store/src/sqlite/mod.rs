@@ -8,6 +8,7 @@
 //! | `writer` | the one thread that writes: what waits is committed together |
 //! | `readers` | the threads that read beside it |
 //! | `groups`, `collections`, `jobs`, `edit`, `runs`, `history` | the statements, by what they are about |
+//! | [`SqliteTokens`] | the tokens of a store, for tools beside a server |
 //! | `prune`, `inspect`, `backup` | upkeep |
 //!
 //! It refuses to share its file with a second process, to open a file of a newer version, and to
@@ -31,6 +32,7 @@ mod runs;
 mod settings;
 mod store;
 mod task;
+mod tokens;
 mod trouble;
 mod writer;
 
@@ -38,3 +40,4 @@ pub use backup::back_up;
 pub use inspect::inspect;
 pub use settings::SqliteSettings;
 pub use store::SqliteStore;
+pub use tokens::SqliteTokens;

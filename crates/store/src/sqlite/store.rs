@@ -20,12 +20,14 @@ use crate::sqlite::settings::SqliteSettings;
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
-    backup, collections, connection, edit, groups, history, inspect, jobs, key_check, migrate, runs,
+    backup, collections, connection, edit, groups, history, inspect, jobs, key_check, migrate,
+    runs, tokens,
 };
 use crate::store::{
     DecideCollection, DecideJob, DueJob, Edited, HistoryFilter, JobFilter, Page, Reply, Retention,
     RunAnswer, RunWrite, Scope, Store,
 };
+use crate::tokens::{TokenId, TokenRecord, Tokens};
 
 /// What an edit weighs for the writer, in rows.
 const EDIT_WEIGHT: usize = 4;
@@ -137,6 +139,32 @@ impl Drop for SqliteStore {
         // Readers first: the log can be moved into the database only when nobody reads it.
         self.readers.close();
         self.writer.close();
+    }
+}
+
+impl Tokens for SqliteStore {
+    fn put_token(&self, token: TokenRecord) -> Reply<'_, bool> {
+        self.edit(move |connection, _, _| tokens::put(connection, &token))
+    }
+
+    fn token(&self, id: TokenId) -> Reply<'_, Option<TokenRecord>> {
+        self.read(move |connection, _| tokens::find(connection, &id))
+    }
+
+    fn tokens(&self) -> Reply<'_, Vec<TokenRecord>> {
+        self.read(|connection, _| tokens::list(connection))
+    }
+
+    fn revoke_token(&self, id: TokenId, at: Instant) -> Reply<'_, bool> {
+        self.edit(move |connection, _, _| tokens::revoke(connection, &id, at))
+    }
+
+    fn delete_token(&self, id: TokenId) -> Reply<'_, bool> {
+        self.edit(move |connection, _, _| tokens::delete(connection, &id))
+    }
+
+    fn note_token_use(&self, id: TokenId, at: Instant) -> Reply<'_, ()> {
+        self.edit(move |connection, _, _| tokens::note_use(connection, &id, at))
     }
 }
 
