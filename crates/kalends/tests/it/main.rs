@@ -2,14 +2,19 @@
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+mod access;
 mod api;
+mod audit;
 mod connection;
 mod jobs_run;
+mod matrix;
 mod next;
+mod rates;
 mod recorded;
 mod recordings;
 mod refused;
 mod running;
 mod store_tools;
 mod tidy;
+mod tokens;
 mod transport;

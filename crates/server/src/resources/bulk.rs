@@ -4,7 +4,7 @@
 //! names. Every job is edited in a transaction of its own, and the answer tells of each.
 
 use axum::http::StatusCode;
-use kalends_domain::{CollectionPath, JobName, JobPath, Switch};
+use kalends_domain::{CollectionPath, JobName, JobPath, Permission, Place, Switch};
 use kalends_store::{Page, StoreError};
 use kalends_wire::{Code, Error, Errors, Json, job_id};
 
@@ -30,6 +30,9 @@ pub(super) async fn edit(mut asked: Asked, path: CollectionPath) -> Done {
     asked.new_version()?;
     let body = read_json(&mut asked).await?;
     let (action, names) = read(&body)?;
+    if matches!(action, Action::Delete) {
+        asked.require(Permission::Write, Place::Collection(path.clone()))?;
+    }
     let app = &asked.app;
     let (names, more) = match names {
         Names::Given(names) => (names, false),

@@ -12,7 +12,7 @@ use kalends_store::{
     DecideJob, Edited, JobContext, JobFilter, JobWrite, Refusal, RefusalKind, StoreError,
 };
 use kalends_wire::{
-    Error, Errors, JobFacts, Json, Version, keep_extensions, patch_job, read_job, write_job,
+    Code, Error, Errors, JobFacts, Json, Version, keep_extensions, patch_job, read_job, write_job,
     write_list,
 };
 
@@ -86,15 +86,21 @@ pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<b
 /// `POST …/run`: one extra occurrence, now.
 pub(super) async fn run(asked: Asked, path: JobPath) -> Done {
     asked.query.version()?;
+    asked.app.gate.pass_run(&asked.app, &path.collection)?;
     let at = asked.app.now();
+    let mistakes = Mistakes::default();
+    let found = mistakes.clone();
     let run = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(absent)?;
         match existing.state.lifecycle {
             Lifecycle::Active => Ok(JobWrite::Run { at }),
-            _ => Err(finished(existing)),
+            _ => {
+                let message = finished(existing).message;
+                Err(found.keep(Errors::one(Code::JobNotRunnable, "", message)))
+            }
         }
     };
-    edit(&asked.app, path, Box::new(run), &Mistakes::default()).await?;
+    edit(&asked.app, path, Box::new(run), &mistakes).await?;
     done()
 }
 
