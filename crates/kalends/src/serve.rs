@@ -1,6 +1,7 @@
 //! `kalends serve`: the server.
 
 mod access;
+mod oidc;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

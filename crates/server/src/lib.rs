@@ -22,7 +22,9 @@ mod resources;
 mod route;
 mod strict;
 
-pub use access::{Authentication, Gate, RateSettings};
+pub use access::{
+    Authentication, ClaimGrant, ClaimGrantError, Gate, Oidc, OidcSettings, RateSettings,
+};
 pub use app::{App, Patience, Settings};
 pub use audit::{AuditLog, AuditSettings, AuditTarget};
 pub use hosts::Hosts;

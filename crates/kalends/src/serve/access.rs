@@ -10,6 +10,8 @@ use kalends_server::{
 };
 use kalends_store::{Store, TokenHash};
 
+use crate::serve::oidc::Provider;
+
 /// Characters of a token that is given at the start. It is chosen by people, and must not be guessed.
 const TOKEN_CHARS_MIN: usize = 16;
 
@@ -52,6 +54,9 @@ pub(crate) struct Access {
     /// Wrong tokens that may come from one address a minute
     #[arg(long, env = "KALENDS_FAILURES_PER_MINUTE", value_name = "NUMBER", default_value_t = RateSettings::default().failures, value_parser = per_minute())]
     failures_per_minute: u32,
+
+    #[command(flatten)]
+    provider: Provider,
 }
 
 /// More would be shorter than what the clock tells apart.
@@ -80,12 +85,13 @@ impl Access {
     ) -> anyhow::Result<(Gate, Hosts)> {
         let has_tokens = !store.tokens().await.context("cannot read the tokens")?.is_empty();
         let audit = self.audit_log(store_name)?;
-        if self.token.is_none() && !has_tokens {
+        let oidc = self.provider.start()?;
+        if self.token.is_none() && oidc.is_none() && !has_tokens {
             self.refuse_unguarded(listen)?;
             return Ok((Gate::open(audit), Hosts::Loopback));
         }
-        let mut authentication = Authentication::default();
-        authentication.start_token = self.token.as_ref().map(|token| TokenHash::of(token.reveal()));
+        let start_token = self.token.as_ref().map(|token| TokenHash::of(token.reveal()));
+        let authentication = Authentication::new(start_token, oidc);
         let rates = RateSettings {
             reads: self.reads_per_minute,
             writes: self.writes_per_minute,

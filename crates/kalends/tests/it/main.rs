@@ -9,6 +9,8 @@ mod connection;
 mod jobs_run;
 mod matrix;
 mod next;
+mod oidc;
+mod provider;
 mod rates;
 mod recorded;
 mod recordings;

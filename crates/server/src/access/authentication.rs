@@ -8,6 +8,7 @@ use kalends_wire::{Code, Errors};
 
 use crate::access::Caller;
 use crate::access::known::KnownTokens;
+use crate::access::oidc::Oidc;
 use crate::answer::Refused;
 use crate::app::App;
 
@@ -15,11 +16,10 @@ use crate::app::App;
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
 /// Who may ask at all.
-#[derive(Default)]
 pub struct Authentication {
-    /// The hash of the token that the server was started with; its holder is an owner.
-    pub start_token: Option<TokenHash>,
+    start_token: Option<TokenHash>,
     known: KnownTokens,
+    oidc: Option<Arc<Oidc>>,
 }
 
 /// Why nobody is known to ask.
@@ -36,6 +36,12 @@ impl From<Errors> for Denied {
 }
 
 impl Authentication {
+    /// Holders of tokens in the store; of the token that the server was started with, who is an
+    /// owner; and whom an identity provider knows.
+    pub fn new(start_token: Option<TokenHash>, oidc: Option<Arc<Oidc>>) -> Authentication {
+        Authentication { start_token, known: KnownTokens::default(), oidc }
+    }
+
     /// Who asks.
     pub(super) async fn authenticate(
         &self,
@@ -51,7 +57,13 @@ impl Authentication {
                 let caller = self.of_store(app, &id, hash).await;
                 caller.map_err(|refused| Denied { refused, token: Some(id) })
             }
-            None => Err(invalid("the token is of no known form").into()),
+            None => match &self.oidc {
+                Some(oidc) => {
+                    let caller = oidc.authenticate(text, app.now()).await;
+                    caller.map_err(|refused| Denied { refused, token: None })
+                }
+                None => Err(invalid("the token is of no known form").into()),
+            },
         }
     }
 

@@ -15,6 +15,7 @@ mod authentication;
 mod caller;
 mod gate;
 mod known;
+mod oidc;
 pub(crate) mod permit;
 mod rates;
 
@@ -22,4 +23,5 @@ pub use authentication::Authentication;
 pub(crate) use caller::Caller;
 pub use gate::Gate;
 pub(crate) use gate::{Client, Passed};
+pub use oidc::{ClaimGrant, ClaimGrantError, Oidc, OidcSettings};
 pub use rates::RateSettings;
