@@ -44,8 +44,23 @@ impl Running {
     pub(crate) fn listen_on(listen: &str, prepare: impl FnOnce(&mut Command, &Path)) -> Running {
         let folder = TempDir::new().unwrap();
         let store = format!("sqlite:{}", folder.path().join("kalends.db").display());
+        Running::run(folder, listen, &store, prepare)
+    }
+
+    /// Starts a server whose store is elsewhere.
+    pub(crate) fn start_in(store: &str, prepare: impl FnOnce(&mut Command)) -> Running {
+        let folder = TempDir::new().unwrap();
+        Running::run(folder, "127.0.0.1:0", store, |command, _| prepare(command))
+    }
+
+    fn run(
+        folder: TempDir,
+        listen: &str,
+        store: &str,
+        prepare: impl FnOnce(&mut Command, &Path),
+    ) -> Running {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
-        command.args(["serve", "--listen", listen, "--store", &store]);
+        command.args(["serve", "--listen", listen, "--store", store]);
         command
             .env("KALENDS_START_DELAY", "PT20S")
             .env("KALENDS_HOLD", "1")
