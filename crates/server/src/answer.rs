@@ -40,6 +40,14 @@ impl Answer {
         self
     }
 
+    /// How often the caller may ask again at once.
+    pub(crate) fn with_left(self, left: Option<(HeaderName, u32)>) -> Answer {
+        match left {
+            Some((name, left)) => self.with(name, &left.to_string()),
+            None => self,
+        }
+    }
+
     /// The version of a resource, for the versions of the API that have it.
     pub(crate) fn with_etag(self, number: u64, version: Version) -> Answer {
         match version.is_old() {

@@ -139,6 +139,45 @@ fn a_token_can_be_given_at_the_start() {
     }
 }
 
+#[test]
+fn tokens_of_a_database_are_those_of_every_node() {
+    let Ok(database) = std::env::var("KALENDS_TEST_POSTGRES") else {
+        eprintln!("SKIPPED: no KALENDS_TEST_POSTGRES; see scripts/with-postgres");
+        return;
+    };
+    let key = ("KALENDS_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+    let kalends = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
+        command.arg("token").args(arguments).args(["--store", &database]).env(key.0, key.1);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    };
+    let create = || kalends(&["create", "--role", "reader", "--scope", "/"]);
+    let first = create();
+    let start = || {
+        Running::start_in(&database, |command| {
+            command.env(key.0, key.1).env("KALENDS_AUDIT_LOG", "off");
+        })
+    };
+    let nodes = [start(), start()];
+    let second = create();
+    for node in &nodes {
+        let mut connection = node.connect();
+        assert_eq!(connection.ask("GET", &list(), None).status, 401);
+        assert_eq!(ask(&mut connection, &first, "GET", &list(), None).status, 200);
+        assert_eq!(ask(&mut connection, &second, "GET", &list(), None).status, 200);
+    }
+    assert!(kalends(&["list"]).contains(id(&second)));
+    kalends(&["revoke", id(&second)]);
+    for node in &nodes {
+        wait_for(&mut node.connect(), &second, 401);
+    }
+    for token in [first, second] {
+        kalends(&["revoke", "--forget", id(&token)]);
+    }
+}
+
 #[track_caller]
 fn refused_to_start(arguments: &[&str], environment: &[(&str, &str)], said: &str) {
     let folder = tempfile::tempdir().unwrap();

@@ -15,6 +15,8 @@ fn a_token_that_writes_too_often_is_told_to_wait_and_others_are_not() {
     }
     let answer = ask(&mut connection, &owner, "PUT", &target, Some(STANDARD));
     assert_eq!(code(&answer), (429, "TooManyRequests".into()));
+    let left = answer.header("x-ms-ratelimit-remaining-subscription-writes");
+    assert_eq!(left, Some("0"));
     let wait: u64 = answer.header("Retry-After").unwrap().parse().unwrap();
     assert!((1..=12).contains(&wait), "{wait}");
     let old = target.replace("2026-11-01", "2016-03-01");

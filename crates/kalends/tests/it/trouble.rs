@@ -32,11 +32,11 @@ fn a_finished_job_cannot_be_run() {
     assert_eq!(code(&answer), (409, "Conflict".into()));
 }
 
+/// Method, target, headers and body.
+type Asking<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], Option<&'a str>);
+
 /// Asks two things at the same time.
-fn at_once(
-    server: &Running,
-    asks: [(&str, &str, &[(&str, &str)], Option<&str>); 2],
-) -> [Answer; 2] {
+fn at_once(server: &Running, asks: [Asking<'_>; 2]) -> [Answer; 2] {
     let together = Barrier::new(2);
     std::thread::scope(|scope| {
         let threads = asks.map(|(method, target, headers, body)| {
@@ -83,7 +83,7 @@ fn a_job_that_is_put_while_its_collection_is_deleted_is_deleted_with_it_or_not_m
         let mut connection = server.connect();
         assert_eq!(connection.ask("PUT", &place, Some(STANDARD)).status, 201);
         let target = new(&job("j"));
-        let asks: [(&str, &str, &[(&str, &str)], Option<&str>); 2] =
+        let asks: [Asking<'_>; 2] =
             [("PUT", &target, &[], Some(JOB)), ("DELETE", &place, &[], None)];
         let [put, deleted] = at_once(&server, asks);
         assert_eq!(deleted.status, 200, "{deleted:?}");

@@ -45,6 +45,7 @@ pub(crate) struct Stopped {
     pub(crate) refused: Refused,
     /// Who it is, where that is known.
     pub(crate) caller: Option<Caller>,
+    pub(crate) left: Option<(HeaderName, u32)>,
 }
 
 impl Gate {
@@ -89,20 +90,19 @@ impl Gate {
             Ok(caller) => caller,
             Err(denied) => {
                 let refused = guard.count_failure(app, client, denied);
-                return Err(Stopped { refused, caller: None });
+                return Err(Stopped { refused, caller: None, left: None });
             }
         };
         let (rates, name) = match method.is_safe() {
             true => (&guard.reads, "x-ms-ratelimit-remaining-subscription-reads"),
             false => (&guard.writes, "x-ms-ratelimit-remaining-subscription-writes"),
         };
+        let left = |left| Some((HeaderName::from_static(name), left));
         match rates.take(&caller.id, app.now()) {
-            Rate::Left(left) => {
-                Ok(Passed { caller, left: Some((HeaderName::from_static(name), left)) })
-            }
+            Rate::Left(more) => Ok(Passed { caller, left: left(more) }),
             Rate::Wait(seconds) => {
                 let refused = too_many("this token asks too often", seconds);
-                Err(Stopped { refused, caller: Some(caller) })
+                Err(Stopped { refused, caller: Some(caller), left: left(0) })
             }
         }
     }

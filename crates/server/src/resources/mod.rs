@@ -118,9 +118,9 @@ async fn answer(app: App, request: Request, trace: &mut Trace) -> Answer {
     let passed = app.gate.pass(&app, trace.entry.client, &method, &headers, &need).await;
     let Passed { caller, left } = match passed {
         Ok(passed) => passed,
-        Err(refused) => {
-            trace.entry.caller = refused.caller.or(trace.entry.caller.take());
-            return refused.refused.answer(version);
+        Err(stopped) => {
+            trace.entry.caller = stopped.caller.or(trace.entry.caller.take());
+            return stopped.refused.answer(version).with_left(stopped.left);
         }
     };
     trace.entry.caller = Some(caller.clone());
@@ -134,10 +134,7 @@ async fn answer(app: App, request: Request, trace: &mut Trace) -> Answer {
         },
         Err(refused) => refused.answer(version),
     };
-    match left {
-        Some((name, left)) => answer.with(name, &left.to_string()),
-        None => answer,
-    }
+    answer.with_left(left)
 }
 
 /// Does what is asked, where that is possible and allowed.

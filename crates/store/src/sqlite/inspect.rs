@@ -9,7 +9,7 @@ use crate::form::{Keeper, read_collection, read_definition};
 use crate::record::JobUid;
 use crate::sqlite::code::collect;
 use crate::sqlite::trouble::Worked;
-use crate::sqlite::{connection, key_check, migrate};
+use crate::sqlite::{connection, key_check, migrate, tokens};
 
 /// Lines of one kind that are told: a store that is lost need not be listed row by row.
 const LINES_MAX: i64 = 100;
@@ -79,6 +79,9 @@ pub(crate) fn inspect_with(connection: &Connection, keeper: &Keeper) -> Worked<V
         found.extend(collect(statement.query([LINES_MAX])?, |row| Ok(row.get(0)?))?);
     }
     found.extend(unreadable(connection, keeper)?);
+    found.extend(
+        tokens::list(connection).err().map(|trouble| StoreError::from(trouble).to_string()),
+    );
     Ok(found)
 }
 

@@ -5,6 +5,7 @@ mod crash;
 mod file;
 mod secrets;
 mod suite;
+mod tokens;
 
 use std::path::Path;
 use std::sync::Arc;
