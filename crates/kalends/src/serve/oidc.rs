@@ -9,8 +9,7 @@ use kalends_server::{ClaimGrant, Oidc, OidcSettings};
 
 #[derive(clap::Args)]
 pub(crate) struct Provider {
-    /// An identity provider whose tokens are good, spelled as iss in them, such as
-    /// https://login.microsoftonline.com/TENANT/v2.0
+    /// An identity provider whose tokens are good: its address, spelled as iss in them
     #[arg(long, env = "KALENDS_OIDC_ISSUER", value_name = "URL")]
     oidc_issuer: Option<String>,
 

@@ -29,7 +29,8 @@ impl Need {
     }
 }
 
-/// What a route needs, and what it is called in the audit log and to who may not.
+/// What a route needs, and what the resource manager calls the operation, for the audit log and for who
+/// may not.
 pub(crate) fn need(route: &Route, method: &Method) -> (Need, &'static str) {
     use Permission::{Operate, Own, Read, Write};
     let collection = |permission, path: &kalends_domain::CollectionPath| {
@@ -39,48 +40,68 @@ pub(crate) fn need(route: &Route, method: &Method) -> (Need, &'static str) {
     let deletes = method == Method::DELETE;
     match route {
         Route::Home | Route::Live | Route::Ready | Route::OpenApi => (Need::Nothing, "read"),
-        Route::Operations => (Need::Token, "operations/read"),
-        Route::Provider { .. } => (Need::Token, "read"),
-        Route::Register { .. } => (Need::Token, "register/action"),
-        Route::Groups { .. } => (Need::Token, "resourceGroups/read"),
+        Route::Operations => (Need::Token, "Microsoft.Scheduler/operations/read"),
+        Route::Provider { .. } => (Need::Token, "Microsoft.Scheduler/read"),
+        Route::Register { .. } => (Need::Token, "Microsoft.Scheduler/register/action"),
+        Route::Groups { .. } => {
+            (Need::Token, "Microsoft.Resources/subscriptions/resourceGroups/read")
+        }
         Route::CollectionsOfSubscription(_) | Route::CollectionsOfGroup(_) => {
-            (Need::Token, "jobCollections/read")
+            (Need::Token, "Microsoft.Scheduler/jobCollections/read")
         }
         Route::Group(path) => {
             let need = |permission| Need::Permission(permission, Place::Group(path.clone()));
             match (reads, deletes) {
-                (true, _) => (need(Read), "resourceGroups/read"),
-                (_, true) => (need(Own), "resourceGroups/delete"),
-                _ => (need(Write), "resourceGroups/write"),
+                (true, _) => (need(Read), "Microsoft.Resources/subscriptions/resourceGroups/read"),
+                (_, true) => (need(Own), "Microsoft.Resources/subscriptions/resourceGroups/delete"),
+                _ => (need(Write), "Microsoft.Resources/subscriptions/resourceGroups/write"),
             }
         }
         Route::Collection(path) => match (reads, deletes) {
-            (true, _) => (collection(Read, path), "jobCollections/read"),
-            (_, true) => (collection(Write, path), "jobCollections/delete"),
-            _ => (collection(Write, path), "jobCollections/write"),
+            (true, _) => (collection(Read, path), "Microsoft.Scheduler/jobCollections/read"),
+            (_, true) => (collection(Write, path), "Microsoft.Scheduler/jobCollections/delete"),
+            _ => (collection(Write, path), "Microsoft.Scheduler/jobCollections/write"),
         },
         Route::SwitchCollection { collection: path, on } => {
-            let operation =
-                if *on { "jobCollections/enable/action" } else { "jobCollections/disable/action" };
+            let operation = if *on {
+                "Microsoft.Scheduler/jobCollections/enable/action"
+            } else {
+                "Microsoft.Scheduler/jobCollections/disable/action"
+            };
             (collection(Operate, path), operation)
         }
-        Route::Jobs(path) => (collection(Read, path), "jobCollections/jobs/read"),
+        Route::Jobs(path) => {
+            (collection(Read, path), "Microsoft.Scheduler/jobCollections/jobs/read")
+        }
         // A bulk deletion needs more, which its body says.
-        Route::Bulk(path) => (collection(Operate, path), "jobCollections/jobs/bulk/action"),
+        Route::Bulk(path) => {
+            (collection(Operate, path), "Microsoft.Scheduler/jobCollections/jobs/bulk/action")
+        }
         Route::Job(path) => match (reads, deletes) {
-            (true, _) => (collection(Read, &path.collection), "jobCollections/jobs/read"),
-            (_, true) => (collection(Write, &path.collection), "jobCollections/jobs/delete"),
-            _ => (collection(Write, &path.collection), "jobCollections/jobs/write"),
+            (true, _) => {
+                (collection(Read, &path.collection), "Microsoft.Scheduler/jobCollections/jobs/read")
+            }
+            (_, true) => (
+                collection(Write, &path.collection),
+                "Microsoft.Scheduler/jobCollections/jobs/delete",
+            ),
+            _ => (
+                collection(Write, &path.collection),
+                "Microsoft.Scheduler/jobCollections/jobs/write",
+            ),
         },
-        Route::Run(path) => {
-            (collection(Operate, &path.collection), "jobCollections/jobs/run/action")
-        }
-        Route::History(path) => {
-            (collection(Read, &path.collection), "jobCollections/jobs/jobHistories/read")
-        }
-        Route::Preview(path) => {
-            (collection(Read, &path.collection), "jobCollections/jobs/preview/action")
-        }
+        Route::Run(path) => (
+            collection(Operate, &path.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/run/action",
+        ),
+        Route::History(path) => (
+            collection(Read, &path.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/jobHistories/read",
+        ),
+        Route::Preview(path) => (
+            collection(Read, &path.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/preview/action",
+        ),
     }
 }
 

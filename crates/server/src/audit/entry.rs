@@ -37,7 +37,7 @@ impl Entry {
             ("name", name.map(text)),
             ("client", self.client.map(|client| text(&client.0.ip().to_string()))),
             ("method", Some(text(&self.method))),
-            ("operation", self.operation.map(|name| text(&format!("Microsoft.Scheduler/{name}")))),
+            ("operation", self.operation.map(text)),
             ("path", Some(text(&self.path))),
             ("status", Some(Json::Number(Number::Integer(self.status.into())))),
         ];
@@ -74,7 +74,7 @@ mod tests {
             caller: Some(Caller::single_user()),
             client: Some(Client("127.0.0.1:5".parse().unwrap())),
             method: "PUT".into(),
-            operation: Some("jobCollections/write"),
+            operation: Some("Microsoft.Scheduler/jobCollections/write"),
             path: path.into(),
             status: 201,
         }
