@@ -17,8 +17,9 @@ use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
 use crate::record::{
-    Claim, CollectionFacts, CollectionRecord, Disposition, GroupRecord, HistoryRecord, JobFacts,
-    JobKey, JobRecord, JobState, JobUid, LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
+    Claim, CollectionFacts, CollectionKey, CollectionRecord, Disposition, GroupRecord,
+    HistoryRecord, JobBrief, JobFacts, JobKey, JobRecord, JobStanding, JobState, JobUid,
+    LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
 };
 use crate::tokens::Tokens;
 
@@ -78,7 +79,14 @@ pub trait Store: Tokens {
 
     /// Active and enabled jobs, in enabled collections, that are due at or before an instant, the
     /// earliest first.
-    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<DueJob>>;
+    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>>;
+
+    /// What there is to know of jobs before runs of them are begun; `None` for a job that is no
+    /// longer there. A job that was begun while this was read is not seen as due any more.
+    fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>>;
+
+    /// How jobs stand; `None` for a job that is no longer there.
+    fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>>;
 
     /// Carries out what the engine has decided, all in one transaction. Each write says what it
     /// rests on; one that rests on what is no longer so changes nothing and is answered
@@ -89,6 +97,10 @@ pub trait Store: Tokens {
     /// whose claim has expired by the clock of the store; in enabled collections only, the earliest
     /// first.
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>>;
+
+    /// Lets every claim expire at once, and says how many there were. For a process that knows that
+    /// it is the only one: whoever made them is gone.
+    fn expire_claims(&self) -> Reply<'_, usize>;
 
     /// The open runs of a job.
     fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>>;
@@ -308,6 +320,15 @@ pub struct HistoryFilter {
     pub status: Option<AttemptStatus>,
 }
 
+/// A job that is due, and the collection it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// The job.
+    pub on: DueJob,
+    /// Its collection.
+    pub collection: CollectionKey,
+}
+
 /// A job that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueJob {
@@ -366,7 +387,7 @@ pub enum RunWrite {
         /// Where it stands now.
         progress: Progress,
     },
-    /// A claim is prolonged. It rests on the token.
+    /// A claim is prolonged, or, with a lease of no time, handed back. It rests on the token.
     Extend {
         /// Which.
         run: RunId,
