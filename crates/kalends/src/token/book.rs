@@ -30,9 +30,16 @@ pub(crate) struct Book {
     key_file: Option<PathBuf>,
 }
 
+/// What becomes of a store that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfAbsent {
+    Make,
+    Refuse,
+}
+
 impl Book {
     /// The tokens of the store.
-    pub(crate) async fn open(&self) -> anyhow::Result<Box<dyn Tokens>> {
+    pub(crate) async fn open(&self, absent: IfAbsent) -> anyhow::Result<Box<dyn Tokens>> {
         if self.store.starts_with("postgres://") || self.store.starts_with("postgresql://") {
             let keeper = keeper(key::of_database(self.key_file.as_deref())?);
             let settings = PostgresSettings { connections_max: 1, ..PostgresSettings::default() };
@@ -43,11 +50,14 @@ impl Book {
             Some("") | None => {
                 bail!("--store: expected sqlite:PATH or postgres://USER@HOST/DATABASE")
             }
-            Some(path) => self.open_file(Path::new(path)),
+            Some(path) => self.open_file(Path::new(path), absent),
         }
     }
 
-    fn open_file(&self, path: &Path) -> anyhow::Result<Box<dyn Tokens>> {
+    fn open_file(&self, path: &Path, absent: IfAbsent) -> anyhow::Result<Box<dyn Tokens>> {
+        if absent == IfAbsent::Refuse && !path.is_file() {
+            bail!("there is no file {}", path.display());
+        }
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             let made = std::fs::create_dir_all(folder);
             made.with_context(|| format!("cannot make the folder {}", folder.display()))?;

@@ -8,7 +8,7 @@ use kalends_environment::{Clock as _, SystemClock, SystemEntropy};
 use kalends_recurrence::Instant;
 use kalends_store::{NewToken, TOKENS_MAX, TokenRecord};
 
-use crate::token::book::Book;
+use crate::token::book::{Book, IfAbsent};
 
 /// Characters of a name.
 const NAME_CHARS_MAX: usize = 100;
@@ -62,7 +62,7 @@ fn name(text: &str) -> Result<String, String> {
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let now = Instant::from(SystemClock.now());
     let expires = arguments.expires.as_deref().map(|text| when(text, now)).transpose()?;
-    let tokens = arguments.book.open().await?;
+    let tokens = arguments.book.open(IfAbsent::Make).await?;
     let NewToken { id, text, hash } = NewToken::make(&SystemEntropy)?;
     let record = TokenRecord {
         id: id.clone(),

@@ -6,7 +6,7 @@ use kalends_environment::{Clock as _, SystemClock};
 use kalends_recurrence::Instant;
 use kalends_store::TokenRecord;
 
-use crate::token::book::Book;
+use crate::token::book::{Book, IfAbsent};
 
 /// List tokens: what they may do, when they were last used, and which are worth nothing any more.
 ///
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 const HEAD: [&str; 7] = ["id", "role", "created", "last used", "good until", "scope", "name"];
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let tokens = arguments.book.open().await?.tokens().await?;
+    let tokens = arguments.book.open(IfAbsent::Refuse).await?.tokens().await?;
     let now = SystemClock.now().into();
     let mut lines = vec![HEAD.map(str::to_owned)];
     lines.extend(tokens.iter().map(|token| line(token, now)));

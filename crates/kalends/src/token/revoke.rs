@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use kalends_environment::{Clock as _, SystemClock};
 use kalends_store::TokenId;
 
-use crate::token::book::Book;
+use crate::token::book::{Book, IfAbsent};
 
 /// Make a token worth nothing. A running server knows within seconds.
 ///
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let id = TokenId::new(&arguments.id).context("expected the sixteen digits of a token's id")?;
-    let tokens = arguments.book.open().await?;
+    let tokens = arguments.book.open(IfAbsent::Refuse).await?;
     let (known, word) = match arguments.forget {
         true => (tokens.delete_token(id.clone()).await?, "forgotten"),
         false => (tokens.revoke_token(id.clone(), SystemClock.now().into()).await?, "revoked"),

@@ -108,6 +108,17 @@ fn tokens_are_made_and_revoked_while_the_server_runs() {
 }
 
 #[test]
+fn looking_for_tokens_makes_no_store() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [&["list"][..], &["revoke", "0123456789abcdef"]] {
+        let output = kalends_token(folder.path(), arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains("there is no file"), "{text}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn an_expired_token_says_so() {
     let (server, _) = guarded(&[]);
     let mut connection = server.connect();

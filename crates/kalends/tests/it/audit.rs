@@ -82,6 +82,29 @@ fn every_write_and_every_refusal_is_in_the_audit_log() {
 }
 
 #[test]
+fn every_job_of_a_bulk_edit_is_in_the_audit_log() {
+    let server = Running::start();
+    let mut connection = server.connect();
+    let path = collection("g", "c");
+    assert_eq!(connection.ask("PUT", &new(&path), Some(STANDARD)).status, 201);
+    for name in ["a", "b"] {
+        let job = new(&format!("{path}/jobs/{name}"));
+        assert_eq!(connection.ask("PUT", &job, Some(JOB)).status, 201);
+    }
+    let bulk = new(&format!("{path}/jobs/bulk"));
+    let body = r#"{"action":"Delete","names":["a","b","none"]}"#;
+    assert_eq!(connection.ask("POST", &bulk, Some(body)).status, 200);
+    let found = lines(&server.folder().join("audit.log"));
+    let told: Vec<_> = found.iter().skip(3).map(told).collect();
+    let (who, delete) = ("single-user", "Microsoft.Scheduler/jobCollections/jobs/delete");
+    let whole = "Microsoft.Scheduler/jobCollections/jobs/bulk/action";
+    let expected = [(who, delete, 200), (who, delete, 200), (who, delete, 404), (who, whole, 200)];
+    assert_eq!(told, expected);
+    assert_eq!(found[4]["path"], format!("{path}/jobs/b").as_str());
+    assert_eq!(found[4]["request"], found[6]["request"]);
+}
+
+#[test]
 fn a_request_id_leads_from_an_answer_to_its_line() {
     let server = Running::start();
     let mut connection = server.connect();

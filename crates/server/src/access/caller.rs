@@ -1,6 +1,6 @@
 //! Who asks.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use kalends_domain::{Grant, Permission, Place, Role};
 use kalends_store::{TokenId, TokenRecord};
@@ -18,7 +18,9 @@ pub(crate) struct Caller {
 impl Caller {
     /// The user of a machine of his own.
     pub(crate) fn single_user() -> Caller {
-        Caller::new("single-user".into(), None, [everything()].into())
+        static CALLER: LazyLock<Caller> =
+            LazyLock::new(|| Caller::new("single-user".into(), None, [everything()].into()));
+        CALLER.clone()
     }
 
     /// Who need not be known.

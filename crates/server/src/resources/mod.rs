@@ -32,7 +32,8 @@ use crate::route::{Route, route};
 pub(crate) struct Asked {
     pub(crate) app: App,
     pub(crate) caller: Caller,
-    pub(crate) operation: Option<&'static str>,
+    /// What the audit log is told of it.
+    pub(crate) entry: Entry,
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
@@ -46,8 +47,8 @@ type Done = Result<Answer, Refused>;
 struct Trace {
     entry: Entry,
     is_write: bool,
-    /// Answered as if there were nothing, to who may not know of it.
-    is_hidden: bool,
+    /// What the caller may not do, or not even know of.
+    is_unallowed: bool,
 }
 
 /// Answers everything.
@@ -70,7 +71,7 @@ pub(crate) async fn handle(State(app): State<App>, request: Request) -> Response
     let answer = match answered {
         Ok(answer) => answer,
         Err(error) => {
-            let trace = Trace { entry, is_write, is_hidden: false };
+            let trace = Trace { entry, is_write, is_unallowed: false };
             audit(&app, trace, StatusCode::INTERNAL_SERVER_ERROR).await;
             Refused::internal(error.to_string()).answer(Version::V2016_03_01)
         }
@@ -79,7 +80,7 @@ pub(crate) async fn handle(State(app): State<App>, request: Request) -> Response
 }
 
 async fn answer_and_audit(app: App, entry: Entry, request: Request) -> Answer {
-    let mut trace = Trace { entry, is_write: false, is_hidden: false };
+    let mut trace = Trace { entry, is_write: false, is_unallowed: false };
     let answer = answer(app.clone(), request, &mut trace).await;
     audit(&app, trace, answer.status).await;
     answer
@@ -90,7 +91,7 @@ async fn audit(app: &App, trace: Trace, status: StatusCode) {
     let refusals = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
     let wait = match trace.is_write {
         true => Wait::UntilWritten,
-        false if trace.is_hidden || refusals.contains(&status) => Wait::UntilQueued,
+        false if trace.is_unallowed || refusals.contains(&status) => Wait::UntilQueued,
         false => return,
     };
     let entry = Entry { status: status.as_u16(), ..trace.entry };
@@ -125,7 +126,8 @@ async fn answer(app: App, request: Request, trace: &mut Trace) -> Answer {
     };
     trace.entry.caller = Some(caller.clone());
     let path = uri.path().to_owned();
-    let asked = move |query| Asked { app, caller, operation, method, path, query, headers, body };
+    let entry = trace.entry.clone();
+    let asked = move |query| Asked { app, caller, entry, method, path, query, headers, body };
     let answer = match route.map_err(Refused::from) {
         Ok(None) => no_such_path(uri.path()).answer(version),
         Ok(Some(route)) => match query.map(asked) {
@@ -151,8 +153,8 @@ async fn carry_out(
         return refused.answer(version).with(header::ALLOW, route.methods());
     }
     trace.is_write = need.is_write();
-    if let Err(unallowed) = permit::check(&asked.caller, &need, asked.operation.unwrap_or("")) {
-        trace.is_hidden = true;
+    if let Err(unallowed) = permit::check(&asked.caller, &need, asked.operation()) {
+        trace.is_unallowed = true;
         return unallowed.answer(&asked.method, version);
     }
     dispatch(asked, route).await.unwrap_or_else(|refused| refused.answer(version))
@@ -194,11 +196,14 @@ async fn dispatch(mut asked: Asked, route: Route) -> Done {
 }
 
 impl Asked {
+    fn operation(&self) -> &'static str {
+        self.entry.operation.unwrap_or("")
+    }
+
     /// Asks for more than the route did, where that is known only from the body.
     fn require(&self, permission: Permission, place: Place) -> Result<(), Refused> {
         let need = Need::Permission(permission, place);
-        permit::check(&self.caller, &need, self.operation.unwrap_or(""))
-            .map_err(permit::Unallowed::refused)
+        permit::check(&self.caller, &need, self.operation()).map_err(permit::Unallowed::refused)
     }
 
     /// The version, on a path that the old ones do not have.
