@@ -359,3 +359,29 @@ fn a_bulk_deletion_needs_more_than_a_bulk_switch() {
     assert!(answer.body.contains("contributor"), "{}", answer.body);
     assert_eq!(bulk(&owner, "Delete").status, 200);
 }
+
+#[test]
+fn who_may_only_read_cannot_find_out_a_secret_by_trying() {
+    let (server, owner) = guarded(&[]);
+    let mut connection = server.connect();
+    let path = collection("g", "c");
+    assert_eq!(ask(&mut connection, &owner, "PUT", &new(&path), Some(STANDARD)).status, 201);
+    let guess = |password: &str| {
+        let basic = format!(r#"{{"type":"Basic","username":"u","password":"{password}"}}"#);
+        JOB.replace(r#""method""#, &format!(r#""authentication":{basic},"method""#))
+    };
+    let job = format!("{path}/jobs/j");
+    let made = ask(&mut connection, &owner, "PUT", &new(&job), Some(&guess("hunter2")));
+    assert_eq!(made.status, 201, "{made:?}");
+    let operator = create(server.folder(), "operator", &path, &[]);
+    let preview = new(&format!("{job}/preview"));
+    let mut effect = |token: &str, password: &str| {
+        let answer = ask(&mut connection, token, "POST", &preview, Some(&guess(password)));
+        let body: Value = serde_json::from_str(&answer.body).unwrap();
+        body["effect"].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned()
+    };
+    assert_eq!(effect(&owner, "hunter2"), "Nothing");
+    assert_eq!(effect(&owner, "hunter3"), "Replace");
+    assert_eq!(effect(&operator, "hunter2"), "Replace");
+    assert_eq!(effect(&operator, "hunter3"), "Replace");
+}

@@ -126,6 +126,7 @@ fn claims_that_do_not_fit_are_refused() {
         (json!({"nbf": now() + 3_600}), invalid),
         (json!({"sub": null}), invalid),
         (json!({"sub": "x".repeat(300)}), invalid),
+        (json!({"sub": "a\nb"}), invalid),
     ] {
         let token = world.sign(&world.claims_but(changes.clone()));
         let found = world.ask(&mut connection, &token);

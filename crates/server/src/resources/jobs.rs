@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use kalends_actions::certificate::read_pfx;
 use kalends_domain::{
     CollectionPath, CollectionState, EditKind, HttpAuthentication, JobDefinition, JobName, JobPath,
-    JobStatus, Lifecycle, Switch, rule_of,
+    JobStatus, Lifecycle, Permission, Place, Switch, rule_of,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::JobRecord;
@@ -119,9 +119,13 @@ pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
         }
         Err(error) => return Err(error.into()),
     };
+    // Whether two definitions are the same tells whether a secret was guessed; that is for those who
+    // may set it.
+    let place = Place::Collection(path.collection.clone());
+    let may_compare = asked.caller.may(Permission::Write, &place);
     let effect = match existing {
         None => "Create",
-        Some(job) if job.job.definition == definition => "Nothing",
+        Some(job) if may_compare && job.job.definition == definition => "Nothing",
         Some(_) => "Replace",
     };
     let occurrences = rule.occurrences().take(OCCURRENCES_SHOWN);

@@ -109,7 +109,10 @@ impl Oidc {
             return Err(invalid("it is not valid yet"));
         }
         let subject = claims.text("sub").filter(|subject| !subject.is_empty());
-        let subject = subject.filter(|subject| subject.chars().count() <= SUBJECT_CHARS_MAX);
+        let subject = subject.filter(|subject| {
+            let is_printable = !subject.chars().any(char::is_control);
+            is_printable && subject.chars().count() <= SUBJECT_CHARS_MAX
+        });
         let subject = subject.ok_or_else(|| invalid("it does not say sub"))?;
         let names = ["preferred_username", "upn", "email", "azp", "appid"];
         let name = names.into_iter().find_map(|name| claims.text(name));
