@@ -35,9 +35,10 @@ clients:
 DURABLE_WRITER = $(or $(CARGO_TARGET_DIR),target)/debug/examples/durable_writer
 
 # What tests need beside Cargo: strace ends a process at a chosen system call, faketime shows it another
-# time. Tests that miss one say that they were skipped.
+# time, openssl makes RSA keys. Tests that miss one say that they were skipped.
 tools:
 	@command -v strace >/dev/null || scripts/install-package strace || true
+	@command -v openssl >/dev/null || scripts/install-package openssl || true
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || scripts/install-package faketime || true
 
 ## A store that is killed KILLS times at random, and once at each of its system calls.

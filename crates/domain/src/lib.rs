@@ -1,5 +1,6 @@
 //! The nouns and decisions of the scheduler: pure values, no clock, no I/O, no serialisation.
 
+mod access;
 mod collection;
 mod fault;
 mod http;
@@ -15,6 +16,7 @@ mod secret;
 mod standing;
 mod written;
 
+pub use access::{Grant, Permission, Place, PlaceError, Role};
 pub use collection::{Collection, CollectionState, Location, MaxRecurrence, Quota};
 pub use fault::{Fault, FaultKind};
 pub use http::{

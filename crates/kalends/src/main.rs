@@ -4,6 +4,7 @@ mod key;
 mod next;
 mod serve;
 mod store_tools;
+mod token;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -26,6 +27,8 @@ enum Command {
     Next(Box<next::Arguments>),
     #[command(subcommand)]
     Store(store_tools::Command),
+    #[command(subcommand)]
+    Token(token::Command),
 }
 
 fn long_version() -> &'static str {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Next(arguments) => next::run(*arguments, &SystemClock),
         Command::Store(command) => store_tools::run(command),
+        Command::Token(command) => token::run(command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

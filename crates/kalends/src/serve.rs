@@ -1,5 +1,8 @@
 //! `kalends serve`: the server.
 
+mod access;
+mod oidc;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,6 +52,9 @@ pub(crate) struct Arguments {
     /// Store and answer, but run no job
     #[arg(long, env = "KALENDS_HOLD", value_parser = clap::builder::FalseyValueParser::new())]
     hold: bool,
+
+    #[command(flatten)]
+    access: access::Access,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -56,10 +62,6 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
-    // Without authentication nobody but the machine's own users may reach the API.
-    if !arguments.listen.ip().is_loopback() {
-        bail!("{} is not a loopback address; there is no authentication yet", arguments.listen);
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(arguments))
 }
@@ -69,6 +71,9 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         open(&arguments.store, arguments.key_file.as_deref()).await?;
     let mut settings = Settings::default();
     settings.schedules.start_delay = arguments.start_delay;
+    let listen = arguments.listen.ip();
+    let (gate, hosts) = arguments.access.gate(listen, &arguments.store, &*store).await?;
+    settings.hosts = hosts;
     let engine = match arguments.hold {
         true => None,
         false => Some(start_engine(Arc::clone(&store), neighbours, &settings)?),
@@ -84,6 +89,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         settings: Arc::new(settings),
         changed: Arc::new(move || nudge.nudge()),
         page_key: PageKey::new(&SystemEntropy)?,
+        gate: Arc::new(gate),
     };
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;

@@ -40,6 +40,14 @@ impl Answer {
         self
     }
 
+    /// How often the caller may ask again at once.
+    pub(crate) fn with_left(self, left: Option<(HeaderName, u32)>) -> Answer {
+        match left {
+            Some((name, left)) => self.with(name, &left.to_string()),
+            None => self,
+        }
+    }
+
     /// The version of a resource, for the versions of the API that have it.
     pub(crate) fn with_etag(self, number: u64, version: Version) -> Answer {
         match version.is_old() {
@@ -49,10 +57,10 @@ impl Answer {
     }
 
     /// The answer with the headers that every answer has.
-    pub(crate) fn respond(self, app: &App) -> Response<Body> {
-        let (request, correlation) = (app.new_guid(), app.new_guid());
+    pub(crate) fn respond(self, app: &App, request: &str) -> Response<Body> {
+        let correlation = app.new_guid();
         if let Some(cause) = &self.cause {
-            tell_operator(&request, cause);
+            tell_operator(request, cause);
         }
         let routing = format!("KALENDS:{}:{correlation}", compact(app.now()));
         let mut response = Response::new(self.body.map_or_else(Body::empty, Body::from));
@@ -67,7 +75,7 @@ impl Answer {
         put(header::CACHE_CONTROL, "no-cache");
         put(header::PRAGMA, "no-cache");
         put(header::EXPIRES, "-1");
-        put(HeaderName::from_static("x-ms-request-id"), &request);
+        put(HeaderName::from_static("x-ms-request-id"), request);
         put(HeaderName::from_static("x-ms-correlation-request-id"), &correlation);
         put(HeaderName::from_static("x-ms-routing-request-id"), &routing);
         put(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
@@ -99,14 +107,21 @@ pub(crate) struct Refused {
     pub(crate) errors: Errors,
     /// What the operator is told and the client is not.
     cause: Option<String>,
+    /// After how many seconds it may be asked again.
+    wait: Option<u64>,
 }
 
 impl Refused {
+    /// It may be asked again, but not at once.
+    pub(crate) fn wait(errors: Errors, seconds: u64) -> Refused {
+        Refused { errors, cause: None, wait: Some(seconds) }
+    }
+
     /// It failed for a reason that is none of the client's business.
     pub(crate) fn internal(cause: impl Into<String>) -> Refused {
         let message = "it failed; the log has more under the request id";
         let errors = Errors::one(Code::InternalError, "", message);
-        Refused { errors, cause: Some(cause.into()) }
+        Refused { errors, cause: Some(cause.into()), wait: None }
     }
 
     /// The answer to a client of that version.
@@ -115,7 +130,15 @@ impl Refused {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let answer =
             Answer { status, body: Some(body), headers: vec![], cause: self.cause.clone() };
+        let answer = match self.wait {
+            Some(seconds) => answer.with(header::RETRY_AFTER, &seconds.to_string()),
+            None => answer,
+        };
         match self.errors.code() {
+            Code::AuthenticationFailed => answer.with(header::WWW_AUTHENTICATE, "Bearer"),
+            code if code.status() == 401 => {
+                answer.with(header::WWW_AUTHENTICATE, "Bearer error=\"invalid_token\"")
+            }
             Code::ServerBusy | Code::OperationOutcomeUnknown | Code::InsufficientStorage => {
                 answer.with(header::RETRY_AFTER, "5")
             }
@@ -133,7 +156,7 @@ impl Refused {
 
 impl From<Errors> for Refused {
     fn from(errors: Errors) -> Refused {
-        Refused { errors, cause: None }
+        Refused { errors, cause: None, wait: None }
     }
 }
 

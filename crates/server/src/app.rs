@@ -9,7 +9,9 @@ use kalends_recurrence::Instant;
 use kalends_store::Store;
 use kalends_store::record::JobUid;
 
+use crate::access::Gate;
 use crate::answer::Refused;
+use crate::hosts::Hosts;
 use crate::paging::PageKey;
 
 /// What an operator sets about the API.
@@ -42,16 +44,6 @@ impl Default for Patience {
     }
 }
 
-/// The names that a server answers to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hosts {
-    /// Those of the machine itself. Without authentication nothing else will do.
-    #[default]
-    Loopback,
-    /// Any.
-    Any,
-}
-
 /// What every request works with.
 #[derive(Clone)]
 pub struct App {
@@ -67,6 +59,8 @@ pub struct App {
     pub changed: Arc<dyn Fn() + Send + Sync>,
     /// Signs where lists go on.
     pub page_key: PageKey,
+    /// Who may ask, how often, and the audit log.
+    pub gate: Arc<Gate>,
 }
 
 impl App {

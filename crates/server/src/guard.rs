@@ -4,19 +4,17 @@
 //! browser of its user: under a name of its own that it lets point here, or by sending to this
 //! address from its own origin. Neither comes through.
 
-use std::net::IpAddr;
-
 use axum::http::{HeaderMap, Method, Uri, header};
 use kalends_wire::{Code, Errors};
 
-use crate::app::Hosts;
+use crate::hosts::Hosts;
 
 /// Bytes of a path with its query. The longest path has some 500, the longest filter 256.
 const URI_BYTES_MAX: usize = 8 * 1024;
 
 /// Whether a request may go on.
 pub(crate) fn check(
-    hosts: Hosts,
+    hosts: &Hosts,
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
@@ -28,8 +26,8 @@ pub(crate) fn check(
     }
     let host = host(headers)?;
     let named = uri.authority().map(|authority| authority.as_str());
-    if hosts == Hosts::Loopback && ![Some(host), named].into_iter().flatten().all(is_loopback) {
-        let message = "the server answers to localhost, 127.0.0.1 and [::1] only";
+    if ![Some(host), named].into_iter().flatten().all(|host| hosts.allow(host)) {
+        let message = format!("the server answers to {}", hosts.in_words());
         return Err(Errors::one(Code::MisdirectedRequest, "", message));
     }
     if !method.is_safe() && is_foreign(headers, host) {
@@ -47,18 +45,6 @@ fn host(headers: &HeaderMap) -> Result<&str, Errors> {
     match (hosts.next().and_then(|host| host.to_str().ok()), hosts.next()) {
         (Some(host), None) => Ok(host),
         _ => Err(Errors::one(Code::InvalidRequest, "", "expected one Host header")),
-    }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    match address.parse::<IpAddr>() {
-        Ok(address) => address.is_loopback(),
-        Err(_) => name.eq_ignore_ascii_case("localhost"),
     }
 }
 
@@ -100,7 +86,7 @@ mod tests {
         for (name, value) in headers {
             map.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
         }
-        let checked = check(Hosts::Loopback, method, &target.parse().unwrap(), &map);
+        let checked = check(&Hosts::Loopback, method, &target.parse().unwrap(), &map);
         checked.err().map(|errors| errors.code())
     }
 

@@ -1,16 +1,20 @@
 //! The REST API over HTTP.
 //!
 //! A request walks: `listener` bounds what a connection may do, `strict` refuses what two
-//! programs could read differently, `guard` what a web page must not do, `route` reads the path,
+//! programs could read differently, `guard` what a web page must not do, `access` who may not ask,
+//! `route` reads the path,
 //! `request` the query and the body, a module of `resources` does what is asked with the store,
 //! `answer` puts the headers on. Every refusal becomes an answer in one place.
 
+mod access;
 mod answer;
 mod app;
+mod audit;
 mod edit;
 mod filter;
 mod framing;
 mod guard;
+mod hosts;
 mod listener;
 mod paging;
 mod request;
@@ -18,6 +22,11 @@ mod resources;
 mod route;
 mod strict;
 
-pub use app::{App, Hosts, Patience, Settings};
+pub use access::{
+    Authentication, ClaimGrant, ClaimGrantError, Gate, Oidc, OidcSettings, RateSettings,
+};
+pub use app::{App, Patience, Settings};
+pub use audit::{AuditLog, AuditSettings, AuditTarget};
+pub use hosts::Hosts;
 pub use listener::serve;
 pub use paging::PageKey;

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use crate::access::Client;
 use crate::app::App;
 use crate::resources;
 use crate::strict::Strict;
@@ -39,7 +40,6 @@ pub async fn serve(
 ) -> io::Result<()> {
     let head_time_max = app.settings.patience.head;
     let router = Router::new().fallback(resources::handle).with_state(app);
-    let service = TowerToHyperService::new(router);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(head_time_max)
@@ -51,9 +51,9 @@ pub async fn serve(
     loop {
         let next = async {
             let place = room.clone().acquire_owned().await.map_err(io::Error::other)?;
-            Ok::<_, io::Error>((listener.accept().await?.0, place))
+            Ok::<_, io::Error>((listener.accept().await?, place))
         };
-        let (stream, place) = tokio::select! {
+        let ((stream, client), place) = tokio::select! {
             next = next => match next {
                 Ok(next) => next,
                 Err(_) => {
@@ -65,7 +65,8 @@ pub async fn serve(
         };
         // Answers are small and whole: waiting to fill a packet only delays them.
         let _ = stream.set_nodelay(true);
-        let connection = http.serve_connection(TokioIo::new(Strict::new(stream)), service.clone());
+        let service = TowerToHyperService::new(router.clone().layer(Extension(Client(client))));
+        let connection = http.serve_connection(TokioIo::new(Strict::new(stream)), service);
         let connection = under_way.watch(connection);
         tokio::spawn(async move {
             // What goes wrong on a connection is the business of who opened it.

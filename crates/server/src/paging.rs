@@ -2,7 +2,7 @@
 //!
 //! The old versions have no next page: a list ends where `$top` says. In the newest, `$top` is the
 //! length of a page, and a signed position says where the next one begins. A position is good for
-//! the list and the filter that it was given out for.
+//! the caller, the list and the filter that it was given out for.
 
 use std::fmt;
 
@@ -101,7 +101,12 @@ impl<K> AskedPage<K> {
         let next = Next {
             key: asked.app.page_key.clone(),
             // What a position is good for.
-            list: format!("{}\n{}", asked.path.to_ascii_lowercase(), filter.unwrap_or("")),
+            list: format!(
+                "{}\n{}\n{}",
+                asked.caller.id,
+                asked.path.to_ascii_lowercase(),
+                filter.unwrap_or("")
+            ),
             link: link(asked, version, shown, filter),
         };
         let after = match asked.query.skip_token()? {

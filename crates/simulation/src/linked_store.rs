@@ -11,6 +11,8 @@ use kalends_store::{
     RunAnswer, RunWrite, Scope, Store,
 };
 
+use kalends_store::{TokenId, TokenRecord, Tokens};
+
 use crate::link::{Does, Link};
 
 impl Store for Link {
@@ -138,5 +140,32 @@ impl Store for Link {
 
     fn check(&self) -> Reply<'_, Vec<String>> {
         Box::pin(self.call(Does::Read, move || self.inner.check()))
+    }
+}
+
+/// Nobody asks for tokens in a simulation; they are passed on all the same.
+impl Tokens for Link {
+    fn put_token(&self, token: TokenRecord) -> Reply<'_, bool> {
+        Box::pin(self.call(Does::Write, move || self.inner.put_token(token)))
+    }
+
+    fn token(&self, id: TokenId) -> Reply<'_, Option<TokenRecord>> {
+        Box::pin(self.call(Does::Read, move || self.inner.token(id)))
+    }
+
+    fn tokens(&self) -> Reply<'_, Vec<TokenRecord>> {
+        Box::pin(self.call(Does::Read, move || self.inner.tokens()))
+    }
+
+    fn revoke_token(&self, id: TokenId, at: Instant) -> Reply<'_, bool> {
+        Box::pin(self.call(Does::Write, move || self.inner.revoke_token(id, at)))
+    }
+
+    fn delete_token(&self, id: TokenId) -> Reply<'_, bool> {
+        Box::pin(self.call(Does::Write, move || self.inner.delete_token(id)))
+    }
+
+    fn note_token_use(&self, id: TokenId, at: Instant) -> Reply<'_, ()> {
+        Box::pin(self.call(Does::Write, move || self.inner.note_token_use(id, at)))
     }
 }

@@ -9,6 +9,7 @@
 //! | [`postgres`] | a database, durable, for any number of nodes |
 //! | `conformance` | the suite that every store passes (a feature) |
 //! | [`form`] | the stored form of definitions, with secrets sealed ([`seal`]) |
+//! | [`Tokens`] | the tokens of the API |
 //! | [`KeyFile`] | the key that seals them, outside the store |
 
 #[cfg(feature = "conformance")]
@@ -31,6 +32,7 @@ mod search;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod store;
+mod tokens;
 
 pub use error::StoreError;
 pub use key_file::KeyFile;
@@ -39,3 +41,4 @@ pub use store::{
     HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, Refusal,
     RefusalKind, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Tally, Waiting,
 };
+pub use tokens::{NewToken, TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens, read_token};

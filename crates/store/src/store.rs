@@ -21,12 +21,13 @@ use crate::record::{
     HistoryRecord, JobBrief, JobFacts, JobKey, JobRecord, JobStanding, JobState, JobUid,
     LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
 };
+use crate::tokens::Tokens;
 
 /// An answer that is on its way.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// Where jobs, runs and history are kept.
-pub trait Store: Send + Sync {
+/// Where jobs, runs, history and tokens are kept.
+pub trait Store: Tokens {
     /// Makes a group, or replaces what is said of it. `true` where it is new.
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool>;
 

@@ -37,10 +37,30 @@ impl Running {
     }
 
     pub(crate) fn start_with(prepare: impl FnOnce(&mut Command, &Path)) -> Running {
+        Running::listen_on("127.0.0.1:0", prepare)
+    }
+
+    /// Starts a server that listens there.
+    pub(crate) fn listen_on(listen: &str, prepare: impl FnOnce(&mut Command, &Path)) -> Running {
         let folder = TempDir::new().unwrap();
         let store = format!("sqlite:{}", folder.path().join("kalends.db").display());
+        Running::run(folder, listen, &store, prepare)
+    }
+
+    /// Starts a server whose store is elsewhere.
+    pub(crate) fn start_in(store: &str, prepare: impl FnOnce(&mut Command)) -> Running {
+        let folder = TempDir::new().unwrap();
+        Running::run(folder, "127.0.0.1:0", store, |command, _| prepare(command))
+    }
+
+    fn run(
+        folder: TempDir,
+        listen: &str,
+        store: &str,
+        prepare: impl FnOnce(&mut Command, &Path),
+    ) -> Running {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--store", &store]);
+        command.args(["serve", "--listen", listen, "--store", store]);
         command
             .env("KALENDS_START_DELAY", "PT20S")
             .env("KALENDS_HOLD", "1")
@@ -63,6 +83,11 @@ impl Running {
 
     pub(crate) fn connect(&self) -> Connection {
         Connection::new(self.address)
+    }
+
+    /// The folder of its store.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Puts the clock of the server to `now`, written `2016-03-30 20:40:55.469507`.

@@ -4,13 +4,14 @@
 //! names. Every job is edited in a transaction of its own, and the answer tells of each.
 
 use axum::http::StatusCode;
-use kalends_domain::{CollectionPath, JobName, JobPath, Switch};
+use kalends_domain::{CollectionPath, JobName, JobPath, Permission, Place, Switch};
 use kalends_store::{Page, StoreError};
 use kalends_wire::{Code, Error, Errors, Json, job_id};
 
 use super::{Asked, Done, jobs};
 use crate::answer::{Answer, Refused};
 use crate::app::App;
+use crate::audit::{Entry, Wait};
 use crate::edit::Condition;
 use crate::filter;
 use crate::request::read_json;
@@ -30,6 +31,9 @@ pub(super) async fn edit(mut asked: Asked, path: CollectionPath) -> Done {
     asked.new_version()?;
     let body = read_json(&mut asked).await?;
     let (action, names) = read(&body)?;
+    if matches!(action, Action::Delete) {
+        asked.require(Permission::Write, Place::Collection(path.clone()))?;
+    }
     let app = &asked.app;
     let (names, more) = match names {
         Names::Given(names) => (names, false),
@@ -44,6 +48,10 @@ pub(super) async fn edit(mut asked: Asked, path: CollectionPath) -> Done {
             .collect();
         for (job, task) in under_way {
             let done = task.await.map_err(|error| Refused::internal(error.to_string()))?;
+            // Each job is an edit of its own. They are written before the line of the request, for
+            // which the answer waits.
+            let entry = audited(&asked.entry, &job, action, &done);
+            app.gate.audit.write(&entry, Wait::UntilQueued).await;
             values.push(result(&job, done));
         }
     }
@@ -56,6 +64,18 @@ async fn edit_one(app: App, job: JobPath, action: Action) -> Result<bool, Refuse
         Action::Switch(switch) => jobs::switch(&app, job, switch).await,
         Action::Delete => jobs::delete(&app, job, Condition::default()).await.map(|()| true),
     }
+}
+
+fn audited(request: &Entry, job: &JobPath, action: Action, done: &Result<bool, Refused>) -> Entry {
+    let operation = match action {
+        Action::Switch(Switch::Enabled) => "Microsoft.Scheduler/jobCollections/jobs/enable/action",
+        Action::Switch(Switch::Disabled) => {
+            "Microsoft.Scheduler/jobCollections/jobs/disable/action"
+        }
+        Action::Delete => "Microsoft.Scheduler/jobCollections/jobs/delete",
+    };
+    let status = done.as_ref().map_or_else(|refused| refused.errors.code().status(), |_| 200);
+    Entry { operation: Some(operation), path: job_id(job), status, ..request.clone() }
 }
 
 fn result(job: &JobPath, done: Result<bool, Refused>) -> Json<'static> {

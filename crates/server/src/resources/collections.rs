@@ -2,16 +2,20 @@
 
 use axum::http::{Method, StatusCode};
 use kalends_domain::{
-    Collection, CollectionName, CollectionPath, CollectionState, GroupName, GroupPath,
+    Collection, CollectionName, CollectionPath, CollectionState, GroupName, GroupPath, Permission,
+    Place,
 };
 use kalends_store::record::CollectionRecord;
-use kalends_store::{CollectionContext, CollectionWrite, Page, Refusal, RefusalKind, Scope};
+use kalends_store::{
+    CollectionContext, CollectionWrite, Page, Refusal, RefusalKind, Scope, StoreError,
+};
 use kalends_wire::{
     Error, Json, Version, keep_plan, patch_collection, read_collection, write_collection,
     write_list,
 };
 
 use super::{Asked, Done, done, nothing_there};
+use crate::access::Caller;
 use crate::answer::{Answer, Refused};
 use crate::app::App;
 use crate::edit::{Condition, Mistakes, decide_collection};
@@ -28,7 +32,7 @@ pub(super) async fn list(asked: Asked, scope: Scope) -> Done {
         Scope::Group(group) => group.subscription.clone(),
     };
     if version.is_old() {
-        let records = asked.app.store.collections(scope, Page::first(OLD_PAGE_MAX)).await?;
+        let records = readable(&asked.app, &asked.caller, scope, Page::first(OLD_PAGE_MAX)).await?;
         return Ok(page(&records, None, version));
     }
     let asked_page = AskedPage::read(&asked, version, OLD_PAGE_MAX, |position| {
@@ -37,11 +41,47 @@ pub(super) async fn list(asked: Asked, scope: Scope) -> Done {
         let group = GroupPath { subscription: subscription.clone(), group };
         Some(CollectionPath { group, collection: CollectionName::new(collection).ok()? })
     })?;
-    let mut records = asked.app.store.collections(scope, asked_page.page.clone()).await?;
+    let mut records = readable(&asked.app, &asked.caller, scope, asked_page.page.clone()).await?;
     let next = asked_page.cut(&mut records, |record| {
         format!("{}/{}", record.path.group.group, record.path.collection)
     });
     Ok(page(&records, next.as_deref(), version))
+}
+
+/// A page of the collections that the caller may read. Others are not even looked up, so that nothing
+/// of them is in the page or in where the next one begins.
+async fn readable(
+    app: &App,
+    caller: &Caller,
+    scope: Scope,
+    page: Page<CollectionPath>,
+) -> Result<Vec<CollectionRecord>, StoreError> {
+    let store = &app.store;
+    let place = match &scope {
+        Scope::Subscription(subscription) => Place::Subscription(subscription.clone()),
+        Scope::Group(group) => Place::Group(group.clone()),
+    };
+    if caller.may(Permission::Read, &place) {
+        return store.collections(scope, page).await;
+    }
+    let skip = usize::try_from(page.skip).unwrap_or(usize::MAX);
+    let limit = skip.saturating_add(page.limit).min(OLD_PAGE_MAX);
+    let mut found = Vec::new();
+    for inner in caller.readable_in(&place) {
+        match inner {
+            Place::Group(group) => {
+                let all = Page { after: page.after.clone(), skip: 0, limit };
+                found.extend(store.collections(Scope::Group(group.clone()), all).await?);
+            }
+            Place::Collection(path) => found.extend(store.collection(path.clone()).await?),
+            // It would be the whole place, or more.
+            Place::Everything | Place::Subscription(_) => {}
+        }
+    }
+    found.retain(|record| page.after.as_ref().is_none_or(|after| record.path > *after));
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    found.dedup_by(|one, other| one.path == other.path);
+    Ok(found.into_iter().skip(skip).take(page.limit).collect())
 }
 
 fn page(records: &[CollectionRecord], next: Option<&str>, version: Version) -> Answer {
@@ -137,9 +177,7 @@ async fn edit(
             (app.changed)();
             Ok(edited.after)
         }
-        Err(kalends_store::StoreError::Refused(refusal))
-            if refusal.kind == RefusalKind::NotFound =>
-        {
+        Err(StoreError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
             Err(Error::collection_not_found(&path).into())
         }
         Err(error) => Err(mistakes.take().map_or_else(|| error.into(), Refused::from)),

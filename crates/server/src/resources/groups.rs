@@ -1,7 +1,7 @@
 //! Resource groups, as far as clients need them.
 
 use axum::http::{Method, StatusCode};
-use kalends_domain::{GroupPath, Location, SubscriptionId};
+use kalends_domain::{GroupPath, Location, Permission, Place, SubscriptionId};
 use kalends_store::record::GroupRecord;
 use kalends_wire::{Code, Errors, Json};
 
@@ -13,8 +13,17 @@ use crate::request::read_json;
 const TAGS_MAX: usize = 15;
 
 pub(super) async fn list(asked: Asked, subscription: SubscriptionId) -> Done {
-    let groups = asked.app.store.groups(subscription).await?;
-    let values = groups.iter().map(write).collect();
+    let place = Place::Subscription(subscription.clone());
+    let sees_some = asked.caller.may(Permission::Read, &place)
+        || asked.caller.readable_in(&place).next().is_some();
+    let groups = match sees_some {
+        true => asked.app.store.groups(subscription).await?,
+        false => vec![],
+    };
+    let may_read = |group: &&GroupRecord| {
+        asked.caller.may(Permission::Read, &Place::Group(group.path.clone()))
+    };
+    let values = groups.iter().filter(may_read).map(write).collect();
     Ok(Answer::json(StatusCode::OK, &kalends_wire::write_list(values, None)))
 }
 
@@ -46,7 +55,7 @@ pub(super) async fn one(mut asked: Asked, path: GroupPath) -> Done {
     }
 }
 
-fn not_found(path: &GroupPath) -> Refused {
+pub(crate) fn not_found(path: &GroupPath) -> Refused {
     let message = format!("Resource group '{}' could not be found.", path.group);
     Refused::from(Errors::one(Code::ResourceNotFound, "", message))
 }

@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use kalends_actions::certificate::read_pfx;
 use kalends_domain::{
     CollectionPath, CollectionState, EditKind, HttpAuthentication, JobDefinition, JobName, JobPath,
-    JobStatus, Lifecycle, Switch, rule_of,
+    JobStatus, Lifecycle, Permission, Place, Switch, rule_of,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::JobRecord;
@@ -12,7 +12,7 @@ use kalends_store::{
     DecideJob, Edited, JobContext, JobFilter, JobWrite, Refusal, RefusalKind, StoreError,
 };
 use kalends_wire::{
-    Error, Errors, JobFacts, Json, Version, keep_extensions, patch_job, read_job, write_job,
+    Code, Error, Errors, JobFacts, Json, Version, keep_extensions, patch_job, read_job, write_job,
     write_list,
 };
 
@@ -86,15 +86,21 @@ pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<b
 /// `POST …/run`: one extra occurrence, now.
 pub(super) async fn run(asked: Asked, path: JobPath) -> Done {
     asked.query.version()?;
+    asked.app.gate.pass_run(&asked.app, &path.collection)?;
     let at = asked.app.now();
+    let mistakes = Mistakes::default();
+    let found = mistakes.clone();
     let run = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(absent)?;
         match existing.state.lifecycle {
             Lifecycle::Active => Ok(JobWrite::Run { at }),
-            _ => Err(finished(existing)),
+            _ => {
+                let message = finished(existing).message;
+                Err(found.keep(Errors::one(Code::JobNotRunnable, "", message)))
+            }
         }
     };
-    edit(&asked.app, path, Box::new(run), &Mistakes::default()).await?;
+    edit(&asked.app, path, Box::new(run), &mistakes).await?;
     done()
 }
 
@@ -113,9 +119,13 @@ pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
         }
         Err(error) => return Err(error.into()),
     };
+    // Whether two definitions are the same tells whether a secret was guessed; that is for those who
+    // may set it.
+    let place = Place::Collection(path.collection.clone());
+    let may_compare = asked.caller.may(Permission::Write, &place);
     let effect = match existing {
         None => "Create",
-        Some(job) if job.job.definition == definition => "Nothing",
+        Some(job) if may_compare && job.job.definition == definition => "Nothing",
         Some(_) => "Replace",
     };
     let occurrences = rule.occurrences().take(OCCURRENCES_SHOWN);

@@ -12,11 +12,18 @@ mod providers;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Response, StatusCode, header};
+use kalends_domain::{Permission, Place};
 use kalends_wire::{Code, Errors, Version};
 
+pub(crate) use groups::not_found as group_not_found;
+
+use crate::access::permit::{self, Need};
+use crate::access::{Caller, Client, Passed};
 use crate::answer::{Answer, Refused};
 use crate::app::App;
+use crate::audit::{Entry, Wait};
 use crate::guard;
 use crate::request::Query;
 use crate::route::{Route, route};
@@ -24,6 +31,9 @@ use crate::route::{Route, route};
 /// A request, taken apart.
 pub(crate) struct Asked {
     pub(crate) app: App,
+    pub(crate) caller: Caller,
+    /// What the audit log is told of it.
+    pub(crate) entry: Entry,
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
@@ -33,42 +43,121 @@ pub(crate) struct Asked {
 
 type Done = Result<Answer, Refused>;
 
-/// Answers everything.
-pub(crate) async fn handle(State(app): State<App>, request: Request) -> Response<Body> {
-    // In a task of its own: what panics there is answered, and an edit that its client does not
-    // wait for is still carried out whole.
-    let answered = tokio::spawn(answer(app.clone(), request)).await;
-    let answer = answered
-        .unwrap_or_else(|error| Refused::internal(error.to_string()).answer(Version::V2016_03_01));
-    answer.respond(&app)
+/// What is told of a request in the audit log, as far as it got.
+struct Trace {
+    entry: Entry,
+    is_write: bool,
+    /// What the caller may not do, or not even know of.
+    is_unallowed: bool,
 }
 
-async fn answer(app: App, request: Request) -> Answer {
+/// Answers everything.
+pub(crate) async fn handle(State(app): State<App>, request: Request) -> Response<Body> {
+    let id = app.new_guid();
+    let entry = Entry {
+        time: app.now(),
+        request: id.clone(),
+        caller: app.gate.is_open().then(Caller::single_user),
+        client: request.extensions().get::<Client>().copied(),
+        method: request.method().to_string(),
+        operation: None,
+        path: request.uri().path().to_owned(),
+        status: StatusCode::INTERNAL_SERVER_ERROR.as_u16(),
+    };
+    let is_write = !request.method().is_safe();
+    // In a task of its own: what panics there is answered, and an edit that its client does not
+    // wait for is still carried out whole.
+    let answered = tokio::spawn(answer_and_audit(app.clone(), entry.clone(), request)).await;
+    let answer = match answered {
+        Ok(answer) => answer,
+        Err(error) => {
+            let trace = Trace { entry, is_write, is_unallowed: false };
+            audit(&app, trace, StatusCode::INTERNAL_SERVER_ERROR).await;
+            Refused::internal(error.to_string()).answer(Version::V2016_03_01)
+        }
+    };
+    answer.respond(&app, &id)
+}
+
+async fn answer_and_audit(app: App, entry: Entry, request: Request) -> Answer {
+    let mut trace = Trace { entry, is_write: false, is_unallowed: false };
+    let answer = answer(app.clone(), request, &mut trace).await;
+    audit(&app, trace, answer.status).await;
+    answer
+}
+
+/// A line for every write and every refusal.
+async fn audit(app: &App, trace: Trace, status: StatusCode) {
+    let refusals = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
+    let wait = match trace.is_write {
+        true => Wait::UntilWritten,
+        false if trace.is_unallowed || refusals.contains(&status) => Wait::UntilQueued,
+        false => return,
+    };
+    let entry = Entry { status: status.as_u16(), ..trace.entry };
+    app.gate.audit.write(&entry, wait).await;
+}
+
+async fn answer(app: App, request: Request, trace: &mut Trace) -> Answer {
     let (parts, body) = request.into_parts();
     let query = Query::read(parts.uri.query().unwrap_or(""));
     // A refusal is told in the words of the version that was asked for, where that can be read.
     let version = query.as_ref().ok().and_then(|query| query.version().ok());
     let version = version.unwrap_or(Version::V2016_03_01);
-    let checked = guard::check(app.settings.hosts, &parts.method, &parts.uri, &parts.headers);
-    let path = parts.uri.path();
-    let route = match checked.and_then(|()| route(&parts.method, path)) {
-        Ok(Some(route)) => route,
-        Ok(None) => return no_such_path(path).answer(version),
-        Err(errors) => return Refused::from(errors).answer(version),
+    let Parts { method, uri, headers, .. } = parts;
+    if let Err(errors) = guard::check(&app.settings.hosts, &method, &uri, &headers) {
+        return Refused::from(errors).answer(version);
+    }
+    let route = route(&method, uri.path());
+    let needed = route.as_ref().ok().and_then(Option::as_ref);
+    let (need, operation) = match needed.map(|route| permit::need(route, &method)) {
+        Some((need, operation)) => (need, Some(operation)),
+        // Where nothing is, who asks is not told so before he has shown who he is.
+        None => (Need::Token, None),
     };
-    if !route.allows(&parts.method) {
+    trace.entry.operation = operation;
+    let passed = app.gate.pass(&app, trace.entry.client, &method, &headers, &need).await;
+    let Passed { caller, left } = match passed {
+        Ok(passed) => passed,
+        Err(stopped) => {
+            trace.entry.caller = stopped.caller.or(trace.entry.caller.take());
+            return stopped.refused.answer(version).with_left(stopped.left);
+        }
+    };
+    trace.entry.caller = Some(caller.clone());
+    let path = uri.path().to_owned();
+    let entry = trace.entry.clone();
+    let asked = move |query| Asked { app, caller, entry, method, path, query, headers, body };
+    let answer = match route.map_err(Refused::from) {
+        Ok(None) => no_such_path(uri.path()).answer(version),
+        Ok(Some(route)) => match query.map(asked) {
+            Ok(asked) => carry_out(asked, route, need, version, trace).await,
+            Err(errors) => Refused::from(errors).answer(version),
+        },
+        Err(refused) => refused.answer(version),
+    };
+    answer.with_left(left)
+}
+
+/// Does what is asked, where that is possible and allowed.
+async fn carry_out(
+    asked: Asked,
+    route: Route,
+    need: Need,
+    version: Version,
+    trace: &mut Trace,
+) -> Answer {
+    if !route.allows(&asked.method) {
         let message = format!("allowed are {}", route.methods());
         let refused = Refused::from(Errors::one(Code::MethodNotAllowed, "", message));
         return refused.answer(version).with(header::ALLOW, route.methods());
     }
-    let done = match query {
-        Ok(query) => {
-            let (path, method) = (path.to_owned(), parts.method);
-            dispatch(Asked { app, method, path, query, headers: parts.headers, body }, route).await
-        }
-        Err(errors) => Err(errors.into()),
-    };
-    done.unwrap_or_else(|refused| refused.answer(version))
+    trace.is_write = need.is_write();
+    if let Err(unallowed) = permit::check(&asked.caller, &need, asked.operation()) {
+        trace.is_unallowed = true;
+        return unallowed.answer(&asked.method, version);
+    }
+    dispatch(asked, route).await.unwrap_or_else(|refused| refused.answer(version))
 }
 
 async fn dispatch(mut asked: Asked, route: Route) -> Done {
@@ -107,6 +196,16 @@ async fn dispatch(mut asked: Asked, route: Route) -> Done {
 }
 
 impl Asked {
+    fn operation(&self) -> &'static str {
+        self.entry.operation.unwrap_or("")
+    }
+
+    /// Asks for more than the route did, where that is known only from the body.
+    fn require(&self, permission: Permission, place: Place) -> Result<(), Refused> {
+        let need = Need::Permission(permission, place);
+        permit::check(&self.caller, &need, self.operation()).map_err(permit::Unallowed::refused)
+    }
+
     /// The version, on a path that the old ones do not have.
     fn new_version(&self) -> Result<Version, Refused> {
         match self.query.version()? {

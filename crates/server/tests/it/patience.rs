@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_environment::{SeededEntropy, SystemClock};
-use kalends_server::{App, PageKey, Patience, Settings, serve};
+use kalends_server::{App, AuditLog, Gate, PageKey, Patience, Settings, serve};
 use kalends_store::memory::MemoryStore;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -32,6 +32,7 @@ async fn start(head: Duration, body: Duration) -> Server {
         page_key: PageKey::new(&*entropy).unwrap(),
         changed: Arc::new(|| {}),
         entropy,
+        gate: Arc::new(Gate::open(AuditLog::off())),
         settings: Arc::new(Settings { patience: Patience { head, body }, ..Settings::default() }),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -8,6 +8,7 @@ pub mod history;
 pub mod jobs;
 pub mod runs;
 mod sample;
+pub mod tokens;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +81,11 @@ macro_rules! conformance_tests {
                 pruning_is_done_in_small_steps,
                 finished_jobs_are_removed_in_time,
                 texts_of_any_kind_survive,
+            ]
+            tokens: [
+                tokens_are_kept_found_and_listed,
+                tokens_are_revoked_and_deleted,
+                the_last_use_of_a_token_is_noted,
             ]
         );
     };

@@ -14,6 +14,7 @@ use crate::record::{
     OpenRun, Progress, RunId, Token,
 };
 use crate::store::{Advance, DueJob, JobPut, Retention, RunAnswer, RunWrite, Tally, Waiting};
+use crate::tokens::{TokenId, TokenRecord};
 
 #[derive(Default)]
 pub(super) struct Kept {
@@ -25,6 +26,7 @@ pub(super) struct Kept {
     pub(super) runs: BTreeMap<RunId, RunRow>,
     pub(super) history: BTreeMap<JobKey, Vec<HistoryRecord>>,
     pub(super) ledger: BTreeMap<JobKey, Vec<LedgerRecord>>,
+    pub(super) tokens: BTreeMap<TokenId, TokenRecord>,
     last_collection: i64,
     last_key: i64,
     last_run: i64,

@@ -2,6 +2,7 @@
 //! must do.
 
 mod kept;
+mod tokens;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

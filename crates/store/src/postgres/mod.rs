@@ -38,6 +38,7 @@ mod row;
 mod schema;
 mod settings;
 mod store;
+mod tokens;
 
 pub use connect::PostgresStore;
 pub use settings::PostgresSettings;

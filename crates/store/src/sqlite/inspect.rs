@@ -10,7 +10,7 @@ use crate::record::JobUid;
 use crate::sqlite::code::{Coded, collect};
 use crate::sqlite::log::{self, Numbers, Replayed};
 use crate::sqlite::trouble::{Trouble, Worked};
-use crate::sqlite::{connection, key_check, migrate, open_runs, state};
+use crate::sqlite::{connection, key_check, migrate, open_runs, state, tokens};
 
 /// Lines of one kind that are told: a store that is lost need not be listed row by row.
 const LINES_MAX: i64 = 100;
@@ -180,6 +180,9 @@ fn compare(connection: &Connection) -> Worked<Vec<String>> {
         let mut statement = connection.prepare(&format!("{sql} LIMIT ?"))?;
         found.extend(collect(statement.query([LINES_MAX])?, |row| Ok(row.get(0)?))?);
     }
+    found.extend(
+        tokens::list(connection).err().map(|trouble| StoreError::from(trouble).to_string()),
+    );
     Ok(found)
 }
 

@@ -12,7 +12,10 @@ use crate::sqlite::trouble::Worked;
 const APPLICATION_ID: i32 = 0x4b41_4c45;
 
 /// Every step there ever was. A step that was published is never changed.
-const STEPS: [&str; 1] = [include_str!("../../migrations/sqlite/0001_first.sql")];
+const STEPS: [&str; 2] = [
+    include_str!("../../migrations/sqlite/0001_first.sql"),
+    include_str!("../../migrations/sqlite/0002_tokens.sql"),
+];
 
 /// The form that this program knows.
 pub(crate) const KNOWN: u32 = STEPS.len() as u32;

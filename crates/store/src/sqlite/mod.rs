@@ -11,6 +11,7 @@
 //! | `fold` | how that comes into the tables |
 //! | `readers` | the threads that read beside it, each with its `view` |
 //! | `groups`, `collections`, `jobs`, `state`, `edit`, `runs`, `history`, `chain` | the statements, by what they are about |
+//! | [`SqliteTokens`] | the tokens of a store, for tools beside a server |
 //! | `removal`, `prune`, `inspect`, `backup` | upkeep |
 //!
 //! It refuses to share its file with a second process, to open a file of a newer version, and to
@@ -45,6 +46,7 @@ mod settings;
 mod state;
 mod store;
 mod task;
+mod tokens;
 mod trouble;
 mod view;
 mod writer;
@@ -53,3 +55,4 @@ pub use backup::back_up;
 pub use inspect::inspect;
 pub use settings::SqliteSettings;
 pub use store::SqliteStore;
+pub use tokens::SqliteTokens;

@@ -26,12 +26,13 @@ use crate::sqlite::view::View;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
     backup, briefs, collections, connection, edit, groups, history, inspect, jobs, key_check,
-    migrate, runs,
+    migrate, runs, tokens,
 };
 use crate::store::{
     DecideCollection, DecideJob, Due, Edited, HistoryFilter, JobFilter, Page, Reply, Retention,
     RunAnswer, RunWrite, Scope, Store,
 };
+use crate::tokens::{TokenId, TokenRecord, Tokens};
 
 /// What an edit weighs for the writer, in rows.
 const EDIT_WEIGHT: usize = 4;
@@ -157,6 +158,32 @@ impl Drop for SqliteStore {
         // Readers first: the log can be moved into the database only when nobody reads it.
         self.readers.close();
         self.writer.close();
+    }
+}
+
+impl Tokens for SqliteStore {
+    fn put_token(&self, token: TokenRecord) -> Reply<'_, bool> {
+        self.edit(move |desk, _, _| tokens::put(desk.connection(), &token))
+    }
+
+    fn token(&self, id: TokenId) -> Reply<'_, Option<TokenRecord>> {
+        self.read(move |view, _| tokens::find(view.connection(), &id))
+    }
+
+    fn tokens(&self) -> Reply<'_, Vec<TokenRecord>> {
+        self.read(|view, _| tokens::list(view.connection()))
+    }
+
+    fn revoke_token(&self, id: TokenId, at: Instant) -> Reply<'_, bool> {
+        self.edit(move |desk, _, _| tokens::revoke(desk.connection(), &id, at))
+    }
+
+    fn delete_token(&self, id: TokenId) -> Reply<'_, bool> {
+        self.edit(move |desk, _, _| tokens::delete(desk.connection(), &id))
+    }
+
+    fn note_token_use(&self, id: TokenId, at: Instant) -> Reply<'_, ()> {
+        self.edit(move |desk, _, _| tokens::note_use(desk.connection(), &id, at))
     }
 }
 

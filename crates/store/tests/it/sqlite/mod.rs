@@ -6,6 +6,7 @@ mod file;
 mod folding;
 mod secrets;
 mod suite;
+mod tokens;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,0 +1,283 @@
+//! Who may do what where: permissions, the roles that hold them, and the places they hold in.
+
+use std::fmt;
+
+use crate::name::{
+    CollectionName, CollectionPath, GroupName, GroupPath, NameError, SubscriptionId,
+};
+
+/// What a request needs. Each one includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Permission {
+    /// See what is there.
+    Read,
+    /// Run jobs, enable and disable what is there.
+    Operate,
+    /// Make, change and delete collections and jobs.
+    Write,
+    /// Delete whole resource groups.
+    Own,
+}
+
+/// What somebody is. Each role may do one more [`Permission`] than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Role {
+    Reader,
+    Operator,
+    Contributor,
+    Owner,
+}
+
+impl Role {
+    /// All of them, from the least.
+    pub const ALL: [Role; 4] = [Role::Reader, Role::Operator, Role::Contributor, Role::Owner];
+
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Role::Reader => "reader",
+            Role::Operator => "operator",
+            Role::Contributor => "contributor",
+            Role::Owner => "owner",
+        }
+    }
+
+    /// The role of that name, read without regard to case.
+    pub fn named(text: &str) -> Option<Role> {
+        Role::ALL.into_iter().find(|role| role.as_str().eq_ignore_ascii_case(text))
+    }
+
+    /// The most that it may do.
+    pub const fn permission(self) -> Permission {
+        match self {
+            Role::Reader => Permission::Read,
+            Role::Operator => Permission::Operate,
+            Role::Contributor => Permission::Write,
+            Role::Owner => Permission::Own,
+        }
+    }
+
+    /// The least role that may do so.
+    pub const fn needed_for(permission: Permission) -> Role {
+        match permission {
+            Permission::Read => Role::Reader,
+            Permission::Operate => Role::Operator,
+            Permission::Write => Role::Contributor,
+            Permission::Own => Role::Owner,
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A place with all that is in it. Jobs belong to the place of their collection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The whole installation.
+    Everything,
+    /// A subscription.
+    Subscription(SubscriptionId),
+    /// A resource group.
+    Group(GroupPath),
+    /// A collection.
+    Collection(CollectionPath),
+}
+
+/// Why a text is no [`Place`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// It has another form.
+    #[error(
+        "expected /, /subscriptions/S, /subscriptions/S/resourceGroups/G or \
+         /subscriptions/S/resourceGroups/G/providers/Microsoft.Scheduler/jobCollections/C"
+    )]
+    Form,
+    /// A name in it is none.
+    #[error(transparent)]
+    Name(#[from] NameError),
+}
+
+impl Place {
+    /// Reads a path. Keywords are read without regard to case; the provider may be left out.
+    pub fn parse(text: &str) -> Result<Place, PlaceError> {
+        let path = text.strip_prefix('/').ok_or(PlaceError::Form)?;
+        let path = path.strip_suffix('/').unwrap_or(path);
+        if path.is_empty() {
+            return Ok(Place::Everything);
+        }
+        let segments: Vec<&str> = path.split('/').collect();
+        let is = |segment: &str, word: &str| segment.eq_ignore_ascii_case(word);
+        let (subscriptions, subscription, rest) = match segments.as_slice() {
+            [word, name, rest @ ..] => (*word, SubscriptionId::new(name), rest),
+            _ => return Err(PlaceError::Form),
+        };
+        if !is(subscriptions, "subscriptions") {
+            return Err(PlaceError::Form);
+        }
+        let subscription = subscription?;
+        let (group, rest) = match rest {
+            [] => return Ok(Place::Subscription(subscription)),
+            [word, name, rest @ ..] if is(word, "resourceGroups") => (GroupName::new(name)?, rest),
+            _ => return Err(PlaceError::Form),
+        };
+        let group = GroupPath { subscription, group };
+        let rest = match rest {
+            [] => return Ok(Place::Group(group)),
+            [word, provider, rest @ ..]
+                if is(word, "providers") && is(provider, "Microsoft.Scheduler") =>
+            {
+                rest
+            }
+            rest => rest,
+        };
+        match rest {
+            [word, name] if is(word, "jobCollections") => {
+                let collection = CollectionName::new(name)?;
+                Ok(Place::Collection(CollectionPath { group, collection }))
+            }
+            _ => Err(PlaceError::Form),
+        }
+    }
+
+    /// Whether the other place is this one or lies in it.
+    pub fn covers(&self, other: &Place) -> bool {
+        match self {
+            Place::Everything => true,
+            Place::Subscription(own) => other.subscription() == Some(own),
+            Place::Group(own) => other.group() == Some(own),
+            Place::Collection(_) => self == other,
+        }
+    }
+
+    fn subscription(&self) -> Option<&SubscriptionId> {
+        match self {
+            Place::Everything => None,
+            Place::Subscription(subscription) => Some(subscription),
+            Place::Group(_) | Place::Collection(_) => self.group().map(|path| &path.subscription),
+        }
+    }
+
+    fn group(&self) -> Option<&GroupPath> {
+        match self {
+            Place::Everything | Place::Subscription(_) => None,
+            Place::Group(group) => Some(group),
+            Place::Collection(collection) => Some(&collection.group),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Place::Everything {
+            return f.write_str("/");
+        }
+        if let Some(subscription) = self.subscription() {
+            write!(f, "/subscriptions/{subscription}")?;
+        }
+        if let Some(path) = self.group() {
+            write!(f, "/resourceGroups/{}", path.group)?;
+        }
+        if let Place::Collection(path) = self {
+            write!(f, "/providers/Microsoft.Scheduler/jobCollections/{}", path.collection)?;
+        }
+        Ok(())
+    }
+}
+
+/// A role and where it holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Grant {
+    /// What may be done.
+    pub role: Role,
+    /// Where.
+    pub place: Place,
+}
+
+impl Grant {
+    /// Whether it is enough to do so there.
+    pub fn allows(&self, permission: Permission, place: &Place) -> bool {
+        self.role.permission() >= permission && self.place.covers(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40";
+
+    fn place(text: &str) -> Place {
+        Place::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn places_are_read_without_case_and_written_whole() {
+        let collection = format!("{S}/resourceGroups/Rg/jobCollections/Jc");
+        let whole =
+            format!("{S}/resourceGroups/Rg/providers/Microsoft.Scheduler/jobCollections/Jc");
+        assert_eq!(place(&collection).to_string(), whole);
+        assert_eq!(place(&whole.to_uppercase()), place(&collection));
+        for text in ["/", S, &format!("{S}/resourceGroups/rg"), &whole] {
+            assert_eq!(place(text).to_string(), text);
+        }
+        assert_eq!(place(&format!("{S}/")), place(S));
+        for text in [
+            "",
+            "x",
+            "/x",
+            "/subscriptions",
+            &format!("{S}/x"),
+            &format!("{S}/resourceGroups"),
+            &format!("{collection}/jobs/j"),
+            &format!("{S}//resourceGroups/rg"),
+        ] {
+            assert_eq!(Place::parse(text), Err(PlaceError::Form), "{text}");
+        }
+        assert!(matches!(Place::parse("/subscriptions/1"), Err(PlaceError::Name(_))));
+    }
+
+    #[test]
+    fn a_place_covers_what_is_in_it_and_nothing_beside_it() {
+        let group = format!("{S}/resourceGroups/rg");
+        let other = "/subscriptions/00000000-0000-0000-0000-000000000000";
+        let down = ["/", S, &group, &format!("{group}/jobCollections/jc")];
+        for (outer, above) in down.iter().enumerate() {
+            for (inner, below) in down.iter().enumerate() {
+                let covers = place(above).covers(&place(&below.to_uppercase()));
+                assert_eq!(covers, outer <= inner, "{above} {below}");
+            }
+        }
+        for (above, below) in [
+            (S.to_owned(), other.to_owned()),
+            (group.clone(), format!("{other}/resourceGroups/rg")),
+            (group.clone(), format!("{S}/resourceGroups/rg2")),
+            (format!("{group}/jobCollections/jc"), format!("{group}/jobCollections/jc2")),
+            (
+                format!("{group}/jobCollections/jc"),
+                format!("{S}/resourceGroups/rg2/jobCollections/jc"),
+            ),
+        ] {
+            assert!(!place(&above).covers(&place(&below)), "{above} {below}");
+        }
+    }
+
+    #[test]
+    fn a_role_may_do_what_lesser_roles_may() {
+        let permissions =
+            [Permission::Read, Permission::Operate, Permission::Write, Permission::Own];
+        for (rank, role) in Role::ALL.into_iter().enumerate() {
+            let grant = Grant { role, place: Place::Everything };
+            for (needed, permission) in permissions.into_iter().enumerate() {
+                assert_eq!(grant.allows(permission, &place(S)), rank >= needed);
+            }
+            assert_eq!(Role::needed_for(role.permission()), role);
+            assert_eq!(Role::named(&role.to_string().to_uppercase()), Some(role));
+        }
+        assert_eq!(Role::named("root"), None);
+    }
+}

@@ -1,0 +1,387 @@
+//! Who may ask at all: with and without authentication, on the loopback and beyond.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::connection::Connection;
+use crate::running::Running;
+use crate::tokens::{
+    JOB, STANDARD, SUBSCRIPTION, ask, code, collection, create, guarded, id, kalends_token, new,
+};
+
+fn list() -> String {
+    new(&format!("{SUBSCRIPTION}/providers/Microsoft.Scheduler/jobCollections"))
+}
+
+#[test]
+fn a_single_user_needs_no_token_and_any_will_do() {
+    let server = Running::start();
+    let mut connection = server.connect();
+    let answer = connection.ask("GET", &list(), None);
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("x-ms-ratelimit-remaining-subscription-reads"), None);
+    assert_eq!(ask(&mut connection, "whatever", "GET", &list(), None).status, 200);
+    let two = [("Authorization", "Bearer a"), ("authorization", "x")];
+    assert_eq!(connection.ask_with("GET", &list(), &two, None).status, 200);
+}
+
+#[test]
+fn with_a_token_in_the_store_everything_but_health_needs_one() {
+    let (server, owner) = guarded(&[]);
+    let mut connection = server.connect();
+    for path in ["/", "/livez", "/readyz", "/openapi.json"] {
+        assert_eq!(connection.ask("GET", path, None).status, 200, "{path}");
+    }
+    for path in [&list(), "/nowhere", "/providers/Microsoft.Scheduler/operations", "/%ff"] {
+        let answer = connection.ask("GET", path, None);
+        assert_eq!(code(&answer), (401, "AuthenticationFailed".into()), "{path}");
+        assert_eq!(answer.header("WWW-Authenticate"), Some("Bearer"), "{path}");
+    }
+    let answer = ask(&mut connection, &owner, "GET", &list(), None);
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("x-ms-ratelimit-remaining-subscription-reads"), Some("11999"));
+    assert_eq!(ask(&mut connection, &owner, "GET", "/nowhere", None).status, 404);
+    let put = ask(&mut connection, &owner, "PUT", &new(&collection("g", "c")), Some(STANDARD));
+    assert_eq!(put.status, 201);
+    assert_eq!(put.header("x-ms-ratelimit-remaining-subscription-writes"), Some("1199"));
+}
+
+#[test]
+fn what_is_no_good_token_is_refused() {
+    let (server, owner) = guarded(&[]);
+    let mut connection = server.connect();
+    let last = if owner.ends_with('A') { "B" } else { "A" };
+    let wrong = format!("{}{last}", &owner[..owner.len() - 1]);
+    let other = owner.replace(id(&owner), "0123456789abcdef");
+    let long = "x".repeat(9_000);
+    for token in ["", "a b", "x", &wrong, &other, &long, "a.b.c", &owner.to_uppercase()] {
+        let answer = ask(&mut connection, token, "GET", &list(), None);
+        assert_eq!(code(&answer), (401, "InvalidAuthenticationToken".into()), "{token}");
+        let challenge = answer.header("WWW-Authenticate");
+        assert_eq!(challenge, Some("Bearer error=\"invalid_token\""), "{token}");
+    }
+    let basic = [("Authorization", "Basic dTpw")];
+    assert_eq!(connection.ask_with("GET", &list(), &basic, None).status, 401);
+    let right = format!("Bearer {owner}");
+    let two = [("Authorization", right.as_str()), ("authorization", &right)];
+    let answer = connection.ask_with("GET", &list(), &two, None);
+    assert_eq!(code(&answer), (400, "InvalidRequest".into()));
+}
+
+/// Asks until the status is this one. Tokens are known within seconds.
+fn wait_for(connection: &mut Connection, token: &str, status: u16) {
+    for _ in 0..600 {
+        if ask(connection, token, "GET", &list(), None).status == status {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("still no {status}");
+}
+
+#[test]
+fn tokens_are_made_and_revoked_while_the_server_runs() {
+    let (server, owner) = guarded(&[("KALENDS_FAILURES_PER_MINUTE", "100000")]);
+    let mut connection = server.connect();
+    let token = create(server.folder(), "reader", SUBSCRIPTION, &["--name", "for a while"]);
+    assert_eq!(ask(&mut connection, &token, "GET", &list(), None).status, 200);
+    let listed = |word: &str| {
+        let output = kalends_token(server.folder(), &["list"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = text.lines().find(|line| line.contains("for a while"));
+        line.unwrap_or_else(|| panic!("{text}")).contains(word)
+    };
+    // The use is noted beside the answer.
+    let noted = (0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        !listed("never")
+    });
+    assert!(noted && listed("for ever"));
+    assert!(kalends_token(server.folder(), &["revoke", id(&token)]).status.success());
+    wait_for(&mut connection, &token, 401);
+    assert!(listed("revoked"));
+    assert!(kalends_token(server.folder(), &["revoke", "--forget", id(&token)]).status.success());
+    assert!(!kalends_token(server.folder(), &["revoke", id(&token)]).status.success());
+    assert_eq!(ask(&mut connection, &owner, "GET", &list(), None).status, 200);
+}
+
+#[test]
+fn looking_for_tokens_makes_no_store() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [&["list"][..], &["revoke", "0123456789abcdef"]] {
+        let output = kalends_token(folder.path(), arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains("there is no file"), "{text}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_expired_token_says_so() {
+    let (server, _) = guarded(&[]);
+    let mut connection = server.connect();
+    let token = create(server.folder(), "reader", "/", &["--expires", "PT0.5S"]);
+    wait_for(&mut connection, &token, 401);
+    let answer = ask(&mut connection, &token, "GET", &list(), None);
+    assert_eq!(code(&answer), (401, "ExpiredAuthenticationToken".into()));
+    let past = kalends_token(
+        server.folder(),
+        &["create", "--role", "reader", "--scope", "/", "--expires", "2020-01-01"],
+    );
+    assert!(String::from_utf8(past.stderr).unwrap().contains("over already"));
+}
+
+#[test]
+fn a_token_can_be_given_at_the_start() {
+    let token = "correct-horse-battery";
+    let server = Running::start_with(|command, _| {
+        command.env("KALENDS_TOKEN", token);
+    });
+    let mut connection = server.connect();
+    assert_eq!(connection.ask("GET", &list(), None).status, 401);
+    assert_eq!(ask(&mut connection, "correct-horse-batterz", "GET", &list(), None).status, 401);
+    assert_eq!(ask(&mut connection, token, "GET", &list(), None).status, 200);
+    // It is in no file.
+    for entry in std::fs::read_dir(server.folder()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains(token));
+    }
+}
+
+#[test]
+fn tokens_of_a_database_are_those_of_every_node() {
+    let Ok(database) = std::env::var("KALENDS_TEST_POSTGRES") else {
+        eprintln!("SKIPPED: no KALENDS_TEST_POSTGRES; see scripts/with-postgres");
+        return;
+    };
+    let key = ("KALENDS_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+    let kalends = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
+        command.arg("token").args(arguments).args(["--store", &database]).env(key.0, key.1);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    };
+    let create = || kalends(&["create", "--role", "reader", "--scope", "/"]);
+    let first = create();
+    let start = || {
+        Running::start_in(&database, |command| {
+            command.env(key.0, key.1).env("KALENDS_AUDIT_LOG", "off");
+        })
+    };
+    let nodes = [start(), start()];
+    let second = create();
+    for node in &nodes {
+        let mut connection = node.connect();
+        assert_eq!(connection.ask("GET", &list(), None).status, 401);
+        assert_eq!(ask(&mut connection, &first, "GET", &list(), None).status, 200);
+        assert_eq!(ask(&mut connection, &second, "GET", &list(), None).status, 200);
+    }
+    assert!(kalends(&["list"]).contains(id(&second)));
+    kalends(&["revoke", id(&second)]);
+    for node in &nodes {
+        wait_for(&mut node.connect(), &second, 401);
+    }
+    for token in [first, second] {
+        kalends(&["revoke", "--forget", id(&token)]);
+    }
+}
+
+#[track_caller]
+fn refused_to_start(arguments: &[&str], environment: &[(&str, &str)], said: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("sqlite:{}", folder.path().join("kalends.db").display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
+    command.args(["serve", "--store", &store]).args(arguments);
+    let output = command.envs(environment.iter().copied()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains(said), "{text}");
+}
+
+#[test]
+fn without_authentication_nobody_else_is_let_in() {
+    let how = "kalends token create --role owner --scope /";
+    refused_to_start(&["--listen", "0.0.0.0:0"], &[], how);
+    refused_to_start(&["--listen", "[::]:0"], &[], how);
+    refused_to_start(&["--listen", "127.0.0.1:0", "--host", "jobs.example.org"], &[], how);
+    let short = [("KALENDS_TOKEN", "fifteen-letters")];
+    refused_to_start(&["--listen", "127.0.0.1:0"], &short, "at least 16");
+}
+
+#[test]
+fn beyond_the_loopback_the_server_answers_to_its_names() {
+    let token = "correct-horse-battery";
+    let server = Running::listen_on("0.0.0.0:0", |command, _| {
+        command.env("KALENDS_TOKEN", token).env("KALENDS_HOST", "jobs.example.org,other.example");
+    });
+    let mut address = server.address;
+    address.set_ip([127, 0, 0, 1].into());
+    let mut connection = Connection::new(address);
+    for (host, status) in [
+        ("jobs.example.org", 200),
+        ("OTHER.example:8443", 200),
+        ("127.0.0.1", 200),
+        ("evil.test", 421),
+        ("jobs.example.org.evil.test", 421),
+    ] {
+        let headers = [("Host", host), ("Authorization", &format!("Bearer {token}"))];
+        let answer = connection.ask_with("GET", &list(), &headers, None);
+        assert_eq!(answer.status, status, "{host}");
+    }
+}
+
+#[test]
+fn lists_and_pages_show_what_may_be_read_and_nothing_else() {
+    let (server, owner) = guarded(&[]);
+    let mut connection = server.connect();
+    for path in [("g", "a"), ("g", "b"), ("g", "c"), ("h", "a"), ("i", "z")] {
+        let put = new(&collection(path.0, path.1));
+        assert_eq!(ask(&mut connection, &owner, "PUT", &put, Some(STANDARD)).status, 201);
+    }
+    let group = |name: &str| format!("{SUBSCRIPTION}/resourceGroups/{name}");
+    let of_group = create(server.folder(), "reader", &group("G"), &[]);
+    let of_collection = create(server.folder(), "owner", &collection("h", "A"), &[]);
+    let elsewhere = create(
+        server.folder(),
+        "owner",
+        "/subscriptions/00000000-0000-0000-0000-000000000000",
+        &[],
+    );
+    let mut names = |token: &str, path: &str| {
+        let (mut names, mut next) = (vec![], new(path) + "&%24top=2");
+        loop {
+            let answer = ask(&mut connection, token, "GET", &next, None);
+            assert_eq!(answer.status, 200, "{answer:?}");
+            let page: Value = serde_json::from_str(&answer.body).unwrap();
+            for one in page["value"].as_array().unwrap() {
+                names.push(one["id"].as_str().unwrap().rsplit('/').next().unwrap().to_owned());
+            }
+            let Some(link) = page["nextLink"].as_str() else { return names.join(" ") };
+            next = link.split_once("/subscriptions").map(|(_, rest)| rest).unwrap().to_owned();
+            next.insert_str(0, "/subscriptions");
+        }
+    };
+    let collections = format!("{SUBSCRIPTION}/providers/Microsoft.Scheduler/jobCollections");
+    let in_group =
+        |name: &str| format!("{}/providers/Microsoft.Scheduler/jobCollections", group(name));
+    assert_eq!(names(&owner, &collections), "a b c a z");
+    assert_eq!(names(&of_group, &collections), "a b c");
+    assert_eq!(names(&of_collection, &collections), "a");
+    assert_eq!(names(&elsewhere, &collections), "");
+    assert_eq!(names(&of_group, &in_group("g")), "a b c");
+    assert_eq!(names(&of_group, &in_group("h")), "");
+    assert_eq!(names(&of_collection, &in_group("h")), "a");
+    let groups = format!("{SUBSCRIPTION}/resourceGroups");
+    assert_eq!(names(&owner, &groups), "g h i");
+    assert_eq!(names(&of_group, &groups), "g");
+    assert_eq!(names(&of_collection, &groups), "");
+    let old = format!("{collections}?api-version=2016-03-01");
+    let answer = ask(&mut connection, &of_group, "GET", &old, None);
+    assert_eq!(answer.body.matches("\"type\"").count(), 3, "{}", answer.body);
+}
+
+#[test]
+fn a_position_in_a_list_is_good_for_who_was_given_it() {
+    let (server, owner) = guarded(&[]);
+    let mut connection = server.connect();
+    for name in ["a", "b"] {
+        let put = new(&collection("g", name));
+        assert_eq!(ask(&mut connection, &owner, "PUT", &put, Some(STANDARD)).status, 201);
+    }
+    let answer = ask(&mut connection, &owner, "GET", &(list() + "&%24top=1"), None);
+    let page: Value = serde_json::from_str(&answer.body).unwrap();
+    let next = page["nextLink"].as_str().unwrap();
+    let next = &next[next.find("/subscriptions").unwrap()..];
+    assert_eq!(ask(&mut connection, &owner, "GET", next, None).status, 200);
+    let other = create(server.folder(), "reader", "/", &[]);
+    let answer = ask(&mut connection, &other, "GET", next, None);
+    assert_eq!(code(&answer), (400, "InvalidQueryParameter".into()));
+}
+
+#[test]
+fn what_may_not_be_read_is_answered_as_what_is_not_there() {
+    let (server, owner) = guarded(&[]);
+    let mut connection = server.connect();
+    let (there, nowhere) = (collection("g", "there"), collection("g", "nowhere"));
+    assert_eq!(ask(&mut connection, &owner, "PUT", &new(&there), Some(STANDARD)).status, 201);
+    let job = format!("{there}/jobs/j");
+    assert_eq!(ask(&mut connection, &owner, "PUT", &new(&job), Some(JOB)).status, 201);
+    let stranger = create(server.folder(), "owner", &collection("g", "own"), &[]);
+    let group = format!("{SUBSCRIPTION}/resourceGroups/g");
+    for version in ["2026-11-01", "2016-03-01"] {
+        for (method, tail) in
+            [("GET", ""), ("HEAD", ""), ("DELETE", ""), ("GET", "/jobs"), ("GET", "/jobs/j")]
+                .into_iter()
+                .chain([("GET", "/jobs/j/history"), ("POST", "/jobs/j/run"), ("POST", "/enable")])
+        {
+            let mut asked = |token: &str, place: &str| {
+                let target = format!("{place}{tail}?api-version={version}");
+                let answer = ask(&mut connection, token, method, &target, None);
+                let cause = answer.header("x-ms-failure-cause").map(str::to_owned);
+                let length = answer.header("Content-Length").map(str::to_owned);
+                (answer.status, answer.body, cause, length)
+            };
+            let (hidden, absent) = (asked(&stranger, &there), asked(&stranger, &nowhere));
+            let missing = asked(&owner, &nowhere);
+            let named = (missing.0, missing.1.replace("nowhere", "there"));
+            assert_eq!((hidden.0, hidden.1), named, "{method} {tail}");
+            assert_eq!(absent, missing, "{method} {tail}");
+        }
+        for method in ["GET", "HEAD", "DELETE"] {
+            let target = |group: &str| format!("{group}?api-version={version}");
+            let nowhere = target(&format!("{SUBSCRIPTION}/resourceGroups/nowhere"));
+            let hidden = ask(&mut connection, &stranger, method, &target(&group), None);
+            let missing = ask(&mut connection, &owner, method, &nowhere, None);
+            assert_eq!(hidden.status, 404);
+            assert_eq!(hidden.body, missing.body.replace("nowhere", "g"), "{method}");
+        }
+    }
+    assert_eq!(ask(&mut connection, &owner, "GET", &new(&job), None).status, 200);
+}
+
+#[test]
+fn a_bulk_deletion_needs_more_than_a_bulk_switch() {
+    let (server, owner) = guarded(&[]);
+    let mut connection = server.connect();
+    let path = collection("g", "c");
+    assert_eq!(ask(&mut connection, &owner, "PUT", &new(&path), Some(STANDARD)).status, 201);
+    let operator = create(server.folder(), "operator", &path, &[]);
+    let bulk = new(&format!("{path}/jobs/bulk"));
+    let mut bulk = |token: &str, action: &str| {
+        let body = format!(r#"{{"action":"{action}","filter":"state eq Enabled"}}"#);
+        ask(&mut connection, token, "POST", &bulk, Some(&body))
+    };
+    assert_eq!(bulk(&operator, "Disable").status, 200);
+    let answer = bulk(&operator, "Delete");
+    assert_eq!(code(&answer), (403, "AuthorizationFailed".into()));
+    assert!(answer.body.contains("contributor"), "{}", answer.body);
+    assert_eq!(bulk(&owner, "Delete").status, 200);
+}
+
+#[test]
+fn who_may_only_read_cannot_find_out_a_secret_by_trying() {
+    let (server, owner) = guarded(&[]);
+    let mut connection = server.connect();
+    let path = collection("g", "c");
+    assert_eq!(ask(&mut connection, &owner, "PUT", &new(&path), Some(STANDARD)).status, 201);
+    let guess = |password: &str| {
+        let basic = format!(r#"{{"type":"Basic","username":"u","password":"{password}"}}"#);
+        JOB.replace(r#""method""#, &format!(r#""authentication":{basic},"method""#))
+    };
+    let job = format!("{path}/jobs/j");
+    let made = ask(&mut connection, &owner, "PUT", &new(&job), Some(&guess("hunter2")));
+    assert_eq!(made.status, 201, "{made:?}");
+    let operator = create(server.folder(), "operator", &path, &[]);
+    let preview = new(&format!("{job}/preview"));
+    let mut effect = |token: &str, password: &str| {
+        let answer = ask(&mut connection, token, "POST", &preview, Some(&guess(password)));
+        let body: Value = serde_json::from_str(&answer.body).unwrap();
+        body["effect"].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned()
+    };
+    assert_eq!(effect(&owner, "hunter2"), "Nothing");
+    assert_eq!(effect(&owner, "hunter3"), "Replace");
+    assert_eq!(effect(&operator, "hunter2"), "Replace");
+    assert_eq!(effect(&operator, "hunter3"), "Replace");
+}

@@ -1,0 +1,216 @@
+//! What a token says. A JWT is three texts in base64: a head, claims, and the signature of both.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kalends_recurrence::Instant;
+use kalends_wire::{Errors, Json, Number};
+
+use crate::access::oidc::invalid;
+
+/// How a token is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Algorithm {
+    Rs256,
+    Es256,
+}
+
+/// A token, taken apart. Nothing of it is proven.
+#[derive(Debug)]
+pub(super) struct Jwt<'a> {
+    pub(super) algorithm: Algorithm,
+    /// The name of the key that it says it was signed with.
+    pub(super) key: String,
+    pub(super) signed: &'a [u8],
+    pub(super) signature: Vec<u8>,
+    claims: &'a str,
+}
+
+impl<'a> Jwt<'a> {
+    pub(super) fn read(text: &'a str) -> Result<Jwt<'a>, &'static str> {
+        let form = "it has not the three parts of a signed token";
+        let (signed, signature) = text.rsplit_once('.').ok_or(form)?;
+        let (head, claims) = signed.split_once('.').ok_or(form)?;
+        if claims.contains('.') {
+            return Err(form);
+        }
+        let head = object(head).ok_or("its head cannot be read")?;
+        let algorithm = match head.text("alg") {
+            Some("RS256") => Algorithm::Rs256,
+            Some("ES256") => Algorithm::Es256,
+            _ => return Err("its algorithm is neither RS256 nor ES256"),
+        };
+        let types = ["JWT", "at+jwt", "application/at+jwt"];
+        let is_known = |kind: &str| types.iter().any(|known| known.eq_ignore_ascii_case(kind));
+        if head.get("typ").is_some() && !head.text("typ").is_some_and(is_known) {
+            return Err("it is of another type than JWT");
+        }
+        // A token in a token, and what must be understood and is not.
+        if head.get("cty").is_some() || head.get("crit").is_some() {
+            return Err("its head asks for more than is known here");
+        }
+        let key = head.text("kid").ok_or("it does not name its key")?.to_owned();
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok();
+        let signature = signature.ok_or("its signature cannot be read")?;
+        Ok(Jwt { algorithm, key, signed: signed.as_bytes(), signature, claims })
+    }
+
+    pub(super) fn claims(&self) -> Result<Claims, &'static str> {
+        object(self.claims).ok_or("its claims cannot be read")
+    }
+}
+
+fn object(base64: &str) -> Option<Claims> {
+    let bytes = URL_SAFE_NO_PAD.decode(base64).ok()?;
+    match Json::parse(&bytes).ok()?.into_owned() {
+        value @ Json::Object(_) => Some(Claims(value)),
+        _ => None,
+    }
+}
+
+/// Members of a JSON object by their exact names.
+#[derive(Clone, Debug)]
+pub(super) struct Claims(Json<'static>);
+
+impl Claims {
+    pub(super) fn get(&self, name: &str) -> Option<&Json<'static>> {
+        member(&self.0, name)
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        match self.get(name)? {
+            Json::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether a claim is this text or a list with it. `a.b` is also member b of a; the members of
+    /// `scp` and `scope` stand in one text with blanks between.
+    pub(super) fn has(&self, name: &str, wanted: &str) -> bool {
+        let found = self
+            .get(name)
+            .or_else(|| name.split('.').try_fold(&self.0, |value, name| member(value, name)));
+        match found {
+            Some(Json::String(text)) if matches!(name, "scp" | "scope") => {
+                text.split(' ').any(|word| word == wanted)
+            }
+            Some(Json::String(text)) => text == wanted,
+            Some(Json::Array(values)) => {
+                values.iter().any(|value| matches!(value, Json::String(text) if text == wanted))
+            }
+            _ => false,
+        }
+    }
+
+    /// An instant in seconds since 1970.
+    pub(super) fn instant(&self, name: &str) -> Result<Option<Instant>, Errors> {
+        let seconds = match self.get(name) {
+            None => return Ok(None),
+            Some(Json::Number(Number::Integer(seconds))) => Some(*seconds),
+            Some(Json::Number(Number::Other(seconds))) if seconds.abs() < 1e15 => {
+                Some(seconds.floor() as i64)
+            }
+            Some(_) => None,
+        };
+        let ticks = seconds.and_then(|seconds| seconds.checked_mul(10_000_000));
+        let instant = ticks.and_then(Instant::from_ticks);
+        instant.map(Some).ok_or_else(|| invalid(format!("its {name} is no time")))
+    }
+}
+
+fn member<'a>(value: &'a Json<'static>, name: &str) -> Option<&'a Json<'static>> {
+    match value {
+        Json::Object(members) => {
+            members.iter().find(|(other, _)| other == name).map(|(_, value)| value)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::access::oidc) fn claims(json: &str) -> Claims {
+        object(&URL_SAFE_NO_PAD.encode(json)).unwrap()
+    }
+
+    fn read(head: &str) -> Result<Algorithm, &'static str> {
+        let text = format!("{}.e30.AAAA", URL_SAFE_NO_PAD.encode(head));
+        Jwt::read(&text).map(|jwt| jwt.algorithm)
+    }
+
+    #[test]
+    fn two_algorithms_are_known() {
+        assert_eq!(read(r#"{"alg":"RS256","kid":"k","typ":"JWT"}"#), Ok(Algorithm::Rs256));
+        assert_eq!(read(r#"{"alg":"ES256","kid":"k","typ":"at+jwt"}"#), Ok(Algorithm::Es256));
+        // Where a key could be found is not read.
+        let with_key = r#"{"alg":"ES256","kid":"k","jku":"https://evil.test","jwk":{},"x5u":"x"}"#;
+        assert_eq!(read(with_key), Ok(Algorithm::Es256));
+        for algorithm in ["none", "None", "HS256", "RS512", "PS256", "ES384", "rs256", "EdDSA", ""]
+        {
+            let head = format!(r#"{{"alg":"{algorithm}","kid":"k"}}"#);
+            assert!(read(&head).is_err(), "{algorithm}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_plain_signed_token_is_refused() {
+        for head in [
+            r#"{"kid":"k"}"#,
+            r#"{"alg":"RS256"}"#,
+            r#"{"alg":["RS256"],"kid":"k"}"#,
+            r#"{"alg":"RS256","alg":"none","kid":"k"}"#,
+            r#"{"alg":"RS256","kid":"k","cty":"JWT"}"#,
+            r#"{"alg":"RS256","kid":"k","crit":["exp"]}"#,
+            r#"{"alg":"RS256","kid":"k","typ":"JWE"}"#,
+            r#"{"alg":"RS256","kid":"k","typ":7}"#,
+            "[]",
+            "",
+        ] {
+            assert!(read(head).is_err(), "{head}");
+        }
+        let head = URL_SAFE_NO_PAD.encode(r#"{"alg":"RS256","kid":"k"}"#);
+        for text in [
+            "",
+            ".",
+            "..",
+            "a.b",
+            &format!("{head}.e30"),
+            &format!("{head}.e30.A.A"),
+            &format!("{head}.e30.===="),
+        ] {
+            assert!(Jwt::read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn claims_are_found_as_texts_lists_members_and_words() {
+        let claims = claims(
+            r#"{"roles":["a","b"],"one":"a b","scp":"a b","realm":{"roles":["c"]},"x.y":"z","n":1}"#,
+        );
+        for (name, value, expected) in [
+            ("roles", "b", true),
+            ("roles", "c", false),
+            ("one", "a b", true),
+            ("one", "a", false),
+            ("scp", "b", true),
+            ("realm.roles", "c", true),
+            ("x.y", "z", true),
+            ("n", "1", false),
+            ("none", "", false),
+            ("Roles", "a", false),
+        ] {
+            assert_eq!(claims.has(name, value), expected, "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn times_are_whole_or_broken_seconds() {
+        let claims = claims(r#"{"a":1770000000,"b":1770000000.9,"c":"1770000000","d":1e300}"#);
+        let at = |name| claims.instant(name).ok().flatten().map(|at| at.to_string());
+        assert_eq!(at("a"), at("b"));
+        assert_eq!(at("a").as_deref(), Some("2026-02-02T02:40:00Z"));
+        assert!(claims.instant("c").is_err() && claims.instant("d").is_err());
+        assert_eq!(claims.instant("e"), Ok(None));
+    }
+}

@@ -1,0 +1,102 @@
+//! One line of the audit log.
+
+use std::borrow::Cow;
+
+use kalends_recurrence::Instant;
+use kalends_wire::{Json, Number};
+
+use crate::access::{Caller, Client};
+
+/// Characters of a text that are written; the longest path has some 500.
+const CHARS_MAX: usize = 600;
+
+/// What is told of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) time: Instant,
+    pub(crate) request: String,
+    /// `None` where nobody was known.
+    pub(crate) caller: Option<Caller>,
+    pub(crate) client: Option<Client>,
+    pub(crate) method: String,
+    pub(crate) operation: Option<&'static str>,
+    pub(crate) path: String,
+    pub(crate) status: u16,
+}
+
+impl Entry {
+    /// As one line of JSON in ASCII: whatever is in it cannot end the line or move a cursor.
+    pub(crate) fn line(&self) -> String {
+        let text = |text: &str| Json::String(Cow::Owned(text.chars().take(CHARS_MAX).collect()));
+        let caller = self.caller.as_ref();
+        let name = caller.and_then(|caller| caller.name.as_deref());
+        let members = [
+            ("time", Some(text(&self.time.to_string()))),
+            ("request", Some(text(&self.request))),
+            ("who", Some(caller.map_or(Json::Null, |caller| text(&caller.id)))),
+            ("name", name.map(text)),
+            ("client", self.client.map(|client| text(&client.0.ip().to_string()))),
+            ("method", Some(text(&self.method))),
+            ("operation", self.operation.map(text)),
+            ("path", Some(text(&self.path))),
+            ("status", Some(Json::Number(Number::Integer(self.status.into())))),
+        ];
+        let members = members.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
+        ascii(&Json::Object(members.collect()).to_string()) + "\n"
+    }
+}
+
+/// JSON text with everything but printable ASCII escaped. Outside of strings there is none.
+fn ascii(json: &str) -> String {
+    let mut line = String::with_capacity(json.len());
+    for letter in json.chars() {
+        match letter {
+            ' '..='~' => line.push(letter),
+            _ => {
+                let mut units = [0; 2];
+                for unit in letter.encode_utf16(&mut units) {
+                    line += &format!("\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(path: &str) -> Entry {
+        Entry {
+            time: Instant::from_ticks(0).unwrap(),
+            request: "r".into(),
+            caller: Some(Caller::single_user()),
+            client: Some(Client("127.0.0.1:5".parse().unwrap())),
+            method: "PUT".into(),
+            operation: Some("Microsoft.Scheduler/jobCollections/write"),
+            path: path.into(),
+            status: 201,
+        }
+    }
+
+    #[test]
+    fn a_line_tells_who_asked_for_what_and_what_came_of_it() {
+        let expected = r#"{"time":"1970-01-01T00:00:00Z","request":"r","who":"single-user","client":"127.0.0.1","method":"PUT","operation":"Microsoft.Scheduler/jobCollections/write","path":"/x","status":201}"#;
+        assert_eq!(entry("/x").line(), format!("{expected}\n"));
+        let nobody = Entry { caller: None, client: None, operation: None, ..entry("/x") };
+        assert!(nobody.line().contains(r#""request":"r","who":null,"method":"PUT","path""#));
+    }
+
+    #[test]
+    fn whatever_is_in_a_path_a_line_is_one_line_of_ascii() {
+        let path = "/\n\r\t\u{1b}[2J\u{7f}\u{85}\u{202e}\u{2028}\u{1f600}\"\\";
+        let line = entry(path).line();
+        assert!(line.trim_end_matches('\n').bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+        let read = Json::parse(line.as_bytes()).unwrap();
+        let Json::Object(members) = read else { panic!("{line}") };
+        let found = members.iter().find(|(name, _)| name == "path").unwrap();
+        assert_eq!(found.1, Json::String(path.into()));
+        assert!(entry(&"x".repeat(10_000)).line().len() < 1_000);
+    }
+}

@@ -1,0 +1,78 @@
+//! Tokens.
+
+use kalends_domain::{Grant, Place, Role};
+use kalends_environment::SeededEntropy;
+use kalends_recurrence::Instant;
+
+use crate::conformance::Subject;
+use crate::tokens::{NewToken, TokenId, TokenRecord};
+
+fn at(second: i64) -> Instant {
+    Instant::from_ticks(second * 10_000_000).unwrap()
+}
+
+fn token(seed: u64, role: Role, place: &str) -> TokenRecord {
+    let NewToken { id, hash, .. } = NewToken::make(&SeededEntropy::new(seed)).unwrap();
+    TokenRecord {
+        id,
+        name: format!("token {seed}"),
+        hash,
+        grant: Grant { role, place: Place::parse(place).unwrap() },
+        created: at(seed.cast_signed()),
+        expires: None,
+        revoked: None,
+        last_used: None,
+    }
+}
+
+const GROUP: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/Rg";
+
+/// What is kept comes back, in the order in which it was made.
+pub async fn tokens_are_kept_found_and_listed(subject: Subject) {
+    let store = &subject.store;
+    assert_eq!(store.tokens().await.unwrap(), []);
+    let mut second = token(2, Role::Contributor, &format!("{GROUP}/jobCollections/Jc"));
+    second.expires = Some(at(99));
+    let first = token(1, Role::Reader, GROUP);
+    let third = token(3, Role::Owner, "/");
+    for token in [&second, &third, &first] {
+        assert!(store.put_token(token.clone()).await.unwrap());
+    }
+    assert_eq!(store.tokens().await.unwrap(), [first.clone(), second.clone(), third]);
+    assert_eq!(store.token(second.id.clone()).await.unwrap(), Some(second.clone()));
+    let twice = TokenRecord { name: "another".into(), ..second.clone() };
+    assert!(!store.put_token(twice).await.unwrap(), "an id is used once");
+    assert_eq!(store.token(second.id.clone()).await.unwrap(), Some(second));
+    let unknown = TokenId::new("0123456789abcdef").unwrap();
+    assert_eq!(store.token(unknown).await.unwrap(), None);
+}
+
+/// A revoked token stays in the list, a deleted one does not.
+pub async fn tokens_are_revoked_and_deleted(subject: Subject) {
+    let store = &subject.store;
+    let made = token(1, Role::Operator, "/");
+    store.put_token(made.clone()).await.unwrap();
+    assert!(store.revoke_token(made.id.clone(), at(50)).await.unwrap());
+    assert!(store.revoke_token(made.id.clone(), at(60)).await.unwrap());
+    let kept = store.token(made.id.clone()).await.unwrap().unwrap();
+    assert_eq!(kept.revoked, Some(at(50)), "the first time counts");
+    assert!(!kept.is_good(at(70)));
+    assert!(store.delete_token(made.id.clone()).await.unwrap());
+    assert!(!store.delete_token(made.id.clone()).await.unwrap());
+    assert!(!store.revoke_token(made.id, at(70)).await.unwrap());
+    assert_eq!(store.tokens().await.unwrap(), []);
+}
+
+/// The last use is the latest that was told.
+pub async fn the_last_use_of_a_token_is_noted(subject: Subject) {
+    let store = &subject.store;
+    let made = token(1, Role::Operator, "/");
+    store.put_token(made.clone()).await.unwrap();
+    for (told, kept) in [(10, 10), (30, 30), (20, 30)] {
+        store.note_token_use(made.id.clone(), at(told)).await.unwrap();
+        let found = store.token(made.id.clone()).await.unwrap().unwrap();
+        assert_eq!(found.last_used, Some(at(kept)));
+    }
+    let unknown = TokenId::new("0123456789abcdef").unwrap();
+    store.note_token_use(unknown, at(1)).await.unwrap();
+}

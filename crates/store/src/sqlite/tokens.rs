@@ -1,0 +1,157 @@
+//! Tokens: the statements, and a way to them for tools while a server works with the store.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kalends_domain::{Grant, Place, Role};
+use kalends_recurrence::Instant;
+use rusqlite::{Connection, Row};
+
+use crate::error::StoreError;
+use crate::form::Keeper;
+use crate::sqlite::code::{Code, Coded, collect, read, read_option};
+use crate::sqlite::settings::SqliteSettings;
+use crate::sqlite::trouble::Worked;
+use crate::sqlite::{connection, inspect, key_check};
+use crate::store::Reply;
+use crate::tokens::{TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens};
+
+impl Code for Role {
+    fn code(self) -> i64 {
+        match self {
+            Role::Reader => 0,
+            Role::Operator => 1,
+            Role::Contributor => 2,
+            Role::Owner => 3,
+        }
+    }
+
+    fn from_code(code: i64) -> Option<Role> {
+        Role::ALL.into_iter().find(|role| role.code() == code)
+    }
+}
+
+fn read_token(row: &Row<'_>) -> Worked<TokenRecord> {
+    let damaged = |what: &str| StoreError::Damaged(format!("a token has no readable {what}"));
+    let text = |column: &str| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
+    let id = TokenId::new(text("id")?).ok_or_else(|| damaged("id"))?;
+    let place = Place::parse(text("place")?).map_err(|_| damaged("place"))?;
+    Ok(TokenRecord {
+        id,
+        name: row.get("name")?,
+        hash: TokenHash::from_bytes(row.get("hash")?),
+        grant: Grant { role: read(row, "role")?, place },
+        created: read(row, "created")?,
+        expires: read_option(row, "expires")?,
+        revoked: read_option(row, "revoked")?,
+        last_used: read_option(row, "last_used")?,
+    })
+}
+
+pub(crate) fn put(connection: &Connection, token: &TokenRecord) -> Worked<bool> {
+    let added = connection
+        .prepare_cached(
+            "INSERT INTO tokens (id, name, hash, role, place, created, expires, revoked, last_used)
+             SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE (SELECT count(*) FROM tokens) < ?
+             ON CONFLICT DO NOTHING",
+        )?
+        .execute((
+            token.id.as_str(),
+            &token.name,
+            token.hash.as_bytes(),
+            Coded(token.grant.role),
+            token.grant.place.to_string(),
+            Coded(token.created),
+            token.expires.map(Coded),
+            token.revoked.map(Coded),
+            token.last_used.map(Coded),
+            TOKENS_MAX as i64,
+        ))?;
+    Ok(added > 0)
+}
+
+pub(crate) fn find(connection: &Connection, id: &TokenId) -> Worked<Option<TokenRecord>> {
+    let mut statement = connection.prepare_cached("SELECT * FROM tokens WHERE id = ?")?;
+    let rows = statement.query([id.as_str()])?;
+    Ok(collect(rows, read_token)?.pop())
+}
+
+pub(crate) fn list(connection: &Connection) -> Worked<Vec<TokenRecord>> {
+    let mut statement = connection.prepare_cached("SELECT * FROM tokens ORDER BY created, id")?;
+    collect(statement.query(())?, read_token)
+}
+
+pub(crate) fn revoke(connection: &Connection, id: &TokenId, at: Instant) -> Worked<bool> {
+    let changed = connection
+        .prepare_cached("UPDATE tokens SET revoked = coalesce(revoked, ?) WHERE id = ?")?
+        .execute((Coded(at), id.as_str()))?;
+    Ok(changed > 0)
+}
+
+pub(crate) fn delete(connection: &Connection, id: &TokenId) -> Worked<bool> {
+    let deleted =
+        connection.prepare_cached("DELETE FROM tokens WHERE id = ?")?.execute([id.as_str()])?;
+    Ok(deleted > 0)
+}
+
+pub(crate) fn note_use(connection: &Connection, id: &TokenId, at: Instant) -> Worked<()> {
+    connection
+        .prepare_cached(
+            "UPDATE tokens SET last_used = ?1 WHERE id = ?2 AND coalesce(last_used, ?1 - 1) < ?1",
+        )?
+        .execute((Coded(at), id.as_str()))?;
+    Ok(())
+}
+
+/// The tokens of a store that is there, also while a server works with it. For tools: each call
+/// waits for the disk where it is made.
+pub struct SqliteTokens(Mutex<Connection>);
+
+impl SqliteTokens {
+    /// Opens the tokens of a store.
+    pub fn open(path: &Path, keeper: &Keeper) -> Result<SqliteTokens, StoreError> {
+        // A tool makes and changes no tables.
+        drop(inspect::open_existing(path)?);
+        let settings = SqliteSettings { writer_cache_kib: 1024, ..SqliteSettings::default() };
+        let connection = connection::for_writing(path, &settings)?;
+        key_check::check(&connection, keeper.sealer())?;
+        Ok(SqliteTokens(Mutex::new(connection)))
+    }
+
+    fn ready<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Worked<T>,
+    ) -> Reply<'_, T> {
+        let connection: MutexGuard<'_, Connection> =
+            self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = work(&connection).map_err(StoreError::from);
+        drop(connection);
+        Box::pin(std::future::ready(done))
+    }
+}
+
+impl Tokens for SqliteTokens {
+    fn put_token(&self, token: TokenRecord) -> Reply<'_, bool> {
+        self.ready(|connection| put(connection, &token))
+    }
+
+    fn token(&self, id: TokenId) -> Reply<'_, Option<TokenRecord>> {
+        self.ready(|connection| find(connection, &id))
+    }
+
+    fn tokens(&self) -> Reply<'_, Vec<TokenRecord>> {
+        self.ready(list)
+    }
+
+    fn revoke_token(&self, id: TokenId, at: Instant) -> Reply<'_, bool> {
+        self.ready(|connection| revoke(connection, &id, at))
+    }
+
+    fn delete_token(&self, id: TokenId) -> Reply<'_, bool> {
+        self.ready(|connection| delete(connection, &id))
+    }
+
+    fn note_token_use(&self, id: TokenId, at: Instant) -> Reply<'_, ()> {
+        self.ready(|connection| note_use(connection, &id, at))
+    }
+}
