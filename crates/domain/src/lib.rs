@@ -1,6 +1,7 @@
 //! The nouns and decisions of the scheduler: pure values, no clock, no I/O, no serialisation.
 
 mod collection;
+mod destination;
 mod fault;
 mod http;
 mod job;
@@ -16,6 +17,9 @@ mod standing;
 mod written;
 
 pub use collection::{Collection, CollectionState, Location, MaxRecurrence, Quota};
+pub use destination::{
+    AllowEntry, AllowProblem, Denial, EgressMode, EgressPolicy, Forbidden, Network, Reach, Whose, reach,
+};
 pub use fault::{Fault, FaultKind};
 pub use http::{
     CertificateFacts, HeaderFault, Headers, HttpAuthentication, HttpRequest, Method, Uri,
@@ -44,6 +48,6 @@ pub use run::{
     ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, JobStatus, Lifecycle, OnFault,
     Outcome, conclude, final_state,
 };
-pub use secret::Secret;
+pub use secret::{SECRET_HEADERS, SECRET_PARAMETERS, Secret};
 pub use standing::{EditKind, Standing, rule_of, standing_after_edit, standing_of_new};
 pub use written::Written;
