@@ -18,7 +18,8 @@ mod written;
 
 pub use collection::{Collection, CollectionState, Location, MaxRecurrence, Quota};
 pub use destination::{
-    AllowEntry, AllowProblem, Denial, EgressMode, EgressPolicy, Forbidden, Network, Reach, Whose, reach,
+    AllowEntry, AllowProblem, Denial, EgressMode, EgressPolicy, Forbidden, Network, Reach, Whose,
+    reach,
 };
 pub use fault::{Fault, FaultKind};
 pub use http::{

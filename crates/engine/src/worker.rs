@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_actions::{Order, Perform, Report};
-use kalends_domain::{ActionRole, Outcome};
+use kalends_domain::{ActionRole, Outcome, Signing};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::Store;
@@ -113,6 +113,7 @@ async fn attempt(
         scheduled: run.scheduled,
         retry: run.progress.retry,
         timeout,
+        signing: job.job.definition.extensions.signing.unwrap_or(Signing::Off),
     };
     let started = Instant::from(clock.now());
     let report = performer.perform(order).await;

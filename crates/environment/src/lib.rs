@@ -5,7 +5,9 @@
 mod clock;
 mod entropy;
 mod guid;
+mod stopwatch;
 
 pub use clock::{Clock, ManualClock, SystemClock, Waiting};
 pub use entropy::{Entropy, NoEntropy, SeededEntropy, SystemEntropy};
 pub use guid::new_guid;
+pub use stopwatch::Stopwatch;

@@ -1,12 +1,15 @@
 //! `kalends serve`: the server.
 
+mod egress;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use kalends_actions::NetworkPerformer;
+use kalends_actions::{EgressSettings, NetworkPerformer, PerformerSettings, Signer};
+use kalends_domain::EgressMode;
 use kalends_engine::{Engine, EngineSettings, Nudge};
 use kalends_environment::{Entropy, SystemClock, SystemEntropy};
 use kalends_server::{App, PageKey, Settings};
@@ -19,8 +22,12 @@ use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use zeroize::Zeroizing;
 
 use crate::key;
+
+/// What the keys of signatures are derived for.
+const SIGNING: &str = "webhook signatures";
 
 /// Run the server.
 #[derive(clap::Args)]
@@ -49,6 +56,13 @@ pub(crate) struct Arguments {
     /// Store and answer, but run no job
     #[arg(long, env = "KALENDS_HOLD", value_parser = clap::builder::FalseyValueParser::new())]
     hold: bool,
+
+    #[command(flatten)]
+    egress: egress::Arguments,
+
+    /// Which keys requests are signed with: raise it by one to change those of every collection
+    #[arg(long, env = "KALENDS_SIGNING_EPOCH", value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    signing_epoch: u32,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -65,12 +79,20 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
-    let Opened { store, nudges } = open(&arguments.store, arguments.key_file.as_deref()).await?;
-    let mut settings = Settings::default();
+    let Opened { store, nudges, signing_root } =
+        open(&arguments.store, arguments.key_file.as_deref()).await?;
+    let listener = TcpListener::bind(arguments.listen).await;
+    let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
+    let address = listener.local_addr()?;
+    // Who reaches a loopback address reaches the machine's other ports too.
+    let mode = EgressMode::SingleUser;
+    let egress = arguments.egress.settings(mode, address, &arguments.store)?;
+    let mut settings = Settings { egress: egress.policy.clone(), ..Settings::default() };
     settings.schedules.start_delay = arguments.start_delay;
+    let signer = Signer::new(&signing_root, arguments.signing_epoch);
     let engine = match arguments.hold {
         true => None,
-        false => Some(start_engine(Arc::clone(&store), &settings)?),
+        false => Some(start_engine(Arc::clone(&store), &settings, egress, signer)?),
     };
     let nudge = engine.as_ref().map(Engine::nudge).unwrap_or_default();
     if let Some(nudges) = nudges {
@@ -84,9 +106,6 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         changed: Arc::new(move || nudge.nudge()),
         page_key: PageKey::new(&SystemEntropy)?,
     };
-    let listener = TcpListener::bind(arguments.listen).await;
-    let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
-    let address = listener.local_addr()?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     announce(address);
@@ -103,10 +122,19 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn start_engine(store: Arc<dyn Store>, settings: &Settings) -> anyhow::Result<Engine> {
+fn start_engine(
+    store: Arc<dyn Store>,
+    settings: &Settings,
+    egress: EgressSettings,
+    signer: Signer,
+) -> anyhow::Result<Engine> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
-    let performer = NetworkPerformer::new(Arc::new(SystemEntropy)).context("cannot set up TLS")?;
+    let performing =
+        PerformerSettings { egress, signer: Some(signer), ..PerformerSettings::default() };
+    let performer =
+        NetworkPerformer::new(performing, Arc::new(SystemClock), Arc::new(SystemEntropy));
+    let performer = performer.context("cannot set up TLS")?;
     let schedules = settings.schedules.clone();
     Ok(Engine::start(
         store,
@@ -128,6 +156,8 @@ fn announce(address: SocketAddr) {
 struct Opened {
     store: Arc<dyn Store>,
     nudges: Option<watch::Receiver<()>>,
+    /// What keys of signatures follow from.
+    signing_root: Zeroizing<[u8; 32]>,
 }
 
 /// Edits by other nodes are looked at as soon as one's own.
@@ -139,11 +169,13 @@ async fn pass_on(mut nudges: watch::Receiver<()>, nudge: Nudge) {
 
 async fn open(store: &str, key_file: Option<&Path>) -> anyhow::Result<Opened> {
     if store.starts_with("postgres://") || store.starts_with("postgresql://") {
-        let keeper = keeper(key::of_database(key_file)?);
+        let key = key::of_database(key_file)?;
+        let signing_root = key.derive(SIGNING);
+        let keeper = keeper(key);
         let connected = PostgresStore::connect(store, PostgresSettings::default(), keeper).await;
         let database = connected.context("cannot open the database")?;
         let nudges = Some(database.nudges());
-        return Ok(Opened { store: Arc::new(database), nudges });
+        return Ok(Opened { store: Arc::new(database), nudges, signing_root });
     }
     let Some(path) = store.strip_prefix("sqlite:") else {
         bail!("--store: expected sqlite:PATH or postgres://USER@HOST/DATABASE");
@@ -153,10 +185,12 @@ async fn open(store: &str, key_file: Option<&Path>) -> anyhow::Result<Opened> {
         let made = std::fs::create_dir_all(folder);
         made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
-    let keeper = keeper(key::read_or_make(path, key_file)?);
+    let key = key::read_or_make(path, key_file)?;
+    let signing_root = key.derive(SIGNING);
+    let keeper = keeper(key);
     let opened = SqliteStore::open(path, SqliteSettings::default(), keeper, Arc::new(SystemClock));
     let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
-    Ok(Opened { store: Arc::new(file), nudges: None })
+    Ok(Opened { store: Arc::new(file), nudges: None, signing_root })
 }
 
 fn keeper(key: MasterKey) -> Keeper {

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::{HeaderMap, header};
 use kalends_domain::{
-    Collection, CollectionPath, EditKind, EgressPolicy, Fault, FaultKind, HttpAuthentication, JobDefinition, Lifecycle, Standing,
-    Target, Uri, check_collection, check_job, facts_of, jobs_max, rule_of, standing_after_edit,
-    standing_of_new,
+    Collection, CollectionPath, EditKind, EgressPolicy, Fault, FaultKind, HttpAuthentication,
+    JobDefinition, Lifecycle, Standing, Target, Uri, check_collection, check_job, facts_of,
+    jobs_max, rule_of, standing_after_edit, standing_of_new,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, JobRecord, JobState, JobUid};

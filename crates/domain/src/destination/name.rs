@@ -55,7 +55,10 @@ mod tests {
             (NameKind::Public, ["example.com", "local.example.com", "notlocal.dev", "a.b."]),
             (NameKind::Local, ["localhost", "a.LOCALHOST.", "printer.local", "x.internal"]),
             (NameKind::Local, ["db", "db.", "router.home.arpa", ""]),
-            (NameKind::Metadata, ["metadata", "Metadata.Google.Internal.", "instance-data", "metadata.goog"]),
+            (
+                NameKind::Metadata,
+                ["metadata", "Metadata.Google.Internal.", "instance-data", "metadata.goog"],
+            ),
         ] {
             for name in names {
                 assert_eq!(kind(name), expected, "{name}");

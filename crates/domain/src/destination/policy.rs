@@ -112,12 +112,7 @@ impl EgressPolicy {
         self.check_address(host, literal, port, collection, Whose::Others)
     }
 
-    fn check_name(
-        &self,
-        name: &str,
-        port: u16,
-        collection: &CollectionPath,
-    ) -> Result<(), Denial> {
+    fn check_name(&self, name: &str, port: u16, collection: &CollectionPath) -> Result<(), Denial> {
         let entries = || self.entries(port, collection);
         let is_named = entries().any(|entry| entry.has_name(name));
         let kind = name::kind(name);
@@ -193,8 +188,7 @@ impl EgressPolicy {
     }
 
     fn is_forbidden(&self, address: IpAddr, port: u16, whose: Whose) -> bool {
-        let is_here =
-            whose == Whose::Ours || address.is_loopback() || address.is_unspecified();
+        let is_here = whose == Whose::Ours || address.is_loopback() || address.is_unspecified();
         self.forbidden.iter().any(|forbidden| match forbidden {
             Forbidden::OwnPort(own) => *own == port && is_here,
             Forbidden::At(at) => at.ip().to_canonical() == address && at.port() == port,
@@ -224,10 +218,8 @@ mod tests {
 
     fn policy(mode: EgressMode, allow: &[&str]) -> EgressPolicy {
         let allow = allow.iter().map(|text| AllowEntry::read(text).unwrap()).collect();
-        let forbidden = vec![
-            Forbidden::OwnPort(8080),
-            Forbidden::At("10.0.0.7:5432".parse().unwrap()),
-        ];
+        let forbidden =
+            vec![Forbidden::OwnPort(8080), Forbidden::At("10.0.0.7:5432".parse().unwrap())];
         EgressPolicy { mode, allow, forbidden }
     }
 

@@ -49,7 +49,11 @@ fn answer(stream: TcpStream, calls: &Sender<Call>) {
     let length = headers.get("content-length").map_or(0, |text| text.parse().unwrap());
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    let status = if line.contains("/fail") { "503 Service Unavailable" } else { "200 OK" };
+    let status = match &line {
+        line if line.contains("/fail") => "503 Service Unavailable",
+        line if line.contains("/metadata") => "302 Found\r\nLocation: http://169.254.169.254/",
+        _ => "200 OK",
+    };
     let text = format!("HTTP/1.1 {status}\r\nX-Target: yes\r\nContent-Length: 5\r\n\r\nhello");
     reader.get_mut().write_all(text.as_bytes()).unwrap();
     let body = String::from_utf8(body).unwrap();
@@ -61,6 +65,8 @@ fn answer(stream: TcpStream, calls: &Sender<Call>) {
 fn start() -> (Running, Connection) {
     let server = Running::start_with(|command, _| {
         command.env_remove("KALENDS_HOLD").env_remove("KALENDS_START_DELAY");
+        // Nobody is there; what the environment says of proxies is not listened to.
+        command.env("HTTP_PROXY", "http://127.0.0.1:1").env("http_proxy", "http://127.0.0.1:1");
     });
     let mut connection = server.connect();
     assert_eq!(connection.ask("PUT", &path(""), Some(STANDARD)).status, 201);
@@ -136,7 +142,7 @@ fn a_failing_target_and_a_missing_one_fault_the_job() {
     for (name, uri, words) in [
         ("failing", format!("http://{address}/fail"), "'ServiceUnavailable'"),
         ("missing", format!("http://{nobody}/"), "failed: ConnectFailure Unable to connect"),
-        ("denied", "http://169.254.169.254/latest/meta-data/".to_owned(), "failed: EgressDenied"),
+        ("led-astray", format!("http://{address}/metadata"), "failed: EgressDenied"),
     ] {
         let definition = job(&uri, json!({"retryType": "None"}));
         let put = connection.ask("PUT", &path(&format!("/jobs/{name}")), Some(&definition));
