@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     hold: bool,
 
     #[command(flatten)]
-    egress: egress::Arguments,
+    egress: egress::EgressArguments,
 
     /// Which keys requests are signed with: raise it by one to change those of every collection
     #[arg(long, env = "KALENDS_SIGNING_EPOCH", value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]

@@ -14,6 +14,7 @@ mod random;
 mod redirects;
 mod refused;
 mod requests;
+mod signing;
 mod trust;
 mod world;
 

@@ -13,7 +13,7 @@ use url::Url;
 const POSTGRES_PORT: u16 = 5432;
 
 #[derive(clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct EgressArguments {
     /// Where jobs may go: what is public, also the machine and its neighbours, or only what is
     /// allowed [default: single-user on a loopback address without authentication, else guarded]
     #[arg(long, env = "KALENDS_EGRESS_MODE", value_name = "MODE")]
@@ -44,7 +44,7 @@ enum Mode {
     Listed,
 }
 
-impl Arguments {
+impl EgressArguments {
     /// The settings of a server that listens at `listen` and keeps everything in `store`; `usual`
     /// holds where no mode is set.
     pub(super) fn settings(
