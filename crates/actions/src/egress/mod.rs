@@ -7,7 +7,7 @@
 //! * [`Egress::connect`] gives a [`Connection`] whose `transport` reads and writes: for protocols
 //!   that are not HTTP.
 //! * [`Egress::identity`] reads a client certificate; [`Identity::none`] is nobody.
-//! * For HTTP there is [`crate::client::Client`]: `send(request, destination, identity)` gives an
+//! * For HTTP there is [`crate::client::Client`]: `send(request, destination, identity, kept_max)` gives an
 //!   answer with a bounded head and body, over kept connections, and does not follow redirects.
 //!
 //! What it sees to: the name is resolved once (`resolve`, `dns`), the policy is asked about the

@@ -1,5 +1,7 @@
 //! Keeps a job's secrets out of what history says: targets repeat what they were sent.
 
+use std::ops::Range;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kalends_domain::{HttpAuthentication, HttpRequest, SECRET_HEADERS, SECRET_PARAMETERS};
@@ -69,32 +71,33 @@ fn is_secret_parameter(name: &str) -> bool {
 
 /// Masks the values of secret parameters of any address in a text.
 fn mask_parameters(text: String) -> String {
-    let is_start = |at: usize| {
-        let before = at.checked_sub(1).and_then(|before| text.as_bytes().get(before));
-        let name = text.get(at..).and_then(|rest| rest.split_once('=')).map(|(name, _)| name);
-        matches!(before, Some(b'?' | b'&')) && name.is_some_and(is_secret_parameter)
-    };
-    let starts: Vec<_> = (0..text.len())
-        .filter(|at| matches!(text.as_bytes().get(*at), Some(b's' | b'S' | b'c' | b'C')))
-        .filter(|at| is_start(*at))
-        .collect();
-    if starts.is_empty() {
+    let marks = text.bytes().enumerate().filter(|(_, byte)| matches!(byte, b'?' | b'&'));
+    let values: Vec<_> = marks.filter_map(|(at, _)| secret_value(&text, at + 1)).collect();
+    if values.is_empty() {
         return text;
     }
     let mut masked = String::with_capacity(text.len());
     let mut at = 0;
-    for start in starts {
-        let Some(value) = text.get(start..).and_then(|rest| rest.find('=')) else { continue };
-        let value = start + value + 1;
-        let rest = text.get(value..).unwrap_or_default();
-        let is_end = |c: char| c.is_whitespace() || matches!(c, '&' | '#' | '"' | '\'' | '<' | ')');
-        let end = value + rest.find(is_end).unwrap_or(rest.len());
-        masked.push_str(text.get(at..value).unwrap_or_default());
+    for value in values {
+        masked.push_str(text.get(at..value.start).unwrap_or_default());
         masked.push_str(MASKED);
-        at = end;
+        at = value.end;
     }
     masked.push_str(text.get(at..).unwrap_or_default());
     masked
+}
+
+/// Where the value of a secret parameter is that begins at `at`; none where none begins there.
+fn secret_value(text: &str, at: usize) -> Option<Range<usize>> {
+    let is_here = |name: &&str| {
+        let here = text.as_bytes().get(at..at + name.len());
+        here.is_some_and(|here| here.eq_ignore_ascii_case(name.as_bytes()))
+            && text.as_bytes().get(at + name.len()) == Some(&b'=')
+    };
+    let start = at + SECRET_PARAMETERS.iter().find(|name| is_here(name))?.len() + 1;
+    let rest = text.get(start..)?;
+    let is_end = |c: char| c.is_whitespace() || matches!(c, '&' | '#' | '"' | '\'' | '<' | ')');
+    Some(start..start + rest.find(is_end).unwrap_or(rest.len()))
 }
 
 #[cfg(test)]

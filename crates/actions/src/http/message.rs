@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use kalends_domain::{CollectionPath, HttpAuthentication, HttpRequest};
-use kalends_environment::{Entropy, new_guid};
+use kalends_environment::{Entropy, guid_of};
 use url::{Position, Url};
 
 use super::redirect::{BodyAfter, MethodAfter};
@@ -42,14 +42,16 @@ impl Message {
             message.put(name.to_owned(), value.to_owned())?;
         }
         message.authenticate(request)?;
+        let (id, span) = chance(entropy);
         let tag = message.tag.clone();
         for (name, value) in [
             ("x-ms-scheduler-jobid", order.path.job.as_str().to_owned()),
             ("x-ms-scheduler-jobcollection", order.path.collection.collection.as_str().to_owned()),
             ("x-ms-scheduler-region", order.region.clone()),
             ("x-ms-scheduler-expected-execution-time", order.scheduled.to_string()),
-            ("x-ms-client-request-id", new_guid(entropy)),
-            ("traceparent", traceparent(&tag, entropy)),
+            ("x-ms-client-request-id", guid_of(id)),
+            // All attempts of an occurrence are one trace, named by its tag.
+            ("traceparent", format!("00-{tag}-{span:016x}-01")),
             ("idempotency-key", tag.clone()),
             ("x-ms-execution-tag", tag),
             // What cannot be read is not asked for.
@@ -134,12 +136,14 @@ fn authority(url: &Url) -> String {
     url[Position::BeforeHost..Position::AfterPort].to_owned()
 }
 
-/// The W3C header: all attempts of an occurrence are one trace, named by its tag.
-fn traceparent(tag: &str, entropy: &dyn Entropy) -> String {
-    let mut span = [0; 8];
-    // Where there is no chance the span is still not the zero that would void the header.
-    if entropy.fill(&mut span).is_err() || span == [0; 8] {
-        span = [1; 8];
-    }
-    format!("00-{tag}-{:016x}-01", u64::from_be_bytes(span))
+/// What differs from attempt to attempt, drawn in one go: the id of the request and its span.
+fn chance(entropy: &dyn Entropy) -> ([u8; 16], u64) {
+    let mut bytes = [0; 24];
+    // Where there is no chance the id is all zeros, which says so.
+    let _ = entropy.fill(&mut bytes);
+    let (mut id, mut span) = ([0; 16], [0; 8]);
+    let drawn = bytes.iter();
+    id.iter_mut().chain(&mut span).zip(drawn).for_each(|(to, from)| *to = *from);
+    // A span of zero would void the header.
+    (id, u64::from_be_bytes(span).max(1))
 }
