@@ -1,5 +1,7 @@
 //! Documents that the service needs for itself, such as the keys of an identity provider.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Empty, Limited};
@@ -7,9 +9,14 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::handshake;
 use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
+use kalends_domain::{
+    CollectionName, CollectionPath, EgressMode, EgressPolicy, GroupName, GroupPath, NameError,
+    SubscriptionId,
+};
+use kalends_environment::Entropy;
 use url::{Host, Position, Url};
 
-use crate::egress::Egress;
+use crate::egress::{Destination, Egress, EgressSettings, Identity};
 
 /// A whole fetch takes no longer.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,11 +41,25 @@ pub enum FetchError {
     Late,
 }
 
-/// Fetches a document of at most `bytes_max` bytes, through the one door to the network.
-pub async fn fetch(address: &str, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
-    let url = Url::parse(address).ok().filter(is_trusted).ok_or(FetchError::Address)?;
-    let fetched = tokio::time::timeout(FETCH_TIMEOUT, exchange(&url, bytes_max)).await;
-    fetched.unwrap_or(Err(FetchError::Late))
+/// Fetches documents through the one door to the network.
+#[derive(Clone)]
+pub struct Fetcher(Egress);
+
+impl Fetcher {
+    /// Fails where certificates that are to be trusted cannot be read. An operator says what is
+    /// fetched, so that the mode that holds for jobs is not asked; what is never reached is not
+    /// reached here either.
+    pub fn new(settings: EgressSettings, entropy: Arc<dyn Entropy>) -> io::Result<Fetcher> {
+        let policy = EgressPolicy { mode: EgressMode::SingleUser, ..settings.policy };
+        Egress::new(EgressSettings { policy, ..settings }, entropy).map(Fetcher)
+    }
+
+    /// Fetches a document of at most `bytes_max` bytes.
+    pub async fn fetch(&self, address: &str, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
+        let url = Url::parse(address).ok().filter(is_trusted).ok_or(FetchError::Address)?;
+        let fetched = tokio::time::timeout(FETCH_TIMEOUT, exchange(&self.0, &url, bytes_max)).await;
+        fetched.unwrap_or(Err(FetchError::Late))
+    }
 }
 
 /// Whether nobody on the way can answer in the place of who was asked.
@@ -52,11 +73,24 @@ fn is_trusted(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_local)
 }
 
-async fn exchange(url: &Url, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
+/// Entries of the allow-list that are for one collection are not for the service: none is called
+/// like this.
+fn nobody() -> Result<CollectionPath, NameError> {
+    Ok(CollectionPath {
+        group: GroupPath {
+            subscription: SubscriptionId::new("00000000-0000-0000-0000-000000000000")?,
+            group: GroupName::new("kalends")?,
+        },
+        collection: CollectionName::new("service")?,
+    })
+}
+
+async fn exchange(egress: &Egress, url: &Url, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
     let unreachable = |why: String| FetchError::Unreachable(why);
-    let egress = Egress::new().map_err(|error| unreachable(error.to_string()))?;
-    let stream = egress.connect(url).await;
-    let stream = stream.map_err(|why| unreachable(format!("no connection: {why:?}")))?;
+    let nobody = nobody().map_err(|error| unreachable(error.to_string()))?;
+    let to = Destination::of_url(url, &nobody).ok_or(FetchError::Address)?;
+    let connected = egress.connect(&to, &Identity::none()).await;
+    let stream = connected.map_err(|why| unreachable(format!("no connection: {why:?}")))?.transport;
     let request = Request::get(&url[Position::BeforePath..Position::AfterQuery])
         .header(header::HOST, &url[Position::BeforeHost..Position::AfterPort])
         .header(header::ACCEPT, "application/json")

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use kalends_domain::{Action, ActionRole, JobPath, Outcome};
+use kalends_domain::{Action, ActionRole, JobPath, Outcome, Signing};
 use kalends_recurrence::Instant;
 
 /// An attempt that is going on.
@@ -37,6 +37,8 @@ pub struct Order {
     pub retry: u32,
     /// How long it may take.
     pub timeout: Duration,
+    /// Whether a request is signed.
+    pub signing: Signing,
 }
 
 /// How an attempt went.
@@ -46,4 +48,40 @@ pub struct Report {
     pub outcome: Outcome,
     /// What history says of it.
     pub message: String,
+    /// How long its parts took.
+    pub timing: Timing,
+}
+
+impl Report {
+    /// A report without times.
+    pub fn new(outcome: Outcome, message: impl Into<String>) -> Report {
+        Report { outcome, message: message.into(), timing: Timing::default() }
+    }
+
+    /// A failure that asks for no delay.
+    pub fn failed(message: impl Into<String>) -> Report {
+        Report::new(Outcome::Failed { retry_after: None }, message)
+    }
+
+    /// The same with times.
+    pub fn with_timing(self, timing: Timing) -> Report {
+        Report { timing, ..self }
+    }
+}
+
+/// How long the parts of an attempt took. What did not happen is absent: a kept connection is not
+/// made again. Where redirects were followed, parts are those of the last hop and the total is of
+/// all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// Finding the addresses.
+    pub dns: Option<Duration>,
+    /// Being connected.
+    pub connect: Option<Duration>,
+    /// Agreeing on encryption.
+    pub tls: Option<Duration>,
+    /// From the first byte sent to the first byte of the answer.
+    pub first_byte: Option<Duration>,
+    /// All of it.
+    pub total: Duration,
 }

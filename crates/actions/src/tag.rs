@@ -29,7 +29,9 @@ pub fn execution_tag(order: &Order) -> String {
             8 => byte & 0x3f | 0x80,
             _ => *byte,
         };
-        tag.push_str(&format!("{byte:02x}"));
+        let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+        tag.push(digit(byte >> 4));
+        tag.push(digit(byte & 0x0f));
     }
     tag
 }

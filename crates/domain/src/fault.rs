@@ -23,6 +23,7 @@ impl Fault {
 pub enum FaultKind {
     BodyTooLarge,
     CollectionsMax,
+    DestinationNotAllowed,
     DuplicateHeader,
     HeaderNotAllowed,
     HeadersTooLarge,

@@ -2,6 +2,7 @@
 
 mod access;
 mod collection;
+mod destination;
 mod fault;
 mod http;
 mod job;
@@ -18,6 +19,10 @@ mod written;
 
 pub use access::{Grant, Permission, Place, PlaceError, Role};
 pub use collection::{Collection, CollectionState, Location, MaxRecurrence, Quota};
+pub use destination::{
+    AllowEntry, AllowProblem, Denial, EgressMode, EgressPolicy, Forbidden, Network, Reach, Whose,
+    reach,
+};
 pub use fault::{Fault, FaultKind};
 pub use http::{
     CertificateFacts, HeaderFault, Headers, HttpAuthentication, HttpRequest, Method, Uri,
@@ -48,6 +53,6 @@ pub use run::{
     ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, JobStatus, Lifecycle, OnFault,
     Outcome, REDELIVERIES_MAX, conclude, final_state,
 };
-pub use secret::Secret;
+pub use secret::{SECRET_HEADERS, SECRET_PARAMETERS, Secret};
 pub use standing::{EditKind, Standing, rule_of, standing_after_edit, standing_of_new};
 pub use written::Written;

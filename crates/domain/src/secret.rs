@@ -4,6 +4,12 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
+/// Headers whose values are secret; an operator may name more.
+pub const SECRET_HEADERS: [&str; 4] =
+    ["authorization", "cookie", "proxy-authorization", "x-api-key"];
+/// Query parameters that make an address secret: signatures and function keys.
+pub const SECRET_PARAMETERS: [&str; 2] = ["sig", "code"];
+
 /// A text that cannot be printed, logged or compared by accident, and is wiped when it goes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_actions::{Order, Perform, Report};
-use kalends_domain::{ActionRole, Outcome, Switch};
+use kalends_domain::{ActionRole, Outcome, Signing, Switch};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::Store;
@@ -143,6 +143,7 @@ async fn attempt(assignment: &Assignment, tools: &Tools) -> How {
         scheduled: run.scheduled,
         retry: run.progress.retry,
         timeout: *timeout,
+        signing: job.job.definition.extensions.signing.unwrap_or(Signing::Off),
     };
     let started = Instant::from(tools.clock.now());
     let report = tools.performer.perform(order).await;

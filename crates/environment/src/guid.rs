@@ -6,9 +6,26 @@ use crate::entropy::Entropy;
 pub fn new_guid(entropy: &dyn Entropy) -> String {
     let mut bytes = [0; 16];
     let _ = entropy.fill(&mut bytes);
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+    guid_of(bytes)
+}
+
+/// The usual form of the bytes of a GUID.
+pub fn guid_of(bytes: [u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (position, byte) in bytes.into_iter().enumerate() {
+        if matches!(position, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        push_hex(&mut text, byte);
+    }
+    text
+}
+
+/// Two hexadecimal digits.
+fn push_hex(text: &mut String, byte: u8) {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+    text.push(digit(byte >> 4));
+    text.push(digit(byte & 0x0f));
 }
 
 #[cfg(test)]
@@ -23,5 +40,7 @@ mod tests {
         assert_ne!(first, second);
         let lengths: Vec<_> = first.split('-').map(str::len).collect();
         assert_eq!(lengths, [8, 4, 4, 4, 12]);
+        let bytes = 0x00112233_44556677_8899aabb_ccddeeff_u128.to_be_bytes();
+        assert_eq!(guid_of(bytes), "00112233-4455-6677-8899-aabbccddeeff");
     }
 }

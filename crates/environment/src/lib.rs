@@ -6,7 +6,9 @@ mod alarm;
 mod clock;
 mod entropy;
 mod guid;
+mod stopwatch;
 
 pub use clock::{Clock, ManualClock, SystemClock, Waiting};
 pub use entropy::{Entropy, NoEntropy, SeededEntropy, SystemEntropy};
-pub use guid::new_guid;
+pub use guid::{guid_of, new_guid};
+pub use stopwatch::Stopwatch;

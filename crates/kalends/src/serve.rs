@@ -1,6 +1,7 @@
 //! `kalends serve`: the server.
 
 mod access;
+mod egress;
 mod oidc;
 
 use std::net::SocketAddr;
@@ -9,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use kalends_actions::NetworkPerformer;
+use kalends_actions::{EgressSettings, Fetcher, NetworkPerformer, PerformerSettings, Signer};
+use kalends_domain::EgressMode;
 use kalends_engine::{Engine, EngineSettings, Neighbours, Nudge};
 use kalends_environment::{Entropy, SystemClock, SystemEntropy};
 use kalends_server::{App, PageKey, Settings};
@@ -22,8 +24,12 @@ use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use zeroize::Zeroizing;
 
 use crate::key;
+
+/// What the keys of signatures are derived for.
+const SIGNING: &str = "webhook signatures";
 
 /// Run the server.
 #[derive(clap::Args)]
@@ -55,6 +61,13 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     access: access::Access,
+
+    #[command(flatten)]
+    egress: egress::EgressArguments,
+
+    /// Which keys requests are signed with: raise it by one to change those of every collection
+    #[arg(long, env = "KALENDS_SIGNING_EPOCH", value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    signing_epoch: u32,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -67,16 +80,23 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
-    let Opened { store, neighbours, nudges } =
+    let Opened { store, neighbours, nudges, signing_root } =
         open(&arguments.store, arguments.key_file.as_deref()).await?;
-    let mut settings = Settings::default();
+    let listener = TcpListener::bind(arguments.listen).await;
+    let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
+    let address = listener.local_addr()?;
+    let own = arguments.egress.settings(EgressMode::SingleUser, address, &arguments.store)?;
+    let fetcher = Fetcher::new(own, Arc::new(SystemEntropy)).context("cannot set up TLS")?;
+    let granted = arguments.access.gate(address.ip(), &arguments.store, &*store, fetcher).await?;
+    let egress = arguments.egress.settings(granted.egress, address, &arguments.store)?;
+    arguments.egress.announce(egress.policy.mode);
+    let mut settings = Settings { egress: egress.policy.clone(), ..Settings::default() };
+    settings.hosts = granted.hosts;
     settings.schedules.start_delay = arguments.start_delay;
-    let listen = arguments.listen.ip();
-    let (gate, hosts) = arguments.access.gate(listen, &arguments.store, &*store).await?;
-    settings.hosts = hosts;
+    let signer = Signer::new(&signing_root, arguments.signing_epoch);
     let engine = match arguments.hold {
         true => None,
-        false => Some(start_engine(Arc::clone(&store), neighbours, &settings)?),
+        false => Some(start_engine(Arc::clone(&store), neighbours, &settings, egress, signer)?),
     };
     let nudge = engine.as_ref().map(Engine::nudge).unwrap_or_default();
     if let Some(nudges) = nudges {
@@ -89,11 +109,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         settings: Arc::new(settings),
         changed: Arc::new(move || nudge.nudge()),
         page_key: PageKey::new(&SystemEntropy)?,
-        gate: Arc::new(gate),
+        gate: Arc::new(granted.gate),
     };
-    let listener = TcpListener::bind(arguments.listen).await;
-    let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
-    let address = listener.local_addr()?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     announce(address);
@@ -114,10 +131,16 @@ fn start_engine(
     store: Arc<dyn Store>,
     neighbours: Neighbours,
     settings: &Settings,
+    egress: EgressSettings,
+    signer: Signer,
 ) -> anyhow::Result<Engine> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
-    let performer = NetworkPerformer::new(Arc::new(SystemEntropy)).context("cannot set up TLS")?;
+    let performing =
+        PerformerSettings { egress, signer: Some(signer), ..PerformerSettings::default() };
+    let performer =
+        NetworkPerformer::new(performing, Arc::new(SystemClock), Arc::new(SystemEntropy));
+    let performer = performer.context("cannot set up TLS")?;
     let schedules = settings.schedules.clone();
     Ok(Engine::start(
         store,
@@ -140,6 +163,8 @@ struct Opened {
     store: Arc<dyn Store>,
     neighbours: Neighbours,
     nudges: Option<watch::Receiver<()>>,
+    /// What keys of signatures follow from.
+    signing_root: Zeroizing<[u8; 32]>,
 }
 
 /// Edits by other nodes are looked at as soon as one's own.
@@ -151,12 +176,14 @@ async fn pass_on(mut nudges: watch::Receiver<()>, nudge: Nudge) {
 
 async fn open(store: &str, key_file: Option<&Path>) -> anyhow::Result<Opened> {
     if store.starts_with("postgres://") || store.starts_with("postgresql://") {
-        let keeper = keeper(key::of_database(key_file)?);
+        let key = key::of_database(key_file)?;
+        let signing_root = key.derive(SIGNING);
+        let keeper = keeper(key);
         let connected = PostgresStore::connect(store, PostgresSettings::default(), keeper).await;
         let database = connected.context("cannot open the database")?;
         let nudges = Some(database.nudges());
         let neighbours = Neighbours::Possible;
-        return Ok(Opened { store: Arc::new(database), neighbours, nudges });
+        return Ok(Opened { store: Arc::new(database), neighbours, nudges, signing_root });
     }
     let Some(path) = store.strip_prefix("sqlite:") else {
         bail!("--store: expected sqlite:PATH or postgres://USER@HOST/DATABASE");
@@ -166,12 +193,14 @@ async fn open(store: &str, key_file: Option<&Path>) -> anyhow::Result<Opened> {
         let made = std::fs::create_dir_all(folder);
         made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
-    let keeper = keeper(key::read_or_make(path, key_file)?);
+    let key = key::read_or_make(path, key_file)?;
+    let signing_root = key.derive(SIGNING);
+    let keeper = keeper(key);
     let opened = SqliteStore::open(path, SqliteSettings::default(), keeper, Arc::new(SystemClock));
     let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
     // The file is locked: whoever worked on it before is gone.
     let neighbours = Neighbours::Impossible;
-    Ok(Opened { store: Arc::new(file), neighbours, nudges: None })
+    Ok(Opened { store: Arc::new(file), neighbours, nudges: None, signing_root })
 }
 
 fn keeper(key: MasterKey) -> Keeper {

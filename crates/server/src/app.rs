@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::{Limits, PlanLimits};
+use kalends_domain::{EgressPolicy, Limits, PlanLimits};
 use kalends_environment::{Clock, Entropy, new_guid};
 use kalends_recurrence::Instant;
 use kalends_store::Store;
@@ -25,6 +25,8 @@ pub struct Settings {
     pub schedules: kalends_recurrence::Settings,
     /// The names that the server answers to.
     pub hosts: Hosts,
+    /// Where jobs may go.
+    pub egress: EgressPolicy,
     /// How long clients are waited for.
     pub patience: Patience,
 }

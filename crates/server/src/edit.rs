@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::{HeaderMap, header};
 use kalends_domain::{
-    Collection, EditKind, Fault, FaultKind, HttpAuthentication, JobDefinition, Lifecycle, Standing,
-    Target, check_collection, check_job, facts_of, jobs_max, passed_over, rule_of,
-    standing_after_edit, standing_of_new,
+    Collection, CollectionPath, EditKind, EgressPolicy, Fault, FaultKind, HttpAuthentication,
+    JobDefinition, Lifecycle, Standing, Target, Uri, check_collection, check_job, facts_of,
+    jobs_max, passed_over, rule_of, standing_after_edit, standing_of_new,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Disposition, JobRecord, JobState, JobUid, LedgerRecord};
@@ -98,6 +98,9 @@ impl JobEdit {
             }
         }
         self.check_schedule(&new)?;
+        let stored = context.existing.map(|existing| &existing.job.definition);
+        check_destinations(&new, stored, &context.collection.path, &self.settings.egress)
+            .map_err(|errors| self.mistakes.keep(errors))?;
         let created = context.existing.map_or(self.now, |existing| existing.job.created);
         // How far ahead a start may lie was asked above, from now on; not again from a creation
         // that may be years ago.
@@ -170,6 +173,36 @@ impl JobEdit {
         let checked = rule_of(new, self.now, &self.settings.schedules);
         checked.map(drop).map_err(|problems| self.mistakes.keep(Errors::of_schedule(problems)))
     }
+}
+
+/// Whether a job's actions may go where they say, as far as that can be seen from the text. What
+/// stood in the stored definition already is left alone: such a job fails when it runs, and can
+/// still be switched off.
+pub(crate) fn check_destinations(
+    new: &JobDefinition,
+    stored: Option<&JobDefinition>,
+    collection: &CollectionPath,
+    policy: &EgressPolicy,
+) -> Result<(), Errors> {
+    let known: Vec<_> = stored.map(|stored| uris(stored).collect()).unwrap_or_default();
+    let mut errors = Errors::default();
+    for (path, uri) in uris(new).filter(|uri| !known.contains(uri)) {
+        if let Err(fault) = policy.check_uri(uri, collection) {
+            errors.add(fault.kind.into(), format!("{path}.request.uri"), fault.message);
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Where a job's actions go, with the paths of the actions.
+fn uris(job: &JobDefinition) -> impl Iterator<Item = (&'static str, &Uri)> {
+    let error = job.action.error_action.as_ref();
+    let error = error.map(|error| ("properties.action.errorAction", &error.action));
+    let actions = [("properties.action", &job.action.action)].into_iter().chain(error);
+    actions.filter_map(|(path, action)| match &action.target {
+        Target::Http(request) => Some((path, &request.uri)),
+        _ => None,
+    })
 }
 
 fn standing(state: &JobState) -> Standing {

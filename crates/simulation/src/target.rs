@@ -48,7 +48,7 @@ impl Perform for Targets {
             }
             drop(noted);
             self.log.trace(|| format!("node {}: call {index} answers {outcome:?}", self.node));
-            Report { outcome, message: "simulated".into() }
+            Report::new(outcome, "simulated")
         })
     }
 }

@@ -12,6 +12,7 @@ use kalends_domain::Secret;
 use kalends_environment::Entropy;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::digest::{SHA256, digest};
+use ring::hmac;
 use zeroize::Zeroizing;
 
 use crate::error::StoreError;
@@ -26,6 +27,7 @@ const KEY_ID_BYTES: usize = 8;
 pub struct MasterKey {
     id: [u8; KEY_ID_BYTES],
     key: Arc<LessSafeKey>,
+    derivation: hmac::Key,
 }
 
 impl MasterKey {
@@ -50,7 +52,16 @@ impl MasterKey {
         let key = key.map_err(|_| StoreError::Damaged("the key has not 32 bytes".into()))?;
         let mut id = [0; KEY_ID_BYTES];
         id.iter_mut().zip(digest(&SHA256, bytes).as_ref()).for_each(|(to, from)| *to = *from);
-        Ok(MasterKey { id, key: Arc::new(LessSafeKey::new(key)) })
+        let derivation = hmac::Key::new(hmac::HMAC_SHA256, bytes);
+        Ok(MasterKey { id, key: Arc::new(LessSafeKey::new(key)), derivation })
+    }
+
+    /// A key for another purpose, from which this one cannot be told.
+    pub fn derive(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
+        let mut derived = Zeroizing::new([0; 32]);
+        let tag = hmac::sign(&self.derivation, purpose.as_bytes());
+        derived.iter_mut().zip(tag.as_ref()).for_each(|(to, from)| *to = *from);
+        derived
     }
 
     /// Tells keys apart without telling anything of them.

@@ -84,6 +84,7 @@ impl From<FaultKind> for Code {
         match kind {
             FaultKind::BodyTooLarge => Code::BodyTooLarge,
             FaultKind::CollectionsMax => Code::QuotaExceeded,
+            FaultKind::DestinationNotAllowed => Code::DestinationNotAllowed,
             FaultKind::DuplicateHeader => Code::DuplicateHeader,
             FaultKind::HeaderNotAllowed => Code::HeaderNotAllowed,
             FaultKind::HeadersTooLarge => Code::HeadersTooLarge,

@@ -1,13 +1,22 @@
-//! PFX files as programs write them, and as nobody should.
+//! PFX files and targets: as programs write and answer, and as nobody should.
 
 // Tells the lints that what is outside the test functions is for tests too.
 #![cfg(test)]
 
 mod builder;
 mod corpus;
+mod guard;
 mod hostile;
+mod hostile_targets;
+mod http2;
+mod keeping;
 mod random;
+mod redirects;
 mod refused;
+mod requests;
+mod signing;
+mod trust;
+mod world;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -181,7 +181,7 @@ impl Ledger {
     /// An attempt in which one process after the other died is not begun again: it has failed.
     fn give_up(&mut self, assignment: Assignment, now: Instant) {
         let Assignment { run, claim, brief, place, .. } = assignment;
-        let report = Report { outcome: Outcome::Indeterminate, message: DIED_AGAIN.into() };
+        let report = Report::new(Outcome::Indeterminate, DIED_AGAIN);
         let how = How::Attempted { started: now, ended: now, report };
         self.take_back(Ended { run, claim, brief, place, how });
     }

@@ -72,7 +72,7 @@ impl Perform for Script {
                     Outcome::Succeeded
                 }
             };
-            Report { outcome, message: "scripted".into() }
+            Report::new(outcome, "scripted")
         })
     }
 }

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use kalends_domain::Secret;
+use kalends_actions::Fetcher;
+use kalends_domain::{EgressMode, Secret};
 use kalends_server::{
     AuditLog, AuditSettings, AuditTarget, Authentication, Gate, Hosts, RateSettings,
 };
@@ -59,6 +60,16 @@ pub(crate) struct Access {
     provider: Provider,
 }
 
+/// Who may ask, and what follows from it.
+pub(crate) struct Granted {
+    pub(crate) gate: Gate,
+    /// The names that the server answers to.
+    pub(crate) hosts: Hosts,
+    /// How much is open to jobs: who reaches a server that asks nobody reaches the other ports of
+    /// the machine too.
+    pub(crate) egress: EgressMode,
+}
+
 /// More would be shorter than what the clock tells apart.
 fn per_minute() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=1_000_000)
@@ -82,13 +93,16 @@ impl Access {
         listen: IpAddr,
         store_name: &str,
         store: &dyn Store,
-    ) -> anyhow::Result<(Gate, Hosts)> {
+        fetcher: Fetcher,
+    ) -> anyhow::Result<Granted> {
         let has_tokens = !store.tokens().await.context("cannot read the tokens")?.is_empty();
         let audit = self.audit_log(store_name)?;
-        let oidc = self.provider.start()?;
+        let oidc = self.provider.start(fetcher)?;
         if self.token.is_none() && oidc.is_none() && !has_tokens {
             self.refuse_unguarded(listen)?;
-            return Ok((Gate::open(audit), Hosts::Loopback));
+            let (gate, hosts, egress) =
+                (Gate::open(audit), Hosts::Loopback, EgressMode::SingleUser);
+            return Ok(Granted { gate, hosts, egress });
         }
         let start_token = self.token.as_ref().map(|token| TokenHash::of(token.reveal()));
         let authentication = Authentication::new(start_token, oidc);
@@ -100,7 +114,9 @@ impl Access {
         };
         let names = self.host.iter().map(|name| name.trim().to_owned());
         let names = names.filter(|name| !name.is_empty()).collect();
-        Ok((Gate::guarded(authentication, rates, audit), Hosts::Named { listen, names }))
+        let gate = Gate::guarded(authentication, rates, audit);
+        let hosts = Hosts::Named { listen, names };
+        Ok(Granted { gate, hosts, egress: EgressMode::Guarded })
     }
 
     /// Without authentication nobody but the machine's own users may reach the API.

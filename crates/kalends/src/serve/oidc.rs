@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use anyhow::bail;
+use kalends_actions::Fetcher;
 use kalends_environment::{Clock as _, SystemClock};
 use kalends_server::{ClaimGrant, Oidc, OidcSettings};
 
@@ -34,7 +35,7 @@ pub(crate) struct Provider {
 
 impl Provider {
     /// The provider, where one is set. Its keys are being fetched.
-    pub(crate) fn start(&self) -> anyhow::Result<Option<Arc<Oidc>>> {
+    pub(crate) fn start(&self, fetcher: Fetcher) -> anyhow::Result<Option<Arc<Oidc>>> {
         let Some(issuer) = &self.oidc_issuer else {
             let others = self.oidc_jwks.is_some() || self.oidc_tenant.is_some();
             if others || !self.oidc_audience.is_empty() || !self.oidc_grant.is_empty() {
@@ -49,13 +50,14 @@ impl Provider {
             [] => ClaimGrant::of_app_roles(),
             grants => grants.to_vec(),
         };
-        let oidc = Arc::new(Oidc::new(OidcSettings {
+        let settings = OidcSettings {
             issuer: issuer.clone(),
             audiences: self.oidc_audience.clone(),
             keys: self.oidc_jwks.clone(),
             tenant: self.oidc_tenant.clone(),
             grants,
-        }));
+        };
+        let oidc = Arc::new(Oidc::new(settings, fetcher));
         let fetching = Arc::clone(&oidc);
         tokio::spawn(async move {
             if let Err(why) = fetching.fetch_keys(SystemClock.now().into()).await {

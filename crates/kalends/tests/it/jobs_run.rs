@@ -49,7 +49,11 @@ fn answer(stream: TcpStream, calls: &Sender<Call>) {
     let length = headers.get("content-length").map_or(0, |text| text.parse().unwrap());
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    let status = if line.contains("/fail") { "503 Service Unavailable" } else { "200 OK" };
+    let status = match &line {
+        line if line.contains("/fail") => "503 Service Unavailable",
+        line if line.contains("/metadata") => "302 Found\r\nLocation: http://169.254.169.254/",
+        _ => "200 OK",
+    };
     let text = format!("HTTP/1.1 {status}\r\nX-Target: yes\r\nContent-Length: 5\r\n\r\nhello");
     reader.get_mut().write_all(text.as_bytes()).unwrap();
     let body = String::from_utf8(body).unwrap();
@@ -59,8 +63,16 @@ fn answer(stream: TcpStream, calls: &Sender<Call>) {
 
 /// A server that runs jobs at once, with a collection.
 fn start() -> (Running, Connection) {
+    start_with(&[])
+}
+
+/// The same with arguments.
+fn start_with(arguments: &[&str]) -> (Running, Connection) {
     let server = Running::start_with(|command, _| {
+        command.args(arguments);
         command.env_remove("KALENDS_HOLD").env_remove("KALENDS_START_DELAY");
+        // Nobody is there; what the environment says of proxies is not listened to.
+        command.env("HTTP_PROXY", "http://127.0.0.1:1").env("http_proxy", "http://127.0.0.1:1");
     });
     let mut connection = server.connect();
     assert_eq!(connection.ask("PUT", &path(""), Some(STANDARD)).status, 201);
@@ -136,7 +148,7 @@ fn a_failing_target_and_a_missing_one_fault_the_job() {
     for (name, uri, words) in [
         ("failing", format!("http://{address}/fail"), "'ServiceUnavailable'"),
         ("missing", format!("http://{nobody}/"), "failed: ConnectFailure Unable to connect"),
-        ("denied", "http://169.254.169.254/latest/meta-data/".to_owned(), "failed: EgressDenied"),
+        ("led-astray", format!("http://{address}/metadata"), "failed: EgressDenied"),
     ] {
         let definition = job(&uri, json!({"retryType": "None"}));
         let put = connection.ask("PUT", &path(&format!("/jobs/{name}")), Some(&definition));
@@ -172,4 +184,45 @@ fn a_disabled_job_runs_when_it_is_told_to_and_only_then() {
     let answer = connection.ask("GET", &path("/jobs/off"), None);
     let job: Value = serde_json::from_str(&answer.body).unwrap();
     assert_eq!(job["properties"]["state"], "Disabled");
+}
+
+#[test]
+fn a_guarded_server_calls_what_is_allowed_and_never_itself() {
+    let (address, calls) = target();
+    let (other, other_calls) = target();
+    let entry = address.to_string();
+    let arguments = ["--egress-mode", "guarded", "--egress-allow", &entry];
+    let (server, mut connection) = start_with(&arguments);
+    let none = json!({"retryType": "None"});
+    for denied in [other, server.address] {
+        let definition = job(&format!("http://{denied}/"), none.clone());
+        let refused = connection.ask("PUT", &path("/jobs/denied"), Some(&definition));
+        assert_eq!(refused.status, 400, "{refused:?}");
+        let error: Value = serde_json::from_str(&refused.body).unwrap();
+        assert_eq!(error["error"]["code"], "DestinationNotAllowed");
+        assert_eq!(error["error"]["target"], "properties.action.request.uri");
+        let preview = connection.ask("POST", &path("/jobs/denied/preview"), Some(&definition));
+        assert_eq!(preview.status, 400, "{preview:?}");
+    }
+    let definition = job(&format!("http://{address}/"), none);
+    assert_eq!(connection.ask("PUT", &path("/jobs/allowed"), Some(&definition)).status, 201);
+    calls.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(finished(&mut connection, "allowed")["properties"]["state"], "Completed");
+    assert!(other_calls.try_recv().is_err());
+}
+
+#[test]
+fn a_signed_job_has_the_headers_by_which_it_is_verified() {
+    let (address, calls) = target();
+    let (_server, mut connection) = start();
+    let mut definition: Value =
+        serde_json::from_str(&job(&format!("http://{address}/"), json!({"retryType": "None"})))
+            .unwrap();
+    definition["properties"]["action"]["signing"] = "On".into();
+    let made = connection.ask("PUT", &path("/jobs/signed"), Some(&definition.to_string()));
+    assert_eq!(made.status, 201, "{made:?}");
+    let call = calls.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(call.headers["webhook-id"], call.headers["x-ms-execution-tag"]);
+    assert_eq!(call.headers["webhook-signature"].split(' ').count(), 2);
+    assert!(call.headers.contains_key("webhook-timestamp"));
 }

@@ -169,6 +169,19 @@ fn bodies() {
         coded(&GOOD.replace("\"interval\":1", "\"interval\":0"), "InvalidRecurrence"),
         coded(&GOOD.replace("Enabled", "Completed"), "InvalidJobState"),
         coded(&GOOD.replace("http://example.com/x", "gopher://x"), "UnsupportedUriScheme"),
+        coded(&GOOD.replace("example.com", "169.254.169.254"), "DestinationNotAllowed"),
+        coded(&GOOD.replace("example.com", "[fe80::1]"), "DestinationNotAllowed"),
+        coded(&GOOD.replace("example.com", "8.8.8.8:25"), "PortNotAllowed"),
+        (
+            "PATCH",
+            "J?V",
+            &[],
+            Some(
+                r#"{"properties":{"action":{"errorAction":{"type":"Http","request":{"uri":"http://metadata/","method":"GET"}}}}}"#,
+            ),
+            400,
+            "DestinationNotAllowed",
+        ),
         coded(&large, "JobTooLarge"),
         (
             "PATCH",

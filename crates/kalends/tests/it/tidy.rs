@@ -74,6 +74,17 @@ fn only_the_store_holds_sql() {
     assert_eq!(files_with(&words, &["crates/store/"]), Vec::<String>::new());
 }
 
+/// The listener has the server's own connections, the store those to its database.
+#[test]
+fn only_the_door_makes_connections() {
+    let words = ["TcpStream::connect", "UdpSocket", "TcpSocket", "UnixStream", "lookup_host"];
+    let tests = |name: &String| name.contains("/tests/");
+    let allowed = ["crates/actions/src/egress/"];
+    let found: Vec<_> =
+        files_with(&words, &allowed).into_iter().filter(|name| !tests(name)).collect();
+    assert_eq!(found, Vec::<String>::new());
+}
+
 #[test]
 fn only_wire_the_store_and_the_binary_know_serde() {
     let words = ["use serde", "serde_json::"];

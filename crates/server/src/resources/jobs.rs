@@ -19,7 +19,9 @@ use kalends_wire::{
 use super::{Asked, Done, done, nothing_there};
 use crate::answer::{Answer, Refused};
 use crate::app::App;
-use crate::edit::{Condition, JobEdit, Mistakes, finished, unread_certificates};
+use crate::edit::{
+    Condition, JobEdit, Mistakes, check_destinations, finished, unread_certificates,
+};
 use crate::filter;
 use crate::paging::AskedPage;
 use crate::request::read_json;
@@ -123,6 +125,8 @@ pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
     // may set it.
     let place = Place::Collection(path.collection.clone());
     let may_compare = asked.caller.may(Permission::Write, &place);
+    let stored = existing.as_ref().map(|job| &job.job.definition);
+    check_destinations(&definition, stored, &path.collection, &app.settings.egress)?;
     let effect = match existing {
         None => "Create",
         Some(job) if may_compare && job.job.definition == definition => "Nothing",

@@ -2,18 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use kalends_domain::Secret;
+use kalends_domain::{SECRET_HEADERS, SECRET_PARAMETERS, Secret};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 use crate::form::damaged;
 use crate::record::JobUid;
 use crate::seal::Sealer;
-
-/// Headers whose values are sealed; an operator may name more.
-const SECRET_HEADERS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
-/// Query parameters that make an address secret: signatures and function keys.
-const SECRET_PARAMETERS: [&str; 2] = ["sig", "code"];
 
 /// A text, in the clear or sealed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,8 +6,9 @@
 //! why a row is for other tests. `$repeat`, `$list`, `$members` and `$name` stand for long values.
 
 use kalends_domain::{
-    CollectionFacts, CollectionName, CollectionPath, Fault, GroupName, GroupPath, JobName, JobPath,
-    Limits, PlanLimits, SubscriptionId, check_collection, check_job, facts_of,
+    CollectionFacts, CollectionName, CollectionPath, EgressPolicy, Fault, GroupName, GroupPath,
+    JobName, JobPath, Limits, PlanLimits, SubscriptionId, Target, check_collection, check_job,
+    facts_of,
 };
 use kalends_recurrence::{Definition, Instant, Rule, Settings};
 use kalends_wire::{Code, Errors, Json, Version, old_code, patch_job, read_collection, read_job};
@@ -113,6 +114,15 @@ fn judge_job(row: &Value, version: Version) -> Result<(), Errors> {
             read_job(&Json::parse(&text)?, version, &limits)?
         }
     };
+    let error = job.action.error_action.as_ref().map(|error| &error.action);
+    let actions = [("action", Some(&job.action.action)), ("action.errorAction", error)];
+    for (member, action) in actions {
+        if let Some(Target::Http(request)) = action.map(|action| &action.target) {
+            let checked = EgressPolicy::default().check_uri(&request.uri, &path().collection);
+            let member = format!("{member}.request.uri");
+            checked.map_err(|fault| Errors::of_fault(&member, fault))?;
+        }
+    }
     let created: Instant = CREATED.parse().unwrap();
     let definition = Definition { start: job.start, created, recurrence: job.recurrence.clone() };
     let rule = Rule::new(definition, &Settings::default()).map_err(Errors::of_schedule)?;

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kalends_actions::fetch;
+use kalends_actions::Fetcher;
 use kalends_recurrence::Instant;
 use kalends_wire::Json;
 
@@ -21,6 +21,7 @@ const NONE_EVERY: Duration = Duration::from_secs(10);
 const DOCUMENT_BYTES_MAX: usize = 512 * 1024;
 
 pub(super) struct Keys {
+    fetcher: Fetcher,
     issuer: String,
     address: Option<String>,
     known: Mutex<Arc<Known>>,
@@ -45,8 +46,14 @@ impl Known {
 pub(super) struct NoKeys;
 
 impl Keys {
-    pub(super) fn new(issuer: String, address: Option<String>) -> Keys {
-        Keys { issuer, address, known: Mutex::default(), asked: tokio::sync::Mutex::default() }
+    pub(super) fn new(fetcher: Fetcher, issuer: String, address: Option<String>) -> Keys {
+        Keys {
+            fetcher,
+            issuer,
+            address,
+            known: Mutex::default(),
+            asked: tokio::sync::Mutex::default(),
+        }
     }
 
     /// The key of a name, as it is known or, now and then, after another look.
@@ -103,7 +110,7 @@ impl Keys {
             Some(address) => address.clone(),
             None => self.discover().await?,
         };
-        let document = fetch(&address, DOCUMENT_BYTES_MAX).await;
+        let document = self.fetcher.fetch(&address, DOCUMENT_BYTES_MAX).await;
         let document = document.map_err(|error| format!("{address}: {error}"))?;
         let keys = read_keys(&document).map_err(|why| format!("{address}: {why}"))?;
         match keys.is_empty() {
@@ -117,7 +124,11 @@ impl Keys {
         let issuer = self.issuer.trim_end_matches('/');
         let address = format!("{issuer}/.well-known/openid-configuration");
         let wrong = |why: &dyn std::fmt::Display| format!("{address}: {why}");
-        let document = fetch(&address, DOCUMENT_BYTES_MAX).await.map_err(|error| wrong(&error))?;
+        let document = self
+            .fetcher
+            .fetch(&address, DOCUMENT_BYTES_MAX)
+            .await
+            .map_err(|error| wrong(&error))?;
         let document = Json::parse(&document).map_err(|errors| wrong(&errors))?;
         if text(&document, "issuer") != Some(&self.issuer) {
             let named = text(&document, "issuer").unwrap_or("none");

@@ -18,6 +18,7 @@ mod keys;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kalends_actions::Fetcher;
 use kalends_recurrence::Instant;
 use kalends_wire::{Code, Errors};
 
@@ -56,8 +57,8 @@ pub struct Oidc {
 
 impl Oidc {
     /// A provider whose keys are fetched when they are needed.
-    pub fn new(settings: OidcSettings) -> Oidc {
-        let keys = Keys::new(settings.issuer.clone(), settings.keys.clone());
+    pub fn new(settings: OidcSettings, fetcher: Fetcher) -> Oidc {
+        let keys = Keys::new(fetcher, settings.issuer.clone(), settings.keys.clone());
         Oidc { settings, keys: Arc::new(keys) }
     }
 

@@ -1,0 +1,126 @@
+//! Exchanges over an HTTP/2 connection, which many share at once.
+
+use std::future::Future;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper::{Response, body::Incoming};
+use hyper_util::rt::TokioIo;
+use kalends_environment::Stopwatch;
+
+use super::answer::{Answer, AnswerHeaders};
+use super::failure::Failure;
+use super::request::Request;
+use super::{BODY_BYTES_READ_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
+use crate::egress::Transport;
+use crate::perform::Timing;
+
+/// What a target may have sent that nobody has read yet, for each request and for all of one
+/// connection.
+const UNREAD_BYTES_MAX: u32 = 64 * 1024;
+
+/// A connection; copies share it. It is closed when the last of them goes.
+#[derive(Clone)]
+pub(super) struct Http2(SendRequest<Full<Bytes>>);
+
+/// How an exchange failed.
+pub(super) enum Failed {
+    /// The target has not seen it.
+    Unsent,
+    Broken(Failure),
+}
+
+#[derive(Clone)]
+struct Tasks;
+
+impl<F: Future<Output: Send> + Send + 'static> hyper::rt::Executor<F> for Tasks {
+    fn execute(&self, task: F) {
+        drop(tokio::spawn(task));
+    }
+}
+
+impl Http2 {
+    pub(super) async fn new(transport: Transport) -> Result<Http2, Failure> {
+        let (sender, connection) = Builder::new(Tasks)
+            .initial_stream_window_size(UNREAD_BYTES_MAX)
+            .initial_connection_window_size(UNREAD_BYTES_MAX)
+            .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
+            .handshake(TokioIo::new(transport))
+            .await
+            .map_err(|error| Failure::Receive(error.to_string()))?;
+        // It ends when the connection does.
+        drop(tokio::spawn(connection));
+        Ok(Http2(sender))
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.0.is_closed()
+    }
+
+    /// Sends a request and reads its answer, of whose body `kept_max` bytes are kept.
+    pub(super) async fn exchange(
+        &mut self,
+        request: &Request,
+        kept_max: usize,
+    ) -> Result<Answer, Failed> {
+        let watch = Stopwatch::start();
+        let message = message(request).map_err(Failed::Broken)?;
+        let response = match self.0.try_send_request(message).await {
+            Ok(response) => response,
+            Err(mut failed) => {
+                return Err(match failed.take_message() {
+                    Some(_) => Failed::Unsent,
+                    None => Failed::Broken(Failure::Receive(words(&failed.into_error()))),
+                });
+            }
+        };
+        let first_byte = watch.elapsed();
+        let answer = read(response, kept_max).await.map_err(Failed::Broken)?;
+        let timing = Timing { first_byte: Some(first_byte), ..answer.timing };
+        Ok(Answer { timing, ..answer })
+    }
+}
+
+fn message(request: &Request) -> Result<hyper::Request<Full<Bytes>>, Failure> {
+    let refused = |_| Failure::Protocol("the request cannot be sent over HTTP/2");
+    let mut builder = hyper::Request::builder()
+        .method(request.method.as_str())
+        .uri(format!("https://{}{}", request.authority, request.target));
+    for header in &request.headers {
+        builder = builder.header(&*header.name, &header.value);
+    }
+    builder.body(Full::new(request.body.clone())).map_err(refused)
+}
+
+async fn read(response: Response<Incoming>, kept_max: usize) -> Result<Answer, Failure> {
+    let (head, mut body) = response.into_parts();
+    if head.headers.len() > HEADERS_MAX {
+        return Err(Failure::Protocol("the answer has too many headers"));
+    }
+    let mut headers = AnswerHeaders::with_capacity(head.headers.len(), 1_024);
+    for (name, value) in &head.headers {
+        headers.push(name.as_str().as_bytes(), value.as_bytes());
+    }
+    let (mut kept, mut read) = (Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Failure::Receive(words(&error)))?;
+        let Some(data) = frame.data_ref() else { continue };
+        read += data.len();
+        let room = data.len().min(kept_max.saturating_sub(kept.len()));
+        kept.extend_from_slice(data.get(..room).unwrap_or_default());
+        if read >= BODY_BYTES_READ_MAX {
+            break;
+        }
+    }
+    let (status, timing) = (head.status.as_u16(), Timing::default());
+    Ok(Answer { status, headers, body: kept, timing })
+}
+
+/// An error with its cause, which hyper leaves out.
+fn words(error: &hyper::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}

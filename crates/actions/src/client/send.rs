@@ -1,0 +1,114 @@
+//! From a request to its answer.
+
+use super::answer::Answer;
+use super::failure::Failure;
+use super::head::Afterwards;
+use super::http1::{self, Http1};
+use super::http2::{self, Http2};
+use super::pool::{Key, Pool, Target};
+use super::request::Request;
+use crate::egress::{Connection, Destination, Egress, Identity, NoConnection, Protocols};
+use crate::perform::Timing;
+
+/// Sends requests.
+pub(crate) struct Client {
+    egress: Egress,
+    pool: Pool,
+}
+
+impl Client {
+    /// At most `connections_per_target_max` requests are under way to one target for one
+    /// collection.
+    pub(crate) fn new(egress: Egress, connections_per_target_max: usize) -> Client {
+        Client { egress, pool: Pool::new(connections_per_target_max) }
+    }
+
+    pub(crate) fn egress(&self) -> &Egress {
+        &self.egress
+    }
+
+    /// Sends a request and gives its answer, of whose body the first `kept_max` bytes are kept. The
+    /// total of its times is left to who bounds them.
+    pub(crate) async fn send(
+        &self,
+        request: &Request,
+        to: &Destination,
+        identity: &Identity,
+        kept_max: usize,
+    ) -> Result<Answer, Failure> {
+        let located = self.egress.locate(to).await?;
+        let target = self.pool.target(Key {
+            collection: to.collection.clone(),
+            address: located.first().ok_or(NoConnection::Refused)?,
+            security: to.security,
+            server_name: to.server_name(),
+            identity: identity.digest(),
+        });
+        let _turn = target.turns.acquire().await.map_err(|_| NoConnection::Refused)?;
+        if let Some(answered) = self.send_over_kept(request, &target, kept_max).await {
+            return answered;
+        }
+        let made = self.egress.dial(to, &located, identity, Protocols::Http).await?;
+        let Connection { transport, timing } = made;
+        let answer = if transport.is_http2() {
+            let mut connection = Http2::new(transport).await?;
+            self.pool.share(&target, &connection);
+            connection.exchange(request, kept_max).await.map_err(|failed| match failed {
+                http2::Failed::Unsent => Failure::Receive("the request was not taken".into()),
+                http2::Failed::Broken(failure) => failure,
+            })?
+        } else {
+            let connection = Http1::new(transport);
+            self.exchange(connection, request, &target, kept_max).await.map_err(|failed| {
+                match failed {
+                    http1::Failed::Unsent => Failure::Receive("nothing could be sent".into()),
+                    http1::Failed::Unanswered(why) => Failure::Receive(why),
+                    http1::Failed::Broken(failure) => failure,
+                }
+            })?
+        };
+        Ok(Answer { timing: Timing { first_byte: answer.timing.first_byte, ..timing }, ..answer })
+    }
+
+    /// Over a connection that was kept; none where there is none that takes the request.
+    async fn send_over_kept(
+        &self,
+        request: &Request,
+        target: &Target,
+        kept_max: usize,
+    ) -> Option<Result<Answer, Failure>> {
+        if let Some(mut connection) = self.pool.http2(target) {
+            match connection.exchange(request, kept_max).await {
+                Ok(answer) => return Some(Ok(answer)),
+                Err(http2::Failed::Broken(failure)) => return Some(Err(failure)),
+                Err(http2::Failed::Unsent) => {}
+            }
+        }
+        // Each turn takes one away; there is a bound for how many are kept.
+        while let Some(connection) = self.pool.take(target) {
+            match self.exchange(connection, request, target, kept_max).await {
+                Ok(answer) => return Some(Ok(answer)),
+                Err(http1::Failed::Unsent) => {}
+                Err(http1::Failed::Unanswered(_)) => {
+                    return Some(Err(Failure::KeptConnectionClosed));
+                }
+                Err(http1::Failed::Broken(failure)) => return Some(Err(failure)),
+            }
+        }
+        None
+    }
+
+    async fn exchange(
+        &self,
+        mut connection: Http1,
+        request: &Request,
+        target: &Target,
+        kept_max: usize,
+    ) -> Result<Answer, http1::Failed> {
+        let (answer, afterwards) = connection.exchange(request, kept_max).await?;
+        if afterwards == Afterwards::Keep {
+            self.pool.keep(target, connection);
+        }
+        Ok(answer)
+    }
+}

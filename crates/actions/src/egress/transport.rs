@@ -1,0 +1,83 @@
+//! A connection's bytes, encrypted or not.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+/// A connection's bytes.
+pub(crate) enum Transport {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Transport {
+    /// Whether nothing has come in and the other side has not gone: what a connection that waits
+    /// for its next use must be.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        let socket = match &*self {
+            Transport::Plain(stream) => stream,
+            Transport::Tls(stream) => stream.get_ref().0,
+        };
+        // The system is asked, because the runtime may not have heard of it yet.
+        let peeked = SockRef::from(socket).peek(&mut [MaybeUninit::uninit()]);
+        let is_silent = peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        let mut byte = [0];
+        let mut context = Context::from_waker(Waker::noop());
+        let read = || Pin::new(self).poll_read(&mut context, &mut ReadBuf::new(&mut byte));
+        is_silent && read().is_pending()
+    }
+
+    /// Whether both sides agreed on HTTP/2.
+    pub(crate) fn is_http2(&self) -> bool {
+        match self {
+            Transport::Plain(_) => false,
+            Transport::Tls(stream) => stream.get_ref().1.alpn_protocol() == Some(b"h2"),
+        }
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Transport::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Transport::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Transport::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Transport::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Transport::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Transport::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Transport::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Transport::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! HTTP and HTTPS requests: one attempt, with its redirects, and what history says of it.
+//!
+//! `message` builds what is sent; `redirect` decides where an answer leads; `words` says how it
+//! went, in the words of the retired service; `mask` keeps secrets out of them; `retry_after` reads
+//! what a target asks for.
+
+mod mask;
+mod message;
+mod redirect;
+mod retry_after;
+mod words;
+
+use std::sync::Arc;
+
+use kalends_domain::{CollectionPath, HttpAuthentication, HttpRequest, Outcome, Secret};
+use kalends_environment::{Clock, Entropy, Stopwatch};
+use kalends_recurrence::Instant;
+use url::Url;
+
+use self::mask::Mask;
+use self::message::Message;
+use self::redirect::{Hop, Step};
+use crate::client::{Answer, Client};
+use crate::egress::{Destination, Identity};
+use crate::perform::{Order, Report, Timing};
+use crate::signing::Signer;
+
+/// Bytes of an answer's body that are kept until it is cut to what history shows: as many
+/// characters have room in them, and behind those a secret that must not be cut before it is seen.
+const BODY_BYTES_KEPT: usize = 8 * 1024;
+
+/// Makes requests.
+pub(crate) struct HttpPerformer {
+    client: Arc<Client>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    signer: Option<Signer>,
+    /// Names of headers that are secret beside those that always are, in lower case.
+    secret_headers: Vec<String>,
+}
+
+impl HttpPerformer {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        signer: Option<Signer>,
+        secret_headers: &[String],
+    ) -> HttpPerformer {
+        let secret_headers = secret_headers.iter().map(|name| name.to_ascii_lowercase()).collect();
+        HttpPerformer { client, clock, entropy, signer, secret_headers }
+    }
+
+    pub(crate) async fn perform(&self, order: &Order, request: &HttpRequest) -> Report {
+        let watch = Stopwatch::start();
+        let Ok(url) = Url::parse(request.uri.as_str()) else {
+            return Report::failed(words::failure("", "the address cannot be read"));
+        };
+        let mask = Mask::of(request, &url, &self.secret_headers);
+        let attempt = self.attempt(order, request, url.clone(), &mask);
+        let report = match tokio::time::timeout(order.timeout, attempt).await {
+            Ok(report) => report,
+            Err(_) => {
+                let why = "Timeout The operation has timed out";
+                Report::failed(words::failure(url.host_str().unwrap_or_default(), why))
+            }
+        };
+        let timing = Timing { total: watch.elapsed(), ..report.timing };
+        report.with_timing(timing)
+    }
+
+    async fn attempt(
+        &self,
+        order: &Order,
+        request: &HttpRequest,
+        mut url: Url,
+        mask: &Mask,
+    ) -> Report {
+        let failed = |url: &Url, why: &str| {
+            let host = url.host_str().unwrap_or_default();
+            Report::failed(mask.apply(words::failure(host, why)))
+        };
+        let prepared = match self.prepare(order, request, &url).await {
+            Ok(prepared) => prepared,
+            Err(why) => return failed(&url, &why),
+        };
+        let (mut message, mut identity) = prepared;
+        for hop in 0..=redirect::HOPS_MAX {
+            let collection = &order.path.collection;
+            let answer = match self.send(&message, &url, &identity, collection).await {
+                Ok(answer) => answer,
+                Err(why) => return failed(&url, &why),
+            };
+            match redirect::step(&url, &message, &answer, hop) {
+                Step::Stay => return self.report(&url, &answer, mask),
+                Step::Refuse(why) => {
+                    return failed(&url, &format!("RedirectRefused {why}"))
+                        .with_timing(answer.timing);
+                }
+                Step::Go(Hop { to, method, body, origin }) => {
+                    if origin == redirect::Origin::Other {
+                        message.leave_secrets(|name| self.is_secret_header(name));
+                        identity = Identity::none();
+                    }
+                    message.move_to(&to, method, body);
+                    url = to;
+                }
+            }
+        }
+        failed(&url, "RedirectRefused the target redirects too often")
+    }
+
+    /// What is sent first, and as whom.
+    async fn prepare(
+        &self,
+        order: &Order,
+        request: &HttpRequest,
+        url: &Url,
+    ) -> Result<(Message, Identity), String> {
+        let mut message = Message::new(order, request, url, &*self.entropy)?;
+        if let (kalends_domain::Signing::On, Some(signer)) = (order.signing, &self.signer) {
+            let now = Instant::from(self.clock.now()).unix_seconds();
+            message.sign(signer, &order.path.collection, now)?;
+        }
+        let identity = match &request.authentication {
+            // Without TLS there is nobody to show a certificate to.
+            Some(HttpAuthentication::ClientCertificate { .. }) if url.scheme() != "https" => {
+                Identity::none()
+            }
+            Some(HttpAuthentication::ClientCertificate { pfx: Some(pfx), password, .. }) => {
+                let empty = Secret::new(String::new());
+                let password = password.as_ref().unwrap_or(&empty);
+                let read = self.client.egress().identity(pfx, password).await;
+                read.map_err(|why| format!("the client certificate cannot be used: {why}"))?
+            }
+            Some(HttpAuthentication::ClientCertificate { pfx: None, .. }) => {
+                return Err("the job has no certificate for its authentication".into());
+            }
+            Some(HttpAuthentication::ActiveDirectoryOAuth { .. }) => {
+                return Err("this kind of authentication is not carried out yet".into());
+            }
+            Some(HttpAuthentication::Basic { .. }) | None => Identity::none(),
+        };
+        Ok((message, identity))
+    }
+
+    async fn send(
+        &self,
+        message: &Message,
+        url: &Url,
+        identity: &Identity,
+        collection: &CollectionPath,
+    ) -> Result<Answer, String> {
+        let to = Destination::of_url(url, collection).ok_or("the address cannot be read")?;
+        let sent = self.client.send(message.request(), &to, identity, BODY_BYTES_KEPT).await;
+        sent.map_err(|failure| failure.to_string())
+    }
+
+    fn report(&self, url: &Url, answer: &Answer, mask: &Mask) -> Report {
+        let message = words::answer(url.host_str().unwrap_or_default(), answer, mask);
+        let now = Instant::from(self.clock.now());
+        let outcome = match answer.status {
+            200..=299 => Outcome::Succeeded,
+            _ => Outcome::Failed { retry_after: retry_after::of(answer, now) },
+        };
+        Report::new(outcome, message).with_timing(answer.timing)
+    }
+
+    fn is_secret_header(&self, name: &str) -> bool {
+        mask::is_secret_header(name, &self.secret_headers)
+    }
+}

@@ -1,0 +1,131 @@
+//! Signatures by which a receiver knows that a request is ours and whole: the headers of "Standard
+//! Webhooks".
+//!
+//! Keys are not stored. They follow from the key of the installation, the collection and a number,
+//! the epoch, that an operator raises to change them all. Requests are signed with the keys of the
+//! present epoch and of the one before it, so receivers change to the new key in their own time.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kalends_domain::CollectionPath;
+use ring::hmac;
+use zeroize::Zeroizing;
+
+/// Signs for every collection.
+#[derive(Clone)]
+pub struct Signer {
+    root: hmac::Key,
+    epoch: u32,
+}
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Signer(epoch {})", self.epoch)
+    }
+}
+
+/// The key of a collection in an epoch. It cannot be printed and is wiped when it goes.
+pub struct SigningKey(Zeroizing<[u8; 32]>);
+
+impl SigningKey {
+    /// The key as receivers' libraries take it: `whsec_` and base64. Each use is a place to look at
+    /// when keys leak.
+    pub fn reveal(&self) -> Zeroizing<String> {
+        Zeroizing::new(format!("whsec_{}", STANDARD.encode(*self.0)))
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+impl Signer {
+    /// Signs with keys that follow from `root`, in an epoch from 1 on.
+    pub fn new(root: &[u8; 32], epoch: u32) -> Signer {
+        Signer { root: hmac::Key::new(hmac::HMAC_SHA256, root), epoch: epoch.max(1) }
+    }
+
+    /// The key of the present epoch, and the one before it.
+    pub fn keys(&self, collection: &CollectionPath) -> [SigningKey; 2] {
+        [self.key(collection, self.epoch), self.key(collection, self.epoch - 1)]
+    }
+
+    fn key(&self, collection: &CollectionPath, epoch: u32) -> SigningKey {
+        let CollectionPath { group, collection } = collection;
+        // Names cannot hold the separator; their case plays no part.
+        let place = [group.subscription.key(), group.group.key(), collection.key()].join("\n");
+        let mut context = hmac::Context::with_key(&self.root);
+        context.update(b"kalends webhook signing key\n");
+        context.update(place.as_bytes());
+        context.update(&epoch.to_be_bytes());
+        let mut key = Zeroizing::new([0; 32]);
+        key.iter_mut().zip(context.sign().as_ref()).for_each(|(to, from)| *to = *from);
+        SigningKey(key)
+    }
+
+    /// The value of `webhook-signature`: one signature for each key.
+    pub(crate) fn sign(
+        &self,
+        collection: &CollectionPath,
+        id: &str,
+        timestamp: i64,
+        body: &[u8],
+    ) -> String {
+        let signatures = self.keys(collection).map(|key| signature(&key, id, timestamp, body));
+        signatures.join(" ")
+    }
+}
+
+fn signature(key: &SigningKey, id: &str, timestamp: i64, body: &[u8]) -> String {
+    let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &*key.0));
+    context.update(format!("{id}.{timestamp}.").as_bytes());
+    context.update(body);
+    format!("v1,{}", STANDARD.encode(context.sign()))
+}
+
+#[cfg(test)]
+mod tests {
+    use kalends_domain::{CollectionName, GroupName, GroupPath, SubscriptionId};
+
+    use super::*;
+
+    fn collection(name: &str) -> CollectionPath {
+        let subscription = SubscriptionId::new("6c55a6f0-6593-472f-9b3e-a51a9a757b40").unwrap();
+        let group = GroupPath { subscription, group: GroupName::new("rg").unwrap() };
+        CollectionPath { group, collection: CollectionName::new(name).unwrap() }
+    }
+
+    fn reveal(signer: &Signer, name: &str) -> [String; 2] {
+        signer.keys(&collection(name)).map(|key| key.reveal().to_string())
+    }
+
+    #[test]
+    fn each_collection_has_two_keys_and_the_newer_becomes_the_older() {
+        let (first, second) = (Signer::new(&[7; 32], 1), Signer::new(&[7; 32], 2));
+        let [new, old] = reveal(&first, "jc");
+        assert_ne!(new, old);
+        assert_eq!(reveal(&second, "JC")[1], new, "case plays no part");
+        assert_ne!(reveal(&first, "other")[0], new);
+        assert_ne!(reveal(&Signer::new(&[8; 32], 1), "jc")[0], new);
+    }
+
+    /// The example of the standard's own documents.
+    #[test]
+    fn signatures_are_those_of_standard_webhooks() {
+        let bytes = STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &bytes);
+        let text = b"msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.{\"test\": 2432232314}";
+        let known = STANDARD.encode(hmac::sign(&key, text));
+        assert_eq!(known, "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        // Ours differ only in the length of the key.
+        let own = SigningKey(Zeroizing::new([7; 32]));
+        let ours =
+            signature(&own, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b"{\"test\": 2432232314}");
+        let again = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &[7; 32]), text);
+        assert_eq!(ours, format!("v1,{}", STANDARD.encode(again)));
+    }
+}

@@ -1,0 +1,116 @@
+//! Connections that are kept, and who shares them.
+
+use kalends_domain::Outcome;
+use tokio::io::AsyncWriteExt;
+
+use crate::world::{
+    OK, Sink, collection, get, has_succeeded, open, order, perform, performer, post, read_request,
+    request,
+};
+
+#[tokio::test]
+async fn a_connection_serves_one_request_after_the_other() {
+    let mut sink = Sink::answering(|_| OK.into()).await;
+    let performer = performer(open());
+    for turn in 0..5 {
+        let report = get(&performer, &sink.uri("/")).await;
+        assert!(has_succeeded(&report), "{}", report.message);
+        assert_eq!(report.timing.connect.is_some(), turn == 0, "connected once");
+        assert!(report.timing.first_byte.is_some_and(|first| first <= report.timing.total));
+        assert_eq!(sink.next().await.0, 0);
+    }
+}
+
+#[tokio::test]
+async fn collections_do_not_share_a_connection() {
+    let mut sink = Sink::answering(|_| OK.into()).await;
+    let performer = performer(open());
+    for (name, connection) in [("a", 0), ("b", 1), ("A", 0), ("b", 1)] {
+        let mut order = order(request(&sink.uri("/")));
+        order.path.collection = collection(name);
+        assert!(has_succeeded(&perform(&performer, order).await));
+        assert_eq!(sink.next().await.0, connection, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_second_answer_to_one_request_is_for_nobody() {
+    let sink = Sink::answering(|request| match request.starts_with("GET /two ") {
+        true => format!("{OK}HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"),
+        false => OK.into(),
+    })
+    .await;
+    let performer = performer(open());
+    for path in ["/two", "/one", "/two", "/one"] {
+        let report = get(&performer, &sink.uri(path)).await;
+        assert!(report.message.ends_with("Body: ok"), "{}", report.message);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_meanwhile_is_not_used() {
+    // Closes after every answer without a word of it.
+    let mut sink = Sink::start("127.0.0.1:0", |mut stream, number, requests| async move {
+        if let Some(request) = read_request(&mut stream).await {
+            let _ = stream.write_all(OK.as_bytes()).await;
+            let _ = stream.shutdown().await;
+            drop(stream);
+            let _ = requests.send((number, request));
+        }
+    })
+    .await;
+    let performer = performer(open());
+    for connection in 0..20 {
+        let report = perform(&performer, order(post(&sink.uri("/"), "once"))).await;
+        assert!(has_succeeded(&report), "{}", report.message);
+        // It is closed when this is told.
+        assert_eq!(sink.next().await.0, connection);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_may_have_been_seen_is_not_sent_again() {
+    // Closes just when the second request has come.
+    let mut sink = Sink::start("127.0.0.1:0", |mut stream, number, requests| async move {
+        for turn in 0.. {
+            let Some(request) = read_request(&mut stream).await else { return };
+            let _ = requests.send((number, request));
+            if turn == 1 {
+                return;
+            }
+            let _ = stream.write_all(OK.as_bytes()).await;
+        }
+    })
+    .await;
+    let performer = performer(open());
+    let send = || perform(&performer, order(post(&sink.uri("/"), "once")));
+    assert!(has_succeeded(&send().await));
+    let report = send().await;
+    assert_eq!(report.outcome, Outcome::Failed { retry_after: None });
+    assert!(report.message.contains("failed: KeepAliveFailure"), "{}", report.message);
+    assert!(has_succeeded(&send().await), "the next one has a connection of its own");
+    let mut numbers = Vec::new();
+    while let Ok((number, _)) = sink.requests.try_recv() {
+        numbers.push(number);
+    }
+    assert_eq!(numbers, [0, 0, 1]);
+}
+
+#[tokio::test]
+async fn a_burst_for_one_target_keeps_to_its_limit_of_connections() {
+    let mut sink = Sink::answering(|_| OK.into()).await;
+    let mut settings = open();
+    settings.connections_per_target_max = 3;
+    let performer = std::sync::Arc::new(performer(settings));
+    let mut attempts = Vec::new();
+    for _ in 0..200 {
+        let (performer, order) = (performer.clone(), order(request(&sink.uri("/"))));
+        attempts.push(tokio::spawn(async move { perform(&performer, order).await }));
+    }
+    for attempt in attempts {
+        assert!(has_succeeded(&attempt.await.unwrap()));
+    }
+    for _ in 0..200 {
+        assert!(sink.next().await.0 < 3);
+    }
+}

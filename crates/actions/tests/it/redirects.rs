@@ -1,0 +1,118 @@
+//! Redirects: followed where that is safe, refused with a reason where it is not.
+
+use kalends_domain::{HttpAuthentication, Outcome, Secret};
+
+use crate::world::{
+    OK, Sink, get, guarded, has_succeeded, header, headers, open, order, perform, performer, post,
+    request,
+};
+
+fn to(status: u16, location: &str) -> String {
+    format!("HTTP/1.1 {status} Go\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n")
+}
+
+#[tokio::test]
+async fn a_target_may_lead_to_another_place_of_its_own() {
+    let mut sink = Sink::answering(|request| match request {
+        first if first.starts_with("POST /a ") => to(307, "/b?x=1"),
+        second if second.starts_with("POST /b?x=1 ") => to(303, "c"),
+        _ => OK.into(),
+    })
+    .await;
+    let mut sent = post(&sink.uri("/a"), "body");
+    sent.headers = headers(&[("Authorization", "Bearer canary"), ("Content-Type", "text/plain")]);
+    let report = perform(&performer(open()), order(sent)).await;
+    assert!(has_succeeded(&report), "{}", report.message);
+    sink.next().await;
+    let (_, second) = sink.next().await;
+    assert!(second.ends_with("\r\n\r\nbody") && header(&second, "authorization").is_some());
+    let (_, third) = sink.next().await;
+    assert!(third.starts_with("GET /c HTTP/1.1\r\n"), "{third}");
+    assert_eq!(header(&third, "authorization"), Some("Bearer canary"));
+    assert_eq!(header(&third, "content-type"), None, "there is no body any more");
+    assert!(header(&third, "x-ms-execution-tag").is_some());
+}
+
+#[tokio::test]
+async fn secrets_do_not_go_to_another_origin_and_do_not_come_back() {
+    let mut second = Sink::answering(|_| OK.into()).await;
+    let there = second.uri("/there");
+    let first = Sink::answering(move |_| to(302, &there)).await;
+    let mut sent = post(&first.uri("/"), "body");
+    sent.headers = headers(&[
+        ("Cookie", "canary-cookie"),
+        ("X-Api-Key", "canary-key"),
+        ("X-Token", "canary-token"),
+        ("X-Other", "seen"),
+    ]);
+    sent.authentication = Some(HttpAuthentication::Basic {
+        username: Some("user".into()),
+        password: Some(Secret::new("canary-password".into())),
+    });
+    let settings = kalends_actions::PerformerSettings {
+        egress: open(),
+        secret_headers: vec!["X-Token".into()],
+        ..Default::default()
+    };
+    let report = perform(&crate::world::with_settings(settings), order(sent)).await;
+    assert!(has_succeeded(&report), "{}", report.message);
+    let (_, request) = second.next().await;
+    assert!(request.starts_with("GET /there "), "{request}");
+    for lost in ["authorization", "cookie", "x-api-key", "x-token"] {
+        assert_eq!(header(&request, lost), None, "{lost}");
+    }
+    assert!(!request.contains("canary"), "{request}");
+    assert_eq!(header(&request, "x-other"), Some("seen"));
+}
+
+#[tokio::test]
+async fn redirects_that_could_leak_or_mislead_are_refused_with_a_reason() {
+    let mut other = Sink::answering(|_| OK.into()).await;
+    let elsewhere = other.uri("/");
+    for (status, location, reason) in [
+        (307, elsewhere.as_str(), "asks for the body again"),
+        (308, elsewhere.as_str(), "asks for the body again"),
+        (302, "file:///etc/passwd", "allowed are http and https"),
+        (302, "gopher://x/", "allowed are http and https"),
+        (302, "http://user:pw@127.0.0.1/", "no user or password"),
+        (302, "http://127.0.0.1:0/", "port 0"),
+        (302, "/", "more than 10 redirects"),
+        (302, "http://169.254.169.254/latest/meta-data/", "EgressDenied"),
+        (302, "http://[::ffff:169.254.169.254]/", "EgressDenied"),
+    ] {
+        let answer = to(status, location);
+        let sink = Sink::answering(move |_| answer.clone()).await;
+        let report = perform(&performer(open()), order(post(&sink.uri("/"), "canary"))).await;
+        assert_eq!(report.outcome, Outcome::Failed { retry_after: None }, "{location}");
+        assert!(report.message.contains(reason), "{location}: {}", report.message);
+        assert!(!report.message.contains("user:pw"), "{}", report.message);
+    }
+    assert!(other.requests.try_recv().is_err(), "nothing leaked to the second host");
+}
+
+#[tokio::test]
+async fn ten_redirects_are_followed_and_the_eleventh_is_not() {
+    let sink = Sink::answering(|request| {
+        let left: usize = request[5..].split(' ').next().unwrap().parse().unwrap();
+        if left == 0 { OK.into() } else { to(302, &format!("/{}", left - 1)) }
+    })
+    .await;
+    let performer = performer(open());
+    assert!(has_succeeded(&get(&performer, &sink.uri("/10")).await));
+    let report = get(&performer, &sink.uri("/11")).await;
+    assert!(report.message.contains("RedirectRefused more than 10"), "{}", report.message);
+}
+
+#[tokio::test]
+async fn a_redirect_into_the_machine_is_refused_and_nobody_is_called() {
+    let mut inside = Sink::answering(|_| OK.into()).await;
+    let port = inside.address.port();
+    for host in ["127.0.0.1", "localhost", "0x7f.1", "[::ffff:7f00:1]", "[::1]", "127.0.0.3"] {
+        let location = format!("http://{host}:{port}/");
+        let outside = Sink::answering_at("127.0.0.2:0", move |_| to(302, &location)).await;
+        let performer = performer(guarded(&["127.0.0.2".into()]));
+        let report = perform(&performer, order(request(&outside.uri("/")))).await;
+        assert!(report.message.contains("EgressDenied"), "{host}: {}", report.message);
+    }
+    assert!(inside.requests.try_recv().is_err());
+}

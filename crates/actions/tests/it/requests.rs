@@ -1,0 +1,146 @@
+//! What is sent, and what history says of the answer.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kalends_actions::{PerformerSettings, Signer, execution_tag};
+use kalends_domain::{HttpAuthentication, Outcome, Secret, Signing};
+use ring::hmac;
+
+use crate::world::{
+    OK, Sink, collection, get, has_succeeded, header, headers, open, order, perform, performer,
+    post, request, with_settings,
+};
+
+#[tokio::test]
+async fn a_request_has_the_jobs_headers_and_those_of_the_scheduler() {
+    let mut sink = Sink::answering(|_| OK.into()).await;
+    let mut sent = post(&sink.uri("/p%2f?q=%20&r"), "hello");
+    sent.headers = headers(&[("ConTent-tYPe", "text/plain"), ("X-Mine", "a\tb")]);
+    let order = order(sent);
+    let tag = execution_tag(&order);
+    let report = perform(&performer(open()), order).await;
+    assert!(has_succeeded(&report), "{}", report.message);
+    let (_, request) = sink.next().await;
+    assert!(request.starts_with("POST /p%2f?q=%20&r HTTP/1.1\r\nHost: 127.0.0.1:"), "{request}");
+    assert!(request.contains("\r\nConTent-tYPe: text/plain\r\n"), "{request}");
+    assert!(request.ends_with("\r\n\r\nhello"), "{request}");
+    for (name, value) in [
+        ("x-mine", "a\tb"),
+        ("content-length", "5"),
+        ("x-ms-scheduler-jobid", "j"),
+        ("x-ms-scheduler-jobcollection", "jc"),
+        ("x-ms-scheduler-region", "West US"),
+        ("x-ms-scheduler-expected-execution-time", "2026-11-15T12:00:00Z"),
+        ("x-ms-execution-tag", &tag),
+        ("idempotency-key", &tag),
+        ("accept-encoding", "identity"),
+    ] {
+        assert_eq!(header(&request, name), Some(value), "{name}");
+    }
+    assert_eq!(header(&request, "x-ms-client-request-id").map(str::len), Some(36));
+    let trace: Vec<_> = header(&request, "traceparent").unwrap().split('-').collect();
+    assert_eq!((trace[0], trace[1], trace[2].len(), trace[3]), ("00", tag.as_str(), 16, "01"));
+    assert_eq!(header(&request, "webhook-signature"), None);
+}
+
+#[tokio::test]
+async fn history_says_what_the_target_answered_in_the_words_of_old() {
+    let body = "ä".repeat(2_000);
+    let answer = format!(
+        "HTTP/1.1 404 Nope\r\nX-One: 1\r\nSet-Thing: a\r\nContent-Type: text/plain\r\nset-thing: b\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let sink = Sink::answering(move |_| answer.clone()).await;
+    let report = get(&performer(open()), &sink.uri("/")).await;
+    let shown = "ä".repeat(1_024);
+    assert_eq!(
+        report.message,
+        format!(
+            "Http Action - Response from host '127.0.0.1': 'NotFound' Response Headers: X-One: 1\r\nSet-Thing: a, b\r\n Body: {shown}"
+        )
+    );
+    assert_eq!(report.outcome, Outcome::Failed { retry_after: None });
+}
+
+#[tokio::test]
+async fn what_a_busy_target_asks_for_is_heard() {
+    let seconds = |seconds| Outcome::Failed { retry_after: Some(Duration::from_secs(seconds)) };
+    for (status, value, expected) in [
+        (503, "120", seconds(120)),
+        (429, "Sun, 06 Nov 1994 08:49:37 GMT", seconds(0)),
+        (500, "120", Outcome::Failed { retry_after: None }),
+        (503, "soon", Outcome::Failed { retry_after: None }),
+    ] {
+        let answer =
+            format!("HTTP/1.1 {status} Busy\r\nRetry-After: {value}\r\nContent-Length: 0\r\n\r\n");
+        let sink = Sink::answering(move |_| answer.clone()).await;
+        assert_eq!(get(&performer(open()), &sink.uri("/")).await.outcome, expected, "{value}");
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_repeats_secrets_does_not_bring_them_into_history() {
+    let mut sink = Sink::answering(|request| {
+        format!("HTTP/1.1 200 OK\r\nX-Echo: {}\r\nAuthorization: canary-echo\r\nContent-Length: {}\r\n\r\n{request}",
+            header(request, "authorization").unwrap(), request.len())
+    })
+    .await;
+    let mut sent = request(&sink.uri("/?sig=canary%2bsig&code=canarycode"));
+    sent.headers = headers(&[("Cookie", "session=canary-cookie"), ("X-Api-Key", "canary-key")]);
+    sent.authentication = Some(HttpAuthentication::Basic {
+        username: Some("user".into()),
+        password: Some(Secret::new("canary-password".into())),
+    });
+    let report = perform(&performer(open()), order(sent)).await;
+    assert!(has_succeeded(&report), "{}", report.message);
+    let (_, request) = sink.next().await;
+    let pair = STANDARD.encode("user:canary-password");
+    assert_eq!(header(&request, "authorization"), Some(format!("Basic {pair}").as_str()));
+    assert!(request.contains("canary-cookie"));
+    let shown = &report.message;
+    assert!(!shown.contains("canary") && !shown.contains(&pair), "{shown}");
+    assert!(shown.contains("[masked]") && shown.contains("x-ms-scheduler-jobid"), "{shown}");
+}
+
+#[tokio::test]
+async fn half_an_authentication_fails_the_attempt_and_calls_nobody() {
+    let mut sink = Sink::answering(|_| OK.into()).await;
+    for authentication in [
+        HttpAuthentication::Basic { username: Some("user".into()), password: None },
+        HttpAuthentication::ClientCertificate { pfx: None, password: None, certificate: None },
+    ] {
+        let mut sent = request(&sink.uri("/").replace("http:", "https:"));
+        sent.authentication = Some(authentication);
+        let report = perform(&performer(open()), order(sent)).await;
+        assert!(report.message.contains("for its authentication"), "{}", report.message);
+    }
+    assert!(sink.requests.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_signed_request_can_be_verified_with_either_key() {
+    let mut sink = Sink::answering(|_| OK.into()).await;
+    let signer = Signer::new(&[7; 32], 3);
+    let keys = signer.keys(&collection("jc")).map(|key| key.reveal().to_string());
+    let settings =
+        PerformerSettings { egress: open(), signer: Some(signer), ..PerformerSettings::default() };
+    let mut signed = order(post(&sink.uri("/"), "hello"));
+    signed.signing = Signing::On;
+    let tag = execution_tag(&signed);
+    let report = perform(&with_settings(settings), signed).await;
+    assert!(has_succeeded(&report), "{}", report.message);
+    let (_, request) = sink.next().await;
+    assert_eq!(header(&request, "webhook-id"), Some(tag.as_str()));
+    let timestamp = header(&request, "webhook-timestamp").unwrap();
+    assert!(timestamp.parse::<i64>().unwrap() > 1_700_000_000);
+    let signatures: Vec<_> = header(&request, "webhook-signature").unwrap().split(' ').collect();
+    assert_eq!(signatures.len(), 2);
+    for (key, signature) in keys.iter().zip(signatures) {
+        let key = STANDARD.decode(key.strip_prefix("whsec_").unwrap()).unwrap();
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
+        let expected = hmac::sign(&key, format!("{tag}.{timestamp}.hello").as_bytes());
+        assert_eq!(signature, format!("v1,{}", STANDARD.encode(expected)));
+    }
+}

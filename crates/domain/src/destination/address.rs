@@ -1,0 +1,193 @@
+//! The table of addresses: what each range is for.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::network::Network;
+
+/// Who can be behind an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Anybody on the internet.
+    Public,
+    /// The machine itself, or its neighbours.
+    Private,
+    /// What machines tell about themselves (metadata, host agents), neighbours on the same wire,
+    /// ways around the table (tunnels, translations), groups, and addresses that nobody has.
+    Never,
+}
+
+/// The first range that holds an address decides.
+const V4: [(Network, Reach); 19] = [
+    (Network::v4(0, 0, 0, 0, 8), Reach::Never),
+    (Network::v4(10, 0, 0, 0, 8), Reach::Private),
+    // Alibaba's metadata, inside the addresses that carriers share.
+    (Network::v4(100, 100, 100, 200, 32), Reach::Never),
+    (Network::v4(100, 64, 0, 0, 10), Reach::Private),
+    (Network::v4(127, 0, 0, 0, 8), Reach::Private),
+    // Azure's host agent, a public address.
+    (Network::v4(168, 63, 129, 16, 32), Reach::Never),
+    // Link-local: metadata of most clouds at 169.254.169.254 and beside it.
+    (Network::v4(169, 254, 0, 0, 16), Reach::Never),
+    (Network::v4(172, 16, 0, 0, 12), Reach::Private),
+    // Special purposes; Oracle's metadata at 192.0.0.192.
+    (Network::v4(192, 0, 0, 0, 24), Reach::Never),
+    // Documents.
+    (Network::v4(192, 0, 2, 0, 24), Reach::Never),
+    // Relays of 6to4.
+    (Network::v4(192, 88, 99, 0, 24), Reach::Never),
+    (Network::v4(192, 168, 0, 0, 16), Reach::Private),
+    // Measurements.
+    (Network::v4(198, 18, 0, 0, 15), Reach::Never),
+    // Documents.
+    (Network::v4(198, 51, 100, 0, 24), Reach::Never),
+    (Network::v4(203, 0, 113, 0, 24), Reach::Never),
+    // Groups.
+    (Network::v4(224, 0, 0, 0, 4), Reach::Never),
+    // Reserved, and everybody on the wire.
+    (Network::v4(240, 0, 0, 0, 4), Reach::Never),
+    (Network::v4(255, 255, 255, 255, 32), Reach::Never),
+    (Network::v4(0, 0, 0, 0, 0), Reach::Public),
+];
+
+const METADATA_OF_AWS: Network =
+    Network::one(IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)));
+const METADATA_OF_GOOGLE: Network =
+    Network::one(IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)));
+
+/// The first range that holds an address decides. Of the whole space only 2000::/3 is public; what
+/// is left of the rest (translations to IPv4 among it) falls to the last row.
+const V6: [(Network, Reach); 10] = [
+    (Network::one(IpAddr::V6(Ipv6Addr::LOCALHOST)), Reach::Private),
+    (METADATA_OF_AWS, Reach::Never),
+    (METADATA_OF_GOOGLE, Reach::Never),
+    (Network::v6([0xfc00, 0, 0, 0], 7), Reach::Private),
+    // Teredo, ORCHID, measurements.
+    (Network::v6([0x2001, 0, 0, 0], 23), Reach::Never),
+    // Documents.
+    (Network::v6([0x2001, 0xdb8, 0, 0], 32), Reach::Never),
+    (Network::v6([0x3fff, 0, 0, 0], 20), Reach::Never),
+    // 6to4.
+    (Network::v6([0x2002, 0, 0, 0], 16), Reach::Never),
+    (Network::v6([0x2000, 0, 0, 0], 3), Reach::Public),
+    (Network::v6([0, 0, 0, 0], 0), Reach::Never),
+];
+
+/// Who can be behind an address. An IPv4 address in IPv6 clothes is judged as what it is.
+pub fn reach(address: IpAddr) -> Reach {
+    let address = address.to_canonical();
+    let table = match address {
+        IpAddr::V4(_) => V4.as_slice(),
+        IpAddr::V6(v6) if is_isatap(v6) => return Reach::Never,
+        IpAddr::V6(_) => V6.as_slice(),
+    };
+    let row = table.iter().find(|(network, _)| network.contains(address));
+    row.map_or(Reach::Never, |(_, reach)| *reach)
+}
+
+/// Whether the last half names an IPv4 address to tunnel to.
+fn is_isatap(address: Ipv6Addr) -> bool {
+    let [_, _, _, _, high, low, _, _] = address.segments();
+    low == 0x5efe && (high & !0x200) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_range_is_known_at_both_ends() {
+        let cases: [(Reach, &[&str]); 3] = [
+            (
+                Reach::Public,
+                &[
+                    "1.0.0.0",
+                    "9.255.255.255",
+                    "11.0.0.0",
+                    "100.63.255.255",
+                    "100.128.0.0",
+                    "168.63.129.15",
+                    "168.63.129.17",
+                    "172.15.255.255",
+                    "172.32.0.0",
+                    "192.0.1.0",
+                    "198.17.255.255",
+                    "198.20.0.0",
+                    "223.255.255.255",
+                    "8.8.8.8",
+                    "::ffff:8.8.8.8",
+                    "2001:200::1",
+                    "2606:4700::1111",
+                    "3ffe::1",
+                    "3fff:1000::1",
+                ],
+            ),
+            (
+                Reach::Private,
+                &[
+                    "10.0.0.0",
+                    "10.255.255.255",
+                    "100.64.0.0",
+                    "100.127.255.255",
+                    "127.0.0.1",
+                    "127.255.255.255",
+                    "172.16.0.0",
+                    "172.31.255.255",
+                    "192.168.0.0",
+                    "192.168.255.255",
+                    "::1",
+                    "fc00::",
+                    "fdff::1",
+                    "::ffff:10.0.0.1",
+                    "::ffff:127.0.0.1",
+                ],
+            ),
+            (
+                Reach::Never,
+                &[
+                    "0.0.0.0",
+                    "0.255.255.255",
+                    "100.100.100.200",
+                    "168.63.129.16",
+                    "169.254.0.0",
+                    "169.254.169.254",
+                    "169.254.170.2",
+                    "192.0.0.192",
+                    "192.0.2.1",
+                    "192.88.99.1",
+                    "198.18.0.0",
+                    "198.19.255.255",
+                    "198.51.100.1",
+                    "203.0.113.1",
+                    "224.0.0.1",
+                    "240.0.0.1",
+                    "255.255.255.255",
+                    "::",
+                    "::7f00:1",
+                    "::ffff:169.254.169.254",
+                    "64:ff9b::a00:1",
+                    "64:ff9b:1::1",
+                    "100::1",
+                    "2001::1",
+                    "2001:1ff::1",
+                    "2001:db8::1",
+                    "2002:7f00:1::",
+                    "3fff::1",
+                    "4000::1",
+                    "5f00::1",
+                    "fd00:ec2::254",
+                    "fd20:ce::254",
+                    "fe80::1",
+                    "fec0::1",
+                    "ff02::1",
+                    "2606:4700::5efe:10.0.0.1",
+                    "2606:4700::200:5efe:10.0.0.1",
+                ],
+            ),
+        ];
+        for (expected, texts) in cases {
+            for text in texts {
+                assert_eq!(reach(text.parse().unwrap()), expected, "{text}");
+            }
+        }
+    }
+}

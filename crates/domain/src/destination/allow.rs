@@ -1,0 +1,208 @@
+//! What an operator lifts of the tables.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use super::name::{folded, is_at_or_below};
+use super::network::Network;
+use crate::name::{CollectionName, CollectionPath, GroupName, GroupPath, SubscriptionId};
+
+/// A target that jobs may reach although the tables say no.
+///
+/// Written `TARGET[:PORT][@SUBSCRIPTION/GROUP/COLLECTION]`, where a target is a range of addresses
+/// (`10.1.0.0/16`, `[fd00::]/8`), an address, a name, or `*.` and a name for all below it. With a
+/// port it holds for that port alone, also one that is refused elsewhere; with a collection, for
+/// that collection's jobs alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowEntry {
+    target: Target,
+    port: Option<u16>,
+    collection: Option<CollectionPath>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Target {
+    Network(Network),
+    Name(String),
+    /// All names below this one.
+    Below(String),
+}
+
+/// Why a text is no such entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AllowProblem {
+    /// Neither addresses nor a name.
+    #[error("expected an address, a range such as 10.1.0.0/16, or a host name")]
+    Target,
+    /// No port.
+    #[error("expected a port from 1 to 65535 after the colon")]
+    Port,
+    /// No collection.
+    #[error("expected SUBSCRIPTION/GROUP/COLLECTION after the @")]
+    Collection,
+}
+
+impl AllowEntry {
+    /// Reads an entry.
+    pub fn read(text: &str) -> Result<AllowEntry, AllowProblem> {
+        let (target, collection) = match text.trim().split_once('@') {
+            Some((target, collection)) => (target, Some(read_collection(collection)?)),
+            None => (text.trim(), None),
+        };
+        let (target, port) = split_port(target)?;
+        let target = match Network::read(&target.replace(['[', ']'], "")) {
+            Some(network) => Target::Network(network),
+            None => read_name(target)?,
+        };
+        Ok(AllowEntry { target, port, collection })
+    }
+
+    /// Whether it holds for a collection at all.
+    pub(super) fn is_for(&self, collection: &CollectionPath) -> bool {
+        self.collection.as_ref().is_none_or(|own| own == collection)
+    }
+
+    /// Whether it holds for a port; an entry without one holds for all that are not refused.
+    pub(super) fn is_for_port(&self, port: u16) -> bool {
+        self.port.is_none_or(|own| own == port)
+    }
+
+    /// Whether it names the port.
+    pub(super) fn names_port(&self, port: u16) -> bool {
+        self.port == Some(port)
+    }
+
+    /// Whether it speaks of addresses, not of names.
+    pub(super) fn is_network(&self) -> bool {
+        matches!(self.target, Target::Network(_))
+    }
+
+    pub(super) fn has_address(&self, address: IpAddr) -> bool {
+        matches!(&self.target, Target::Network(network) if network.contains(address))
+    }
+
+    pub(super) fn has_name(&self, name: &str) -> bool {
+        let name = folded(name);
+        match &self.target {
+            Target::Network(_) => false,
+            Target::Name(own) => *own == name,
+            Target::Below(above) => name != *above && is_at_or_below(&name, above),
+        }
+    }
+}
+
+impl fmt::Display for AllowEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.target, self.port) {
+            (Target::Network(network), Some(_)) if network.to_string().contains(':') => {
+                write!(f, "[{network}]")?;
+            }
+            (Target::Network(network), _) => write!(f, "{network}")?,
+            (Target::Name(name), _) => f.write_str(name)?,
+            (Target::Below(name), _) => write!(f, "*.{name}")?,
+        }
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        match &self.collection {
+            None => Ok(()),
+            Some(CollectionPath { group, collection }) => {
+                write!(f, "@{}/{}/{collection}", group.subscription, group.group)
+            }
+        }
+    }
+}
+
+/// The text before the port, and the port. Colons of an IPv6 address are no port's, unless the
+/// address is in brackets.
+fn split_port(text: &str) -> Result<(&str, Option<u16>), AllowProblem> {
+    let is_bare_v6 = text.matches(':').count() > 1 && !text.contains('[');
+    let after_brackets = text.rfind(']').map_or(0, |at| at + 1);
+    let colon = text.get(after_brackets..).and_then(|rest| rest.rfind(':'));
+    let Some(colon) = colon.filter(|_| !is_bare_v6) else { return Ok((text, None)) };
+    let (target, port) = text.split_at(after_brackets + colon);
+    let digits = port.trim_start_matches(':');
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let port = digits.parse().ok().filter(|port| is_number && *port != 0);
+    Ok((target, Some(port.ok_or(AllowProblem::Port)?)))
+}
+
+fn read_name(text: &str) -> Result<Target, AllowProblem> {
+    let (below, name) = match text.strip_prefix("*.") {
+        Some(name) => (true, name),
+        None => (false, text),
+    };
+    let name = folded(name);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_name = (1..=253).contains(&name.len())
+        && name.bytes().all(is_plain)
+        && name.split('.').all(|label| !label.is_empty())
+        // What the parser of addresses would take for a number is no name.
+        && name.rsplit('.').next().is_some_and(|last| last.contains(|c: char| !c.is_ascii_digit()));
+    match (is_name, below) {
+        (true, true) => Ok(Target::Below(name)),
+        (true, false) => Ok(Target::Name(name)),
+        (false, _) => Err(AllowProblem::Target),
+    }
+}
+
+fn read_collection(text: &str) -> Result<CollectionPath, AllowProblem> {
+    let parts: Vec<_> = text.split('/').collect();
+    let [subscription, group, collection] = parts.as_slice() else {
+        return Err(AllowProblem::Collection);
+    };
+    let wrong = |_| AllowProblem::Collection;
+    let subscription = SubscriptionId::new(subscription).map_err(wrong)?;
+    let group = GroupPath { subscription, group: GroupName::new(group).map_err(wrong)? };
+    Ok(CollectionPath { group, collection: CollectionName::new(collection).map_err(wrong)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_read_and_shown_as_they_are_written() {
+        for text in [
+            "10.1.0.0/16",
+            "10.1.2.3:8080",
+            "10.1.0.0/16:22",
+            "fd00::/8",
+            "[fd00::/8]:8080",
+            "db.internal",
+            "db.internal:5432",
+            "*.corp.example",
+            "localhost:3000@6c55a6f0-6593-472f-9b3e-a51a9a757b40/rg/jc",
+        ] {
+            assert_eq!(AllowEntry::read(text).map(|entry| entry.to_string()), Ok(text.to_owned()));
+        }
+        let bracketed = AllowEntry::read("[fd00::]/8").unwrap();
+        assert_eq!(bracketed.to_string(), "fd00::/8");
+    }
+
+    #[test]
+    fn what_is_no_entry_is_refused() {
+        for (text, problem) in [
+            ("", AllowProblem::Target),
+            ("*", AllowProblem::Target),
+            ("10.1.0.0/40", AllowProblem::Target),
+            ("10.1.2", AllowProblem::Target),
+            ("a b", AllowProblem::Target),
+            ("http://x", AllowProblem::Port),
+            ("x:0", AllowProblem::Port),
+            ("x:65536", AllowProblem::Port),
+            ("x:", AllowProblem::Port),
+            ("x@jc", AllowProblem::Collection),
+            ("x@a/b/c", AllowProblem::Collection),
+        ] {
+            assert_eq!(AllowEntry::read(text), Err(problem), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_below_a_name_are_below_it() {
+        let entry = AllowEntry::read("*.corp.example").unwrap();
+        assert!(entry.has_name("a.corp.example") && entry.has_name("a.b.CORP.example."));
+        assert!(!entry.has_name("corp.example") && !entry.has_name("xcorp.example"));
+    }
+}

@@ -1,0 +1,100 @@
+//! Ranges of addresses.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A range of addresses: those that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    first: IpAddr,
+    bits: u8,
+}
+
+impl Network {
+    pub(crate) const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Network {
+        Network { first: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), bits }
+    }
+
+    /// The first four groups of the first address; the others are zero.
+    pub(crate) const fn v6(groups: [u16; 4], bits: u8) -> Network {
+        let [a, b, c, d] = groups;
+        Network { first: IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0)), bits }
+    }
+
+    /// A single address.
+    pub const fn one(address: IpAddr) -> Network {
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        Network { first: address, bits }
+    }
+
+    /// Reads `10.0.0.0/8`, `fd00::/8`, or a single address. Bits beyond the range must be zero, or
+    /// it would not be the range that its author has in mind.
+    pub fn read(text: &str) -> Option<Network> {
+        let Some((address, bits)) = text.split_once('/') else {
+            return text.parse().ok().map(Network::one);
+        };
+        let first: IpAddr = address.parse().ok()?;
+        let is_number = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
+        let bits: u8 = bits.parse().ok().filter(|_| is_number)?;
+        let network = Network { first, bits };
+        let max = Network::one(first).bits;
+        (bits <= max && network.masked(first) == Some(first)).then_some(network)
+    }
+
+    /// Whether an address lies in it.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.masked(address) == Some(self.first)
+    }
+
+    /// The address without the bits beyond the range; none of the other kind of address.
+    fn masked(&self, address: IpAddr) -> Option<IpAddr> {
+        match (self.first, address) {
+            (IpAddr::V4(_), IpAddr::V4(v4)) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.bits)).unwrap_or(0);
+                Some(Ipv4Addr::from_bits(v4.to_bits() & mask).into())
+            }
+            (IpAddr::V6(_), IpAddr::V6(v6)) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.bits)).unwrap_or(0);
+                Some(Ipv6Addr::from_bits(v6.to_bits() & mask).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self == Network::one(self.first) {
+            true => write!(f, "{}", self.first),
+            false => write!(f, "{}/{}", self.first, self.bits),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contains(network: &str, address: &str) -> bool {
+        Network::read(network).unwrap().contains(address.parse().unwrap())
+    }
+
+    #[test]
+    fn ranges_end_where_their_bits_say() {
+        assert!(contains("10.0.0.0/8", "10.255.255.255"));
+        assert!(!contains("10.0.0.0/8", "11.0.0.0"));
+        assert!(contains("0.0.0.0/0", "255.255.255.255"));
+        assert!(!contains("0.0.0.0/0", "::1"));
+        assert!(contains("::/0", "ffff::"));
+        assert!(contains("fd00::/8", "fdff::1"));
+        assert!(contains("10.1.2.3", "10.1.2.3"));
+        assert!(!contains("10.1.2.3", "10.1.2.2"));
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused() {
+        for text in ["", "10.0.0.0/33", "10.0.0.1/8", "::/129", "10.0.0.0/", "10.0.0.0/+8", "x/8"] {
+            assert_eq!(Network::read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Any text as the address of a job, any addresses as those of its name: what the policy lets
+//! through is judged again, by another way of telling what is inside.
+
+#![no_main]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use arbitrary::Arbitrary;
+use kalends_domain::{
+    AllowEntry, CollectionName, CollectionPath, EgressMode, EgressPolicy, Forbidden, GroupName,
+    GroupPath, Limits, SubscriptionId, Uri, Whose,
+};
+use libfuzzer_sys::fuzz_target;
+use url::{Host, Url};
+
+#[derive(Arbitrary, Debug)]
+struct Input {
+    uri: String,
+    single_user: bool,
+    allow: Option<String>,
+    v4: [u8; 4],
+    v6: [u8; 16],
+    is_v4: bool,
+    is_ours: bool,
+}
+
+const OWN_PORT: u16 = 8080;
+
+/// What the standard library and plain arithmetic say of an address, without our table.
+fn is_inside(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => is_inside_v4(v4),
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => is_inside_v4(v4),
+            None => is_inside_v6(v6),
+        },
+    }
+}
+
+fn is_inside_v4(v4: Ipv4Addr) -> bool {
+    let [a, b, c, d] = v4.octets();
+    v4.is_private()
+        || v4.is_loopback()
+        || v4.is_link_local()
+        || v4.is_broadcast()
+        || v4.is_documentation()
+        || v4.is_multicast()
+        || a == 0
+        || a >= 240
+        || (a == 100 && (64..128).contains(&b))
+        || (a == 198 && (b == 18 || b == 19))
+        || (a == 192 && b == 0 && c == 0)
+        || (a == 192 && b == 88 && c == 99)
+        || (a, b, c, d) == (168, 63, 129, 16)
+}
+
+fn is_inside_v6(v6: Ipv6Addr) -> bool {
+    let [a, b, _, _, e, f, _, _] = v6.segments();
+    a >> 13 != 1
+        || (a == 0x2001 && b < 0x200)
+        || (a == 0x2001 && b == 0xdb8)
+        || a == 0x2002
+        || (a == 0x3fff && b < 0x1000)
+        || (f == 0x5efe && (e == 0 || e == 0x200))
+}
+
+/// What not even a single user reaches.
+fn is_never(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            v4.is_link_local()
+                || v4.is_unspecified()
+                || v4.is_multicast()
+                || [[168, 63, 129, 16], [100, 100, 100, 200], [192, 0, 0, 192]]
+                    .contains(&v4.octets())
+        }
+        IpAddr::V6(v6) => {
+            v6.is_unicast_link_local()
+                || v6.is_multicast()
+                || v6.is_unspecified()
+                || v6.segments() == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254]
+                || v6.segments() == [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254]
+        }
+    }
+}
+
+fn collection() -> Option<CollectionPath> {
+    let subscription = SubscriptionId::new("6c55a6f0-6593-472f-9b3e-a51a9a757b40").ok()?;
+    let group = GroupPath { subscription, group: GroupName::new("rg").ok()? };
+    Some(CollectionPath { group, collection: CollectionName::new("jc").ok()? })
+}
+
+fuzz_target!(|input: Input| {
+    let Some(collection) = collection() else { return };
+    let entry = input.allow.as_deref().and_then(|text| AllowEntry::read(text).ok());
+    if let Some(entry) = &entry {
+        assert_eq!(AllowEntry::read(&entry.to_string()).as_ref(), Ok(entry), "reads what it shows");
+    }
+    let mode = if input.single_user { EgressMode::SingleUser } else { EgressMode::Guarded };
+    let forbidden = vec![Forbidden::OwnPort(OWN_PORT)];
+    let has_entry = entry.is_some();
+    let policy = EgressPolicy { mode, allow: entry.into_iter().collect(), forbidden };
+    let Ok(uri) = Uri::new(&input.uri, &Limits::default()) else { return };
+    let is_open = policy.check_uri(&uri, &collection).is_ok();
+    let url = Url::parse(uri.as_str()).expect("a checked address is one");
+    let host = url.host().expect("a checked address has a host").to_owned();
+    let port = url.port_or_known_default().expect("a checked address has a port");
+    let (literal, address): (bool, IpAddr) = match &host {
+        Host::Ipv4(v4) => (true, (*v4).into()),
+        Host::Ipv6(v6) => (true, (*v6).into()),
+        Host::Domain(_) if input.is_v4 => (false, input.v4.into()),
+        Host::Domain(_) => (false, input.v6.into()),
+    };
+    let whose = if input.is_ours { Whose::Ours } else { Whose::Others };
+    let is_reached =
+        is_open && policy.check_address(&host, address, port, &collection, whose).is_ok();
+    if !is_reached {
+        return;
+    }
+    assert_ne!(port, 0);
+    let here = input.is_ours || address.to_canonical().is_loopback();
+    assert!(!(port == OWN_PORT && here), "the server itself");
+    if has_entry {
+        return;
+    }
+    match mode {
+        EgressMode::SingleUser => assert!(!is_never(address), "{host} {address}"),
+        _ => {
+            assert!(!is_inside(address), "{host} {address}");
+            assert!(!input.is_ours, "{host} {address}");
+            assert!(![22, 25, 53, 6379, 5432].contains(&port), "{port}");
+            let name = host.to_string().trim_end_matches('.').to_ascii_lowercase();
+            let is_local = name == "localhost" || name.ends_with(".internal") || !name.contains('.');
+            assert!(literal || !is_local, "{name}");
+        }
+    }
+});
