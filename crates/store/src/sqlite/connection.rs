@@ -16,9 +16,10 @@ const STATEMENTS_MAX: usize = 128;
 /// How long a connection waits for a lock that a tool such as `sqlite3` or a backup may hold.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// Pages in the log before they are moved to the database: 64 MiB, so that a page that changes
-/// often is moved once for many changes.
-const LOG_PAGES: u32 = 16_384;
+/// Pages in SQLite's log before they are moved to the database: 16 MiB. More would move a page that
+/// changes often fewer times; but commits wait for the move, and readers search the log for every
+/// page that they do not have.
+const LOG_PAGES: u32 = 4_096;
 
 /// For the one thread that writes. Makes the file where there is none.
 pub(crate) fn for_writing(path: &Path, settings: &SqliteSettings) -> Worked<Connection> {

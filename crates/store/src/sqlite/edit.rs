@@ -158,7 +158,8 @@ fn insert_job(
         newest_closing: 0,
     };
     // Straight into the table: the log knows nothing of a job with this number.
-    state::write(connection, key, &row)?;
+    let mut statement = connection.prepare_cached(state::WRITE)?;
+    state::write(&mut statement, key, &row)?;
     index_due(connection, key, None, Some(&row))?;
     recount(connection, collection, 1, i64::from(facts.authenticated))?;
     let job = Job { uid, created, definition, generation: 1 };

@@ -75,14 +75,16 @@ impl Fold {
         desk.must_log();
         let written = &mut self.written;
         let mut left = limit.max(1);
+        let mut statement = desk.connection().prepare_cached(state::WRITE)?;
         for job in round.jobs.by_ref().take(left) {
             left -= 1;
             // What is gone was removed from the table when it went.
             if let Some((version, row)) = desk.memory.overlay.newest(job) {
                 written.jobs.push((job, version));
-                row.map(|row| state::write(desk.connection(), job, &row)).transpose()?;
+                row.map(|row| state::write(&mut statement, job, &row)).transpose()?;
             }
         }
+        drop(statement);
         let runs = desk.memory.runs();
         for run in round.runs.by_ref().take(left) {
             left -= 1;

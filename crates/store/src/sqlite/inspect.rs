@@ -161,7 +161,8 @@ fn compare(connection: &Connection) -> Worked<Vec<String>> {
         if let Some(row) = row {
             const SQL: &str = "INSERT INTO logged_state
                  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-            state::write_with(connection, SQL, *job, row)?;
+            let mut statement = connection.prepare_cached(SQL)?;
+            state::write(&mut statement, *job, row)?;
         }
     }
     for (run, (_, row)) in &replayed.runs {

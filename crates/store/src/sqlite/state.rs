@@ -2,7 +2,7 @@
 
 use kalends_domain::{Lifecycle, Switch};
 use kalends_recurrence::Instant;
-use rusqlite::{Connection, OptionalExtension as _, Row};
+use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
 use crate::record::{JobKey, JobState};
 use crate::sqlite::code::{Code as _, Coded, nth};
@@ -92,27 +92,19 @@ pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateR
     })
 }
 
-/// Writes the row of a job, new or not.
-pub(crate) fn write(connection: &Connection, job: JobKey, row: &StateRow) -> Worked<()> {
-    const SQL: &str =
-        "INSERT OR REPLACE INTO state (job, collection, generation, switched_on, lifecycle, due,
-             used, last_execution, executions, failures, faulted, finished, entries,
-             newest_entry, newest_closing)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-    write_with(connection, SQL, job, row)
-}
+/// Writes rows of jobs, new or not.
+pub(crate) const WRITE: &str =
+    "INSERT OR REPLACE INTO state (job, collection, generation, switched_on, lifecycle, due, used,
+         last_execution, executions, failures, faulted, finished, entries, newest_entry,
+         newest_closing)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Writes the row of a job with a statement that takes its columns in their order.
-pub(crate) fn write_with(
-    connection: &Connection,
-    sql: &str,
-    job: JobKey,
-    row: &StateRow,
-) -> Worked<()> {
+pub(crate) fn write(statement: &mut Statement<'_>, job: JobKey, row: &StateRow) -> Worked<()> {
     let StateRow { collection, generation, switched_on, state, entries, .. } = *row;
     let JobState { lifecycle, due, used, last_execution, executions, failures, faulted, finished } =
         state;
-    connection.prepare_cached(sql)?.execute((
+    statement.execute((
         Coded(job),
         collection,
         Coded(generation),

@@ -38,6 +38,9 @@ const FOLDED_MIN: usize = 64;
 /// which a request that arrives meanwhile has to wait.
 const UPKEEP_ROWS: usize = 500;
 
+/// Rows that a transaction brings into the tables when nobody can wait any more.
+const CLOSING_ROWS: usize = 10 * UPKEEP_ROWS;
+
 /// Rows that are removed beside a transaction of others.
 const REMOVED_BESIDE: usize = 32;
 
@@ -157,7 +160,7 @@ impl Working {
             }
         }
         if stopped.get().is_none() {
-            self.fold_all(stopped);
+            self.fold_all(CLOSING_ROWS, stopped);
             // Where this fails, the next start reads the log instead.
             let connection = self.desk.connection();
             drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())));
@@ -174,7 +177,7 @@ impl Working {
         // What the transaction could not take, and what asked for a fold, comes next.
         if self.desk.wants_fold && fate.is_ok() {
             self.desk.wants_fold = false;
-            self.fold_all(stopped);
+            self.fold_all(UPKEEP_ROWS, stopped);
         }
     }
 
@@ -205,13 +208,13 @@ impl Working {
     }
 
     /// Brings all of the log into the tables.
-    fn fold_all(&mut self, stopped: &OnceLock<StoreError>) {
+    fn fold_all(&mut self, rows: usize, stopped: &OnceLock<StoreError>) {
         if !self.fold.is_under_way() && !self.fold.is_settled(&self.desk) {
             self.fold.begin(&mut self.desk);
         }
         while self.fold.is_under_way() && stopped.get().is_none() {
             let done = self.execute("BEGIN IMMEDIATE").map_err(End::from).and_then(|()| {
-                self.fold.write_some(&mut self.desk, UPKEEP_ROWS)?;
+                self.fold.write_some(&mut self.desk, rows)?;
                 self.commit()
             });
             if self.end(done, stopped).is_err() {

@@ -1,7 +1,7 @@
 //! Killed at any moment, the store keeps what it has answered.
 //!
-//! The writer is `examples/durable_writer.rs`, in a process of its own. An answer counts only if it
-//! was read before the kill was sent.
+//! The writer is `examples/durable_writer.rs`, in a process of its own, whose log is always being
+//! brought into its tables. An answer counts only if it was read before the kill was sent.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
