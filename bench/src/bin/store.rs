@@ -1,8 +1,10 @@
 //! The store at several sizes; see bench/README.md.
 //!
 //! ```text
-//! store [--folder FOLDER] [JOBS …]
+//! store [--folder FOLDER] [--alone] [JOBS …]
 //! ```
+//!
+//! With `--alone`, without plain SQL beside it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,13 +18,17 @@ fn main() -> anyhow::Result<()> {
     if arguments.next_if(|argument| argument == "--folder").is_some() {
         base = arguments.next().map_or(base, PathBuf::from);
     }
+    let is_alone = arguments.next_if(|argument| argument == "--alone").is_some();
     let mut counts = arguments.map(|text| text.parse()).collect::<Result<Vec<usize>, _>>()?;
     if counts.is_empty() {
         counts = vec![1_000, 100_000];
     }
     let mut sizes = Vec::new();
     for jobs in counts {
-        let floor = in_folder(&base, |folder| floor::measure(folder, jobs))?;
+        let floor = match is_alone {
+            true => vec![],
+            false => in_folder(&base, |folder| floor::measure(folder, jobs))?,
+        };
         let kalends = in_folder(&base, |folder| kalends::measure(folder, jobs))?;
         sizes.push(Size { jobs, kalends, floor });
     }

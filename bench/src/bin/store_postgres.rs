@@ -195,6 +195,7 @@ fn some_put() -> JobPut {
         facts: JobFacts::default(),
         state: JobState { due: Some(at(60)), ..JobState::default() },
         waiting: kalends_store::Waiting::Keep,
+        passed: None,
     }
 }
 

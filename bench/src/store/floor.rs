@@ -12,7 +12,7 @@ const LOADING: usize = 1_000;
 /// Operations of a kind that are timed.
 const TIMED: usize = 2_000;
 /// Transactions of [`BATCH`] runs that are timed, twice: runs are begun and finished.
-const BATCHES: usize = 40;
+const BATCHES: usize = 400;
 
 /// What can be measured without a store, with `jobs` rows in a new file in `folder`.
 pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
@@ -71,7 +71,7 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
             })
         })
     })?;
-    Ok(vec![load, put, get, list, run, Figure { name: "bytes per job", value: bytes }])
+    Ok(vec![load, put, get, list, run, Figure::new("bytes per job", bytes)])
 }
 
 fn transaction(

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -14,8 +15,7 @@ use kalends_environment::{SeededEntropy, SystemClock};
 use kalends_recurrence::{Frequency, Instant, Recurrence};
 use kalends_store::form::Keeper;
 use kalends_store::record::{
-    Cause, Disposition, JobFacts, JobKey, JobRecord, JobState, JobUid, LedgerRecord, NodeId,
-    Progress,
+    Cause, Disposition, JobFacts, JobRecord, JobState, JobUid, LedgerRecord, NodeId, Progress,
 };
 use kalends_store::seal::{MasterKey, Sealer};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
@@ -33,8 +33,11 @@ use crate::store::{
 const LOADING: usize = 1_000;
 /// Operations of a kind that are timed.
 const TIMED: usize = 2_000;
-/// Commits of [`BATCH`] runs that are timed; each run takes two, to begin and to finish.
-const BATCHES: usize = 40;
+/// Commits of [`BATCH`] runs that are timed; each run takes two, to begin and to finish. Enough for
+/// the store to bring its log into its tables meanwhile.
+const BATCHES: usize = 400;
+/// Edits that are timed while runs are committed, and while a collection is being removed.
+const BESIDE: usize = 400;
 
 /// Everything measured with `jobs` jobs in a new store in `folder`.
 pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
@@ -43,11 +46,8 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
         let decide = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Put(standard())));
         wait(bench.store.edit_collection(collection_path(collection)?, decide))?;
     }
-    let mut keys = Vec::with_capacity(jobs);
     let load = time("load, 1,000 under way", jobs, || {
-        in_flight(LOADING, (0..jobs).map(|job| bench.put(job, 0)), |edited| {
-            keys.extend(edited.after.map(|job| job.key));
-        })
+        in_flight(LOADING, (0..jobs).map(|job| bench.put(job, 0)), drop)
     })?;
     let mut figures = vec![load];
     // What is still in the log only is counted as well.
@@ -71,23 +71,91 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
     figures.push(time("due jobs, the first 1,000", TIMED / 10, || {
         in_flight(1, (0..TIMED / 10).map(|_| bench.store.due(Instant::MAX, 1_000)), drop)
     })?);
-    let mut places = vec![(1, start()?); jobs];
-    for job in scattered(TIMED / 4, jobs).chain(scattered(TIMED, jobs)) {
-        places.get_mut(job).context("a job")?.0 += 1;
-    }
     let runs = jobs.min(BATCH) * BATCHES;
+    let mut commits = Vec::with_capacity(2 * BATCHES);
     figures.push(time("run with history, commits of 500", runs, || {
-        scattered(BATCHES, jobs).try_for_each(|first| bench.run_batch(&keys, &mut places, first))
+        for _ in 0..BATCHES {
+            commits.extend(bench.run_batch()?);
+        }
+        // What is still in the log only is part of the cost.
+        wait(bench.store.fold()).map_err(anyhow::Error::from)
     })?);
+    figures.push(worst("… the longest commit", &mut commits));
     figures.push(time("history, a page of 100", TIMED, || {
         in_flight(1, chosen().map(|job| bench.history(job)), drop)
     })?);
-    figures.push(Figure { name: "bytes per job", value: bytes });
+    figures.extend(beside(&bench)?);
+    let copy = folder.join("copy");
+    std::fs::create_dir(&copy)?;
+    wait(bench.store.backup(copy.join("kalends.db")))?;
+    figures.extend(removing(&bench)?);
+    figures.push(Figure::new("bytes per job", bytes));
+    figures.push(Figure::new("resident, MB", resident_mb()?));
     let wrong = wait(bench.store.check())?;
     if !wrong.is_empty() {
         bail!("the store is damaged: {wrong:?}");
     }
+    drop(bench);
+    figures.push(time("open, with a log of what came last", 1, || open(&copy).map(drop))?);
     Ok(figures)
+}
+
+/// Edits, one at a time, while the engine commits runs as fast as it can.
+fn beside(bench: &Bench) -> anyhow::Result<Vec<Figure>> {
+    let is_over = AtomicBool::new(false);
+    let mut puts = Vec::with_capacity(BESIDE);
+    std::thread::scope(|scope| {
+        let engine =
+            scope.spawn(|| while !is_over.load(Ordering::Relaxed) && bench.run_batch().is_ok() {});
+        let put = |number: usize| {
+            let path = job_path(bench.jobs + number)?;
+            let decide =
+                move |_: JobContext<'_>| Ok(JobWrite::Put(Box::new(some_put(number, 0, EPOCH))));
+            let collection = collection_path(0)?;
+            let path = JobPath { collection, ..path };
+            time("put", 1, || wait(bench.store.edit_job(path, Box::new(decide))).map(drop))
+                .map_err(anyhow::Error::from)
+        };
+        let put = (0..BESIDE).try_for_each(|number| {
+            puts.push(put(number)?.value);
+            anyhow::Ok(())
+        });
+        is_over.store(true, Ordering::Relaxed);
+        drop(engine.join());
+        put
+    })?;
+    let mean = puts.iter().sum::<f64>() / puts.len() as f64;
+    let mean = Figure::new("PUT beside runs, one at a time", mean);
+    Ok(vec![mean, worst("… the longest", &mut puts)])
+}
+
+/// Deletes a collection, and edits while its jobs are being removed.
+fn removing(bench: &Bench) -> anyhow::Result<Vec<Figure>> {
+    let decide = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Delete));
+    let deleted = time("delete of a collection of 10,000", 1, || {
+        wait(bench.store.edit_collection(collection_path(0)?, decide))
+            .map_err(anyhow::Error::from)?;
+        anyhow::Ok(())
+    })?;
+    let decide = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Put(standard())));
+    wait(bench.store.edit_collection(collection_path(0)?, decide))?;
+    let mut puts = Vec::with_capacity(BESIDE);
+    for job in 0..BESIDE.min(bench.jobs) {
+        puts.push(time("put", 1, || wait(bench.put(job, 3)).map(drop))?.value);
+    }
+    Ok(vec![deleted, worst("… the longest PUT beside the removal", &mut puts)])
+}
+
+fn worst(name: &'static str, times: &mut [f64]) -> Figure {
+    times.sort_by(f64::total_cmp);
+    Figure::new(name, times.last().copied().unwrap_or_default())
+}
+
+fn resident_mb() -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kib / 1024.0)
 }
 
 struct Bench {
@@ -98,7 +166,8 @@ struct Bench {
 impl Bench {
     fn put(&self, job: usize, edit: usize) -> Reply<'_, Edited<JobRecord>> {
         let decide = move |context: JobContext<'_>| {
-            let due = context.existing.map_or(start(), |job| Ok(job.state.due.unwrap_or(EPOCH)));
+            let first = || Some(start().ok()?.saturating_add(phase(job)));
+            let due = context.existing.map_or_else(first, |job| job.state.due);
             let put = some_put(job, edit, due.unwrap_or(EPOCH));
             Ok(JobWrite::Put(Box::new(put)))
         };
@@ -132,43 +201,45 @@ impl Bench {
         }
     }
 
-    /// Begins and finishes a run of many jobs, far apart, in two commits. Of each job its
-    /// generation and its due instant are known.
-    fn run_batch(
-        &self,
-        keys: &[JobKey],
-        places: &mut [(u64, Instant)],
-        first: usize,
-    ) -> anyhow::Result<()> {
-        let count = self.jobs.min(BATCH);
-        let stride = (self.jobs / count).max(1);
-        let chosen: Vec<_> = (0..count).map(|n| (first + n * stride) % self.jobs).collect();
-        let mut begins = Vec::with_capacity(count);
-        for &job in &chosen {
-            let (generation, due) = places.get_mut(job).context("a job")?;
-            begins.push(begin(*keys.get(job).context("a job")?, *due, *generation));
-            *due = due.saturating_add(Duration::from_secs(60));
-        }
-        let begun = wait(self.store.commit(begins))?;
-        let finishes = begun.iter().zip(&chosen).map(|(answer, &job)| match *answer {
-            RunAnswer::Begun { run, claim: Some(claim) } => {
-                Ok(finish(run, claim.token, places.get(job).map_or(EPOCH, |place| place.1)))
-            }
-            answer => bail!("job {job} was not begun: {answer:?}"),
+    /// Begins and finishes a run of the jobs that are due first, in two commits, and says how long
+    /// each took.
+    fn run_batch(&self) -> anyhow::Result<[f64; 2]> {
+        let due = wait(self.store.due(Instant::MAX, BATCH))?;
+        let begins = due.iter().map(|due| begin(*due)).collect();
+        let mut begun = Vec::new();
+        let begin = time("begin", 1, || {
+            begun = wait(self.store.commit(begins))?;
+            anyhow::Ok(())
+        })?;
+        let finishes = begun.iter().zip(&due).map(|(answer, due)| match *answer {
+            RunAnswer::Begun { run, claim: Some(claim) } => Ok(finish(run, claim.token, due.due)),
+            answer => bail!("job {:?} was not begun: {answer:?}", due.job),
         });
         let finishes = finishes.collect::<anyhow::Result<Vec<_>>>()?;
-        let finished = wait(self.store.commit(finishes))?;
+        let mut finished = Vec::new();
+        let finish = time("finish", 1, || {
+            finished = wait(self.store.commit(finishes))?;
+            anyhow::Ok(())
+        })?;
         match finished.iter().all(|answer| *answer == RunAnswer::Done) {
-            true => Ok(()),
+            true => Ok([begin.value, finish.value]),
             false => bail!("a run was not finished"),
         }
     }
 }
 
 const EPOCH: Instant = Instant::MIN;
+/// Every job is due so often.
+const PERIOD: Duration = Duration::from_secs(900);
 
 fn start() -> anyhow::Result<Instant> {
     "2026-01-01T00:00:00Z".parse().map_err(|error| anyhow::anyhow!("{error:?}"))
+}
+
+/// When in its period a job is due: jobs that are due together lie far apart.
+fn phase(job: usize) -> Duration {
+    let spread = (job as u32).wrapping_mul(0x85eb_ca6b);
+    Duration::from_millis(u64::from(spread) % (PERIOD.as_millis() as u64))
 }
 
 fn refused<'a, T: Send + 'a>(error: kalends_domain::NameError) -> Reply<'a, T> {
@@ -230,13 +301,15 @@ fn some_put(job: usize, edit: usize, due: Instant) -> JobPut {
         facts: JobFacts { shortest_gap: Some(Duration::from_secs(900)), ..JobFacts::default() },
         state: JobState { due: Some(due), ..JobState::default() },
         waiting: Waiting::Keep,
+        passed: None,
     }
 }
 
-fn begin(job: JobKey, due: Instant, generation: u64) -> RunWrite {
-    let next = due.saturating_add(Duration::from_secs(60));
+fn begin(on: DueJob) -> RunWrite {
+    let due = on.due;
+    let next = due.saturating_add(PERIOD);
     RunWrite::Begin {
-        on: DueJob { job, generation, due },
+        on,
         scheduled: due,
         progress: Progress::first(due),
         owner: Some(NodeId(1)),

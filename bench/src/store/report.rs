@@ -14,13 +14,17 @@ pub struct Size {
     pub floor: Vec<Figure>,
 }
 
-/// Writes a row for each figure: its value at each size, the last size as a ratio to the first, and
-/// the store as a ratio to plain SQL at the last size.
+/// Writes a row for each figure: its value at each size, the last size as a ratio to the first, the
+/// store as a ratio to plain SQL at the last size, and processor time in the same way.
 pub fn write(mut output: impl Write, sizes: &[Size]) -> io::Result<()> {
     let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else { return Ok(()) };
     let heads = sizes.iter().map(|size| format!(" {} jobs |", grouped(size.jobs)));
-    writeln!(output, "| µs each |{} last ÷ first | ÷ plain SQL |", heads.collect::<String>())?;
-    writeln!(output, "|---|{}--:|--:|", "--:|".repeat(sizes.len()))?;
+    let heads = heads.collect::<String>();
+    writeln!(
+        output,
+        "| µs each |{heads} last ÷ first | ÷ plain SQL | processor:{heads} last ÷ first |"
+    )?;
+    writeln!(output, "|---|{0}--:|--:|{0}--:|", "--:|".repeat(sizes.len()))?;
     for Figure { name, .. } in &last.kalends {
         write!(output, "| {name} |")?;
         for size in sizes {
@@ -28,13 +32,26 @@ pub fn write(mut output: impl Write, sizes: &[Size]) -> io::Result<()> {
         }
         let growth = ratio(value(&last.kalends, name), value(&first.kalends, name));
         let above = ratio(value(&last.kalends, name), value(&last.floor, name));
-        writeln!(output, " {growth} | {above} |")?;
+        write!(output, " {growth} | {above} |")?;
+        for size in sizes {
+            write!(output, " {} |", shown(processor(&size.kalends, name)))?;
+        }
+        let growth = ratio(processor(&last.kalends, name), processor(&first.kalends, name));
+        writeln!(output, " {growth} |")?;
     }
     Ok(())
 }
 
+fn find<'a>(figures: &'a [Figure], name: &str) -> Option<&'a Figure> {
+    figures.iter().find(|figure| figure.name == name)
+}
+
 fn value(figures: &[Figure], name: &str) -> Option<f64> {
-    figures.iter().find(|figure| figure.name == name).map(|figure| figure.value)
+    find(figures, name).map(|figure| figure.value)
+}
+
+fn processor(figures: &[Figure], name: &str) -> Option<f64> {
+    find(figures, name)?.processor
 }
 
 fn shown(value: Option<f64>) -> String {

@@ -37,14 +37,16 @@ pub use name::{
     CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, NameError,
     SubscriptionId,
 };
-pub use occurrence::{Begin, Closed, DueDecision, DueQuestion, UnderWay, When, Why, decide_due};
+pub use occurrence::{
+    Begin, Closed, DueDecision, DueQuestion, UnderWay, When, Why, decide_due, passed_over,
+};
 pub use plan::{
     CollectionFacts, JobFacts, Plan, PlanLimits, check_collection, check_job, facts_of, jobs_max,
 };
 pub use retry::{Retries, RetryKind, RetryPolicy};
 pub use run::{
     ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, JobStatus, Lifecycle, OnFault,
-    Outcome, conclude, final_state,
+    Outcome, REDELIVERIES_MAX, conclude, final_state,
 };
 pub use secret::Secret;
 pub use standing::{EditKind, Standing, rule_of, standing_after_edit, standing_of_new};

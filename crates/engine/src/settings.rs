@@ -23,6 +23,9 @@ pub struct EngineSettings {
     pub grace: Duration,
     /// How long things are kept.
     pub retention: Retention,
+    /// What is due so far ahead is known in advance. The store is asked twice as often, so a
+    /// longer one finds out later about edits and deaths that nobody tells of.
+    pub looks_ahead: Duration,
     /// Limits of schedules, and the delay of a run at once.
     pub schedules: kalends_recurrence::Settings,
 }
@@ -47,6 +50,7 @@ impl Default for EngineSettings {
             attempt_timeout: Duration::from_secs(60),
             grace: Duration::from_secs(30),
             retention: Retention::default(),
+            looks_ahead: Duration::from_secs(20),
             schedules: kalends_recurrence::Settings::default(),
         }
     }

@@ -52,6 +52,8 @@ pub(crate) enum How {
     Superseded,
     /// It was not made, and can be made later.
     NotMade,
+    /// It was not made, and waits until its collection is enabled again.
+    Held,
 }
 
 /// Makes attempts, each at its instant.
@@ -87,6 +89,8 @@ async fn wait_for(at: Instant, clock: &dyn Clock) {
 enum Gate {
     Open,
     Edited,
+    /// The collection is switched off.
+    Held,
     Closed,
 }
 
@@ -97,10 +101,11 @@ fn gate(assignment: &Assignment, standing: Option<Option<JobStanding>>, elapsed:
     match standing {
         None => Gate::Closed,
         Some(Some(standing)) if standing.generation == assignment.run.generation => {
-            let is_held = elapsed < assignment.holds_until;
-            match is_held && standing.collection == Switch::Enabled {
-                true => Gate::Open,
-                false => Gate::Closed,
+            match standing.collection {
+                Switch::Disabled => Gate::Held,
+                Switch::Enabled if elapsed < assignment.holds_until => Gate::Open,
+                // Whoever was held up for so long may not be the only one any more.
+                Switch::Enabled => Gate::Closed,
             }
         }
         Some(_) => Gate::Edited,
@@ -111,6 +116,7 @@ async fn work(assignment: Assignment, gate: Gate, tools: Tools, results: Sender<
     let how = match gate {
         Gate::Open => attempt(&assignment, &tools).await,
         Gate::Edited => How::Superseded,
+        Gate::Held => How::Held,
         Gate::Closed => How::NotMade,
     };
     let Assignment { run, claim, brief, place, .. } = assignment;

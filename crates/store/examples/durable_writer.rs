@@ -36,6 +36,9 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 /// Of so many jobs one is deleted after its run.
 const DELETED: u64 = 8;
 
+/// Changed rows at which the log is brought into the tables: few, so that it is always going on.
+const FOLD_AT: usize = 3;
+
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
@@ -57,7 +60,8 @@ fn open(file: &Path) -> Outcome<SqliteStore> {
     let entropy = Arc::new(SeededEntropy::new(1));
     let (key, _) = MasterKey::generate(&*entropy)?;
     let keeper = Keeper::new(Sealer::new(key, vec![], entropy), &[]);
-    Ok(SqliteStore::open(file, SqliteSettings::default(), keeper, Arc::new(SystemClock))?)
+    let settings = SqliteSettings { fold_at: FOLD_AT, ..SqliteSettings::default() };
+    Ok(SqliteStore::open(file, settings, keeper, Arc::new(SystemClock))?)
 }
 
 fn say(line: &str) -> Outcome<()> {

@@ -206,6 +206,8 @@ pub struct JobPut {
     pub state: JobState,
     /// What becomes of its open runs that nobody works on.
     pub waiting: Waiting,
+    /// Occurrences of the job as it was that had come due and were not begun: the edit closes them.
+    pub passed: Option<LedgerRecord>,
 }
 
 /// What an edit does with open runs that nobody works on. Those being worked on are not touched:
@@ -374,7 +376,9 @@ pub enum RunWrite {
         /// What history says of them.
         postponed: Vec<HistoryEntry>,
     },
-    /// A run that nobody works on, or whose claim has expired, is claimed. It rests on that.
+    /// A run that nobody works on, or whose claim has expired, is claimed. It rests on that, and,
+    /// where nobody works on it, on its standing where `progress` says: it may have been worked on
+    /// and given up again since it was seen.
     Claim {
         /// Which.
         run: RunId,

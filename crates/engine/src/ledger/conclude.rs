@@ -9,8 +9,8 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Disposition, JobStanding, LedgerRecord, OpenRun, Progress};
 use kalends_store::{RunWrite, StoreError, Tally};
 
-use super::Ledger;
 use super::follow_up::About;
+use super::{Ledger, STORE_RETRY};
 use crate::worker::{Ended, How, has_failed};
 
 impl Ledger {
@@ -36,16 +36,21 @@ fn written(ended: Ended, present: Option<JobStanding>, now: Instant) -> (RunWrit
     let (run, token) = (ended.run, ended.claim.token);
     let is_edited = present.is_none_or(|job| job.generation != run.generation);
     let (conclusion, entry, tally) = match &ended.how {
-        How::NotMade => {
+        How::NotMade | How::Held => {
+            // Not at once: what kept it from being made may last.
+            let next_at = run.progress.next_at.max(now.saturating_add(STORE_RETRY));
+            let progress = Progress { next_at, ..run.progress };
             let write = RunWrite::Continue {
                 run: run.id,
                 token,
                 entry: None,
                 tally: Tally::default(),
-                progress: run.progress,
+                progress,
             };
-            let waiting = OpenRun { claim: None, ..run };
-            return (write, About::Ended(Box::new(ended), Some(waiting)));
+            // What is held is found again when its collection is enabled.
+            let waiting = OpenRun { progress, claim: None, ..run };
+            let waiting = matches!(ended.how, How::NotMade).then_some(waiting);
+            return (write, About::Ended(Box::new(ended), waiting));
         }
         How::Superseded => {
             let write = RunWrite::Finish {

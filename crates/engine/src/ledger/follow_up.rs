@@ -3,17 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::{MissedPolicy, Overlap};
+use kalends_actions::Report;
+use kalends_domain::{MissedPolicy, Outcome, Overlap, REDELIVERIES_MAX};
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Claim, JobBrief, OpenRun, Progress, RunId};
 use kalends_store::{Advance, Due, DueJob, RunAnswer, RunWrite, StoreError};
 
-use super::{BATCH_MAX, Item, Ledger, Renewal, STORE_RETRY};
+use super::{BATCH_MAX, Item, Ledger, Renewal};
 use crate::rooms::Place;
 use crate::worker::{Assignment, Ended, How, depart};
 
 /// A claim that is about to expire is not trusted: clocks and networks take their time.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
+
+/// What history says of an attempt that ended no process that made it.
+const DIED_AGAIN: &str =
+    "The attempt was given up: each time it was made, the process that made it died.";
 
 /// What a write is about, for its answer.
 pub(super) enum About {
@@ -120,8 +125,16 @@ impl Ledger {
             }
             (About::Claimed { run, progress, brief, place }, RunAnswer::Claimed(claim)) => {
                 self.busy_runs.remove(&run.id);
+                let died_again = run.progress.redelivery >= REDELIVERIES_MAX && run.claim.is_some();
                 let run = OpenRun { progress, claim: Some(claim), ..run };
-                Some(self.hand_out(run, claim, began, brief, place))
+                let assignment = self.hand_out(run, claim, began, brief, place);
+                match died_again {
+                    true => {
+                        self.give_up(assignment, now);
+                        None
+                    }
+                    false => Some(assignment),
+                }
             }
             (About::Prolonged(run), RunAnswer::Claimed(claim)) => {
                 if let Some(held) = self.under_way.get_mut(&run) {
@@ -134,11 +147,9 @@ impl Ledger {
             (About::Prolonged(_), _) => None,
             (About::Ended(ended, next), answer) => {
                 self.under_way.remove(&ended.run.id);
-                match (next.filter(|_| answer == RunAnswer::Done), &ended.how) {
-                    // Why it was not made may not be over yet.
-                    (_, How::NotMade) => self.loads.soon(now.saturating_add(STORE_RETRY)),
-                    (Some(run), _) => self.timetable.add_run(run),
-                    (None, _) => self.load_if_others_wait(&ended.brief, now),
+                match next.filter(|_| answer == RunAnswer::Done) {
+                    Some(run) => self.timetable.add_run(run),
+                    None => self.load_if_others_wait(&ended.brief, now),
                 }
                 None
             }
@@ -165,6 +176,14 @@ impl Ledger {
         // The store began to count later than it was asked.
         let holds_until = began + self.settings.lease.saturating_sub(LEASE_MARGIN);
         Assignment { run, claim, holds_until, brief, place, timeout }
+    }
+
+    /// An attempt in which one process after the other died is not begun again: it has failed.
+    fn give_up(&mut self, assignment: Assignment, now: Instant) {
+        let Assignment { run, claim, brief, place, .. } = assignment;
+        let report = Report { outcome: Outcome::Indeterminate, message: DIED_AGAIN.into() };
+        let how = How::Attempted { started: now, ended: now, report };
+        self.take_back(Ended { run, claim, brief, place, how });
     }
 
     fn renew_after(&mut self, pause: Duration, run: RunId) {

@@ -10,23 +10,20 @@ use kalends_store::{Due, StoreError};
 
 use super::Ledger;
 use super::steps::Done;
-use super::watch::LOOKS_EVERY;
 use crate::timetable::TIMETABLE_MAX;
 
-/// Loads reach at least and at most so far ahead, and are made twice as often.
+/// Loads reach at least so far ahead, and are made twice as often.
 const REACH_MIN: Duration = Duration::from_secs(1);
-const REACH_MAX: Duration = Duration::from_secs(20);
 /// A load that finds more reaches less far the next time.
 const ROWS_AIM: usize = 10_000;
 /// Edits make loads take up at most one part in so many of the time.
 const NUDGED_SHARE: u32 = 5;
 
-const _: () = assert!(REACH_MAX.as_secs() / 2 <= LOOKS_EVERY.as_secs());
-
 /// When to load, and how far ahead.
 pub(super) struct Loads {
     at: Instant,
     reach: Duration,
+    reach_max: Duration,
     /// Something was edited.
     nudged: bool,
     /// When the last one began and ended, as time that has passed.
@@ -36,18 +33,13 @@ pub(super) struct Loads {
 }
 
 impl Loads {
-    pub(super) fn new(now: Instant) -> Loads {
+    pub(super) fn new(now: Instant, reach_max: Duration) -> Loads {
         let last = (Duration::ZERO, Duration::ZERO);
-        Loads { at: now, reach: REACH_MAX, nudged: false, last, is_cut: false }
+        Loads { at: now, reach: reach_max, reach_max, nudged: false, last, is_cut: false }
     }
 
     pub(super) fn at_once(&mut self, now: Instant) {
         self.at = now;
-    }
-
-    /// At an instant, if not before.
-    pub(super) fn soon(&mut self, at: Instant) {
-        self.at = self.at.min(at);
     }
 
     pub(super) fn nudged(&mut self) {
@@ -68,7 +60,7 @@ impl Loads {
         if rows > ROWS_AIM {
             self.reach = (self.reach / 2).max(REACH_MIN);
         } else if rows < ROWS_AIM / 4 {
-            self.reach = (self.reach * 2).min(REACH_MAX);
+            self.reach = (self.reach * 2).min(self.reach_max);
         }
         self.at = now.saturating_add(self.reach / 2);
     }
@@ -124,10 +116,12 @@ impl Ledger {
 mod tests {
     use super::*;
 
+    const REACH_MAX: Duration = Duration::from_secs(20);
+
     #[test]
     fn much_to_load_makes_loads_shorter_and_little_makes_them_reach_further() {
         let now = Instant::MIN;
-        let mut loads = Loads::new(now);
+        let mut loads = Loads::new(now, REACH_MAX);
         let took = (Duration::ZERO, Duration::from_millis(1));
         let mut reach_after = |rows| {
             loads.done(now, took, rows);
@@ -143,7 +137,7 @@ mod tests {
     fn edits_are_looked_at_at_once_but_loads_take_up_a_part_of_the_time_only() {
         let now: Instant = "2026-01-01".parse().unwrap();
         let seconds = Duration::from_secs;
-        let mut loads = Loads::new(now);
+        let mut loads = Loads::new(now, REACH_MAX);
         loads.done(now, (seconds(100), seconds(101)), 0);
         let later = now.saturating_add(seconds(10));
         assert_eq!(loads.next(seconds(101), now), Some(later));

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use kalends_recurrence::Instant;
 
-/// The loop looks at least so often.
-pub(super) const LOOKS_EVERY: Duration = Duration::from_secs(10);
 /// Looks so much further apart were no watch: the process or the machine slept, or the clock was
 /// set. A store that failed for so long was no watch either.
 const BREAK: Duration = Duration::from_secs(5);
@@ -14,12 +12,14 @@ const BREAK: Duration = Duration::from_secs(5);
 pub(super) struct Watch {
     since: Instant,
     looked: Instant,
+    /// The loop looks at least so often.
+    looks_every: Duration,
     failed: Option<Instant>,
 }
 
 impl Watch {
-    pub(super) fn new(now: Instant) -> Watch {
-        Watch { since: now, looked: now, failed: None }
+    pub(super) fn new(now: Instant, looks_every: Duration) -> Watch {
+        Watch { since: now, looked: now, looks_every, failed: None }
     }
 
     /// Since when there was no break.
@@ -31,7 +31,7 @@ impl Watch {
     /// instants says little.
     pub(super) fn look(&mut self, now: Instant) -> bool {
         let backwards = now < self.looked;
-        let is_break = now > self.looked.saturating_add(LOOKS_EVERY + BREAK);
+        let is_break = now > self.looked.saturating_add(self.looks_every + BREAK);
         if is_break {
             self.since = now;
         }
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_long_sleep_and_a_long_failure_are_breaks() {
-        let mut watch = Watch::new(at(0));
+        let mut watch = Watch::new(at(0), Duration::from_secs(10));
         assert!(!watch.look(at(10)));
         assert!(!watch.look(at(25)));
         assert_eq!(watch.since(), at(0));
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_is_noticed_and_is_no_break() {
-        let mut watch = Watch::new(at(100));
+        let mut watch = Watch::new(at(100), Duration::from_secs(10));
         assert!(watch.look(at(50)));
         assert_eq!(watch.since(), at(100));
         assert!(!watch.look(at(51)));

@@ -146,6 +146,7 @@ impl World {
                     ..JobState::default()
                 },
                 waiting: Waiting::Close(Disposition::Superseded),
+                passed: None,
             })))
         };
         let edited = self.store.edit_job(job_path(name), Box::new(decide)).await.unwrap();

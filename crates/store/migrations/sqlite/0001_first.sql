@@ -2,6 +2,9 @@
 --
 -- Instants are ticks of 100 ns, durations likewise. Names are compared by their *_key columns, in
 -- upper case; the columns beside them keep the spelling.
+--
+-- What the newest commits have changed of `state` and `runs` is in `log` and not yet there; see
+-- docs/decisions/0018.
 
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
@@ -19,9 +22,10 @@ CREATE TABLE groups (
     UNIQUE (subscription_key, name_key)
 ) STRICT;
 
+-- A number is never used twice: jobs of a deleted collection may still be there.
 CREATE TABLE collections (
-    id INTEGER PRIMARY KEY,
-    group_id INTEGER NOT NULL REFERENCES groups (id) ON DELETE CASCADE,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    group_id INTEGER NOT NULL REFERENCES groups (id),
     name_key TEXT NOT NULL,
     name TEXT NOT NULL,
     plan INTEGER NOT NULL,
@@ -35,10 +39,12 @@ CREATE TABLE collections (
     UNIQUE (group_id, name_key)
 ) STRICT;
 
--- What changes with edits only.
+CREATE INDEX collections_disabled ON collections (id) WHERE enabled = 0;
+
+-- What changes with edits only. Its collection is in `collections`, or in `doomed`.
 CREATE TABLE jobs (
     job INTEGER PRIMARY KEY AUTOINCREMENT,
-    collection INTEGER NOT NULL REFERENCES collections (id) ON DELETE CASCADE,
+    collection INTEGER NOT NULL,
     name_key TEXT NOT NULL,
     name TEXT NOT NULL,
     uid BLOB NOT NULL,
@@ -56,7 +62,7 @@ CREATE INDEX jobs_by_gap ON jobs (collection, shortest_gap) WHERE shortest_gap I
 CREATE INDEX jobs_by_retry ON jobs (collection, shortest_retry) WHERE shortest_retry IS NOT NULL;
 
 CREATE TABLE tags (
-    job INTEGER NOT NULL REFERENCES jobs (job) ON DELETE CASCADE,
+    job INTEGER NOT NULL,
     name_key TEXT NOT NULL,
     value TEXT NOT NULL,
     PRIMARY KEY (job, name_key, value)
@@ -64,7 +70,7 @@ CREATE TABLE tags (
 
 -- What changes with every run: narrow, so that many jobs share a page.
 CREATE TABLE state (
-    job INTEGER PRIMARY KEY REFERENCES jobs (job) ON DELETE CASCADE,
+    job INTEGER PRIMARY KEY,
     collection INTEGER NOT NULL,
     generation INTEGER NOT NULL,
     switched_on INTEGER NOT NULL,
@@ -76,16 +82,34 @@ CREATE TABLE state (
     failures INTEGER NOT NULL,
     faulted INTEGER NOT NULL,
     finished INTEGER,
-    -- How many rows of history the job has.
-    entries INTEGER NOT NULL
+    -- How many rows of history the job has, and the newest: each names the one before it.
+    entries INTEGER NOT NULL,
+    newest_entry INTEGER NOT NULL,
+    -- The newest row of the ledger, likewise.
+    newest_closing INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX state_by_due ON state (due) WHERE due IS NOT NULL AND lifecycle = 0 AND switched_on = 1;
-CREATE INDEX state_by_finished ON state (finished) WHERE finished IS NOT NULL;
+-- The jobs whose schedule starts runs, as of the newest commit.
+CREATE TABLE due (
+    due INTEGER NOT NULL,
+    job INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    collection INTEGER NOT NULL,
+    PRIMARY KEY (due, job)
+) STRICT, WITHOUT ROWID;
 
+-- The jobs that are finished, as of the newest commit.
+CREATE TABLE finished (
+    finished INTEGER NOT NULL,
+    job INTEGER NOT NULL,
+    PRIMARY KEY (finished, job)
+) STRICT, WITHOUT ROWID;
+
+-- Open runs. All of them are in memory while a process works with the store.
 CREATE TABLE runs (
-    run INTEGER PRIMARY KEY AUTOINCREMENT,
-    job INTEGER NOT NULL REFERENCES state (job) ON DELETE CASCADE,
+    run INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL,
+    collection INTEGER NOT NULL,
     generation INTEGER NOT NULL,
     scheduled INTEGER NOT NULL,
     cause INTEGER NOT NULL,
@@ -103,15 +127,12 @@ CREATE TABLE runs (
     last_token INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX runs_by_job ON runs (job);
-CREATE INDEX runs_waiting ON runs (next_at) WHERE token IS NULL;
-CREATE INDEX runs_leased ON runs (lease_until) WHERE token IS NOT NULL;
-
--- Appended to, never changed. An index holds the row's own number last: by job means by job and
--- sequence.
+-- Appended to. The newest row of a job is named by its state, and each row names the one before it;
+-- where that is not there any more, the job has no older ones.
 CREATE TABLE history (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-    job INTEGER NOT NULL REFERENCES state (job) ON DELETE CASCADE,
+    sequence INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL,
+    previous INTEGER NOT NULL,
     started INTEGER NOT NULL,
     ended INTEGER NOT NULL,
     expected INTEGER NOT NULL,
@@ -122,12 +143,10 @@ CREATE TABLE history (
     message TEXT NOT NULL
 ) STRICT;
 
-CREATE INDEX history_by_job ON history (job);
-CREATE INDEX history_by_start ON history (started);
-
 CREATE TABLE ledger (
     id INTEGER PRIMARY KEY,
-    job INTEGER NOT NULL REFERENCES state (job) ON DELETE CASCADE,
+    job INTEGER NOT NULL,
+    previous INTEGER NOT NULL,
     generation INTEGER NOT NULL,
     from_at INTEGER NOT NULL,
     to_at INTEGER NOT NULL,
@@ -137,5 +156,30 @@ CREATE TABLE ledger (
     closed INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX ledger_by_job ON ledger (job, from_at, to_at);
-CREATE INDEX ledger_by_closing ON ledger (closed);
+-- Of so many rows of history (kind 0) or of the ledger (kind 1) that follow each other, an instant
+-- before which none of them lies: what is removed by its age is found here.
+CREATE TABLE spans (
+    kind INTEGER NOT NULL,
+    span INTEGER NOT NULL,
+    oldest INTEGER NOT NULL,
+    PRIMARY KEY (kind, span)
+) STRICT, WITHOUT ROWID;
+
+-- Deleted collections whose jobs are still being removed.
+CREATE TABLE doomed (
+    collection INTEGER PRIMARY KEY
+) STRICT;
+
+-- Deleted jobs whose history and ledger are still being removed.
+CREATE TABLE leftovers (
+    job INTEGER PRIMARY KEY,
+    newest_entry INTEGER NOT NULL,
+    newest_closing INTEGER NOT NULL
+) STRICT;
+
+-- What commits have changed of `state` and `runs`, until it is there. The last row always stays:
+-- its number says how far a reader sees.
+CREATE TABLE log (
+    sequence INTEGER PRIMARY KEY,
+    changes BLOB NOT NULL
+) STRICT;

@@ -1,8 +1,8 @@
 -- What the steps make; a test compares.
 
 CREATE TABLE collections (
-    id INTEGER PRIMARY KEY,
-    group_id INTEGER NOT NULL REFERENCES groups (id) ON DELETE CASCADE,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    group_id INTEGER NOT NULL REFERENCES groups (id),
     name_key TEXT NOT NULL,
     name TEXT NOT NULL,
     plan INTEGER NOT NULL,
@@ -16,6 +16,26 @@ CREATE TABLE collections (
     UNIQUE (group_id, name_key)
 ) STRICT;
 
+CREATE INDEX collections_disabled ON collections (id) WHERE enabled = 0;
+
+CREATE TABLE doomed (
+    collection INTEGER PRIMARY KEY
+) STRICT;
+
+CREATE TABLE due (
+    due INTEGER NOT NULL,
+    job INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    collection INTEGER NOT NULL,
+    PRIMARY KEY (due, job)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE finished (
+    finished INTEGER NOT NULL,
+    job INTEGER NOT NULL,
+    PRIMARY KEY (finished, job)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE groups (
     id INTEGER PRIMARY KEY,
     subscription_key TEXT NOT NULL,
@@ -28,8 +48,9 @@ CREATE TABLE groups (
 ) STRICT;
 
 CREATE TABLE history (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-    job INTEGER NOT NULL REFERENCES state (job) ON DELETE CASCADE,
+    sequence INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL,
+    previous INTEGER NOT NULL,
     started INTEGER NOT NULL,
     ended INTEGER NOT NULL,
     expected INTEGER NOT NULL,
@@ -40,13 +61,9 @@ CREATE TABLE history (
     message TEXT NOT NULL
 ) STRICT;
 
-CREATE INDEX history_by_job ON history (job);
-
-CREATE INDEX history_by_start ON history (started);
-
 CREATE TABLE jobs (
     job INTEGER PRIMARY KEY AUTOINCREMENT,
-    collection INTEGER NOT NULL REFERENCES collections (id) ON DELETE CASCADE,
+    collection INTEGER NOT NULL,
     name_key TEXT NOT NULL,
     name TEXT NOT NULL,
     uid BLOB NOT NULL,
@@ -66,7 +83,8 @@ CREATE INDEX jobs_by_retry ON jobs (collection, shortest_retry) WHERE shortest_r
 
 CREATE TABLE ledger (
     id INTEGER PRIMARY KEY,
-    job INTEGER NOT NULL REFERENCES state (job) ON DELETE CASCADE,
+    job INTEGER NOT NULL,
+    previous INTEGER NOT NULL,
     generation INTEGER NOT NULL,
     from_at INTEGER NOT NULL,
     to_at INTEGER NOT NULL,
@@ -76,9 +94,16 @@ CREATE TABLE ledger (
     closed INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX ledger_by_closing ON ledger (closed);
+CREATE TABLE leftovers (
+    job INTEGER PRIMARY KEY,
+    newest_entry INTEGER NOT NULL,
+    newest_closing INTEGER NOT NULL
+) STRICT;
 
-CREATE INDEX ledger_by_job ON ledger (job, from_at, to_at);
+CREATE TABLE log (
+    sequence INTEGER PRIMARY KEY,
+    changes BLOB NOT NULL
+) STRICT;
 
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
@@ -86,8 +111,9 @@ CREATE TABLE meta (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE runs (
-    run INTEGER PRIMARY KEY AUTOINCREMENT,
-    job INTEGER NOT NULL REFERENCES state (job) ON DELETE CASCADE,
+    run INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL,
+    collection INTEGER NOT NULL,
     generation INTEGER NOT NULL,
     scheduled INTEGER NOT NULL,
     cause INTEGER NOT NULL,
@@ -105,14 +131,15 @@ CREATE TABLE runs (
     last_token INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX runs_by_job ON runs (job);
-
-CREATE INDEX runs_leased ON runs (lease_until) WHERE token IS NOT NULL;
-
-CREATE INDEX runs_waiting ON runs (next_at) WHERE token IS NULL;
+CREATE TABLE spans (
+    kind INTEGER NOT NULL,
+    span INTEGER NOT NULL,
+    oldest INTEGER NOT NULL,
+    PRIMARY KEY (kind, span)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE state (
-    job INTEGER PRIMARY KEY REFERENCES jobs (job) ON DELETE CASCADE,
+    job INTEGER PRIMARY KEY,
     collection INTEGER NOT NULL,
     generation INTEGER NOT NULL,
     switched_on INTEGER NOT NULL,
@@ -124,16 +151,15 @@ CREATE TABLE state (
     failures INTEGER NOT NULL,
     faulted INTEGER NOT NULL,
     finished INTEGER,
-    -- How many rows of history the job has.
-    entries INTEGER NOT NULL
+    -- How many rows of history the job has, and the newest: each names the one before it.
+    entries INTEGER NOT NULL,
+    newest_entry INTEGER NOT NULL,
+    -- The newest row of the ledger, likewise.
+    newest_closing INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX state_by_due ON state (due) WHERE due IS NOT NULL AND lifecycle = 0 AND switched_on = 1;
-
-CREATE INDEX state_by_finished ON state (finished) WHERE finished IS NOT NULL;
-
 CREATE TABLE tags (
-    job INTEGER NOT NULL REFERENCES jobs (job) ON DELETE CASCADE,
+    job INTEGER NOT NULL,
     name_key TEXT NOT NULL,
     value TEXT NOT NULL,
     PRIMARY KEY (job, name_key, value)

@@ -88,7 +88,7 @@ impl Kept {
         before: Option<&JobRecord>,
         now: Instant,
     ) -> JobRecord {
-        let JobPut { uid, created, definition, facts, state, waiting } = put;
+        let JobPut { uid, created, definition, facts, state, waiting, passed } = put;
         let record = match before {
             Some(before) => JobRecord {
                 key: before.key,
@@ -110,6 +110,7 @@ impl Kept {
         if let Waiting::Close(disposition) = waiting {
             self.close_waiting(record.key, disposition, now);
         }
+        self.ledger.entry(record.key).or_default().extend(passed);
         self.paths.insert(record.key, record.path.clone());
         self.jobs.insert(record.path.clone(), JobRow { record: record.clone(), facts });
         record
@@ -225,7 +226,8 @@ impl Kept {
             RunWrite::Claim { run, seen, owner, lease, progress } => {
                 let row = self.runs.get_mut(&run)?;
                 let expired = row.run.claim.is_none_or(|claim| claim.lease_until < now);
-                if !expired || row.run.claim.map(|claim| claim.token) != seen {
+                let moved_on = row.run.claim.is_none() && row.run.progress != progress;
+                if !expired || moved_on || row.run.claim.map(|claim| claim.token) != seen {
                     return None;
                 }
                 row.last_token += 1;

@@ -1,56 +1,63 @@
 //! Many jobs at once, for who begins and ends their runs.
 
-use rusqlite::{Connection, Row};
+use std::collections::HashMap;
 
-use kalends_domain::Switch;
+use kalends_domain::{Location, Switch};
 
 use crate::form::{Keeper, read_collection};
-use crate::record::{JobBrief, JobKey, JobStanding};
-use crate::sqlite::code::{Coded, collect, read};
-use crate::sqlite::jobs::{self, read_state};
-use crate::sqlite::runs;
+use crate::record::{CollectionKey, JobBrief, JobKey, JobStanding};
+use crate::sqlite::state::States as _;
 use crate::sqlite::trouble::Worked;
+use crate::sqlite::view::View;
+use crate::sqlite::{collections, jobs, runs};
 
 /// What there is to know of jobs before runs of them are begun.
 pub(crate) fn briefs(
-    connection: &Connection,
+    view: &View,
     keeper: &Keeper,
     jobs: &[JobKey],
 ) -> Worked<Vec<Option<JobBrief>>> {
-    jobs.iter().map(|&key| brief(connection, keeper, key)).collect()
-}
-
-fn brief(connection: &Connection, keeper: &Keeper, key: JobKey) -> Worked<Option<JobBrief>> {
-    let Some((job, around)) = jobs::by_key(connection, keeper, key)? else { return Ok(None) };
-    let location = read_collection(&around.definition)?.location;
-    let (collection, open) = (around.key, runs::of_job(connection, key)?);
-    Ok(Some(JobBrief { job, collection, location, open }))
+    // Many jobs are of few collections.
+    let mut locations: HashMap<CollectionKey, Location> = HashMap::new();
+    let mut brief = |key: &JobKey| {
+        let Some((job, around)) = jobs::by_key(view, keeper, *key)? else { return Ok(None) };
+        let location = match locations.get(&around.key) {
+            Some(location) => location.clone(),
+            None => {
+                let location = read_collection(&around.definition)?.location;
+                locations.insert(around.key, location.clone());
+                location
+            }
+        };
+        let open = runs::of_job(view, *key);
+        Ok(Some(JobBrief { job, collection: around.key, location, open }))
+    };
+    jobs.iter().map(&mut brief).collect()
 }
 
 /// How jobs stand.
-pub(crate) fn standings(
-    connection: &Connection,
-    jobs: &[JobKey],
-) -> Worked<Vec<Option<JobStanding>>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT s.generation, s.switched_on, s.lifecycle, s.due, s.used, s.last_execution,
-             s.executions, s.failures, s.faulted, s.finished, c.enabled
-         FROM state s JOIN collections c ON c.id = s.collection WHERE s.job = ?",
-    )?;
-    let mut standing =
-        |key: &JobKey| Ok(collect(statement.query([Coded(*key)])?, read_standing)?.pop());
+pub(crate) fn standings(view: &View, jobs: &[JobKey]) -> Worked<Vec<Option<JobStanding>>> {
+    let mut enabled: HashMap<i64, Option<bool>> = HashMap::new();
+    let mut standing = |key: &JobKey| {
+        let Some(row) = view.state(*key)? else { return Ok(None) };
+        let is_enabled = match enabled.get(&row.collection) {
+            Some(known) => *known,
+            None => {
+                let found = collections::is_enabled(view.connection(), row.collection)?;
+                enabled.insert(row.collection, found);
+                found
+            }
+        };
+        Ok(is_enabled.map(|is_enabled| JobStanding {
+            generation: row.generation,
+            switch: switch(row.switched_on),
+            collection: switch(is_enabled),
+            state: row.state,
+        }))
+    };
     jobs.iter().map(&mut standing).collect()
 }
 
-fn read_standing(row: &Row<'_>) -> Worked<JobStanding> {
-    Ok(JobStanding {
-        generation: read(row, "generation")?,
-        switch: switch(row, "switched_on")?,
-        collection: switch(row, "enabled")?,
-        state: read_state(row)?,
-    })
-}
-
-fn switch(row: &Row<'_>, column: &str) -> Worked<Switch> {
-    Ok(if row.get(column)? { Switch::Enabled } else { Switch::Disabled })
+fn switch(is_on: bool) -> Switch {
+    if is_on { Switch::Enabled } else { Switch::Disabled }
 }

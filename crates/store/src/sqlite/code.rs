@@ -36,6 +36,11 @@ pub(crate) fn read<T: Code>(row: &Row<'_>, column: &str) -> rusqlite::Result<T> 
     row.get::<_, Coded<T>>(column).map(|coded| coded.0)
 }
 
+/// The value of a column by its number, where there are many rows: a name is searched for.
+pub(crate) fn nth<T: Code>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    row.get::<_, Coded<T>>(column).map(|coded| coded.0)
+}
+
 /// The value of a column that may be empty.
 pub(crate) fn read_option<T: Code>(row: &Row<'_>, column: &str) -> rusqlite::Result<Option<T>> {
     row.get::<_, Option<Coded<T>>>(column).map(|coded| coded.map(|coded| coded.0))
@@ -153,7 +158,7 @@ macro_rules! numbered {
     };
 }
 
-// The index `state_by_due` and statements know that Active is 0.
+// `inspect` knows that Active is 0.
 numbered!(Lifecycle { Active = 0, Completed = 1, Faulted = 2 });
 numbered!(Plan { Free = 0, Standard = 1, P10Premium = 2, P20Premium = 3 });
 numbered!(Cause { Scheduled = 0, Manual = 1 });

@@ -6,7 +6,7 @@ use kalends_domain::{
     Collection, CollectionName, CollectionPath, CollectionState, Plan, SubscriptionId,
 };
 use kalends_recurrence::Instant;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::form::{read_collection, write_collection};
 use crate::record::{CollectionFacts, CollectionRecord};
@@ -174,7 +174,7 @@ pub(crate) fn insert(
             path.collection.key(),
             path.collection.as_str(),
             Coded(collection.plan),
-            is_enabled(collection).code(),
+            is_on(collection).code(),
             Coded(now),
             write_collection(collection)?,
         ))?;
@@ -190,21 +190,22 @@ pub(crate) fn update(connection: &Connection, id: i64, collection: &Collection) 
         )?
         .execute((
             Coded(collection.plan),
-            is_enabled(collection).code(),
+            is_on(collection).code(),
             write_collection(collection)?,
             id,
         ))?;
     Ok(())
 }
 
-fn is_enabled(collection: &Collection) -> bool {
+fn is_on(collection: &Collection) -> bool {
     collection.state == CollectionState::Enabled
 }
 
-/// Deletes a collection with its jobs, their runs and history.
-pub(crate) fn delete(connection: &Connection, id: i64) -> Worked<()> {
-    connection.prepare_cached("DELETE FROM collections WHERE id = ?")?.execute([id])?;
-    Ok(())
+/// Whether a collection is enabled; `None` where it is gone.
+pub(crate) fn is_enabled(connection: &Connection, id: i64) -> Worked<Option<bool>> {
+    let mut statement =
+        connection.prepare_cached("SELECT enabled FROM collections WHERE id = ?")?;
+    Ok(statement.query_row([id], |row| row.get(0)).optional()?)
 }
 
 /// Counts jobs that came or went.

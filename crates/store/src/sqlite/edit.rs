@@ -2,21 +2,23 @@
 
 use std::cell::RefCell;
 
-use kalends_domain::{CollectionPath, JobPath};
+use kalends_domain::{CollectionPath, JobPath, Switch};
 use kalends_recurrence::Instant;
-use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::error::StoreError;
 use crate::form::{Keeper, write_definition};
 use crate::record::{
-    Cause, CollectionFacts, CollectionRecord, JobKey, JobRecord, JobState, JobUid, Progress,
+    Cause, CollectionFacts, CollectionRecord, Job, JobKey, JobRecord, JobUid, Progress,
 };
 use crate::search::search_text;
+use crate::sqlite::chain::close;
 use crate::sqlite::code::Coded;
 use crate::sqlite::collections::{self, Found, recount, ticks};
-use crate::sqlite::jobs::{self, is_on};
-use crate::sqlite::runs;
+use crate::sqlite::desk::{Desk, index_due};
+use crate::sqlite::removal::{delete_collection, delete_job};
+use crate::sqlite::state::{self, StateRow, States as _};
 use crate::sqlite::trouble::Worked;
+use crate::sqlite::{jobs, runs};
 use crate::store::{
     CollectionContext, CollectionWrite, DecideCollection, DecideJob, Edited, JobContext, JobPut,
     JobWrite, Waiting,
@@ -24,11 +26,12 @@ use crate::store::{
 
 /// Makes, changes or deletes a collection as `decide` says.
 pub(crate) fn edit_collection(
-    connection: &Connection,
+    desk: &mut Desk,
     path: &CollectionPath,
     mut decide: DecideCollection,
     now: Instant,
 ) -> Worked<Edited<CollectionRecord>> {
+    let connection = desk.connection();
     let found = collections::find(connection, path)?;
     let id = found.as_ref().map(|found| found.id);
     let before = found.map(|found| found.record);
@@ -52,7 +55,7 @@ pub(crate) fn edit_collection(
     let after = match (write.map_err(StoreError::Refused)?, id) {
         (CollectionWrite::Keep, _) => before.clone(),
         (CollectionWrite::Delete, id) => {
-            id.map(|id| collections::delete(connection, id)).transpose()?;
+            id.map(|id| delete_collection(desk, id)).transpose()?;
             None
         }
         (CollectionWrite::Put(collection), id) => {
@@ -60,7 +63,9 @@ pub(crate) fn edit_collection(
                 Some(id) => collections::update(connection, id, &collection)?,
                 None => collections::insert(connection, path, &collection, now)?,
             }
-            collections::find(connection, path)?.map(|found| found.record)
+            let after = collections::find(connection, path)?.map(|found| found.record);
+            desk.forget_collections();
+            after
         }
     };
     Ok(Edited { before, after })
@@ -68,49 +73,61 @@ pub(crate) fn edit_collection(
 
 /// Makes, changes or deletes a job as `decide` says.
 pub(crate) fn edit_job(
-    connection: &Connection,
+    desk: &mut Desk,
     keeper: &Keeper,
     path: &JobPath,
     mut decide: DecideJob,
     now: Instant,
 ) -> Worked<Edited<JobRecord>> {
     let Found { id, record: collection, jobs } =
-        collections::find(connection, &path.collection)?.ok_or(StoreError::NoCollection)?;
-    let before = jobs::find(connection, keeper, (id, &collection.path), &path.job)?;
+        collections::find(desk.connection(), &path.collection)?.ok_or(StoreError::NoCollection)?;
+    let before = jobs::find(desk, keeper, (id, &collection.path), &path.job)?;
     let context = JobContext { collection: &collection, jobs, existing: before.as_ref() };
     let write = decide(context).map_err(StoreError::Refused)?;
     let after = match (write, &before) {
         (JobWrite::Keep, _) => before.clone(),
         (JobWrite::Delete, None) | (JobWrite::Run { .. }, None) => None,
         (JobWrite::Delete, Some(job)) => {
-            delete_job(connection, job.key)?;
+            delete_job(desk, job.key)?;
             None
         }
         (JobWrite::Run { at }, Some(job)) => {
-            let generation = job.job.generation;
-            let progress = Progress::first(at);
-            runs::open(connection, job.key, generation, at, Cause::Manual, 0, progress, None)?;
+            runs::open(
+                desk,
+                runs::Opening {
+                    job: job.key,
+                    collection: id,
+                    generation: job.job.generation,
+                    scheduled: at,
+                    cause: Cause::Manual,
+                    repeat: 0,
+                    progress: Progress::first(at),
+                    owner: None,
+                },
+            );
             before.clone()
         }
-        (JobWrite::Put(put), before) => {
-            match before {
-                Some(before) => update_job(connection, keeper, id, before, &put, now)?,
-                None => insert_job(connection, keeper, id, path, &put)?,
-            }
-            jobs::find(connection, keeper, (id, &collection.path), &path.job)?
+        (JobWrite::Put(put), Some(before)) => {
+            Some(update_job(desk, keeper, id, before, *put, now)?)
+        }
+        (JobWrite::Put(put), None) => {
+            let path = JobPath { collection: collection.path.clone(), job: path.job.clone() };
+            Some(insert_job(desk, keeper, id, path, *put)?)
         }
     };
     Ok(Edited { before, after })
 }
 
 fn insert_job(
-    connection: &Connection,
+    desk: &Desk,
     keeper: &Keeper,
     collection: i64,
-    path: &JobPath,
-    put: &JobPut,
-) -> Worked<()> {
-    let JobPut { uid: JobUid(uid), created, definition, facts, state, .. } = put;
+    path: JobPath,
+    put: JobPut,
+) -> Worked<JobRecord> {
+    let connection = desk.connection();
+    let JobPut { uid, created, definition, facts, state, .. } = put;
+    let JobUid(uid_bytes) = uid;
     connection
         .prepare_cached(
             "INSERT INTO jobs (collection, name_key, name, uid, created, version, shortest_gap,
@@ -121,50 +138,44 @@ fn insert_job(
             collection,
             path.job.key(),
             path.job.as_str(),
-            uid,
-            Coded(*created),
+            uid_bytes,
+            Coded(created),
             facts.shortest_gap.map(ticks),
             facts.shortest_retry.map(ticks),
             facts.authenticated,
-            search_text(definition),
-            write_definition(definition, put.uid, keeper)?,
+            search_text(&definition),
+            write_definition(&definition, uid, keeper)?,
         ))?;
     let key = JobKey(connection.last_insert_rowid());
-    insert_tags(connection, key, put)?;
-    let JobState { lifecycle, due, used, last_execution, executions, failures, faulted, finished } =
-        *state;
-    connection
-        .prepare_cached(
-            "INSERT INTO state (job, collection, generation, switched_on, lifecycle, due, used,
-                 last_execution, executions, failures, faulted, finished, entries)
-             VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-        )?
-        .execute((
-            Coded(key),
-            collection,
-            is_on(definition.switch),
-            Coded(lifecycle),
-            due.map(Coded),
-            Coded(used),
-            last_execution.map(Coded),
-            Coded(executions),
-            Coded(failures),
-            Coded(faulted),
-            finished.map(Coded),
-        ))?;
-    recount(connection, collection, 1, i64::from(facts.authenticated))
+    insert_tags(desk, key, definition.extensions.tags.as_deref())?;
+    let row = StateRow {
+        collection,
+        generation: 1,
+        switched_on: definition.switch == Switch::Enabled,
+        state,
+        entries: 0,
+        newest_entry: 0,
+        newest_closing: 0,
+    };
+    // Straight into the table: the log knows nothing of a job with this number.
+    state::write(connection, key, &row)?;
+    index_due(connection, key, None, Some(&row))?;
+    recount(connection, collection, 1, i64::from(facts.authenticated))?;
+    let job = Job { uid, created, definition, generation: 1 };
+    Ok(JobRecord { key, path, job, state, version: 1 })
 }
 
 fn update_job(
-    connection: &Connection,
+    desk: &mut Desk,
     keeper: &Keeper,
     collection: i64,
     before: &JobRecord,
-    put: &JobPut,
+    put: JobPut,
     now: Instant,
-) -> Worked<()> {
-    let JobPut { definition, facts, state, waiting, .. } = put;
-    let key = before.key;
+) -> Worked<JobRecord> {
+    let JobPut { definition, facts, state, waiting, passed, .. } = put;
+    let (key, uid) = (before.key, before.job.uid);
+    let connection = desk.connection();
     let was_authenticated: bool = connection
         .prepare_cached("SELECT authenticated FROM jobs WHERE job = ?")?
         .query_row([Coded(key)], |row| row.get(0))?;
@@ -177,56 +188,38 @@ fn update_job(
             facts.shortest_gap.map(ticks),
             facts.shortest_retry.map(ticks),
             facts.authenticated,
-            search_text(definition),
-            write_definition(definition, before.job.uid, keeper)?,
+            search_text(&definition),
+            write_definition(&definition, uid, keeper)?,
             Coded(key),
         ))?;
     connection.prepare_cached("DELETE FROM tags WHERE job = ?")?.execute([Coded(key)])?;
-    insert_tags(connection, key, put)?;
-    let JobState { lifecycle, due, used, last_execution, executions, failures, faulted, finished } =
-        *state;
-    connection
-        .prepare_cached(
-            "UPDATE state SET generation = generation + 1, switched_on = ?, lifecycle = ?, due = ?,
-                 used = ?, last_execution = ?, executions = ?, failures = ?, faulted = ?,
-                 finished = ? WHERE job = ?",
-        )?
-        .execute((
-            is_on(definition.switch),
-            Coded(lifecycle),
-            due.map(Coded),
-            Coded(used),
-            last_execution.map(Coded),
-            Coded(executions),
-            Coded(failures),
-            Coded(faulted),
-            finished.map(Coded),
-            Coded(key),
-        ))?;
-    if let Waiting::Close(disposition) = *waiting {
-        runs::close_waiting(connection, key, disposition, now)?;
-    }
+    insert_tags(desk, key, definition.extensions.tags.as_deref())?;
     let change = i64::from(facts.authenticated) - i64::from(was_authenticated);
-    recount(connection, collection, 0, change)
+    recount(connection, collection, 0, change)?;
+    let missing = || StoreError::Damaged(format!("job {} has no state", key.0));
+    let row = desk.state(key)?.ok_or_else(missing)?;
+    let mut after = StateRow {
+        generation: row.generation + 1,
+        switched_on: definition.switch == Switch::Enabled,
+        state,
+        ..row
+    };
+    if let Waiting::Close(disposition) = waiting {
+        runs::close_waiting(desk, key, &mut after, disposition, now)?;
+    }
+    if let Some(passed) = &passed {
+        close(desk, key, &mut after, passed)?;
+    }
+    desk.set_state(key, &row, Some(after))?;
+    let job = Job { uid, created: before.job.created, definition, generation: after.generation };
+    Ok(JobRecord { key, path: before.path.clone(), job, state, version: before.version + 1 })
 }
 
-fn insert_tags(connection: &Connection, key: JobKey, put: &JobPut) -> Worked<()> {
-    for (name, value) in put.definition.extensions.tags.iter().flatten() {
-        connection
+fn insert_tags(desk: &Desk, key: JobKey, tags: Option<&[(String, String)]>) -> Worked<()> {
+    for (name, value) in tags.into_iter().flatten() {
+        desk.connection()
             .prepare_cached("INSERT OR IGNORE INTO tags (job, name_key, value) VALUES (?, ?, ?)")?
             .execute((Coded(key), name.to_ascii_uppercase(), value))?;
     }
     Ok(())
-}
-
-/// Deletes a job with its runs, its history and its part of the ledger.
-pub(crate) fn delete_job(connection: &Connection, key: JobKey) -> Worked<()> {
-    let deleted: Option<(i64, i64)> = connection
-        .prepare_cached("DELETE FROM jobs WHERE job = ? RETURNING collection, authenticated")?
-        .query_row([Coded(key)], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    match deleted {
-        Some((collection, authenticated)) => recount(connection, collection, -1, -authenticated),
-        None => Ok(()),
-    }
 }

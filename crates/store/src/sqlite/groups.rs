@@ -6,6 +6,9 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 use crate::error::StoreError;
 use crate::record::GroupRecord;
 use crate::sqlite::code::collect;
+use crate::sqlite::desk::Desk;
+use crate::sqlite::removal::delete_collection;
+use crate::sqlite::state::States as _;
 use crate::sqlite::trouble::{Trouble, Worked};
 
 /// A name in the store that is none.
@@ -92,9 +95,13 @@ pub(crate) fn list(
 }
 
 /// Deletes a group and all in it; `false` where there was none.
-pub(crate) fn delete(connection: &Connection, path: &GroupPath) -> Worked<bool> {
-    let deleted = connection
-        .prepare_cached("DELETE FROM groups WHERE subscription_key = ? AND name_key = ?")?
-        .execute((path.subscription.key(), path.group.key()))?;
-    Ok(deleted > 0)
+pub(crate) fn delete(desk: &mut Desk, path: &GroupPath) -> Worked<bool> {
+    let Some(group) = id(desk.connection(), path)? else { return Ok(false) };
+    let mut statement =
+        desk.connection().prepare_cached("SELECT id FROM collections WHERE group_id = ?")?;
+    let inside: Vec<i64> = collect(statement.query([group])?, |row| Ok(row.get("id")?))?;
+    drop(statement);
+    inside.iter().try_for_each(|id| delete_collection(desk, *id))?;
+    desk.connection().prepare_cached("DELETE FROM groups WHERE id = ?")?.execute([group])?;
+    Ok(true)
 }

@@ -1,117 +1,119 @@
-//! History and the ledger.
+//! History and the ledger, as they are read.
 
 use kalends_domain::{HistoryEntry, JobPath};
 use kalends_recurrence::Instant;
-use rusqlite::{Connection, named_params};
+use rusqlite::{Row, Statement};
 
 use crate::record::{HistoryRecord, JobKey, LedgerRecord};
-use crate::sqlite::code::{Coded, collect, read, rows};
+use crate::sqlite::chain::Kind;
+use crate::sqlite::code::nth;
 use crate::sqlite::jobs;
+use crate::sqlite::state::States;
 use crate::sqlite::trouble::Worked;
 use crate::store::{HistoryFilter, Page};
 
-/// Appends an entry.
-pub(crate) fn append(connection: &Connection, job: JobKey, entry: &HistoryEntry) -> Worked<()> {
-    let HistoryEntry { started, ended, expected, status, message, retry, repeat, role } = entry;
-    connection
-        .prepare_cached(
-            "INSERT INTO history (job, started, ended, expected, status, retry, repeat, role,
-                 message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        )?
-        .execute((
-            Coded(job),
-            Coded(*started),
-            Coded(*ended),
-            Coded(*expected),
-            Coded(*status),
-            Coded(*retry),
-            Coded(*repeat),
-            Coded(*role),
-            message,
-        ))?;
-    Ok(())
-}
-
-/// Says how an occurrence was closed.
-pub(crate) fn close(connection: &Connection, job: JobKey, row: &LedgerRecord) -> Worked<()> {
-    let LedgerRecord { generation, from, to, count, cause, disposition, closed } = *row;
-    connection
-        .prepare_cached(
-            "INSERT INTO ledger (job, generation, from_at, to_at, count, cause, disposition,
-                 closed) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        )?
-        .execute((
-            Coded(job),
-            Coded(generation),
-            Coded(from),
-            Coded(to),
-            Coded(count),
-            Coded(cause),
-            Coded(disposition),
-            Coded(closed),
-        ))?;
-    Ok(())
-}
-
 /// A page of a job's history, the newest first.
 pub(crate) fn page(
-    connection: &Connection,
+    states: &impl States,
     path: &JobPath,
     filter: HistoryFilter,
     page: &Page<u64>,
 ) -> Worked<Option<Vec<HistoryRecord>>> {
-    let Some(job) = jobs::key(connection, path)? else { return Ok(None) };
-    let mut statement = connection.prepare_cached(
-        "SELECT sequence, started, ended, expected, status, retry, repeat, role, message
-         FROM history
-         WHERE job = :job AND sequence < :before AND (:status IS NULL OR status = :status)
-         ORDER BY sequence DESC LIMIT :limit OFFSET :skip",
+    let Some(job) = jobs::key(states.connection(), path)? else { return Ok(None) };
+    let Some(state) = states.state(job)? else { return Ok(None) };
+    let after = page.after.map(|after| i64::try_from(after).unwrap_or(i64::MAX));
+    let mut statement = states.connection().prepare_cached(
+        "SELECT previous, sequence, started, ended, expected, status, retry, repeat, role, message
+         FROM history WHERE sequence = ?",
     )?;
-    let found = statement.query(named_params! {
-        ":job": Coded(job),
-        ":before": rows(page.after.unwrap_or(u64::MAX)),
-        ":status": filter.status.map(Coded),
-        ":limit": rows(page.limit as u64),
-        ":skip": rows(page.skip),
-    })?;
-    let records = collect(found, |row| {
-        let entry = HistoryEntry {
-            started: read(row, "started")?,
-            ended: read(row, "ended")?,
-            expected: read(row, "expected")?,
-            status: read(row, "status")?,
-            message: row.get("message")?,
-            retry: read(row, "retry")?,
-            repeat: read(row, "repeat")?,
-            role: read(row, "role")?,
-        };
-        Ok(HistoryRecord { sequence: read(row, "sequence")?, entry })
+    // A page mostly begins where another ended, with an entry that is still there.
+    let known = after.map(|after| Kind::Entry.link(states.connection(), after)).transpose()?;
+    let newest = match known.flatten().filter(|link| link.job == job) {
+        Some(link) => link.previous,
+        None => state.newest_entry,
+    };
+    let mut skip = page.skip;
+    let mut records = Vec::new();
+    walk(&mut statement, newest, |row| {
+        let fits = after.is_none_or(|after| row.get(1).is_ok_and(|number: i64| number < after))
+            && filter.status.is_none_or(|wanted| nth(row, 5) == Ok(wanted));
+        if fits && skip > 0 {
+            skip -= 1;
+        } else if fits && records.len() < page.limit {
+            records.push(read_entry(row)?);
+        }
+        Ok(records.len() < page.limit)
     })?;
     Ok(Some(records))
 }
 
-/// How occurrences of a job were closed.
+/// From a row to the ones before it, while `go_on` says so. The statement finds a row by its
+/// number, and its first column is the number of the one before.
+fn walk(
+    statement: &mut Statement<'_>,
+    newest: i64,
+    mut go_on: impl FnMut(&Row<'_>) -> Worked<bool>,
+) -> Worked<()> {
+    let mut at = newest;
+    loop {
+        let mut rows = statement.query([at])?;
+        let Some(row) = rows.next()? else { return Ok(()) };
+        if !go_on(row)? {
+            return Ok(());
+        }
+        at = row.get(0)?;
+    }
+}
+
+fn read_entry(row: &Row<'_>) -> Worked<HistoryRecord> {
+    let entry = HistoryEntry {
+        started: nth(row, 2)?,
+        ended: nth(row, 3)?,
+        expected: nth(row, 4)?,
+        status: nth(row, 5)?,
+        message: row.get(9)?,
+        retry: nth(row, 6)?,
+        repeat: nth(row, 7)?,
+        role: nth(row, 8)?,
+    };
+    Ok(HistoryRecord { sequence: nth(row, 1)?, entry })
+}
+
+/// How occurrences of a job were closed. It looks at all rows that the job has.
 pub(crate) fn ledger(
-    connection: &Connection,
+    states: &impl States,
     job: JobKey,
     from: Instant,
     to: Instant,
     limit: usize,
 ) -> Worked<Vec<LedgerRecord>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT generation, from_at, to_at, count, cause, disposition, closed FROM ledger
-         WHERE job = ? AND to_at >= ? AND from_at <= ? ORDER BY from_at, to_at, id LIMIT ?",
+    let Some(state) = states.state(job)? else { return Ok(vec![]) };
+    if !jobs::is_there(states.connection(), job)? {
+        return Ok(vec![]);
+    }
+    let mut statement = states.connection().prepare_cached(
+        "SELECT previous, generation, from_at, to_at, count, cause, disposition, closed
+         FROM ledger WHERE id = ?",
     )?;
-    let found = statement.query((Coded(job), Coded(from), Coded(to), rows(limit as u64)))?;
-    collect(found, |row| {
-        Ok(LedgerRecord {
-            generation: read(row, "generation")?,
-            from: read(row, "from_at")?,
-            to: read(row, "to_at")?,
-            count: read(row, "count")?,
-            cause: read(row, "cause")?,
-            disposition: read(row, "disposition")?,
-            closed: read(row, "closed")?,
-        })
-    })
+    let mut rows = Vec::new();
+    walk(&mut statement, state.newest_closing, |row| {
+        let record = LedgerRecord {
+            generation: nth(row, 1)?,
+            from: nth(row, 2)?,
+            to: nth(row, 3)?,
+            count: nth(row, 4)?,
+            cause: nth(row, 5)?,
+            disposition: nth(row, 6)?,
+            closed: nth(row, 7)?,
+        };
+        if record.to >= from && record.from <= to {
+            rows.push(record);
+        }
+        Ok(true)
+    })?;
+    // Of those that are equal, the oldest first.
+    rows.reverse();
+    rows.sort_by_key(|row| (row.from, row.to));
+    rows.truncate(limit);
+    Ok(rows)
 }

@@ -7,9 +7,10 @@ use rusqlite::Connection;
 use crate::error::StoreError;
 use crate::form::{Keeper, read_collection, read_definition};
 use crate::record::JobUid;
-use crate::sqlite::code::collect;
-use crate::sqlite::trouble::Worked;
-use crate::sqlite::{connection, key_check, migrate, tokens};
+use crate::sqlite::code::{Coded, collect};
+use crate::sqlite::log::{self, Numbers, Replayed};
+use crate::sqlite::trouble::{Trouble, Worked};
+use crate::sqlite::{connection, key_check, migrate, open_runs, state, tokens};
 
 /// Lines of one kind that are told: a store that is lost need not be listed row by row.
 const LINES_MAX: i64 = 100;
@@ -17,27 +18,90 @@ const LINES_MAX: i64 = 100;
 /// Pages that a tool keeps in memory, in KiB.
 const CACHE_KIB: u32 = 16 * 1024;
 
+/// What the tables and the log come to together: beside what the log says, what the tables say of
+/// the rest.
+const PRESENT: &str = "
+    CREATE TEMP TABLE logged_state AS SELECT * FROM state LIMIT 0;
+    CREATE TEMP TABLE logged_jobs (job INTEGER PRIMARY KEY);
+    CREATE TEMP TABLE logged_runs AS SELECT * FROM runs LIMIT 0;
+    CREATE TEMP TABLE logged_run_numbers (run INTEGER PRIMARY KEY);
+    CREATE TEMP VIEW present AS
+        SELECT * FROM logged_state UNION ALL
+        SELECT * FROM main.state WHERE job NOT IN (SELECT job FROM logged_jobs);
+    CREATE TEMP VIEW present_runs AS
+        SELECT * FROM logged_runs UNION ALL
+        SELECT * FROM main.runs WHERE run NOT IN (SELECT run FROM logged_run_numbers);";
+
+const NO_PRESENT: &str = "
+    DROP VIEW IF EXISTS temp.present;
+    DROP VIEW IF EXISTS temp.present_runs;
+    DROP TABLE IF EXISTS temp.logged_state;
+    DROP TABLE IF EXISTS temp.logged_jobs;
+    DROP TABLE IF EXISTS temp.logged_runs;
+    DROP TABLE IF EXISTS temp.logged_run_numbers;";
+
 /// What must never be found, and how it is told.
-const ORPHANS: [&str; 7] = [
+const WRONG: [&str; 19] = [
     "SELECT 'job ' || job || ' has no state' FROM jobs
-     WHERE job NOT IN (SELECT job FROM state)",
+     WHERE job NOT IN (SELECT job FROM present)",
+    "SELECT 'job ' || job || ' has a state and is not there' FROM present
+     WHERE job NOT IN (SELECT job FROM jobs)",
+    "SELECT 'job ' || job || ' is in the log and has no row' FROM logged_state
+     WHERE job NOT IN (SELECT job FROM main.state)",
+    "SELECT 'job ' || job || ' belongs to nothing' FROM jobs
+     WHERE collection NOT IN (SELECT id FROM collections)
+         AND collection NOT IN (SELECT collection FROM doomed)",
+    "SELECT 'a tag of job ' || job || ' belongs to nothing' FROM tags
+     WHERE job NOT IN (SELECT job FROM jobs)",
     "SELECT 'job ' || s.job || ' has the state of another collection'
-     FROM state s JOIN jobs j ON j.job = s.job WHERE s.collection <> j.collection",
+     FROM present s JOIN jobs j ON j.job = s.job WHERE s.collection <> j.collection",
     "SELECT 'job ' || s.job || ' counts ' || s.entries || ' entries of history and has '
          || coalesce(h.n, 0)
-     FROM state s LEFT JOIN (SELECT job, count(*) AS n FROM history GROUP BY job) h
+     FROM present s LEFT JOIN (SELECT job, count(*) AS n FROM history GROUP BY job) h
          ON h.job = s.job
      WHERE s.entries <> coalesce(h.n, 0)",
+    "SELECT 'entries of job ' || s.job || ' are out of reach'
+     FROM present s JOIN (
+         SELECT h.job, count(*) AS n, max(h.sequence) AS newest, count(p.sequence) AS named,
+             count(DISTINCT p.sequence) AS once
+         FROM history h LEFT JOIN history p ON p.sequence = h.previous AND p.job = h.job
+         GROUP BY h.job) h ON h.job = s.job
+     WHERE h.newest <> s.newest_entry OR h.named <> h.n - 1 OR h.once <> h.n - 1",
+    "SELECT 'the ledger of job ' || s.job || ' is out of reach'
+     FROM present s JOIN (
+         SELECT l.job, count(*) AS n, max(l.id) AS newest, count(p.id) AS named,
+             count(DISTINCT p.id) AS once
+         FROM ledger l LEFT JOIN ledger p ON p.id = l.previous AND p.job = l.job
+         GROUP BY l.job) l ON l.job = s.job
+     WHERE l.newest <> s.newest_closing OR l.named <> l.n - 1 OR l.once <> l.n - 1",
+    "SELECT 'entry ' || sequence || ' of history belongs to nothing' FROM history
+     WHERE job NOT IN (SELECT job FROM jobs) AND job NOT IN (SELECT job FROM leftovers)",
+    "SELECT 'row ' || id || ' of the ledger belongs to nothing' FROM ledger
+     WHERE job NOT IN (SELECT job FROM jobs) AND job NOT IN (SELECT job FROM leftovers)",
+    "SELECT 'entry ' || sequence || ' of history is older than its span' FROM history
+     LEFT JOIN spans ON kind = 0 AND span = sequence / 512 WHERE oldest IS NULL OR started < oldest",
+    "SELECT 'row ' || id || ' of the ledger is older than its span' FROM ledger
+     LEFT JOIN spans ON kind = 1 AND span = id / 512 WHERE oldest IS NULL OR closed < oldest",
     "SELECT 'collection ' || c.id || ' counts ' || c.jobs || ' jobs and has ' || coalesce(j.n, 0)
      FROM collections c LEFT JOIN (SELECT collection, count(*) AS n, sum(authenticated) AS a
          FROM jobs GROUP BY collection) j ON j.collection = c.id
      WHERE c.jobs <> coalesce(j.n, 0) OR c.authenticated <> coalesce(j.a, 0)",
-    "SELECT 'run ' || run || ' has half a claim' FROM runs
+    "SELECT 'job ' || coalesce(s.job, d.job) || ' is due at another time than it says'
+     FROM (SELECT job, due, generation, collection FROM present
+           WHERE due IS NOT NULL AND lifecycle = 0 AND switched_on = 1) s
+         FULL JOIN due d ON d.job = s.job AND d.due = s.due
+     WHERE (d.generation, d.collection) IS NOT (s.generation, s.collection)",
+    "SELECT 'job ' || coalesce(s.job, f.job) || ' is finished at another time than it says'
+     FROM (SELECT job, finished FROM present WHERE finished IS NOT NULL) s
+         FULL JOIN finished f ON f.job = s.job AND f.finished = s.finished
+     WHERE s.job IS NULL OR f.job IS NULL",
+    "SELECT 'run ' || run || ' has half a claim' FROM present_runs
      WHERE (owner IS NULL) <> (token IS NULL) OR (lease_until IS NULL) <> (token IS NULL)
          OR coalesce(token, 0) > last_token",
-    "SELECT 'run ' || r.run || ' is of an edit that its job has not had'
-     FROM runs r JOIN state s ON s.job = r.job WHERE r.generation > s.generation",
-    "SELECT 'job ' || job || ' is finished and active' FROM state
+    "SELECT 'run ' || r.run || ' belongs to nothing, or to an edit that its job has not had'
+     FROM present_runs r LEFT JOIN present s ON s.job = r.job
+     WHERE s.job IS NULL OR r.generation > s.generation OR r.collection <> s.collection",
+    "SELECT 'job ' || job || ' is finished and active' FROM present
      WHERE finished IS NOT NULL AND lifecycle = 0",
 ];
 
@@ -74,15 +138,70 @@ pub(crate) fn inspect_with(connection: &Connection, keeper: &Keeper) -> Worked<V
          FROM pragma_foreign_key_check() LIMIT ?",
     )?;
     found.extend(collect(foreign_keys.query([LINES_MAX])?, |row| Ok(row.get(0)?))?);
-    for sql in ORPHANS {
+    connection.execute_batch(NO_PRESENT)?;
+    connection.execute_batch(PRESENT)?;
+    let compared = compare(connection);
+    connection.execute_batch(NO_PRESENT)?;
+    found.extend(compared?);
+    found.extend(unreadable(connection, keeper)?);
+    let tokens = tokens::list(connection).map_err(StoreError::from);
+    found.extend(tokens.err().map(|error| error.to_string()));
+    Ok(found)
+}
+
+/// What the tables and the log say together, compared with itself.
+fn compare(connection: &Connection) -> Worked<Vec<String>> {
+    let replayed = match log::replay(connection) {
+        Ok(replayed) => replayed,
+        Err(Trouble::Answer(error)) => return Ok(vec![error.to_string()]),
+        Err(trouble) => return Err(trouble),
+    };
+    for (job, (_, row)) in &replayed.jobs {
+        connection
+            .prepare_cached("INSERT INTO logged_jobs (job) VALUES (?)")?
+            .execute([Coded(*job)])?;
+        if let Some(row) = row {
+            const SQL: &str = "INSERT INTO logged_state
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+            state::write_with(connection, SQL, *job, row)?;
+        }
+    }
+    for (run, (_, row)) in &replayed.runs {
+        connection
+            .prepare_cached("INSERT INTO logged_run_numbers (run) VALUES (?)")?
+            .execute([Coded(*run)])?;
+        if let Some(row) = row {
+            const SQL: &str = "INSERT INTO logged_runs
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+            open_runs::write_with(connection, SQL, row)?;
+        }
+    }
+    connection.execute_batch("CREATE INDEX temp.logged_state_by_job ON logged_state (job)")?;
+    let mut found = numbers(connection, &replayed)?;
+    for sql in WRONG {
         let mut statement = connection.prepare(&format!("{sql} LIMIT ?"))?;
         found.extend(collect(statement.query([LINES_MAX])?, |row| Ok(row.get(0)?))?);
     }
-    found.extend(unreadable(connection, keeper)?);
-    found.extend(
-        tokens::list(connection).err().map(|trouble| StoreError::from(trouble).to_string()),
-    );
     Ok(found)
+}
+
+/// Numbers that could be given a second time.
+fn numbers(connection: &Connection, replayed: &Replayed) -> Worked<Vec<String>> {
+    let given = connection.query_row(
+        "SELECT (SELECT coalesce(max(run), 0) FROM present_runs),
+             (SELECT coalesce(max(sequence), 0) FROM history),
+             (SELECT coalesce(max(id), 0) FROM ledger)",
+        (),
+        |row| Ok(Numbers { run: row.get(0)?, entry: row.get(1)?, closing: row.get(2)? }),
+    )?;
+    let last = replayed.numbers;
+    let is_behind =
+        given.run > last.run || given.entry > last.entry || given.closing > last.closing;
+    Ok(if is_behind {
+        vec![format!("the log ends at {last:?}, the tables at {given:?}")]
+    } else {
+        vec![]
+    })
 }
 
 /// Definitions that cannot be read, secrets that cannot be opened.

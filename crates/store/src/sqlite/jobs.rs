@@ -1,25 +1,27 @@
 //! Jobs, as they are read.
 
-use kalends_domain::{CollectionPath, JobName, JobPath, Lifecycle, Switch};
+use kalends_domain::{CollectionPath, JobName, JobPath};
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, Row, named_params};
 
 use crate::error::StoreError;
 use crate::form::{Keeper, read_definition};
-use crate::record::{CollectionKey, Job, JobKey, JobRecord, JobState, JobUid};
-use crate::sqlite::code::{Code as _, Coded, collect, read, read_option, rows};
+use crate::record::{CollectionKey, Job, JobKey, JobRecord, JobUid};
+use crate::sqlite::code::{Coded, collect, nth, read, rows};
 use crate::sqlite::collections::{find_path, read_collection_path};
 use crate::sqlite::groups::no_name;
+use crate::sqlite::state::{StateRow, States, read_state};
 use crate::sqlite::trouble::Worked;
-use crate::store::{Due, DueJob, JobFilter, JobFilterState, Page};
+use crate::store::{Due, DueJob, JobFilter, Page};
 
 /// What a job is read from.
 macro_rules! select_job {
     ($more:literal, $rest:literal) => {
         concat!(
-            "SELECT j.job, j.name, j.uid, j.created, j.version, j.definition, s.generation,
-                 s.lifecycle, s.due, s.used, s.last_execution, s.executions, s.failures,
-                 s.faulted, s.finished",
+            "SELECT j.job, j.name, j.uid, j.created, j.version, j.definition, s.collection,
+                 s.generation, s.switched_on, s.lifecycle, s.due, s.used, s.last_execution,
+                 s.executions, s.failures, s.faulted, s.finished, s.entries, s.newest_entry,
+                 s.newest_closing",
             $more,
             " FROM jobs j JOIN state s ON s.job = j.job ",
             $rest
@@ -27,59 +29,66 @@ macro_rules! select_job {
     };
 }
 
-fn read_job(row: &Row<'_>, keeper: &Keeper, collection: CollectionPath) -> Worked<JobRecord> {
-    let text = |column: &str| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
-    let uid = JobUid(row.get("uid")?);
-    let name = JobName::new(text("name")?).map_err(no_name)?;
+/// Where its state begins.
+const STATE: usize = 6;
+
+/// The state of a job: what was changed lately, or what the table says.
+fn state_of(states: &impl States, row: &Row<'_>) -> Worked<(JobKey, StateRow)> {
+    let key = nth(row, 0)?;
+    let state = match states.changed(key).flatten() {
+        Some(changed) => changed,
+        None => read_state(row, STATE)?,
+    };
+    Ok((key, state))
+}
+
+fn read_job(
+    row: &Row<'_>,
+    keeper: &Keeper,
+    collection: CollectionPath,
+    (key, state): (JobKey, StateRow),
+) -> Worked<JobRecord> {
+    let text = |column: usize| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
+    let uid = JobUid(row.get(2)?);
+    let name = JobName::new(text(1)?).map_err(no_name)?;
     Ok(JobRecord {
-        key: read(row, "job")?,
+        key,
         path: JobPath { collection, job: name },
         job: Job {
             uid,
-            created: read(row, "created")?,
-            definition: read_definition(text("definition")?, uid, keeper)?,
-            generation: read(row, "generation")?,
+            created: nth(row, 3)?,
+            definition: read_definition(text(5)?, uid, keeper)?,
+            generation: state.generation,
         },
-        state: read_state(row)?,
-        version: read(row, "version")?,
-    })
-}
-
-pub(crate) fn read_state(row: &Row<'_>) -> Worked<JobState> {
-    Ok(JobState {
-        lifecycle: read(row, "lifecycle")?,
-        due: read_option(row, "due")?,
-        used: read(row, "used")?,
-        last_execution: read_option(row, "last_execution")?,
-        executions: read(row, "executions")?,
-        failures: read(row, "failures")?,
-        faulted: read(row, "faulted")?,
-        finished: read_option(row, "finished")?,
+        state: state.state,
+        version: nth(row, 4)?,
     })
 }
 
 /// A job of a collection.
 pub(crate) fn find(
-    connection: &Connection,
+    states: &impl States,
     keeper: &Keeper,
     (id, collection): (i64, &CollectionPath),
     name: &JobName,
 ) -> Worked<Option<JobRecord>> {
-    let mut statement =
-        connection.prepare_cached(select_job!("", "WHERE j.collection = ? AND j.name_key = ?"))?;
+    let mut statement = states
+        .connection()
+        .prepare_cached(select_job!("", "WHERE j.collection = ? AND j.name_key = ?"))?;
     let found = statement.query((id, name.key()))?;
-    Ok(collect(found, |row| read_job(row, keeper, collection.clone()))?.pop())
+    let job = |row: &Row<'_>| read_job(row, keeper, collection.clone(), state_of(states, row)?);
+    Ok(collect(found, job)?.pop())
 }
 
 /// A job by its path.
 pub(crate) fn by_path(
-    connection: &Connection,
+    states: &impl States,
     keeper: &Keeper,
     path: &JobPath,
 ) -> Worked<Option<JobRecord>> {
     let (id, collection) =
-        find_path(connection, &path.collection)?.ok_or(StoreError::NoCollection)?;
-    find(connection, keeper, (id, &collection), &path.job)
+        find_path(states.connection(), &path.collection)?.ok_or(StoreError::NoCollection)?;
+    find(states, keeper, (id, &collection), &path.job)
 }
 
 /// The number of a job.
@@ -91,6 +100,14 @@ pub(crate) fn key(connection: &Connection, path: &JobPath) -> Worked<Option<JobK
     Ok(collect(found, |row| Ok(read(row, "job")?))?.pop())
 }
 
+/// Whether a job is there, and its collection.
+pub(crate) fn is_there(connection: &Connection, job: JobKey) -> Worked<bool> {
+    let mut statement = connection.prepare_cached(
+        "SELECT 1 FROM jobs j JOIN collections c ON c.id = j.collection WHERE j.job = ?",
+    )?;
+    Ok(statement.exists([Coded(job)])?)
+}
+
 /// What is read of a job's collection with it.
 pub(crate) struct Around {
     pub(crate) key: CollectionKey,
@@ -100,96 +117,91 @@ pub(crate) struct Around {
 
 /// A job by its number, and what is around it.
 pub(crate) fn by_key(
-    connection: &Connection,
+    states: &impl States,
     keeper: &Keeper,
     key: JobKey,
 ) -> Worked<Option<(JobRecord, Around)>> {
-    let mut statement = connection.prepare_cached(select_job!(
-        ", c.id AS collection, c.name AS collection_name, g.subscription, g.name AS group_name,
+    let mut statement = states.connection().prepare_cached(select_job!(
+        ", c.name AS collection_name, g.subscription, g.name AS group_name,
            c.definition AS collection_definition",
         "JOIN collections c ON c.id = j.collection JOIN groups g ON g.id = c.group_id
          WHERE j.job = ?"
     ))?;
     let found = statement.query([Coded(key)])?;
-    let read = |row: &Row<'_>| {
-        let job = read_job(row, keeper, read_collection_path(row)?)?;
-        let key = CollectionKey(row.get("collection")?);
+    let job = |row: &Row<'_>| {
+        let (key, state) = state_of(states, row)?;
+        let job = read_job(row, keeper, read_collection_path(row)?, (key, state))?;
+        let key = CollectionKey(state.collection);
         Ok((job, Around { key, definition: row.get("collection_definition")? }))
     };
-    Ok(collect(found, read)?.pop())
+    Ok(collect(found, job)?.pop())
 }
 
 /// A page of the jobs of a collection.
 pub(crate) fn list(
-    connection: &Connection,
+    states: &impl States,
     keeper: &Keeper,
     path: &CollectionPath,
     filter: &JobFilter,
     page: &Page<JobName>,
 ) -> Worked<Vec<JobRecord>> {
+    let connection = states.connection();
     let (id, collection) = find_path(connection, path)?.ok_or(StoreError::NoCollection)?;
     let after = page.after.as_ref().map(JobName::key).unwrap_or_default();
     let (limit, skip) = (rows(page.limit as u64), rows(page.skip));
-    let read_job = |row: &Row<'_>| read_job(row, keeper, collection.clone());
     if *filter == JobFilter::default() {
         let mut statement = connection.prepare_cached(select_job!(
             "",
             "WHERE j.collection = ? AND j.name_key > ? ORDER BY j.name_key LIMIT ? OFFSET ?"
         ))?;
-        return collect(statement.query((id, after, limit, skip))?, read_job);
+        return collect(statement.query((id, after, limit, skip))?, |row| {
+            read_job(row, keeper, collection.clone(), state_of(states, row)?)
+        });
     }
-    let (lifecycle, switch) = filter.state.map_or((None, None), |state| match state {
-        JobFilterState::Enabled => (Some(Lifecycle::Active), Some(Switch::Enabled)),
-        JobFilterState::Disabled => (Some(Lifecycle::Active), Some(Switch::Disabled)),
-        JobFilterState::Completed => (Some(Lifecycle::Completed), None),
-        JobFilterState::Faulted => (Some(Lifecycle::Faulted), None),
-    });
     let (tag, value) = filter.tag.clone().unzip();
     let mut statement = connection.prepare_cached(select_job!(
         "",
         "WHERE j.collection = :collection AND j.name_key > :after
-             AND (:lifecycle IS NULL OR s.lifecycle = :lifecycle)
-             AND (:switched_on IS NULL OR s.switched_on = :switched_on)
              AND (:text IS NULL OR instr(lower(j.name), :text) OR instr(j.search, :text))
              AND (:tag IS NULL OR EXISTS (
                  SELECT 1 FROM tags t WHERE t.job = j.job AND t.name_key = :tag
                      AND (:value IS NULL OR t.value = :value)))
-         ORDER BY j.name_key LIMIT :limit OFFSET :skip"
+         ORDER BY j.name_key"
     ))?;
-    let found = statement.query(named_params! {
+    let mut found = statement.query(named_params! {
         ":collection": id,
         ":after": after,
-        ":lifecycle": lifecycle.map(Coded),
-        ":switched_on": switch.map(|switch| is_on(switch).code()),
         ":text": filter.contains.as_ref().map(|text| text.to_lowercase()),
         ":tag": tag.map(|name| name.to_ascii_uppercase()),
         ":value": value.flatten(),
-        ":limit": limit,
-        ":skip": skip,
     })?;
-    collect(found, read_job)
-}
-
-pub(crate) fn is_on(switch: Switch) -> bool {
-    switch == Switch::Enabled
+    // The state is not always in the table, so that the table cannot be asked for it.
+    let (mut jobs, mut skip) = (Vec::new(), page.skip);
+    while jobs.len() < page.limit
+        && let Some(row) = found.next()?
+    {
+        let (key, state) = state_of(states, row)?;
+        if filter.state.is_none_or(|wanted| wanted == state.as_seen()) {
+            match skip {
+                0 => jobs.push(read_job(row, keeper, collection.clone(), (key, state))?),
+                _ => skip -= 1,
+            }
+        }
+    }
+    Ok(jobs)
 }
 
 /// The jobs that are due, the earliest first.
 pub(crate) fn due(connection: &Connection, until: Instant, limit: usize) -> Worked<Vec<Due>> {
     let mut statement = connection.prepare_cached(
-        "SELECT s.job, s.generation, s.due, s.collection
-         FROM state s CROSS JOIN collections c ON c.id = s.collection
-         WHERE s.due IS NOT NULL AND s.lifecycle = 0 AND s.switched_on = 1 AND s.due <= ?
-             AND c.enabled = 1
-         ORDER BY s.due, s.job LIMIT ?",
+        "SELECT d.job, d.generation, d.due, d.collection
+         FROM due d CROSS JOIN collections c ON c.id = d.collection
+         WHERE d.due <= ? AND c.enabled = 1
+         ORDER BY d.due, d.job LIMIT ?",
     )?;
     let found = statement.query((Coded(until), rows(limit as u64)))?;
     collect(found, |row| {
-        let on = DueJob {
-            job: read(row, "job")?,
-            generation: read(row, "generation")?,
-            due: read(row, "due")?,
-        };
-        Ok(Due { on, collection: CollectionKey(row.get("collection")?) })
+        let on = DueJob { job: nth(row, 0)?, generation: nth(row, 1)?, due: nth(row, 2)? };
+        Ok(Due { on, collection: CollectionKey(row.get(3)?) })
     })
 }

@@ -5,36 +5,50 @@
 //! | [`SqliteStore`] | the store |
 //! | `connection` | how the file is opened, and that one process does it (`lock`) |
 //! | `migrate` | from one form of the tables to the next |
-//! | `writer` | the one thread that writes: what waits is committed together |
-//! | `readers` | the threads that read beside it |
-//! | `groups`, `collections`, `jobs`, `edit`, `runs`, `history` | the statements, by what they are about |
+//! | `writer` | the one thread that writes: what waits (`queue`) is committed together |
+//! | `desk` | what it works with: the transaction under way |
+//! | `log`, `overlay`, `open_runs`, `memory` | what commits change: logged, kept in memory |
+//! | `fold` | how that comes into the tables |
+//! | `readers` | the threads that read beside it, each with its `view` |
+//! | `groups`, `collections`, `jobs`, `state`, `edit`, `runs`, `history`, `chain` | the statements, by what they are about |
 //! | [`SqliteTokens`] | the tokens of a store, for tools beside a server |
-//! | `prune`, `inspect`, `backup` | upkeep |
+//! | `removal`, `prune`, `inspect`, `backup` | upkeep |
 //!
 //! It refuses to share its file with a second process, to open a file of a newer version, and to
 //! write on after the disk has failed.
 
 mod backup;
 mod briefs;
+mod chain;
 mod code;
 mod collections;
 mod connection;
+mod desk;
 mod edit;
+mod fold;
 mod groups;
 mod history;
 mod inspect;
 mod jobs;
 mod key_check;
 mod lock;
+mod log;
+mod memory;
 mod migrate;
+mod open_runs;
+mod overlay;
 mod prune;
+mod queue;
 mod readers;
+mod removal;
 mod runs;
 mod settings;
+mod state;
 mod store;
 mod task;
 mod tokens;
 mod trouble;
+mod view;
 mod writer;
 
 pub use backup::back_up;

@@ -4,17 +4,29 @@
 use std::time::Duration;
 
 use kalends_recurrence::Instant;
-use rusqlite::Connection;
 
 use crate::record::JobKey;
+use crate::sqlite::chain::{self, Kind, Link};
 use crate::sqlite::code::{Coded, collect, read, rows};
 use crate::sqlite::collections::ticks;
-use crate::sqlite::edit::delete_job;
+use crate::sqlite::desk::{Desk, SPAN};
+use crate::sqlite::removal::delete_job;
+use crate::sqlite::state::States as _;
 use crate::sqlite::trouble::Worked;
+use crate::sqlite::view::View;
 use crate::store::Retention;
 
 /// Rows that one transaction removes: a few milliseconds.
 pub(crate) const BATCH_MAX: usize = 500;
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Removed {
+    /// How many rows were found.
+    pub(crate) found: usize,
+    /// How many of them anybody could still see.
+    pub(crate) seen: usize,
+}
 
 /// What is removed by its age.
 #[derive(Clone, Copy)]
@@ -40,83 +52,164 @@ impl Aged {
         Instant::from_ticks(now.ticks().saturating_sub(ticks(age))).unwrap_or(Instant::MIN)
     }
 
-    /// Removes at most `limit`, the oldest first, and says how many there were.
-    pub(crate) fn remove(
-        self,
-        connection: &Connection,
-        oldest: Instant,
-        limit: usize,
-    ) -> Worked<usize> {
-        let limit = rows(limit as u64);
+    /// Removes at most `limit`, the oldest first.
+    pub(crate) fn remove(self, desk: &mut Desk, oldest: Instant, limit: usize) -> Worked<Removed> {
         match self {
-            Aged::History => {
-                let mut statement = connection.prepare_cached(
-                    "SELECT sequence, job FROM history WHERE started < ? ORDER BY started LIMIT ?",
-                )?;
-                let found = statement.query((Coded(oldest), limit))?;
-                let found = collect(found, |row| Ok((row.get("sequence")?, read(row, "job")?)))?;
-                found.iter().try_for_each(|&(entry, job)| remove_entry(connection, entry, job))?;
-                Ok(found.len())
-            }
-            Aged::Ledger => Ok(connection
-                .prepare_cached(
-                    "DELETE FROM ledger WHERE id IN
-                         (SELECT id FROM ledger WHERE closed < ? ORDER BY closed LIMIT ?)",
-                )?
-                .execute((Coded(oldest), limit))?),
-            Aged::Jobs => {
-                let mut statement = connection.prepare_cached(
-                    "SELECT job FROM state WHERE finished IS NOT NULL AND finished < ?
-                     ORDER BY finished LIMIT ?",
-                )?;
-                let found = statement.query((Coded(oldest), limit))?;
-                let found = collect(found, |row| Ok(read(row, "job")?))?;
-                found.iter().try_for_each(|&job| delete_job(connection, job))?;
-                Ok(found.len())
-            }
+            Aged::History => remove_links(desk, Kind::Entry, oldest, limit),
+            Aged::Ledger => remove_links(desk, Kind::Closing, oldest, limit),
+            Aged::Jobs => remove_jobs(desk, oldest, limit),
         }
     }
 }
 
-fn remove_entry(connection: &Connection, sequence: i64, job: JobKey) -> Worked<()> {
-    connection.prepare_cached("DELETE FROM history WHERE sequence = ?")?.execute([sequence])?;
-    connection
-        .prepare_cached("UPDATE state SET entries = entries - 1 WHERE job = ?")?
-        .execute([Coded(job)])?;
+fn remove_jobs(desk: &mut Desk, oldest: Instant, limit: usize) -> Worked<Removed> {
+    let mut statement = desk.connection().prepare_cached(
+        "SELECT job FROM finished WHERE finished < ? ORDER BY finished, job LIMIT ?",
+    )?;
+    let found = statement.query((Coded(oldest), rows(limit as u64)))?;
+    let found: Vec<JobKey> = collect(found, |row| Ok(read(row, "job")?))?;
+    drop(statement);
+    let mut removed = Removed { found: found.len(), seen: 0 };
+    for job in found {
+        if let Some(row) = desk.state(job)? {
+            removed.seen += usize::from(desk.collection_enabled(row.collection)?.is_some());
+        }
+        delete_job(desk, job)?;
+    }
+    Ok(removed)
+}
+
+fn remove_links(desk: &mut Desk, kind: Kind, oldest: Instant, limit: usize) -> Worked<Removed> {
+    let mut removed = Removed::default();
+    while removed.found < limit
+        && let Some(span) = span_with(desk, kind, oldest)?
+    {
+        let left = limit - removed.found;
+        let links = links_of(desk, kind, span, oldest, left)?;
+        removed.found += links.len();
+        for link in &links {
+            removed.seen += usize::from(chain::remove(desk, kind, *link)?);
+        }
+        if links.len() < left {
+            renew_span(desk, kind, span)?;
+        }
+    }
+    Ok(removed)
+}
+
+fn span_with(desk: &Desk, kind: Kind, oldest: Instant) -> Worked<Option<i64>> {
+    let mut statement = desk.connection().prepare_cached(
+        "SELECT span FROM spans WHERE kind = ? AND oldest < ? ORDER BY span LIMIT 1",
+    )?;
+    let found = statement.query((kind as i64, Coded(oldest)))?;
+    Ok(collect(found, |row| Ok(row.get(0)?))?.pop())
+}
+
+fn links_of(
+    desk: &Desk,
+    kind: Kind,
+    span: i64,
+    oldest: Instant,
+    limit: usize,
+) -> Worked<Vec<Link>> {
+    let mut statement = desk.connection().prepare_cached(match kind {
+        Kind::Entry => {
+            "SELECT sequence AS number, job, previous FROM history
+             WHERE sequence >= ? AND sequence < ? AND started < ? ORDER BY sequence LIMIT ?"
+        }
+        Kind::Closing => {
+            "SELECT id AS number, job, previous FROM ledger
+             WHERE id >= ? AND id < ? AND closed < ? ORDER BY id LIMIT ?"
+        }
+    })?;
+    let of_span = (span * SPAN, (span + 1) * SPAN, Coded(oldest), rows(limit as u64));
+    collect(statement.query(of_span)?, |row| {
+        let number = row.get("number")?;
+        Ok(Link { number, job: read(row, "job")?, previous: row.get("previous")? })
+    })
+}
+
+/// Says of a span what is true of the rows that are left.
+fn renew_span(desk: &Desk, kind: Kind, span: i64) -> Worked<()> {
+    let connection = desk.connection();
+    let oldest: Option<i64> = connection
+        .prepare_cached(match kind {
+            Kind::Entry => "SELECT min(started) FROM history WHERE sequence >= ? AND sequence < ?",
+            Kind::Closing => "SELECT min(closed) FROM ledger WHERE id >= ? AND id < ?",
+        })?
+        .query_row((span * SPAN, (span + 1) * SPAN), |row| row.get(0))?;
+    match oldest {
+        Some(oldest) => connection
+            .prepare_cached("UPDATE spans SET oldest = ? WHERE kind = ? AND span = ?")?
+            .execute((oldest, kind as i64, span))?,
+        None => connection
+            .prepare_cached("DELETE FROM spans WHERE kind = ? AND span = ?")?
+            .execute((kind as i64, span))?,
+    };
     Ok(())
 }
 
-/// Jobs with more entries than are kept of each, after one; as many as can matter for `limit`
-/// entries. It walks over the narrow table of all jobs, and is therefore asked of a reader.
-pub(crate) fn overfull(
-    connection: &Connection,
-    after: JobKey,
-    keep: u64,
-    limit: usize,
-) -> Worked<Vec<JobKey>> {
-    let mut statement = connection.prepare_cached(
+/// Entries of jobs that have more than are kept of each.
+pub(crate) struct Surplus {
+    /// The oldest first.
+    pub(crate) entries: Vec<(JobKey, i64)>,
+    /// The job after which to look for more; `None` where there are none.
+    pub(crate) next: Option<JobKey>,
+}
+
+/// Looks for surplus of jobs after one, at most `limit` entries. It walks over the narrow table of
+/// all jobs and over what such jobs keep, and is therefore asked of a reader.
+pub(crate) fn surplus(view: &View, after: JobKey, keep: u64, limit: usize) -> Worked<Surplus> {
+    let mut statement = view.connection().prepare_cached(
         "SELECT job FROM state WHERE job > ? AND entries > ? ORDER BY job LIMIT ?",
     )?;
     let found = statement.query((Coded(after), rows(keep), rows(limit as u64)))?;
-    collect(found, |row| Ok(read(row, "job")?))
+    let mut jobs: Vec<JobKey> = collect(found, |row| Ok(read(row, "job")?))?;
+    let last = if jobs.len() < limit { None } else { jobs.last().copied() };
+    let overlay = &view.memory.overlay;
+    let changed = overlay.jobs_where(|job, row| {
+        job > after && last.is_none_or(|last| job <= last) && row.entries > keep
+    });
+    jobs.extend(changed);
+    jobs.sort_unstable();
+    jobs.dedup();
+    let mut entries = Vec::new();
+    for job in jobs {
+        let mut of_job = surplus_of(view, job, keep)?;
+        let left = limit - entries.len();
+        if of_job.len() > left {
+            of_job.truncate(left);
+            entries.extend(of_job.into_iter().map(|entry| (job, entry)));
+            return Ok(Surplus { entries, next: Some(JobKey(job.0.saturating_sub(1))) });
+        }
+        entries.extend(of_job.into_iter().map(|entry| (job, entry)));
+    }
+    Ok(Surplus { entries, next: last })
 }
 
-/// Removes a job's oldest entries beyond those that are kept, at most `limit`.
-pub(crate) fn remove_surplus(
-    connection: &Connection,
-    job: JobKey,
-    keep: u64,
-    limit: usize,
-) -> Worked<usize> {
-    let removed = connection
-        .prepare_cached(
-            "DELETE FROM history WHERE sequence IN (
-                 SELECT sequence FROM history WHERE job = ?1 ORDER BY sequence
-                 LIMIT max(0, min(?2, (SELECT entries FROM state WHERE job = ?1) - ?3)))",
-        )?
-        .execute((Coded(job), rows(limit as u64), rows(keep)))?;
-    connection
-        .prepare_cached("UPDATE state SET entries = entries - ? WHERE job = ?")?
-        .execute((rows(removed as u64), Coded(job)))?;
+/// The entries of a job beyond those that are kept, the oldest first.
+fn surplus_of(view: &View, job: JobKey, keep: u64) -> Worked<Vec<i64>> {
+    let Some(row) = view.state(job)?.filter(|row| row.entries > keep) else { return Ok(vec![]) };
+    let (mut at, mut kept, mut surplus) = (row.newest_entry, 0, Vec::new());
+    while let Some(link) = Kind::Entry.link(view.connection(), at)? {
+        match kept < keep {
+            true => kept += 1,
+            false => surplus.push(at),
+        }
+        at = link.previous;
+    }
+    surplus.reverse();
+    Ok(surplus)
+}
+
+/// Removes entries that were found as surplus; how many of them anybody could still see.
+pub(crate) fn remove_surplus(desk: &mut Desk, entries: &[(JobKey, i64)]) -> Worked<usize> {
+    let mut removed = 0;
+    for (job, entry) in entries {
+        let link = Kind::Entry.link(desk.connection(), *entry)?;
+        if let Some(link) = link.filter(|link| link.job == *job) {
+            removed += usize::from(chain::remove(desk, Kind::Entry, link)?);
+        }
+    }
     Ok(removed)
 }

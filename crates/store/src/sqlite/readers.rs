@@ -10,28 +10,26 @@ use rusqlite::Connection;
 use crate::error::StoreError;
 use crate::sqlite::task::{Task, reply, task};
 use crate::sqlite::trouble::Worked;
+use crate::sqlite::view::View;
 use crate::store::Reply;
 
 /// The threads that read, and their queue.
 pub(crate) struct Readers {
-    queue: Option<SyncSender<Box<dyn Task>>>,
+    queue: Option<SyncSender<Box<dyn Task<View>>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Readers {
-    /// Starts a thread for each connection; `waiting_max` requests may wait for them.
-    pub(crate) fn start(
-        connections: Vec<Connection>,
-        waiting_max: usize,
-    ) -> Result<Readers, StoreError> {
+    /// Starts a thread for each view; `waiting_max` requests may wait for them.
+    pub(crate) fn start(views: Vec<View>, waiting_max: usize) -> Result<Readers, StoreError> {
         let (queue, requests) = sync_channel(waiting_max);
         let requests = Arc::new(Mutex::new(requests));
         let mut readers = Readers { queue: Some(queue), threads: Vec::new() };
-        for connection in connections {
+        for mut view in views {
             let requests = Arc::clone(&requests);
             let thread = thread::Builder::new()
                 .name("store-reader".into())
-                .spawn(move || run(&connection, &requests))
+                .spawn(move || run(&mut view, &requests))
                 .map_err(|error| StoreError::Failed(format!("no thread for reading: {error}")))?;
             readers.threads.push(thread);
         }
@@ -41,18 +39,22 @@ impl Readers {
     /// Has `work` done on one state of the store.
     pub(crate) fn read<'a, T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Worked<T> + Send + 'static,
+        work: impl FnOnce(&View) -> Worked<T> + Send + 'static,
     ) -> Reply<'a, T> {
-        let (task, answer) = task(1, move |connection: &Connection| {
-            connection.prepare_cached("BEGIN")?.execute(())?;
-            let worked = work(connection);
-            connection.prepare_cached("COMMIT")?.execute(())?;
-            worked
-        });
+        let (task, answer) = task(1, move |view: &mut View| view.read(work));
         reply(self.send(task).map(|()| answer))
     }
 
-    fn send(&self, task: Box<dyn Task>) -> Result<(), StoreError> {
+    /// The same for what takes long and looks at the file alone.
+    pub(crate) fn read_file<'a, T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Worked<T> + Send + 'static,
+    ) -> Reply<'a, T> {
+        let (task, answer) = task(1, move |view: &mut View| view.read_file(work));
+        reply(self.send(task).map(|()| answer))
+    }
+
+    fn send(&self, task: Box<dyn Task<View>>) -> Result<(), StoreError> {
         let closed = || StoreError::Failed("the store is closed".into());
         let queue = self.queue.as_ref().ok_or_else(closed)?;
         queue.try_send(task).map_err(|error| match error {
@@ -70,15 +72,13 @@ impl Readers {
     }
 }
 
-fn run(connection: &Connection, requests: &Mutex<Receiver<Box<dyn Task>>>) {
+fn run(view: &mut View, requests: &Mutex<Receiver<Box<dyn Task<View>>>>) {
     loop {
         // One thread at a time waits for the next request, the others for their turn to wait.
         let next = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(mut task) = next else { return };
-        task.work(connection);
-        if !connection.is_autocommit() {
-            drop(connection.execute_batch("ROLLBACK"));
-        }
+        task.work(view);
+        view.leave();
         task.answer(Ok(()));
     }
 }

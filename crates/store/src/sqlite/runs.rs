@@ -1,352 +1,243 @@
-//! Open runs, and what the engine has decided about them.
+//! What the engine has decided about runs.
+
+use std::collections::HashSet;
 
 use kalends_domain::{HistoryEntry, Lifecycle};
 use kalends_recurrence::Instant;
-use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::record::{
-    Cause, Claim, Disposition, JobKey, LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
+    Cause, Claim, Disposition, JobKey, JobState, LedgerRecord, NodeId, OpenRun, Progress, RunId,
+    Token,
 };
-use crate::sqlite::code::{Coded, collect, read, read_option, rows};
-use crate::sqlite::history::{append, close};
+use crate::sqlite::chain::{append, close};
+use crate::sqlite::code::collect;
+use crate::sqlite::desk::Desk;
+use crate::sqlite::open_runs::RunRow;
+use crate::sqlite::state::{StateRow, States as _};
 use crate::sqlite::trouble::Worked;
+use crate::sqlite::view::View;
 use crate::store::{Advance, DueJob, RunAnswer, RunWrite, Tally};
 
-/// What a run is read from.
-macro_rules! select_run {
-    ($rest:literal) => {
-        concat!(
-            "SELECT r.run, r.job, r.generation, r.scheduled, r.cause, r.repeat, r.role, r.retry,
-                 r.redelivery, r.next_at, r.first_started, r.owner, r.token, r.lease_until
-             FROM runs r ",
-            $rest
-        )
-    };
-}
-
-fn read_run(row: &Row<'_>) -> Worked<OpenRun> {
-    let claim = match read_option(row, "token")? {
-        Some(token) => {
-            let (owner, lease_until) = (read(row, "owner")?, read(row, "lease_until")?);
-            Some(Claim { owner, token, lease_until })
-        }
-        None => None,
-    };
-    Ok(OpenRun {
-        id: read(row, "run")?,
-        job: read(row, "job")?,
-        generation: read(row, "generation")?,
-        scheduled: read(row, "scheduled")?,
-        cause: read(row, "cause")?,
-        repeat: read(row, "repeat")?,
-        progress: Progress {
-            role: read(row, "role")?,
-            retry: read(row, "retry")?,
-            redelivery: read(row, "redelivery")?,
-            next_at: read(row, "next_at")?,
-            first_started: read_option(row, "first_started")?,
-        },
-        claim,
-    })
+/// A run that is to be opened.
+pub(crate) struct Opening {
+    pub(crate) job: JobKey,
+    pub(crate) collection: i64,
+    pub(crate) generation: u64,
+    pub(crate) scheduled: Instant,
+    pub(crate) cause: Cause,
+    pub(crate) repeat: u64,
+    pub(crate) progress: Progress,
+    /// Who works on it, and until when.
+    pub(crate) owner: Option<(NodeId, Instant)>,
 }
 
 /// Opens a run.
-#[expect(clippy::too_many_arguments, reason = "a run has so many members")]
-pub(crate) fn open(
-    connection: &Connection,
-    job: JobKey,
-    generation: u64,
-    scheduled: Instant,
-    cause: Cause,
-    repeat: u64,
-    progress: Progress,
-    claim: Option<(NodeId, Instant)>,
-) -> Worked<RunAnswer> {
-    let claim = claim.map(|(owner, lease_until)| Claim { owner, token: Token(1), lease_until });
-    connection
-        .prepare_cached(
-            "INSERT INTO runs (job, generation, scheduled, cause, repeat, role, retry, redelivery,
-                 next_at, first_started, owner, token, lease_until, last_token)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        )?
-        .execute((
-            Coded(job),
-            Coded(generation),
-            Coded(scheduled),
-            Coded(cause),
-            Coded(repeat),
-            Coded(progress.role),
-            Coded(progress.retry),
-            Coded(progress.redelivery),
-            Coded(progress.next_at),
-            progress.first_started.map(Coded),
-            claim.map(|claim| Coded(claim.owner)),
-            claim.map(|claim| Coded(claim.token)),
-            claim.map(|claim| Coded(claim.lease_until)),
-            claim.is_some(),
-        ))?;
-    Ok(RunAnswer::Begun { run: RunId(connection.last_insert_rowid()), claim })
+pub(crate) fn open(desk: &mut Desk, opening: Opening) -> RunAnswer {
+    let Opening { job, collection, generation, scheduled, cause, repeat, progress, owner } =
+        opening;
+    let id = desk.new_run();
+    let claim = owner.map(|(owner, lease_until)| Claim { owner, token: Token(1), lease_until });
+    let run = OpenRun { id, job, generation, scheduled, cause, repeat, progress, claim };
+    desk.set_run(id, Some(RunRow { run, collection, last_token: u64::from(claim.is_some()) }));
+    RunAnswer::Begun { run: id, claim }
 }
 
 /// Closes the open runs of a job that nobody works on.
 pub(crate) fn close_waiting(
-    connection: &Connection,
+    desk: &mut Desk,
     job: JobKey,
+    row: &mut StateRow,
     disposition: Disposition,
     now: Instant,
 ) -> Worked<()> {
-    let mut statement = connection
-        .prepare_cached(select_run!("WHERE r.job = ? AND r.token IS NULL ORDER BY r.run"))?;
-    for run in collect(statement.query([Coded(job)])?, read_run)? {
-        connection.prepare_cached("DELETE FROM runs WHERE run = ?")?.execute([Coded(run.id)])?;
-        let OpenRun { generation, scheduled, cause, .. } = run;
-        let (from, to, count, closed) = (scheduled, scheduled, 1, now);
-        close(
-            connection,
-            job,
-            &LedgerRecord { generation, from, to, count, cause, disposition, closed },
-        )?;
+    for RunRow { run, .. } in desk.runs_of(job) {
+        if run.claim.is_none() {
+            desk.set_run(run.id, None);
+            let OpenRun { generation, scheduled, cause, .. } = run;
+            let (from, to, count, closed) = (scheduled, scheduled, 1, now);
+            let closing = LedgerRecord { generation, from, to, count, cause, disposition, closed };
+            close(desk, job, row, &closing)?;
+        }
     }
     Ok(())
 }
 
 /// Carries out one write; `None` where what it rests on is no longer so.
 pub(crate) fn carry_out(
-    connection: &Connection,
+    desk: &mut Desk,
     write: &RunWrite,
     now: Instant,
 ) -> Worked<Option<RunAnswer>> {
     match write {
         RunWrite::Begin { on, scheduled, progress, owner, lease, advance, closed, postponed } => {
-            if !advance_if_due(connection, *on, *advance, postponed.len(), now)? {
-                return Ok(None);
-            }
-            record(connection, on.job, closed, postponed)?;
-            let claim = owner.map(|owner| (owner, now.saturating_add(*lease)));
-            let DueJob { job, generation, .. } = *on;
-            let (at, cause) = (*scheduled, Cause::Scheduled);
-            open(connection, job, generation, at, cause, advance.used, *progress, claim).map(Some)
+            let Some(before) = as_seen(desk, *on)? else { return Ok(None) };
+            go_on(desk, on.job, before, *advance, (closed, postponed), now)?;
+            Ok(Some(open(
+                desk,
+                Opening {
+                    job: on.job,
+                    collection: before.collection,
+                    generation: on.generation,
+                    scheduled: *scheduled,
+                    cause: Cause::Scheduled,
+                    repeat: advance.used,
+                    progress: *progress,
+                    owner: owner.map(|owner| (owner, now.saturating_add(*lease))),
+                },
+            )))
         }
         RunWrite::Pass { on, advance, closed, postponed } => {
-            if !advance_if_due(connection, *on, *advance, postponed.len(), now)? {
-                return Ok(None);
-            }
-            record(connection, on.job, closed, postponed)?;
+            let Some(before) = as_seen(desk, *on)? else { return Ok(None) };
+            go_on(desk, on.job, before, *advance, (closed, postponed), now)?;
             Ok(Some(RunAnswer::Done))
         }
         RunWrite::Claim { run, seen, owner, lease, progress } => {
-            let lease_until = now.saturating_add(*lease);
-            let token = claim(connection, *run, *seen, *owner, lease_until, *progress, now)?;
-            let owner = *owner;
-            Ok(token.map(|token| RunAnswer::Claimed(Claim { owner, token, lease_until })))
+            let free = |row: &RunRow| {
+                let claim = row.run.claim;
+                claim.map(|claim| claim.token) == *seen
+                    && match claim {
+                        Some(claim) => claim.lease_until < now,
+                        None => row.run.progress == *progress,
+                    }
+            };
+            let Some(mut row) = desk.run(*run).filter(free) else { return Ok(None) };
+            row.last_token += 1;
+            let (owner, token) = (*owner, Token(row.last_token));
+            let claim = Claim { owner, token, lease_until: now.saturating_add(*lease) };
+            row.run.claim = Some(claim);
+            row.run.progress = *progress;
+            desk.set_run(*run, Some(row));
+            Ok(Some(RunAnswer::Claimed(claim)))
         }
         RunWrite::Extend { run, token, lease } => {
-            let lease_until = now.saturating_add(*lease);
-            let owner: Option<Coded<NodeId>> = connection
-                .prepare_cached(
-                    "UPDATE runs SET lease_until = ? WHERE run = ? AND token = ? RETURNING owner",
-                )?
-                .query_row((Coded(lease_until), Coded(*run), Coded(*token)), |row| row.get(0))
-                .optional()?;
-            let token = *token;
-            Ok(owner.map(|owner| RunAnswer::Claimed(Claim { owner: owner.0, token, lease_until })))
+            let Some((mut row, mut claim)) = held(desk, *run, *token) else { return Ok(None) };
+            claim.lease_until = now.saturating_add(*lease);
+            row.run.claim = Some(claim);
+            desk.set_run(*run, Some(row));
+            Ok(Some(RunAnswer::Claimed(claim)))
         }
         RunWrite::Continue { run, token, entry, tally, progress } => {
-            let Some(job) = give_up(connection, *run, *token, *progress)? else { return Ok(None) };
-            count(connection, job, *tally, entry.iter().len())?;
-            record(connection, job, &[], entry.as_slice())?;
+            let Some((mut row, _)) = held(desk, *run, *token) else { return Ok(None) };
+            row.run.claim = None;
+            row.run.progress = *progress;
+            desk.set_run(*run, Some(row));
+            conclude(desk, row.run, *tally, (&[], entry.as_slice()), |_| {})?;
             Ok(Some(RunAnswer::Done))
         }
         RunWrite::Finish { run, token, entry, tally, closed, lifecycle } => {
-            let held = connection
-                .prepare_cached(
-                    "DELETE FROM runs WHERE run = ? AND token = ? RETURNING job, generation",
-                )?
-                .query_row((Coded(*run), Coded(*token)), |row| {
-                    Ok((read::<JobKey>(row, "job")?, read::<u64>(row, "generation")?))
-                })
-                .optional()?;
-            let Some((job, generation)) = held else { return Ok(None) };
-            count(connection, job, *tally, entry.iter().len())?;
-            record(connection, job, std::slice::from_ref(closed), entry.as_slice())?;
-            if let Some(lifecycle) = lifecycle {
-                end_job(connection, job, generation, *lifecycle, now)?;
-            }
+            let Some((row, _)) = held(desk, *run, *token) else { return Ok(None) };
+            desk.set_run(*run, None);
+            let records = (std::slice::from_ref(closed), entry.as_slice());
+            conclude(desk, row.run, *tally, records, |after| {
+                if let Some(lifecycle) = lifecycle
+                    && after.generation == row.run.generation
+                {
+                    finish(&mut after.state, *lifecycle, now);
+                }
+            })?;
             Ok(Some(RunAnswer::Done))
         }
     }
 }
 
-/// Moves a job on to its next occurrence, where it is still as it was seen.
-fn advance_if_due(
-    connection: &Connection,
-    on: DueJob,
-    advance: Advance,
-    entries: usize,
-    now: Instant,
-) -> Worked<bool> {
-    let changed = connection
-        .prepare_cached(
-            "UPDATE state SET due = ?1, used = ?2, lifecycle = ?3, entries = entries + ?4,
-                 finished = CASE ?3 WHEN 0 THEN NULL ELSE coalesce(finished, ?5) END
-             WHERE job = ?6 AND generation = ?7 AND due = ?8 AND lifecycle = 0 AND switched_on = 1
-                 AND (SELECT enabled FROM collections WHERE id = collection)",
-        )?
-        .execute((
-            advance.due.map(Coded),
-            Coded(advance.used),
-            Coded(advance.lifecycle),
-            rows(entries as u64),
-            Coded(now),
-            Coded(on.job),
-            Coded(on.generation),
-            Coded(on.due),
-        ))?;
-    Ok(changed > 0)
+/// The row of a job that is still as it was seen, and whose schedule starts runs.
+fn as_seen(desk: &mut Desk, on: DueJob) -> Worked<Option<StateRow>> {
+    let Some(row) = desk.state(on.job)? else { return Ok(None) };
+    let is_as_seen = row.generation == on.generation && row.starts_at() == Some(on.due);
+    let starts = is_as_seen && desk.collection_enabled(row.collection)? == Some(true);
+    Ok(starts.then_some(row))
 }
 
-fn claim(
-    connection: &Connection,
-    run: RunId,
-    seen: Option<Token>,
-    owner: NodeId,
-    lease_until: Instant,
-    progress: Progress,
-    now: Instant,
-) -> Worked<Option<Token>> {
-    let token: Option<Coded<Token>> = connection
-        .prepare_cached(
-            "UPDATE runs SET owner = ?, token = last_token + 1, last_token = last_token + 1,
-                 lease_until = ?, role = ?, retry = ?, redelivery = ?, next_at = ?,
-                 first_started = ?
-             WHERE run = ? AND token IS ? AND (token IS NULL OR lease_until < ?) RETURNING token",
-        )?
-        .query_row(
-            (
-                Coded(owner),
-                Coded(lease_until),
-                Coded(progress.role),
-                Coded(progress.retry),
-                Coded(progress.redelivery),
-                Coded(progress.next_at),
-                progress.first_started.map(Coded),
-                Coded(run),
-                seen.map(Coded),
-                Coded(now),
-            ),
-            |row| row.get(0),
-        )
-        .optional()?;
-    Ok(token.map(|token| token.0))
+/// The run, where the token is that of its claim.
+fn held(desk: &Desk, run: RunId, token: Token) -> Option<(RunRow, Claim)> {
+    let row = desk.run(run)?;
+    let claim = row.run.claim.filter(|claim| claim.token == token)?;
+    Some((row, claim))
 }
 
-fn give_up(
-    connection: &Connection,
-    run: RunId,
-    token: Token,
-    progress: Progress,
-) -> Worked<Option<JobKey>> {
-    let job: Option<Coded<JobKey>> = connection
-        .prepare_cached(
-            "UPDATE runs SET owner = NULL, token = NULL, lease_until = NULL, role = ?, retry = ?,
-                 redelivery = ?, next_at = ?, first_started = ?
-             WHERE run = ? AND token = ? RETURNING job",
-        )?
-        .query_row(
-            (
-                Coded(progress.role),
-                Coded(progress.retry),
-                Coded(progress.redelivery),
-                Coded(progress.next_at),
-                progress.first_started.map(Coded),
-                Coded(run),
-                Coded(token),
-            ),
-            |row| row.get(0),
-        )
-        .optional()?;
-    Ok(job.map(|job| job.0))
-}
+type Records<'a> = (&'a [LedgerRecord], &'a [HistoryEntry]);
 
-fn count(connection: &Connection, job: JobKey, tally: Tally, entries: usize) -> Worked<()> {
-    connection
-        .prepare_cached(
-            "UPDATE state SET last_execution = coalesce(?, last_execution),
-                 executions = executions + ?, failures = failures + ?, faulted = faulted + ?,
-                 entries = entries + ? WHERE job = ?",
-        )?
-        .execute((
-            tally.executed.map(Coded),
-            tally.executed.is_some(),
-            tally.failed,
-            tally.faulted,
-            rows(entries as u64),
-            Coded(job),
-        ))?;
-    Ok(())
-}
-
-fn end_job(
-    connection: &Connection,
+/// Moves a job on to its next occurrence.
+fn go_on(
+    desk: &mut Desk,
     job: JobKey,
-    generation: u64,
-    lifecycle: Lifecycle,
+    before: StateRow,
+    advance: Advance,
+    records: Records<'_>,
     now: Instant,
 ) -> Worked<()> {
-    connection
-        .prepare_cached(
-            "UPDATE state SET lifecycle = ?1,
-                 finished = CASE ?1 WHEN 0 THEN NULL ELSE coalesce(finished, ?2) END
-             WHERE job = ?3 AND generation = ?4",
-        )?
-        .execute((Coded(lifecycle), Coded(now), Coded(job), Coded(generation)))?;
-    Ok(())
+    let mut after = before;
+    after.state.due = advance.due;
+    after.state.used = advance.used;
+    finish(&mut after.state, advance.lifecycle, now);
+    record(desk, job, &mut after, records)?;
+    desk.set_state(job, &before, Some(after))
+}
+
+/// Counts an attempt and records what is said of it.
+fn conclude(
+    desk: &mut Desk,
+    run: OpenRun,
+    tally: Tally,
+    records: Records<'_>,
+    then: impl FnOnce(&mut StateRow),
+) -> Worked<()> {
+    // A run goes with its job.
+    let Some(before) = desk.state(run.job)? else { return Ok(()) };
+    let mut after = before;
+    let state = &mut after.state;
+    state.last_execution = tally.executed.or(state.last_execution);
+    state.executions += u64::from(tally.executed.is_some());
+    state.failures += u64::from(tally.failed);
+    state.faulted += u64::from(tally.faulted);
+    then(&mut after);
+    record(desk, run.job, &mut after, records)?;
+    desk.set_state(run.job, &before, Some(after))
+}
+
+fn finish(state: &mut JobState, lifecycle: Lifecycle, now: Instant) {
+    state.lifecycle = lifecycle;
+    state.finished = match lifecycle {
+        Lifecycle::Active => None,
+        _ => state.finished.or(Some(now)),
+    };
 }
 
 fn record(
-    connection: &Connection,
+    desk: &mut Desk,
     job: JobKey,
-    closed: &[LedgerRecord],
-    entries: &[HistoryEntry],
+    row: &mut StateRow,
+    (closed, entries): Records<'_>,
 ) -> Worked<()> {
-    closed.iter().try_for_each(|row| close(connection, job, row))?;
-    entries.iter().try_for_each(|entry| append(connection, job, entry))
+    closed.iter().try_for_each(|closing| close(desk, job, row, closing))?;
+    entries.iter().try_for_each(|entry| append(desk, job, row, entry))
 }
 
 /// Lets every claim expire.
-pub(crate) fn expire_claims(connection: &Connection) -> Worked<usize> {
-    let long_ago = Coded(Instant::MIN);
-    let expire = "UPDATE runs SET lease_until = ? WHERE token IS NOT NULL";
-    Ok(connection.prepare_cached(expire)?.execute([long_ago])?)
+pub(crate) fn expire_claims(desk: &mut Desk) -> usize {
+    let claimed = desk.claimed_runs();
+    for mut row in claimed.iter().copied() {
+        row.run.claim = row.run.claim.map(|claim| Claim { lease_until: Instant::MIN, ..claim });
+        desk.set_run(row.run.id, Some(row));
+    }
+    claimed.len()
 }
 
 /// The open runs of a job.
-pub(crate) fn of_job(connection: &Connection, job: JobKey) -> Worked<Vec<OpenRun>> {
-    let mut statement = connection.prepare_cached(select_run!("WHERE r.job = ? ORDER BY r.run"))?;
-    collect(statement.query([Coded(job)])?, read_run)
+pub(crate) fn of_job(view: &View, job: JobKey) -> Vec<OpenRun> {
+    view.memory.runs().of_job(job).map(|row| row.run).collect()
 }
 
 /// Runs that may be claimed, the earliest first.
 pub(crate) fn claimable(
-    connection: &Connection,
+    view: &View,
     until: Instant,
     now: Instant,
     limit: usize,
 ) -> Worked<Vec<OpenRun>> {
-    let limit_rows = rows(limit as u64);
-    let mut waiting = connection.prepare_cached(select_run!(
-        "CROSS JOIN state s ON s.job = r.job JOIN collections c ON c.id = s.collection
-         WHERE r.token IS NULL AND r.next_at <= ? AND c.enabled = 1
-         ORDER BY r.next_at, r.run LIMIT ?"
-    ))?;
-    let mut runs = collect(waiting.query((Coded(until), limit_rows))?, read_run)?;
-    let mut expired = connection.prepare_cached(select_run!(
-        "CROSS JOIN state s ON s.job = r.job JOIN collections c ON c.id = s.collection
-         WHERE r.token IS NOT NULL AND r.lease_until < ? AND c.enabled = 1
-         ORDER BY r.next_at, r.run LIMIT ?"
-    ))?;
-    runs.extend(collect(expired.query((Coded(now), limit_rows))?, read_run)?);
-    runs.sort_by_key(|run| (run.progress.next_at, run.id));
-    runs.truncate(limit);
-    Ok(runs)
+    let mut statement =
+        view.connection().prepare_cached("SELECT id FROM collections WHERE enabled = 0")?;
+    let disabled = collect(statement.query(())?, |row| Ok(row.get(0)?))?;
+    let disabled: HashSet<i64> = disabled.into_iter().collect();
+    Ok(view.memory.runs().claimable(until, now, &disabled, limit))
 }

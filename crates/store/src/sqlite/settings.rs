@@ -9,13 +9,17 @@ pub struct SqliteSettings {
     pub writer_cache_kib: u32,
     /// Pages that each reader keeps in memory, in KiB.
     pub reader_cache_kib: u32,
-    /// Requests that may wait for the writer; one more is answered that the store is busy.
+    /// Edits that may wait for the writer, and as many decisions of the engine; one more is answered
+    /// that the store is busy.
     pub writes_waiting_max: usize,
     /// Requests that may wait for a reader; one more is answered that the store is busy.
     pub reads_waiting_max: usize,
     /// How large the database may grow, in KiB; what would make it larger is answered that the
     /// store is full. Its log comes on top.
     pub size_max_kib: Option<u32>,
+    /// Rows of jobs that may be changed in memory and in the log before they are brought into their
+    /// table. A row takes about 200 bytes of memory; up to twice as many may be there for a while.
+    pub fold_at: usize,
 }
 
 impl Default for SqliteSettings {
@@ -28,6 +32,7 @@ impl Default for SqliteSettings {
             writes_waiting_max: 4_096,
             reads_waiting_max: 4_096,
             size_max_kib: None,
+            fold_at: 100_000,
         }
     }
 }

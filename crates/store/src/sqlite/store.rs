@@ -6,7 +6,6 @@ use std::sync::Arc;
 use kalends_domain::{CollectionPath, GroupPath, JobName, JobPath, SubscriptionId};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
-use rusqlite::Connection;
 
 use crate::error::StoreError;
 use crate::form::Keeper;
@@ -14,11 +13,16 @@ use crate::record::{
     CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
     LedgerRecord, OpenRun,
 };
+use crate::sqlite::desk::Desk;
 use crate::sqlite::lock::Lock;
-use crate::sqlite::prune::{self, Aged};
+use crate::sqlite::memory::Memory;
+use crate::sqlite::prune::{self, Aged, Removed, Surplus};
+use crate::sqlite::queue::Turn;
 use crate::sqlite::readers::Readers;
 use crate::sqlite::settings::SqliteSettings;
+use crate::sqlite::state::States as _;
 use crate::sqlite::trouble::Worked;
+use crate::sqlite::view::View;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
     backup, briefs, collections, connection, edit, groups, history, inspect, jobs, key_check,
@@ -63,11 +67,18 @@ impl SqliteStore {
         let mut writing = connection::for_writing(path, &settings)?;
         migrate::migrate(&mut writing)?;
         key_check::check_or_write(&writing, keeper.sealer())?;
-        let reading = |_| connection::for_reading(path, settings.reader_cache_kib);
-        let reading = (0..settings.readers.max(1)).map(reading).collect::<Worked<Vec<_>>>()?;
+        let readers = settings.readers.max(1);
+        let (memory, end) = Memory::load(&writing, readers)?;
+        let memory = Arc::new(memory);
+        let view = |reader| {
+            let connection = connection::for_reading(path, settings.reader_cache_kib)?;
+            Ok(View::new(connection, Arc::clone(&memory), reader))
+        };
+        let views = (0..readers).map(view).collect::<Worked<Vec<_>>>()?;
+        let desk = Desk::new(writing, Arc::clone(&memory), end);
         Ok(SqliteStore {
-            writer: Writer::start(writing, settings.writes_waiting_max)?,
-            readers: Readers::start(reading, settings.reads_waiting_max)?,
+            writer: Writer::start(desk, settings.writes_waiting_max, settings.fold_at)?,
+            readers: Readers::start(views, settings.reads_waiting_max)?,
             keeper: Arc::new(keeper),
             clock,
             path: path.to_owned(),
@@ -87,24 +98,39 @@ impl SqliteStore {
 
     /// Copies the store to a file that is not there yet, while it is written to.
     pub fn backup(&self, to: PathBuf) -> Reply<'_, ()> {
-        self.readers.read(move |connection| backup::back_up_with(connection, &to))
+        self.readers.read_file(move |connection| backup::back_up_with(connection, &to))
+    }
+
+    /// Brings all that is in the log into the tables. The store does so by itself; this is for tools
+    /// and tests that want it at a certain moment.
+    pub fn fold(&self) -> Reply<'_, ()> {
+        let asked = self.writer.write(Turn::Engine, 1, |desk| {
+            desk.wants_fold = true;
+            Ok(())
+        });
+        // It is done when the thread turns to something else.
+        let done = move || self.writer.write(Turn::Engine, 1, |_| Ok(()));
+        Box::pin(async move {
+            asked.await?;
+            done().await
+        })
     }
 
     fn edit<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection, &Keeper, Instant) -> Worked<T> + Send + 'static,
+        work: impl FnOnce(&mut Desk, &Keeper, Instant) -> Worked<T> + Send + 'static,
     ) -> Reply<'_, T> {
         let (keeper, clock) = (Arc::clone(&self.keeper), Arc::clone(&self.clock));
-        let work = move |connection: &Connection| work(connection, &keeper, clock.now().into());
-        self.writer.write(EDIT_WEIGHT, work)
+        let work = move |desk: &mut Desk| work(desk, &keeper, clock.now().into());
+        self.writer.write(Turn::Edit, EDIT_WEIGHT, work)
     }
 
     fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection, &Keeper) -> Worked<T> + Send + 'static,
+        work: impl FnOnce(&View, &Keeper) -> Worked<T> + Send + 'static,
     ) -> Reply<'_, T> {
         let keeper = Arc::clone(&self.keeper);
-        self.readers.read(move |connection| work(connection, &keeper))
+        self.readers.read(move |view| work(view, &keeper))
     }
 
     /// Removes entries of jobs that have more than are kept; how many there were.
@@ -112,24 +138,16 @@ impl SqliteStore {
         let (mut after, mut left) = (JobKey(i64::MIN), limit);
         while left > 0 {
             let batch = left.min(prune::BATCH_MAX);
-            let read = move |connection: &Connection, _: &Keeper| {
-                prune::overfull(connection, after, keep, batch)
-            };
-            let found = self.read(read).await?;
-            let Some(&last) = found.last() else { break };
-            let write = move |connection: &Connection| {
-                let mut removed = 0;
-                for job in &found {
-                    removed += prune::remove_surplus(connection, *job, keep, batch - removed)?;
-                    if removed == batch {
-                        return Ok((removed, JobKey(job.0.saturating_sub(1))));
-                    }
-                }
-                Ok((removed, last))
-            };
-            let (removed, seen) = self.writer.write(batch, write).await?;
-            left -= removed;
-            after = seen;
+            let read = move |view: &View, _: &Keeper| prune::surplus(view, after, keep, batch);
+            let Surplus { entries, next } = self.read(read).await?;
+            if !entries.is_empty() {
+                let write = move |desk: &mut Desk| prune::remove_surplus(desk, &entries);
+                left -= self.writer.write(Turn::Engine, batch, write).await?;
+            }
+            match next {
+                Some(next) => after = next,
+                None => break,
+            }
         }
         Ok(limit - left)
     }
@@ -145,45 +163,45 @@ impl Drop for SqliteStore {
 
 impl Tokens for SqliteStore {
     fn put_token(&self, token: TokenRecord) -> Reply<'_, bool> {
-        self.edit(move |connection, _, _| tokens::put(connection, &token))
+        self.edit(move |desk, _, _| tokens::put(desk.connection(), &token))
     }
 
     fn token(&self, id: TokenId) -> Reply<'_, Option<TokenRecord>> {
-        self.read(move |connection, _| tokens::find(connection, &id))
+        self.read(move |view, _| tokens::find(view.connection(), &id))
     }
 
     fn tokens(&self) -> Reply<'_, Vec<TokenRecord>> {
-        self.read(|connection, _| tokens::list(connection))
+        self.read(|view, _| tokens::list(view.connection()))
     }
 
     fn revoke_token(&self, id: TokenId, at: Instant) -> Reply<'_, bool> {
-        self.edit(move |connection, _, _| tokens::revoke(connection, &id, at))
+        self.edit(move |desk, _, _| tokens::revoke(desk.connection(), &id, at))
     }
 
     fn delete_token(&self, id: TokenId) -> Reply<'_, bool> {
-        self.edit(move |connection, _, _| tokens::delete(connection, &id))
+        self.edit(move |desk, _, _| tokens::delete(desk.connection(), &id))
     }
 
     fn note_token_use(&self, id: TokenId, at: Instant) -> Reply<'_, ()> {
-        self.edit(move |connection, _, _| tokens::note_use(connection, &id, at))
+        self.edit(move |desk, _, _| tokens::note_use(desk.connection(), &id, at))
     }
 }
 
 impl Store for SqliteStore {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
-        self.edit(move |connection, _, _| groups::put(connection, &group))
+        self.edit(move |desk, _, _| groups::put(desk.connection(), &group))
     }
 
     fn group(&self, path: GroupPath) -> Reply<'_, Option<GroupRecord>> {
-        self.read(move |connection, _| groups::find(connection, &path))
+        self.read(move |view, _| groups::find(view.connection(), &path))
     }
 
     fn groups(&self, subscription: SubscriptionId) -> Reply<'_, Vec<GroupRecord>> {
-        self.read(move |connection, _| groups::list(connection, &subscription))
+        self.read(move |view, _| groups::list(view.connection(), &subscription))
     }
 
     fn delete_group(&self, path: GroupPath) -> Reply<'_, bool> {
-        self.edit(move |connection, _, _| groups::delete(connection, &path))
+        self.edit(move |desk, _, _| groups::delete(desk, &path))
     }
 
     fn edit_collection(
@@ -191,12 +209,12 @@ impl Store for SqliteStore {
         path: CollectionPath,
         decide: DecideCollection,
     ) -> Reply<'_, Edited<CollectionRecord>> {
-        self.edit(move |connection, _, now| edit::edit_collection(connection, &path, decide, now))
+        self.edit(move |desk, _, now| edit::edit_collection(desk, &path, decide, now))
     }
 
     fn collection(&self, path: CollectionPath) -> Reply<'_, Option<CollectionRecord>> {
-        self.read(move |connection, _| {
-            Ok(collections::find(connection, &path)?.map(|found| found.record))
+        self.read(move |view, _| {
+            Ok(collections::find(view.connection(), &path)?.map(|found| found.record))
         })
     }
 
@@ -205,17 +223,15 @@ impl Store for SqliteStore {
         scope: Scope,
         page: Page<CollectionPath>,
     ) -> Reply<'_, Vec<CollectionRecord>> {
-        self.read(move |connection, _| collections::list(connection, &scope, &page))
+        self.read(move |view, _| collections::list(view.connection(), &scope, &page))
     }
 
     fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
-        self.edit(move |connection, keeper, now| {
-            edit::edit_job(connection, keeper, &path, decide, now)
-        })
+        self.edit(move |desk, keeper, now| edit::edit_job(desk, keeper, &path, decide, now))
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<JobRecord>> {
-        self.read(move |connection, keeper| jobs::by_path(connection, keeper, &path))
+        self.read(move |view, keeper| jobs::by_path(view, keeper, &path))
     }
 
     fn jobs(
@@ -224,48 +240,46 @@ impl Store for SqliteStore {
         filter: JobFilter,
         page: Page<JobName>,
     ) -> Reply<'_, Vec<JobRecord>> {
-        self.read(move |connection, keeper| jobs::list(connection, keeper, &path, &filter, &page))
+        self.read(move |view, keeper| jobs::list(view, keeper, &path, &filter, &page))
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
-        self.read(move |connection, keeper| {
-            Ok(jobs::by_key(connection, keeper, key)?.map(|(job, _)| job))
-        })
+        self.read(move |view, keeper| Ok(jobs::by_key(view, keeper, key)?.map(|(job, _)| job)))
     }
 
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
-        self.read(move |connection, _| jobs::due(connection, until, limit))
+        self.read(move |view, _| jobs::due(view.connection(), until, limit))
     }
 
     fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>> {
-        self.read(move |connection, keeper| briefs::briefs(connection, keeper, &jobs))
+        self.read(move |view, keeper| briefs::briefs(view, keeper, &jobs))
     }
 
     fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>> {
-        self.read(move |connection, _| briefs::standings(connection, &jobs))
+        self.read(move |view, _| briefs::standings(view, &jobs))
     }
 
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {
         let clock = Arc::clone(&self.clock);
-        self.writer.write(writes.len(), move |connection| {
+        self.writer.write(Turn::Engine, writes.len(), move |desk| {
             let now = clock.now().into();
             let carry_out =
-                |write| Ok(runs::carry_out(connection, write, now)?.unwrap_or(RunAnswer::Stale));
+                |write| Ok(runs::carry_out(desk, write, now)?.unwrap_or(RunAnswer::Stale));
             writes.iter().map(carry_out).collect()
         })
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
         let now = self.clock.now().into();
-        self.read(move |connection, _| runs::claimable(connection, until, now, limit))
+        self.read(move |view, _| runs::claimable(view, until, now, limit))
     }
 
     fn expire_claims(&self) -> Reply<'_, usize> {
-        self.edit(|connection, _, _| runs::expire_claims(connection))
+        self.edit(|desk, _, _| Ok(runs::expire_claims(desk)))
     }
 
     fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
-        self.read(move |connection, _| runs::of_job(connection, job))
+        self.read(move |view, _| Ok(runs::of_job(view, job)))
     }
 
     fn history(
@@ -274,7 +288,7 @@ impl Store for SqliteStore {
         filter: HistoryFilter,
         page: Page<u64>,
     ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
-        self.read(move |connection, _| history::page(connection, &path, filter, &page))
+        self.read(move |view, _| history::page(view, &path, filter, &page))
     }
 
     fn ledger(
@@ -284,7 +298,7 @@ impl Store for SqliteStore {
         to: Instant,
         limit: usize,
     ) -> Reply<'_, Vec<LedgerRecord>> {
-        self.read(move |connection, _| history::ledger(connection, job, from, to, limit))
+        self.read(move |view, _| history::ledger(view, job, from, to, limit))
     }
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
@@ -295,11 +309,11 @@ impl Store for SqliteStore {
                 let oldest = aged.oldest(retention, now);
                 while left > 0 {
                     let batch = left.min(prune::BATCH_MAX);
-                    let write =
-                        move |connection: &Connection| aged.remove(connection, oldest, batch);
-                    let removed = self.writer.write(batch, write).await?;
-                    left -= removed;
-                    if removed < batch {
+                    let write = move |desk: &mut Desk| aged.remove(desk, oldest, batch);
+                    let Removed { found, seen } =
+                        self.writer.write(Turn::Engine, batch, write).await?;
+                    left -= seen;
+                    if found < batch {
                         break;
                     }
                 }
@@ -314,6 +328,7 @@ impl Store for SqliteStore {
     }
 
     fn check(&self) -> Reply<'_, Vec<String>> {
-        self.read(inspect::inspect_with)
+        let keeper = Arc::clone(&self.keeper);
+        self.readers.read_file(move |connection| inspect::inspect_with(connection, &keeper))
     }
 }

@@ -2,17 +2,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::error::StoreError;
 use crate::sqlite::trouble::{Trouble, Worked};
 use crate::store::Reply;
 
-/// Work that waits for its thread.
-pub(crate) trait Task: Send {
+/// Work that waits for its thread, and what it works with there.
+pub(crate) trait Task<C>: Send {
     /// Does it; the answer is kept until it may be given.
-    fn work(&mut self, connection: &Connection) -> After;
+    fn work(&mut self, with: &mut C) -> After;
 
     /// Gives the answer, or what went wrong with all that was done together with it.
     fn answer(self: Box<Self>, fate: Result<(), StoreError>);
@@ -40,27 +39,28 @@ struct Asked<T, F> {
 }
 
 /// Work and where its answer arrives.
-pub(crate) fn task<T, F>(
+pub(crate) fn task<C, T, F>(
     weight: usize,
     work: F,
-) -> (Box<dyn Task>, oneshot::Receiver<Result<T, StoreError>>)
+) -> (Box<dyn Task<C>>, oneshot::Receiver<Result<T, StoreError>>)
 where
+    C: 'static,
     T: Send + 'static,
-    F: FnOnce(&Connection) -> Worked<T> + Send + 'static,
+    F: FnOnce(&mut C) -> Worked<T> + Send + 'static,
 {
     let (reply, answer) = oneshot::channel();
     (Box::new(Asked { work: Some(work), weight, result: None, reply }), answer)
 }
 
-impl<T, F> Task for Asked<T, F>
+impl<C, T, F> Task<C> for Asked<T, F>
 where
     T: Send,
-    F: FnOnce(&Connection) -> Worked<T> + Send,
+    F: FnOnce(&mut C) -> Worked<T> + Send,
 {
-    fn work(&mut self, connection: &Connection) -> After {
+    fn work(&mut self, with: &mut C) -> After {
         let Some(work) = self.work.take() else { return After::Keep };
         // Who decides an edit is not ours; its panic must not take the thread with it.
-        let worked = catch_unwind(AssertUnwindSafe(|| work(connection))).unwrap_or_else(|_| {
+        let worked = catch_unwind(AssertUnwindSafe(|| work(with))).unwrap_or_else(|_| {
             Err(StoreError::Failed("what decides the edit has panicked".into()).into())
         });
         let is_fatal = matches!(&worked, Err(Trouble::Sql(error)) if Trouble::is_fatal(error));

@@ -1,13 +1,17 @@
 //! The one thread that writes. What waits is done in one transaction and answered after its commit:
-//! one sync of the disk serves many requests.
+//! one sync of the disk serves many requests. Beside them, and alone when nobody waits, it brings
+//! the log into the tables and removes what was deleted.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
-
-use rusqlite::Connection;
+use std::time::Duration;
 
 use crate::error::StoreError;
+use crate::sqlite::desk::Desk;
+use crate::sqlite::fold::Fold;
+use crate::sqlite::queue::{Next, Queue, Turn};
+use crate::sqlite::removal;
+use crate::sqlite::state::States as _;
 use crate::sqlite::task::{After, Task, reply, task};
 use crate::sqlite::trouble::{Trouble, Worked};
 use crate::store::Reply;
@@ -16,46 +20,73 @@ use crate::store::Reply;
 /// so that the first in it does not wait long for the last.
 const GROUP_WEIGHT_MAX: usize = 2_000;
 
+/// Rows of edits after which it is the engine's turn in a transaction.
+const EDITS_WEIGHT_MAX: usize = GROUP_WEIGHT_MAX / 2;
+
+/// Rows that a transaction brings into the tables for each row that it changes: more than one, so
+/// that the log gets shorter whatever is going on.
+const FOLDED_PER_CHANGE: usize = 2;
+
+/// Changes in the log, for each row that may be changed, at which they are brought into the tables
+/// though they are of few rows: some ten megabytes, which a start reads in a fraction of a second.
+const LOGGED_PER_ROW: usize = 4;
+
+/// Rows that a transaction brings into the tables at least: a tenth of a millisecond.
+const FOLDED_MIN: usize = 64;
+
+/// Rows that a transaction of its own brings into the tables or removes: a millisecond or two, for
+/// which a request that arrives meanwhile has to wait.
+const UPKEEP_ROWS: usize = 500;
+
+/// Rows that are removed beside a transaction of others.
+const REMOVED_BESIDE: usize = 32;
+
+/// Without requests for so long, what is in the log is brought into the tables.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// Transactions that go without upkeep after one has failed, so that it is not upkeep which makes
+/// them fail.
+const UPKEEP_PAUSE: u32 = 16;
+
 /// The thread that writes, and its queue.
 pub(crate) struct Writer {
-    queue: Option<SyncSender<Box<dyn Task>>>,
+    queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
     stopped: Arc<OnceLock<StoreError>>,
 }
 
 impl Writer {
-    /// Starts the thread; `waiting_max` requests may wait for it.
-    pub(crate) fn start(connection: Connection, waiting_max: usize) -> Result<Writer, StoreError> {
-        let (queue, requests) = sync_channel(waiting_max);
+    /// Starts the thread; `waiting_max` requests of each kind may wait for it. When `fold_at` rows
+    /// are changed, they are brought into their tables.
+    pub(crate) fn start(
+        desk: Desk,
+        waiting_max: usize,
+        fold_at: usize,
+    ) -> Result<Writer, StoreError> {
+        let queue = Arc::new(Queue::new(waiting_max));
         let stopped = Arc::new(OnceLock::new());
-        let stopped_too = Arc::clone(&stopped);
+        let (stopped_too, queue_too) = (Arc::clone(&stopped), Arc::clone(&queue));
+        let mut working = Working { desk, fold: Fold::new(), fold_at, pause: 0 };
         let thread = thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || run(&connection, &requests, &stopped_too))
+            .spawn(move || working.run(&queue_too, &stopped_too))
             .map_err(|error| StoreError::Failed(format!("no thread for writing: {error}")))?;
-        Ok(Writer { queue: Some(queue), thread: Some(thread), stopped })
+        Ok(Writer { queue, thread: Some(thread), stopped })
     }
 
     /// Has `work` done in a transaction. `weight` is how many rows it touches, roughly.
     pub(crate) fn write<'a, T: Send + 'static>(
         &self,
+        turn: Turn,
         weight: usize,
-        work: impl FnOnce(&Connection) -> Worked<T> + Send + 'static,
+        work: impl FnOnce(&mut Desk) -> Worked<T> + Send + 'static,
     ) -> Reply<'a, T> {
         let (task, answer) = task(weight, work);
-        reply(self.send(task).map(|()| answer))
-    }
-
-    fn send(&self, task: Box<dyn Task>) -> Result<(), StoreError> {
-        if let Some(why) = self.stopped.get() {
-            return Err(why.clone());
-        }
-        let closed = || StoreError::Failed("the store is closed".into());
-        let queue = self.queue.as_ref().ok_or_else(closed)?;
-        queue.try_send(task).map_err(|error| match error {
-            TrySendError::Full(_) => StoreError::Busy("too many writes are waiting".into()),
-            TrySendError::Disconnected(_) => closed(),
-        })
+        let sent = match self.stopped.get() {
+            Some(why) => Err(why.clone()),
+            None => self.queue.push(turn, task),
+        };
+        reply(sent.map(|()| answer))
     }
 
     /// Why nothing is written any more, where that is so.
@@ -63,9 +94,9 @@ impl Writer {
         self.stopped.get()
     }
 
-    /// Does what waits, moves the log into the database and ends the thread.
+    /// Does what waits, moves both logs into the tables and the database, and ends the thread.
     pub(crate) fn close(&mut self) {
-        self.queue = None;
+        self.queue.close();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was answered to those who waited for it.
             drop(thread.join());
@@ -73,36 +104,13 @@ impl Writer {
     }
 }
 
-fn run(
-    connection: &Connection,
-    requests: &Receiver<Box<dyn Task>>,
-    stopped: &OnceLock<StoreError>,
-) {
-    while let Ok(first) = requests.recv() {
-        if let Some(why) = stopped.get() {
-            first.answer(Err(why.clone()));
-            continue;
-        }
-        let mut group = Vec::new();
-        let committed = commit_together(connection, first, requests, &mut group);
-        if committed.is_err() {
-            // Where SQLite has rolled back already, there is nothing to do.
-            drop(connection.execute_batch("ROLLBACK"));
-        }
-        let fate = committed.map_err(|end| match end {
-            End::Failed(error) => error,
-            End::Stop { why, fate } => {
-                let why = format!("nothing is written since the disk failed: {why}");
-                drop(stopped.set(StoreError::Failed(why)));
-                fate
-            }
-        });
-        group.into_iter().for_each(|task| task.answer(fate.clone()));
-    }
-    if stopped.get().is_none() {
-        // Where this fails, the next start reads the log instead.
-        drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())));
-    }
+/// What the thread has.
+struct Working {
+    desk: Desk,
+    fold: Fold,
+    fold_at: usize,
+    /// Transactions that still go without upkeep.
+    pause: u32,
 }
 
 /// Why a transaction was not committed.
@@ -113,53 +121,216 @@ enum End {
     Stop { why: StoreError, fate: StoreError },
 }
 
-impl From<rusqlite::Error> for End {
-    fn from(error: rusqlite::Error) -> End {
-        let why = StoreError::from(Trouble::Sql(error));
-        End::Failed(why)
+impl From<Trouble> for End {
+    fn from(trouble: Trouble) -> End {
+        let is_fatal = matches!(&trouble, Trouble::Sql(error) if Trouble::is_fatal(error));
+        let why = StoreError::from(trouble);
+        match is_fatal {
+            true => End::Stop { fate: why.clone(), why },
+            false => End::Failed(why),
+        }
     }
 }
 
-fn commit_together(
-    connection: &Connection,
-    first: Box<dyn Task>,
-    requests: &Receiver<Box<dyn Task>>,
-    group: &mut Vec<Box<dyn Task>>,
-) -> Result<(), End> {
-    let execute = |sql: &str| connection.prepare_cached(sql)?.execute(()).map(drop);
-    let mut weight = 0;
-    let mut next = Some(first);
-    let begun = execute("BEGIN IMMEDIATE");
-    while let Some(mut task) = next.take() {
-        if begun.is_err() {
-            group.push(task);
-            break;
-        }
-        execute("SAVEPOINT request")?;
-        let after = task.work(connection);
-        weight += task.weight();
-        group.push(task);
-        match after {
-            After::Keep => execute("RELEASE request")?,
-            // SQLite has undone the whole transaction, as it does when the disk is full.
-            After::Undo(error) if connection.is_autocommit() => return Err(End::Failed(error)),
-            After::Undo(_) => {
-                execute("ROLLBACK TO request")?;
-                execute("RELEASE request")?;
+impl From<rusqlite::Error> for End {
+    fn from(error: rusqlite::Error) -> End {
+        End::from(Trouble::Sql(error))
+    }
+}
+
+impl Working {
+    fn run(&mut self, queue: &Queue, stopped: &OnceLock<StoreError>) {
+        loop {
+            let upkeep_waits = self.fold.is_under_way() || self.desk.has_removals;
+            let patience = match upkeep_waits && self.pause == 0 {
+                true => Duration::ZERO,
+                false => IDLE,
+            };
+            match queue.wait(patience) {
+                Next::Task(first) if stopped.get().is_some() => {
+                    first.answer(stopped.get().map_or(Ok(()), |why| Err(why.clone())));
+                }
+                Next::Task(first) => self.serve(first, queue, stopped),
+                Next::Idle if stopped.get().is_some() => {}
+                Next::Idle => self.keep_up(stopped),
+                Next::Closed => break,
             }
-            After::Stop(why) => return Err(End::Stop { fate: why.clone(), why }),
         }
-        if weight < GROUP_WEIGHT_MAX {
-            next = requests.try_recv().ok();
+        if stopped.get().is_none() {
+            self.fold_all(stopped);
+            // Where this fails, the next start reads the log instead.
+            let connection = self.desk.connection();
+            drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())));
         }
     }
-    begun?;
-    execute("COMMIT").map_err(|error| match Trouble::is_fatal(&error) {
-        // What was written may be in the log all the same, and be found there at the next start.
-        true => {
-            let why = StoreError::from(Trouble::Sql(error));
-            End::Stop { fate: StoreError::Unknown(why.to_string()), why }
+
+    /// Does what waits in one transaction and answers.
+    fn serve(&mut self, first: Box<dyn Task<Desk>>, queue: &Queue, stopped: &OnceLock<StoreError>) {
+        let mut group = Vec::new();
+        let done = self.work_together(first, queue, &mut group);
+        let fate = self.end(done, stopped);
+        group.into_iter().for_each(|task| task.answer(fate.clone()));
+        self.fold.tidy(&self.desk);
+        // What the transaction could not take, and what asked for a fold, comes next.
+        if self.desk.wants_fold && fate.is_ok() {
+            self.desk.wants_fold = false;
+            self.fold_all(stopped);
         }
-        false => End::from(error),
-    })
+    }
+
+    /// Carries on with upkeep, or begins it, in a transaction of its own.
+    fn keep_up(&mut self, stopped: &OnceLock<StoreError>) {
+        self.pause = 0;
+        if !self.fold.is_under_way() && !self.desk.has_removals && self.fold.is_settled(&self.desk)
+        {
+            return;
+        }
+        if !self.fold.is_under_way() && !self.fold.is_settled(&self.desk) {
+            self.fold.begin(&mut self.desk);
+        }
+        let done = self.upkeep_alone();
+        // Nobody waits for it; where it failed, the log still has everything.
+        drop(self.end(done, stopped));
+        self.fold.tidy(&self.desk);
+    }
+
+    fn upkeep_alone(&mut self) -> Result<(), End> {
+        self.execute("BEGIN IMMEDIATE")?;
+        if self.desk.has_removals {
+            self.desk.begin_request();
+            removal::remove_some(&mut self.desk, UPKEEP_ROWS / 4)?;
+        }
+        self.fold.write_some(&mut self.desk, UPKEEP_ROWS)?;
+        self.commit()
+    }
+
+    /// Brings all of the log into the tables.
+    fn fold_all(&mut self, stopped: &OnceLock<StoreError>) {
+        if !self.fold.is_under_way() && !self.fold.is_settled(&self.desk) {
+            self.fold.begin(&mut self.desk);
+        }
+        while self.fold.is_under_way() && stopped.get().is_none() {
+            let done = self.execute("BEGIN IMMEDIATE").map_err(End::from).and_then(|()| {
+                self.fold.write_some(&mut self.desk, UPKEEP_ROWS)?;
+                self.commit()
+            });
+            if self.end(done, stopped).is_err() {
+                break;
+            }
+        }
+        self.fold.tidy(&self.desk);
+    }
+
+    fn execute(&self, sql: &str) -> Worked<()> {
+        self.desk.connection().prepare_cached(sql)?.execute(())?;
+        Ok(())
+    }
+
+    fn work_together(
+        &mut self,
+        first: Box<dyn Task<Desk>>,
+        queue: &Queue,
+        group: &mut Vec<Box<dyn Task<Desk>>>,
+    ) -> Result<(), End> {
+        let (mut weight, mut engine_had_its_turn) = (0, false);
+        let mut next = Some(first);
+        let begun = self.execute("BEGIN IMMEDIATE");
+        while let Some(mut task) = next.take() {
+            if begun.is_err() {
+                group.push(task);
+                break;
+            }
+            self.execute("SAVEPOINT request")?;
+            self.desk.begin_request();
+            let after = task.work(&mut self.desk);
+            weight += task.weight();
+            group.push(task);
+            match after {
+                After::Keep => self.execute("RELEASE request")?,
+                // SQLite has undone the whole transaction, as it does when the disk is full.
+                After::Undo(error) if self.desk.connection().is_autocommit() => {
+                    return Err(End::Failed(error));
+                }
+                After::Undo(_) => {
+                    self.desk.undo_request();
+                    self.execute("ROLLBACK TO request")?;
+                    self.execute("RELEASE request")?;
+                }
+                After::Stop(why) => return Err(End::Stop { fate: why.clone(), why }),
+            }
+            if weight < GROUP_WEIGHT_MAX {
+                let engine_first = weight >= EDITS_WEIGHT_MAX && !engine_had_its_turn;
+                let turn = if engine_first { Turn::Engine } else { Turn::Edit };
+                next = queue.take(turn).map(|(turn, task)| {
+                    engine_had_its_turn |= turn == Turn::Engine;
+                    task
+                });
+            }
+        }
+        begun?;
+        if self.pause == 0 {
+            self.upkeep_beside()?;
+        }
+        self.commit()
+    }
+
+    /// A little upkeep in a transaction of others, as much as they make necessary.
+    fn upkeep_beside(&mut self) -> Result<(), End> {
+        if self.desk.has_removals {
+            self.desk.begin_request();
+            removal::remove_some(&mut self.desk, REMOVED_BESIDE)?;
+        }
+        let is_much = self.desk.memory.overlay.len() >= self.fold_at
+            || self.desk.logged >= self.fold_at.saturating_mul(LOGGED_PER_ROW);
+        if !self.fold.is_under_way() && is_much {
+            self.fold.begin(&mut self.desk);
+        }
+        if self.fold.is_under_way() {
+            let rows = (self.desk.changes() * FOLDED_PER_CHANGE).max(FOLDED_MIN);
+            self.fold.write_some(&mut self.desk, rows)?;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), End> {
+        self.desk.seal()?;
+        let committed = self.desk.connection().prepare_cached("COMMIT")?.execute(());
+        committed.map(drop).map_err(|error| match Trouble::is_fatal(&error) {
+            // What was written may be in the log all the same, and be found there at the next start.
+            true => {
+                let why = StoreError::from(Trouble::Sql(error));
+                End::Stop { fate: StoreError::Unknown(why.to_string()), why }
+            }
+            false => End::from(error),
+        })
+    }
+
+    /// After a transaction: memory is made to say what the database says.
+    fn end(
+        &mut self,
+        done: Result<(), End>,
+        stopped: &OnceLock<StoreError>,
+    ) -> Result<(), StoreError> {
+        let Err(end) = done else {
+            self.pause = self.pause.saturating_sub(1);
+            self.fold.committed(&self.desk, self.desk.transaction());
+            self.desk.publish();
+            return Ok(());
+        };
+        if !self.desk.connection().is_autocommit() {
+            // Where this fails, so does everything later.
+            drop(self.desk.connection().execute_batch("ROLLBACK"));
+        }
+        self.fold.failed();
+        self.desk.undo_all();
+        self.pause = UPKEEP_PAUSE;
+        Err(match end {
+            End::Failed(error) => error,
+            End::Stop { why, fate } => {
+                let why = format!("nothing is written since the disk failed: {why}");
+                drop(stopped.set(StoreError::Failed(why)));
+                fate
+            }
+        })
+    }
 }

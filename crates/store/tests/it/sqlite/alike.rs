@@ -1,6 +1,6 @@
 //! SQLite and the reference answer alike, whatever they are asked in whatever order.
 
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -34,11 +34,30 @@ const JOBS: [&str; 4] = ["a", "B", "b", "long-name_1"];
 enum Ask {
     PutGroup(u8),
     DeleteGroup,
-    Collection { which: u8, write: u8 },
-    Job { collection: u8, job: u8, write: u8, due: u8, seed: u8 },
+    Collection {
+        which: u8,
+        write: u8,
+    },
+    Job {
+        collection: u8,
+        job: u8,
+        write: u8,
+        due: u8,
+        seed: u8,
+    },
     Runs(Vec<(u8, u8, u8)>),
-    Prune { age: u8, count: u8, finished: u8 },
+    Prune {
+        age: u8,
+        count: u8,
+        finished: u8,
+    },
     Pass(u8),
+    /// SQLite brings its log into its tables.
+    Fold,
+    /// SQLite is closed and opened again.
+    Reopen,
+    /// SQLite goes on with a copy, whose log nobody has brought into its tables.
+    Copy,
 }
 
 fn asks() -> impl Strategy<Value = Vec<Ask>> {
@@ -55,6 +74,9 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
             age, count, finished
         }),
         2 => (0u8..6).prop_map(|fives| Ask::Pass(5 * fives)),
+        3 => Just(Ask::Fold),
+        1 => Just(Ask::Reopen),
+        1 => Just(Ask::Copy),
     ];
     // Most begins with a collection and a job.
     let beginning = [
@@ -122,7 +144,7 @@ async fn ask(store: &dyn Store, ask: &Ask, writes: &[RunWrite]) -> String {
             let now = store.now().await.unwrap();
             format!("{:?}", store.prune(retention, now, 10_000).await)
         }
-        Ask::Pass(_) => String::new(),
+        Ask::Pass(_) | Ask::Fold | Ask::Reopen | Ask::Copy => String::new(),
     }
 }
 
@@ -320,27 +342,46 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn both_answer_alike(asks in asks()) {
+    fn both_answer_alike(asks in asks(), fold_at in prop_oneof![1usize..8, Just(100_000)]) {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("kalends.db");
         let clock = clock();
         let memory = MemoryStore::new(clock.clone());
-        let sqlite =
-            SqliteStore::open(&path, SqliteSettings::default(), keeper(1), clock.clone()).unwrap();
-        let sqlite: Arc<dyn Store> = Arc::new(sqlite);
+        let settings = SqliteSettings { fold_at, ..SqliteSettings::default() };
+        let mut path = folder.path().join("0.db");
+        let open = |path: &Path| SqliteStore::open(path, settings, keeper(1), clock.clone());
+        let mut sqlite = Some(open(&path).unwrap());
         block_on(async {
-            for asked in &asks {
-                if let Ask::Pass(seconds) = asked {
-                    move_on(&clock, *seconds);
-                }
+            for (number, asked) in asks.iter().enumerate() {
+                let store = sqlite.take().unwrap();
+                let store = match asked {
+                    Ask::Pass(seconds) => {
+                        move_on(&clock, *seconds);
+                        store
+                    }
+                    Ask::Fold => {
+                        store.fold().await.unwrap();
+                        store
+                    }
+                    Ask::Reopen => {
+                        drop(store);
+                        open(&path).unwrap()
+                    }
+                    Ask::Copy => {
+                        path = folder.path().join(format!("{}.db", number + 1));
+                        store.backup(path.clone()).await.unwrap();
+                        open(&path).unwrap()
+                    }
+                    _ => store,
+                };
                 let decided = match asked {
                     Ask::Runs(wanted) => writes(&memory, wanted).await,
                     _ => vec![],
                 };
                 let expected = ask(&memory, asked, &decided).await;
-                assert_eq!(ask(&*sqlite, asked, &decided).await, expected, "{asked:?}");
+                assert_eq!(ask(&store, asked, &decided).await, expected, "{asked:?}");
+                sqlite = Some(store);
             }
-            assert_eq!(observe(&*sqlite).await, observe(&memory).await);
+            assert_eq!(observe(sqlite.as_ref().unwrap()).await, observe(&memory).await);
         });
     }
 }

@@ -243,6 +243,17 @@ fn what_must_not_be_is_found() {
         ("UPDATE collections SET jobs = 9", "counts 9 jobs"),
         ("UPDATE jobs SET definition = '{}'", "cannot be read"),
         ("DELETE FROM collections", "belongs to nothing"),
+        ("DELETE FROM jobs", "a state and is not there"),
+        ("UPDATE due SET due = due + 1", "due at another time"),
+        ("DELETE FROM due", "due at another time"),
+        ("INSERT INTO finished VALUES (1, 1)", "finished at another time"),
+        ("UPDATE state SET lifecycle = 1", "due at another time"),
+        ("INSERT INTO log VALUES (9, x'07')", "row 9 of the log cannot be read"),
+        ("INSERT INTO runs SELECT 99, 1, 1, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0", "run 99"),
+        ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0)", "the log ends at"),
+        ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0)", "older than its span"),
+        ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0)", "out of reach"),
+        ("INSERT INTO ledger VALUES (9, 5, 0, 1, 0, 0, 1, 0, 0, 0)", "belongs to nothing"),
     ] {
         block_on(async {
             let store = open(&path).unwrap();

@@ -3,6 +3,7 @@
 mod alike;
 mod crash;
 mod file;
+mod folding;
 mod secrets;
 mod suite;
 mod tokens;

@@ -1,0 +1,200 @@
+//! Rows of history and of the ledger: appended to one after the other, and each names the one of its
+//! job before it. Nothing else has to be changed when one is added, however many there are.
+//!
+//! A row that names one which is not there is the oldest of its job: rows are removed from the old
+//! end. One that is removed from the middle is taken out of the chain.
+
+use kalends_domain::HistoryEntry;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use crate::record::{JobKey, LedgerRecord};
+use crate::sqlite::code::{Coded, read};
+use crate::sqlite::desk::Desk;
+use crate::sqlite::state::{StateRow, States as _};
+use crate::sqlite::trouble::Worked;
+
+/// What the rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Entries of history.
+    Entry = 0,
+    /// How occurrences were closed: the ledger.
+    Closing = 1,
+}
+
+/// A row: of which job, and which one is before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) number: i64,
+    pub(crate) job: JobKey,
+    pub(crate) previous: i64,
+}
+
+impl Kind {
+    fn newest(self, row: &StateRow) -> i64 {
+        match self {
+            Kind::Entry => row.newest_entry,
+            Kind::Closing => row.newest_closing,
+        }
+    }
+
+    fn set_newest(self, row: &mut StateRow, number: i64) {
+        match self {
+            Kind::Entry => row.newest_entry = number,
+            Kind::Closing => row.newest_closing = number,
+        }
+    }
+
+    /// A row.
+    pub(crate) fn link(self, connection: &Connection, number: i64) -> Worked<Option<Link>> {
+        let mut statement = connection.prepare_cached(match self {
+            Kind::Entry => "SELECT job, previous FROM history WHERE sequence = ?",
+            Kind::Closing => "SELECT job, previous FROM ledger WHERE id = ?",
+        })?;
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(Link { number, job: read(row, "job")?, previous: row.get("previous")? })
+        };
+        Ok(statement.query_row([number], read).optional()?)
+    }
+
+    /// Removes a row, without a look at the others; `false` where there is none.
+    pub(crate) fn delete(self, connection: &Connection, number: i64) -> Worked<bool> {
+        let mut statement = connection.prepare_cached(match self {
+            Kind::Entry => "DELETE FROM history WHERE sequence = ?",
+            Kind::Closing => "DELETE FROM ledger WHERE id = ?",
+        })?;
+        Ok(statement.execute([number])? > 0)
+    }
+
+    fn set_previous(self, connection: &Connection, number: i64, previous: i64) -> Worked<()> {
+        let mut statement = connection.prepare_cached(match self {
+            Kind::Entry => "UPDATE history SET previous = ? WHERE sequence = ?",
+            Kind::Closing => "UPDATE ledger SET previous = ? WHERE id = ?",
+        })?;
+        statement.execute((previous, number))?;
+        Ok(())
+    }
+
+    /// Takes a row out of the chain that begins with `newest`, after it was deleted; the newest one
+    /// then.
+    fn unchain(self, connection: &Connection, newest: i64, gone: Link) -> Worked<i64> {
+        if newest == gone.number {
+            return Ok(gone.previous);
+        }
+        // Mostly it was the oldest, and whoever names it is the oldest now.
+        if self.link(connection, gone.previous)?.is_some() {
+            let mut at = newest;
+            while let Some(link) = self.link(connection, at)? {
+                if link.previous == gone.number {
+                    self.set_previous(connection, at, gone.previous)?;
+                    break;
+                }
+                at = link.previous;
+            }
+        }
+        Ok(newest)
+    }
+}
+
+/// Appends an entry of history and names it in the row of its job.
+pub(crate) fn append(
+    desk: &mut Desk,
+    job: JobKey,
+    row: &mut StateRow,
+    entry: &HistoryEntry,
+) -> Worked<()> {
+    let HistoryEntry { started, ended, expected, status, message, retry, repeat, role } = entry;
+    let number = desk.new_link(Kind::Entry, *started);
+    desk.connection()
+        .prepare_cached(
+            "INSERT INTO history (sequence, job, previous, started, ended, expected, status, retry,
+                 repeat, role, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute((
+            number,
+            Coded(job),
+            row.newest_entry,
+            Coded(*started),
+            Coded(*ended),
+            Coded(*expected),
+            Coded(*status),
+            Coded(*retry),
+            Coded(*repeat),
+            Coded(*role),
+            message,
+        ))?;
+    row.newest_entry = number;
+    row.entries += 1;
+    Ok(())
+}
+
+/// Says how an occurrence was closed, and names that in the row of its job.
+pub(crate) fn close(
+    desk: &mut Desk,
+    job: JobKey,
+    row: &mut StateRow,
+    closing: &LedgerRecord,
+) -> Worked<()> {
+    let LedgerRecord { generation, from, to, count, cause, disposition, closed } = *closing;
+    let number = desk.new_link(Kind::Closing, closed);
+    desk.connection()
+        .prepare_cached(
+            "INSERT INTO ledger (id, job, previous, generation, from_at, to_at, count, cause,
+                 disposition, closed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute((
+            number,
+            Coded(job),
+            row.newest_closing,
+            Coded(generation),
+            Coded(from),
+            Coded(to),
+            Coded(count),
+            Coded(cause),
+            Coded(disposition),
+            Coded(closed),
+        ))?;
+    row.newest_closing = number;
+    Ok(())
+}
+
+/// Removes a row from anywhere in its chain; `false` where its job is deleted.
+pub(crate) fn remove(desk: &mut Desk, kind: Kind, link: Link) -> Worked<bool> {
+    if !kind.delete(desk.connection(), link.number)? {
+        return Ok(false);
+    }
+    let Some(before) = desk.state(link.job)? else {
+        remove_leftover(desk.connection(), kind, link)?;
+        return Ok(false);
+    };
+    let mut after = before;
+    let newest = kind.unchain(desk.connection(), kind.newest(&before), link)?;
+    kind.set_newest(&mut after, newest);
+    if kind == Kind::Entry {
+        after.entries = after.entries.saturating_sub(1);
+    }
+    if after != before {
+        desk.set_state(link.job, &before, Some(after))?;
+    }
+    Ok(desk.collection_enabled(before.collection)?.is_some())
+}
+
+fn remove_leftover(connection: &Connection, kind: Kind, link: Link) -> Worked<()> {
+    let (of, set) = match kind {
+        Kind::Entry => (
+            "SELECT newest_entry FROM leftovers WHERE job = ?",
+            "UPDATE leftovers SET newest_entry = ? WHERE job = ?",
+        ),
+        Kind::Closing => (
+            "SELECT newest_closing FROM leftovers WHERE job = ?",
+            "UPDATE leftovers SET newest_closing = ? WHERE job = ?",
+        ),
+    };
+    let newest: Option<i64> =
+        connection.prepare_cached(of)?.query_row([Coded(link.job)], |row| row.get(0)).optional()?;
+    if let Some(newest) = newest {
+        let newest = kind.unchain(connection, newest, link)?;
+        connection.prepare_cached(set)?.execute((newest, Coded(link.job)))?;
+    }
+    Ok(())
+}

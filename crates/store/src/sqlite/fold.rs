@@ -1,0 +1,138 @@
+//! Brings what is in the log into the tables, and shortens the log by it.
+//!
+//! It goes in rounds. A round takes all that is changed when it begins, in the order of the tables,
+//! so that rows that share a page are written together, and writes a part of it beside every commit
+//! of others, or alone where nobody waits. When all is written, the log is cut up to where the round
+//! began. A row may be written newer than that: the log says again what is newer, and says what is,
+//! not what was done.
+
+use crate::record::{JobKey, RunId};
+use crate::sqlite::desk::Desk;
+use crate::sqlite::state::{self, States as _};
+use crate::sqlite::trouble::Worked;
+use crate::sqlite::{log, open_runs};
+
+/// Rows of the log that count as much as one row that is written: each may be some pages.
+const LOG_ROW_WEIGHT: usize = 8;
+
+/// How the log is brought into the tables.
+pub(crate) struct Fold {
+    round: Option<Round>,
+    /// Written by the transaction under way.
+    written: Written,
+    /// Written by transactions before, with their numbers; still in memory for readers that began
+    /// before them.
+    lingering: Vec<(u64, Vec<(JobKey, u64)>)>,
+    /// The tables have everything up to this transaction.
+    settled: u64,
+}
+
+/// What is done of a round.
+struct Round {
+    upto: u64,
+    jobs: std::vec::IntoIter<JobKey>,
+    runs: std::vec::IntoIter<RunId>,
+}
+
+#[derive(Default)]
+struct Written {
+    jobs: Vec<(JobKey, u64)>,
+    runs: Vec<RunId>,
+    gone: usize,
+    is_over: bool,
+}
+
+impl Fold {
+    pub(crate) fn new() -> Fold {
+        Fold { round: None, written: Written::default(), lingering: Vec::new(), settled: 0 }
+    }
+
+    /// Whether the tables have everything.
+    pub(crate) fn is_settled(&self, desk: &Desk) -> bool {
+        desk.last_change() <= self.settled
+    }
+
+    /// Whether a round is under way.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.round.is_some()
+    }
+
+    /// Begins a round, between transactions.
+    pub(crate) fn begin(&mut self, desk: &mut Desk) {
+        desk.logged = 0;
+        let runs = desk.memory.runs();
+        self.round = Some(Round {
+            upto: desk.committed(),
+            jobs: desk.memory.overlay.jobs().into_iter(),
+            runs: runs.unsaved().into_iter(),
+        });
+    }
+
+    /// Writes about `limit` rows in the transaction under way.
+    pub(crate) fn write_some(&mut self, desk: &mut Desk, limit: usize) -> Worked<()> {
+        let Some(round) = &mut self.round else { return Ok(()) };
+        // Readers that began before this transaction are told from later ones by its number.
+        desk.must_log();
+        let written = &mut self.written;
+        let mut left = limit.max(1);
+        for job in round.jobs.by_ref().take(left) {
+            left -= 1;
+            // What is gone was removed from the table when it went.
+            if let Some((version, row)) = desk.memory.overlay.newest(job) {
+                written.jobs.push((job, version));
+                row.map(|row| state::write(desk.connection(), job, &row)).transpose()?;
+            }
+        }
+        let runs = desk.memory.runs();
+        for run in round.runs.by_ref().take(left) {
+            left -= 1;
+            if let Some(row) = runs.get(run) {
+                open_runs::write(desk.connection(), row)?;
+                written.runs.push(run);
+            }
+        }
+        for run in runs.gone().iter().skip(written.gone).take(left) {
+            left -= 1;
+            open_runs::delete(desk.connection(), *run)?;
+            written.gone += 1;
+        }
+        drop(runs);
+        while left > 0 && !written.is_over {
+            let rows = left.div_ceil(LOG_ROW_WEIGHT);
+            let trimmed = log::trim(desk.connection(), round.upto, rows as i64)?;
+            written.is_over = trimmed < rows;
+            left = left.saturating_sub(trimmed * LOG_ROW_WEIGHT);
+        }
+        Ok(())
+    }
+
+    /// The transaction is committed under a number; what it wrote need not be kept in memory.
+    pub(crate) fn committed(&mut self, desk: &Desk, transaction: u64) {
+        let Written { jobs, runs: saved, gone, is_over } = std::mem::take(&mut self.written);
+        if !saved.is_empty() || gone > 0 {
+            let mut runs = desk.memory.runs_mut();
+            saved.iter().for_each(|run| runs.mark_saved(*run));
+            runs.forget_gone(gone);
+        }
+        if !jobs.is_empty() {
+            self.lingering.push((transaction, jobs));
+        }
+        if is_over && let Some(round) = self.round.take() {
+            self.settled = round.upto;
+        }
+    }
+
+    /// The transaction has failed: the round is begun anew another time.
+    pub(crate) fn failed(&mut self) {
+        if self.round.is_some() {
+            self.written = Written::default();
+            self.round = None;
+        }
+    }
+
+    /// Drops from memory what no reader needs any more.
+    pub(crate) fn tidy(&mut self, desk: &Desk) {
+        let overlay = &desk.memory.overlay;
+        self.lingering.retain(|(since, jobs)| !overlay.drop_folded(*since, jobs));
+    }
+}

@@ -1,0 +1,345 @@
+//! What commits have changed of `state` and `runs`, in the form in which the log holds it.
+//!
+//! A row of the log is of one transaction and says what rows *are* after it, not what was done to
+//! them: read again over tables that have some of it already, it comes to the same.
+
+use std::collections::BTreeMap;
+
+use kalends_recurrence::Instant;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use crate::error::StoreError;
+use crate::record::{Claim, JobKey, JobState, OpenRun, Progress, RunId};
+use crate::sqlite::code::{Code, Coded};
+use crate::sqlite::open_runs::RunRow;
+use crate::sqlite::overlay::Version;
+use crate::sqlite::state::StateRow;
+use crate::sqlite::trouble::Worked;
+
+/// The form of what follows; another one is refused.
+const FORM: u64 = 1;
+
+/// The last numbers that were given. They are never given again, whatever is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Numbers {
+    pub(crate) run: i64,
+    pub(crate) entry: i64,
+    pub(crate) closing: i64,
+}
+
+/// What the log says of the present.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Replayed {
+    /// The newest transaction.
+    pub(crate) transaction: u64,
+    pub(crate) numbers: Numbers,
+    pub(crate) jobs: BTreeMap<JobKey, Version>,
+    pub(crate) runs: BTreeMap<RunId, (u64, Option<RunRow>)>,
+}
+
+/// The newest transaction that a connection sees.
+pub(crate) fn newest(connection: &Connection) -> Worked<u64> {
+    let newest: Option<Coded<u64>> = connection
+        .prepare_cached("SELECT sequence FROM log ORDER BY sequence DESC LIMIT 1")?
+        .query_row((), |row| row.get(0))
+        .optional()?;
+    Ok(newest.map_or(0, |newest| newest.0))
+}
+
+/// Appends what a transaction has changed.
+pub(crate) fn append(connection: &Connection, transaction: u64, changes: &[u8]) -> Worked<()> {
+    connection
+        .prepare_cached("INSERT INTO log (sequence, changes) VALUES (?, ?)")?
+        .execute((Coded(transaction), changes))?;
+    Ok(())
+}
+
+/// Removes at most `limit` rows up to a transaction, but never the last one; how many there were.
+pub(crate) fn trim(connection: &Connection, upto: u64, limit: i64) -> Worked<usize> {
+    Ok(connection
+        .prepare_cached(
+            "DELETE FROM log WHERE sequence IN (
+                 SELECT sequence FROM log
+                 WHERE sequence <= ? AND sequence < (SELECT max(sequence) FROM log)
+                 ORDER BY sequence LIMIT ?)",
+        )?
+        .execute((Coded(upto), limit))?)
+}
+
+/// Reads the log.
+pub(crate) fn replay(connection: &Connection) -> Worked<Replayed> {
+    let mut replayed = Replayed::default();
+    let mut statement =
+        connection.prepare("SELECT sequence, changes FROM log ORDER BY sequence")?;
+    let mut rows = statement.query(())?;
+    while let Some(row) = rows.next()? {
+        replayed.transaction = row.get::<_, Coded<u64>>(0)?.0;
+        let changes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        let read = decode(&mut replayed, changes);
+        read.ok_or_else(|| {
+            let number = replayed.transaction;
+            StoreError::Damaged(format!("row {number} of the log cannot be read"))
+        })?;
+    }
+    Ok(replayed)
+}
+
+/// Puts together what a transaction has changed.
+pub(crate) fn encode(
+    numbers: Numbers,
+    jobs: &[(JobKey, Option<StateRow>)],
+    runs: &[(RunId, Option<RunRow>)],
+) -> Vec<u8> {
+    let mut to = Vec::with_capacity(32 + jobs.len() * 64 + runs.len() * 64);
+    put(&mut to, FORM);
+    for number in [numbers.run, numbers.entry, numbers.closing] {
+        put_signed(&mut to, number);
+    }
+    put(&mut to, jobs.len() as u64);
+    for (job, row) in jobs {
+        put_signed(&mut to, job.0);
+        put(&mut to, u64::from(row.is_some()));
+        if let Some(row) = row {
+            put_state(&mut to, row);
+        }
+    }
+    put(&mut to, runs.len() as u64);
+    for (run, row) in runs {
+        put_signed(&mut to, run.0);
+        put(&mut to, u64::from(row.is_some()));
+        if let Some(row) = row {
+            put_run(&mut to, row);
+        }
+    }
+    to
+}
+
+fn decode(to: &mut Replayed, changes: &[u8]) -> Option<()> {
+    let from = &mut &*changes;
+    if take(from)? != FORM {
+        return None;
+    }
+    to.numbers =
+        Numbers { run: take_signed(from)?, entry: take_signed(from)?, closing: take_signed(from)? };
+    let transaction = to.transaction;
+    for _ in 0..take(from)? {
+        let job = JobKey(take_signed(from)?);
+        let row = if take(from)? == 1 { Some(take_state(from)?) } else { None };
+        to.jobs.insert(job, (transaction, row));
+    }
+    for _ in 0..take(from)? {
+        let id = RunId(take_signed(from)?);
+        let row = if take(from)? == 1 { Some(take_run(from, id)?) } else { None };
+        to.runs.insert(id, (transaction, row));
+    }
+    from.is_empty().then_some(())
+}
+
+fn put_state(to: &mut Vec<u8>, row: &StateRow) {
+    let StateRow { collection, generation, switched_on, state, entries, .. } = *row;
+    put_signed(to, collection);
+    put(to, generation);
+    put_signed(to, switched_on.code());
+    put_signed(to, state.lifecycle.code());
+    put_instant(to, state.due);
+    put(to, state.used);
+    put_instant(to, state.last_execution);
+    put(to, state.executions);
+    put(to, state.failures);
+    put(to, state.faulted);
+    put_instant(to, state.finished);
+    put(to, entries);
+    put_signed(to, row.newest_entry);
+    put_signed(to, row.newest_closing);
+}
+
+fn take_state(from: &mut &[u8]) -> Option<StateRow> {
+    Some(StateRow {
+        collection: take_signed(from)?,
+        generation: take(from)?,
+        switched_on: take_code(from)?,
+        state: JobState {
+            lifecycle: take_code(from)?,
+            due: take_instant(from)?,
+            used: take(from)?,
+            last_execution: take_instant(from)?,
+            executions: take(from)?,
+            failures: take(from)?,
+            faulted: take(from)?,
+            finished: take_instant(from)?,
+        },
+        entries: take(from)?,
+        newest_entry: take_signed(from)?,
+        newest_closing: take_signed(from)?,
+    })
+}
+
+fn put_run(to: &mut Vec<u8>, row: &RunRow) {
+    let RunRow { run, collection, last_token } = *row;
+    let OpenRun { progress, claim, .. } = run;
+    put_signed(to, run.job.0);
+    put_signed(to, collection);
+    put(to, run.generation);
+    put_instant(to, Some(run.scheduled));
+    put_signed(to, run.cause.code());
+    put(to, run.repeat);
+    put_signed(to, progress.role.code());
+    put(to, progress.retry.into());
+    put(to, progress.redelivery.into());
+    put_instant(to, Some(progress.next_at));
+    put_instant(to, progress.first_started);
+    put_instant(to, claim.map(|claim| claim.lease_until));
+    if let Some(claim) = claim {
+        put_signed(to, claim.owner.code());
+        put_signed(to, claim.token.code());
+    }
+    put(to, last_token);
+}
+
+fn take_run(from: &mut &[u8], id: RunId) -> Option<RunRow> {
+    let job = JobKey(take_signed(from)?);
+    let collection = take_signed(from)?;
+    let (generation, scheduled) = (take(from)?, take_instant(from)??);
+    let (cause, repeat) = (take_code(from)?, take(from)?);
+    let progress = Progress {
+        role: take_code(from)?,
+        retry: take(from)?.try_into().ok()?,
+        redelivery: take(from)?.try_into().ok()?,
+        next_at: take_instant(from)??,
+        first_started: take_instant(from)?,
+    };
+    let claim = match take_instant(from)? {
+        Some(lease_until) => {
+            Some(Claim { owner: take_code(from)?, token: take_code(from)?, lease_until })
+        }
+        None => None,
+    };
+    let run = OpenRun { id, job, generation, scheduled, cause, repeat, progress, claim };
+    Some(RunRow { run, collection, last_token: take(from)? })
+}
+
+/// Seven bits to a byte, the lowest first; the eighth says that more follow.
+fn put(to: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        to.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    to.push(number as u8);
+}
+
+fn take(from: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = from.split_first()?;
+        *from = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// Small numbers are short, whatever their sign.
+fn put_signed(to: &mut Vec<u8>, number: i64) {
+    put(to, ((number << 1) ^ (number >> 63)).cast_unsigned());
+}
+
+fn take_signed(from: &mut &[u8]) -> Option<i64> {
+    let number = take(from)?;
+    Some((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
+}
+
+fn take_code<T: Code>(from: &mut &[u8]) -> Option<T> {
+    T::from_code(take_signed(from)?)
+}
+
+fn put_instant(to: &mut Vec<u8>, instant: Option<Instant>) {
+    put(to, u64::from(instant.is_some()));
+    if let Some(instant) = instant {
+        put_signed(to, instant.ticks());
+    }
+}
+
+fn take_instant(from: &mut &[u8]) -> Option<Option<Instant>> {
+    match take(from)? {
+        0 => Some(None),
+        _ => Some(Some(Instant::from_ticks(take_signed(from)?)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Cause, NodeId, Token};
+    use kalends_domain::{ActionRole, Lifecycle};
+
+    fn state() -> StateRow {
+        StateRow {
+            collection: 7,
+            generation: u64::MAX,
+            switched_on: true,
+            state: JobState {
+                lifecycle: Lifecycle::Faulted,
+                due: Some(Instant::MAX),
+                used: 300,
+                last_execution: Some(Instant::MIN),
+                executions: 1,
+                failures: 127,
+                faulted: 128,
+                finished: None,
+            },
+            entries: 5,
+            newest_entry: i64::MAX,
+            newest_closing: 0,
+        }
+    }
+
+    fn run(claim: Option<Claim>) -> RunRow {
+        let progress = Progress {
+            role: ActionRole::Error,
+            retry: u32::MAX,
+            redelivery: 2,
+            next_at: Instant::MAX,
+            first_started: None,
+        };
+        let run = OpenRun {
+            id: RunId(9),
+            job: JobKey(3),
+            generation: 4,
+            scheduled: Instant::MIN,
+            cause: Cause::Manual,
+            repeat: 5,
+            progress,
+            claim,
+        };
+        RunRow { run, collection: 6, last_token: 8 }
+    }
+
+    #[test]
+    fn what_was_put_is_taken() {
+        let owner = NodeId(u64::MAX);
+        let claim = Claim { owner, token: Token(8), lease_until: Instant::MAX };
+        let numbers = Numbers { run: 9, entry: -1, closing: i64::MIN };
+        let jobs = [(JobKey(3), Some(state())), (JobKey(-4), None)];
+        let runs =
+            [(RunId(9), Some(run(Some(claim)))), (RunId(10), None), (RunId(9), Some(run(None)))];
+        let mut replayed = Replayed { transaction: 2, ..Replayed::default() };
+        decode(&mut replayed, &encode(numbers, &jobs, &runs)).unwrap();
+        assert_eq!(replayed.numbers, numbers);
+        assert_eq!(replayed.jobs[&JobKey(3)], (2, Some(state())));
+        assert_eq!(replayed.jobs[&JobKey(-4)], (2, None));
+        assert_eq!(replayed.runs[&RunId(9)], (2, Some(run(None))));
+        assert_eq!(replayed.runs[&RunId(10)], (2, None));
+    }
+
+    #[test]
+    fn what_is_cut_short_or_longer_is_noticed() {
+        let whole = encode(Numbers::default(), &[(JobKey(3), Some(state()))], &[(RunId(1), None)]);
+        for length in 0..whole.len() {
+            assert_eq!(decode(&mut Replayed::default(), &whole[..length]), None, "{length}");
+        }
+        let longer = [whole.as_slice(), &[0]].concat();
+        assert_eq!(decode(&mut Replayed::default(), &longer), None);
+    }
+}

@@ -1,0 +1,266 @@
+//! The rows of jobs that were changed lately and are not in their table yet.
+//!
+//! A row has versions: the number of the transaction that made it. The writer puts a version here
+//! before it commits; a reader sees the versions up to the newest transaction in its snapshot of the
+//! database, so that what it reads here and there is of one moment. A version goes when the table
+//! has it and no reader is left whose snapshot was taken before.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::record::JobKey;
+use crate::sqlite::state::StateRow;
+
+/// A reader that reads nothing.
+const IDLE: u64 = u64::MAX;
+
+/// The rows, and who reads them.
+pub(crate) struct Overlay {
+    rows: RwLock<HashMap<JobKey, Versions>>,
+    /// For each reader, a transaction that its snapshot holds at least.
+    readers: Vec<AtomicU64>,
+    /// The newest transaction that is committed.
+    committed: AtomicU64,
+}
+
+/// A row, or that it is gone, as of a transaction.
+pub(crate) type Version = (u64, Option<StateRow>);
+
+struct Versions {
+    newest: Version,
+    /// In their order; mostly none.
+    older: Vec<Version>,
+}
+
+/// What a row was before it was changed, for undoing the change.
+pub(crate) enum Before {
+    /// Not here.
+    Absent,
+    /// Changed by the same transaction.
+    Same(Option<StateRow>),
+    /// Changed by an earlier one.
+    Older,
+}
+
+impl Overlay {
+    /// With what the log holds.
+    pub(crate) fn new(
+        rows: impl Iterator<Item = (JobKey, Version)>,
+        committed: u64,
+        readers: usize,
+    ) -> Overlay {
+        let versions = |newest| Versions { newest, older: Vec::new() };
+        Overlay {
+            rows: RwLock::new(rows.map(|(job, newest)| (job, versions(newest))).collect()),
+            readers: (0..readers).map(|_| AtomicU64::new(IDLE)).collect(),
+            committed: AtomicU64::new(committed),
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<JobKey, Versions>> {
+        self.rows.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<JobKey, Versions>> {
+        self.rows.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.read().len()
+    }
+
+    /// A reader says that it will take a snapshot. What is committed by now will be in it, and
+    /// what it may need stays here until it [leaves](Overlay::leave).
+    pub(crate) fn enter(&self, reader: usize) {
+        if let Some(slot) = self.readers.get(reader) {
+            // Before the snapshot is taken, and not after: see `oldest_read`.
+            slot.store(self.committed.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+    }
+
+    /// A reader has given up its snapshot.
+    pub(crate) fn leave(&self, reader: usize) {
+        if let Some(slot) = self.readers.get(reader) {
+            slot.store(IDLE, Ordering::SeqCst);
+        }
+    }
+
+    /// A transaction that every snapshot holds, of readers that read now or begin later: one that
+    /// is not seen here has yet to take its snapshot, which will hold all that is committed.
+    fn oldest_read(&self) -> u64 {
+        let committed = self.committed.load(Ordering::SeqCst);
+        let slots = self.readers.iter().map(|slot| slot.load(Ordering::SeqCst));
+        slots.min().unwrap_or(IDLE).min(committed)
+    }
+
+    /// A transaction is committed.
+    pub(crate) fn commit(&self, transaction: u64) {
+        self.committed.store(transaction, Ordering::SeqCst);
+    }
+
+    /// The newest version of a row.
+    pub(crate) fn newest(&self, job: JobKey) -> Option<Version> {
+        self.read().get(&job).map(|versions| versions.newest)
+    }
+
+    /// A row as of a transaction; `None` where the table has it.
+    pub(crate) fn as_of(&self, job: JobKey, transaction: u64) -> Option<Option<StateRow>> {
+        let rows = self.read();
+        let versions = rows.get(&job)?;
+        let seen = |version: &&Version| version.0 <= transaction;
+        let mut all = std::iter::once(&versions.newest).chain(versions.older.iter().rev());
+        all.find(seen).map(|version| version.1)
+    }
+
+    /// Changes a row, for a transaction under way.
+    pub(crate) fn set(&self, job: JobKey, version: Version) -> Before {
+        let oldest_read = self.oldest_read();
+        let mut rows = self.write();
+        let Some(versions) = rows.get_mut(&job) else {
+            rows.insert(job, Versions { newest: version, older: Vec::new() });
+            return Before::Absent;
+        };
+        let before = std::mem::replace(&mut versions.newest, version);
+        if before.0 == version.0 {
+            return Before::Same(before.1);
+        }
+        versions.older.push(before);
+        versions.forget(oldest_read);
+        Before::Older
+    }
+
+    /// Undoes the last change of a row.
+    pub(crate) fn undo(&self, job: JobKey, before: Before) {
+        let mut rows = self.write();
+        let Some(versions) = rows.get_mut(&job) else { return };
+        match before {
+            Before::Absent => drop(rows.remove(&job)),
+            Before::Same(row) => versions.newest.1 = row,
+            Before::Older => {
+                if let Some(newest) = versions.older.pop() {
+                    versions.newest = newest;
+                }
+            }
+        }
+    }
+
+    /// All jobs that have rows here, in their order.
+    pub(crate) fn jobs(&self) -> Vec<JobKey> {
+        let mut jobs: Vec<_> = self.read().keys().copied().collect();
+        jobs.sort_unstable();
+        jobs
+    }
+
+    /// Jobs whose newest rows fulfil a condition, in their order.
+    pub(crate) fn jobs_where(&self, holds: impl Fn(JobKey, &StateRow) -> bool) -> Vec<JobKey> {
+        let rows = self.read();
+        let fits = |(job, versions): (&JobKey, &Versions)| {
+            versions.newest.1.as_ref().is_some_and(|row| holds(*job, row)).then_some(*job)
+        };
+        let mut jobs: Vec<_> = rows.iter().filter_map(fits).collect();
+        jobs.sort_unstable();
+        jobs
+    }
+
+    /// Drops rows of which the table has the version since a transaction, unless they were changed
+    /// again. `false` where a reader may still need them.
+    pub(crate) fn drop_folded(&self, since: u64, folded: &[(JobKey, u64)]) -> bool {
+        if self.oldest_read() < since {
+            return false;
+        }
+        let mut rows = self.write();
+        for (job, version) in folded {
+            if rows.get(job).is_some_and(|versions| versions.newest.0 == *version) {
+                rows.remove(job);
+            }
+        }
+        true
+    }
+}
+
+impl Versions {
+    /// Drops what is older than the version that the oldest reader sees.
+    fn forget(&mut self, oldest_read: u64) {
+        let seen = self.older.iter().rposition(|version| version.0 <= oldest_read);
+        // A version that the oldest reader sees is hidden if the newest one is seen as well; that
+        // one is not committed yet, and therefore it is not.
+        if let Some(seen) = seen {
+            self.older.drain(..seen);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::JobState;
+
+    const JOB: JobKey = JobKey(1);
+
+    fn row(used: u64) -> Option<StateRow> {
+        Some(StateRow {
+            collection: 1,
+            generation: 1,
+            switched_on: true,
+            state: JobState { used, ..JobState::default() },
+            entries: 0,
+            newest_entry: 0,
+            newest_closing: 0,
+        })
+    }
+
+    #[test]
+    fn a_reader_sees_what_was_committed_when_it_began() {
+        let overlay = Overlay::new(std::iter::empty(), 4, 2);
+        overlay.enter(0);
+        overlay.set(JOB, (5, row(5)));
+        assert_eq!(overlay.as_of(JOB, 4), None, "the table has it");
+        overlay.commit(5);
+        overlay.enter(1);
+        overlay.set(JOB, (6, row(6)));
+        overlay.set(JOB, (6, row(7)));
+        overlay.commit(6);
+        overlay.set(JOB, (8, None));
+        assert_eq!(overlay.as_of(JOB, 4), None);
+        assert_eq!(overlay.as_of(JOB, 5), Some(row(5)));
+        assert_eq!(overlay.as_of(JOB, 7), Some(row(7)));
+        assert_eq!(overlay.as_of(JOB, 8), Some(None));
+    }
+
+    #[test]
+    fn what_is_undone_is_as_it_was() {
+        let overlay = Overlay::new([(JOB, (3, row(3)))].into_iter(), 3, 1);
+        let other = JobKey(2);
+        let first = overlay.set(JOB, (4, row(4)));
+        let second = overlay.set(JOB, (4, None));
+        let third = overlay.set(other, (4, row(1)));
+        overlay.undo(other, third);
+        overlay.undo(JOB, second);
+        assert_eq!(overlay.newest(JOB), Some((4, row(4))));
+        overlay.undo(JOB, first);
+        assert_eq!(overlay.newest(JOB), Some((3, row(3))));
+        assert_eq!(overlay.newest(other), None);
+    }
+
+    #[test]
+    fn folded_rows_stay_while_an_older_snapshot_is_read() {
+        let overlay = Overlay::new([(JOB, (3, row(3)))].into_iter(), 3, 1);
+        overlay.enter(0);
+        overlay.commit(4);
+        assert!(!overlay.drop_folded(4, &[(JOB, 3)]));
+        assert_eq!(overlay.as_of(JOB, 3), Some(row(3)));
+        overlay.leave(0);
+        assert!(overlay.drop_folded(4, &[(JOB, 3)]));
+        assert_eq!(overlay.len(), 0);
+    }
+
+    #[test]
+    fn folded_rows_that_were_changed_again_stay() {
+        let overlay = Overlay::new([(JOB, (3, row(3)))].into_iter(), 4, 1);
+        overlay.set(JOB, (5, row(5)));
+        assert!(overlay.drop_folded(4, &[(JOB, 3)]));
+        assert_eq!(overlay.newest(JOB), Some((5, row(5))));
+    }
+}

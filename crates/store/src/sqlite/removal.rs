@@ -1,0 +1,117 @@
+//! What is deleted is gone at once for everybody, and removed afterwards, a little at a time: a
+//! collection may have a million jobs, and a job a long history.
+
+use rusqlite::OptionalExtension as _;
+
+use crate::record::JobKey;
+use crate::sqlite::chain::Kind;
+use crate::sqlite::code::{Coded, collect, read};
+use crate::sqlite::collections::recount;
+use crate::sqlite::desk::Desk;
+use crate::sqlite::state::States as _;
+use crate::sqlite::trouble::Worked;
+
+/// Deletes a job with its runs. Its history and its part of the ledger are out of reach then.
+pub(crate) fn delete_job(desk: &mut Desk, job: JobKey) -> Worked<()> {
+    let connection = desk.connection();
+    let deleted: Option<(i64, i64)> = connection
+        .prepare_cached("DELETE FROM jobs WHERE job = ? RETURNING collection, authenticated")?
+        .query_row([Coded(job)], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((collection, authenticated)) = deleted else { return Ok(()) };
+    connection.prepare_cached("DELETE FROM tags WHERE job = ?")?.execute([Coded(job)])?;
+    recount(connection, collection, -1, -authenticated)?;
+    if let Some(row) = desk.state(job)? {
+        connection.prepare_cached("DELETE FROM state WHERE job = ?")?.execute([Coded(job)])?;
+        if row.entries > 0 || row.newest_closing > 0 {
+            connection
+                .prepare_cached(
+                    "INSERT INTO leftovers (job, newest_entry, newest_closing) VALUES (?, ?, ?)",
+                )?
+                .execute((Coded(job), row.newest_entry, row.newest_closing))?;
+            desk.has_removals = true;
+        }
+        desk.set_state(job, &row, None)?;
+    }
+    for row in desk.runs_of(job) {
+        desk.set_run(row.run.id, None);
+    }
+    Ok(())
+}
+
+/// Deletes a collection with its runs. Its jobs are out of reach then, for they are found by it.
+pub(crate) fn delete_collection(desk: &mut Desk, id: i64) -> Worked<()> {
+    let connection = desk.connection();
+    connection.prepare_cached("DELETE FROM collections WHERE id = ?")?.execute([id])?;
+    connection.prepare_cached("INSERT INTO doomed (collection) VALUES (?)")?.execute([id])?;
+    for row in desk.runs_in(id) {
+        desk.set_run(row.run.id, None);
+    }
+    desk.forget_collections();
+    desk.has_removals = true;
+    Ok(())
+}
+
+/// Removes about `limit` rows of what was deleted; how many there were. None means that it is done.
+pub(crate) fn remove_some(desk: &mut Desk, limit: usize) -> Worked<usize> {
+    let mut left = limit;
+    while left > 0 && desk.has_removals {
+        let removed = remove_leftovers(desk, left)? + remove_jobs(desk, left)?;
+        desk.has_removals = removed > 0;
+        left = left.saturating_sub(removed);
+    }
+    Ok(limit - left)
+}
+
+/// Jobs of a collection that was deleted, or the mark that there were some.
+fn remove_jobs(desk: &mut Desk, limit: usize) -> Worked<usize> {
+    let connection = desk.connection();
+    let doomed: Option<i64> = connection
+        .prepare_cached("SELECT collection FROM doomed LIMIT 1")?
+        .query_row((), |row| row.get(0))
+        .optional()?;
+    let Some(collection) = doomed else { return Ok(0) };
+    let mut statement = connection
+        .prepare_cached("SELECT job FROM jobs WHERE collection = ? ORDER BY name_key LIMIT ?")?;
+    let jobs = collect(statement.query((collection, limit as i64))?, |row| Ok(read(row, "job")?))?;
+    drop(statement);
+    if jobs.is_empty() {
+        connection
+            .prepare_cached("DELETE FROM doomed WHERE collection = ?")?
+            .execute([collection])?;
+        return Ok(1);
+    }
+    jobs.iter().try_for_each(|job| delete_job(desk, *job))?;
+    Ok(jobs.len())
+}
+
+/// Rows of a job that was deleted, and in the end the mark that there were some.
+fn remove_leftovers(desk: &mut Desk, limit: usize) -> Worked<usize> {
+    let connection = desk.connection();
+    let found: Option<(i64, i64, i64)> = connection
+        .prepare_cached("SELECT job, newest_entry, newest_closing FROM leftovers LIMIT 1")?
+        .query_row((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((job, mut entry, mut closing)) = found else { return Ok(0) };
+    let mut removed = 0;
+    for (kind, at) in [(Kind::Entry, &mut entry), (Kind::Closing, &mut closing)] {
+        while removed < limit
+            && let Some(link) = kind.link(connection, *at)?
+        {
+            kind.delete(connection, *at)?;
+            *at = link.previous;
+            removed += 1;
+        }
+    }
+    if removed < limit {
+        connection.prepare_cached("DELETE FROM leftovers WHERE job = ?")?.execute([job])?;
+        removed += 1;
+    } else {
+        connection
+            .prepare_cached(
+                "UPDATE leftovers SET newest_entry = ?, newest_closing = ? WHERE job = ?",
+            )?
+            .execute((entry, closing, job))?;
+    }
+    Ok(removed)
+}

@@ -1,0 +1,260 @@
+//! What is in the log and not yet in the tables is there for everybody, and what is deleted is there
+//! for nobody, whatever has become of it in the file.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use kalends_domain::{ActionRole, AttemptStatus, HistoryEntry, Target};
+use kalends_recurrence::Instant;
+use kalends_store::record::{Cause, Disposition, JobKey, LedgerRecord, NodeId, Progress};
+use kalends_store::sqlite::{SqliteSettings, SqliteStore, inspect};
+use kalends_store::{
+    CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext, JobFilter, JobWrite,
+    Page, RunAnswer, RunWrite, Store, StoreError, Tally,
+};
+use rusqlite::Connection;
+
+use super::{at, clock, keeper};
+use crate::block_on;
+use crate::sample::{
+    advance, collection, collection_path, definition, group_path, job_path, put, request,
+};
+
+const NOTHING: Vec<String> = Vec::new();
+
+fn open(path: &Path, fold_at: usize) -> SqliteStore {
+    let settings = SqliteSettings { fold_at, ..SqliteSettings::default() };
+    SqliteStore::open(path, settings, keeper(1), clock()).unwrap()
+}
+
+async fn make_collection(store: &SqliteStore, write: CollectionWrite) {
+    let decide = Box::new(move |_: CollectionContext<'_>| Ok(write.clone()));
+    store.edit_collection(collection_path("c").unwrap(), decide).await.unwrap();
+}
+
+async fn make_job(store: &SqliteStore, name: &str) -> JobKey {
+    let put = put(definition(Target::Http(request("https://example.com/"))), 7, at(0));
+    let decide = move |_: JobContext<'_>| Ok(JobWrite::Put(Box::new(put.clone())));
+    let edited = store.edit_job(job_path("c", name).unwrap(), Box::new(decide)).await.unwrap();
+    edited.after.unwrap().key
+}
+
+/// The n-th run of a job that is due every minute, from its beginning to its end.
+async fn run(store: &SqliteStore, job: JobKey, number: u64) {
+    let due = at(60 * number);
+    let begin = RunWrite::Begin {
+        on: DueJob { job, generation: 1, due },
+        scheduled: due,
+        progress: Progress::first(due),
+        owner: Some(NodeId(1)),
+        lease: Duration::from_secs(10),
+        advance: advance(due, number + 1),
+        closed: vec![],
+        postponed: vec![],
+    };
+    let begun = store.commit(vec![begin]).await.unwrap();
+    let [RunAnswer::Begun { run, claim: Some(claim) }] = begun[..] else { panic!("{begun:?}") };
+    let entry = HistoryEntry {
+        started: due,
+        ended: due,
+        expected: due,
+        status: AttemptStatus::Completed,
+        message: "200 OK".into(),
+        retry: 0,
+        repeat: number + 1,
+        role: ActionRole::Main,
+    };
+    let closed = LedgerRecord {
+        generation: 1,
+        from: due,
+        to: due,
+        count: 1,
+        cause: Cause::Scheduled,
+        disposition: Disposition::Completed,
+        closed: due,
+    };
+    let tally = Tally { executed: Some(due), failed: false, faulted: false };
+    let token = claim.token;
+    let finish =
+        RunWrite::Finish { run, token, entry: Some(entry), tally, closed, lifecycle: None };
+    assert_eq!(store.commit(vec![finish]).await.unwrap(), [RunAnswer::Done]);
+}
+
+/// A number in the file, as another process sees it.
+fn count(path: &Path, sql: &str) -> i64 {
+    Connection::open(path).unwrap().query_row(sql, (), |row| row.get(0)).unwrap()
+}
+
+/// Waits until a number in the file is that.
+#[track_caller]
+fn wait_for(path: &Path, sql: &str, wanted: i64) {
+    for _ in 0..2_000 {
+        if count(path, sql) == wanted {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{sql}: {} and not {wanted}", count(path, sql));
+}
+
+#[test]
+fn a_reader_misses_nothing_that_was_answered_while_it_is_folded() {
+    const RUNS: u64 = 120;
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("kalends.db"), 1);
+    let (first, second) = block_on(async {
+        make_collection(&store, CollectionWrite::Put(collection())).await;
+        (make_job(&store, "first").await, make_job(&store, "second").await)
+    });
+    let answered = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let path = job_path("c", "first").unwrap();
+                let mut before = 0;
+                while before < RUNS {
+                    before = answered.load(Ordering::SeqCst);
+                    let job = block_on(store.job(path.clone())).unwrap().unwrap();
+                    assert!(job.state.executions >= before, "{} of {before}", job.state.executions);
+                    // Within one read, the next occurrence and the count are of one moment.
+                    assert_eq!(job.state.due, Some(at(60 * job.state.used)));
+                    let (filter, page) = (HistoryFilter::default(), Page::first(1_000));
+                    let entries = block_on(store.history(path.clone(), filter, page));
+                    let entries = entries.unwrap().unwrap();
+                    let repeats: Vec<_> = entries.iter().rev().map(|e| e.entry.repeat).collect();
+                    assert!(repeats.len() as u64 >= before);
+                    assert_eq!(repeats, (1..=repeats.len() as u64).collect::<Vec<_>>());
+                    let ledger = block_on(store.ledger(first, Instant::MIN, Instant::MAX, 1_000));
+                    assert!(ledger.unwrap().len() as u64 >= before);
+                    let due = block_on(store.due(Instant::MAX, 10)).unwrap();
+                    assert_eq!(due.len(), 2, "{due:?}");
+                }
+            });
+        }
+        for number in 0..RUNS {
+            block_on(run(&store, first, number));
+            answered.store(number + 1, Ordering::SeqCst);
+            block_on(run(&store, second, number));
+        }
+    });
+    assert_eq!(block_on(store.check()).unwrap(), NOTHING);
+}
+
+#[test]
+fn the_log_gets_shorter_by_itself_and_what_it_said_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    let store = open(&path, 100_000);
+    let job = block_on(async {
+        make_collection(&store, CollectionWrite::Put(collection())).await;
+        let job = make_job(&store, "job").await;
+        for number in 0..20 {
+            run(&store, job, number).await;
+        }
+        job
+    });
+    assert_eq!(inspect(&path, &keeper(1)).unwrap(), NOTHING);
+    // Nobody asks for anything: it is time for upkeep.
+    wait_for(&path, "SELECT executions FROM state", 20);
+    wait_for(&path, "SELECT count(*) < 10 FROM log", 1);
+    let state = block_on(store.job_by_key(job)).unwrap().unwrap().state;
+    assert_eq!((state.executions, state.due), (20, Some(at(60 * 20))));
+    assert_eq!(block_on(store.check()).unwrap(), NOTHING);
+}
+
+#[test]
+fn open_runs_and_numbers_survive_folds_and_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    let begin = |job, seconds| RunWrite::Begin {
+        on: DueJob { job, generation: 1, due: at(seconds) },
+        scheduled: at(seconds),
+        progress: Progress::first(at(seconds)),
+        owner: None,
+        lease: Duration::ZERO,
+        advance: advance(at(seconds), 1),
+        closed: vec![],
+        postponed: vec![],
+    };
+    let run_of = |answers: Vec<RunAnswer>| match answers[..] {
+        [RunAnswer::Begun { run, .. }] => run,
+        _ => panic!("{answers:?}"),
+    };
+    block_on(async {
+        let store = open(&path, 100_000);
+        make_collection(&store, CollectionWrite::Put(collection())).await;
+        let job = make_job(&store, "job").await;
+        let first = run_of(store.commit(vec![begin(job, 0)]).await.unwrap());
+        store.fold().await.unwrap();
+        let runs = store.open_runs(job).await.unwrap();
+        drop(store);
+        let store = open(&path, 100_000);
+        assert_eq!(store.open_runs(job).await.unwrap(), runs);
+        assert_eq!(store.claimable(Instant::MAX, 10).await.unwrap(), runs);
+        // The job goes, and with it the run; its number stays taken.
+        let decide = Box::new(|_: JobContext<'_>| Ok(JobWrite::Delete));
+        store.edit_job(job_path("c", "job").unwrap(), decide).await.unwrap();
+        assert_eq!(store.claimable(Instant::MAX, 10).await.unwrap(), []);
+        store.fold().await.unwrap();
+        assert_eq!(count(&path, "SELECT count(*) FROM runs"), 0);
+        drop(store);
+        let store = open(&path, 100_000);
+        let other = make_job(&store, "job").await;
+        let second = run_of(store.commit(vec![begin(other, 0)]).await.unwrap());
+        assert!(second > first && other > job);
+        assert_eq!(store.check().await.unwrap(), NOTHING);
+    });
+}
+
+#[test]
+fn a_deleted_collection_is_gone_at_once_and_removed_afterwards() {
+    const JOBS: usize = 1_500;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    let store = open(&path, 100_000);
+    block_on(async {
+        make_collection(&store, CollectionWrite::Put(collection())).await;
+        let mut keys = Vec::new();
+        for number in 0..JOBS {
+            keys.push(make_job(&store, &format!("job-{number}")).await);
+        }
+        for number in 0..5 {
+            run(&store, keys[0], number).await;
+        }
+        make_collection(&store, CollectionWrite::Delete).await;
+        let jobs = |filter| store.jobs(collection_path("c").unwrap(), filter, Page::first(10));
+        assert_eq!(jobs(JobFilter::default()).await, Err(StoreError::NoCollection));
+        for key in [keys[0], keys[JOBS - 1]] {
+            assert_eq!(store.job_by_key(key).await.unwrap(), None);
+            assert_eq!(store.ledger(key, Instant::MIN, Instant::MAX, 10).await.unwrap(), []);
+        }
+        assert_eq!(store.due(Instant::MAX, 10).await.unwrap(), []);
+        assert_eq!(inspect(&path, &keeper(1)).unwrap(), NOTHING);
+
+        // Its name is free, and counts nothing of what was there.
+        make_collection(&store, CollectionWrite::Put(collection())).await;
+        let decide = |context: JobContext<'_>| {
+            assert_eq!((context.jobs, context.existing), (0, None));
+            Ok(JobWrite::Keep)
+        };
+        store.edit_job(job_path("c", "job-0").unwrap(), Box::new(decide)).await.unwrap();
+        let key = make_job(&store, "job-0").await;
+        run(&store, key, 0).await;
+        // Whatever is left of the removal goes on after the next start.
+        drop(store);
+        let store = open(&path, 100_000);
+        wait_for(&path, "SELECT count(*) FROM doomed", 0);
+        wait_for(&path, "SELECT count(*) FROM leftovers", 0);
+        for table in ["jobs", "state", "due", "history", "ledger"] {
+            assert_eq!(count(&path, &format!("SELECT count(*) FROM {table}")), 1, "{table}");
+        }
+        assert_eq!(store.check().await.unwrap(), NOTHING);
+
+        assert!(store.delete_group(group_path("g").unwrap()).await.unwrap());
+        assert_eq!(store.job_by_key(key).await.unwrap(), None);
+        wait_for(&path, "SELECT count(*) FROM history", 0);
+        assert_eq!(store.check().await.unwrap(), NOTHING);
+    });
+}
