@@ -1,5 +1,6 @@
 //! How often somebody may ask.
 
+use crate::connection::Connection;
 use crate::tokens::{JOB, STANDARD, SUBSCRIPTION, ask, code, collection, create, guarded, new};
 
 #[test]
@@ -52,8 +53,9 @@ fn ten_thousand_runs_at_once_are_cut_to_what_is_allowed() {
     assert_eq!(ask(&mut connection, &owner, "PUT", &new(&path), Some(STANDARD)).status, 201);
     let job = new(&format!("{path}/jobs/j"));
     assert_eq!(ask(&mut connection, &owner, "PUT", &job, Some(JOB)).status, 201);
+    let address = server.address;
     let asked = |_| {
-        let mut connection = server.connect();
+        let mut connection = Connection::new(address);
         let statuses = (0..ASKED / 8).map(|_| ask(&mut connection, &owner, "POST", &run, None));
         statuses
             .filter(|answer| match answer.status {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Barrier;
 
-use crate::connection::Answer;
+use crate::connection::{Answer, Connection};
 use crate::forwarder::{Forwarder, Line};
 use crate::running::Running;
 use crate::tokens::{JOB, STANDARD, ask, code, collection, new};
@@ -37,12 +37,12 @@ type Asking<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], Option<&'a str>);
 
 /// Asks two things at the same time.
 fn at_once(server: &Running, asks: [Asking<'_>; 2]) -> [Answer; 2] {
-    let together = Barrier::new(2);
+    let (together, address) = (Barrier::new(2), server.address);
     std::thread::scope(|scope| {
         let threads = asks.map(|(method, target, headers, body)| {
             let together = &together;
             scope.spawn(move || {
-                let mut connection = server.connect();
+                let mut connection = Connection::new(address);
                 together.wait();
                 connection.ask_with(method, target, headers, body)
             })

@@ -190,7 +190,9 @@ mod tests {
                 stream.write_all((head + &body).as_bytes()).await.unwrap();
             }
         });
-        (provider, Arc::new(Keys::new("https://issuer.test".into(), Some(address))))
+        let entropy = Arc::new(kalends_environment::SystemEntropy);
+        let fetcher = Fetcher::new(kalends_actions::EgressSettings::default(), entropy).unwrap();
+        (provider, Arc::new(Keys::new(fetcher, "https://issuer.test".into(), Some(address))))
     }
 
     fn at(second: i64) -> Instant {
