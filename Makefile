@@ -10,7 +10,7 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients tools crash-store power-cut check fmt bench fuzz clean
+.PHONY: run test clients settings tools crash-store power-cut check fmt bench fuzz clean
 
 ## Build, and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -64,6 +64,10 @@ check:
 
 fmt:
 	$(CARGO) fmt --all
+
+## docs/settings.md anew, from the flags of `kalends serve`.
+settings:
+	KALENDS_WRITE_PAGES=1 $(CARGO) test --locked --package kalends --bin kalends config::page
 
 ## Figures beside peers, as ratios; see bench/README.md.
 bench:

@@ -25,6 +25,14 @@ use crate::key;
 /// Run the server.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
+    /// A file of settings in TOML; its keys are the names of these flags, see docs/settings.md
+    #[arg(long, env = "KALENDS_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Show the settings that hold and where they come from, and start nothing
+    #[arg(long)]
+    print_config: bool,
+
     /// Where to listen; port 0 takes a free one
     #[arg(long, env = "KALENDS_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,

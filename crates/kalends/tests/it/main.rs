@@ -3,6 +3,7 @@
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
 mod api;
+mod config;
 mod connection;
 mod jobs_run;
 mod next;
