@@ -35,8 +35,9 @@ clients:
 DURABLE_WRITER = $(or $(CARGO_TARGET_DIR),target)/debug/examples/durable_writer
 
 # What tests need beside Cargo: strace ends a process at a chosen system call, faketime shows it another
-# time. Tests that miss one say that they were skipped.
+# time, curl speaks HTTP/2 and TLS as clients do. Tests that miss one say that they were skipped.
 tools:
+	@command -v curl >/dev/null || scripts/install-package curl || true
 	@command -v strace >/dev/null || scripts/install-package strace || true
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || scripts/install-package faketime || true
 

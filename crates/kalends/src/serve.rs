@@ -1,5 +1,7 @@
 //! `kalends serve`: the server.
 
+mod encryption;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::key;
+use crate::serve::encryption::Encryption;
 
 /// Run the server.
 #[derive(clap::Args)]
@@ -57,6 +60,9 @@ pub(crate) struct Arguments {
     /// Store and answer, but run no job
     #[arg(long, env = "KALENDS_HOLD", value_parser = clap::builder::FalseyValueParser::new())]
     hold: bool,
+
+    #[command(flatten)]
+    encryption: Encryption,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -73,6 +79,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
+    let tls = arguments.encryption.read()?;
     let Opened { store, nudges } = open(&arguments.store, arguments.key_file.as_deref()).await?;
     let mut settings = Settings::default();
     settings.schedules.start_delay = arguments.start_delay;
@@ -97,14 +104,16 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    announce(address);
+    encryption::read_on_signal(tls.clone())?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    announce(scheme, address);
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
     };
-    kalends_server::serve(listener, app, stop).await?;
+    kalends_server::serve(listener, app, tls, stop).await?;
     if let Some(engine) = engine {
         engine.stop().await;
     }
@@ -126,10 +135,10 @@ fn start_engine(store: Arc<dyn Store>, settings: &Settings) -> anyhow::Result<En
 }
 
 /// The one line that others wait for.
-fn announce(address: SocketAddr) {
+fn announce(scheme: &str, address: SocketAddr) {
     use std::io::Write as _;
     // A server whose standard error is closed still serves.
-    let _ = writeln!(std::io::stderr(), "listening on http://{address}");
+    let _ = writeln!(std::io::stderr(), "listening on {scheme}://{address}");
 }
 
 /// A store, and what tells of edits by other nodes.

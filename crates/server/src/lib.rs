@@ -1,23 +1,28 @@
 //! The REST API over HTTP.
 //!
 //! A request walks: `listener` bounds what a connection may do, `strict` refuses what two
-//! programs could read differently, `guard` what a web page must not do, `route` reads the path,
+//! programs could read differently, `door` bounds how many there are at once, `guard` what a web page must not do, `route` reads the path,
 //! `request` the query and the body, a module of `resources` does what is asked with the store,
 //! `answer` puts the headers on. Every refusal becomes an answer in one place.
 
+mod activity;
 mod answer;
 mod app;
+mod door;
 mod edit;
 mod filter;
 mod framing;
 mod guard;
 mod listener;
 mod paging;
+mod preface;
 mod request;
 mod resources;
 mod route;
 mod strict;
+mod tls;
 
 pub use app::{App, Hosts, Patience, Settings};
 pub use listener::serve;
 pub use paging::PageKey;
+pub use tls::{Tls, TlsError, TlsFiles};

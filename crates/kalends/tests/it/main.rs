@@ -5,6 +5,7 @@
 mod api;
 mod config;
 mod connection;
+mod curl;
 mod jobs_run;
 mod next;
 mod recorded;

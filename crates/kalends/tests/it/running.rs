@@ -51,7 +51,8 @@ impl Running {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = lines.find_map(|line| {
             let line = line.unwrap();
-            line.strip_prefix("listening on http://").map(|address| address.parse().unwrap())
+            let (_, address) = line.strip_prefix("listening on ")?.split_once("://")?;
+            Some(address.parse().unwrap())
         });
         let address = address.expect("the server ended without listening");
         // Somebody must read what it says, or it will wait for that one day.
@@ -63,6 +64,14 @@ impl Running {
 
     pub(crate) fn connect(&self) -> Connection {
         Connection::new(self.address)
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Puts the clock of the server to `now`, written `2016-03-30 20:40:55.469507`.
