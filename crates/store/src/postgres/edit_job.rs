@@ -113,9 +113,10 @@ impl EditJob<'_> {
         let key = made.first().map(|row| get::<i64>(row, "key")).transpose()?;
         let key = key.ok_or_else(|| StoreError::Failed("a job was not made".into()))?;
         let enabled = collection.record.collection.state == CollectionState::Enabled;
-        let begin = "INSERT INTO states (job, generation, enabled, collection_enabled, lifecycle,
-                due, used, last_execution, executions, failures, faulted, finished, entries)
-             VALUES ($1, 1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0)";
+        let begin = "INSERT INTO states (job, collection_id, generation, enabled,
+                collection_enabled, lifecycle, due, used, last_execution, executions, failures,
+                faulted, finished, entries)
+             VALUES ($1, $12, 1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0)";
         let is_on = definition.switch == Switch::Enabled;
         let state_columns = StateColumns::of(state);
         let StateColumns { lifecycle, due, used, last, executions, failures, faulted, finished } =
@@ -125,7 +126,7 @@ impl EditJob<'_> {
             begin,
             &[
                 &key, &is_on, &enabled, lifecycle, due, used, last, executions, failures, faulted,
-                finished,
+                finished, &collection.id,
             ],
         )
         .await?;
