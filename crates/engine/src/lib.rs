@@ -15,9 +15,10 @@
 mod engine;
 mod ledger;
 mod messages;
+mod rooms;
 mod settings;
 mod timetable;
 mod worker;
 
 pub use engine::{Engine, Nudge};
-pub use settings::EngineSettings;
+pub use settings::{EngineSettings, Neighbours};

@@ -386,7 +386,7 @@ pub enum RunWrite {
         /// Where it stands now.
         progress: Progress,
     },
-    /// A claim is prolonged. It rests on the token.
+    /// A claim is prolonged, or, with a lease of no time, handed back. It rests on the token.
     Extend {
         /// Which.
         run: RunId,

@@ -16,9 +16,9 @@ use crate::record::{
 };
 use crate::search::{has_tag, search_text};
 use crate::store::{
-    CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited, HistoryFilter,
-    JobContext, JobFilter, JobFilterState, JobWrite, Page, Reply, Retention, RunAnswer, RunWrite,
-    Scope, Store,
+    CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited,
+    HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, Page, Reply, Retention,
+    RunAnswer, RunWrite, Scope, Store,
 };
 use kept::{JobRow, Kept};
 

@@ -125,8 +125,18 @@ impl EditJob<'_> {
             transaction,
             begin,
             &[
-                &key, &is_on, &enabled, lifecycle, due, used, last, executions, failures, faulted,
-                finished, &collection.id,
+                &key,
+                &is_on,
+                &enabled,
+                lifecycle,
+                due,
+                used,
+                last,
+                executions,
+                failures,
+                faulted,
+                finished,
+                &collection.id,
             ],
         )
         .await?;

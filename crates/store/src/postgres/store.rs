@@ -105,7 +105,13 @@ impl Store for PostgresStore {
     }
 
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {
-        Box::pin(self.transact(Commit(writes)))
+        // Others need not wait for their next look to take over what is handed back.
+        let hands_back =
+            |write: &RunWrite| matches!(write, RunWrite::Extend { lease, .. } if lease.is_zero());
+        match writes.iter().any(hands_back) {
+            true => Box::pin(self.nudging(self.transact(Commit(writes)))),
+            false => Box::pin(self.transact(Commit(writes))),
+        }
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {

@@ -21,7 +21,8 @@ use crate::sqlite::settings::SqliteSettings;
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
-    backup, briefs, collections, connection, edit, groups, history, inspect, jobs, key_check, migrate, runs,
+    backup, briefs, collections, connection, edit, groups, history, inspect, jobs, key_check,
+    migrate, runs,
 };
 use crate::store::{
     DecideCollection, DecideJob, Due, Edited, HistoryFilter, JobFilter, Page, Reply, Retention,

@@ -32,7 +32,8 @@ impl Work for ExpireClaims {
     type Answer = usize;
 
     async fn carry_out(&mut self, transaction: &Transaction<'_>) -> Result<usize, Fault> {
-        let lock = "SELECT job FROM states WHERE job IN (SELECT job FROM runs WHERE owner IS NOT NULL)
+        let lock =
+            "SELECT job FROM states WHERE job IN (SELECT job FROM runs WHERE owner IS NOT NULL)
              ORDER BY job FOR UPDATE";
         rows(transaction, lock, &[]).await?;
         let expire = "UPDATE runs SET lease_until = $1 WHERE owner IS NOT NULL";
