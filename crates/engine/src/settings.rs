@@ -1,8 +1,11 @@
 //! What an operator sets about the engine.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_store::Retention;
+
+use crate::figures::EngineFigures;
 
 /// What an operator sets about the engine.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub struct EngineSettings {
     pub retention: Retention,
     /// Limits of schedules, and the delay of a run at once.
     pub schedules: kalends_recurrence::Settings,
+    /// Where the engine counts what it does.
+    pub figures: Arc<EngineFigures>,
 }
 
 /// Whether other processes may work on the same store.
@@ -48,6 +53,7 @@ impl Default for EngineSettings {
             grace: Duration::from_secs(30),
             retention: Retention::default(),
             schedules: kalends_recurrence::Settings::default(),
+            figures: Arc::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod config;
 mod key;
+mod log;
 mod next;
 mod serve;
 mod store_tools;

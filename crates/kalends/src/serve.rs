@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use kalends_actions::NetworkPerformer;
-use kalends_engine::{Engine, EngineSettings, Neighbours, Nudge};
-use kalends_environment::{Entropy, SystemClock, SystemEntropy};
-use kalends_server::{App, PageKey, Settings};
+use kalends_engine::{Engine, EngineFigures, EngineSettings, Neighbours, Nudge};
+use kalends_environment::{Clock as _, Entropy, SystemClock, SystemEntropy};
+use kalends_figures::Figures;
+use kalends_server::{App, PageKey, ServerFigures, Settings};
 use kalends_store::Store;
 use kalends_store::form::Keeper;
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
@@ -23,6 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::key;
+use crate::log::LogSettings;
 use crate::serve::encryption::Encryption;
 
 /// Run the server.
@@ -63,6 +65,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     encryption: Encryption,
+
+    #[command(flatten)]
+    log: LogSettings,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -79,14 +84,18 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
+    arguments.log.begin(Arc::new(SystemClock));
     let tls = arguments.encryption.read()?;
+    let engine_figures = Arc::new(EngineFigures::default());
+    let others: Vec<Arc<dyn Figures>> = vec![engine_figures.clone()];
+    let figures = ServerFigures::new(others, SystemClock.now());
     let Opened { store, neighbours, nudges } =
         open(&arguments.store, arguments.key_file.as_deref()).await?;
     let mut settings = Settings::default();
     settings.schedules.start_delay = arguments.start_delay;
     let engine = match arguments.hold {
         true => None,
-        false => Some(start_engine(Arc::clone(&store), neighbours, &settings)?),
+        false => Some(start_engine(Arc::clone(&store), neighbours, &settings, engine_figures)?),
     };
     let nudge = engine.as_ref().map(Engine::nudge).unwrap_or_default();
     if let Some(nudges) = nudges {
@@ -99,6 +108,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         settings: Arc::new(settings),
         changed: Arc::new(move || nudge.nudge()),
         page_key: PageKey::new(&SystemEntropy)?,
+        figures: Arc::new(figures),
     };
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
@@ -115,9 +125,11 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         }
     };
     kalends_server::serve(listener, app, tls, stop).await?;
+    tracing::info!("all requests are answered; attempts under way are waited for");
     if let Some(engine) = engine {
         engine.stop().await;
     }
+    tracing::info!("stopped");
     Ok(())
 }
 
@@ -125,6 +137,7 @@ fn start_engine(
     store: Arc<dyn Store>,
     neighbours: Neighbours,
     settings: &Settings,
+    figures: Arc<EngineFigures>,
 ) -> anyhow::Result<Engine> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
@@ -135,7 +148,7 @@ fn start_engine(
         Arc::new(SystemClock),
         Arc::new(performer),
         NodeId(u64::from_le_bytes(node)),
-        EngineSettings { schedules, neighbours, ..EngineSettings::default() },
+        EngineSettings { schedules, neighbours, figures, ..EngineSettings::default() },
     ))
 }
 

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ const TLS_ONLY: HeaderValue = HeaderValue::from_static("max-age=31536000");
 #[derive(Clone)]
 pub(crate) struct Door {
     pub(crate) app: App,
+    /// Who is at the other end.
+    pub(crate) client: SocketAddr,
     pub(crate) protocol: Protocol,
     pub(crate) security: Security,
     pub(crate) activity: Arc<Activity>,
@@ -50,8 +53,29 @@ impl Door {
         Arc::new(Semaphore::new(STREAMS_MAX))
     }
 
-    async fn answer(self, mut request: Request<Incoming>) -> Response<Body> {
-        let under_way = self.activity.begin();
+    /// Answers, counts and tells the log.
+    async fn answer(self, request: Request<Incoming>) -> Response<Body> {
+        let (_under_way, _counted) = (self.activity.begin(), self.app.figures.request());
+        let begin = self.app.clock.elapsed();
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let response = self.handle(request).await;
+        let took = self.app.clock.elapsed().saturating_sub(begin);
+        let status = response.status();
+        let route = self.app.figures.answered(uri.path(), &method, status, took);
+        let id = response.headers().get("x-ms-request-id").and_then(|id| id.to_str().ok());
+        tracing::debug!(
+            request = id.unwrap_or("-"),
+            client = %self.client,
+            %method,
+            route,
+            status = status.as_u16(),
+            microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            "answered"
+        );
+        response
+    }
+
+    async fn handle(&self, mut request: Request<Incoming>) -> Response<Body> {
         if self.protocol == Protocol::Http2
             && let Err(status) = as_http1(&mut request)
         {
@@ -66,12 +90,12 @@ impl Door {
                 resources::handle(State(self.app.clone()), request.map(Body::new)).await
             }
             None => {
+                self.app.figures.refused_as_busy();
                 let message = "too much is asked at once; try again";
                 let refused = Refused::from(Errors::one(Code::ServerBusy, "", message));
                 refused.answer(Version::V2016_03_01).respond(&self.app)
             }
         };
-        drop(under_way);
         self.sign(response)
     }
 

@@ -10,6 +10,7 @@ mod answer;
 mod app;
 mod door;
 mod edit;
+mod figures;
 mod filter;
 mod framing;
 mod guard;
@@ -23,6 +24,7 @@ mod strict;
 mod tls;
 
 pub use app::{App, Hosts, Patience, Settings};
+pub use figures::ServerFigures;
 pub use listener::serve;
 pub use paging::PageKey;
 pub use tls::{Tls, TlsError, TlsFiles};

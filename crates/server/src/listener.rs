@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,9 +68,9 @@ pub async fn serve(
     loop {
         let next = async {
             let place = room.clone().acquire_owned().await.map_err(io::Error::other)?;
-            Ok::<_, io::Error>((listener.accept().await?.0, place))
+            Ok::<_, io::Error>((listener.accept().await?, place))
         };
-        let (stream, place) = tokio::select! {
+        let ((stream, client), place) = tokio::select! {
             next = next => match next {
                 Ok(next) => next,
                 Err(error) => {
@@ -83,7 +84,7 @@ pub async fn serve(
         let (host, stopped) = (Arc::clone(&host), stopped.clone());
         tokio::spawn(async move {
             // What goes wrong on a connection is the business of who opened it.
-            let _ = host.welcome(stream, stopped).await;
+            let _ = host.welcome(stream, client, stopped).await;
             drop(place);
         });
     }
@@ -130,7 +131,12 @@ impl Host {
     }
 
     /// Finds out what a connection speaks, and serves it.
-    async fn welcome(&self, stream: TcpStream, mut stopped: watch::Receiver<()>) -> io::Result<()> {
+    async fn welcome(
+        &self,
+        stream: TcpStream,
+        client: SocketAddr,
+        mut stopped: watch::Receiver<()>,
+    ) -> io::Result<()> {
         // Answers are small and whole: waiting to fill a packet only delays them.
         let _ = stream.set_nodelay(true);
         let patience = self.app.settings.patience.head;
@@ -140,7 +146,7 @@ impl Host {
                     recognised = timeout(patience, recognise(stream)) => recognised??,
                     _ = stopped.changed() => return Ok(()),
                 };
-                self.serve(stream, protocol, Security::Plain, stopped).await;
+                self.serve(stream, client, protocol, Security::Plain, stopped).await;
             }
             Some(tls) => {
                 let stream = tokio::select! {
@@ -151,7 +157,7 @@ impl Host {
                     Some(HTTP2) => Protocol::Http2,
                     _ => Protocol::Http1,
                 };
-                self.serve(stream, protocol, Security::Tls, stopped).await;
+                self.serve(stream, client, protocol, Security::Tls, stopped).await;
             }
         }
         Ok(())
@@ -159,22 +165,26 @@ impl Host {
 
     async fn shake(&self, stream: TcpStream, tls: &Tls) -> io::Result<TlsStream<TcpStream>> {
         let _place = self.handshakes.acquire().await.map_err(io::Error::other)?;
-        TlsAcceptor::from(tls.config()).accept(stream).await
+        let shaken = TlsAcceptor::from(tls.config()).accept(stream).await;
+        shaken.inspect_err(|_| self.app.figures.handshake_failed())
     }
 
     async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         &self,
         stream: S,
+        client: SocketAddr,
         protocol: Protocol,
         security: Security,
         stopped: watch::Receiver<()>,
     ) {
+        let _open = self.app.figures.connection(protocol, security);
         let activity = Arc::new(Activity::default());
         let stream = Counted::new(stream, Arc::clone(&activity));
         let patience = self.app.settings.patience;
         let idle_time_max = patience.head + patience.body;
         let door = Door {
             app: self.app.clone(),
+            client,
             protocol,
             security,
             activity: Arc::clone(&activity),

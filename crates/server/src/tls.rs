@@ -45,7 +45,7 @@ struct Shown {
     config: Arc<ServerConfig>,
     /// How the files looked when they were last read.
     stamps: Vec<Stamp>,
-    look_at: jiff::Timestamp,
+    look_at: Duration,
 }
 
 /// How a file looks from outside.
@@ -71,7 +71,7 @@ impl Tls {
     pub fn read(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Tls, TlsError> {
         let stamps = files.stamps();
         let config = Arc::new(files.config()?);
-        let look_at = clock.now();
+        let look_at = clock.elapsed();
         Ok(Tls { files, clock, shown: Mutex::new(Shown { config, stamps, look_at }) })
     }
 
@@ -84,10 +84,9 @@ impl Tls {
     /// What a connection that comes now is shown.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.clock.now();
-        let was_set_back = now.saturating_add(LOOK_EVERY).is_ok_and(|then| then < shown.look_at);
-        if now >= shown.look_at || was_set_back {
-            shown.look_at = now.saturating_add(LOOK_EVERY).unwrap_or(now);
+        let now = self.clock.elapsed();
+        if now >= shown.look_at {
+            shown.look_at = now + LOOK_EVERY;
             if self.files.stamps() != shown.stamps {
                 self.renew(&mut shown);
             }

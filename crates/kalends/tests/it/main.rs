@@ -8,6 +8,7 @@ mod connection;
 mod curl;
 mod jobs_run;
 mod next;
+mod observed;
 mod recorded;
 mod recordings;
 mod refused;

@@ -39,6 +39,7 @@ pub(crate) async fn start_with(settings: Settings, tls: Option<Arc<Tls>>) -> Ser
         changed: Arc::new(|| {}),
         entropy,
         settings: Arc::new(settings),
+        figures: Arc::default(),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
