@@ -10,7 +10,7 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients settings tools crash-store power-cut check fmt bench fuzz clean
+.PHONY: run test clients openapi settings tools crash-store power-cut check fmt bench fuzz clean
 
 ## Build, and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -25,11 +25,17 @@ test: tools
 	$(CARGO) check --locked --manifest-path bench/Cargo.toml
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml
 	$(MAKE) clients
+	$(MAKE) openapi
 
 ## The published clients of the retired service against a server of this build.
 clients:
 	$(CARGO) build --locked
 	clients/run
+
+## Everything that the server's own description allows is asked of it; SEED and SECONDS_MAX say more.
+openapi:
+	$(CARGO) build --locked
+	clients/openapi/run
 
 # `cargo test` builds it.
 DURABLE_WRITER = $(or $(CARGO_TARGET_DIR),target)/debug/examples/durable_writer
