@@ -82,6 +82,7 @@ bench:
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin recurrence
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin jsonl
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin store
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin api -- 100000
 	bench/instructions.sh
 
 ## Every fuzz target for SECONDS each. cargo-fuzz wants a nightly feature of the stable compiler.

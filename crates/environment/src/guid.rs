@@ -6,9 +6,17 @@ use crate::entropy::Entropy;
 pub fn new_guid(entropy: &dyn Entropy) -> String {
     let mut bytes = [0; 16];
     let _ = entropy.fill(&mut bytes);
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+    // Every answer has two of them: one allocation for each.
+    let mut guid = String::with_capacity(36);
+    for (place, byte) in bytes.into_iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            guid.push('-');
+        }
+        for digit in [byte >> 4, byte & 15] {
+            guid.push(char::from_digit(digit.into(), 16).unwrap_or('0'));
+        }
+    }
+    guid
 }
 
 #[cfg(test)]
@@ -23,5 +31,6 @@ mod tests {
         assert_ne!(first, second);
         let lengths: Vec<_> = first.split('-').map(str::len).collect();
         assert_eq!(lengths, [8, 4, 4, 4, 12]);
+        assert!(first.chars().all(|char| char == '-' || matches!(char, '0'..='9' | 'a'..='f')));
     }
 }

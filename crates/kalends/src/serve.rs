@@ -1,6 +1,7 @@
 //! `kalends serve`: the server.
 
 mod encryption;
+mod limits;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use tokio::sync::watch;
 use crate::key;
 use crate::log::LogSettings;
 use crate::serve::encryption::Encryption;
+use crate::serve::limits::LimitSettings;
 
 /// Run the server.
 #[derive(clap::Args)]
@@ -67,6 +69,9 @@ pub(crate) struct Arguments {
     encryption: Encryption,
 
     #[command(flatten)]
+    limits: LimitSettings,
+
+    #[command(flatten)]
     log: LogSettings,
 }
 
@@ -93,6 +98,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         open(&arguments.store, arguments.key_file.as_deref()).await?;
     let mut settings = Settings::default();
     settings.schedules.start_delay = arguments.start_delay;
+    settings.plans = arguments.limits.plans();
     let engine = match arguments.hold {
         true => None,
         false => Some(start_engine(Arc::clone(&store), neighbours, &settings, engine_figures)?),

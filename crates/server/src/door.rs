@@ -26,7 +26,6 @@ use crate::resources;
 const TLS_ONLY: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// The door of one connection.
-#[derive(Clone)]
 pub(crate) struct Door {
     pub(crate) app: App,
     /// Who is at the other end.
@@ -54,7 +53,7 @@ impl Door {
     }
 
     /// Answers, counts and tells the log.
-    async fn answer(self, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (_under_way, _counted) = (self.activity.begin(), self.app.figures.request());
         let begin = self.app.clock.elapsed();
         let (method, uri) = (request.method().clone(), request.uri().clone());
@@ -114,13 +113,16 @@ impl Door {
     }
 }
 
-impl Service<Request<Incoming>> for Door {
+/// What hyper asks.
+pub(crate) struct Answering(pub(crate) Arc<Door>);
+
+impl Service<Request<Incoming>> for Answering {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let door = self.clone();
+        let door = Arc::clone(&self.0);
         Box::pin(async move { Ok(door.answer(request).await) })
     }
 }

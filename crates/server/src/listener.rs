@@ -19,7 +19,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::activity::{Activity, Counted};
 use crate::app::App;
-use crate::door::{Door, Security};
+use crate::door::{Answering, Door, Security};
 use crate::preface::{Protocol, recognise};
 use crate::strict::Strict;
 use crate::tls::{HTTP2, Tls};
@@ -182,7 +182,7 @@ impl Host {
         let stream = Counted::new(stream, Arc::clone(&activity));
         let patience = self.app.settings.patience;
         let idle_time_max = patience.head + patience.body;
-        let door = Door {
+        let door = Answering(Arc::new(Door {
             app: self.app.clone(),
             client,
             protocol,
@@ -190,7 +190,7 @@ impl Host {
             activity: Arc::clone(&activity),
             everybody: Arc::clone(&self.requests),
             own: Door::rooms(),
-        };
+        }));
         match protocol {
             Protocol::Http1 => {
                 let stream = TokioIo::new(Strict::new(stream));

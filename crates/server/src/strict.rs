@@ -47,7 +47,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Strict<S> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.inner).poll_read(context, buffer);
         let read = buffer.filled().get(before..).unwrap_or_default();
-        let taken = read.iter().take_while(|&&byte| self.framing.take(byte).is_ok()).count();
+        let taken = self.framing.take_all(read);
         if taken < read.len() {
             buffer.set_filled(before + taken);
             self.refuse(buffer);
