@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Bytes that a connection may send without asking for anything, between two looks: as much as the
 /// bodies of all its requests. A flood of frames that say nothing is cut off there.
-const UNASKED_BYTES_MAX: u64 = 8 * 1024 * 1024;
+const UNASKED_BYTES_MAX: u64 = 5 * 1024 * 1024;
 
 /// Counts what happens on a connection.
 #[derive(Debug, Default)]
