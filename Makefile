@@ -10,7 +10,7 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients tools crash-store power-cut check fmt bench fuzz clean
+.PHONY: run test clients openapi settings tools crash-store power-cut check fmt bench fuzz clean
 
 ## Build, and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -25,18 +25,26 @@ test: tools
 	$(CARGO) check --locked --manifest-path bench/Cargo.toml
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml
 	$(MAKE) clients
+	$(MAKE) openapi
 
 ## The published clients of the retired service against a server of this build.
 clients:
 	$(CARGO) build --locked
 	clients/run
 
+## Everything that the server's own description allows is asked of it; SEED and SECONDS_MAX say more.
+openapi:
+	$(CARGO) build --locked
+	clients/openapi/run
+
 # `cargo test` builds it.
 DURABLE_WRITER = $(or $(CARGO_TARGET_DIR),target)/debug/examples/durable_writer
 
 # What tests need beside Cargo: strace ends a process at a chosen system call, faketime shows it another
-# time, openssl makes RSA keys. Tests that miss one say that they were skipped.
+# time, openssl makes RSA keys, curl speaks HTTP/2 and TLS as clients do. Tests that miss one say that they were
+# skipped.
 tools:
+	@command -v curl >/dev/null || scripts/install-package curl || true
 	@command -v strace >/dev/null || scripts/install-package strace || true
 	@command -v openssl >/dev/null || scripts/install-package openssl || true
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || scripts/install-package faketime || true
@@ -66,12 +74,17 @@ check:
 fmt:
 	$(CARGO) fmt --all
 
+## docs/settings.md anew, from the flags of `kalends serve`.
+settings:
+	KALENDS_WRITE_PAGES=1 $(CARGO) test --locked --package kalends --bin kalends config::page
+
 ## Figures beside peers, as ratios; see bench/README.md.
 bench:
 	$(CARGO) build --release --locked
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin recurrence
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin jsonl
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin store
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin api -- 100000
 	bench/instructions.sh
 
 ## Every fuzz target for SECONDS each. cargo-fuzz wants a nightly feature of the stable compiler.

@@ -175,6 +175,7 @@ impl Ledger {
         }
         self.write();
         self.prune(now);
+        self.settings.figures.known(self.timetable.jobs());
     }
 
     fn wake_at(&self, now: Instant) -> Instant {

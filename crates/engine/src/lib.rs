@@ -14,6 +14,7 @@
 //! | [`kalends_actions::Perform`] | what an attempt does to the world |
 
 mod engine;
+mod figures;
 mod ledger;
 mod messages;
 mod rooms;
@@ -22,4 +23,5 @@ mod timetable;
 mod worker;
 
 pub use engine::{Engine, Nudge};
+pub use figures::EngineFigures;
 pub use settings::{EngineSettings, Neighbours};

@@ -1,8 +1,11 @@
 //! What an operator sets about the engine.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_store::Retention;
+
+use crate::figures::EngineFigures;
 
 /// What an operator sets about the engine.
 #[derive(Clone, Debug)]
@@ -28,6 +31,8 @@ pub struct EngineSettings {
     pub looks_ahead: Duration,
     /// Limits of schedules, and the delay of a run at once.
     pub schedules: kalends_recurrence::Settings,
+    /// Where the engine counts what it does.
+    pub figures: Arc<EngineFigures>,
 }
 
 /// Whether other processes may work on the same store.
@@ -52,6 +57,7 @@ impl Default for EngineSettings {
             retention: Retention::default(),
             looks_ahead: Duration::from_secs(20),
             schedules: kalends_recurrence::Settings::default(),
+            figures: Arc::default(),
         }
     }
 }

@@ -1,15 +1,18 @@
 //! The Kalends binary: a file per command.
 
+mod config;
 mod key;
+mod log;
 mod next;
 mod serve;
 mod store_tools;
 mod token;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use kalends_environment::SystemClock;
 use kalends_recurrence::Zone;
 
@@ -39,21 +42,27 @@ fn long_version() -> &'static str {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Serve(arguments) => serve::run(arguments),
-        Command::Next(arguments) => next::run(*arguments, &SystemClock),
-        Command::Store(command) => store_tools::run(command),
-        Command::Token(command) => token::run(command),
-    };
-    match result {
+    match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            use std::io::Write as _;
             // Nothing more can be done where even this cannot be written.
             drop(writeln!(std::io::stderr(), "error: {error:#}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
+    let asked = config::asked(Arguments::command())?;
+    if let Some(settings) = asked.settings_to_print() {
+        return Ok(std::io::stdout().write_all(settings.as_bytes())?);
+    }
+    match Arguments::from_arg_matches(&asked.matches)?.command {
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Next(arguments) => next::run(*arguments, &SystemClock),
+        Command::Store(command) => store_tools::run(command),
+        Command::Token(command) => token::run(command),
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod access;
 mod egress;
+mod encryption;
+mod limits;
 mod oidc;
 
 use std::net::SocketAddr;
@@ -10,11 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use kalends_actions::{EgressSettings, Fetcher, NetworkPerformer, PerformerSettings, Signer};
+use kalends_actions::{Fetcher, NetworkPerformer, PerformerSettings, Signer};
 use kalends_domain::EgressMode;
-use kalends_engine::{Engine, EngineSettings, Neighbours, Nudge};
-use kalends_environment::{Entropy, SystemClock, SystemEntropy};
-use kalends_server::{App, PageKey, Settings};
+use kalends_engine::{Engine, EngineFigures, EngineSettings, Neighbours, Nudge};
+use kalends_environment::{Clock as _, Entropy, SystemClock, SystemEntropy};
+use kalends_figures::Figures;
+use kalends_server::{App, PageKey, ServerFigures, Settings};
 use kalends_store::Store;
 use kalends_store::form::Keeper;
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
@@ -27,6 +30,9 @@ use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use crate::key;
+use crate::log::LogSettings;
+use crate::serve::encryption::Encryption;
+use crate::serve::limits::LimitSettings;
 
 /// What the keys of signatures are derived for.
 const SIGNING: &str = "webhook signatures";
@@ -34,6 +40,14 @@ const SIGNING: &str = "webhook signatures";
 /// Run the server.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
+    /// A file of settings in TOML; its keys are the names of these flags, see docs/settings.md
+    #[arg(long, env = "KALENDS_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Show the settings that hold and where they come from, and start nothing
+    #[arg(long)]
+    print_config: bool,
+
     /// Where to listen; port 0 takes a free one
     #[arg(long, env = "KALENDS_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
@@ -68,6 +82,15 @@ pub(crate) struct Arguments {
     /// Which keys requests are signed with: raise it by one to change those of every collection
     #[arg(long, env = "KALENDS_SIGNING_EPOCH", value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
     signing_epoch: u32,
+
+    #[command(flatten)]
+    encryption: Encryption,
+
+    #[command(flatten)]
+    limits: LimitSettings,
+
+    #[command(flatten)]
+    log: LogSettings,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -80,6 +103,11 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
+    arguments.log.begin(Arc::new(SystemClock));
+    let tls = arguments.encryption.read()?;
+    let engine_figures = Arc::new(EngineFigures::default());
+    let others: Vec<Arc<dyn Figures>> = vec![engine_figures.clone()];
+    let figures = ServerFigures::new(others, SystemClock.now());
     let Opened { store, neighbours, nudges, signing_root } =
         open(&arguments.store, arguments.key_file.as_deref()).await?;
     let listener = TcpListener::bind(arguments.listen).await;
@@ -93,10 +121,18 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let mut settings = Settings { egress: egress.policy.clone(), ..Settings::default() };
     settings.hosts = granted.hosts;
     settings.schedules.start_delay = arguments.start_delay;
-    let signer = Signer::new(&signing_root, arguments.signing_epoch);
+    settings.plans = arguments.limits.plans();
+    let performing = PerformerSettings {
+        egress,
+        signer: Some(Signer::new(&signing_root, arguments.signing_epoch)),
+        ..PerformerSettings::default()
+    };
     let engine = match arguments.hold {
         true => None,
-        false => Some(start_engine(Arc::clone(&store), neighbours, &settings, egress, signer)?),
+        false => {
+            let store = Arc::clone(&store);
+            Some(start_engine(store, neighbours, &settings, performing, engine_figures)?)
+        }
     };
     let nudge = engine.as_ref().map(Engine::nudge).unwrap_or_default();
     if let Some(nudges) = nudges {
@@ -110,20 +146,25 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         changed: Arc::new(move || nudge.nudge()),
         page_key: PageKey::new(&SystemEntropy)?,
         gate: Arc::new(granted.gate),
+        figures: Arc::new(figures),
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    announce(address);
+    encryption::read_on_signal(tls.clone())?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    announce(scheme, address);
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
     };
-    kalends_server::serve(listener, app, stop).await?;
+    kalends_server::serve(listener, app, tls, stop).await?;
+    tracing::info!("all requests are answered; attempts under way are waited for");
     if let Some(engine) = engine {
         engine.stop().await;
     }
+    tracing::info!("stopped");
     Ok(())
 }
 
@@ -131,13 +172,11 @@ fn start_engine(
     store: Arc<dyn Store>,
     neighbours: Neighbours,
     settings: &Settings,
-    egress: EgressSettings,
-    signer: Signer,
+    performing: PerformerSettings,
+    figures: Arc<EngineFigures>,
 ) -> anyhow::Result<Engine> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
-    let performing =
-        PerformerSettings { egress, signer: Some(signer), ..PerformerSettings::default() };
     let performer =
         NetworkPerformer::new(performing, Arc::new(SystemClock), Arc::new(SystemEntropy));
     let performer = performer.context("cannot set up TLS")?;
@@ -147,15 +186,15 @@ fn start_engine(
         Arc::new(SystemClock),
         Arc::new(performer),
         NodeId(u64::from_le_bytes(node)),
-        EngineSettings { schedules, neighbours, ..EngineSettings::default() },
+        EngineSettings { schedules, neighbours, figures, ..EngineSettings::default() },
     ))
 }
 
 /// The one line that others wait for.
-fn announce(address: SocketAddr) {
+fn announce(scheme: &str, address: SocketAddr) {
     use std::io::Write as _;
     // A server whose standard error is closed still serves.
-    let _ = writeln!(std::io::stderr(), "listening on http://{address}");
+    let _ = writeln!(std::io::stderr(), "listening on {scheme}://{address}");
 }
 
 /// A store, whether others may work on it, and what tells of their edits.

@@ -94,11 +94,9 @@ fn compact(at: Instant) -> String {
     at.whole_second().to_string().replace(['-', ':'], "")
 }
 
-/// One line on standard error, with the id that the client was given.
+/// A line in the log, with the id that the client was given.
 fn tell_operator(request: &str, cause: &str) {
-    use std::io::Write as _;
-    // Nothing more can be done where even this cannot be written.
-    let _ = writeln!(std::io::stderr(), "request {request} failed: {}", cause.escape_debug());
+    tracing::error!(request, cause, "a request failed");
 }
 
 /// Why a request is not done as asked.

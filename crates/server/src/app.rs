@@ -11,6 +11,7 @@ use kalends_store::record::JobUid;
 
 use crate::access::Gate;
 use crate::answer::Refused;
+use crate::figures::ServerFigures;
 use crate::hosts::Hosts;
 use crate::paging::PageKey;
 
@@ -63,6 +64,8 @@ pub struct App {
     pub page_key: PageKey,
     /// Who may ask, how often, and the audit log.
     pub gate: Arc<Gate>,
+    /// Where the server counts what it does.
+    pub figures: Arc<ServerFigures>,
 }
 
 impl App {

@@ -60,8 +60,57 @@ enum State {
 }
 
 impl Framing {
+    /// Takes bytes up to the first that is refused; says how many that are.
+    pub(crate) fn take_all(&mut self, bytes: &[u8]) -> usize {
+        let mut rest = bytes;
+        while let Some(&byte) = rest.first() {
+            let passed = match self.state {
+                State::Body { left } => {
+                    let passed = shorter(left, rest);
+                    let left = left.saturating_sub(passed as u64);
+                    self.state = if left == 0 { State::Start } else { State::Body { left } };
+                    passed
+                }
+                State::Chunk { left } => {
+                    let passed = shorter(left, rest);
+                    let left = left.saturating_sub(passed as u64);
+                    self.state = if left == 0 { State::ChunkEnd } else { State::Chunk { left } };
+                    passed
+                }
+                _ => match self.take_plain(rest) {
+                    0 if self.take_of_line(byte).is_err() => break,
+                    0 => 1,
+                    plain => plain,
+                },
+            };
+            rest = rest.get(passed..).unwrap_or_default();
+        }
+        bytes.len() - rest.len()
+    }
+
+    /// Takes what is certainly no end of a line, in one go.
+    fn take_plain(&mut self, bytes: &[u8]) -> usize {
+        if self.line.last() == Some(&b'\r') {
+            return 0;
+        }
+        let room = self.line_bytes_max().saturating_sub(self.line.len());
+        let bytes = bytes.get(..room.min(bytes.len())).unwrap_or_default();
+        let plain = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+        let plain = bytes.get(..plain.unwrap_or(bytes.len())).unwrap_or_default();
+        self.line.extend_from_slice(plain);
+        plain.len()
+    }
+
+    fn line_bytes_max(&self) -> usize {
+        match self.state {
+            State::Start | State::Headers => LINE_BYTES_MAX,
+            _ => CHUNK_LINE_BYTES_MAX,
+        }
+    }
+
     /// Takes the next byte.
-    pub(crate) fn take(&mut self, byte: u8) -> Result<(), Refused> {
+    #[cfg(test)]
+    fn take(&mut self, byte: u8) -> Result<(), Refused> {
         match self.state {
             State::Body { left } => {
                 self.state = match left {
@@ -82,16 +131,17 @@ impl Framing {
     }
 
     fn take_of_line(&mut self, byte: u8) -> Result<(), Refused> {
-        let max = match self.state {
-            State::Start | State::Headers => LINE_BYTES_MAX,
-            _ => CHUNK_LINE_BYTES_MAX,
-        };
+        let max = self.line_bytes_max();
         let after_return = self.line.last() == Some(&b'\r');
         match byte {
             b'\n' if after_return => {
                 self.line.pop();
                 let line = std::mem::take(&mut self.line);
-                self.take_line(&line)
+                let taken = self.take_line(&line);
+                // Its room is of use for the next.
+                self.line = line;
+                self.line.clear();
+                taken
             }
             b'\n' => Err(Refused::BareLineFeed),
             _ if after_return => Err(Refused::BareCarriageReturn),
@@ -162,6 +212,10 @@ impl Framing {
     }
 }
 
+fn shorter(left: u64, bytes: &[u8]) -> usize {
+    usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len())
+}
+
 /// The size of a chunk; what follows a semicolon says nothing that matters here.
 fn chunk_size(line: &[u8]) -> Result<u64, Refused> {
     let size = line.split(|byte| *byte == b';').next().unwrap_or_default();
@@ -185,6 +239,18 @@ mod tests {
         let mut framing = Framing::default();
         let taken = stream.bytes().try_for_each(|byte| framing.take(byte));
         assert_eq!(taken.map(|()| framing.state), expected, "{stream:?}");
+        // All at once, or cut in two anywhere, the same comes through.
+        let mut by_bytes = Framing::default();
+        let count = stream.bytes().take_while(|byte| by_bytes.take(*byte).is_ok()).count();
+        for cut in (0..=stream.len()).step_by(stream.len() / 20 + 1) {
+            let (first, second) = stream.as_bytes().split_at(cut);
+            let mut framing = Framing::default();
+            let mut all = framing.take_all(first);
+            if all == cut {
+                all += framing.take_all(second);
+            }
+            assert_eq!(all, count, "{stream:?} cut at {cut}");
+        }
     }
 
     #[test]

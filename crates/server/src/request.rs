@@ -1,5 +1,7 @@
 //! The query and the body of a request.
 
+use std::borrow::Cow;
+
 use axum::body::HttpBody as _;
 use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -22,7 +24,10 @@ impl Query {
     /// Reads the part after the question mark; a plus stands for a blank.
     pub(crate) fn read(text: &str) -> Result<Query, Errors> {
         let decode = |text: &str| {
-            let spaced = text.replace('+', " ");
+            let spaced = match text.contains('+') {
+                true => Cow::Owned(text.replace('+', " ")),
+                false => Cow::Borrowed(text),
+            };
             let decoded = percent_decode_str(&spaced).decode_utf8();
             decoded.map(|decoded| decoded.into_owned())
         };

@@ -13,6 +13,7 @@ pub(crate) enum Route {
     Home,
     Live,
     Ready,
+    Metrics,
     OpenApi,
     Operations,
     Provider { subscription: SubscriptionId },
@@ -38,6 +39,7 @@ impl Route {
             Route::Home
             | Route::Live
             | Route::Ready
+            | Route::Metrics
             | Route::OpenApi
             | Route::Operations
             | Route::Provider { .. }
@@ -101,6 +103,7 @@ impl<'a> Segments<'a> {
             [""] => return Ok(Some(Route::Home)),
             ["livez"] => return Ok(Some(Route::Live)),
             ["readyz"] => return Ok(Some(Route::Ready)),
+            ["metrics"] => return Ok(Some(Route::Metrics)),
             ["openapi.json"] => return Ok(Some(Route::OpenApi)),
             _ => {}
         }
@@ -218,6 +221,7 @@ mod tests {
         });
         is("/livez", |r| *r == Route::Live);
         is("/readyz", |r| *r == Route::Ready);
+        is("/metrics", |r| *r == Route::Metrics);
         is("/openapi.json", |r| *r == Route::OpenApi);
         is("/providers/Microsoft.Scheduler/operations", |r| *r == Route::Operations);
         is(&format!("{JC}/jobs/bulk"), |r| matches!(r, Route::Job(_)));
@@ -282,6 +286,7 @@ mod tests {
             Route::Run(_) => 17,
             Route::History(_) => 18,
             Route::Preview(_) => 19,
+            Route::Metrics => 20,
         }
     }
 
@@ -305,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_has_every_route_and_no_other() {
-        let mut seen = [false; 20];
+        let mut seen = [false; 21];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -321,6 +326,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 20]);
+        assert_eq!(seen, [true; 21]);
     }
 }

@@ -2,36 +2,35 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::framing::Framing;
 
-/// Stands for every byte from a refused one on. No HTTP parser accepts it in a head or between
-/// chunks, so the request is answered with 400 and the connection is closed.
-const REFUSED: u8 = 0;
+/// Stands in the place of the first refused byte and everything behind it. No HTTP parser accepts
+/// it in a head or between chunks, and none waits for more of that head: the request is answered
+/// with 400 and the connection is closed.
+const REFUSED: &[u8] = b"\0\r\n\r\n";
 
 /// A connection whose requests are read strictly, see [`crate::framing`].
 pub(crate) struct Strict<S> {
     inner: S,
-    /// `None` once something was refused.
-    framing: Option<Framing>,
+    framing: Framing,
+    /// What is still to be read of [`REFUSED`], once something was refused.
+    refused: Option<&'static [u8]>,
 }
 
 impl<S> Strict<S> {
     pub(crate) fn new(inner: S) -> Strict<S> {
-        Strict { inner, framing: Some(Framing::default()) }
+        Strict { inner, framing: Framing::default(), refused: None }
     }
 
-    fn inspect(&mut self, bytes: &mut [u8]) {
-        for byte in bytes {
-            let taken = self.framing.as_mut().map(|framing| framing.take(*byte));
-            if !matches!(taken, Some(Ok(()))) {
-                self.framing = None;
-                *byte = REFUSED;
-            }
-        }
+    fn refuse(&mut self, buffer: &mut ReadBuf<'_>) {
+        let left = self.refused.unwrap_or(REFUSED);
+        let (now, later) = left.split_at(left.len().min(buffer.remaining()));
+        buffer.put_slice(now);
+        self.refused = Some(later);
     }
 }
 
@@ -41,14 +40,23 @@ impl<S: AsyncRead + Unpin> AsyncRead for Strict<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.refused.is_some() {
+            self.refuse(buffer);
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.inner).poll_read(context, buffer);
-        self.inspect(buffer.filled_mut().get_mut(before..).unwrap_or_default());
+        let read = buffer.filled().get(before..).unwrap_or_default();
+        let taken = self.framing.take_all(read);
+        if taken < read.len() {
+            buffer.set_filled(before + taken);
+            self.refuse(buffer);
+        }
         polled
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Strict<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Strict<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -57,11 +65,58 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Strict<S> {
         Pin::new(&mut self.inner).poll_write(context, bytes)
     }
 
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_flush(context)
     }
 
+    /// A system that closes with bytes unread tells so in a way that makes the other side forget
+    /// what it was sent last. So the refusal would be lost, unless what follows what was refused
+    /// is read too, and thrown away.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        ready!(Pin::new(&mut self.inner).poll_shutdown(context))?;
+        while self.refused.is_some() {
+            let mut thrown_away = [0; 1024];
+            let mut buffer = ReadBuf::new(&mut thrown_away);
+            match ready!(Pin::new(&mut self.inner).poll_read(context, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {}
+                _ => break,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    /// However the bytes are cut into pieces, the same comes through.
+    #[tokio::test]
+    async fn what_follows_something_refused_does_not_come_through() {
+        let sent = b"GET / HTTP/1.1\r\nA: b\nB: c\r\n\r\nGET /secret HTTP/1.1\r\n\r\n";
+        for piece in [1, 2, 3, 5, 22, 1000] {
+            let (mut sender, receiver) = tokio::io::duplex(piece);
+            tokio::spawn(async move {
+                // Nobody reads on behind what is refused.
+                let _ = sender.write_all(sent).await;
+            });
+            let mut read = Vec::new();
+            Strict::new(receiver).read_to_end(&mut read).await.unwrap();
+            assert_eq!(read, b"GET / HTTP/1.1\r\nA: b\0\r\n\r\n", "{piece}");
+        }
     }
 }

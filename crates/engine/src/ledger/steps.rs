@@ -100,9 +100,11 @@ impl Ledger {
             let (writes, abouts): (Vec<RunWrite>, Vec<_>) = self.unwritten.drain(..count).unzip();
             self.going.writing += 1;
             let began = self.tools.clock.elapsed();
-            let store = Arc::clone(&self.tools.store);
+            let (store, clock) = (Arc::clone(&self.tools.store), Arc::clone(&self.tools.clock));
+            let figures = Arc::clone(&self.settings.figures);
             self.steps.push(Box::pin(async move {
-                Done::Written { began, abouts, answers: store.commit(writes).await }
+                let answers = figures.commit(&*store, &*clock, writes).await;
+                Done::Written { began, abouts, answers }
             }));
         }
     }

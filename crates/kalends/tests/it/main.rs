@@ -5,11 +5,14 @@
 mod access;
 mod api;
 mod audit;
+mod config;
 mod connection;
+mod curl;
 mod forwarder;
 mod jobs_run;
 mod matrix;
 mod next;
+mod observed;
 mod oidc;
 mod provider;
 mod rates;

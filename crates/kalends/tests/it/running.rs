@@ -4,15 +4,22 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::connection::Connection;
 
+/// No line of a test is waited for longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A running server. It is ended when it is dropped.
 pub(crate) struct Running {
     child: Child,
     folder: TempDir,
+    /// What it says after where it listens.
+    says: Receiver<String>,
     pub(crate) address: SocketAddr,
 }
 
@@ -71,18 +78,38 @@ impl Running {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = lines.find_map(|line| {
             let line = line.unwrap();
-            line.strip_prefix("listening on http://").map(|address| address.parse().unwrap())
+            let (_, address) = line.strip_prefix("listening on ")?.split_once("://")?;
+            Some(address.parse().unwrap())
         });
         let address = address.expect("the server ended without listening");
+        let (say, says) = channel();
         // Somebody must read what it says, or it will wait for that one day.
         std::thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| eprintln!("{line}"))
+            for line in lines.map_while(Result::ok) {
+                eprintln!("{line}");
+                // A test that has ended no longer listens.
+                let _ = say.send(line);
+            }
         });
-        Running { child, folder, address }
+        Running { child, folder, says, address }
     }
 
     pub(crate) fn connect(&self) -> Connection {
         Connection::new(self.address)
+    }
+
+    /// The next thing it says in which a text is.
+    pub(crate) fn line_with(&self, text: &str) -> String {
+        loop {
+            let line = self.says.recv_timeout(PATIENCE).unwrap();
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// The folder of its store.

@@ -55,6 +55,18 @@ fn what_two_programs_may_read_differently_is_refused() {
 }
 
 #[test]
+fn a_head_that_comes_in_pieces_is_refused_at_once() {
+    let server = Running::start();
+    for piece in [1, 30, 60] {
+        let mut connection = server.connect();
+        let head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n";
+        head.chunks(piece).for_each(|piece| connection.send(piece));
+        let answers = connection.read_to_end();
+        assert!(answers.starts_with("HTTP/1.1 400 "), "{answers}");
+    }
+}
+
+#[test]
 fn what_is_too_large_is_refused() {
     let server = Running::start();
     let long_header = "x".repeat(20 * 1024);

@@ -40,6 +40,7 @@ pub(crate) fn need(route: &Route, method: &Method) -> (Need, &'static str) {
     let deletes = method == Method::DELETE;
     match route {
         Route::Home | Route::Live | Route::Ready | Route::OpenApi => (Need::Nothing, "read"),
+        Route::Metrics => (Need::Token, "Microsoft.Scheduler/metrics/read"),
         Route::Operations => (Need::Token, "Microsoft.Scheduler/operations/read"),
         Route::Provider { .. } => (Need::Token, "Microsoft.Scheduler/read"),
         Route::Register { .. } => (Need::Token, "Microsoft.Scheduler/register/action"),

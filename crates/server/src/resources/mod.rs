@@ -7,6 +7,7 @@ mod health;
 mod history;
 mod home;
 mod jobs;
+mod metrics;
 mod openapi;
 mod providers;
 
@@ -169,6 +170,7 @@ async fn dispatch(mut asked: Asked, route: Route) -> Done {
         Route::Home => Ok(home::page()),
         Route::Live => Ok(Answer::text(StatusCode::OK, "ok")),
         Route::Ready => Ok(health::ready(&asked.app).await),
+        Route::Metrics => Ok(metrics::page(&asked.app)),
         Route::OpenApi => Ok(openapi::document()),
         Route::Operations => Ok(providers::operations()),
         Route::Provider { subscription } | Route::Register { subscription } => {

@@ -2,4 +2,7 @@
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+mod http2;
 mod patience;
+mod serving;
+mod tls;

@@ -1,48 +1,9 @@
 //! Slow clients, and a server that stops.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
-
-use kalends_environment::{SeededEntropy, SystemClock};
-use kalends_server::{App, AuditLog, Gate, PageKey, Patience, Settings, serve};
-use kalends_store::memory::MemoryStore;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::net::TcpStream;
 
-const COLLECTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/rg/providers/Microsoft.Scheduler/jobCollections/jc?api-version=2026-11-01";
-/// Longer than any test takes.
-const LONG: Duration = Duration::from_secs(3600);
-const SHORT: Duration = Duration::from_millis(50);
-
-struct Server {
-    address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<std::io::Result<()>>,
-}
-
-async fn start(head: Duration, body: Duration) -> Server {
-    let clock = Arc::new(SystemClock);
-    let entropy = Arc::new(SeededEntropy::new(1));
-    let app = App {
-        store: Arc::new(MemoryStore::new(clock.clone())),
-        clock,
-        page_key: PageKey::new(&*entropy).unwrap(),
-        changed: Arc::new(|| {}),
-        entropy,
-        gate: Arc::new(Gate::open(AuditLog::off())),
-        settings: Arc::new(Settings { patience: Patience { head, body }, ..Settings::default() }),
-    };
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let (stop, stopped) = oneshot::channel();
-    let task = tokio::spawn(serve(listener, app, async {
-        let _ = stopped.await;
-    }));
-    Server { address, stop, task }
-}
+use crate::serving::{COLLECTION, LONG, SHORT, start};
 
 /// What comes back until the server closes.
 async fn answers(stream: &mut TcpStream) -> String {
@@ -113,4 +74,17 @@ async fn a_server_that_stops_finishes_what_is_under_way() {
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
     server.task.await.unwrap().unwrap();
     assert!(TcpStream::connect(server.address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_server_that_stops_does_not_wait_for_who_says_nothing() {
+    let server = start(LONG, LONG).await;
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    let mut busy = TcpStream::connect(server.address).await.unwrap();
+    busy.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut first = [0; 8];
+    busy.read_exact(&mut first).await.unwrap();
+    server.stop.send(()).unwrap();
+    assert_eq!(answers(&mut silent).await, "");
+    server.task.await.unwrap().unwrap();
 }

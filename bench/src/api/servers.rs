@@ -1,0 +1,61 @@
+//! The servers that are asked, each in a process of its own.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::http::header;
+use axum::routing::get;
+
+/// A server, ended when it is dropped.
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl Server {
+    /// Kalends with a store in a folder.
+    pub fn kalends(binary: &Path, folder: &Path) -> anyhow::Result<Server> {
+        let store = format!("sqlite:{}", folder.join("kalends.db").display());
+        let mut command = Command::new(binary);
+        command.args(["serve", "--hold", "--limits-plans", "off", "--listen", "127.0.0.1:0"]);
+        command.args(["--store", &store]);
+        Server::start(command).with_context(|| format!("{}", binary.display()))
+    }
+
+    /// A bare handler, which this program is too; see [`bare`].
+    pub fn bare(bytes: usize) -> anyhow::Result<Server> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["--bare", &bytes.to_string()]);
+        Server::start(command)
+    }
+
+    fn start(mut command: Command) -> anyhow::Result<Server> {
+        let mut child = command.stderr(Stdio::piped()).spawn()?;
+        let mut lines = BufReader::new(child.stderr.take().context("no output")?).lines();
+        let line = lines.next().context("it ended at once")??;
+        let address = line.strip_prefix("listening on http://").context(line.clone())?.parse()?;
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| eprintln!("{line}")));
+        Ok(Server { child, address })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Answers every request with as many bytes, and does nothing else.
+pub async fn bare(bytes: usize) -> anyhow::Result<()> {
+    let body: &'static str = Box::leak("x".repeat(bytes).into_boxed_str());
+    let answer = move || async move { ([(header::CONTENT_TYPE, "application/json")], body) };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    eprintln!("listening on http://{}", listener.local_addr()?);
+    Ok(axum::serve(listener, Router::new().fallback(get(answer))).await?)
+}

@@ -1,0 +1,155 @@
+//! What the engine counts of its work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kalends_actions::{Order, Perform, Performing};
+use kalends_domain::{ActionRole, Outcome};
+use kalends_environment::Clock;
+use kalends_figures::{Counter, Figures, Gauge, Histogram, Page};
+use kalends_recurrence::Instant;
+use kalends_store::record::{Disposition, LedgerRecord};
+use kalends_store::{RunAnswer, RunWrite, Store, StoreError};
+
+/// Every way in which an occurrence can be closed, and what it is called.
+const DISPOSITIONS: [(Disposition, &str); 7] = [
+    (Disposition::Completed, "completed"),
+    (Disposition::Failed, "failed"),
+    (Disposition::SkippedOverlap, "skipped_overlap"),
+    (Disposition::SkippedDisabled, "skipped_disabled"),
+    (Disposition::SkippedQuota, "skipped_quota"),
+    (Disposition::Missed, "missed"),
+    (Disposition::Superseded, "superseded"),
+];
+
+/// What the engine counts of its work.
+#[derive(Debug, Default)]
+pub struct EngineFigures {
+    closed: [Counter; DISPOSITIONS.len()],
+    succeeded: Counter,
+    failed: Counter,
+    under_way: Gauge,
+    took: Histogram,
+    late: Histogram,
+    writes: Counter,
+    stale: Counter,
+    commits: Histogram,
+    commits_failed: Counter,
+    /// Jobs that the timetable holds.
+    known: Gauge,
+}
+
+impl EngineFigures {
+    /// Has decisions written, and counts them.
+    pub(crate) async fn commit(
+        &self,
+        store: &dyn Store,
+        clock: &dyn Clock,
+        writes: Vec<RunWrite>,
+    ) -> Result<Vec<RunAnswer>, StoreError> {
+        let closing: Vec<_> = writes.iter().map(closed_by).collect();
+        let begin = clock.elapsed();
+        let committed = store.commit(writes).await;
+        match &committed {
+            Ok(answers) => {
+                self.commits.record(clock.elapsed().saturating_sub(begin));
+                self.writes.add(answers.len() as u64);
+                for (closing, answer) in closing.iter().zip(answers) {
+                    match answer {
+                        RunAnswer::Stale => self.stale.count(),
+                        _ => closing.iter().for_each(|&(how, count)| self.closed(how, count)),
+                    }
+                }
+            }
+            Err(_) => self.commits_failed.count(),
+        }
+        committed
+    }
+
+    /// So many jobs are known to be due soon.
+    pub(crate) fn known(&self, jobs: usize) {
+        self.known.set(jobs as u64);
+    }
+
+    fn closed(&self, how: Disposition, count: u64) {
+        let mut counters = DISPOSITIONS.iter().zip(&self.closed);
+        if let Some((_, counter)) = counters.find(|((other, _), _)| *other == how) {
+            counter.add(count);
+        }
+    }
+}
+
+/// The occurrences that a write closes, if it is done.
+fn closed_by(write: &RunWrite) -> Vec<(Disposition, u64)> {
+    let told = |row: &LedgerRecord| (row.disposition, row.count);
+    match write {
+        RunWrite::Begin { closed, .. } | RunWrite::Pass { closed, .. } => {
+            closed.iter().map(told).collect()
+        }
+        RunWrite::Finish { closed, .. } => vec![told(closed)],
+        _ => vec![],
+    }
+}
+
+impl Figures for EngineFigures {
+    fn write(&self, page: &mut Page) {
+        let mut closed =
+            page.counter("kalends_occurrences_closed_total", "Occurrences, by what became of them");
+        for ((_, name), counter) in DISPOSITIONS.iter().zip(&self.closed) {
+            closed.value(&[("disposition", name)], counter.get());
+        }
+        page.counter("kalends_attempts_total", "Attempts that have ended, by how")
+            .value(&[("outcome", "succeeded")], self.succeeded.get())
+            .value(&[("outcome", "failed")], self.failed.get());
+        page.gauge("kalends_attempts_under_way", "Attempts under way")
+            .value(&[], self.under_way.get());
+        page.histogram("kalends_attempt_duration_seconds", "How long attempts took")
+            .times(&[], &self.took);
+        page.histogram(
+            "kalends_start_lag_seconds",
+            "How long after its instant the first attempt of an occurrence began",
+        )
+        .times(&[], &self.late);
+        page.gauge(
+            "kalends_timetable_jobs",
+            "Jobs that are due or will be soon, as far as they are known",
+        )
+        .value(&[], self.known.get());
+        page.histogram("kalends_commit_duration_seconds", "How long commits of decisions took")
+            .times(&[], &self.commits);
+        page.counter("kalends_commits_failed_total", "Commits of decisions that failed")
+            .value(&[], self.commits_failed.get());
+        page.counter("kalends_commit_writes_total", "Decisions that were committed")
+            .value(&[], self.writes.get());
+        page.counter("kalends_commit_stale_total", "Decisions that something else had overtaken")
+            .value(&[], self.stale.get());
+    }
+}
+
+/// Performs, and counts.
+pub(crate) struct Measured {
+    pub(crate) performer: Arc<dyn Perform>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) figures: Arc<EngineFigures>,
+}
+
+impl Perform for Measured {
+    fn perform(&self, order: Order) -> Performing<'_> {
+        Box::pin(async move {
+            let figures = &self.figures;
+            let _held = figures.under_way.hold();
+            if order.retry == 0 && order.role == ActionRole::Main {
+                let ticks = Instant::from(self.clock.now()).ticks() - order.scheduled.ticks();
+                figures.late.record(Duration::from_nanos(u64::try_from(ticks).unwrap_or(0) * 100));
+            }
+            let begin = self.clock.elapsed();
+            let report = self.performer.perform(order).await;
+            figures.took.record(self.clock.elapsed().saturating_sub(begin));
+            match report.outcome {
+                Outcome::Succeeded => figures.succeeded.count(),
+                _ => figures.failed.count(),
+            }
+            report
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! A server of the test's own, with a store in memory.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kalends_environment::{SeededEntropy, SystemClock};
+use kalends_server::{App, AuditLog, Gate, PageKey, Patience, Settings, Tls, serve};
+use kalends_store::memory::MemoryStore;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub(crate) const COLLECTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/rg/providers/Microsoft.Scheduler/jobCollections/jc?api-version=2026-11-01";
+/// Longer than any test takes.
+pub(crate) const LONG: Duration = Duration::from_secs(3600);
+pub(crate) const SHORT: Duration = Duration::from_millis(50);
+
+/// A running server.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) stop: oneshot::Sender<()>,
+    pub(crate) task: JoinHandle<std::io::Result<()>>,
+}
+
+/// Starts a server that waits so long for heads and bodies.
+pub(crate) async fn start(head: Duration, body: Duration) -> Server {
+    let patience = Patience { head, body };
+    start_with(Settings { patience, ..Settings::default() }, None).await
+}
+
+pub(crate) async fn start_with(settings: Settings, tls: Option<Arc<Tls>>) -> Server {
+    let clock = Arc::new(SystemClock);
+    let entropy = Arc::new(SeededEntropy::new(1));
+    let app = App {
+        store: Arc::new(MemoryStore::new(clock.clone())),
+        clock,
+        page_key: PageKey::new(&*entropy).unwrap(),
+        changed: Arc::new(|| {}),
+        entropy,
+        gate: Arc::new(Gate::open(AuditLog::off())),
+        settings: Arc::new(settings),
+        figures: Arc::default(),
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let task = tokio::spawn(serve(listener, app, tls, async {
+        let _ = stopped.await;
+    }));
+    Server { address, stop, task }
+}
