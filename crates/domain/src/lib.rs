@@ -1,9 +1,12 @@
 //! The nouns and decisions of the scheduler: pure values, no clock, no I/O, no serialisation.
 
 mod collection;
+mod explain;
 mod fault;
 mod http;
+mod jitter;
 mod job;
+mod ledger;
 mod limits;
 mod messaging;
 mod name;
@@ -13,18 +16,22 @@ mod retry;
 mod run;
 mod secret;
 mod standing;
+mod timeline;
 mod written;
 
 pub use collection::{Collection, CollectionState, Location, MaxRecurrence, Quota};
+pub use explain::{ExplainQuestion, Explanation, Reason, explain};
 pub use fault::{Fault, FaultKind};
 pub use http::{
     CertificateFacts, HeaderFault, Headers, HttpAuthentication, HttpRequest, Method, Uri,
     check_audience, check_tenant,
 };
+pub use jitter::jittered;
 pub use job::{
     Action, ErrorAction, Extensions, JobDefinition, MainAction, MissedPolicy, MissedRuns, Overlap,
     Signing, Switch, Target,
 };
+pub use ledger::{Cause, Disposition, LedgerRecord};
 pub use limits::Limits;
 pub use messaging::{
     BrokeredProperties, MessageFormat, ServiceBusAuthentication, ServiceBusAuthenticationKind,
@@ -45,5 +52,8 @@ pub use run::{
     Outcome, conclude, final_state,
 };
 pub use secret::Secret;
-pub use standing::{EditKind, Standing, rule_of, standing_after_edit, standing_of_new};
+pub use standing::{
+    EditKind, Standing, kept_rule_of, rule_of, standing_after_edit, standing_of_new,
+};
+pub use timeline::{Course, RunUnderWay, Stage, Timeline, TimelineRow};
 pub use written::Written;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_actions::Perform;
-use kalends_domain::{DueQuestion, MissedPolicy, Overlap, UnderWay, When, decide_due, rule_of};
+use kalends_domain::{
+    DueQuestion, MissedPolicy, Overlap, UnderWay, When, decide_due, jittered, rule_of,
+};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Claim, JobRecord, NodeId, OpenRun, Progress, RunId};
@@ -60,7 +62,7 @@ pub(crate) struct Ledger {
 
 /// What a write is about, for its answer.
 enum About {
-    Job { due: DueJob, job: Arc<JobRecord>, advance: Advance, when: When },
+    Job { due: DueJob, job: Arc<JobRecord>, advance: Advance, progress: Progress, when: When },
     Passed { due: DueJob, next: Option<Instant> },
     Run { run: OpenRun, job: Arc<JobRecord>, progress: Progress },
     Extended(RunId),
@@ -151,6 +153,10 @@ impl Ledger {
         if backwards || now > self.looked.saturating_add(HORIZON.max(WATCH_BREAKS_AFTER)) {
             self.load_at = now;
         }
+        if backwards {
+            // What comes now is watched, however far ahead the clock was.
+            self.watched_since = self.watched_since.min(now);
+        }
         if now > self.looked.saturating_add(HORIZON / 2 + WATCH_BREAKS_AFTER) {
             self.watched_since = now;
         }
@@ -232,11 +238,16 @@ impl Ledger {
                 About::Passed { due, next: decision.next },
             ),
             Some(begin) => {
-                let owner = (begin.when == When::Now).then_some(self.node);
+                let jitter = extensions.jitter.as_ref().map(|jitter| *jitter.value());
+                let start = jittered(job.job.uid.0, jitter, begin.scheduled, &rule);
+                let progress = Progress::first(start);
+                // One that begins later waits in the timetable like a retry.
+                let is_soon = start <= now.max(due.due).saturating_add(CLAIM_AHEAD);
+                let owner = (begin.when == When::Now && is_soon).then_some(self.node);
                 let write = RunWrite::Begin {
                     on: due,
                     scheduled: begin.scheduled,
-                    progress: Progress::first(begin.scheduled),
+                    progress,
                     owner,
                     lease: self.settings.lease,
                     advance,
@@ -244,7 +255,7 @@ impl Ledger {
                     postponed,
                 };
                 let due = DueJob { due: begin.scheduled, ..due };
-                (write, About::Job { due, job, advance, when: begin.when })
+                (write, About::Job { due, job, advance, progress, when: begin.when })
             }
         })
     }
@@ -316,7 +327,7 @@ impl Ledger {
 
     fn follow_up(&mut self, about: About, answer: RunAnswer, now: Instant) {
         match (about, answer) {
-            (About::Job { due, job, advance, when }, RunAnswer::Begun { run, claim }) => {
+            (About::Job { due, job, advance, progress, when }, RunAnswer::Begun { run, claim }) => {
                 self.expect_next(due, advance.due, now);
                 let run = OpenRun {
                     id: run,
@@ -325,7 +336,7 @@ impl Ledger {
                     scheduled: due.due,
                     cause: Cause::Scheduled,
                     repeat: advance.used,
-                    progress: Progress::first(due.due),
+                    progress,
                     claim,
                 };
                 match (when, claim) {

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use kalends_actions::NetworkPerformer;
 use kalends_engine::{Engine, EngineSettings, Nudge};
 use kalends_environment::{Entropy, SystemClock, SystemEntropy};
-use kalends_server::{App, PageKey, Settings};
+use kalends_server::{App, Events, PageKey, Settings};
 use kalends_store::Store;
 use kalends_store::form::Keeper;
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
@@ -83,6 +83,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         settings: Arc::new(settings),
         changed: Arc::new(move || nudge.nudge()),
         page_key: PageKey::new(&SystemEntropy)?,
+        events: Events::default(),
     };
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;

@@ -10,6 +10,7 @@ use kalends_store::Store;
 use kalends_store::record::JobUid;
 
 use crate::answer::Refused;
+use crate::events::Events;
 use crate::paging::PageKey;
 
 /// What an operator sets about the API.
@@ -67,6 +68,8 @@ pub struct App {
     pub changed: Arc<dyn Fn() + Send + Sync>,
     /// Signs where lists go on.
     pub page_key: PageKey,
+    /// Who follows what comes into history.
+    pub events: Events,
 }
 
 impl App {

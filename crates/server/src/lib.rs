@@ -8,6 +8,7 @@
 mod answer;
 mod app;
 mod edit;
+mod events;
 mod filter;
 mod framing;
 mod guard;
@@ -19,5 +20,6 @@ mod route;
 mod strict;
 
 pub use app::{App, Hosts, Patience, Settings};
+pub use events::Events;
 pub use listener::serve;
 pub use paging::PageKey;

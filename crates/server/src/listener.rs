@@ -37,6 +37,7 @@ pub async fn serve(
     app: App,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    let events = app.events.clone();
     let head_time_max = app.settings.patience.head;
     let router = Router::new().fallback(resources::handle).with_state(app);
     let service = TowerToHyperService::new(router);
@@ -73,6 +74,7 @@ pub async fn serve(
             drop(place);
         });
     }
+    events.stop();
     let _ = timeout(STOP_TIME_MAX, under_way.shutdown()).await;
     Ok(())
 }

@@ -13,6 +13,7 @@ pub(crate) enum Route {
     Home,
     Live,
     Ready,
+    Events,
     OpenApi,
     Operations,
     Provider { subscription: SubscriptionId },
@@ -29,6 +30,8 @@ pub(crate) enum Route {
     Run(JobPath),
     History(JobPath),
     Preview(JobPath),
+    Occurrences(JobPath),
+    Explain(JobPath),
 }
 
 impl Route {
@@ -38,6 +41,7 @@ impl Route {
             Route::Home
             | Route::Live
             | Route::Ready
+            | Route::Events
             | Route::OpenApi
             | Route::Operations
             | Route::Provider { .. }
@@ -45,7 +49,9 @@ impl Route {
             | Route::CollectionsOfSubscription(_)
             | Route::CollectionsOfGroup(_)
             | Route::Jobs(_)
-            | Route::History(_) => "GET, HEAD",
+            | Route::History(_)
+            | Route::Occurrences(_)
+            | Route::Explain(_) => "GET, HEAD",
             Route::Group(_) => "GET, HEAD, PUT, DELETE",
             Route::Collection(_) | Route::Job(_) => "GET, HEAD, PUT, PATCH, DELETE",
             Route::Register { .. }
@@ -101,6 +107,7 @@ impl<'a> Segments<'a> {
             [""] => return Ok(Some(Route::Home)),
             ["livez"] => return Ok(Some(Route::Live)),
             ["readyz"] => return Ok(Some(Route::Ready)),
+            ["events"] => return Ok(Some(Route::Events)),
             ["openapi.json"] => return Ok(Some(Route::OpenApi)),
             _ => {}
         }
@@ -170,6 +177,8 @@ impl<'a> Segments<'a> {
             [action] if action.eq_ignore_ascii_case("run") => Some(Route::Run(job)),
             [action] if action.eq_ignore_ascii_case("history") => Some(Route::History(job)),
             [action] if action.eq_ignore_ascii_case("preview") => Some(Route::Preview(job)),
+            [action] if action.eq_ignore_ascii_case("occurrences") => Some(Route::Occurrences(job)),
+            [action] if action.eq_ignore_ascii_case("explain") => Some(Route::Explain(job)),
             _ => None,
         })
     }
@@ -235,6 +244,9 @@ mod tests {
         is(&format!("{JC}/jobs/j/run"), |r| matches!(r, Route::Run(_)));
         is(&format!("{JC}/jobs/j/history"), |r| matches!(r, Route::History(_)));
         is(&format!("{JC}/jobs/j/preview"), |r| matches!(r, Route::Preview(_)));
+        is(&format!("{JC}/jobs/j/Occurrences"), |r| matches!(r, Route::Occurrences(_)));
+        is(&format!("{JC}/jobs/j/explain"), |r| matches!(r, Route::Explain(_)));
+        is("/events", |r| *r == Route::Events);
         for path in [
             "/x",
             "/subscriptions",
@@ -282,6 +294,9 @@ mod tests {
             Route::Run(_) => 17,
             Route::History(_) => 18,
             Route::Preview(_) => 19,
+            Route::Occurrences(_) => 20,
+            Route::Explain(_) => 21,
+            Route::Events => 22,
         }
     }
 
@@ -305,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_has_every_route_and_no_other() {
-        let mut seen = [false; 20];
+        let mut seen = [false; 23];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -321,6 +336,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 20]);
+        assert_eq!(seen, [true; 23]);
     }
 }

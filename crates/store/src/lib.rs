@@ -36,6 +36,6 @@ pub use error::StoreError;
 pub use key_file::KeyFile;
 pub use store::{
     Advance, CollectionContext, CollectionWrite, DecideCollection, DecideJob, DueJob, Edited,
-    HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, Refusal,
+    Events, HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, Refusal,
     RefusalKind, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Tally, Waiting,
 };

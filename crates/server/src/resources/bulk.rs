@@ -1,6 +1,6 @@
 //! `POST …/jobs/bulk`: many jobs at once, each for itself.
 //!
-//! `{"action": "Enable" | "Disable" | "Delete", "names": […]}`, or `"filter"` in the place of the
+//! `{"action": "Enable" | "Disable" | "Delete" | "Run", "names": […]}`, or `"filter"` in the place of the
 //! names. Every job is edited in a transaction of its own, and the answer tells of each.
 
 use axum::http::StatusCode;
@@ -24,6 +24,7 @@ const AT_ONCE: usize = 32;
 enum Action {
     Switch(Switch),
     Delete,
+    Run,
 }
 
 pub(super) async fn edit(mut asked: Asked, path: CollectionPath) -> Done {
@@ -55,6 +56,7 @@ async fn edit_one(app: App, job: JobPath, action: Action) -> Result<bool, Refuse
     match action {
         Action::Switch(switch) => jobs::switch(&app, job, switch).await,
         Action::Delete => jobs::delete(&app, job, Condition::default()).await.map(|()| true),
+        Action::Run => jobs::run_one(&app, job).await.map(|()| true),
     }
 }
 
@@ -112,6 +114,7 @@ fn read(body: &Json<'_>) -> Result<(Action, Names), Errors> {
         ("Enable", Action::Switch(Switch::Enabled)),
         ("Disable", Action::Switch(Switch::Disabled)),
         ("Delete", Action::Delete),
+        ("Run", Action::Run),
     ];
     let action = match member("action") {
         Some(Json::String(text)) => {
@@ -120,7 +123,7 @@ fn read(body: &Json<'_>) -> Result<(Action, Names), Errors> {
         _ => None,
     };
     let Some((_, action)) = action else {
-        return wrong("action", "allowed are Enable, Disable and Delete");
+        return wrong("action", "allowed are Enable, Disable, Delete and Run");
     };
     match (member("names"), member("filter")) {
         (Some(Json::Array(names)), None) if names.len() <= JOBS_MAX => {

@@ -86,7 +86,12 @@ pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<b
 /// `POST …/run`: one extra occurrence, now.
 pub(super) async fn run(asked: Asked, path: JobPath) -> Done {
     asked.query.version()?;
-    let at = asked.app.now();
+    run_one(&asked.app, path).await?;
+    done()
+}
+
+pub(super) async fn run_one(app: &App, path: JobPath) -> Result<(), Refused> {
+    let at = app.now();
     let run = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(absent)?;
         match existing.state.lifecycle {
@@ -94,8 +99,7 @@ pub(super) async fn run(asked: Asked, path: JobPath) -> Done {
             _ => Err(finished(existing)),
         }
     };
-    edit(&asked.app, path, Box::new(run), &Mistakes::default()).await?;
-    done()
+    edit(app, path, Box::new(run), &Mistakes::default()).await.map(drop)
 }
 
 /// `POST …/preview`: what a definition would do, without saving it.
@@ -215,7 +219,10 @@ async fn read_certificates(app: &App, mut job: JobDefinition) -> Result<JobDefin
 }
 
 /// A job and the state of its collection.
-async fn find(app: &App, path: &JobPath) -> Result<(JobRecord, CollectionState), Refused> {
+pub(super) async fn find(
+    app: &App,
+    path: &JobPath,
+) -> Result<(JobRecord, CollectionState), Refused> {
     let job =
         app.store.job(path.clone()).await.map_err(|error| missing(error, &path.collection))?;
     let job = job.ok_or_else(|| Error::job_not_found(&path.job))?;

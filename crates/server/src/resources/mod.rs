@@ -2,11 +2,14 @@
 
 mod bulk;
 mod collections;
+mod events;
+mod explain;
 mod groups;
 mod health;
 mod history;
 mod home;
 mod jobs;
+mod occurrences;
 mod openapi;
 mod providers;
 
@@ -80,6 +83,7 @@ async fn dispatch(mut asked: Asked, route: Route) -> Done {
         Route::Home => Ok(home::page()),
         Route::Live => Ok(Answer::text(StatusCode::OK, "ok")),
         Route::Ready => Ok(health::ready(&asked.app).await),
+        Route::Events => events::stream(asked).await,
         Route::OpenApi => Ok(openapi::document()),
         Route::Operations => Ok(providers::operations()),
         Route::Provider { subscription } | Route::Register { subscription } => {
@@ -103,6 +107,8 @@ async fn dispatch(mut asked: Asked, route: Route) -> Done {
         Route::Run(path) => jobs::run(asked, path).await,
         Route::Preview(path) => jobs::preview(asked, path).await,
         Route::History(path) => history::list(asked, path).await,
+        Route::Occurrences(path) => occurrences::list(asked, path).await,
+        Route::Explain(path) => explain::explain(asked, path).await,
     }
 }
 

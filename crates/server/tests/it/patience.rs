@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_environment::{SeededEntropy, SystemClock};
-use kalends_server::{App, PageKey, Patience, Settings, serve};
+use kalends_server::{App, Events, PageKey, Patience, Settings, serve};
 use kalends_store::memory::MemoryStore;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -30,6 +30,7 @@ async fn start(head: Duration, body: Duration) -> Server {
         store: Arc::new(MemoryStore::new(clock.clone())),
         clock,
         page_key: PageKey::new(&*entropy).unwrap(),
+        events: Events::default(),
         changed: Arc::new(|| {}),
         entropy,
         settings: Arc::new(Settings { patience: Patience { head, body }, ..Settings::default() }),

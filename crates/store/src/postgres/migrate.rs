@@ -11,8 +11,10 @@ use crate::postgres::PostgresSettings;
 use crate::postgres::fault::{Before, Fault, unconnected};
 
 /// Every step there ever was; the number of a step is its place, from 1.
-const STEPS: [(&str, &str); 1] =
-    [("first", include_str!("../../migrations/postgres/0001_first.sql"))];
+const STEPS: [(&str, &str); 2] = [
+    ("first", include_str!("../../migrations/postgres/0001_first.sql")),
+    ("events", include_str!("../../migrations/postgres/0002_events.sql")),
+];
 
 /// Any number that no other program on the same server uses: "kalends" in ASCII.
 const LOCK: i64 = 0x006b_616c_656e_6473;

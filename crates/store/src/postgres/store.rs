@@ -16,8 +16,8 @@ use crate::record::{
     CollectionRecord, GroupRecord, HistoryRecord, JobKey, JobRecord, LedgerRecord, OpenRun,
 };
 use crate::store::{
-    DecideCollection, DecideJob, DueJob, Edited, HistoryFilter, JobFilter, Page, Reply, Retention,
-    RunAnswer, RunWrite, Scope, Store,
+    DecideCollection, DecideJob, DueJob, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
+    Retention, RunAnswer, RunWrite, Scope, Store,
 };
 
 impl PostgresStore {
@@ -114,6 +114,10 @@ impl Store for PostgresStore {
         page: Page<u64>,
     ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
         Box::pin(self.read_history(path, filter, page))
+    }
+
+    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+        Box::pin(self.read_events(after, limit))
     }
 
     fn ledger(

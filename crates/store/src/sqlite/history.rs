@@ -2,7 +2,7 @@
 
 use kalends_domain::{HistoryEntry, JobPath};
 use kalends_recurrence::Instant;
-use rusqlite::{Connection, named_params};
+use rusqlite::{Connection, Row, named_params};
 
 use crate::record::{HistoryRecord, JobKey, LedgerRecord};
 use crate::sqlite::code::{Coded, collect, read, rows};
@@ -74,20 +74,21 @@ pub(crate) fn page(
         ":limit": rows(page.limit as u64),
         ":skip": rows(page.skip),
     })?;
-    let records = collect(found, |row| {
-        let entry = HistoryEntry {
-            started: read(row, "started")?,
-            ended: read(row, "ended")?,
-            expected: read(row, "expected")?,
-            status: read(row, "status")?,
-            message: row.get("message")?,
-            retry: read(row, "retry")?,
-            repeat: read(row, "repeat")?,
-            role: read(row, "role")?,
-        };
-        Ok(HistoryRecord { sequence: read(row, "sequence")?, entry })
-    })?;
-    Ok(Some(records))
+    Ok(Some(collect(found, read_record)?))
+}
+
+pub(crate) fn read_record(row: &Row<'_>) -> Worked<HistoryRecord> {
+    let entry = HistoryEntry {
+        started: read(row, "started")?,
+        ended: read(row, "ended")?,
+        expected: read(row, "expected")?,
+        status: read(row, "status")?,
+        message: row.get("message")?,
+        retry: read(row, "retry")?,
+        repeat: read(row, "repeat")?,
+        role: read(row, "role")?,
+    };
+    Ok(HistoryRecord { sequence: read(row, "sequence")?, entry })
 }
 
 /// How occurrences of a job were closed.

@@ -18,6 +18,7 @@ mod code;
 mod collections;
 mod connection;
 mod edit;
+mod events;
 mod groups;
 mod history;
 mod inspect;

@@ -20,11 +20,12 @@ use crate::sqlite::settings::SqliteSettings;
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
-    backup, collections, connection, edit, groups, history, inspect, jobs, key_check, migrate, runs,
+    backup, collections, connection, edit, events, groups, history, inspect, jobs, key_check,
+    migrate, runs,
 };
 use crate::store::{
-    DecideCollection, DecideJob, DueJob, Edited, HistoryFilter, JobFilter, Page, Reply, Retention,
-    RunAnswer, RunWrite, Scope, Store,
+    DecideCollection, DecideJob, DueJob, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
+    Retention, RunAnswer, RunWrite, Scope, Store,
 };
 
 /// What an edit weighs for the writer, in rows.
@@ -232,6 +233,10 @@ impl Store for SqliteStore {
         page: Page<u64>,
     ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
         self.read(move |connection, _| history::page(connection, &path, filter, &page))
+    }
+
+    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+        self.read(move |connection, _| events::after(connection, after, limit))
     }
 
     fn ledger(
