@@ -13,8 +13,11 @@ use crate::connection::Connection;
 pub(crate) struct Running {
     child: Child,
     folder: TempDir,
+    prepare: Prepare,
     pub(crate) address: SocketAddr,
 }
+
+type Prepare = Box<dyn Fn(&mut Command, &Path)>;
 
 impl Running {
     /// Starts a server with the time of the machine.
@@ -24,41 +27,47 @@ impl Running {
 
     /// Starts a server whose clock stands where [`Running::set_clock`] puts it.
     pub(crate) fn start_at(library: &Path, now: &str) -> Running {
-        Running::start_with(|command, folder| {
-            let file = folder.join("now");
-            std::fs::write(&file, now).unwrap();
-            command
-                .env("LD_PRELOAD", library)
-                .env("FAKETIME_TIMESTAMP_FILE", file)
-                .env("FAKETIME_NO_CACHE", "1")
-                .env("DONT_FAKE_MONOTONIC", "1")
-                .env("TZ", "UTC");
+        let (library, now) = (library.to_owned(), now.to_owned());
+        Running::start_with(move |command, folder| show_clock(command, folder, &library, &now))
+    }
+
+    /// The same, and it runs jobs, at once where they have no start.
+    pub(crate) fn start_working_at(library: &Path, now: &str) -> Running {
+        let (library, now) = (library.to_owned(), now.to_owned());
+        Running::start_with(move |command, folder| {
+            show_clock(command, folder, &library, &now);
+            run_jobs(command);
         })
     }
 
-    pub(crate) fn start_with(prepare: impl FnOnce(&mut Command, &Path)) -> Running {
+    /// Starts a server that runs jobs, at once where they have no start.
+    pub(crate) fn start_working() -> Running {
+        Running::start_with(|command, _| run_jobs(command))
+    }
+
+    pub(crate) fn start_with(prepare: impl Fn(&mut Command, &Path) + 'static) -> Running {
         let folder = TempDir::new().unwrap();
-        let store = format!("sqlite:{}", folder.path().join("kalends.db").display());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--store", &store]);
-        command
-            .env("KALENDS_START_DELAY", "PT20S")
-            .env("KALENDS_HOLD", "1")
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped());
-        prepare(&mut command, folder.path());
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let address = lines.find_map(|line| {
-            let line = line.unwrap();
-            line.strip_prefix("listening on http://").map(|address| address.parse().unwrap())
-        });
-        let address = address.expect("the server ended without listening");
-        // Somebody must read what it says, or it will wait for that one day.
-        std::thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| eprintln!("{line}"))
-        });
-        Running { child, folder, address }
+        let prepare: Prepare = Box::new(prepare);
+        let (child, address) = spawn(&folder, &prepare);
+        Running { child, folder, prepare, address }
+    }
+
+    /// Ends the server without a warning, as a crash does.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again with the same store, at another address.
+    pub(crate) fn start_again(&mut self) {
+        (self.child, self.address) = spawn(&self.folder, &self.prepare);
+    }
+
+    /// Asks the server to end, waits until it has, and says whether all went well.
+    pub(crate) fn stop(&mut self) -> bool {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.child.wait().unwrap().success()
     }
 
     pub(crate) fn connect(&self) -> Connection {
@@ -75,9 +84,50 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        // One that has ended already cannot be ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
+}
+
+fn spawn(folder: &TempDir, prepare: &Prepare) -> (Child, SocketAddr) {
+    let store = format!("sqlite:{}", folder.path().join("kalends.db").display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", &store]);
+    command
+        .env("KALENDS_START_DELAY", "PT20S")
+        .env("KALENDS_HOLD", "1")
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped());
+    prepare(&mut command, folder.path());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let address = lines.find_map(|line| {
+        let line = line.unwrap();
+        line.strip_prefix("listening on http://").map(|address| address.parse().unwrap())
+    });
+    let address = address.expect("the server ended without listening");
+    // Somebody must read what it says, or it will wait for that one day.
+    std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| eprintln!("{line}")));
+    (child, address)
+}
+
+fn run_jobs(command: &mut Command) {
+    command.env_remove("KALENDS_HOLD").env_remove("KALENDS_START_DELAY");
+}
+
+fn show_clock(command: &mut Command, folder: &Path, library: &Path, now: &str) {
+    let file = folder.join("now");
+    // Started again, it goes on with the time it had.
+    if !file.exists() {
+        std::fs::write(&file, now).unwrap();
+    }
+    command
+        .env("LD_PRELOAD", library)
+        .env("FAKETIME_TIMESTAMP_FILE", file)
+        .env("FAKETIME_NO_CACHE", "1")
+        .env("DONT_FAKE_MONOTONIC", "1")
+        .env("TZ", "UTC");
 }
 
 /// The library that shows a program another time. Says so where there is none.
