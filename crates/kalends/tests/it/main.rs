@@ -6,6 +6,7 @@ mod api;
 mod clocks;
 mod connection;
 mod crash;
+mod following;
 mod jobs_run;
 mod next;
 mod recorded;

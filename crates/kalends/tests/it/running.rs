@@ -52,6 +52,15 @@ impl Running {
         Running { child, folder, prepare, address }
     }
 
+    /// Starts a node that runs jobs on a database that it shares with others.
+    pub(crate) fn start_node(database: &str, key_file: &Path) -> Running {
+        let (database, key_file) = (database.to_owned(), key_file.to_owned());
+        Running::start_with(move |command, _| {
+            run_jobs(command);
+            command.env("KALENDS_STORE", &database).env("KALENDS_KEY_FILE", &key_file);
+        })
+    }
+
     /// Ends the server without a warning, as a crash does.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
@@ -93,8 +102,9 @@ impl Drop for Running {
 fn spawn(folder: &TempDir, prepare: &Prepare) -> (Child, SocketAddr) {
     let store = format!("sqlite:{}", folder.path().join("kalends.db").display());
     let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
-    command.args(["serve", "--listen", "127.0.0.1:0", "--store", &store]);
+    command.args(["serve", "--listen", "127.0.0.1:0"]);
     command
+        .env("KALENDS_STORE", store)
         .env("KALENDS_START_DELAY", "PT20S")
         .env("KALENDS_HOLD", "1")
         .stdin(Stdio::null())
@@ -128,6 +138,20 @@ fn show_clock(command: &mut Command, folder: &Path, library: &Path, now: &str) {
         .env("FAKETIME_NO_CACHE", "1")
         .env("DONT_FAKE_MONOTONIC", "1")
         .env("TZ", "UTC");
+}
+
+/// A new database, where a server for tests is named. Says so where there is none.
+pub(crate) fn database(name: &str) -> Option<String> {
+    let Ok(server) = std::env::var("KALENDS_TEST_POSTGRES") else {
+        eprintln!("SKIPPED: no PostgreSQL server is named in KALENDS_TEST_POSTGRES");
+        return None;
+    };
+    let name = format!("{name}_{}", std::process::id());
+    let sql = format!("CREATE DATABASE {name}");
+    let made = Command::new("psql").args([&server, "-qc", &sql]).status().unwrap();
+    assert!(made.success());
+    let (server, _) = server.rsplit_once('/').unwrap();
+    Some(format!("{server}/{name}"))
 }
 
 /// The library that shows a program another time. Says so where there is none.

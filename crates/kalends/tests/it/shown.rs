@@ -4,7 +4,6 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use crate::connection::Connection;
 use crate::target::{get, path, start, target, wait_for};
 use crate::timed::{Timed, job_path, shown};
 
@@ -240,93 +239,4 @@ fn status_and_history_are_told_as_each_version_tells_them() {
         let end = r#""retryCount":0,"repeatCount":1,"actionName":"MainAction"}}],"nextLink":null}"#;
         assert!(history.ends_with(end), "{version}: {history}");
     }
-}
-
-/// A client that follows events: the id, the kind and the data of each.
-struct Follower(Connection);
-
-impl Follower {
-    fn new(mut connection: Connection, query: &str, last: Option<&str>) -> Follower {
-        let last = last.map_or_else(String::new, |id| format!("Last-Event-ID: {id}\r\n"));
-        let head = format!(
-            "GET /events?api-version=2026-11-01{query} HTTP/1.1\r\nHost: localhost\r\n{last}\r\n"
-        );
-        connection.send(head.as_bytes());
-        assert_eq!(connection.line(), "HTTP/1.1 200 OK");
-        let mut is_stream = false;
-        loop {
-            let line = connection.line().to_ascii_lowercase();
-            is_stream |= line == "content-type: text/event-stream";
-            if line.is_empty() {
-                assert!(is_stream);
-                return Follower(connection);
-            }
-        }
-    }
-
-    /// The next event; none when the stream has ended.
-    fn next(&mut self) -> Option<(String, String, Value)> {
-        let (mut id, mut kind) = (String::new(), String::new());
-        loop {
-            let line = self.0.line();
-            if line == "0" {
-                return None; // the last chunk
-            }
-            let (name, value) = line.split_once(": ").unwrap_or((&line, ""));
-            match name {
-                "id" => id = value.to_owned(),
-                "event" => kind = value.to_owned(),
-                "data" => return Some((id, kind, serde_json::from_str(value).unwrap())),
-                _ => {}
-            }
-        }
-    }
-}
-
-#[test]
-fn events_are_followed_and_resumed() {
-    let (address, _calls) = target();
-    let (mut server, mut connection) = start();
-    let definition = |path: &str| {
-        let uri = format!("http://{address}{path}");
-        crate::target::job(&uri, json!({"retryType": "None"}))
-    };
-    let mut all = Follower::new(server.connect(), "", None);
-    let (open, kind, _) = all.next().unwrap();
-    assert_eq!((open.as_str(), kind.as_str()), ("0", "open"));
-    let mut some = Follower::new(server.connect(), "&job=B&collection=JC", None);
-    some.next().unwrap();
-    let mut ids = Vec::new();
-    for (name, path) in [("a", "/"), ("b", "/fail")] {
-        let put = connection.ask("PUT", &job_path(name, ""), Some(&definition(path)));
-        assert_eq!(put.status, 201, "{put:?}");
-        let (id, kind, data) = all.next().unwrap();
-        assert_eq!((kind.as_str(), &data["name"]), ("attempt", &data["name"]));
-        assert!(data["id"].as_str().unwrap().contains(&format!("/jobs/{name}/history/")), "{data}");
-        let status = if path == "/" { "Completed" } else { "Failed" };
-        assert_eq!(data["properties"]["status"], status);
-        ids.push(id);
-    }
-    let (id, _, data) = some.next().unwrap();
-    assert_eq!(id, ids[1], "{data}");
-    // Whoever comes back goes on where it was.
-    let mut again = Follower::new(server.connect(), "", Some(&ids[0]));
-    assert_eq!(again.next().unwrap().1, "open");
-    assert_eq!(again.next().unwrap().0, ids[1]);
-    let mut lost = Follower::new(server.connect(), "", Some("999999"));
-    let (_, kind, data) = lost.next().unwrap();
-    assert_eq!((kind.as_str(), &data["before"]), ("gap", &json!("999999")));
-    assert_eq!(connection.ask("DELETE", &job_path("a", ""), None).status, 200);
-    let mut late = Follower::new(server.connect(), "&lastEventId=0", None);
-    let told: Vec<_> = (0..3).map(|_| late.next().unwrap()).collect();
-    let told: Vec<_> = told.iter().map(|(_, kind, _)| kind.as_str()).collect();
-    assert_eq!(told, ["open", "gap", "attempt"], "the deleted job's entry is gone");
-    for bad in ["&job=..", "&subscription=x", "&lastEventId=x"] {
-        let target = format!("/events?api-version=2026-11-01{bad}");
-        assert_eq!(connection.ask("GET", &target, None).status, 400, "{bad}");
-    }
-    assert_eq!(connection.ask("GET", "/events?api-version=2016-03-01", None).status, 404);
-    drop(connection);
-    assert!(server.stop(), "a stop does not wait for who follows");
-    assert!(all.next().is_none() && some.next().is_none());
 }
