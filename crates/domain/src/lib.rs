@@ -49,7 +49,7 @@ pub use plan::{
 pub use retry::{Retries, RetryKind, RetryPolicy};
 pub use run::{
     ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, JobStatus, Lifecycle, OnFault,
-    Outcome, conclude, final_state,
+    Outcome, REDELIVERIES_MAX, conclude, final_state,
 };
 pub use secret::Secret;
 pub use standing::{

@@ -8,7 +8,7 @@ use crate::retry::Retries;
 
 /// After as many redeliveries of one attempt (the process died in the middle of it) it counts as
 /// failed.
-const REDELIVERIES_MAX: u32 = 3;
+pub const REDELIVERIES_MAX: u32 = 3;
 
 /// Which of a job's actions an attempt carries out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_actions::Perform;
+use kalends_actions::{Perform, Report};
 use kalends_domain::{
-    DueQuestion, MissedPolicy, Overlap, UnderWay, When, decide_due, jittered, rule_of,
+    DueQuestion, MissedPolicy, Outcome, Overlap, REDELIVERIES_MAX, UnderWay, When, decide_due,
+    jittered, rule_of,
 };
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
@@ -17,10 +18,10 @@ use kalends_store::{Advance, DueJob, RunAnswer, RunWrite, Store};
 use tokio::sync::{mpsc, watch};
 
 use crate::engine::Nudge;
-use crate::messages::{ledger_row, postponed};
+use crate::messages::{died_too_often, ledger_row, postponed};
 use crate::settings::EngineSettings;
 use crate::timetable::Timetable;
-use crate::worker::{Assignment, Ended, work};
+use crate::worker::{Assignment, Ended, How, work};
 
 /// So long before its instant an occurrence is claimed: longer than a commit usually takes.
 const CLAIM_AHEAD: Duration = Duration::from_millis(20);
@@ -346,7 +347,11 @@ impl Ledger {
             }
             (About::Passed { due, next }, RunAnswer::Done) => self.expect_next(due, next, now),
             (About::Run { run, job, progress }, RunAnswer::Claimed(claim)) => {
-                self.hand_out(OpenRun { progress, claim: Some(claim), ..run }, claim, job);
+                let run = OpenRun { progress, claim: Some(claim), ..run };
+                match progress.redelivery > REDELIVERIES_MAX {
+                    true => self.give_up(run, claim, job, now),
+                    false => self.hand_out(run, claim, job),
+                }
             }
             (About::Extended(run), RunAnswer::Claimed(claim)) => {
                 self.under_way.insert(run, claim);
@@ -391,6 +396,15 @@ impl Ledger {
             Arc::clone(&self.performer),
             self.results.0.clone(),
         ));
+    }
+
+    /// An attempt that died with its process too often is not made again: it has failed.
+    fn give_up(&mut self, run: OpenRun, claim: Claim, job: Arc<JobRecord>, now: Instant) {
+        let report = Report { outcome: Outcome::Indeterminate, message: died_too_often() };
+        let how = How::Attempted { started: now, ended: now, report };
+        self.under_way.insert(run.id, claim);
+        self.ended.push(Ended { run, claim, job, how });
+        self.load_at = now; // and so look again at once
     }
 
     async fn prune(&mut self, now: Instant) {

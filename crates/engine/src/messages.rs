@@ -31,6 +31,14 @@ pub(crate) fn postponed(closed: &Closed, repeat: u64, now: Instant) -> HistoryEn
     }
 }
 
+/// What history says of an attempt whose process died each time it was made.
+pub(crate) fn died_too_often() -> String {
+    let times = kalends_domain::REDELIVERIES_MAX + 1;
+    format!(
+        "The process ended in the middle of this attempt {times} times; whether the target took it is not known."
+    )
+}
+
 /// The row of the ledger that closes them.
 pub(crate) fn ledger_row(closed: &Closed, generation: u64, now: Instant) -> LedgerRecord {
     LedgerRecord {

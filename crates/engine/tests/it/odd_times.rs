@@ -71,11 +71,7 @@ fn a_collection_that_is_enabled_again_fires_nothing_by_itself() {
     });
 }
 
-// The loop does not do this yet: a run whose process dies is claimed again for ever. After three
-// redeliveries an attempt counts as failed (`conclude` in domain/src/run.rs says so, and nobody asks
-// it when a claim is taken over).
 #[test]
-#[ignore = "redeliveries are not bounded when a claim is taken over"]
 fn an_attempt_that_kills_its_process_four_times_has_failed() {
     run(async {
         let mut world = World::new().await;
@@ -95,6 +91,9 @@ fn an_attempt_that_kills_its_process_four_times_has_failed() {
             world.kill_engine();
         }
         assert_eq!(world.calls().len(), 4, "the attempt and three redeliveries");
-        assert_eq!(world.job("j").await.state.lifecycle, Lifecycle::Faulted);
+        let state = world.job("j").await.state;
+        assert_eq!((state.lifecycle, state.failures), (Lifecycle::Faulted, 1));
+        let history = world.history("j").await;
+        assert!(history.len() == 1 && history[0].message.contains("4 times"), "{history:?}");
     });
 }
