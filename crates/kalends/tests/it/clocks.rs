@@ -1,6 +1,9 @@
 //! Clocks that are set while the server works, nights on which they change, and leap days: nothing
 //! runs twice, nothing stalls, and what was missed is recorded.
 
+use std::io::Write;
+use std::net::TcpListener;
+
 use kalends_recurrence::Instant;
 use serde_json::{Value, json};
 
@@ -109,6 +112,28 @@ fn a_clock_that_was_ahead_for_a_while_lets_everything_run() {
         timed.rows_become("strict", &at(minute), &at(minute), &[&completed]);
     }
     timed.no_more_calls();
+}
+
+#[test]
+fn an_attempt_that_is_under_way_when_the_clock_is_set_is_made_once() {
+    for step in [HOUR, -HOUR, YEAR, -YEAR] {
+        let Some(mut timed) = Timed::at(&at(0)) else { return };
+        let slow = TcpListener::bind("127.0.0.1:0").unwrap();
+        let uri = format!("http://{}/", slow.local_addr().unwrap());
+        timed.put_with("slow", &uri, json!({"startTime": at(0)}));
+        let (mut stream, _) = slow.accept().unwrap();
+        timed.set(&at(step));
+        // Other jobs run meanwhile, so what there is to do about this one has been done.
+        for number in 0..3 {
+            let (name, uri) = (format!("once{number}"), format!("http://{}/", timed.target));
+            timed.put_with(&name, &uri, json!({}));
+            assert_eq!(timed.call(), format!("{name} {}", at(step)), "after {step} s");
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+        timed.rows_become("slow", &at(0), &at(0), &[&format!("{} Completed", at(0))]);
+        slow.set_nonblocking(true).unwrap();
+        assert!(slow.accept().is_err(), "made twice after {step} s");
+    }
 }
 
 /// A job that runs at these instants and at no other between the first and the last.
