@@ -4,6 +4,7 @@
 //! only for right answers. So every subject checks first that all contenders agree, then times them
 //! in interleaved [`rounds`]; `src/bin` has one program for each subject.
 
+pub mod engine;
 pub mod recurrence;
 pub mod rounds;
 pub mod store;

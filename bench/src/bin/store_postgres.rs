@@ -92,7 +92,7 @@ async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
         let due = store.due(Instant::MAX, BATCH).await?;
         spent[0] += timer.elapsed();
         let timer = Stopwatch::now();
-        let begun = store.commit(due.iter().map(begin).collect()).await?;
+        let begun = store.commit(due.iter().map(|due| begin(&due.on)).collect()).await?;
         spent[1] += timer.elapsed();
         let finishes = begun.iter().map(|answer| match *answer {
             RunAnswer::Begun { run, claim: Some(claim) } => Ok(finish(run, claim.token)),
@@ -195,6 +195,7 @@ fn some_put() -> JobPut {
         facts: JobFacts::default(),
         state: JobState { due: Some(at(60)), ..JobState::default() },
         waiting: kalends_store::Waiting::Keep,
+        passed: None,
     }
 }
 

@@ -230,6 +230,7 @@ fn some_put(job: usize, edit: usize, due: Instant) -> JobPut {
         facts: JobFacts { shortest_gap: Some(Duration::from_secs(900)), ..JobFacts::default() },
         state: JobState { due: Some(due), ..JobState::default() },
         waiting: Waiting::Keep,
+        passed: None,
     }
 }
 

@@ -95,6 +95,8 @@ pub enum Why {
     Missed,
     /// The one before still runs or retries.
     Overlap,
+    /// The job was edited before it could run.
+    Edited,
 }
 
 /// What becomes of a job that is due. `None` means: ask again when what is under way is over, as
@@ -147,6 +149,21 @@ fn decide_missed(question: DueQuestion<'_>) -> DueDecision {
             pass(question, missed(rule, due, newest), newest)
         }
     }
+}
+
+/// The occurrences that had come due at `now` and were not begun, as far as `due` is the first of
+/// them: what an edit passes over.
+pub fn passed_over(rule: &Rule, due: Instant, now: Instant) -> Option<Closed> {
+    if due > now {
+        return None;
+    }
+    let to = match rule.definition().recurrence {
+        // One that runs at once after an edit is due then, and not where its rule has a point.
+        None => due,
+        Some(_) => rule.last_at_or_before(now).filter(|&last| last >= due).unwrap_or(due),
+    };
+    let count = rule.count_between(before(due), to).max(1);
+    Some(Closed { from: due, to, count, why: Why::Edited })
 }
 
 /// The occurrence runs, unless another is in its way.
@@ -331,6 +348,16 @@ mod tests {
         };
         assert_eq!((counted(1).next, counted(1).used), (Some(at("01T02:00")), 2));
         assert_eq!((counted(2).next, counted(2).used), (None, 3));
+    }
+
+    #[test]
+    fn what_an_edit_passes_over_is_one_stretch() {
+        let rule = hourly();
+        let passed = |due, now| passed_over(&rule, at(due), at(now));
+        assert_eq!(passed("01T01:00", "01T00:59"), None);
+        let stretch = |to, count| Some(closed("01T01:00", to, count, Why::Edited));
+        assert_eq!(passed("01T01:00", "01T01:00"), stretch("01T01:00", 1));
+        assert_eq!(passed("01T01:00", "01T05:30"), stretch("01T05:00", 5));
     }
 
     #[test]

@@ -1,73 +1,97 @@
 //! The loop that owns every decision that is written.
+//!
+//! It asks the store for much at a time and does not wait for the answers: while one batch is being
+//! read another is being written, and what piles up meanwhile makes the next batch larger.
 
+mod begin;
 mod conclude;
+mod follow_up;
+mod load;
+mod steps;
+mod watch;
+mod wind_up;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_actions::{Perform, Report};
-use kalends_domain::{
-    DueQuestion, MissedPolicy, Outcome, Overlap, REDELIVERIES_MAX, UnderWay, When, decide_due,
-    jittered, rule_of,
-};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use kalends_actions::Perform;
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, Claim, JobRecord, NodeId, OpenRun, Progress, RunId};
-use kalends_store::{Advance, DueJob, RunAnswer, RunWrite, Store};
-use tokio::sync::{mpsc, watch};
+use kalends_store::record::{Claim, JobKey, NodeId, OpenRun, RunId};
+use kalends_store::{Due, RunWrite, Store};
+use tokio::sync::{mpsc, watch as signal};
 
 use crate::engine::Nudge;
-use crate::messages::{died_too_often, ledger_row, postponed};
+use crate::rooms::{RoomLimits, Rooms};
 use crate::settings::EngineSettings;
 use crate::timetable::Timetable;
-use crate::worker::{Assignment, Ended, How, work};
+use crate::worker::{Ended, Tools};
+use begin::{Candidate, every_interval};
+use follow_up::About;
+use load::Loads;
+use steps::{Going, Step};
+use watch::Watch;
 
 /// So long before its instant an occurrence is claimed: longer than a commit usually takes.
 const CLAIM_AHEAD: Duration = Duration::from_millis(20);
-/// The timetable reaches so far ahead, and is loaded anew twice as often.
-const HORIZON: Duration = Duration::from_secs(20);
-/// As many jobs and runs are known ahead; more than that many are found at the next load.
-const TIMETABLE_MAX: usize = 50_000;
-/// As many decisions go into one commit.
+/// As many decisions go into one commit, and as many jobs into one question.
 const BATCH_MAX: usize = 1_000;
 /// Results of attempts that may wait for the loop.
 const RESULTS_MAX: usize = 4_096;
-/// Looks further apart than this were no watch: the process or the machine slept, or the clock was
-/// set. What came due between is missed.
-const WATCH_BREAKS_AFTER: Duration = Duration::from_secs(5);
 /// After a store that failed, the next try.
 const STORE_RETRY: Duration = Duration::from_millis(200);
-/// As much is removed at once, so that nothing waits long for it.
-const PRUNE_BATCH: usize = 1_000;
-const PRUNE_EVERY: Duration = Duration::from_secs(60);
 
 pub(crate) struct Ledger {
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    performer: Arc<dyn Perform>,
+    tools: Tools,
     node: NodeId,
     settings: EngineSettings,
+    /// Limits of schedules when a job runs: none. Its definition was checked when it was written,
+    /// and limits may have changed since.
+    schedules: kalends_recurrence::Settings,
     timetable: Timetable,
-    /// Attempts under way, with their claims.
-    under_way: HashMap<RunId, Claim>,
+    rooms: Rooms<Candidate>,
+    /// What was taken from the timetable and is not decided on: loads leave it alone.
+    busy_jobs: BTreeSet<JobKey>,
+    busy_runs: BTreeSet<RunId>,
+    /// Runs that are worked on here.
+    under_way: BTreeMap<RunId, Claim>,
+    /// When claims are to be prolonged, in the order of the instants.
+    renewals: VecDeque<Renewal>,
     results: (mpsc::Sender<Ended>, mpsc::Receiver<Ended>),
-    /// Results that are not committed yet.
+    /// Results that are not written yet.
     ended: Vec<Ended>,
-    /// Since when occurrences are watched for without a break.
-    watched_since: Instant,
-    looked: Instant,
-    load_at: Instant,
+    unwritten: Vec<(RunWrite, About)>,
+    steps: FuturesUnordered<Step>,
+    going: Going,
+    watch: Watch,
+    loads: Loads,
+    /// Nothing is asked of a store that has failed before then, as time that has passed.
+    rests_until: Duration,
     prune_at: Instant,
 }
 
-/// What a write is about, for its answer.
-enum About {
-    Job { due: DueJob, job: Arc<JobRecord>, advance: Advance, progress: Progress, when: When },
-    Passed { due: DueJob, next: Option<Instant> },
-    Run { run: OpenRun, job: Arc<JobRecord>, progress: Progress },
-    Extended(RunId),
-    Ended(Box<Ended>, Option<OpenRun>),
+struct Renewal {
+    /// As time that has passed.
+    at: Duration,
+    run: RunId,
+}
+
+/// What was taken from the timetable.
+enum Item {
+    Job(Due),
+    Run(OpenRun),
+}
+
+impl Item {
+    fn job(&self) -> JobKey {
+        match self {
+            Item::Job(due) => due.on.job,
+            Item::Run(run) => run.job,
+        }
+    }
 }
 
 impl Ledger {
@@ -79,372 +103,118 @@ impl Ledger {
         settings: EngineSettings,
     ) -> Ledger {
         let now = Instant::from(clock.now());
+        let mut schedules = settings.schedules.clone();
+        schedules.interval_max = every_interval();
+        schedules.start_months_ahead_max = i64::MAX;
         Ledger {
-            store,
-            clock,
-            performer,
+            tools: Tools { store, clock, performer },
             node,
-            settings,
+            schedules,
             timetable: Timetable::default(),
-            under_way: HashMap::new(),
+            rooms: Rooms::new(RoomLimits {
+                all: settings.attempts_max,
+                host: settings.host_attempts_max,
+                collection: settings.collection_attempts_max,
+            }),
+            busy_jobs: BTreeSet::new(),
+            busy_runs: BTreeSet::new(),
+            under_way: BTreeMap::new(),
+            renewals: VecDeque::new(),
             results: mpsc::channel(RESULTS_MAX),
             ended: Vec::new(),
-            watched_since: now,
-            looked: now,
-            load_at: now,
+            unwritten: Vec::new(),
+            steps: FuturesUnordered::new(),
+            going: Going::default(),
+            watch: Watch::new(now, settings.looks_ahead / 2),
+            loads: Loads::new(now, settings.looks_ahead),
+            rests_until: Duration::ZERO,
             prune_at: now,
+            settings,
         }
     }
 
     fn now(&self) -> Instant {
-        self.clock.now().into()
+        self.tools.clock.now().into()
     }
 
-    pub(crate) async fn run(mut self, nudge: Nudge, mut stopping: watch::Receiver<bool>) {
+    pub(crate) async fn run(mut self, nudge: Nudge, mut stopping: signal::Receiver<bool>) {
+        self.take_over().await;
         while !*stopping.borrow() {
-            let wake_at = self.look().await;
-            let clock = Arc::clone(&self.clock);
+            let now = self.now();
+            if self.watch.look(now) {
+                self.loads.at_once(now);
+                self.prune_at = now;
+            }
+            self.set_going(now);
+            let wake_at = self.wake_at(now);
+            let clock = Arc::clone(&self.tools.clock);
             tokio::select! {
-                () = wait(&*clock, wake_at) => {}
-                () = nudge.nudged() => self.load_at = self.looked,
-                ended = self.results.1.recv() => self.ended.extend(ended),
+                biased;
                 // A sender that is gone means that nobody can stop the engine in order any more.
                 changed = stopping.changed() => if changed.is_err() { return },
+                () = nudge.nudged() => self.loads.nudged(),
+                Some(done) = self.steps.next() => self.take_in(done),
+                Some(ended) = self.results.1.recv() => self.take_back(ended),
+                () = wait(&*clock, wake_at) => {}
             }
         }
         self.wind_up().await;
     }
 
-    /// One look: take in what ended, begin what is due. Says when to look again.
-    async fn look(&mut self) -> Instant {
-        let now = self.now();
-        self.notice_breaks(now);
-        if now >= self.load_at && self.load(now).await.is_err() {
-            return now.saturating_add(STORE_RETRY);
+    /// Begins every step for which there is something to do.
+    fn set_going(&mut self, now: Instant) {
+        if self.tools.clock.elapsed() < self.rests_until {
+            return;
         }
-        while let Ok(ended) = self.results.1.try_recv() {
-            self.ended.push(ended);
+        self.load(now);
+        self.ask_about_ended();
+        self.prolong_claims();
+        self.ask_about_due(now);
+        for (place, candidate) in self.rooms.admitted() {
+            self.begin_at(place, candidate, now);
         }
-        let mut batch = self.conclude_ended(now).await;
-        batch.extend(self.extend_claims(now));
-        batch.extend(self.begin_due(now).await);
-        if !batch.is_empty() && self.commit(batch, now).await.is_err() {
-            // Nothing is lost: results are kept, and what was to begin is found again.
-            self.load_at = now;
-            return now.saturating_add(STORE_RETRY);
-        }
-        self.prune(now).await;
-        self.wake_at(now)
+        self.write();
+        self.prune(now);
     }
 
     fn wake_at(&self, now: Instant) -> Instant {
-        let full = self.under_way.len() >= self.settings.attempts_max;
-        let due = self.timetable.next().filter(|_| !full);
+        let elapsed = self.tools.clock.elapsed();
+        if elapsed < self.rests_until {
+            return now.saturating_add(self.rests_until - elapsed);
+        }
+        let due = self.timetable.next().filter(|_| self.may_ask_about_due());
         let due = due.map(|due| earlier(due, CLAIM_AHEAD));
-        let extend = self
-            .under_way
-            .values()
-            .map(|claim| earlier(claim.lease_until, self.settings.lease / 2));
-        let next = due.into_iter().chain(extend.min()).chain([self.load_at]).min();
-        next.unwrap_or(now).max(now)
+        let renewal = self.renewals.front();
+        let renewal = renewal.map(|next| now.saturating_add(next.at.saturating_sub(elapsed)));
+        let load = self.loads.next(elapsed, now).filter(|_| !self.going.loading);
+        let prune = (!self.going.pruning).then_some(self.prune_at);
+        let next = due.into_iter().chain(renewal).chain(load).chain(prune).min();
+        next.unwrap_or(Instant::MAX).max(now)
     }
 
-    fn notice_breaks(&mut self, now: Instant) {
-        let backwards = now < self.looked;
-        if backwards || now > self.looked.saturating_add(HORIZON.max(WATCH_BREAKS_AFTER)) {
-            self.load_at = now;
-        }
-        if backwards {
-            // What comes now is watched, however far ahead the clock was.
-            self.watched_since = self.watched_since.min(now);
-        }
-        if now > self.looked.saturating_add(HORIZON / 2 + WATCH_BREAKS_AFTER) {
-            self.watched_since = now;
-        }
-        self.looked = now;
-    }
-
-    async fn load(&mut self, now: Instant) -> Result<(), kalends_store::StoreError> {
-        let until = now.saturating_add(HORIZON);
-        let jobs = self.store.due(until, TIMETABLE_MAX).await?;
-        let mut runs = self.store.claimable(until, TIMETABLE_MAX).await?;
-        runs.retain(|run| !self.under_way.contains_key(&run.id));
-        self.timetable.load(jobs, runs);
-        self.load_at = now.saturating_add(HORIZON / 2);
-        Ok(())
-    }
-
-    /// Writes for everything that is due, as far as there is room for more attempts.
-    async fn begin_due(&mut self, now: Instant) -> Vec<(RunWrite, About)> {
-        let until = now.saturating_add(CLAIM_AHEAD);
-        let room = self.settings.attempts_max.saturating_sub(self.under_way.len()).min(BATCH_MAX);
-        let mut batch = Vec::new();
-        for run in self.timetable.take_runs(until, room) {
-            batch.extend(self.claim(run, now).await);
-        }
-        for due in self.timetable.take_jobs(until, room.saturating_sub(batch.len())) {
-            batch.extend(self.begin(due, now).await);
-        }
-        batch
-    }
-
-    /// The write for an occurrence that is due. `None` where the job is no longer as it was.
-    async fn begin(&self, due: DueJob, now: Instant) -> Option<(RunWrite, About)> {
-        let job = Arc::new(self.store.job_by_key(due.job).await.ok()??);
-        if job.job.generation != due.generation || job.state.due != Some(due.due) {
-            return None;
-        }
-        let open = self.store.open_runs(due.job).await.ok()?;
-        let definition = &job.job.definition;
-        let mut schedules = self.settings.schedules.clone();
-        // The definition was checked when it was written; limits may have changed since.
-        schedules.interval_max = everything();
-        schedules.start_months_ahead_max = i64::MAX;
-        let rule = rule_of(definition, job.job.created, &schedules).ok()?.without_count();
-        let extensions = &definition.extensions;
-        let missed = extensions.missed_runs.as_ref();
-        let count = definition.recurrence.as_ref().and_then(|recurrence| recurrence.count);
-        let overlap = extensions.overlap.unwrap_or_default();
-        let decision = decide_due(DueQuestion {
-            rule: &rule,
-            due: due.due,
-            // What is claimed ahead of its instant is decided as at its instant.
-            now: now.max(due.due),
-            watched_since: self.watched_since,
-            used: job.state.used,
-            count: count.map(i64::unsigned_abs),
-            missed: (
-                missed.map_or(MissedPolicy::Last, |missed| missed.policy),
-                missed.and_then(|missed| missed.within.as_ref()).map(|within| *within.value()),
-            ),
-            overlap,
-            under_way: under_way(&open),
-        })?;
-        let generation = job.job.generation;
-        let closed: Vec<_> =
-            decision.closed.iter().map(|c| ledger_row(c, generation, now)).collect();
-        let postponed = decision.closed.iter().map(|c| postponed(c, decision.used, now)).collect();
-        let nothing_left = decision.next.is_none() && decision.begin.is_none() && open.is_empty();
-        let advance = Advance {
-            due: decision.next,
-            used: decision.used,
-            lifecycle: match nothing_left {
-                true => kalends_domain::Lifecycle::Completed,
-                false => kalends_domain::Lifecycle::Active,
-            },
-        };
-        Some(match decision.begin {
-            None => (
-                RunWrite::Pass { on: due, advance, closed, postponed },
-                About::Passed { due, next: decision.next },
-            ),
-            Some(begin) => {
-                let jitter = extensions.jitter.as_ref().map(|jitter| *jitter.value());
-                let start = jittered(job.job.uid.0, jitter, begin.scheduled, &rule);
-                let progress = Progress::first(start);
-                // One that begins later waits in the timetable like a retry.
-                let is_soon = start <= now.max(due.due).saturating_add(CLAIM_AHEAD);
-                let owner = (begin.when == When::Now && is_soon).then_some(self.node);
-                let write = RunWrite::Begin {
-                    on: due,
-                    scheduled: begin.scheduled,
-                    progress,
-                    owner,
-                    lease: self.settings.lease,
-                    advance,
-                    closed,
-                    postponed,
-                };
-                let due = DueJob { due: begin.scheduled, ..due };
-                (write, About::Job { due, job, advance, progress, when: begin.when })
-            }
-        })
-    }
-
-    /// The write for a run that waits for its next attempt, or whose owner has died.
-    async fn claim(&mut self, run: OpenRun, now: Instant) -> Option<(RunWrite, About)> {
-        let job = Arc::new(self.store.job_by_key(run.job).await.ok()??);
-        let open = self.store.open_runs(run.job).await.ok()?;
-        let is_queued = run.cause == Cause::Scheduled
-            && run.progress.first_started.is_none()
-            && run.claim.is_none();
-        let others_run =
-            open.iter().any(|other| other.id < run.id && other.cause == Cause::Scheduled);
-        let overlap = job.job.definition.extensions.overlap.unwrap_or_default();
-        if is_queued && others_run && overlap != Overlap::Allow {
-            return None; // found again at the next load, or when the other ends
-        }
-        let progress = match run.claim {
-            None => run.progress,
-            // It was claimed, and its owner is gone: the attempt may have been made or not.
-            Some(_) => {
-                Progress { redelivery: run.progress.redelivery + 1, next_at: now, ..run.progress }
-            }
-        };
-        let write = RunWrite::Claim {
-            run: run.id,
-            seen: run.claim.map(|claim| claim.token),
-            owner: self.node,
-            lease: self.settings.lease,
-            progress,
-        };
-        Some((write, About::Run { run, job, progress }))
-    }
-
-    fn extend_claims(&self, now: Instant) -> Vec<(RunWrite, About)> {
-        let lease = self.settings.lease;
-        let half_over = |claim: &Claim| earlier(claim.lease_until, lease / 2) <= now;
-        let claims = self.under_way.iter().filter(|(_, claim)| half_over(claim));
-        claims
-            .map(|(&run, claim)| {
-                (RunWrite::Extend { run, token: claim.token, lease }, About::Extended(run))
-            })
-            .collect()
-    }
-
-    async fn commit(
-        &mut self,
-        batch: Vec<(RunWrite, About)>,
-        now: Instant,
-    ) -> Result<(), kalends_store::StoreError> {
-        let (writes, abouts): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-        match self.store.commit(writes).await {
-            Ok(answers) => {
-                for (about, answer) in abouts.into_iter().zip(answers) {
-                    self.follow_up(about, answer, now);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                // Results are tried again; their tokens keep them from being recorded twice.
-                self.ended.extend(abouts.into_iter().filter_map(|about| match about {
-                    About::Ended(ended, _) => Some(*ended),
-                    _ => None,
-                }));
-                Err(error)
-            }
+    /// Takes in how an attempt ended, and others that have ended since.
+    fn take_back(&mut self, ended: Ended) {
+        let mut next = Some(ended);
+        while let Some(ended) = next {
+            self.rooms.leave(&ended.place);
+            self.ended.push(ended);
+            next = self.results.1.try_recv().ok();
         }
     }
 
-    fn follow_up(&mut self, about: About, answer: RunAnswer, now: Instant) {
-        match (about, answer) {
-            (About::Job { due, job, advance, progress, when }, RunAnswer::Begun { run, claim }) => {
-                self.expect_next(due, advance.due, now);
-                let run = OpenRun {
-                    id: run,
-                    job: due.job,
-                    generation: due.generation,
-                    scheduled: due.due,
-                    cause: Cause::Scheduled,
-                    repeat: advance.used,
-                    progress,
-                    claim,
-                };
-                match (when, claim) {
-                    (When::Now, Some(claim)) => self.hand_out(run, claim, job),
-                    _ => self.timetable.add_run(run),
-                }
-            }
-            (About::Passed { due, next }, RunAnswer::Done) => self.expect_next(due, next, now),
-            (About::Run { run, job, progress }, RunAnswer::Claimed(claim)) => {
-                let run = OpenRun { progress, claim: Some(claim), ..run };
-                match progress.redelivery > REDELIVERIES_MAX {
-                    true => self.give_up(run, claim, job, now),
-                    false => self.hand_out(run, claim, job),
-                }
-            }
-            (About::Extended(run), RunAnswer::Claimed(claim)) => {
-                self.under_way.insert(run, claim);
-            }
-            (About::Ended(ended, waiting), _) => {
-                self.under_way.remove(&ended.run.id);
-                match waiting {
-                    Some(run) => self.timetable.add_run(run),
-                    None => self.load_if_others_wait(&ended.job, now),
-                }
-            }
-            // Somebody else was quicker, or the job was edited: the next load shows how it is.
-            _ => {}
-        }
-    }
-
-    /// Other occurrences of a job may have waited for the end of one.
-    fn load_if_others_wait(&mut self, job: &JobRecord, now: Instant) {
-        let extensions = &job.job.definition.extensions;
-        let missed = extensions.missed_runs.as_ref();
-        let makes_up = missed.is_some_and(|missed| missed.policy == MissedPolicy::All);
-        if makes_up || extensions.overlap == Some(Overlap::QueueOne) {
-            self.load_at = now;
-        }
-    }
-
-    fn expect_next(&mut self, due: DueJob, next: Option<Instant>, now: Instant) {
-        let soon = next.filter(|&next| next <= now.saturating_add(HORIZON));
-        if let Some(next) = soon {
-            self.timetable.add_job(DueJob { due: next, ..due });
-        }
-    }
-
-    fn hand_out(&mut self, run: OpenRun, claim: Claim, job: Arc<JobRecord>) {
-        self.under_way.insert(run.id, claim);
-        let written = job.job.definition.extensions.timeout.as_ref();
-        let timeout = written.map_or(self.settings.attempt_timeout, |timeout| *timeout.value());
-        tokio::spawn(work(
-            Assignment { run, claim, job, timeout },
-            Arc::clone(&self.store),
-            Arc::clone(&self.clock),
-            Arc::clone(&self.performer),
-            self.results.0.clone(),
-        ));
-    }
-
-    /// An attempt that died with its process too often is not made again: it has failed.
-    fn give_up(&mut self, run: OpenRun, claim: Claim, job: Arc<JobRecord>, now: Instant) {
-        let report = Report { outcome: Outcome::Indeterminate, message: died_too_often() };
-        let how = How::Attempted { started: now, ended: now, report };
-        self.under_way.insert(run.id, claim);
-        self.ended.push(Ended { run, claim, job, how });
-        self.load_at = now; // and so look again at once
-    }
-
-    async fn prune(&mut self, now: Instant) {
-        if now < self.prune_at {
-            return;
-        }
-        let pruned = self.store.prune(self.settings.retention, now, PRUNE_BATCH).await;
-        let more = pruned.is_ok_and(|removed| removed >= PRUNE_BATCH);
-        self.prune_at = if more { now } else { now.saturating_add(PRUNE_EVERY) };
-    }
-
-    /// Lets attempts under way end within the grace time. The claims of what is left then expire.
-    async fn wind_up(&mut self) {
-        let until = self.now().saturating_add(self.settings.grace);
-        let clock = Arc::clone(&self.clock);
-        loop {
-            let now = self.now();
-            let mut batch = self.conclude_ended(now).await;
-            batch.extend(self.extend_claims(now));
-            let committed = self.commit(batch, now).await.is_ok();
-            if self.under_way.is_empty() || now >= until {
-                return;
-            }
-            let wake_at = if committed { until } else { now.saturating_add(STORE_RETRY) };
-            let extend = self
-                .under_way
-                .values()
-                .map(|claim| earlier(claim.lease_until, self.settings.lease / 2));
-            let wake_at = extend.chain([wake_at]).min().unwrap_or(until).max(now);
-            tokio::select! {
-                () = wait(&*clock, wake_at) => {}
-                ended = self.results.1.recv() => self.ended.extend(ended),
-            }
-        }
+    /// What the store is asked for failed: it is left alone for a while.
+    fn rest(&mut self) {
+        let now = self.now();
+        self.watch.failed(now);
+        self.rests_until = self.tools.clock.elapsed() + STORE_RETRY;
+        self.loads.at_once(now);
     }
 }
 
 async fn wait(clock: &dyn Clock, until: Instant) {
     match until.timestamp() {
-        Some(until) => clock.wait_until(until).await,
+        // Leases go on while the clock is set back: the loop looks again when their time has come.
+        Some(until) => clock.wait_about(until).await,
         None => std::future::pending().await,
     }
 }
@@ -452,24 +222,4 @@ async fn wait(clock: &dyn Clock, until: Instant) {
 fn earlier(at: Instant, by: Duration) -> Instant {
     let ticks = i64::try_from(by.as_nanos() / 100).unwrap_or(i64::MAX);
     Instant::from_ticks(at.ticks().saturating_sub(ticks)).unwrap_or(Instant::MIN)
-}
-
-fn under_way(open: &[OpenRun]) -> UnderWay {
-    let scheduled = open.iter().filter(|run| run.cause == Cause::Scheduled);
-    match scheduled.count() {
-        0 => UnderWay::Nothing,
-        1 => UnderWay::Running,
-        _ => UnderWay::RunningAndWaiting,
-    }
-}
-
-fn everything() -> kalends_recurrence::IntervalMax {
-    kalends_recurrence::IntervalMax {
-        minutes: i64::MAX,
-        hours: i64::MAX,
-        days: i64::MAX,
-        weeks: i64::MAX,
-        months: i64::MAX,
-        years: i64::MAX,
-    }
 }

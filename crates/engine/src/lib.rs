@@ -8,16 +8,18 @@
 //! | part | what it does |
 //! |---|---|
 //! | `timetable` | what is due soon, in memory; bounded, and rebuilt from the store at any time |
-//! | `ledger` | the loop: look, decide, commit, hand out |
-//! | `worker` | one attempt: wait for its instant, pass the gate, perform |
+//! | `rooms` | how many attempts may be under way: in all, at one host, for one collection |
+//! | `ledger` | the loop: ask, decide, commit, hand out |
+//! | `worker` | attempts: wait for their instant, pass the gate, perform |
 //! | [`kalends_actions::Perform`] | what an attempt does to the world |
 
 mod engine;
 mod ledger;
 mod messages;
+mod rooms;
 mod settings;
 mod timetable;
 mod worker;
 
 pub use engine::{Engine, Nudge};
-pub use settings::EngineSettings;
+pub use settings::{EngineSettings, Neighbours};

@@ -13,6 +13,7 @@ pub(crate) fn postponed(closed: &Closed, repeat: u64, now: Instant) -> HistoryEn
     let why = match closed.why {
         Why::Missed => "could not run at their time and do not run later",
         Why::Overlap => "did not run because the one before was still running or retrying",
+        Why::Edited => "did not run before the job was edited",
     };
     let why = if closed.count == 1 {
         why.replace("their", "its").replace(" do not", " does not")
@@ -31,14 +32,6 @@ pub(crate) fn postponed(closed: &Closed, repeat: u64, now: Instant) -> HistoryEn
     }
 }
 
-/// What history says of an attempt whose process died each time it was made.
-pub(crate) fn died_too_often() -> String {
-    let times = kalends_domain::REDELIVERIES_MAX + 1;
-    format!(
-        "The process ended in the middle of this attempt {times} times; whether the target took it is not known."
-    )
-}
-
 /// The row of the ledger that closes them.
 pub(crate) fn ledger_row(closed: &Closed, generation: u64, now: Instant) -> LedgerRecord {
     LedgerRecord {
@@ -50,6 +43,7 @@ pub(crate) fn ledger_row(closed: &Closed, generation: u64, now: Instant) -> Ledg
         disposition: match closed.why {
             Why::Missed => Disposition::Missed,
             Why::Overlap => Disposition::SkippedOverlap,
+            Why::Edited => Disposition::Superseded,
         },
         closed: now,
     }

@@ -1,90 +1,197 @@
 //! What is due soon. It decides nothing and waits for nothing: instants go in, what has come due
-//! comes out.
+//! comes out, each collection in its turn.
 //!
 //! It holds a bounded part of what the store knows. Losing it costs nothing but the time to load it
 //! again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
 
 use kalends_recurrence::Instant;
-use kalends_store::DueJob;
-use kalends_store::record::{JobKey, OpenRun, RunId};
+use kalends_store::Due;
+use kalends_store::record::{CollectionKey, JobKey, OpenRun, RunId};
+
+/// As many jobs and as many runs are known ahead; the rest is found later.
+pub(crate) const TIMETABLE_MAX: usize = 50_000;
 
 /// What is due soon, in the order of its instants.
 #[derive(Debug, Default)]
 pub(crate) struct Timetable {
-    jobs: BTreeMap<(Instant, JobKey), DueJob>,
+    /// When each job that is known is due: a job is known once.
+    known: HashMap<JobKey, Instant>,
+    coming: BTreeMap<(Instant, JobKey), Due>,
+    /// Jobs that have come due.
+    ready: BTreeMap<CollectionKey, VecDeque<Due>>,
+    /// The collection that had its turn last.
+    turn: Option<CollectionKey>,
     runs: BTreeMap<(Instant, RunId), OpenRun>,
+    known_runs: HashMap<RunId, Instant>,
 }
 
 impl Timetable {
-    /// What is known from the store takes the place of what was known before.
-    pub(crate) fn load(&mut self, jobs: Vec<DueJob>, runs: Vec<OpenRun>) {
-        self.jobs = jobs.into_iter().map(|job| ((job.due, job.job), job)).collect();
-        self.runs = runs.into_iter().map(|run| ((run.progress.next_at, run.id), run)).collect();
+    /// Adds a job, or corrects when it is due.
+    pub(crate) fn add_job(&mut self, due: Due) {
+        let (job, at) = (due.on.job, due.on.due);
+        if let Some(known) = self.known.insert(job, at) {
+            if known == at {
+                return;
+            }
+            // One that has come due already is left out when its turn comes.
+            self.coming.remove(&(known, job));
+        }
+        self.coming.insert((at, job), due);
+        if self.coming.len() > TIMETABLE_MAX
+            && let Some(((_, last), _)) = self.coming.pop_last()
+        {
+            self.known.remove(&last);
+        }
     }
 
-    pub(crate) fn add_job(&mut self, job: DueJob) {
-        self.jobs.insert((job.due, job.job), job);
-    }
-
+    /// Adds a run, or corrects when its next attempt is due.
     pub(crate) fn add_run(&mut self, run: OpenRun) {
-        self.runs.insert((run.progress.next_at, run.id), run);
+        let at = run.progress.next_at;
+        if let Some(known) = self.known_runs.insert(run.id, at) {
+            self.runs.remove(&(known, run.id));
+        }
+        self.runs.insert((at, run.id), run);
+        if self.runs.len() > TIMETABLE_MAX
+            && let Some(((_, last), _)) = self.runs.pop_last()
+        {
+            self.known_runs.remove(&last);
+        }
     }
 
-    /// When the next of all is due.
+    /// How many jobs are known.
+    pub(crate) fn jobs(&self) -> usize {
+        self.known.len()
+    }
+
+    /// When the next is due of those that are still to come.
     pub(crate) fn next(&self) -> Option<Instant> {
-        let job = self.jobs.keys().next().map(|(at, _)| *at);
+        let job = self.coming.keys().next().map(|(at, _)| *at);
         let run = self.runs.keys().next().map(|(at, _)| *at);
         job.into_iter().chain(run).min()
     }
 
-    /// Takes jobs that are due at or before an instant, the earliest first.
-    pub(crate) fn take_jobs(&mut self, until: Instant, limit: usize) -> Vec<DueJob> {
-        take(&mut self.jobs, until, limit)
+    /// Takes jobs that are due at or before an instant: of each collection that `may_go` the
+    /// earliest first, and the collections in turn.
+    pub(crate) fn take_jobs(
+        &mut self,
+        until: Instant,
+        limit: usize,
+        may_go: impl Fn(CollectionKey) -> bool,
+    ) -> Vec<Due> {
+        while let Some(entry) = self.coming.first_entry().filter(|entry| entry.key().0 <= until) {
+            let due = entry.remove();
+            self.ready.entry(due.collection).or_default().push_back(due);
+        }
+        let mut taken = Vec::new();
+        let mut waiting: BTreeSet<_> =
+            self.ready.keys().copied().filter(|&key| may_go(key)).collect();
+        while taken.len() < limit {
+            let after = self.turn.map_or(Bound::Unbounded, Bound::Excluded);
+            let next = waiting.range((after, Bound::Unbounded)).next().or(waiting.first());
+            let Some(&collection) = next else { break };
+            self.turn = Some(collection);
+            match self.ready.get_mut(&collection).and_then(VecDeque::pop_front) {
+                Some(due) => {
+                    if self.known.get(&due.on.job) == Some(&due.on.due) {
+                        self.known.remove(&due.on.job);
+                        taken.push(due);
+                    }
+                }
+                None => {
+                    self.ready.remove(&collection);
+                    waiting.remove(&collection);
+                }
+            }
+        }
+        self.ready.retain(|_, jobs| !jobs.is_empty());
+        taken
     }
 
     /// Takes runs whose next attempt is due at or before an instant, the earliest first.
     pub(crate) fn take_runs(&mut self, until: Instant, limit: usize) -> Vec<OpenRun> {
-        take(&mut self.runs, until, limit)
-    }
-}
-
-fn take<K: Ord + Copy, V>(
-    map: &mut BTreeMap<(Instant, K), V>,
-    until: Instant,
-    limit: usize,
-) -> Vec<V> {
-    let mut taken = Vec::new();
-    while taken.len() < limit {
-        match map.first_entry() {
-            Some(entry) if entry.key().0 <= until => taken.push(entry.remove()),
-            _ => break,
+        let mut taken = Vec::new();
+        while taken.len() < limit
+            && let Some(entry) = self.runs.first_entry().filter(|entry| entry.key().0 <= until)
+        {
+            let run = entry.remove();
+            self.known_runs.remove(&run.id);
+            taken.push(run);
         }
+        taken
     }
-    taken
 }
 
 #[cfg(test)]
 mod tests {
+    use kalends_store::DueJob;
+
     use super::*;
 
-    fn job(due: &str, key: i64) -> DueJob {
-        DueJob { job: JobKey(key), generation: 1, due: due.parse().unwrap() }
+    fn job(due: &str, key: i64, collection: i64) -> Due {
+        let on = DueJob { job: JobKey(key), generation: 1, due: due.parse().unwrap() };
+        Due { on, collection: CollectionKey(collection) }
+    }
+
+    fn take(timetable: &mut Timetable, until: &str, limit: usize) -> Vec<i64> {
+        let taken = timetable.take_jobs(until.parse().unwrap(), limit, |_| true);
+        taken.into_iter().map(|due| due.on.job.0).collect()
     }
 
     #[test]
     fn what_is_due_comes_out_in_order_and_once() {
         let mut timetable = Timetable::default();
-        timetable.load(vec![job("2026-01-02", 1), job("2026-01-01", 2)], vec![]);
-        timetable.add_job(job("2026-01-03", 3));
-        timetable.add_job(job("2026-01-03", 3));
+        for due in [job("2026-01-02", 1, 1), job("2026-01-01", 2, 1), job("2026-01-03", 3, 1)] {
+            timetable.add_job(due);
+            timetable.add_job(due);
+        }
         assert_eq!(timetable.next(), Some("2026-01-01".parse().unwrap()));
-        let until = |text: &str| text.parse().unwrap();
-        assert_eq!(timetable.take_jobs(until("2026-01-02"), 1), [job("2026-01-01", 2)]);
-        assert_eq!(timetable.take_jobs(until("2026-01-02"), 9), [job("2026-01-02", 1)]);
-        assert_eq!(timetable.take_jobs(until("2026-01-02"), 9), []);
-        assert_eq!(timetable.take_jobs(until("2027-01-01"), 9), [job("2026-01-03", 3)]);
-        assert_eq!(timetable.next(), None);
+        assert_eq!(take(&mut timetable, "2026-01-02", 1), [2]);
+        assert_eq!(timetable.next(), Some("2026-01-03".parse().unwrap()));
+        assert_eq!(take(&mut timetable, "2026-01-02", 9), [1]);
+        assert_eq!(take(&mut timetable, "2026-01-02", 9), [0; 0]);
+        assert_eq!(take(&mut timetable, "2027-01-01", 9), [3]);
+        assert_eq!((timetable.next(), timetable.jobs()), (None, 0));
+    }
+
+    #[test]
+    fn a_job_is_known_once_with_the_instant_heard_last() {
+        let mut timetable = Timetable::default();
+        timetable.add_job(job("2026-01-02", 1, 1));
+        timetable.add_job(job("2026-01-05", 1, 1));
+        assert_eq!(take(&mut timetable, "2026-01-04", 9), [0; 0]);
+        timetable.add_job(job("2026-01-03", 2, 1));
+        assert_eq!(take(&mut timetable, "2026-01-04", 0), [0; 0], "both are coming due");
+        timetable.add_job(job("2026-01-06", 2, 1));
+        assert_eq!(take(&mut timetable, "2026-01-07", 9), [1, 2]);
+    }
+
+    #[test]
+    fn collections_take_turns_and_one_that_may_not_go_keeps_nobody() {
+        let mut timetable = Timetable::default();
+        (0..5).for_each(|key| timetable.add_job(job("2026-01-01", key, 1)));
+        timetable.add_job(job("2026-01-02", 10, 2));
+        timetable.add_job(job("2026-01-02", 20, 3));
+        assert_eq!(take(&mut timetable, "2026-01-02", 4), [0, 10, 20, 1]);
+        timetable.add_job(job("2026-01-02", 11, 2));
+        let until = "2026-01-02".parse().unwrap();
+        let others = timetable.take_jobs(until, 9, |collection| collection != CollectionKey(1));
+        assert_eq!(others.iter().map(|due| due.on.job.0).collect::<Vec<_>>(), [11]);
+        assert_eq!(take(&mut timetable, "2026-01-02", 9), [2, 3, 4]);
+    }
+
+    #[test]
+    fn what_is_too_much_is_forgotten_from_the_far_end() {
+        let mut timetable = Timetable::default();
+        let at = |second: i64| Instant::from_ticks(second * 10_000_000).unwrap();
+        for key in 0..=TIMETABLE_MAX as i64 {
+            let on = DueJob { job: JobKey(key), generation: 1, due: at(100_000 - key) };
+            timetable.add_job(Due { on, collection: CollectionKey(1) });
+        }
+        assert_eq!(timetable.jobs(), TIMETABLE_MAX);
+        let all = timetable.take_jobs(Instant::MAX, usize::MAX, |_| true);
+        assert!(all.iter().all(|due| due.on.job != JobKey(0)), "the last one is gone");
     }
 }

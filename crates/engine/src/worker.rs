@@ -1,22 +1,37 @@
-//! One attempt, as a sequence of steps: wait for its instant, pass the gate, perform, hand back.
+//! Attempts, as a sequence of steps: wait for their instant, pass the gate, perform, hand back.
+//!
+//! What was claimed together departs together, so that one look at the store serves many.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_actions::{Order, Perform, Report};
-use kalends_domain::{ActionRole, Outcome};
+use kalends_domain::{ActionRole, Outcome, Switch};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::Store;
-use kalends_store::record::{Claim, JobRecord, OpenRun};
+use kalends_store::record::{Claim, JobBrief, JobStanding, OpenRun};
 use tokio::sync::mpsc::Sender;
+
+use crate::rooms::Place;
+
+/// What attempts are made with.
+#[derive(Clone)]
+pub(crate) struct Tools {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) performer: Arc<dyn Perform>,
+}
 
 /// What a worker is handed.
 pub(crate) struct Assignment {
     pub(crate) run: OpenRun,
     pub(crate) claim: Claim,
+    /// Until when the claim surely holds, as time that has passed.
+    pub(crate) holds_until: Duration,
     /// The job as it was when the run was claimed.
-    pub(crate) job: Arc<JobRecord>,
+    pub(crate) brief: Arc<JobBrief>,
+    pub(crate) place: Place,
     pub(crate) timeout: Duration,
 }
 
@@ -24,7 +39,8 @@ pub(crate) struct Assignment {
 pub(crate) struct Ended {
     pub(crate) run: OpenRun,
     pub(crate) claim: Claim,
-    pub(crate) job: Arc<JobRecord>,
+    pub(crate) brief: Arc<JobBrief>,
+    pub(crate) place: Place,
     pub(crate) how: How,
 }
 
@@ -36,25 +52,29 @@ pub(crate) enum How {
     Superseded,
     /// It was not made, and can be made later.
     NotMade,
+    /// It was not made, and waits until its collection is enabled again.
+    Held,
 }
 
-/// Makes one attempt.
-pub(crate) async fn work(
-    assignment: Assignment,
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    performer: Arc<dyn Perform>,
-    results: Sender<Ended>,
-) {
-    let Assignment { run, claim, job, timeout } = assignment;
-    wait_for(run.progress.next_at, &*clock).await;
-    let how = match gate(&run, &*store).await {
-        Gate::Open { region } => attempt(&run, &job, &region, timeout, &*clock, &*performer).await,
-        Gate::Edited => How::Superseded,
-        Gate::Unknown => How::NotMade,
-    };
-    // Where nobody listens any more the process is ending, and the claim will expire.
-    drop(results.send(Ended { run, claim, job, how }).await);
+/// Makes attempts, each at its instant.
+pub(crate) async fn depart(mut group: Vec<Assignment>, tools: Tools, results: Sender<Ended>) {
+    group.sort_by_key(|assignment| assignment.run.progress.next_at);
+    while let Some(first) = group.first() {
+        wait_for(first.run.progress.next_at, &*tools.clock).await;
+        let now = Instant::from(tools.clock.now());
+        let count = group.partition_point(|assignment| assignment.run.progress.next_at <= now);
+        let later = group.split_off(count);
+        let jobs = group.iter().map(|assignment| assignment.run.job).collect();
+        // Where the store does not say, nothing is sent.
+        let standings = tools.store.standings(jobs).await.ok();
+        let standings =
+            standings.unwrap_or_default().into_iter().map(Some).chain([None].into_iter().cycle());
+        for (assignment, standing) in group.into_iter().zip(standings) {
+            let gate = gate(&assignment, standing, tools.clock.elapsed());
+            tokio::spawn(work(assignment, gate, tools.clone(), results.clone()));
+        }
+        group = later;
+    }
 }
 
 /// Never early.
@@ -64,39 +84,49 @@ async fn wait_for(at: Instant, clock: &dyn Clock) {
     }
 }
 
+/// Whether an attempt may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
-    /// Where the collection is said to be goes with the request.
-    Open {
-        region: String,
-    },
+    Open,
     Edited,
-    Unknown,
+    /// The collection is switched off.
+    Held,
+    Closed,
 }
 
-/// After an edit was acknowledged no attempt of the old definition starts.
-async fn gate(run: &OpenRun, store: &dyn Store) -> Gate {
-    let job = match store.job_by_key(run.job).await {
-        Ok(Some(job)) if job.job.generation == run.generation => job,
-        Ok(_) => return Gate::Edited,
-        Err(_) => return Gate::Unknown,
-    };
-    match store.collection(job.path.collection).await {
-        Ok(Some(collection)) => {
-            Gate::Open { region: collection.collection.location.as_str().to_owned() }
+/// After an edit was acknowledged no attempt of the old definition starts, and none starts under a
+/// claim that somebody else may have taken over. `standing` is what the store says of the job, if it
+/// says anything.
+fn gate(assignment: &Assignment, standing: Option<Option<JobStanding>>, elapsed: Duration) -> Gate {
+    match standing {
+        None => Gate::Closed,
+        Some(Some(standing)) if standing.generation == assignment.run.generation => {
+            match standing.collection {
+                Switch::Disabled => Gate::Held,
+                Switch::Enabled if elapsed < assignment.holds_until => Gate::Open,
+                // Whoever was held up for so long may not be the only one any more.
+                Switch::Enabled => Gate::Closed,
+            }
         }
-        Ok(None) => Gate::Edited,
-        Err(_) => Gate::Unknown,
+        Some(_) => Gate::Edited,
     }
 }
 
-async fn attempt(
-    run: &OpenRun,
-    job: &JobRecord,
-    region: &str,
-    timeout: Duration,
-    clock: &dyn Clock,
-    performer: &dyn Perform,
-) -> How {
+async fn work(assignment: Assignment, gate: Gate, tools: Tools, results: Sender<Ended>) {
+    let how = match gate {
+        Gate::Open => attempt(&assignment, &tools).await,
+        Gate::Edited => How::Superseded,
+        Gate::Held => How::Held,
+        Gate::Closed => How::NotMade,
+    };
+    let Assignment { run, claim, brief, place, .. } = assignment;
+    // Where nobody listens any more the process is ending, and the claim will expire.
+    drop(results.send(Ended { run, claim, brief, place, how }).await);
+}
+
+async fn attempt(assignment: &Assignment, tools: &Tools) -> How {
+    let Assignment { run, brief, timeout, .. } = assignment;
+    let JobBrief { job, location, .. } = &**brief;
     let main = &job.job.definition.action;
     let role = run.progress.role;
     let action = match (role, &main.error_action) {
@@ -107,16 +137,16 @@ async fn attempt(
         path: job.path.clone(),
         uid: job.job.uid.0,
         generation: run.generation,
-        region: region.to_owned(),
+        region: location.as_str().to_owned(),
         action: action.clone(),
         role,
         scheduled: run.scheduled,
         retry: run.progress.retry,
-        timeout,
+        timeout: *timeout,
     };
-    let started = Instant::from(clock.now());
-    let report = performer.perform(order).await;
-    How::Attempted { started, ended: clock.now().into(), report }
+    let started = Instant::from(tools.clock.now());
+    let report = tools.performer.perform(order).await;
+    How::Attempted { started, ended: tools.clock.now().into(), report }
 }
 
 /// Whether an attempt of the main action failed, for its counters.

@@ -8,6 +8,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
+use crate::alarm::{ALARM_MAX, sleep_short};
+
 /// No wait is longer without another look at the clock, which may have been set meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -21,6 +23,16 @@ pub trait Clock: Send + Sync {
 
     /// Waits until the clock shows `until` or later. It never ends early.
     fn wait_until(&self, until: Timestamp) -> Waiting<'_>;
+
+    /// The same, but for no longer than it is until then now, whatever the clock is set to meanwhile:
+    /// for who then looks again. A clock that nobody sets need not tell the two apart.
+    fn wait_about(&self, until: Timestamp) -> Waiting<'_> {
+        self.wait_until(until)
+    }
+
+    /// Time that has passed since some moment in the past, the same in every call. Nobody can set
+    /// it, and it goes on while the machine sleeps: leases are measured with it.
+    fn elapsed(&self) -> Duration;
 }
 
 /// The machine's clock, read through the C library.
@@ -41,35 +53,58 @@ impl Clock for SystemClock {
                 if left.is_zero() {
                     return;
                 }
-                tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+                match left.checked_sub(ALARM_MAX) {
+                    Some(long) if !long.is_zero() => tokio::time::sleep(long.min(LOOK_AGAIN)).await,
+                    _ => sleep_short(left).await,
+                }
             }
         })
+    }
+
+    fn wait_about(&self, until: Timestamp) -> Waiting<'_> {
+        Box::pin(async move {
+            let left = Duration::try_from(until.duration_since(self.now())).unwrap_or_default();
+            // Either end of it will do.
+            let _ = tokio::time::timeout(left, self.wait_until(until)).await;
+        })
+    }
+
+    fn elapsed(&self) -> Duration {
+        let passed = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Duration::try_from(passed).unwrap_or_default()
     }
 }
 
 /// A clock that stands still until it is moved.
 #[derive(Debug)]
 pub struct ManualClock {
-    now: Mutex<Timestamp>,
+    now: Mutex<(Timestamp, Duration)>,
     moved: Notify,
 }
 
 impl ManualClock {
     /// A clock that shows `now`.
     pub fn new(now: Timestamp) -> ManualClock {
-        ManualClock { now: Mutex::new(now), moved: Notify::new() }
+        ManualClock { now: Mutex::new((now, Duration::ZERO)), moved: Notify::new() }
     }
 
-    /// Moves the clock, forwards or backwards.
+    /// Moves the clock, forwards or backwards. Time has passed only where it moves forwards.
     pub fn set(&self, now: Timestamp) {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        let mut shown = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = Duration::try_from(now.duration_since(shown.0)).unwrap_or_default();
+        *shown = (now, shown.1 + passed);
+        drop(shown);
         self.moved.notify_waiters();
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 
     fn wait_until(&self, until: Timestamp) -> Waiting<'_> {
@@ -106,6 +141,9 @@ mod tests {
         let later = Timestamp::from_second(86_400).unwrap();
         clock.set(later);
         assert_eq!(clock.now(), later);
+        assert_eq!(clock.elapsed(), Duration::from_secs(86_400));
+        clock.set(Timestamp::UNIX_EPOCH);
+        assert_eq!(clock.elapsed(), Duration::from_secs(86_400), "nobody can set it back");
     }
 
     #[test]
@@ -130,8 +168,10 @@ mod tests {
         assert!(SystemClock.now() > written);
         block_on(async {
             let until = SystemClock.now().checked_add(Duration::from_millis(3)).unwrap();
+            let before = SystemClock.elapsed();
             SystemClock.wait_until(until).await;
             assert!(SystemClock.now() >= until);
+            assert!(SystemClock.elapsed() > before);
             SystemClock.wait_until(written).await;
         });
     }

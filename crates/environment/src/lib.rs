@@ -2,6 +2,7 @@
 //!
 //! This is the only crate that reads the system's clock and its random numbers.
 
+mod alarm;
 mod clock;
 mod entropy;
 mod guid;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use kalends_actions::NetworkPerformer;
-use kalends_engine::{Engine, EngineSettings, Nudge};
+use kalends_engine::{Engine, EngineSettings, Neighbours, Nudge};
 use kalends_environment::{Entropy, SystemClock, SystemEntropy};
 use kalends_server::{App, Events, PageKey, Settings};
 use kalends_store::Store;
@@ -65,12 +65,13 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
-    let Opened { store, nudges } = open(&arguments.store, arguments.key_file.as_deref()).await?;
+    let Opened { store, neighbours, nudges } =
+        open(&arguments.store, arguments.key_file.as_deref()).await?;
     let mut settings = Settings::default();
     settings.schedules.start_delay = arguments.start_delay;
     let engine = match arguments.hold {
         true => None,
-        false => Some(start_engine(Arc::clone(&store), &settings)?),
+        false => Some(start_engine(Arc::clone(&store), neighbours, &settings)?),
     };
     let nudge = engine.as_ref().map(Engine::nudge).unwrap_or_default();
     if let Some(nudges) = nudges {
@@ -104,7 +105,11 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn start_engine(store: Arc<dyn Store>, settings: &Settings) -> anyhow::Result<Engine> {
+fn start_engine(
+    store: Arc<dyn Store>,
+    neighbours: Neighbours,
+    settings: &Settings,
+) -> anyhow::Result<Engine> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
     let performer = NetworkPerformer::new(Arc::new(SystemEntropy)).context("cannot set up TLS")?;
@@ -114,7 +119,7 @@ fn start_engine(store: Arc<dyn Store>, settings: &Settings) -> anyhow::Result<En
         Arc::new(SystemClock),
         Arc::new(performer),
         NodeId(u64::from_le_bytes(node)),
-        EngineSettings { schedules, ..EngineSettings::default() },
+        EngineSettings { schedules, neighbours, ..EngineSettings::default() },
     ))
 }
 
@@ -125,9 +130,10 @@ fn announce(address: SocketAddr) {
     let _ = writeln!(std::io::stderr(), "listening on http://{address}");
 }
 
-/// A store, and what tells of edits by other nodes.
+/// A store, whether others may work on it, and what tells of their edits.
 struct Opened {
     store: Arc<dyn Store>,
+    neighbours: Neighbours,
     nudges: Option<watch::Receiver<()>>,
 }
 
@@ -144,7 +150,8 @@ async fn open(store: &str, key_file: Option<&Path>) -> anyhow::Result<Opened> {
         let connected = PostgresStore::connect(store, PostgresSettings::default(), keeper).await;
         let database = connected.context("cannot open the database")?;
         let nudges = Some(database.nudges());
-        return Ok(Opened { store: Arc::new(database), nudges });
+        let neighbours = Neighbours::Possible;
+        return Ok(Opened { store: Arc::new(database), neighbours, nudges });
     }
     let Some(path) = store.strip_prefix("sqlite:") else {
         bail!("--store: expected sqlite:PATH or postgres://USER@HOST/DATABASE");
@@ -157,7 +164,9 @@ async fn open(store: &str, key_file: Option<&Path>) -> anyhow::Result<Opened> {
     let keeper = keeper(key::read_or_make(path, key_file)?);
     let opened = SqliteStore::open(path, SqliteSettings::default(), keeper, Arc::new(SystemClock));
     let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
-    Ok(Opened { store: Arc::new(file), nudges: None })
+    // The file is locked: whoever worked on it before is gone.
+    let neighbours = Neighbours::Impossible;
+    Ok(Opened { store: Arc::new(file), neighbours, nudges: None })
 }
 
 fn keeper(key: MasterKey) -> Keeper {

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::http::{HeaderMap, header};
 use kalends_domain::{
     Collection, EditKind, Fault, FaultKind, HttpAuthentication, JobDefinition, Lifecycle, Standing,
-    Target, check_collection, check_job, facts_of, jobs_max, rule_of, standing_after_edit,
-    standing_of_new,
+    Target, check_collection, check_job, facts_of, jobs_max, passed_over, rule_of,
+    standing_after_edit, standing_of_new,
 };
 use kalends_recurrence::Instant;
-use kalends_store::record::{Disposition, JobRecord, JobState, JobUid};
+use kalends_store::record::{Cause, Disposition, JobRecord, JobState, JobUid, LedgerRecord};
 use kalends_store::{
     CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, Refusal, RefusalKind, Waiting,
 };
@@ -141,7 +141,28 @@ impl JobEdit {
             facts,
             state,
             waiting: Waiting::Close(Disposition::Superseded),
+            passed: context.existing.and_then(|existing| self.passed(existing, &schedules)),
         })))
+    }
+
+    /// What had come due of the job as it was, and will not run any more.
+    fn passed(
+        &self,
+        existing: &JobRecord,
+        schedules: &kalends_recurrence::Settings,
+    ) -> Option<LedgerRecord> {
+        let due = existing.state.due?;
+        let rule = rule_of(&existing.job.definition, existing.job.created, schedules).ok()?;
+        let passed = passed_over(&rule.without_count(), due, self.now)?;
+        Some(LedgerRecord {
+            generation: existing.job.generation,
+            from: passed.from,
+            to: passed.to,
+            count: passed.count,
+            cause: Cause::Scheduled,
+            disposition: Disposition::Superseded,
+            closed: self.now,
+        })
     }
 
     /// Whether the schedule is one, for a job that were created now.

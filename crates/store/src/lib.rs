@@ -35,7 +35,7 @@ mod store;
 pub use error::StoreError;
 pub use key_file::KeyFile;
 pub use store::{
-    Advance, CollectionContext, CollectionWrite, DecideCollection, DecideJob, DueJob, Edited,
+    Advance, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited,
     Events, HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, Refusal,
     RefusalKind, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Tally, Waiting,
 };

@@ -4,7 +4,7 @@ use std::fmt;
 
 use kalends_domain::{
     ActionRole, Collection, CollectionPath, GroupPath, HistoryEntry, JobDefinition, JobPath,
-    Lifecycle,
+    Lifecycle, Location, Switch,
 };
 use kalends_recurrence::Instant;
 
@@ -33,6 +33,10 @@ pub struct CollectionRecord {
     /// Grows with every change; the `ETag`.
     pub version: u64,
 }
+
+/// A collection's number in one store: what is fair is decided by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CollectionKey(pub i64);
 
 /// A job's number in one store: short, and never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,6 +107,32 @@ pub struct JobState {
     pub faulted: u64,
     /// When it was finished, for its removal.
     pub finished: Option<Instant>,
+}
+
+/// What there is to know of a job before a run of it is begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobBrief {
+    /// The job.
+    pub job: JobRecord,
+    /// Its collection.
+    pub collection: CollectionKey,
+    /// Where its collection is said to be.
+    pub location: Location,
+    /// Its open runs.
+    pub open: Vec<OpenRun>,
+}
+
+/// How a job stands: what changes with edits and runs, without its definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobStanding {
+    /// Grows with every edit.
+    pub generation: u64,
+    /// Whether its author has switched it on.
+    pub switch: Switch,
+    /// Whether its collection is enabled.
+    pub collection: Switch,
+    /// What has become of it.
+    pub state: JobState,
 }
 
 /// A run's number in one store; never used twice.

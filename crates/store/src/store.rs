@@ -17,8 +17,9 @@ use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
 use crate::record::{
-    Claim, CollectionFacts, CollectionRecord, Disposition, GroupRecord, HistoryRecord, JobFacts,
-    JobKey, JobRecord, JobState, JobUid, LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
+    Claim, CollectionFacts, CollectionKey, CollectionRecord, Disposition, GroupRecord,
+    HistoryRecord, JobBrief, JobFacts, JobKey, JobRecord, JobStanding, JobState, JobUid,
+    LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
 };
 
 /// An answer that is on its way.
@@ -77,7 +78,14 @@ pub trait Store: Send + Sync {
 
     /// Active and enabled jobs, in enabled collections, that are due at or before an instant, the
     /// earliest first.
-    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<DueJob>>;
+    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>>;
+
+    /// What there is to know of jobs before runs of them are begun; `None` for a job that is no
+    /// longer there. A job that was begun while this was read is not seen as due any more.
+    fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>>;
+
+    /// How jobs stand; `None` for a job that is no longer there.
+    fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>>;
 
     /// Carries out what the engine has decided, all in one transaction. Each write says what it
     /// rests on; one that rests on what is no longer so changes nothing and is answered
@@ -88,6 +96,10 @@ pub trait Store: Send + Sync {
     /// whose claim has expired by the clock of the store; in enabled collections only, the earliest
     /// first.
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>>;
+
+    /// Lets every claim expire at once, and says how many there were. For a process that knows that
+    /// it is the only one: whoever made them is gone.
+    fn expire_claims(&self) -> Reply<'_, usize>;
 
     /// The open runs of a job.
     fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>>;
@@ -198,6 +210,8 @@ pub struct JobPut {
     pub state: JobState,
     /// What becomes of its open runs that nobody works on.
     pub waiting: Waiting,
+    /// Occurrences of the job as it was that had come due and were not begun: the edit closes them.
+    pub passed: Option<LedgerRecord>,
 }
 
 /// What an edit does with open runs that nobody works on. Those being worked on are not touched:
@@ -321,6 +335,15 @@ pub struct Events {
     pub newest: u64,
 }
 
+/// A job that is due, and the collection it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// The job.
+    pub on: DueJob,
+    /// Its collection.
+    pub collection: CollectionKey,
+}
+
 /// A job that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueJob {
@@ -366,7 +389,9 @@ pub enum RunWrite {
         /// What history says of them.
         postponed: Vec<HistoryEntry>,
     },
-    /// A run that nobody works on, or whose claim has expired, is claimed. It rests on that.
+    /// A run that nobody works on, or whose claim has expired, is claimed. It rests on that, and,
+    /// where nobody works on it, on its standing where `progress` says: it may have been worked on
+    /// and given up again since it was seen.
     Claim {
         /// Which.
         run: RunId,
@@ -379,7 +404,7 @@ pub enum RunWrite {
         /// Where it stands now.
         progress: Progress,
     },
-    /// A claim is prolonged. It rests on the token.
+    /// A claim is prolonged, or, with a lease of no time, handed back. It rests on the token.
     Extend {
         /// Which.
         run: RunId,

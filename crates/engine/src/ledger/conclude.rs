@@ -6,43 +6,51 @@ use kalends_domain::{
     Retries, conclude, final_state,
 };
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, Disposition, JobRecord, LedgerRecord, OpenRun, Progress};
-use kalends_store::{RunWrite, Tally};
+use kalends_store::record::{Cause, Disposition, JobStanding, LedgerRecord, OpenRun, Progress};
+use kalends_store::{RunWrite, StoreError, Tally};
 
-use super::{About, Ledger};
+use super::follow_up::About;
+use super::{Ledger, STORE_RETRY};
 use crate::worker::{Ended, How, has_failed};
 
 impl Ledger {
     /// Writes for every attempt that has ended.
-    pub(super) async fn conclude_ended(&mut self, now: Instant) -> Vec<(RunWrite, About)> {
-        let mut batch = Vec::new();
-        for ended in std::mem::take(&mut self.ended) {
-            let present = self.store.job_by_key(ended.run.job).await;
-            let Ok(present) = present else {
-                self.ended.push(ended);
-                continue;
-            };
-            batch.push(written(ended, present.as_ref(), now));
-        }
-        batch
+    pub(super) fn take_in_standings(
+        &mut self,
+        ended: Vec<Ended>,
+        standings: Result<Vec<Option<JobStanding>>, StoreError>,
+    ) {
+        let Ok(standings) = standings else {
+            self.ended.extend(ended);
+            return self.rest();
+        };
+        let now = self.now();
+        self.watch.answered(now);
+        let written = |(ended, present)| written(ended, present, now);
+        self.unwritten.extend(ended.into_iter().zip(standings).map(written));
     }
 }
 
-/// The write for one ended attempt. `present` is the job as it is now, if there still is one.
-fn written(ended: Ended, present: Option<&JobRecord>, now: Instant) -> (RunWrite, About) {
+/// The write for one ended attempt. `present` is how the job stands now, if there still is one.
+fn written(ended: Ended, present: Option<JobStanding>, now: Instant) -> (RunWrite, About) {
     let (run, token) = (ended.run, ended.claim.token);
-    let is_edited = present.is_none_or(|job| job.job.generation != run.generation);
+    let is_edited = present.is_none_or(|job| job.generation != run.generation);
     let (conclusion, entry, tally) = match &ended.how {
-        How::NotMade => {
+        How::NotMade | How::Held => {
+            // Not at once: what kept it from being made may last.
+            let next_at = run.progress.next_at.max(now.saturating_add(STORE_RETRY));
+            let progress = Progress { next_at, ..run.progress };
             let write = RunWrite::Continue {
                 run: run.id,
                 token,
                 entry: None,
                 tally: Tally::default(),
-                progress: run.progress,
+                progress,
             };
-            let waiting = OpenRun { claim: None, ..run };
-            return (write, About::Ended(Box::new(ended), Some(waiting)));
+            // What is held is found again when its collection is enabled.
+            let waiting = OpenRun { progress, claim: None, ..run };
+            let waiting = matches!(ended.how, How::NotMade).then_some(waiting);
+            return (write, About::Ended(Box::new(ended), waiting));
         }
         How::Superseded => {
             let write = RunWrite::Finish {
@@ -110,7 +118,7 @@ fn attempted(
     at: Instant,
     report: &Report,
 ) -> (Conclusion, HistoryEntry, Tally) {
-    let (run, main) = (&ended.run, &ended.job.job.definition.action);
+    let (run, main) = (&ended.run, &ended.brief.job.job.definition.action);
     let Progress { role, retry, redelivery, first_started, .. } = run.progress;
     let attempt =
         Attempt { role, retry, redelivery, first_started: first_started.unwrap_or(started) };
@@ -147,14 +155,14 @@ fn attempted(
 /// What the job has become, if this was the last run of its schedule.
 fn lifecycle_after(
     run: &OpenRun,
-    present: Option<&JobRecord>,
+    present: Option<JobStanding>,
     conclusion: Conclusion,
 ) -> Option<Lifecycle> {
-    let job = present.filter(|job| job.job.generation == run.generation)?;
+    let job = present.filter(|job| job.generation == run.generation)?;
     let is_last = run.cause == Cause::Scheduled
         && job.state.due.is_none()
         && job.state.lifecycle == Lifecycle::Active
-        && job.job.definition.switch == kalends_domain::Switch::Enabled;
+        && job.switch == kalends_domain::Switch::Enabled;
     is_last.then(|| final_state(conclusion))
 }
 

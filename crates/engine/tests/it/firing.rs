@@ -9,7 +9,9 @@ use kalends_recurrence::{Frequency, Recurrence};
 use kalends_store::JobWrite;
 use kalends_store::record::Disposition;
 
-use crate::world::{Answer, World, at, job, run, with_error_action};
+use kalends_engine::{EngineSettings, Neighbours};
+
+use crate::world::{Answer, World, action_at, at, job, run, with_error_action};
 
 fn minutely() -> Recurrence {
     Recurrence::every(1, Frequency::Minute)
@@ -278,5 +280,70 @@ fn retries_keep_their_distance_over_a_restart() {
         world.pass(200).await;
         let times: Vec<_> = world.calls().into_iter().map(|call| call.at).collect();
         assert_eq!(times, [at(10), at(130)]);
+    });
+}
+
+#[test]
+fn who_is_alone_takes_over_at_once_what_a_dead_process_had_claimed() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.answer(&[Answer::Hang]);
+        world.put("j", job(&at(10), None)).await;
+        world.pass(12).await;
+        assert_eq!(world.calls().len(), 1);
+        world.kill_engine();
+        let neighbours = Neighbours::Impossible;
+        world.start_engine_with(EngineSettings { neighbours, ..EngineSettings::default() });
+        world.settle().await;
+        let calls = world.calls();
+        assert_eq!((calls.len(), &calls[1].at), (2, &at(12)), "without waiting for the lease");
+        assert_eq!(world.ledger("j").await.len(), 1);
+    });
+}
+
+#[test]
+fn what_is_left_after_the_grace_time_is_handed_back() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.answer(&[Answer::Hang]);
+        world.put("j", job(&at(10), None)).await;
+        world.pass(12).await;
+        let stopping = world.begin_stop();
+        world.pass(29).await;
+        assert!(!stopping.is_finished());
+        world.pass(1).await;
+        assert!(stopping.is_finished());
+        world.pass(1).await;
+        world.start_engine();
+        world.settle().await;
+        let calls = world.calls();
+        assert_eq!((calls.len(), &calls[1].at), (2, &at(43)), "without waiting for the lease");
+    });
+}
+
+#[test]
+fn a_host_that_hangs_delays_nobody_else_and_what_waited_for_it_runs_in_the_end() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine_with(EngineSettings {
+            host_attempts_max: 2,
+            ..EngineSettings::default()
+        });
+        world.answer(&[Answer::Hang; 2]);
+        for name in ["a", "b", "c", "d"] {
+            world.put(name, job(&at(10), None)).await;
+        }
+        let mut elsewhere = job(&at(11), None);
+        elsewhere.action.action = action_at("http://elsewhere.example.com");
+        world.put("e", elsewhere).await;
+        world.pass(12).await;
+        let names = |world: &World| world.calls().into_iter().map(|c| c.job).collect::<Vec<_>>();
+        assert_eq!(names(&world), ["a", "b", "e"]);
+        world.open_target();
+        world.settle().await;
+        assert_eq!(names(&world), ["a", "b", "e", "c", "d"]);
+        assert!(world.calls().iter().skip(3).all(|call| call.scheduled == at(10)));
     });
 }

@@ -104,17 +104,21 @@ impl World {
     }
 
     pub(crate) fn start_engine(&mut self) {
-        self.engine = Some(Engine::start(
-            self.store.clone(),
-            self.clock.clone(),
-            self.script.clone(),
-            NodeId(1),
-            EngineSettings::default(),
-        ));
+        self.start_engine_with(EngineSettings::default());
+    }
+
+    pub(crate) fn start_engine_with(&mut self, settings: EngineSettings) {
+        let (store, clock, script) = (self.store.clone(), self.clock.clone(), self.script.clone());
+        self.engine = Some(Engine::start(store, clock, script, NodeId(1), settings));
     }
 
     pub(crate) async fn stop_engine(&mut self) {
         self.engine.take().unwrap().stop().await;
+    }
+
+    /// Begins to stop the engine; the task ends when it has stopped.
+    pub(crate) fn begin_stop(&mut self) -> tokio::task::JoinHandle<()> {
+        tokio::spawn(self.engine.take().unwrap().stop())
     }
 
     /// The process dies: nothing of the engine is left.
@@ -142,6 +146,7 @@ impl World {
                     ..JobState::default()
                 },
                 waiting: Waiting::Close(Disposition::Superseded),
+                passed: None,
             })))
         };
         let edited = self.store.edit_job(job_path(name), Box::new(decide)).await.unwrap();
@@ -244,8 +249,12 @@ pub(crate) fn job_path(name: &str) -> JobPath {
 }
 
 pub(crate) fn action() -> Action {
+    action_at("http://example.com")
+}
+
+pub(crate) fn action_at(uri: &str) -> Action {
     let request = HttpRequest {
-        uri: Uri::new("http://example.com", &Limits::default()).unwrap(),
+        uri: Uri::new(uri, &Limits::default()).unwrap(),
         method: Method::new("GET").unwrap(),
         headers: None,
         body: None,

@@ -55,6 +55,7 @@ CREATE TABLE jobs (
 -- Who changes a job's state, runs, history or ledger holds its lock.
 CREATE TABLE states (
     job BIGINT PRIMARY KEY REFERENCES jobs (key),
+    collection_id BIGINT NOT NULL,
     generation BIGINT NOT NULL,
     -- Whether the job itself is switched on, and whether its collection is.
     enabled BOOLEAN NOT NULL,

@@ -69,6 +69,8 @@ macro_rules! conformance_tests {
                 runs_of_disabled_collections_are_not_claimable,
                 stale_writes_do_not_keep_others_from_being_carried_out,
                 writes_about_one_run_in_one_batch_follow_each_other,
+                jobs_are_told_of_in_batches,
+                all_claims_can_be_let_expire_at_once,
             ]
             history: [
                 history_is_listed_newest_first_filtered_and_paged,

@@ -9,7 +9,9 @@ use crate::conformance::sample::{
     LEASE, NODE, advance, at, begin, closed, collection_path, definition, due, entry, failed, put,
     standard,
 };
-use crate::record::{Cause, Claim, Disposition, JobRecord, NodeId, Progress, RunId, Token};
+use crate::record::{
+    Cause, Claim, Disposition, JobKey, JobRecord, JobStanding, NodeId, Progress, RunId, Token,
+};
 use crate::store::{Advance, DueJob, JobPut, JobWrite, RunAnswer, RunWrite, Tally, Waiting};
 
 async fn begun(subject: &Subject, job: &JobRecord) -> (RunId, Claim) {
@@ -63,7 +65,11 @@ pub async fn only_active_enabled_jobs_in_enabled_collections_are_due(subject: Su
     subject.put_job("done", done).await;
     subject.put_job("never", put(definition(), None)).await;
 
-    let jobs = async |until, limit| subject.store.due(at(until), limit).await.unwrap();
+    let jobs = async |until, limit| {
+        let due = subject.store.due(at(until), limit).await.unwrap();
+        assert!(due.windows(2).all(|two| two[0].collection == two[1].collection));
+        due.into_iter().map(|due| due.on).collect::<Vec<_>>()
+    };
     assert_eq!(jobs(61, 9).await, [due(&early), due(&late)]);
     assert_eq!(jobs(60, 9).await, [due(&early)]);
     assert_eq!(jobs(61, 1).await, [due(&early)]);
@@ -413,4 +419,56 @@ pub async fn writes_about_one_run_in_one_batch_follow_each_other(subject: Subjec
     let state = subject.job("j").await.unwrap().state;
     assert_eq!((state.executions, state.failures, state.used), (2, 1, 2));
     assert_eq!(subject.store.open_runs(job.key).await.unwrap().len(), 1);
+}
+
+/// What the engine asks about many jobs is what it would hear about each.
+pub async fn jobs_are_told_of_in_batches(subject: Subject) {
+    subject.make_collection().await;
+    let idle = subject.make_due_job("idle").await;
+    let busy = subject.make_due_job("busy").await;
+    let mut off = put(definition(), Some(at(60)));
+    off.definition.switch = Switch::Disabled;
+    let off = subject.put_job("off", off).await;
+    begun(&subject, &busy).await;
+    let busy = subject.job("busy").await.unwrap();
+
+    let asked = vec![off.key, JobKey(i64::MAX), busy.key, idle.key];
+    let briefs = subject.store.briefs(asked.clone()).await.unwrap();
+    let standings = subject.store.standings(asked).await.unwrap();
+    let location = standard().location;
+    for (job, (brief, standing)) in
+        [Some(&off), None, Some(&busy), Some(&idle)].into_iter().zip(briefs.iter().zip(&standings))
+    {
+        let told = brief.as_ref().map(|brief| (&brief.job, &brief.location));
+        assert_eq!(told, job.map(|job| (job, &location)));
+        let open = brief.as_ref().map_or(0, |brief| brief.open.len());
+        assert_eq!(open, usize::from(job == Some(&busy)));
+        let expected = job.map(|job| JobStanding {
+            generation: job.job.generation,
+            switch: job.job.definition.switch,
+            collection: Switch::Enabled,
+            state: job.state,
+        });
+        assert_eq!(*standing, expected);
+    }
+    let disabled = kalends_domain::Collection { state: CollectionState::Disabled, ..standard() };
+    subject.put_collection(collection_path("g", "c"), disabled).await;
+    let standings = subject.store.standings(vec![idle.key]).await.unwrap();
+    assert_eq!(standings[0].map(|standing| standing.collection), Some(Switch::Disabled));
+}
+
+/// Who is alone need not wait until the claims of its dead predecessor expire.
+pub async fn all_claims_can_be_let_expire_at_once(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let (run, claim) = begun(&subject, &job).await;
+    assert_eq!(subject.store.claimable(at(60), 9).await.unwrap(), []);
+    assert_eq!(subject.store.expire_claims().await.unwrap(), 1);
+    let claimable = subject.store.claimable(at(60), 9).await.unwrap();
+    assert_eq!(claimable.iter().map(|run| run.id).collect::<Vec<_>>(), [run]);
+    let seen = Some(claim.token);
+    let progress = Progress { redelivery: 1, ..Progress::first(at(60)) };
+    let take = RunWrite::Claim { run, seen, owner: NodeId(8), lease: LEASE, progress };
+    let taken = subject.commit(take).await;
+    assert!(matches!(taken, RunAnswer::Claimed(taken) if taken.token > claim.token));
 }

@@ -164,6 +164,7 @@ pub(crate) fn put(definition: JobDefinition, due: Option<Instant>) -> JobPut {
         facts: JobFacts::default(),
         state: JobState { due, ..JobState::default() },
         waiting: Waiting::Keep,
+        passed: None,
     }
 }
 

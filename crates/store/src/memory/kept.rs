@@ -9,8 +9,9 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 
 use crate::record::{
-    Cause, Claim, CollectionFacts, CollectionRecord, Disposition, GroupRecord, HistoryRecord, Job,
-    JobFacts, JobKey, JobRecord, JobState, LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
+    Cause, Claim, CollectionFacts, CollectionKey, CollectionRecord, Disposition, GroupRecord,
+    HistoryRecord, Job, JobFacts, JobKey, JobRecord, JobStanding, JobState, LedgerRecord, NodeId,
+    OpenRun, Progress, RunId, Token,
 };
 use crate::store::{Advance, DueJob, JobPut, Retention, RunAnswer, RunWrite, Tally, Waiting};
 
@@ -18,11 +19,13 @@ use crate::store::{Advance, DueJob, JobPut, Retention, RunAnswer, RunWrite, Tall
 pub(super) struct Kept {
     pub(super) groups: BTreeMap<GroupPath, GroupRecord>,
     pub(super) collections: BTreeMap<CollectionPath, CollectionRecord>,
+    pub(super) collection_keys: BTreeMap<CollectionPath, CollectionKey>,
     pub(super) jobs: BTreeMap<JobPath, JobRow>,
     pub(super) paths: HashMap<JobKey, JobPath>,
     pub(super) runs: BTreeMap<RunId, RunRow>,
     pub(super) history: BTreeMap<JobKey, Vec<HistoryRecord>>,
     pub(super) ledger: BTreeMap<JobKey, Vec<LedgerRecord>>,
+    last_collection: i64,
     last_key: i64,
     last_run: i64,
     last_sequence: u64,
@@ -83,7 +86,7 @@ impl Kept {
         before: Option<&JobRecord>,
         now: Instant,
     ) -> JobRecord {
-        let JobPut { uid, created, definition, facts, state, waiting } = put;
+        let JobPut { uid, created, definition, facts, state, waiting, passed } = put;
         let record = match before {
             Some(before) => JobRecord {
                 key: before.key,
@@ -105,6 +108,7 @@ impl Kept {
         if let Waiting::Close(disposition) = waiting {
             self.close_waiting(record.key, disposition, now);
         }
+        self.ledger.entry(record.key).or_default().extend(passed);
         self.paths.insert(record.key, record.path.clone());
         self.jobs.insert(record.path.clone(), JobRow { record: record.clone(), facts });
         record
@@ -136,12 +140,39 @@ impl Kept {
         self.ledger.remove(&key);
     }
 
+    pub(super) fn standing(&self, key: JobKey) -> Option<JobStanding> {
+        let JobRecord { path, job, state, .. } = &self.job(key)?.record;
+        let collection = match self.is_enabled(&path.collection) {
+            true => Switch::Enabled,
+            false => Switch::Disabled,
+        };
+        let switch = job.definition.switch;
+        Some(JobStanding { generation: job.generation, switch, collection, state: *state })
+    }
+
+    pub(super) fn open_runs(&self, job: JobKey) -> Vec<OpenRun> {
+        self.runs.values().map(|row| row.run).filter(|run| run.job == job).collect()
+    }
+
+    pub(super) fn expire_claims(&mut self) -> usize {
+        let claims = self.runs.values_mut().filter_map(|row| row.run.claim.as_mut());
+        claims.map(|claim| claim.lease_until = Instant::MIN).count()
+    }
+
+    pub(super) fn put_collection(&mut self, record: CollectionRecord) {
+        self.last_collection += 1;
+        let key = CollectionKey(self.last_collection);
+        self.collection_keys.entry(record.path.clone()).or_insert(key);
+        self.collections.insert(record.path.clone(), record);
+    }
+
     pub(super) fn delete_collection(&mut self, path: &CollectionPath) {
         let jobs: Vec<_> = self.jobs_of(path).map(|row| row.record.path.clone()).collect();
         for job in jobs {
             self.delete_job(&job);
         }
         self.collections.remove(path);
+        self.collection_keys.remove(path);
     }
 
     pub(super) fn open_run(
@@ -193,7 +224,8 @@ impl Kept {
             RunWrite::Claim { run, seen, owner, lease, progress } => {
                 let row = self.runs.get_mut(&run)?;
                 let expired = row.run.claim.is_none_or(|claim| claim.lease_until < now);
-                if !expired || row.run.claim.map(|claim| claim.token) != seen {
+                let moved_on = row.run.claim.is_none() && row.run.progress != progress;
+                if !expired || moved_on || row.run.claim.map(|claim| claim.token) != seen {
                     return None;
                 }
                 row.last_token += 1;

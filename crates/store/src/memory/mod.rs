@@ -11,12 +11,12 @@ use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
 use crate::record::{
-    Cause, CollectionRecord, GroupRecord, HistoryRecord, JobKey, JobRecord, LedgerRecord, OpenRun,
-    Progress,
+    Cause, CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
+    LedgerRecord, OpenRun, Progress,
 };
 use crate::search::{has_tag, search_text};
 use crate::store::{
-    CollectionContext, CollectionWrite, DecideCollection, DecideJob, DueJob, Edited, Events,
+    CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited, Events,
     HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, Page, Reply, Retention,
     RunAnswer, RunWrite, Scope, Store,
 };
@@ -118,7 +118,7 @@ impl Store for MemoryStore {
                     created: before.as_ref().map_or(now, |before| before.created),
                     version: before.as_ref().map_or(1, |before| before.version + 1),
                 };
-                kept.collections.insert(record.path.clone(), record.clone());
+                kept.put_collection(record.clone());
                 Some(record)
             }
         };
@@ -217,17 +217,36 @@ impl Store for MemoryStore {
         ready(Ok(self.kept().job(key).map(|row| row.record.clone())))
     }
 
-    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<DueJob>> {
+    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         let kept = self.kept();
         let due = |row: &JobRow| {
             let JobRecord { key, job, state, .. } = &row.record;
             let due = state.due.filter(|&due| due <= until && kept.runs_by_itself(row))?;
-            Some(DueJob { job: *key, generation: job.generation, due })
+            let on = DueJob { job: *key, generation: job.generation, due };
+            let collection = *kept.collection_keys.get(&row.record.path.collection)?;
+            Some(Due { on, collection })
         };
         let mut jobs: Vec<_> = kept.jobs.values().filter_map(due).collect();
-        jobs.sort_by_key(|job| (job.due, job.job));
+        jobs.sort_by_key(|due| (due.on.due, due.on.job));
         jobs.truncate(limit);
         ready(Ok(jobs))
+    }
+
+    fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>> {
+        let kept = self.kept();
+        let brief = |key: &JobKey| {
+            let job = kept.job(*key)?.record.clone();
+            let collection = kept.collections.get(&job.path.collection)?;
+            let location = collection.collection.location.clone();
+            let collection = *kept.collection_keys.get(&job.path.collection)?;
+            Some(JobBrief { job, collection, location, open: kept.open_runs(*key) })
+        };
+        ready(Ok(jobs.iter().map(brief).collect()))
+    }
+
+    fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>> {
+        let kept = self.kept();
+        ready(Ok(jobs.iter().map(|key| kept.standing(*key)).collect()))
     }
 
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {
@@ -256,10 +275,12 @@ impl Store for MemoryStore {
         ready(Ok(runs))
     }
 
+    fn expire_claims(&self) -> Reply<'_, usize> {
+        ready(Ok(self.kept().expire_claims()))
+    }
+
     fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
-        let kept = self.kept();
-        let runs = kept.runs.values().map(|row| row.run).filter(|run| run.job == job);
-        ready(Ok(runs.collect()))
+        ready(Ok(self.kept().open_runs(job)))
     }
 
     fn history(

@@ -15,7 +15,9 @@ use crate::postgres::edit_collection::{Locked, lock_collection};
 use crate::postgres::fault::Fault;
 use crate::postgres::removal::delete_jobs;
 use crate::postgres::row::{get, job, job_columns};
-use crate::record::{Cause, Disposition, Job, JobFacts, JobKey, JobRecord, JobState, Progress};
+use crate::record::{
+    Cause, Disposition, Job, JobFacts, JobKey, JobRecord, JobState, LedgerRecord, Progress,
+};
 use crate::search::search_text;
 use crate::store::{DecideJob, Edited, JobContext, JobPut, JobWrite, Waiting};
 
@@ -84,7 +86,7 @@ impl EditJob<'_> {
         put: JobPut,
         collection: &Locked,
     ) -> Result<JobRecord, Fault> {
-        let JobPut { uid, created, definition, facts, state, waiting: _ } = put;
+        let JobPut { uid, created, definition, facts, state, waiting: _, passed: _ } = put;
         let path =
             JobPath { collection: collection.record.path.clone(), job: self.path.job.clone() };
         let text = write_definition(&definition, uid, self.keeper)?;
@@ -113,9 +115,10 @@ impl EditJob<'_> {
         let key = made.first().map(|row| get::<i64>(row, "key")).transpose()?;
         let key = key.ok_or_else(|| StoreError::Failed("a job was not made".into()))?;
         let enabled = collection.record.collection.state == CollectionState::Enabled;
-        let begin = "INSERT INTO states (job, generation, enabled, collection_enabled, lifecycle,
-                due, used, last_execution, executions, failures, faulted, finished, entries)
-             VALUES ($1, 1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0)";
+        let begin = "INSERT INTO states (job, collection_id, generation, enabled,
+                collection_enabled, lifecycle, due, used, last_execution, executions, failures,
+                faulted, finished, entries)
+             VALUES ($1, $12, 1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0)";
         let is_on = definition.switch == Switch::Enabled;
         let state_columns = StateColumns::of(state);
         let StateColumns { lifecycle, due, used, last, executions, failures, faulted, finished } =
@@ -124,8 +127,18 @@ impl EditJob<'_> {
             transaction,
             begin,
             &[
-                &key, &is_on, &enabled, lifecycle, due, used, last, executions, failures, faulted,
+                &key,
+                &is_on,
+                &enabled,
+                lifecycle,
+                due,
+                used,
+                last,
+                executions,
+                failures,
+                faulted,
                 finished,
+                &collection.id,
             ],
         )
         .await?;
@@ -141,10 +154,13 @@ impl EditJob<'_> {
         put: JobPut,
         before: &JobRecord,
     ) -> Result<JobRecord, Fault> {
-        let JobPut { definition, facts, state, waiting, .. } = put;
+        let JobPut { definition, facts, state, waiting, passed, .. } = put;
         let key = before.key.0;
         if let Waiting::Close(disposition) = waiting {
             close_waiting(transaction, key, disposition).await?;
+        }
+        if let Some(passed) = passed {
+            close_passed(transaction, key, &passed).await?;
         }
         let text = write_definition(&definition, before.job.uid, self.keeper)?;
         let replace = "UPDATE jobs SET version = version + 1, definition = $2, search = $3,
@@ -248,5 +264,33 @@ async fn close_waiting(
          INSERT INTO ledger (job, first_at, last_at, generation, count, cause, disposition, closed)
          SELECT $1, scheduled, scheduled, generation, 1, cause, $2, $3 FROM gone ORDER BY id";
     change(transaction, close, &[&job, &disposition.code(), &now.ticks()]).await?;
+    Ok(())
+}
+
+/// Occurrences that the edit passes over.
+async fn close_passed(
+    transaction: &Transaction<'_>,
+    job: i64,
+    passed: &LedgerRecord,
+) -> Result<(), Fault> {
+    let LedgerRecord { generation, from, to, count, cause, disposition, closed } = passed;
+    let close = "INSERT INTO ledger (job, first_at, last_at, generation, count, cause,
+            disposition, closed)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    change(
+        transaction,
+        close,
+        &[
+            &job,
+            &from.ticks(),
+            &to.ticks(),
+            &generation.cast_signed(),
+            &count.cast_signed(),
+            &cause.code(),
+            &disposition.code(),
+            &closed.ticks(),
+        ],
+    )
+    .await?;
     Ok(())
 }

@@ -19,6 +19,7 @@
 //! and nothing here brings a TLS stack. An address that demands TLS is refused by
 //! [`PostgresStore::connect`].
 
+mod briefs;
 mod call;
 mod check;
 mod clock;

@@ -12,9 +12,10 @@ use crate::postgres::edit_job::tag;
 use crate::postgres::row;
 use crate::postgres::row::{collection_columns, get, job_columns, run_columns};
 use crate::record::{
-    CollectionRecord, GroupRecord, HistoryRecord, JobKey, JobRecord, LedgerRecord, OpenRun,
+    CollectionKey, CollectionRecord, GroupRecord, HistoryRecord, JobKey, JobRecord, LedgerRecord,
+    OpenRun,
 };
-use crate::store::{DueJob, HistoryFilter, JobFilter, JobFilterState, Page, Scope};
+use crate::store::{Due, DueJob, HistoryFilter, JobFilter, JobFilterState, Page, Scope};
 
 impl PostgresStore {
     pub(super) async fn read_group(
@@ -181,17 +182,18 @@ impl PostgresStore {
         &self,
         until: Instant,
         limit: usize,
-    ) -> Result<Vec<DueJob>, StoreError> {
-        let sql = "SELECT job, generation, due FROM states
+    ) -> Result<Vec<Due>, StoreError> {
+        let sql = "SELECT job, generation, due, collection_id FROM states
              WHERE due <= $1 AND due IS NOT NULL AND lifecycle = 0 AND enabled
                AND collection_enabled
              ORDER BY due, job LIMIT $2";
         let due = |row: &Row| {
-            Ok(DueJob {
+            let on = DueJob {
                 job: JobKey(get(row, "job")?),
                 generation: row::unsigned(row, "generation")?,
                 due: row::at(row, "due")?,
-            })
+            };
+            Ok(Due { on, collection: CollectionKey(get(row, "collection_id")?) })
         };
         self.ask(sql, &[&until.ticks(), &rows_max(limit)]).await?.iter().map(due).collect()
     }

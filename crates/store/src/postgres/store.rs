@@ -8,15 +8,16 @@ use kalends_recurrence::Instant;
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::check::Check;
-use crate::postgres::commit::Commit;
+use crate::postgres::commit::{Commit, ExpireClaims};
 use crate::postgres::edit_collection::EditCollection;
 use crate::postgres::edit_job::EditJob;
 use crate::postgres::group::{DeleteGroup, PutGroup};
 use crate::record::{
-    CollectionRecord, GroupRecord, HistoryRecord, JobKey, JobRecord, LedgerRecord, OpenRun,
+    CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
+    LedgerRecord, OpenRun,
 };
 use crate::store::{
-    DecideCollection, DecideJob, DueJob, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
+    DecideCollection, DecideJob, Due, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
     Retention, RunAnswer, RunWrite, Scope, Store,
 };
 
@@ -91,16 +92,34 @@ impl Store for PostgresStore {
         Box::pin(self.read_job_by_key(key))
     }
 
-    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<DueJob>> {
+    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         Box::pin(self.read_due(until, limit))
     }
 
+    fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>> {
+        Box::pin(self.read_briefs(jobs))
+    }
+
+    fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>> {
+        Box::pin(self.read_standings(jobs))
+    }
+
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {
-        Box::pin(self.transact(Commit(writes)))
+        // Others need not wait for their next look to take over what is handed back.
+        let hands_back =
+            |write: &RunWrite| matches!(write, RunWrite::Extend { lease, .. } if lease.is_zero());
+        match writes.iter().any(hands_back) {
+            true => Box::pin(self.nudging(self.transact(Commit(writes)))),
+            false => Box::pin(self.transact(Commit(writes))),
+        }
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
         Box::pin(self.read_claimable(until, limit))
+    }
+
+    fn expire_claims(&self) -> Reply<'_, usize> {
+        Box::pin(self.transact(ExpireClaims))
     }
 
     fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {

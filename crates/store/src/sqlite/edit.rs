@@ -163,7 +163,7 @@ fn update_job(
     put: &JobPut,
     now: Instant,
 ) -> Worked<()> {
-    let JobPut { definition, facts, state, waiting, .. } = put;
+    let JobPut { definition, facts, state, waiting, passed, .. } = put;
     let key = before.key;
     let was_authenticated: bool = connection
         .prepare_cached("SELECT authenticated FROM jobs WHERE job = ?")?
@@ -205,6 +205,9 @@ fn update_job(
         ))?;
     if let Waiting::Close(disposition) = *waiting {
         runs::close_waiting(connection, key, disposition, now)?;
+    }
+    if let Some(passed) = passed {
+        crate::sqlite::history::close(connection, key, passed)?;
     }
     let change = i64::from(facts.authenticated) - i64::from(was_authenticated);
     recount(connection, collection, 0, change)

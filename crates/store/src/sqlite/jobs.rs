@@ -6,12 +6,12 @@ use rusqlite::{Connection, Row, named_params};
 
 use crate::error::StoreError;
 use crate::form::{Keeper, read_definition};
-use crate::record::{Job, JobKey, JobRecord, JobState, JobUid};
+use crate::record::{CollectionKey, Job, JobKey, JobRecord, JobState, JobUid};
 use crate::sqlite::code::{Code as _, Coded, collect, read, read_option, rows};
 use crate::sqlite::collections::{find_path, read_collection_path};
 use crate::sqlite::groups::no_name;
 use crate::sqlite::trouble::Worked;
-use crate::store::{DueJob, JobFilter, JobFilterState, Page};
+use crate::store::{Due, DueJob, JobFilter, JobFilterState, Page};
 
 /// What a job is read from.
 macro_rules! select_job {
@@ -40,17 +40,21 @@ fn read_job(row: &Row<'_>, keeper: &Keeper, collection: CollectionPath) -> Worke
             definition: read_definition(text("definition")?, uid, keeper)?,
             generation: read(row, "generation")?,
         },
-        state: JobState {
-            lifecycle: read(row, "lifecycle")?,
-            due: read_option(row, "due")?,
-            used: read(row, "used")?,
-            last_execution: read_option(row, "last_execution")?,
-            executions: read(row, "executions")?,
-            failures: read(row, "failures")?,
-            faulted: read(row, "faulted")?,
-            finished: read_option(row, "finished")?,
-        },
+        state: read_state(row)?,
         version: read(row, "version")?,
+    })
+}
+
+pub(crate) fn read_state(row: &Row<'_>) -> Worked<JobState> {
+    Ok(JobState {
+        lifecycle: read(row, "lifecycle")?,
+        due: read_option(row, "due")?,
+        used: read(row, "used")?,
+        last_execution: read_option(row, "last_execution")?,
+        executions: read(row, "executions")?,
+        failures: read(row, "failures")?,
+        faulted: read(row, "faulted")?,
+        finished: read_option(row, "finished")?,
     })
 }
 
@@ -87,19 +91,32 @@ pub(crate) fn key(connection: &Connection, path: &JobPath) -> Worked<Option<JobK
     Ok(collect(found, |row| Ok(read(row, "job")?))?.pop())
 }
 
-/// A job by its number.
+/// What is read of a job's collection with it.
+pub(crate) struct Around {
+    pub(crate) key: CollectionKey,
+    /// Its stored form.
+    pub(crate) definition: String,
+}
+
+/// A job by its number, and what is around it.
 pub(crate) fn by_key(
     connection: &Connection,
     keeper: &Keeper,
     key: JobKey,
-) -> Worked<Option<JobRecord>> {
+) -> Worked<Option<(JobRecord, Around)>> {
     let mut statement = connection.prepare_cached(select_job!(
-        ", c.name AS collection_name, g.subscription, g.name AS group_name",
+        ", c.id AS collection, c.name AS collection_name, g.subscription, g.name AS group_name,
+           c.definition AS collection_definition",
         "JOIN collections c ON c.id = j.collection JOIN groups g ON g.id = c.group_id
          WHERE j.job = ?"
     ))?;
     let found = statement.query([Coded(key)])?;
-    Ok(collect(found, |row| read_job(row, keeper, read_collection_path(row)?))?.pop())
+    let read = |row: &Row<'_>| {
+        let job = read_job(row, keeper, read_collection_path(row)?)?;
+        let key = CollectionKey(row.get("collection")?);
+        Ok((job, Around { key, definition: row.get("collection_definition")? }))
+    };
+    Ok(collect(found, read)?.pop())
 }
 
 /// A page of the jobs of a collection.
@@ -158,9 +175,9 @@ pub(crate) fn is_on(switch: Switch) -> bool {
 }
 
 /// The jobs that are due, the earliest first.
-pub(crate) fn due(connection: &Connection, until: Instant, limit: usize) -> Worked<Vec<DueJob>> {
+pub(crate) fn due(connection: &Connection, until: Instant, limit: usize) -> Worked<Vec<Due>> {
     let mut statement = connection.prepare_cached(
-        "SELECT s.job, s.generation, s.due
+        "SELECT s.job, s.generation, s.due, s.collection
          FROM state s CROSS JOIN collections c ON c.id = s.collection
          WHERE s.due IS NOT NULL AND s.lifecycle = 0 AND s.switched_on = 1 AND s.due <= ?
              AND c.enabled = 1
@@ -168,10 +185,11 @@ pub(crate) fn due(connection: &Connection, until: Instant, limit: usize) -> Work
     )?;
     let found = statement.query((Coded(until), rows(limit as u64)))?;
     collect(found, |row| {
-        Ok(DueJob {
+        let on = DueJob {
             job: read(row, "job")?,
             generation: read(row, "generation")?,
             due: read(row, "due")?,
-        })
+        };
+        Ok(Due { on, collection: CollectionKey(row.get("collection")?) })
     })
 }

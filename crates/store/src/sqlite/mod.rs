@@ -14,6 +14,7 @@
 //! write on after the disk has failed.
 
 mod backup;
+mod briefs;
 mod code;
 mod collections;
 mod connection;

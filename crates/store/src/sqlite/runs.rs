@@ -216,10 +216,12 @@ fn claim(
 ) -> Worked<Option<Token>> {
     let token: Option<Coded<Token>> = connection
         .prepare_cached(
-            "UPDATE runs SET owner = ?, token = last_token + 1, last_token = last_token + 1,
-                 lease_until = ?, role = ?, retry = ?, redelivery = ?, next_at = ?,
-                 first_started = ?
-             WHERE run = ? AND token IS ? AND (token IS NULL OR lease_until < ?) RETURNING token",
+            "UPDATE runs SET owner = ?1, token = last_token + 1, last_token = last_token + 1,
+                 lease_until = ?2, role = ?3, retry = ?4, redelivery = ?5, next_at = ?6,
+                 first_started = ?7
+             WHERE run = ?8 AND token IS ?9 AND (lease_until < ?10 OR token IS NULL AND role = ?3
+                 AND retry = ?4 AND redelivery = ?5 AND next_at = ?6 AND first_started IS ?7)
+             RETURNING token",
         )?
         .query_row(
             (
@@ -311,6 +313,13 @@ fn record(
 ) -> Worked<()> {
     closed.iter().try_for_each(|row| close(connection, job, row))?;
     entries.iter().try_for_each(|entry| append(connection, job, entry))
+}
+
+/// Lets every claim expire.
+pub(crate) fn expire_claims(connection: &Connection) -> Worked<usize> {
+    let long_ago = Coded(Instant::MIN);
+    let expire = "UPDATE runs SET lease_until = ? WHERE token IS NOT NULL";
+    Ok(connection.prepare_cached(expire)?.execute([long_ago])?)
 }
 
 /// The open runs of a job.

@@ -11,7 +11,8 @@ use rusqlite::Connection;
 use crate::error::StoreError;
 use crate::form::Keeper;
 use crate::record::{
-    CollectionRecord, GroupRecord, HistoryRecord, JobKey, JobRecord, LedgerRecord, OpenRun,
+    CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
+    LedgerRecord, OpenRun,
 };
 use crate::sqlite::lock::Lock;
 use crate::sqlite::prune::{self, Aged};
@@ -20,11 +21,11 @@ use crate::sqlite::settings::SqliteSettings;
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
-    backup, collections, connection, edit, events, groups, history, inspect, jobs, key_check,
-    migrate, runs,
+    backup, briefs, collections, connection, edit, events, groups, history, inspect, jobs,
+    key_check, migrate, runs,
 };
 use crate::store::{
-    DecideCollection, DecideJob, DueJob, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
+    DecideCollection, DecideJob, Due, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
     Retention, RunAnswer, RunWrite, Scope, Store,
 };
 
@@ -200,11 +201,21 @@ impl Store for SqliteStore {
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
-        self.read(move |connection, keeper| jobs::by_key(connection, keeper, key))
+        self.read(move |connection, keeper| {
+            Ok(jobs::by_key(connection, keeper, key)?.map(|(job, _)| job))
+        })
     }
 
-    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<DueJob>> {
+    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         self.read(move |connection, _| jobs::due(connection, until, limit))
+    }
+
+    fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>> {
+        self.read(move |connection, keeper| briefs::briefs(connection, keeper, &jobs))
+    }
+
+    fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>> {
+        self.read(move |connection, _| briefs::standings(connection, &jobs))
     }
 
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {
@@ -220,6 +231,10 @@ impl Store for SqliteStore {
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
         let now = self.clock.now().into();
         self.read(move |connection, _| runs::claimable(connection, until, now, limit))
+    }
+
+    fn expire_claims(&self) -> Reply<'_, usize> {
+        self.edit(|connection, _, _| runs::expire_claims(connection))
     }
 
     fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {

@@ -64,6 +64,7 @@ pub(crate) fn put(definition: JobDefinition, uid: u128, due: Instant) -> JobPut 
         facts: JobFacts::default(),
         state: JobState { due: Some(due), ..JobState::default() },
         waiting: Waiting::Keep,
+        passed: None,
     }
 }
 

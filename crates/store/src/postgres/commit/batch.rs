@@ -187,7 +187,8 @@ impl Batch {
     ) -> Option<RunAnswer> {
         let kept = self.runs.get_mut(&id)?;
         let is_free = kept.run.claim.is_none_or(|claim| claim.lease_until < self.now);
-        if !is_free || kept.run.claim.map(|claim| claim.token) != seen {
+        let moved_on = kept.run.claim.is_none() && kept.run.progress != progress;
+        if !is_free || moved_on || kept.run.claim.map(|claim| claim.token) != seen {
             return None;
         }
         kept.last_token += 1;

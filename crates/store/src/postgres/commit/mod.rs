@@ -11,11 +11,12 @@ mod write;
 use std::collections::BTreeSet;
 
 use deadpool_postgres::Transaction;
+use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::error::StoreError;
-use crate::postgres::call::Work;
+use crate::postgres::call::{Work, change, rows};
 use crate::postgres::clock::{CLOCK, clock_of};
 use crate::postgres::code::rows_max;
 use crate::postgres::fault::Fault;
@@ -23,6 +24,23 @@ use crate::postgres::row::{get, run, run_columns, state, unsigned};
 use crate::record::{JobKey, RunId};
 use crate::store::{RunAnswer, RunWrite};
 use batch::{Batch, KeptJob, KeptRun};
+
+/// Lets every claim expire.
+pub(super) struct ExpireClaims;
+
+impl Work for ExpireClaims {
+    type Answer = usize;
+
+    async fn carry_out(&mut self, transaction: &Transaction<'_>) -> Result<usize, Fault> {
+        let lock =
+            "SELECT job FROM states WHERE job IN (SELECT job FROM runs WHERE owner IS NOT NULL)
+             ORDER BY job FOR UPDATE";
+        rows(transaction, lock, &[]).await?;
+        let expire = "UPDATE runs SET lease_until = $1 WHERE owner IS NOT NULL";
+        let expired = change(transaction, expire, &[&Instant::MIN.ticks()]).await?;
+        Ok(usize::try_from(expired).unwrap_or(usize::MAX))
+    }
+}
 
 /// Carries out writes, each if what it rests on is so.
 pub(super) struct Commit(pub(super) Vec<RunWrite>);

@@ -352,6 +352,7 @@ impl Side {
             picture.push(format!("{:?} {:?} {}", record.path, record.collection, record.version));
         }
         for due in store.due(at(10_000), 99).await.unwrap() {
+            let due = due.on;
             let name = self.name("job", due.job.0);
             picture.push(format!("due {name} {} {}", due.generation, due.due));
         }

@@ -82,6 +82,7 @@ pub(crate) fn put(due: Option<Instant>) -> JobPut {
         facts: JobFacts::default(),
         state: JobState { due, ..JobState::default() },
         waiting: Waiting::Keep,
+        passed: None,
     }
 }
 

@@ -1,0 +1,251 @@
+//! Runs due at one instant, and runs at a steady rate; see bench/README.md.
+//!
+//! ```text
+//! engine burst [COUNT …]             so many one-shots at one instant
+//! engine steady RATE SECONDS         minutely jobs, RATE of them due each second
+//! ```
+//!
+//! `KALENDS` names the program, `KALENDS_STORE` its store; both have defaults.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use jiff::{Timestamp, ToSpan as _};
+use kalends_bench::engine::client::Client;
+use kalends_bench::engine::process::Process;
+use kalends_bench::engine::{BODY_BYTES, CONNECTIONS, JOBS_PER_COLLECTION, sink};
+
+/// How long the bare client is measured.
+const BARE: Duration = Duration::from_secs(3);
+/// Jobs are defined at least so fast; what is due has to wait for the last of them.
+const DEFINED_PER_SECOND: usize = 1_500;
+/// A run that has not come after so long is lost.
+const LOST_AFTER: Duration = Duration::from_secs(120);
+
+fn main() -> anyhow::Result<()> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["sink"] => sink::serve(),
+        ["burst", counts @ ..] => {
+            let counts = counts
+                .iter()
+                .map(|text| Ok(text.parse()?))
+                .collect::<anyhow::Result<Vec<usize>>>()?;
+            let counts = if counts.is_empty() { vec![10_000, 100_000] } else { counts };
+            measure(async |bench| {
+                for &count in &counts {
+                    bench.burst(count).await?;
+                }
+                Ok(())
+            })
+        }
+        ["steady", rate, seconds] => {
+            let (rate, seconds) = (rate.parse()?, seconds.parse()?);
+            measure(async |bench| bench.steady(rate, seconds).await)
+        }
+        _ => bail!("engine burst [COUNT …] | steady RATE SECONDS"),
+    }
+}
+
+fn measure(work: impl AsyncFnOnce(&mut Bench) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let folder = std::env::temp_dir().join(format!("kalends-bench-{}", std::process::id()));
+        std::fs::create_dir(&folder)?;
+        let sink = Process::start(Command::new(std::env::current_exe()?).arg("sink"))?;
+        let program = std::env::var("KALENDS").unwrap_or("target/release/kalends".into());
+        let store = std::env::var("KALENDS_STORE");
+        let store = store.unwrap_or(format!("sqlite:{}/kalends.db", folder.display()));
+        let mut serve = Command::new(program);
+        let server =
+            Process::start(serve.args(["serve", "--listen", "127.0.0.1:0", "--store", &store]))?;
+        let mut bench = Bench { sink, server, made: 0 };
+        bench.bare().await?;
+        let worked = work(&mut bench).await;
+        drop(bench);
+        std::fs::remove_dir_all(&folder)?;
+        worked
+    })
+}
+
+struct Bench {
+    sink: Process,
+    server: Process,
+    made: usize,
+}
+
+impl Bench {
+    /// What a client does that only sends.
+    async fn bare(&self) -> anyhow::Result<()> {
+        let body = "x".repeat(BODY_BYTES);
+        let until = now().checked_add(BARE)?;
+        let mut tasks = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let (mut client, body) = (Client::connect(&self.sink.host).await?, body.clone());
+            tasks.push(tokio::spawn(async move {
+                let mut count = 0_usize;
+                while now() < until {
+                    client.must("POST", "/", &body).await?;
+                    count += 1;
+                }
+                anyhow::Ok(count)
+            }));
+        }
+        let mut count = 0;
+        for task in tasks {
+            count += task.await??;
+        }
+        println!("bare client: {:.0} requests/s", count as f64 / BARE.as_secs_f64());
+        Ok(())
+    }
+
+    async fn burst(&mut self, count: usize) -> anyhow::Result<()> {
+        let due =
+            now().checked_add(Duration::from_secs((count / DEFINED_PER_SECOND + 3) as u64))?;
+        let due = Timestamp::from_second(due.as_second())?;
+        self.define(count, |_| format!(r#""startTime":"{due}","#)).await?;
+        if now() >= due {
+            bail!("the jobs were not defined in time");
+        }
+        let before = self.server.processor_seconds()?;
+        let report = self.wait_for(count).await?;
+        let number = |name: &str| report[name].as_f64().unwrap_or(f64::NAN);
+        let seconds = (number("last") - due.as_microsecond() as f64) / 1e6;
+        println!(
+            "burst of {count}: last after {seconds:.3} s, {:.0} runs/s, {:.1} µs of processor a run; \
+             first after {:.1} ms; early {}, doubled {}; peak {:.0} MB",
+            count as f64 / seconds,
+            (self.server.processor_seconds()? - before) * 1e6 / count as f64,
+            (number("first") - due.as_microsecond() as f64) / 1e3,
+            report["early"],
+            report["doubled"],
+            self.server.peak_megabytes()?,
+        );
+        Ok(())
+    }
+
+    async fn steady(&mut self, rate: usize, seconds: usize) -> anyhow::Result<()> {
+        let count = rate * 60;
+        let begin =
+            now().checked_add(Duration::from_secs((count / DEFINED_PER_SECOND + 3) as u64))?;
+        let begin = Timestamp::from_second(begin.as_second())?;
+        let at = |job: usize| {
+            let micros = job as i64 * 1_000_000 / rate as i64;
+            let start = begin.checked_add(micros.microseconds()).unwrap_or(begin);
+            format!(r#""startTime":"{start}","recurrence":{{"frequency":"Minute","interval":1}},"#)
+        };
+        self.define(count, at).await?;
+        sleep_until(begin).await;
+        let before = self.server.processor_seconds()?;
+        sleep_until(begin.checked_add((seconds as i64).seconds())?).await;
+        let spent = self.server.processor_seconds()? - before;
+        let report = self.report().await?;
+        let milliseconds = |name: &str| report[name].as_f64().unwrap_or(f64::NAN) / 1e3;
+        println!(
+            "{rate} runs/s for {seconds} s: {} came, late by {:.2} / {:.2} / {:.2} / {:.2} ms (p50, p99, \
+             p99.9, most); early {}, doubled {}; {:.1} % of a core; peak {:.0} MB",
+            report["count"],
+            milliseconds("p50"),
+            milliseconds("p99"),
+            milliseconds("p999"),
+            milliseconds("max"),
+            report["early"],
+            report["doubled"],
+            spent / seconds as f64 * 100.0,
+            self.server.peak_megabytes()?,
+        );
+        Ok(())
+    }
+
+    /// Defines jobs whose bodies hold what `members` says.
+    async fn define(
+        &mut self,
+        count: usize,
+        members: impl Fn(usize) -> String,
+    ) -> anyhow::Result<()> {
+        let text = "x".repeat(BODY_BYTES);
+        let sink = &self.sink.host;
+        let mut client = Client::connect(&self.server.host).await?;
+        let mut requests = Vec::with_capacity(count);
+        for job in 0..count {
+            let number = self.made + job;
+            let (subscription, inside) = (number / 100_000, number / JOBS_PER_COLLECTION);
+            let collection = format!(
+                "/subscriptions/00000000-0000-0000-0000-{subscription:012}/resourceGroups/g/providers/\
+                 Microsoft.Scheduler/jobCollections/c{inside}"
+            );
+            if job == 0 || number.is_multiple_of(JOBS_PER_COLLECTION) {
+                let body = r#"{"location":"West US","properties":{"sku":{"name":"P20Premium"}}}"#;
+                client.must("PUT", &format!("{collection}?api-version=2016-03-01"), body).await?;
+            }
+            let body = format!(
+                r#"{{"properties":{{{}"action":{{"type":"Http","request":{{"uri":"http://{sink}/","method":"POST","body":"{text}"}}}}}}}}"#,
+                members(job)
+            );
+            requests.push((format!("{collection}/jobs/j{number}?api-version=2016-03-01"), body));
+        }
+        self.made += count;
+        let began = now();
+        let mut tasks = Vec::new();
+        let share = count.div_ceil(CONNECTIONS);
+        for share in requests.chunks(share) {
+            let (mut client, share) = (Client::connect(&self.server.host).await?, share.to_vec());
+            tasks.push(tokio::spawn(async move {
+                for (path, body) in share {
+                    client.must("PUT", &path, &body).await?;
+                }
+                anyhow::Ok(())
+            }));
+        }
+        for task in tasks {
+            task.await??;
+        }
+        let seconds = now().duration_since(began).as_secs_f64();
+        println!("{count} jobs defined, {:.0}/s", count as f64 / seconds);
+        Ok(())
+    }
+
+    async fn report(&self) -> anyhow::Result<serde_json::Value> {
+        let body = Client::connect(&self.sink.host).await?.must("GET", "/report", "").await?;
+        Ok(serde_json::from_slice(&body)?)
+    }
+
+    /// Waits, without asking the target, until the store says that nothing is due any more.
+    async fn wait_for(&self, count: usize) -> anyhow::Result<serde_json::Value> {
+        let last = self.made - 1;
+        let (subscription, inside) = (last / 100_000, last / JOBS_PER_COLLECTION);
+        let list = format!(
+            "/subscriptions/00000000-0000-0000-0000-{subscription:012}/resourceGroups/g/providers/\
+             Microsoft.Scheduler/jobCollections/c{inside}/jobs?api-version=2016-03-01&$filter=state%20eq%20Enabled"
+        );
+        let until = now().checked_add(LOST_AFTER)?;
+        let mut client = Client::connect(&self.server.host).await?;
+        loop {
+            let body = client.must("GET", &list, "").await?;
+            let page: serde_json::Value = serde_json::from_slice(&body)?;
+            if page["value"].as_array().context("a page")?.is_empty() || now() > until {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        // Other collections may take a little longer.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let report = self.report().await?;
+        if report["count"].as_u64() != Some(count as u64) {
+            bail!("{} of {count} came", report["count"]);
+        }
+        Ok(report)
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+async fn sleep_until(at: Timestamp) {
+    let left = at.duration_since(now());
+    tokio::time::sleep(Duration::try_from(left).unwrap_or_default()).await;
+}

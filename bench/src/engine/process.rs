@@ -1,0 +1,60 @@
+//! Programs that are started for a measurement and ended with it.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context as _;
+
+/// A program that runs as long as this lives.
+pub struct Process {
+    child: Child,
+    /// Host and port it listens on.
+    pub host: String,
+}
+
+impl Process {
+    /// Starts a program and waits until it says on standard error where it listens.
+    pub fn start(command: &mut Command) -> anyhow::Result<Process> {
+        let mut child = command.stderr(Stdio::piped()).spawn()?;
+        let errors = child.stderr.take().context("standard error")?;
+        let mut lines = BufReader::new(errors).lines();
+        let host = loop {
+            let line = lines.next().context("it ended before it listened")??;
+            if let Some((_, host)) = line.split_once("listening on http://") {
+                break host.to_owned();
+            }
+        };
+        std::thread::spawn(move || lines.for_each(drop));
+        Ok(Process { child, host })
+    }
+
+    /// Processor time it has used, in seconds.
+    pub fn processor_seconds(&self) -> anyhow::Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let after_name = stat.rsplit(')').next().context("a stat line")?;
+        let fields: Vec<_> = after_name.split_whitespace().collect();
+        let ticks = |number: usize| fields.get(number).and_then(|text| text.parse::<f64>().ok());
+        // Hundredths of a second on every Linux that this runs on.
+        Ok((ticks(11).context("user time")? + ticks(12).context("system time")?) / 100.0)
+    }
+
+    /// The most memory it has had resident, in MB.
+    pub fn peak_megabytes(&self) -> anyhow::Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib: f64 = peak
+            .and_then(|text| text.trim().strip_suffix(" kB"))
+            .context("VmHWM")?
+            .trim()
+            .parse()?;
+        Ok(kib / 1024.0)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Where it has ended already there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

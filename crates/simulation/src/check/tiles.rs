@@ -1,0 +1,255 @@
+//! Every occurrence has exactly one record: the records of a schedule lie side by side like tiles,
+//! without a gap and without an overlap.
+
+use kalends_domain::{Lifecycle, MissedPolicy, Overlap, Switch};
+use kalends_recurrence::{Instant, Rule};
+use kalends_store::record::Disposition;
+
+use super::{Case, Check, Item};
+use crate::log::Kind;
+use crate::users::Version;
+
+/// What is due for longer than this in a healthy world is stuck.
+const STUCK_AFTER: i64 = 45 * 10_000_000;
+
+/// How many occurrences have used up some of the count: at least, and at most.
+#[derive(Clone, Copy, Default)]
+struct Used {
+    least: u64,
+    most: u64,
+}
+
+/// Where a schedule stands after its records.
+struct Stand {
+    next: Option<Instant>,
+    used: Used,
+}
+
+impl Check<'_> {
+    pub(super) fn tiles(&mut self, case: Case<'_>) {
+        let items = case.items();
+        let known = |item: &&Item| case.version(item.generation).is_some();
+        if let Some(item) = items.iter().find(|item| !known(item)) {
+            self.fail(case, format!("PHANTOM a record of an edit that never was: {item:?}"));
+        }
+        let mut used = Used::default();
+        let versions = &case.life.versions;
+        for (index, version) in versions.iter().enumerate() {
+            if version.restarts {
+                used = Used::default();
+            }
+            let is_new = index == 0;
+            let own: Vec<_> = items
+                .iter()
+                .filter(|item| item.generation == version.generation)
+                .copied()
+                .collect();
+            let Some(rule) = case.rule(version) else {
+                self.fail(case, "BROKEN the rule of a stored job");
+                continue;
+            };
+            let stand = self.lay(case, version, &rule, &own, used, is_new);
+            used = stand.used;
+            for item in &own {
+                self.item(case, version, versions.get(index + 1), &rule, item, &items);
+            }
+            match versions.get(index + 1) {
+                Some(edit) => {
+                    if let Some(next) = stand.next.filter(|&next| next <= edit.now) {
+                        let now = edit.now;
+                        self.fail(case, format!("LOST {next} was passed over by an edit at {now}"));
+                    }
+                }
+                None => self.end(case, version, &stand, &own),
+            }
+        }
+    }
+
+    /// Lays the records of one version side by side.
+    fn lay(
+        &mut self,
+        case: Case<'_>,
+        version: &Version,
+        rule: &Rule,
+        items: &[Item],
+        mut used: Used,
+        is_new: bool,
+    ) -> Stand {
+        let recurrence = version.definition.recurrence.as_ref();
+        let count = recurrence.and_then(|recurrence| recurrence.count).map(i64::unsigned_abs);
+        // What runs once has a count of one.
+        let count = if recurrence.is_none() { Some(1) } else { count };
+        let mut next = match (version.definition.switch, recurrence) {
+            (Switch::Disabled, _) => None,
+            _ if is_new => rule.first(),
+            (_, None) => rule.first().map(|once| once.max(version.now)),
+            (_, Some(_)) => rule.next_after(version.now),
+        };
+        let generation = version.generation;
+        for item in items {
+            self.occurrences += item.count;
+            let Item { from, to, .. } = *item;
+            match next {
+                _ if count.is_some_and(|count| used.least >= count) => {
+                    self.fail(case, format!("COUNT {from} of edit {generation} is beyond it"));
+                }
+                Some(next) if next < from => {
+                    self.fail(
+                        case,
+                        format!("LOST {next} of edit {generation}: no record before {from}"),
+                    );
+                }
+                Some(next) if next == from => {}
+                _ => self.fail(
+                    case,
+                    format!("HISTORY {item:?}: recorded twice, or no occurrence (next {next:?})"),
+                ),
+            }
+            if item.count > 1 || from != to {
+                let before = Instant::from_ticks(from.ticks() - 1).unwrap_or(Instant::MIN);
+                let really = rule.count_between(before, to);
+                if really != item.count {
+                    self.fail(case, format!("HISTORY {item:?} stands for {really} occurrences"));
+                }
+            }
+            let is_stretch = item.count > 1;
+            let superseded = matches!(item.closed, Some((Disposition::Superseded, _)));
+            if item.may_have_begun() && !is_stretch {
+                used.most += 1;
+                used.least += u64::from(!superseded);
+            }
+            next = match recurrence {
+                None => None,
+                Some(_) => rule.next_after(to).filter(|&next| next > to),
+            };
+        }
+        if count.is_some_and(|count| used.most >= count) {
+            // Where it is not sure that the count is used up, the job may go on or not.
+            let sure = count.is_some_and(|count| used.least >= count);
+            let goes_on = case.kept.record.state.due.is_some();
+            if sure || !goes_on {
+                next = None;
+            }
+        }
+        Stand { next, used }
+    }
+
+    /// Whether a record may say what it says.
+    fn item(
+        &mut self,
+        case: Case<'_>,
+        version: &Version,
+        edit: Option<&Version>,
+        rule: &Rule,
+        item: &Item,
+        all: &[Item],
+    ) {
+        let Some((how, closed)) = item.closed else { return };
+        let extensions = &version.definition.extensions;
+        match how {
+            Disposition::Superseded if edit.is_none() => {
+                self.fail(case, format!("HISTORY {item:?} is superseded, but there was no edit"));
+            }
+            Disposition::SkippedOverlap => {
+                let in_the_way = |other: &&Item| {
+                    other.may_have_begun()
+                        && other.from < item.from
+                        && other.closed.is_none_or(|(_, at)| at >= closed)
+                };
+                let needed = match extensions.overlap.unwrap_or_default() {
+                    Overlap::Skip => 1,
+                    Overlap::QueueOne => 2,
+                    Overlap::Allow => usize::MAX,
+                };
+                let found = all.iter().filter(in_the_way).count();
+                if found < needed && !self.clocks_were_set() {
+                    self.fail(case, format!("HISTORY {item:?}: only {found} were in its way"));
+                }
+            }
+            Disposition::Missed => self.missed(case, version, rule, item, closed),
+            _ => {}
+        }
+    }
+
+    fn missed(
+        &mut self,
+        case: Case<'_>,
+        version: &Version,
+        rule: &Rule,
+        item: &Item,
+        closed: Instant,
+    ) {
+        if version.definition.recurrence.is_none() {
+            self.fail(case, format!("MISSED {item:?}: what runs once runs however late"));
+        }
+        let asked = version.definition.extensions.missed_runs.as_ref();
+        let policy = asked.map_or(MissedPolicy::Last, |asked| asked.policy);
+        let within = asked.and_then(|asked| asked.within.as_ref()).map(|within| *within.value());
+        if policy == MissedPolicy::All && within.is_none() {
+            self.fail(case, format!("MISSED {item:?}, though all are made up for"));
+        }
+        let is_newest = rule.next_after(item.to).is_none_or(|next| next > closed);
+        let is_young = within.is_none_or(|within| item.to.saturating_add(within) >= closed);
+        if policy == MissedPolicy::Last && is_newest && is_young && item.to <= closed {
+            self.fail(case, format!("MISSED {item:?}: the newest, and young enough to run"));
+        }
+        let minute = 600_000_000;
+        let (from, to) = (item.from.ticks() - minute, closed.ticks() + minute);
+        let explained = self.clocks_were_set()
+            || self.noted.troubles.iter().any(|trouble| {
+                trouble.from <= to && trouble.to >= from && trouble.kind != Kind::Step
+            });
+        if !explained {
+            self.fail(case, format!("MISSED {item:?}, but everything worked"));
+        }
+    }
+
+    /// Where a job stands in the end.
+    fn end(&mut self, case: Case<'_>, version: &Version, stand: &Stand, items: &[Item]) {
+        let state = &case.kept.record.state;
+        if case.kept.record.job.definition != version.definition
+            || case.kept.record.job.generation != version.generation
+        {
+            self.fail(case, "LOST an edit that was acknowledged");
+            return;
+        }
+        if case.life.gone.is_some() {
+            return;
+        }
+        let is_enabled = version.definition.switch == Switch::Enabled;
+        if is_enabled && state.due != stand.next {
+            let (kept, next) = (state.due, stand.next);
+            self.fail(case, format!("LOST it goes on at {kept:?} instead of {next:?}"));
+        }
+        let has_open = items.iter().any(|item| item.closed.is_none());
+        if is_enabled && state.lifecycle == Lifecycle::Active && stand.next.is_none() && !has_open {
+            self.fail(case, "STUCK it looks enabled, and nothing will ever run");
+        }
+        if state.lifecycle != Lifecycle::Active && (stand.next.is_some() || has_open) {
+            self.fail(case, format!("COUNT it is {:?}, and not all has run", state.lifecycle));
+        }
+        let collections = &self.evidence.users.switched;
+        let last = collections.iter().rev().find(|(path, ..)| *path == case.life.path.collection);
+        if last.is_none_or(|(_, _, _, state)| *state != kalends_domain::CollectionState::Enabled) {
+            return;
+        }
+        let ended = self.evidence.ended.ticks();
+        let makes_up = version.definition.extensions.missed_runs.as_ref();
+        let makes_up = makes_up.is_some_and(|missed| missed.policy == MissedPolicy::All);
+        if let Some(due) = stand.next.filter(|due| due.ticks() < ended - STUCK_AFTER)
+            && !(makes_up && has_open)
+        {
+            self.fail(case, format!("STUCK {due} is due and nothing is done about it"));
+        }
+        for run in &case.kept.open {
+            let held =
+                run.claim.is_some_and(|claim| claim.lease_until.ticks() >= ended - STUCK_AFTER);
+            let waits = run.claim.is_none()
+                && (run.progress.next_at.ticks() >= ended - STUCK_AFTER
+                    || case.kept.open.iter().any(|other| other.id < run.id));
+            if !held && !waits {
+                self.fail(case, format!("STUCK nobody works on {run:?}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Jobs as the seed makes them up.
+
+use std::time::Duration;
+
+use kalends_domain::{
+    Action, ErrorAction, Extensions, HttpRequest, JobDefinition, Limits, MainAction, Method,
+    MissedPolicy, MissedRuns, Overlap, RetryKind, RetryPolicy, Switch, Target, Uri, Written,
+};
+use kalends_recurrence::{
+    Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
+};
+
+use crate::chance::Chance;
+
+/// How long a world lasts, and how often its jobs recur.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Span {
+    Minutes,
+    Hours,
+    Weeks,
+}
+
+impl Span {
+    /// Until its faults end.
+    pub(crate) fn length(self) -> Duration {
+        Duration::from_secs(match self {
+            Span::Minutes => 20 * 60,
+            Span::Hours => 8 * 3_600,
+            Span::Weeks => 40 * 86_400,
+        })
+    }
+}
+
+/// A job that somebody might define at an instant.
+pub(crate) fn definition(chance: &Chance, span: Span, now: Instant) -> JobDefinition {
+    let soon = now.saturating_add(Duration::from_secs(chance.between(1, 200)));
+    let start = match chance.below(5) {
+        0 => None,
+        1 => Instant::from_ticks(now.ticks() - chance.between(1, 5_000_000_000_000) as i64),
+        2 => Some(soon),
+        _ => Some(soon.whole_second()),
+    };
+    let recurrence = (!chance.one_in(5)).then(|| recurrence(chance, span, now));
+    let error_action = chance
+        .one_in(2)
+        .then(|| ErrorAction { action: action(), retry: chance.one_in(2).then(|| retry(chance)) });
+    JobDefinition {
+        start,
+        action: MainAction {
+            action: action(),
+            retry: (!chance.one_in(4)).then(|| retry(chance)),
+            error_action,
+        },
+        recurrence,
+        switch: if chance.one_in(12) { Switch::Disabled } else { Switch::Enabled },
+        extensions: Extensions {
+            description: Some(format!("{}", chance.next())),
+            missed_runs: (!chance.one_in(3)).then(|| missed(chance)),
+            overlap: chance.pick([
+                None,
+                Some(Overlap::Skip),
+                Some(Overlap::QueueOne),
+                Some(Overlap::QueueOne),
+                Some(Overlap::Allow),
+            ]),
+            timeout: chance.one_in(2).then(|| seconds(chance.between(5, 30))),
+            ..Extensions::default()
+        },
+    }
+}
+
+/// What every job here does; nobody looks at it.
+pub(crate) fn action() -> Action {
+    let request = HttpRequest {
+        uri: Uri::new("http://example.com", &Limits::default()).unwrap(),
+        method: Method::new("GET").unwrap(),
+        headers: None,
+        body: None,
+        authentication: None,
+    };
+    Action { type_as_written: "Http".into(), target: Target::Http(request) }
+}
+
+fn seconds(seconds: u64) -> Written<Duration> {
+    Written::new("", Duration::from_secs(seconds))
+}
+
+fn missed(chance: &Chance) -> MissedRuns {
+    let policy = chance.pick([MissedPolicy::Skip, MissedPolicy::Last, MissedPolicy::All]);
+    let within = chance.one_in(2).then(|| seconds(chance.pick([30, 90, 600, 7_200, 90_000])));
+    MissedRuns { policy, within }
+}
+
+fn retry(chance: &Chance) -> RetryPolicy {
+    let kind = chance.pick([RetryKind::None, RetryKind::Fixed, RetryKind::Exponential]);
+    let exponential = kind == RetryKind::Exponential;
+    RetryPolicy {
+        kind,
+        interval: (!chance.one_in(4)).then(|| seconds(chance.between(15, 40))),
+        count: (!chance.one_in(4)).then(|| chance.below(4) as u32),
+        interval_max: (exponential && chance.one_in(2)).then(|| seconds(chance.between(15, 60))),
+        age_max: (exponential && chance.one_in(2)).then(|| seconds(chance.between(10, 120))),
+    }
+}
+
+fn recurrence(chance: &Chance, span: Span, now: Instant) -> Recurrence {
+    let at = |hour: i64, minute: i64| Schedule {
+        hours: Some(vec![hour]),
+        minutes: Some(vec![minute]),
+        ..Schedule::default()
+    };
+    let every = |low, high| chance.between(low, high) as i64;
+    let (frequency, interval, schedule) = match span {
+        Span::Minutes => (Frequency::Minute, every(1, 3), None),
+        Span::Hours => match chance.below(4) {
+            0 => (Frequency::Minute, every(7, 45), None),
+            1 => (
+                Frequency::Hour,
+                1,
+                Some(Schedule {
+                    minutes: Some(vec![chance.below(60) as i64, 30]),
+                    ..Schedule::default()
+                }),
+            ),
+            2 => (
+                Frequency::Day,
+                1,
+                Some(Schedule { minutes: Some(vec![0, 20]), ..Schedule::default() }),
+            ),
+            _ => (Frequency::Hour, every(1, 2), None),
+        },
+        Span::Weeks => match chance.below(6) {
+            0 => (Frequency::Hour, every(3, 30), None),
+            1 => (Frequency::Day, every(1, 2), Some(at(2, 30))),
+            2 => (
+                Frequency::Week,
+                1,
+                Some(Schedule {
+                    week_days: Some(vec![Weekday::Sunday, Weekday::Friday]),
+                    ..at(chance.below(24) as i64, 15)
+                }),
+            ),
+            3 => (
+                Frequency::Month,
+                1,
+                Some(Schedule { month_days: Some(vec![1, 15, 29, -1]), ..at(1, 0) }),
+            ),
+            4 => (
+                Frequency::Month,
+                1,
+                Some(Schedule {
+                    monthly_occurrences: Some(vec![
+                        MonthlyOccurrence { day: Weekday::Sunday, occurrence: Some(-1) },
+                        MonthlyOccurrence { day: Weekday::Monday, occurrence: None },
+                    ]),
+                    ..at(0, 5)
+                }),
+            ),
+            _ => (Frequency::Day, 1, None),
+        },
+    };
+    let zone = chance.pick([
+        None,
+        Some("Europe/Berlin"),
+        Some("America/New_York"),
+        Some("Australia/Lord_Howe"),
+    ]);
+    let length = span.length().as_secs();
+    Recurrence {
+        count: chance.one_in(3).then(|| chance.between(1, 6) as i64),
+        end: chance
+            .one_in(5)
+            .then(|| now.saturating_add(Duration::from_secs(chance.below(length + 1)))),
+        zone: zone.map(|name| Zone::named(name).unwrap()),
+        schedule,
+        ..Recurrence::every(interval, frequency)
+    }
+}

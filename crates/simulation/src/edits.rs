@@ -1,0 +1,98 @@
+//! What becomes of a job that is made or edited, decided as the API decides it, less plans and
+//! conditions.
+
+use kalends_domain::{
+    EditKind, JobDefinition, Lifecycle, Standing, facts_of, passed_over, rule_of,
+    standing_after_edit, standing_of_new,
+};
+use kalends_recurrence::{Instant, Settings};
+use kalends_store::record::{Cause, Disposition, JobRecord, JobState, JobUid, LedgerRecord};
+use kalends_store::{JobContext, JobPut, JobWrite, Refusal, RefusalKind, Waiting};
+
+/// An edit that somebody asks for.
+#[derive(Clone, Debug)]
+pub struct Edit {
+    /// What the job is to be.
+    pub definition: JobDefinition,
+    /// Whether it is replaced or changed.
+    pub kind: EditKind,
+    /// When.
+    pub now: Instant,
+    /// Its identity, where it is new.
+    pub uid: JobUid,
+}
+
+impl Edit {
+    /// What becomes of the job.
+    pub fn decide(
+        &self,
+        settings: &Settings,
+        context: &JobContext<'_>,
+    ) -> Result<JobWrite, Refusal> {
+        let refused = |message: &str| Refusal {
+            kind: RefusalKind::Invalid,
+            path: None,
+            message: message.into(),
+        };
+        if let Some(existing) = context.existing {
+            if existing.job.definition == self.definition {
+                return Ok(JobWrite::Keep);
+            }
+            if existing.state.lifecycle != Lifecycle::Active {
+                return Err(refused("the job is over"));
+            }
+        }
+        let created = context.existing.map_or(self.now, |existing| existing.job.created);
+        let mut schedules = settings.clone();
+        schedules.start_months_ahead_max = i64::from(i32::MAX);
+        let rule = rule_of(&self.definition, created, &schedules)
+            .map_err(|problems| refused(&format!("{problems:?}")))?;
+        let standing = match context.existing {
+            None => standing_of_new(&self.definition, &rule),
+            Some(existing) => standing_after_edit(
+                Standing {
+                    due: existing.state.due,
+                    used: existing.state.used,
+                    lifecycle: existing.state.lifecycle,
+                },
+                &existing.job.definition,
+                &self.definition,
+                &rule,
+                self.kind,
+                self.now,
+                settings,
+            ),
+        };
+        let before = context.existing.map(|existing| existing.state).unwrap_or_default();
+        Ok(JobWrite::Put(Box::new(JobPut {
+            uid: self.uid,
+            created: self.now,
+            facts: facts_of(&self.definition, &rule),
+            definition: self.definition.clone(),
+            state: JobState {
+                lifecycle: standing.lifecycle,
+                due: standing.due,
+                used: standing.used,
+                finished: (standing.lifecycle != Lifecycle::Active).then_some(self.now),
+                ..before
+            },
+            waiting: Waiting::Close(Disposition::Superseded),
+            passed: context.existing.and_then(|existing| self.passed(existing, &schedules)),
+        })))
+    }
+
+    fn passed(&self, existing: &JobRecord, schedules: &Settings) -> Option<LedgerRecord> {
+        let due = existing.state.due?;
+        let rule = rule_of(&existing.job.definition, existing.job.created, schedules).ok()?;
+        let passed = passed_over(&rule.without_count(), due, self.now)?;
+        Some(LedgerRecord {
+            generation: existing.job.generation,
+            from: passed.from,
+            to: passed.to,
+            count: passed.count,
+            cause: Cause::Scheduled,
+            disposition: Disposition::Superseded,
+            closed: self.now,
+        })
+    }
+}

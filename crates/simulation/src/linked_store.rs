@@ -1,0 +1,146 @@
+//! The store as a node sees it: the shared one, at the end of its [`Link`].
+
+use kalends_domain::{CollectionPath, GroupPath, JobName, JobPath, SubscriptionId};
+use kalends_recurrence::Instant;
+use kalends_store::record::{
+    CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
+    LedgerRecord, OpenRun,
+};
+use kalends_store::{
+    DecideCollection, DecideJob, Due, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
+    Retention, RunAnswer, RunWrite, Scope, Store,
+};
+
+use crate::link::{Does, Link};
+
+impl Store for Link {
+    fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
+        Box::pin(self.call(Does::Write, move || self.inner.put_group(group)))
+    }
+
+    fn group(&self, path: GroupPath) -> Reply<'_, Option<GroupRecord>> {
+        Box::pin(self.call(Does::Read, move || self.inner.group(path)))
+    }
+
+    fn groups(&self, subscription: SubscriptionId) -> Reply<'_, Vec<GroupRecord>> {
+        Box::pin(self.call(Does::Read, move || self.inner.groups(subscription)))
+    }
+
+    fn delete_group(&self, path: GroupPath) -> Reply<'_, bool> {
+        Box::pin(self.call(Does::Write, move || self.inner.delete_group(path)))
+    }
+
+    fn edit_collection(
+        &self,
+        path: CollectionPath,
+        decide: DecideCollection,
+    ) -> Reply<'_, Edited<CollectionRecord>> {
+        Box::pin(self.call(Does::Write, move || self.inner.edit_collection(path, decide)))
+    }
+
+    fn collection(&self, path: CollectionPath) -> Reply<'_, Option<CollectionRecord>> {
+        Box::pin(self.call(Does::Read, move || self.inner.collection(path)))
+    }
+
+    fn collections(
+        &self,
+        scope: Scope,
+        page: Page<CollectionPath>,
+    ) -> Reply<'_, Vec<CollectionRecord>> {
+        Box::pin(self.call(Does::Read, move || self.inner.collections(scope, page)))
+    }
+
+    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
+        Box::pin(self.call(Does::Write, move || self.inner.edit_job(path, decide)))
+    }
+
+    fn job(&self, path: JobPath) -> Reply<'_, Option<JobRecord>> {
+        Box::pin(self.call(Does::Read, move || self.inner.job(path)))
+    }
+
+    fn jobs(
+        &self,
+        path: CollectionPath,
+        filter: JobFilter,
+        page: Page<JobName>,
+    ) -> Reply<'_, Vec<JobRecord>> {
+        Box::pin(self.call(Does::Read, move || self.inner.jobs(path, filter, page)))
+    }
+
+    fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
+        Box::pin(self.call(Does::Read, move || self.inner.job_by_key(key)))
+    }
+
+    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
+        Box::pin(self.call(Does::Read, move || self.inner.due(until, limit)))
+    }
+
+    fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>> {
+        Box::pin(self.call(Does::Read, move || self.inner.briefs(jobs)))
+    }
+
+    fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>> {
+        Box::pin(self.call(Does::Read, move || self.inner.standings(jobs)))
+    }
+
+    fn expire_claims(&self) -> Reply<'_, usize> {
+        Box::pin(self.call(Does::Write, move || self.inner.expire_claims()))
+    }
+
+    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {
+        Box::pin(async move {
+            let kept = writes.clone();
+            let make = || async {
+                let answers = self.inner.commit(writes.clone()).await?;
+                self.note_commit(&writes, &answers);
+                Ok(answers)
+            };
+            let answers = self.call(Does::Write, make).await?;
+            self.note_told(&kept, &answers);
+            Ok(answers)
+        })
+    }
+
+    fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
+        Box::pin(self.call(Does::Read, move || self.inner.claimable(until, limit)))
+    }
+
+    fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
+        Box::pin(self.call(Does::Read, move || self.inner.open_runs(job)))
+    }
+
+    fn history(
+        &self,
+        path: JobPath,
+        filter: HistoryFilter,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
+        Box::pin(self.call(Does::Read, move || self.inner.history(path, filter, page)))
+    }
+
+    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+        Box::pin(self.call(Does::Read, move || self.inner.events(after, limit)))
+    }
+
+    fn ledger(
+        &self,
+        job: JobKey,
+        from: Instant,
+        to: Instant,
+        limit: usize,
+    ) -> Reply<'_, Vec<LedgerRecord>> {
+        Box::pin(self.call(Does::Read, move || self.inner.ledger(job, from, to, limit)))
+    }
+
+    fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
+        Box::pin(self.call(Does::Write, move || self.inner.prune(retention, now, limit)))
+    }
+
+    fn now(&self) -> Reply<'_, Instant> {
+        Box::pin(self.call(Does::Read, move || self.inner.now()))
+    }
+
+    fn check(&self) -> Reply<'_, Vec<String>> {
+        Box::pin(self.call(Does::Read, move || self.inner.check()))
+    }
+}

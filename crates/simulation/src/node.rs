@@ -1,0 +1,90 @@
+//! One process with an engine: it can run until it has nothing to do, stop in order, or die.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+
+use kalends_actions::Perform;
+use kalends_engine::{Engine, EngineSettings, Nudge};
+use kalends_environment::Clock;
+use kalends_store::Store;
+use kalends_store::record::NodeId;
+use tokio::runtime::{Builder, Runtime};
+
+/// A process with an engine. Dropping it is its death: every task ends where it waits.
+pub struct Node {
+    runtime: Runtime,
+    idle: Arc<Idle>,
+    engine: Option<Engine>,
+    nudge: Nudge,
+    stopped: Arc<AtomicBool>,
+}
+
+/// Told by the runtime when no task of it can go on.
+#[derive(Default)]
+struct Idle {
+    reached: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Idle {
+    fn reach(&self) {
+        self.reached.store(true, Ordering::Relaxed);
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Node {
+    /// Starts an engine on a runtime of its own, of one thread.
+    pub fn start(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        performer: Arc<dyn Perform>,
+        id: NodeId,
+        settings: EngineSettings,
+    ) -> io::Result<Node> {
+        let idle = Arc::new(Idle::default());
+        let told = Arc::clone(&idle);
+        let runtime = Builder::new_current_thread().on_thread_park(move || told.reach()).build()?;
+        let entered = runtime.enter();
+        let engine = Engine::start(store, clock, performer, id, settings);
+        drop(entered);
+        let nudge = engine.nudge();
+        Ok(Node { runtime, idle, engine: Some(engine), nudge, stopped: Arc::default() })
+    }
+
+    /// Runs until no task can go on before time does.
+    pub fn run_until_idle(&self) {
+        self.idle.reached.store(false, Ordering::Relaxed);
+        self.runtime.block_on(std::future::poll_fn(|context| {
+            if self.idle.reached.load(Ordering::Relaxed) {
+                return Poll::Ready(());
+            }
+            let mut waker = self.idle.waker.lock().unwrap_or_else(PoisonError::into_inner);
+            *waker = Some(context.waker().clone());
+            Poll::Pending
+        }));
+    }
+
+    /// Something has changed.
+    pub fn nudge(&self) {
+        self.nudge.nudge();
+    }
+
+    /// Begins to stop in order.
+    pub fn stop(&mut self) {
+        let Some(engine) = self.engine.take() else { return };
+        let stopped = Arc::clone(&self.stopped);
+        self.runtime.spawn(async move {
+            engine.stop().await;
+            stopped.store(true, Ordering::Relaxed);
+        });
+    }
+
+    /// Whether it has stopped in order.
+    pub fn has_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}

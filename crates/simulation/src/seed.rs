@@ -1,0 +1,53 @@
+//! From a seed to a verdict.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kalends_store::Store;
+
+use crate::check::Check;
+use crate::log::Tracing;
+use crate::plan::Plan;
+use crate::world::{Ground, World};
+
+/// How a world ended.
+#[derive(Debug)]
+pub struct Ending {
+    /// Promises that were broken, a line each.
+    pub broken: Vec<String>,
+    /// Everything that happened, a line each, where it was asked for.
+    pub trace: Vec<String>,
+    /// How long the world lasted, in its own time.
+    pub lasted: Duration,
+    /// Occurrences that were accounted for.
+    pub occurrences: u64,
+    /// Calls that targets got.
+    pub calls: u64,
+}
+
+/// Makes the world of a seed, lets it run, and checks it.
+pub fn simulate(seed: u64, tracing: Tracing) -> Ending {
+    simulate_with(seed, tracing, |store| store)
+}
+
+/// The same, with something between the store and who uses it.
+pub(crate) fn simulate_with(
+    seed: u64,
+    tracing: Tracing,
+    between: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
+) -> Ending {
+    let plan = Plan::of(seed);
+    let ground = Ground::new(&plan, tracing);
+    ground.log.trace(|| format!("{plan:?}"));
+    let store = between(ground.kept.clone());
+    let evidence = World::new(seed, &plan, &ground, &store).run();
+    let noted = std::mem::take(&mut *ground.log.noted());
+    let check = Check::run(&evidence, &noted);
+    Ending {
+        broken: check.found,
+        occurrences: check.occurrences,
+        lasted: evidence.length,
+        calls: noted.calls.len() as u64,
+        trace: noted.trace,
+    }
+}

@@ -1,0 +1,77 @@
+//! Many jobs at once, for who begins and ends their runs.
+
+use std::collections::HashMap;
+
+use kalends_domain::Switch;
+use tokio_postgres::Row;
+
+use crate::error::StoreError;
+use crate::form::read_collection;
+use crate::postgres::PostgresStore;
+use crate::postgres::row::{self, get, job_columns, run_columns};
+use crate::record::{CollectionKey, JobBrief, JobKey, JobStanding, OpenRun};
+
+impl PostgresStore {
+    pub(super) async fn read_briefs(
+        &self,
+        jobs: Vec<JobKey>,
+    ) -> Result<Vec<Option<JobBrief>>, StoreError> {
+        let sql = concat!(
+            "SELECT ",
+            job_columns!(),
+            ", s.collection_id, c.definition AS collection_definition
+              FROM jobs j JOIN states s ON s.job = j.key JOIN collections c ON c.id = j.collection_id
+              JOIN groups g ON g.id = c.group_id WHERE j.key = ANY ($1)"
+        );
+        let open =
+            concat!("SELECT ", run_columns!(), " FROM runs r WHERE r.job = ANY ($1) ORDER BY r.id");
+        let keys = keys(&jobs);
+        // Runs first: a job that is begun meanwhile is seen as due no longer, and is left alone.
+        let open = self.ask(open, &[&keys]).await?;
+        let mut runs: HashMap<JobKey, Vec<OpenRun>> = HashMap::new();
+        for row in &open {
+            let run = row::run(row)?;
+            runs.entry(run.job).or_default().push(run);
+        }
+        let rows = self.ask(sql, &[&keys]).await?;
+        let mut found = HashMap::new();
+        for row in &rows {
+            let job = row::job(row, &self.keeper)?;
+            let location = read_collection(get(row, "collection_definition")?)?.location;
+            let open = runs.remove(&job.key).unwrap_or_default();
+            let collection = CollectionKey(get(row, "collection_id")?);
+            found.insert(job.key, JobBrief { job, collection, location, open });
+        }
+        Ok(jobs.iter().map(|job| found.remove(job)).collect())
+    }
+
+    pub(super) async fn read_standings(
+        &self,
+        jobs: Vec<JobKey>,
+    ) -> Result<Vec<Option<JobStanding>>, StoreError> {
+        let sql = "SELECT job, generation, enabled, collection_enabled, lifecycle, due, used,
+                last_execution, executions, failures, faulted, finished
+             FROM states WHERE job = ANY ($1)";
+        let rows = self.ask(sql, &[&keys(&jobs)]).await?;
+        let found = rows.iter().map(|row| Ok((JobKey(get(row, "job")?), standing(row)?)));
+        let found = found.collect::<Result<HashMap<_, _>, StoreError>>()?;
+        Ok(jobs.iter().map(|job| found.get(job).copied()).collect())
+    }
+}
+
+fn keys(jobs: &[JobKey]) -> Vec<i64> {
+    jobs.iter().map(|job| job.0).collect()
+}
+
+fn standing(row: &Row) -> Result<JobStanding, StoreError> {
+    Ok(JobStanding {
+        generation: row::unsigned(row, "generation")?,
+        switch: switch(get(row, "enabled")?),
+        collection: switch(get(row, "collection_enabled")?),
+        state: row::state(row)?,
+    })
+}
+
+fn switch(is_on: bool) -> Switch {
+    if is_on { Switch::Enabled } else { Switch::Disabled }
+}
