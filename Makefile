@@ -3,14 +3,14 @@
 CARGO ?= cargo
 # Seconds that `make fuzz` gives to each target.
 SECONDS ?= 60
-# How often `make crash-store` kills the writer of a store, and `make power-cut` cuts its power.
+# How often `make crash` kills the server and `make crash-store` the writer of a store, and `make power-cut` cuts its power.
 KILLS ?= 500
 CUTS ?= 100
 
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients openapi settings tools crash-store power-cut check fmt bench fuzz clean
+.PHONY: run test clients openapi settings tools crash crash-store power-cut check fmt bench fuzz clean
 
 ## Build, and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -48,6 +48,10 @@ tools:
 	@command -v strace >/dev/null || scripts/install-package strace || true
 	@command -v openssl >/dev/null || scripts/install-package openssl || true
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || scripts/install-package faketime || true
+
+## A server that is killed KILLS times while jobs run, and a checker that compares what their target saw.
+crash: tools
+	KALENDS_KILLS=$(KILLS) $(CARGO) test --locked --package kalends --test it -- crash:: --nocapture
 
 ## A store that is killed KILLS times at random, and once at each of its system calls.
 crash-store: tools

@@ -3,9 +3,12 @@
 mod access;
 mod collection;
 mod destination;
+mod explain;
 mod fault;
 mod http;
+mod jitter;
 mod job;
+mod ledger;
 mod limits;
 mod messaging;
 mod name;
@@ -15,6 +18,7 @@ mod retry;
 mod run;
 mod secret;
 mod standing;
+mod timeline;
 mod written;
 
 pub use access::{Grant, Permission, Place, PlaceError, Role};
@@ -23,15 +27,18 @@ pub use destination::{
     AllowEntry, AllowProblem, Denial, EgressMode, EgressPolicy, Forbidden, Network, Reach, Whose,
     reach,
 };
+pub use explain::{ExplainQuestion, Explanation, Reason, explain};
 pub use fault::{Fault, FaultKind};
 pub use http::{
     CertificateFacts, HeaderFault, Headers, HttpAuthentication, HttpRequest, Method, Uri,
     check_audience, check_tenant,
 };
+pub use jitter::jittered;
 pub use job::{
     Action, ErrorAction, Extensions, JobDefinition, MainAction, MissedPolicy, MissedRuns, Overlap,
     Signing, Switch, Target,
 };
+pub use ledger::{Cause, Disposition, LedgerRecord};
 pub use limits::Limits;
 pub use messaging::{
     BrokeredProperties, MessageFormat, ServiceBusAuthentication, ServiceBusAuthenticationKind,
@@ -54,5 +61,8 @@ pub use run::{
     Outcome, REDELIVERIES_MAX, conclude, final_state,
 };
 pub use secret::{SECRET_HEADERS, SECRET_PARAMETERS, Secret};
-pub use standing::{EditKind, Standing, rule_of, standing_after_edit, standing_of_new};
+pub use standing::{
+    EditKind, Standing, kept_rule_of, rule_of, standing_after_edit, standing_of_new,
+};
+pub use timeline::{Course, RunUnderWay, Stage, Timeline, TimelineRow};
 pub use written::Written;

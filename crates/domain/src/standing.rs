@@ -4,7 +4,7 @@
 //! would else look enabled and be dead: a job that runs once, never did, and whose instant has
 //! passed. It runs at once.
 
-use kalends_recurrence::{Definition, Instant, Problems, Rule, Settings};
+use kalends_recurrence::{Definition, Instant, IntervalMax, Problems, Rule, Settings};
 
 use crate::job::{JobDefinition, Switch};
 use crate::run::Lifecycle;
@@ -37,6 +37,21 @@ pub fn rule_of(
 ) -> Result<Rule, Problems> {
     let recurrence = job.recurrence.clone();
     Rule::new(Definition { start: job.start, created, recurrence }, settings)
+}
+
+/// The rule of a job that is kept. It was checked when it was written, and limits may have changed
+/// since.
+pub fn kept_rule_of(
+    job: &JobDefinition,
+    created: Instant,
+    settings: &Settings,
+) -> Result<Rule, Problems> {
+    let all = i64::MAX;
+    let interval_max =
+        IntervalMax { minutes: all, hours: all, days: all, weeks: all, months: all, years: all };
+    // Years ahead of any job; months are added to an instant, which must not overflow.
+    let start_months_ahead_max = i64::from(i32::MAX);
+    rule_of(job, created, &Settings { interval_max, start_months_ahead_max, ..settings.clone() })
 }
 
 /// Where a new job stands.

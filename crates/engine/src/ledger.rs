@@ -214,7 +214,8 @@ impl Ledger {
 
 async fn wait(clock: &dyn Clock, until: Instant) {
     match until.timestamp() {
-        Some(until) => clock.wait_until(until).await,
+        // Leases go on while the clock is set back: the loop looks again when their time has come.
+        Some(until) => clock.wait_about(until).await,
         None => std::future::pending().await,
     }
 }

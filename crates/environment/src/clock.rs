@@ -24,6 +24,12 @@ pub trait Clock: Send + Sync {
     /// Waits until the clock shows `until` or later. It never ends early.
     fn wait_until(&self, until: Timestamp) -> Waiting<'_>;
 
+    /// The same, but for no longer than it is until then now, whatever the clock is set to meanwhile:
+    /// for who then looks again. A clock that nobody sets need not tell the two apart.
+    fn wait_about(&self, until: Timestamp) -> Waiting<'_> {
+        self.wait_until(until)
+    }
+
     /// Time that has passed since some moment in the past, the same in every call. Nobody can set
     /// it, and it goes on while the machine sleeps: leases are measured with it.
     fn elapsed(&self) -> Duration;
@@ -52,6 +58,14 @@ impl Clock for SystemClock {
                     _ => sleep_short(left).await,
                 }
             }
+        })
+    }
+
+    fn wait_about(&self, until: Timestamp) -> Waiting<'_> {
+        Box::pin(async move {
+            let left = Duration::try_from(until.duration_since(self.now())).unwrap_or_default();
+            // Either end of it will do.
+            let _ = tokio::time::timeout(left, self.wait_until(until)).await;
         })
     }
 

@@ -17,7 +17,7 @@ use kalends_domain::EgressMode;
 use kalends_engine::{Engine, EngineFigures, EngineSettings, Neighbours, Nudge};
 use kalends_environment::{Clock as _, Entropy, SystemClock, SystemEntropy};
 use kalends_figures::Figures;
-use kalends_server::{App, PageKey, ServerFigures, Settings};
+use kalends_server::{App, Events, PageKey, ServerFigures, Settings};
 use kalends_store::Store;
 use kalends_store::form::Keeper;
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
@@ -147,6 +147,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         page_key: PageKey::new(&SystemEntropy)?,
         gate: Arc::new(granted.gate),
         figures: Arc::new(figures),
+        events: Events::default(),
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -12,7 +12,7 @@ use crate::app::App;
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    pub(crate) body: Option<String>,
+    pub(crate) body: Option<Body>,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     /// What the operator is told and the client is not.
     pub(crate) cause: Option<String>,
@@ -24,11 +24,16 @@ impl Answer {
     }
 
     pub(crate) fn json(status: StatusCode, body: &Json<'_>) -> Answer {
-        Answer { status, body: Some(body.to_string()), headers: vec![], cause: None }
+        Answer { status, body: Some(body.to_string().into()), headers: vec![], cause: None }
+    }
+
+    /// A body that goes out piece by piece. It says of which type it is.
+    pub(crate) fn stream(status: StatusCode, body: Body) -> Answer {
+        Answer { status, body: Some(body), headers: vec![], cause: None }
     }
 
     pub(crate) fn text(status: StatusCode, text: &str) -> Answer {
-        let body = Some(text.to_owned());
+        let body = Some(text.to_owned().into());
         let answer = Answer { status, body, headers: vec![], cause: None };
         answer.with(header::CONTENT_TYPE, "text/plain; charset=utf-8")
     }
@@ -63,7 +68,7 @@ impl Answer {
             tell_operator(request, cause);
         }
         let routing = format!("KALENDS:{}:{correlation}", compact(app.now()));
-        let mut response = Response::new(self.body.map_or_else(Body::empty, Body::from));
+        let mut response = Response::new(self.body.unwrap_or_default());
         let has_body = axum::body::HttpBody::size_hint(response.body()).exact() != Some(0);
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
@@ -127,7 +132,7 @@ impl Refused {
         let (status, body) = self.errors.answer(version);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let answer =
-            Answer { status, body: Some(body), headers: vec![], cause: self.cause.clone() };
+            Answer { status, body: Some(body.into()), headers: vec![], cause: self.cause.clone() };
         let answer = match self.wait {
             Some(seconds) => answer.with(header::RETRY_AFTER, &seconds.to_string()),
             None => answer,

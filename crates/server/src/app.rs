@@ -11,6 +11,7 @@ use kalends_store::record::JobUid;
 
 use crate::access::Gate;
 use crate::answer::Refused;
+use crate::events::Events;
 use crate::figures::ServerFigures;
 use crate::hosts::Hosts;
 use crate::paging::PageKey;
@@ -66,6 +67,8 @@ pub struct App {
     pub gate: Arc<Gate>,
     /// Where the server counts what it does.
     pub figures: Arc<ServerFigures>,
+    /// Who follows what comes into history.
+    pub events: Events,
 }
 
 impl App {

@@ -19,7 +19,6 @@ use crate::access::Client;
 use crate::activity::Activity;
 use crate::answer::Refused;
 use crate::app::App;
-use crate::hosts::Hosts;
 use crate::listener::{HEADERS_MAX, STREAMS_MAX};
 use crate::preface::Protocol;
 use crate::resources;
@@ -108,7 +107,7 @@ impl Door {
 
     /// A name of the machine itself is left alone: other servers share it.
     fn sign(&self, mut response: Response<Body>) -> Response<Body> {
-        let is_shared = matches!(self.app.settings.hosts, Hosts::Loopback);
+        let is_shared = self.app.settings.hosts.are_shared();
         if self.security == Security::Tls && !is_shared {
             response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, TLS_ONLY);
         }

@@ -42,6 +42,15 @@ impl Hosts {
         }
     }
 
+    /// Whether other servers of the machine have the same names.
+    pub(crate) fn are_shared(&self) -> bool {
+        match self {
+            Hosts::Loopback => true,
+            Hosts::Any => false,
+            Hosts::Named { listen, .. } => listen.is_loopback(),
+        }
+    }
+
     /// The names in words.
     pub(crate) fn in_words(&self) -> String {
         match self {

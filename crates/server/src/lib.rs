@@ -13,6 +13,7 @@ mod app;
 mod audit;
 mod door;
 mod edit;
+mod events;
 mod figures;
 mod filter;
 mod framing;
@@ -32,6 +33,7 @@ pub use access::{
 };
 pub use app::{App, Patience, Settings};
 pub use audit::{AuditLog, AuditSettings, AuditTarget};
+pub use events::Events;
 pub use figures::ServerFigures;
 pub use hosts::Hosts;
 pub use listener::serve;

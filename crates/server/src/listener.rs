@@ -61,6 +61,7 @@ pub async fn serve(
     tls: Option<Arc<Tls>>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    let events = app.events.clone();
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX.into()));
     let (stopping, stopped) = watch::channel(());
     let host = Arc::new(Host::new(app, tls));
@@ -89,6 +90,7 @@ pub async fn serve(
         });
     }
     drop(listener);
+    events.stop();
     stopping.send_replace(());
     // All places are free when all connections are closed.
     let _ = timeout(STOP_TIME_MAX, room.acquire_many(CONNECTIONS_MAX.into())).await;

@@ -90,6 +90,17 @@ impl<K> AskedPage<K> {
         old_default: usize,
         key_of: impl Fn(&str) -> Option<K>,
     ) -> Result<AskedPage<K>, Errors> {
+        AskedPage::read_with(asked, version, old_default, &[], key_of)
+    }
+
+    /// The same for a list that further parameters choose from, with their values in full.
+    pub(crate) fn read_with(
+        asked: &Asked,
+        version: Version,
+        old_default: usize,
+        chosen: &[(&str, String)],
+        key_of: impl Fn(&str) -> Option<K>,
+    ) -> Result<AskedPage<K>, Errors> {
         let skip = asked.query.skip()?;
         if version.is_old() {
             let shown = asked.query.top(old_default, PAGE_MAX)?;
@@ -98,16 +109,17 @@ impl<K> AskedPage<K> {
         }
         let shown = asked.query.top(PAGE_MAX, PAGE_MAX)?;
         let filter = asked.query.filter()?;
+        let chosen: String = chosen.iter().map(|(name, value)| parameter(name, value)).collect();
         let next = Next {
             key: asked.app.page_key.clone(),
             // What a position is good for.
             list: format!(
-                "{}\n{}\n{}",
+                "{}\n{}\n{}{chosen}",
                 asked.caller.id,
                 asked.path.to_ascii_lowercase(),
                 filter.unwrap_or("")
             ),
-            link: link(asked, version, shown, filter),
+            link: link(asked, version, shown, filter) + &chosen,
         };
         let after = match asked.query.skip_token()? {
             None => None,
@@ -127,9 +139,18 @@ impl<K> AskedPage<K> {
         entries: &mut Vec<T>,
         position_of: impl Fn(&T) -> String,
     ) -> Option<String> {
+        self.cut_at(entries, |shown| shown.last().map(position_of))
+    }
+
+    /// The same, with a position that all of what is shown has a part in.
+    pub(crate) fn cut_at<T>(
+        &self,
+        entries: &mut Vec<T>,
+        position_of: impl FnOnce(&[T]) -> Option<String>,
+    ) -> Option<String> {
         let next = self.next.as_ref().filter(|_| entries.len() > self.shown)?;
         entries.truncate(self.shown);
-        let token = next.key.seal(&next.list, &position_of(entries.last()?));
+        let token = next.key.seal(&next.list, &position_of(entries)?);
         Some(format!("{}&%24skiptoken={token}", next.link))
     }
 }
@@ -137,10 +158,12 @@ impl<K> AskedPage<K> {
 fn link(asked: &Asked, version: Version, shown: usize, filter: Option<&str>) -> String {
     let host = asked.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let place = format!("http://{}{}", host.unwrap_or("localhost"), asked.path);
-    let filter = filter.map_or_else(String::new, |filter| {
-        format!("&%24filter={}", utf8_percent_encode(filter, NON_ALPHANUMERIC))
-    });
+    let filter = filter.map_or_else(String::new, |filter| parameter("%24filter", filter));
     format!("{place}?api-version={}&%24top={shown}{filter}", version.as_str())
+}
+
+fn parameter(name: &str, value: &str) -> String {
+    format!("&{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC))
 }
 
 #[cfg(test)]

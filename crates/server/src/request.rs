@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use axum::body::HttpBody as _;
 use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kalends_recurrence::Instant;
 use kalends_wire::{Code, Errors, Json, Version};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
@@ -86,6 +87,22 @@ impl Query {
 
     pub(crate) fn filter(&self) -> Result<Option<&str>, Errors> {
         Ok(self.get("$filter")?.filter(|text| !text.trim().is_empty()))
+    }
+}
+
+impl Query {
+    /// An instant.
+    pub(crate) fn instant(&self, name: &str) -> Result<Option<Instant>, Errors> {
+        let Some(text) = self.get(name)? else { return Ok(None) };
+        // The plus of an offset is often left as it is, and then read as a blank.
+        let instant = text.replace(' ', "+").parse();
+        let message = "expected a date and time such as 2026-11-15T10:00:00Z";
+        instant.map(Some).map_err(|_| invalid(name, message))
+    }
+
+    /// A text.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Errors> {
+        Ok(self.get(name)?.filter(|text| !text.is_empty()))
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) enum Route {
     Live,
     Ready,
     Metrics,
+    Events,
     OpenApi,
     Operations,
     Provider { subscription: SubscriptionId },
@@ -30,6 +31,8 @@ pub(crate) enum Route {
     Run(JobPath),
     History(JobPath),
     Preview(JobPath),
+    Occurrences(JobPath),
+    Explain(JobPath),
 }
 
 impl Route {
@@ -40,6 +43,7 @@ impl Route {
             | Route::Live
             | Route::Ready
             | Route::Metrics
+            | Route::Events
             | Route::OpenApi
             | Route::Operations
             | Route::Provider { .. }
@@ -47,7 +51,9 @@ impl Route {
             | Route::CollectionsOfSubscription(_)
             | Route::CollectionsOfGroup(_)
             | Route::Jobs(_)
-            | Route::History(_) => "GET, HEAD",
+            | Route::History(_)
+            | Route::Occurrences(_)
+            | Route::Explain(_) => "GET, HEAD",
             Route::Group(_) => "GET, HEAD, PUT, DELETE",
             Route::Collection(_) | Route::Job(_) => "GET, HEAD, PUT, PATCH, DELETE",
             Route::Register { .. }
@@ -104,6 +110,7 @@ impl<'a> Segments<'a> {
             ["livez"] => return Ok(Some(Route::Live)),
             ["readyz"] => return Ok(Some(Route::Ready)),
             ["metrics"] => return Ok(Some(Route::Metrics)),
+            ["events"] => return Ok(Some(Route::Events)),
             ["openapi.json"] => return Ok(Some(Route::OpenApi)),
             _ => {}
         }
@@ -173,6 +180,8 @@ impl<'a> Segments<'a> {
             [action] if action.eq_ignore_ascii_case("run") => Some(Route::Run(job)),
             [action] if action.eq_ignore_ascii_case("history") => Some(Route::History(job)),
             [action] if action.eq_ignore_ascii_case("preview") => Some(Route::Preview(job)),
+            [action] if action.eq_ignore_ascii_case("occurrences") => Some(Route::Occurrences(job)),
+            [action] if action.eq_ignore_ascii_case("explain") => Some(Route::Explain(job)),
             _ => None,
         })
     }
@@ -239,6 +248,9 @@ mod tests {
         is(&format!("{JC}/jobs/j/run"), |r| matches!(r, Route::Run(_)));
         is(&format!("{JC}/jobs/j/history"), |r| matches!(r, Route::History(_)));
         is(&format!("{JC}/jobs/j/preview"), |r| matches!(r, Route::Preview(_)));
+        is(&format!("{JC}/jobs/j/Occurrences"), |r| matches!(r, Route::Occurrences(_)));
+        is(&format!("{JC}/jobs/j/explain"), |r| matches!(r, Route::Explain(_)));
+        is("/events", |r| *r == Route::Events);
         for path in [
             "/x",
             "/subscriptions",
@@ -287,6 +299,9 @@ mod tests {
             Route::History(_) => 18,
             Route::Preview(_) => 19,
             Route::Metrics => 20,
+            Route::Occurrences(_) => 21,
+            Route::Explain(_) => 22,
+            Route::Events => 23,
         }
     }
 
@@ -310,7 +325,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_has_every_route_and_no_other() {
-        let mut seen = [false; 21];
+        let mut seen = [false; 24];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -326,6 +341,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 21]);
+        assert_eq!(seen, [true; 24]);
     }
 }

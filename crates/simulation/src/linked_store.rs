@@ -7,8 +7,8 @@ use kalends_store::record::{
     LedgerRecord, OpenRun,
 };
 use kalends_store::{
-    DecideCollection, DecideJob, Due, Edited, HistoryFilter, JobFilter, Page, Reply, Retention,
-    RunAnswer, RunWrite, Scope, Store,
+    DecideCollection, DecideJob, Due, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
+    Retention, RunAnswer, RunWrite, Scope, Store,
 };
 
 use kalends_store::{TokenId, TokenRecord, Tokens};
@@ -118,6 +118,10 @@ impl Store for Link {
         page: Page<u64>,
     ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
         Box::pin(self.call(Does::Read, move || self.inner.history(path, filter, page)))
+    }
+
+    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+        Box::pin(self.call(Does::Read, move || self.inner.events(after, limit)))
     }
 
     fn ledger(

@@ -38,7 +38,7 @@ pub use error::StoreError;
 pub use key_file::KeyFile;
 pub use store::{
     Advance, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited,
-    HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, Refusal,
+    Events, HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, Refusal,
     RefusalKind, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Tally, Waiting,
 };
 pub use tokens::{NewToken, TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens, read_token};

@@ -1,11 +1,12 @@
 //! What history tells of an attempt.
 
-use kalends_domain::{ActionRole, AttemptStatus, HistoryEntry, JobPath};
+use kalends_domain::{AttemptStatus, HistoryEntry, JobPath};
 use kalends_recurrence::Instant;
 
 use crate::id::{HISTORY_TYPE, job_id, job_name};
 use crate::json::Json;
 use crate::members::Members;
+use crate::timeline::role_word;
 use crate::version::Version;
 use crate::words::{OldCasing, Words, word};
 
@@ -26,10 +27,7 @@ pub fn write_history_entry<'a>(
     // The old versions say nothing of a success, and clients look for just that.
     let is_told = !version.is_old() || entry.status != AttemptStatus::Completed;
     let status = is_told.then(|| word(STATUSES, &entry.status, OldCasing::Lower, version));
-    let role = match entry.role {
-        ActionRole::Main => "MainAction",
-        ActionRole::Error => "ErrorAction",
-    };
+    let role = role_word(entry.role);
     let properties = Members::new()
         .put("startTime", entry.started)
         .put("endTime", entry.ended)

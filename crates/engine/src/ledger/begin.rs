@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use kalends_domain::{
-    ActionRole, DueDecision, DueQuestion, Lifecycle, MissedPolicy, Overlap, UnderWay, When,
-    decide_due, rule_of,
+    ActionRole, Begin, DueDecision, DueQuestion, Lifecycle, MissedPolicy, Overlap, UnderWay, When,
+    decide_due, jittered, rule_of,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, JobBrief, OpenRun, Progress};
 use kalends_store::{Advance, Due, RunWrite, StoreError};
 
 use super::follow_up::About;
-use super::{Item, Ledger};
+use super::{CLAIM_AHEAD, Item, Ledger};
 use crate::messages::{ledger_row, postponed};
 use crate::rooms::{Entry, Place};
 
@@ -55,7 +55,7 @@ impl Ledger {
         let role = match &candidate.item {
             Item::Job(due) => match self.decide(due, &candidate.brief, now) {
                 None => return self.leave_to_others(&candidate.item),
-                Some(decision) if decision.begin.is_none_or(|begin| begin.when != When::Now) => {
+                Some(decision) if !self.begins_now(&decision, &candidate.brief, now) => {
                     return self.write_decision(*due, candidate.brief, None, decision, now);
                 }
                 Some(_) => ActionRole::Main,
@@ -119,6 +119,28 @@ impl Ledger {
         })
     }
 
+    fn begins_now(&self, decision: &DueDecision, brief: &JobBrief, now: Instant) -> bool {
+        let soon = now.saturating_add(2 * CLAIM_AHEAD);
+        let begins_now = |begin: Begin| {
+            let start = self.start_of(brief, begin.scheduled);
+            begin.when == When::Now && (start == begin.scheduled || start <= soon)
+        };
+        decision.begin.is_some_and(begins_now)
+    }
+
+    /// When the first attempt of an occurrence is made: one with jitter waits for it in the
+    /// timetable, like a retry.
+    fn start_of(&self, brief: &JobBrief, scheduled: Instant) -> Instant {
+        let job = &brief.job.job;
+        let Some(jitter) = &job.definition.extensions.jitter else { return scheduled };
+        match rule_of(&job.definition, job.created, &self.schedules) {
+            Ok(rule) => {
+                jittered(job.uid.0, Some(*jitter.value()), scheduled, &rule.without_count())
+            }
+            Err(_) => scheduled,
+        }
+    }
+
     /// `place` is the room that was taken for it.
     fn write_decision(
         &mut self,
@@ -150,7 +172,7 @@ impl Ledger {
                 )
             }
             Some(begin) => {
-                let progress = Progress::first(begin.scheduled);
+                let progress = Progress::first(self.start_of(&brief, begin.scheduled));
                 let write = RunWrite::Begin {
                     on,
                     scheduled: begin.scheduled,

@@ -160,6 +160,12 @@ impl World {
         self.nudge();
     }
 
+    pub(crate) async fn switch_collection(&self, state: CollectionState) {
+        let decide = move |_: CollectionContext<'_>| Ok(CollectionWrite::Put(collection(state)));
+        self.store.edit_collection(collection_path(), Box::new(decide)).await.unwrap();
+        self.nudge();
+    }
+
     fn nudge(&self) {
         if let Some(engine) = &self.engine {
             engine.nudge().nudge();

@@ -192,7 +192,7 @@ fn many_jobs_are_edited_each_for_itself() {
     assert_eq!(names(&list), ["jc/a", "jc/c"]);
     for bad in [
         "{}",
-        r#"{"action":"Run","names":[]}"#,
+        r#"{"action":"Walk","names":[]}"#,
         r#"{"action":"Delete"}"#,
         r#"{"action":"Delete","names":["a"],"filter":"state eq Enabled"}"#,
         r#"{"action":"Delete","names":"a"}"#,

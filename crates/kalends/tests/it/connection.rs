@@ -99,7 +99,8 @@ impl Connection {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    fn line(&mut self) -> String {
+    /// One line, without its end.
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
         line.trim_end().to_owned()

@@ -40,7 +40,11 @@ pub(crate) fn need(route: &Route, method: &Method) -> (Need, &'static str) {
     let deletes = method == Method::DELETE;
     match route {
         Route::Home | Route::Live | Route::Ready | Route::OpenApi => (Need::Nothing, "read"),
-        Route::Metrics => (Need::Token, "Microsoft.Scheduler/metrics/read"),
+        // Of what happens a caller is told what he may read.
+        Route::Events => (Need::Token, "Microsoft.Scheduler/events/read"),
+        Route::Metrics => {
+            (Need::Permission(Read, Place::Everything), "Microsoft.Scheduler/metrics/read")
+        }
         Route::Operations => (Need::Token, "Microsoft.Scheduler/operations/read"),
         Route::Provider { .. } => (Need::Token, "Microsoft.Scheduler/read"),
         Route::Register { .. } => (Need::Token, "Microsoft.Scheduler/register/action"),
@@ -98,6 +102,14 @@ pub(crate) fn need(route: &Route, method: &Method) -> (Need, &'static str) {
         Route::History(path) => (
             collection(Read, &path.collection),
             "Microsoft.Scheduler/jobCollections/jobs/jobHistories/read",
+        ),
+        Route::Occurrences(path) => (
+            collection(Read, &path.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/occurrences/read",
+        ),
+        Route::Explain(path) => (
+            collection(Read, &path.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/explain/read",
         ),
         Route::Preview(path) => (
             collection(Read, &path.collection),

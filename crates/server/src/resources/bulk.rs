@@ -1,6 +1,6 @@
 //! `POST …/jobs/bulk`: many jobs at once, each for itself.
 //!
-//! `{"action": "Enable" | "Disable" | "Delete", "names": […]}`, or `"filter"` in the place of the
+//! `{"action": "Enable" | "Disable" | "Delete" | "Run", "names": […]}`, or `"filter"` in the place of the
 //! names. Every job is edited in a transaction of its own, and the answer tells of each.
 
 use axum::http::StatusCode;
@@ -25,6 +25,7 @@ const AT_ONCE: usize = 32;
 enum Action {
     Switch(Switch),
     Delete,
+    Run,
 }
 
 pub(super) async fn edit(mut asked: Asked, path: CollectionPath) -> Done {
@@ -63,6 +64,7 @@ async fn edit_one(app: App, job: JobPath, action: Action) -> Result<bool, Refuse
     match action {
         Action::Switch(switch) => jobs::switch(&app, job, switch).await,
         Action::Delete => jobs::delete(&app, job, Condition::default()).await.map(|()| true),
+        Action::Run => jobs::run_one(&app, job).await.map(|()| true),
     }
 }
 
@@ -73,6 +75,7 @@ fn audited(request: &Entry, job: &JobPath, action: Action, done: &Result<bool, R
             "Microsoft.Scheduler/jobCollections/jobs/disable/action"
         }
         Action::Delete => "Microsoft.Scheduler/jobCollections/jobs/delete",
+        Action::Run => "Microsoft.Scheduler/jobCollections/jobs/run/action",
     };
     let status = done.as_ref().map_or_else(|refused| refused.errors.code().status(), |_| 200);
     Entry { operation: Some(operation), path: job_id(job), status, ..request.clone() }
@@ -132,6 +135,7 @@ fn read(body: &Json<'_>) -> Result<(Action, Names), Errors> {
         ("Enable", Action::Switch(Switch::Enabled)),
         ("Disable", Action::Switch(Switch::Disabled)),
         ("Delete", Action::Delete),
+        ("Run", Action::Run),
     ];
     let action = match member("action") {
         Some(Json::String(text)) => {
@@ -140,7 +144,7 @@ fn read(body: &Json<'_>) -> Result<(Action, Names), Errors> {
         _ => None,
     };
     let Some((_, action)) = action else {
-        return wrong("action", "allowed are Enable, Disable and Delete");
+        return wrong("action", "allowed are Enable, Disable, Delete and Run");
     };
     match (member("names"), member("filter")) {
         (Some(Json::Array(names)), None) if names.len() <= JOBS_MAX => {

@@ -88,8 +88,13 @@ pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<b
 /// `POST …/run`: one extra occurrence, now.
 pub(super) async fn run(asked: Asked, path: JobPath) -> Done {
     asked.query.version()?;
-    asked.app.gate.pass_run(&asked.app, &path.collection)?;
-    let at = asked.app.now();
+    run_one(&asked.app, path).await?;
+    done()
+}
+
+pub(super) async fn run_one(app: &App, path: JobPath) -> Result<(), Refused> {
+    app.gate.pass_run(app, &path.collection)?;
+    let at = app.now();
     let mistakes = Mistakes::default();
     let found = mistakes.clone();
     let run = move |context: JobContext<'_>| {
@@ -102,8 +107,7 @@ pub(super) async fn run(asked: Asked, path: JobPath) -> Done {
             }
         }
     };
-    edit(&asked.app, path, Box::new(run), &mistakes).await?;
-    done()
+    edit(app, path, Box::new(run), &mistakes).await.map(drop)
 }
 
 /// `POST …/preview`: what a definition would do, without saving it.
@@ -229,7 +233,10 @@ async fn read_certificates(app: &App, mut job: JobDefinition) -> Result<JobDefin
 }
 
 /// A job and the state of its collection.
-async fn find(app: &App, path: &JobPath) -> Result<(JobRecord, CollectionState), Refused> {
+pub(super) async fn find(
+    app: &App,
+    path: &JobPath,
+) -> Result<(JobRecord, CollectionState), Refused> {
     let job =
         app.store.job(path.clone()).await.map_err(|error| missing(error, &path.collection))?;
     let job = job.ok_or_else(|| Error::job_not_found(&path.job))?;

@@ -2,12 +2,15 @@
 
 mod bulk;
 mod collections;
+mod events;
+mod explain;
 mod groups;
 mod health;
 mod history;
 mod home;
 mod jobs;
 mod metrics;
+mod occurrences;
 mod openapi;
 mod providers;
 
@@ -171,6 +174,7 @@ async fn dispatch(mut asked: Asked, route: Route) -> Done {
         Route::Live => Ok(Answer::text(StatusCode::OK, "ok")),
         Route::Ready => Ok(health::ready(&asked.app).await),
         Route::Metrics => Ok(metrics::page(&asked.app)),
+        Route::Events => events::stream(asked).await,
         Route::OpenApi => Ok(openapi::document()),
         Route::Operations => Ok(providers::operations()),
         Route::Provider { subscription } | Route::Register { subscription } => {
@@ -194,6 +198,8 @@ async fn dispatch(mut asked: Asked, route: Route) -> Done {
         Route::Run(path) => jobs::run(asked, path).await,
         Route::Preview(path) => jobs::preview(asked, path).await,
         Route::History(path) => history::list(asked, path).await,
+        Route::Occurrences(path) => occurrences::list(asked, path).await,
+        Route::Explain(path) => explain::explain(asked, path).await,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_environment::{SeededEntropy, SystemClock};
-use kalends_server::{App, AuditLog, Gate, PageKey, Patience, Settings, Tls, serve};
+use kalends_server::{App, AuditLog, Events, Gate, PageKey, Patience, Settings, Tls, serve};
 use kalends_store::memory::MemoryStore;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -40,6 +40,7 @@ pub(crate) async fn start_with(settings: Settings, tls: Option<Arc<Tls>>) -> Ser
         entropy,
         gate: Arc::new(Gate::open(AuditLog::off())),
         settings: Arc::new(settings),
+        events: Events::default(),
         figures: Arc::default(),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -120,6 +120,8 @@ CREATE TABLE history (
 );
 
 CREATE INDEX history_started ON history (started);
+-- Who follows the history of all jobs reads it by number alone.
+CREATE INDEX history_sequence ON history (sequence);
 
 CREATE TABLE ledger (
     job BIGINT NOT NULL,

@@ -7,8 +7,10 @@ use kalends_domain::{AttemptStatus, HistoryEntry, Lifecycle};
 use crate::conformance::Subject;
 use crate::conformance::sample::{at, closed, definition, due, entry, job_path, put};
 use crate::error::StoreError;
-use crate::record::{Disposition, JobRecord, LedgerRecord};
-use crate::store::{Advance, HistoryFilter, Page, Retention, RunAnswer, RunWrite};
+use crate::record::{Disposition, HistoryRecord, JobRecord, LedgerRecord};
+use crate::store::{
+    Advance, Events, HistoryFilter, JobWrite, Page, Retention, RunAnswer, RunWrite,
+};
 
 const DAY: u64 = 86_400;
 
@@ -173,4 +175,40 @@ pub async fn texts_of_any_kind_survive(subject: Subject) {
     recorded(&subject, "j", entries.clone(), vec![]).await;
     let read: Vec<_> = subject.history_of("j").await.into_iter().rev().collect();
     assert_eq!(read, entries);
+}
+
+/// Every entry of every job, once, after any of them.
+pub async fn events_of_all_jobs_follow_each_other(subject: Subject) {
+    let read = async |after, limit| subject.store.events(after, limit).await.unwrap();
+    assert_eq!(
+        (read(None, 9).await, read(Some(0), 9).await),
+        (Events::default(), Events::default())
+    );
+    subject.make_collection().await;
+    let one = |second| vec![entry(AttemptStatus::Completed, second)];
+    recorded(&subject, "Spelled", one(1), vec![]).await;
+    recorded(&subject, "b", one(2).into_iter().chain(one(3)).collect(), vec![]).await;
+    recorded(&subject, "c", one(4), vec![]).await;
+    let all = read(Some(0), 9).await;
+    let told = |events: &Events| -> Vec<_> {
+        let second = |at: kalends_recurrence::Instant| {
+            (at.ticks() - super::sample::at(0).ticks()) / 10_000_000
+        };
+        let one = |(path, record): &(kalends_domain::JobPath, HistoryRecord)| {
+            (path.job.to_string(), second(record.entry.started))
+        };
+        events.entries.iter().map(one).collect()
+    };
+    let expected = [("Spelled", 1), ("b", 2), ("b", 3), ("c", 4)].map(|(n, s)| (n.to_owned(), s));
+    assert_eq!(told(&all), expected);
+    assert!(all.entries.is_sorted_by(|(_, one), (_, next)| one.sequence < next.sequence));
+    let number = |index: usize| all.entries[index].1.sequence;
+    assert_eq!(all.newest, number(3));
+    assert_eq!(all.entries[0].0, job_path("Spelled"));
+    assert_eq!(told(&read(Some(number(0)), 2).await), expected[1..3]);
+    assert_eq!(read(Some(number(3)), 9).await, Events { entries: vec![], newest: number(3) });
+    assert_eq!(read(None, 9).await, Events { entries: vec![], newest: number(3) });
+    assert_eq!(read(Some(u64::MAX), 9).await.entries, []);
+    subject.edit_job("b", JobWrite::Delete).await;
+    assert_eq!(told(&read(Some(0), 9).await), [&expected[..1], &expected[3..]].concat());
 }

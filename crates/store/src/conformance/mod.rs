@@ -81,6 +81,7 @@ macro_rules! conformance_tests {
                 pruning_is_done_in_small_steps,
                 finished_jobs_are_removed_in_time,
                 texts_of_any_kind_survive,
+                events_of_all_jobs_follow_each_other,
             ]
             tokens: [
                 tokens_are_kept_found_and_listed,

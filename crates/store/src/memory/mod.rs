@@ -17,7 +17,7 @@ use crate::record::{
 };
 use crate::search::{has_tag, search_text};
 use crate::store::{
-    CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited,
+    CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited, Events,
     HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, Page, Reply, Retention,
     RunAnswer, RunWrite, Scope, Store,
 };
@@ -302,6 +302,21 @@ impl Store for MemoryStore {
         };
         let entries = entries.filter(fits).skip(page.skip as usize).take(page.limit);
         ready(Ok(Some(entries.cloned().collect())))
+    }
+
+    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+        let kept = self.kept();
+        let of_job = |(key, records): (&JobKey, &Vec<HistoryRecord>)| {
+            let path = kept.paths.get(key).cloned();
+            let records = records.clone().into_iter();
+            records.filter_map(move |record| Some((path.clone()?, record))).collect::<Vec<_>>()
+        };
+        let mut entries: Vec<_> = kept.history.iter().flat_map(of_job).collect();
+        entries.sort_by_key(|(_, record)| record.sequence);
+        let newest = entries.last().map_or(0, |(_, record)| record.sequence);
+        entries.retain(|(_, record)| after.is_some_and(|after| record.sequence > after));
+        entries.truncate(limit);
+        ready(Ok(Events { entries, newest }))
     }
 
     fn ledger(

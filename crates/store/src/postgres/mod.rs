@@ -6,6 +6,7 @@
 //! | `migrate` | the schema, and whether the key is the right one |
 //! | `edit_job`, `edit_collection`, `group` | edits, decided under locks |
 //! | `commit` | what the engine has decided: read under locks, decided in memory, written in sets |
+//! | `events` | what came into the history of all jobs |
 //! | `read` | lists and single records, each one statement |
 //! | `nudge` | a hint that something changed, without content |
 //!
@@ -27,6 +28,7 @@ mod commit;
 mod connect;
 mod edit_collection;
 mod edit_job;
+mod events;
 mod fault;
 mod group;
 mod migrate;

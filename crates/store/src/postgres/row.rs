@@ -82,6 +82,11 @@ fn collection_path(row: &Row) -> Result<CollectionPath, StoreError> {
     Ok(CollectionPath { group: group_path(row)?, collection })
 }
 
+pub(super) fn job_path(row: &Row) -> Result<JobPath, StoreError> {
+    let job = JobName::new(get(row, "job_name")?).map_err(bad_name)?;
+    Ok(JobPath { collection: collection_path(row)?, job })
+}
+
 pub(super) fn group(row: &Row) -> Result<GroupRecord, StoreError> {
     let (location, tags) = read_group(get(row, "group_definition")?)?;
     Ok(GroupRecord { path: group_path(row)?, location, tags })

@@ -17,8 +17,8 @@ use crate::record::{
     LedgerRecord, OpenRun,
 };
 use crate::store::{
-    DecideCollection, DecideJob, Due, Edited, HistoryFilter, JobFilter, Page, Reply, Retention,
-    RunAnswer, RunWrite, Scope, Store,
+    DecideCollection, DecideJob, Due, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
+    Retention, RunAnswer, RunWrite, Scope, Store,
 };
 
 impl PostgresStore {
@@ -133,6 +133,10 @@ impl Store for PostgresStore {
         page: Page<u64>,
     ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
         Box::pin(self.read_history(path, filter, page))
+    }
+
+    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+        Box::pin(self.read_events(after, limit))
     }
 
     fn ledger(

@@ -65,7 +65,8 @@ fn walk(
     }
 }
 
-fn read_entry(row: &Row<'_>) -> Worked<HistoryRecord> {
+/// An entry in an answer that has its columns in this order, after one more.
+pub(crate) fn read_entry(row: &Row<'_>) -> Worked<HistoryRecord> {
     let entry = HistoryEntry {
         started: nth(row, 2)?,
         ended: nth(row, 3)?,

@@ -25,6 +25,7 @@ mod collections;
 mod connection;
 mod desk;
 mod edit;
+mod events;
 mod fold;
 mod groups;
 mod history;

@@ -25,12 +25,12 @@ use crate::sqlite::trouble::Worked;
 use crate::sqlite::view::View;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
-    backup, briefs, collections, connection, edit, groups, history, inspect, jobs, key_check,
-    migrate, runs, tokens,
+    backup, briefs, collections, connection, edit, events, groups, history, inspect, jobs,
+    key_check, migrate, runs, tokens,
 };
 use crate::store::{
-    DecideCollection, DecideJob, Due, Edited, HistoryFilter, JobFilter, Page, Reply, Retention,
-    RunAnswer, RunWrite, Scope, Store,
+    DecideCollection, DecideJob, Due, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
+    Retention, RunAnswer, RunWrite, Scope, Store,
 };
 use crate::tokens::{TokenId, TokenRecord, Tokens};
 
@@ -289,6 +289,10 @@ impl Store for SqliteStore {
         page: Page<u64>,
     ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
         self.read(move |view, _| history::page(view, &path, filter, &page))
+    }
+
+    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+        self.read(move |view, _| events::after(view.connection(), after, limit))
     }
 
     fn ledger(

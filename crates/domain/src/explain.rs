@@ -1,0 +1,314 @@
+//! Why a job did or did not run at an instant, or why it is not running now: a reason for programs
+//! and a sentence for people.
+
+use std::time::Duration;
+
+use kalends_recurrence::{Instant, Rule};
+
+use crate::ledger::{Disposition, LedgerRecord};
+use crate::run::{AttemptStatus, HistoryEntry, Lifecycle};
+use crate::timeline::{Course, RunUnderWay, Stage, before};
+
+/// Clock changes so near are told of: none moves an occurrence further.
+const CLOCK_CHANGE_NEAR: Duration = Duration::from_secs(3 * 3_600);
+const SECOND_TICKS: i64 = 10_000_000;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct ExplainQuestion<'a> {
+    /// The job's rule, without its count.
+    pub rule: &'a Rule,
+    /// How the job goes on.
+    pub course: Course,
+    /// When it was created.
+    pub created: Instant,
+    /// The instant; absent means now, and what comes next.
+    pub at: Option<Instant>,
+    /// What the ledger has around it.
+    pub ledger: &'a [LedgerRecord],
+    /// The runs under way.
+    pub runs: &'a [RunUnderWay],
+    /// The job's history, the newest first.
+    pub history: &'a [HistoryEntry],
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// Why, for programs.
+    pub reason: Reason,
+    /// Why, for people.
+    pub sentence: String,
+    /// The occurrence it is about, where it is about one.
+    pub occurrence: Option<Instant>,
+    /// The last occurrence of the schedule before the instant.
+    pub before: Option<Instant>,
+    /// The first one after it.
+    pub after: Option<Instant>,
+    /// What changes of the clocks do nearby.
+    pub notes: Vec<String>,
+}
+
+/// Why a job did or did not run, or will or will not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Reason {
+    Completed,
+    Failed,
+    SkippedOverlap,
+    SkippedDisabled,
+    SkippedQuota,
+    Missed,
+    Superseded,
+    Running,
+    Retrying,
+    Waiting,
+    Due,
+    Coming,
+    NotAnOccurrence,
+    BeforeCreation,
+    AfterEnd,
+    CountUsedUp,
+    JobDisabled,
+    CollectionDisabled,
+    Finished,
+    NotKept,
+}
+
+/// Why a job did or did not run.
+pub fn explain(question: ExplainQuestion<'_>) -> Explanation {
+    let near = question.at.unwrap_or(question.course.now);
+    let (reason, occurrence, sentence) = match question.at {
+        Some(at) => at_instant(&question, at),
+        None => at_present(&question),
+    };
+    let from = Instant::from_ticks(near.ticks() - ticks(CLOCK_CHANGE_NEAR)).unwrap_or(Instant::MIN);
+    let changes = question.rule.clock_changes(from, near.saturating_add(CLOCK_CHANGE_NEAR));
+    let rule = question.rule;
+    Explanation {
+        reason,
+        sentence,
+        occurrence,
+        before: rule.last_at_or_before(before(occurrence.unwrap_or(near))),
+        after: rule.next_after(occurrence.unwrap_or(near)).filter(|_| question.goes_on()),
+        notes: changes.into_iter().map(|change| change.text).collect(),
+    }
+}
+
+type Why = (Reason, Option<Instant>, String);
+
+fn at_present(question: &ExplainQuestion<'_>) -> Why {
+    let Course { now, lifecycle, .. } = question.course;
+    if let Some(run) = question.runs.iter().max_by_key(|run| run.scheduled) {
+        return of_run(run, now);
+    }
+    if lifecycle != Lifecycle::Active {
+        return (Reason::Finished, None, finished(question));
+    }
+    let next = question.course.first_coming(question.rule);
+    match (question.course.stage_of_coming(), next) {
+        (Stage::JobDisabled, next) => {
+            let would = next.map_or_else(String::new, |next| {
+                format!(" If it were enabled, it would run next at {next}.")
+            });
+            (Reason::JobDisabled, next, format!("The job is disabled.{would}"))
+        }
+        (Stage::CollectionDisabled, next) => {
+            (Reason::CollectionDisabled, next, "The job's collection is disabled.".into())
+        }
+        (_, Some(next)) if next <= now => (Reason::Due, Some(next), due(next)),
+        (_, Some(next)) => {
+            let sentence = format!("No occurrence is due now; the next is that of {next}.");
+            (Reason::Coming, Some(next), sentence)
+        }
+        (_, None) => (Reason::Finished, None, finished(question)),
+    }
+}
+
+fn at_instant(question: &ExplainQuestion<'_>, at: Instant) -> Why {
+    let same = |other: Instant| is_meant(at, other);
+    if let Some(run) = question.runs.iter().rev().find(|run| same(run.scheduled)) {
+        return of_run(run, question.course.now);
+    }
+    let occurrence = question.occurrence_at(at);
+    let covers = |row: &&LedgerRecord| {
+        let within = occurrence.is_some_and(|at| row.from <= at && at <= row.to);
+        within || same(row.from) || same(row.to)
+    };
+    // Of several generations the newest tells most.
+    if let Some(row) = question.ledger.iter().filter(covers).max_by_key(|row| row.generation) {
+        return of_row(question, row, occurrence.filter(|_| row.count > 1).unwrap_or(row.from));
+    }
+    match occurrence {
+        Some(occurrence) => of_occurrence(question, occurrence),
+        None => of_no_occurrence(question, at),
+    }
+}
+
+fn of_run(run: &RunUnderWay, now: Instant) -> Why {
+    let RunUnderWay { scheduled, retry, attempt_at, .. } = *run;
+    let occurrence = format!("The occurrence of {scheduled}");
+    let number = retry + 1;
+    let (reason, sentence) = match (run.is_claimed, retry) {
+        (true, _) => (
+            Reason::Running,
+            format!(
+                "{occurrence} is running: attempt {number}, begun at {attempt_at} or a little later."
+            ),
+        ),
+        (false, 0) if attempt_at <= now => {
+            (Reason::Waiting, format!("{occurrence} waits for its turn since {attempt_at}."))
+        }
+        (false, 0) => (Reason::Waiting, format!("{occurrence} begins at {attempt_at}.")),
+        (false, _) => (
+            Reason::Retrying,
+            format!(
+                "{occurrence} is being retried: {retry} of its attempts failed, attempt {number} is made at {attempt_at}."
+            ),
+        ),
+    };
+    (reason, Some(scheduled), sentence)
+}
+
+fn of_row(question: &ExplainQuestion<'_>, row: &LedgerRecord, at: Instant) -> Why {
+    let entries = || question.history.iter().filter(|entry| entry.expected == row.from);
+    let attempts = entries().filter(|entry| entry.status != AttemptStatus::Postponed).count();
+    let after = match attempts {
+        0 => String::new(),
+        1 => " after one attempt".into(),
+        more => format!(" after {more} attempts"),
+    };
+    let closed = row.closed;
+    let stretch = match row.count {
+        1 => String::new(),
+        count => format!(" It is one of {count} from {} to {}.", row.from, row.to),
+    };
+    let failed = entries().find(|entry| entry.status == AttemptStatus::Failed);
+    let said =
+        failed.map_or_else(String::new, |entry| format!(" The last said: {}", entry.message));
+    let (reason, what) = match row.disposition {
+        Disposition::Completed => {
+            (Reason::Completed, format!("ran and was completed at {closed}{after}."))
+        }
+        Disposition::Failed => {
+            (Reason::Failed, format!("failed at {closed}{after}; all tries are used up.{said}"))
+        }
+        Disposition::SkippedOverlap => (
+            Reason::SkippedOverlap,
+            "did not run because the one before was still running or retrying.".into(),
+        ),
+        Disposition::SkippedDisabled => (
+            Reason::SkippedDisabled,
+            "did not run because the job or its collection was disabled.".into(),
+        ),
+        Disposition::SkippedQuota => {
+            (Reason::SkippedQuota, "did not run because a quota held it.".into())
+        }
+        Disposition::Missed => (
+            Reason::Missed,
+            format!(
+                "was missed: nothing could run at its time, as was found at {closed}, and it does not run later."
+            ),
+        ),
+        Disposition::Superseded => (
+            Reason::Superseded,
+            format!("was given up at {closed}{after}, because the job was edited meanwhile."),
+        ),
+    };
+    (reason, Some(at), format!("The occurrence of {at} {what}{stretch}"))
+}
+
+/// An instant of the schedule of which nothing is recorded.
+fn of_occurrence(question: &ExplainQuestion<'_>, at: Instant) -> Why {
+    let Course { now, lifecycle, left, .. } = question.course;
+    if question.course.is_coming(question.rule, at) {
+        let (reason, sentence) = match question.course.stage_of_coming() {
+            Stage::JobDisabled => (
+                Reason::JobDisabled,
+                format!("The job is disabled; if it were enabled, it would run at {at}."),
+            ),
+            Stage::CollectionDisabled => (
+                Reason::CollectionDisabled,
+                format!(
+                    "The job's collection is disabled; if it were enabled, the job would run at {at}."
+                ),
+            ),
+            _ if at <= now => (Reason::Due, due(at)),
+            _ => (Reason::Coming, format!("The occurrence of {at} is still to come.")),
+        };
+        return (reason, Some(at), sentence);
+    }
+    if lifecycle != Lifecycle::Active && question.course.finished.is_some_and(|over| at > over) {
+        return (Reason::Finished, Some(at), finished(question));
+    }
+    if at > now && left.is_some() {
+        let sentence = format!("At {at} the count of the schedule is used up.");
+        return (Reason::CountUsedUp, Some(at), sentence);
+    }
+    let sentence = format!(
+        "Nothing is kept of {at}: the job was disabled or defined otherwise then, or the record has been removed in time."
+    );
+    (Reason::NotKept, Some(at), sentence)
+}
+
+fn of_no_occurrence(question: &ExplainQuestion<'_>, at: Instant) -> Why {
+    if at < question.created {
+        let sentence = format!("The job was created later, at {}.", question.created);
+        return (Reason::BeforeCreation, None, sentence);
+    }
+    let recurrence = question.rule.definition().recurrence.as_ref();
+    if let Some(end) = recurrence.and_then(|recurrence| recurrence.end).filter(|&end| end < at) {
+        return (Reason::AfterEnd, None, format!("The schedule ended at {end}."));
+    }
+    if question.course.finished.is_some_and(|over| over < at) {
+        return (Reason::Finished, None, finished(question));
+    }
+    let nearest = match (question.rule.last_at_or_before(at), question.rule.next_after(at)) {
+        (Some(last), Some(next)) => format!(": the one before is {last}, the one after {next}"),
+        (Some(last), None) => format!(": the last is {last}"),
+        (None, Some(next)) => format!(": the first is {next}"),
+        (None, None) => String::new(),
+    };
+    let sentence = format!("{at} is no occurrence of the schedule{nearest}.");
+    (Reason::NotAnOccurrence, None, sentence)
+}
+
+impl ExplainQuestion<'_> {
+    /// The occurrence that is meant: a whole second stands for what happens in it.
+    fn occurrence_at(&self, at: Instant) -> Option<Instant> {
+        let found = self.rule.next_after(before(at)).filter(|&next| is_meant(at, next));
+        found.or(self.course.due.filter(|&due| is_meant(at, due)))
+    }
+
+    fn goes_on(&self) -> bool {
+        self.course.lifecycle == Lifecycle::Active
+    }
+}
+
+/// Whether who says `at` means `other`.
+fn is_meant(at: Instant, other: Instant) -> bool {
+    at == other || at == other.whole_second() && at.ticks().rem_euclid(SECOND_TICKS) == 0
+}
+
+fn due(at: Instant) -> String {
+    format!("The occurrence of {at} is due and is about to run.")
+}
+
+fn finished(question: &ExplainQuestion<'_>) -> String {
+    let Course { lifecycle, finished, .. } = question.course;
+    let at = finished.map_or_else(String::new, |at| format!(" since {at}"));
+    match lifecycle {
+        Lifecycle::Faulted => format!(
+            "The job is faulted{at}: all tries of its last run failed. It does not run again."
+        ),
+        Lifecycle::Completed => format!("The job is completed{at} and does not run again."),
+        Lifecycle::Active => "The schedule of the job has no more occurrences.".into(),
+    }
+}
+
+fn ticks(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

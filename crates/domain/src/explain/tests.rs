@@ -1,0 +1,231 @@
+use kalends_recurrence::{Definition, Frequency, Recurrence, Schedule, Settings, Zone};
+
+use super::*;
+use crate::job::Switch;
+use crate::ledger::Cause;
+use crate::run::ActionRole;
+
+fn at(hour: &str) -> Instant {
+    format!("2026-01-01T{hour}:00Z").parse().unwrap()
+}
+
+fn rule(recurrence: Recurrence) -> Rule {
+    let (start, created) = (Some(at("00:00")), at("00:00"));
+    let definition = Definition { start, created, recurrence: Some(recurrence) };
+    Rule::new(definition, &Settings::default()).unwrap()
+}
+
+/// At half past four, of an hourly job whose next occurrence is at five.
+struct Case {
+    rule: Rule,
+    course: Course,
+    ledger: Vec<LedgerRecord>,
+    runs: Vec<RunUnderWay>,
+    history: Vec<HistoryEntry>,
+}
+
+fn case() -> Case {
+    let course = Course {
+        now: at("04:30"),
+        lifecycle: Lifecycle::Active,
+        switch: Switch::Enabled,
+        collection: Switch::Enabled,
+        due: Some(at("05:00")),
+        left: None,
+        finished: None,
+    };
+    let rule = rule(Recurrence::every(1, Frequency::Hour));
+    Case { rule, course, ledger: vec![], runs: vec![], history: vec![] }
+}
+
+impl Case {
+    fn closed(disposition: Disposition) -> Case {
+        Case { ledger: vec![row("04:00", "04:00", 1, disposition)], ..case() }
+    }
+
+    fn with(course: impl FnOnce(&mut Course)) -> Case {
+        let mut case = case();
+        course(&mut case.course);
+        case
+    }
+
+    fn ask(&self, when: Option<Instant>) -> Explanation {
+        explain(ExplainQuestion {
+            rule: &self.rule,
+            course: self.course,
+            created: at("00:00"),
+            at: when,
+            ledger: &self.ledger,
+            runs: &self.runs,
+            history: &self.history,
+        })
+    }
+
+    /// Asked about an hour, or about the present where it is empty.
+    fn check(&self, when: &str, reason: Reason, words: &str) {
+        let answer = self.ask((!when.is_empty()).then(|| at(when)));
+        assert_eq!(answer.reason, reason, "{when}: {}", answer.sentence);
+        assert!(answer.sentence.contains(words), "{when}: {}", answer.sentence);
+    }
+}
+
+fn row(from: &str, to: &str, count: u64, disposition: Disposition) -> LedgerRecord {
+    let (from, to, closed) = (at(from), at(to), at("04:10"));
+    LedgerRecord { generation: 1, from, to, count, cause: Cause::Scheduled, disposition, closed }
+}
+
+fn run(is_claimed: bool, retry: u32, attempt_at: &str) -> RunUnderWay {
+    RunUnderWay {
+        scheduled: at("04:00"),
+        cause: Cause::Scheduled,
+        generation: 1,
+        role: ActionRole::Main,
+        retry,
+        attempt_at: at(attempt_at),
+        is_claimed,
+    }
+}
+
+fn failed(message: &str, retry: u32) -> HistoryEntry {
+    HistoryEntry {
+        started: at("04:00"),
+        ended: at("04:00"),
+        expected: at("04:00"),
+        status: AttemptStatus::Failed,
+        message: message.into(),
+        retry,
+        repeat: 1,
+        role: ActionRole::Main,
+    }
+}
+
+#[test]
+fn what_is_recorded_is_told() {
+    use Disposition as D;
+    for (disposition, reason, words) in [
+        (D::Completed, Reason::Completed, "was completed at 2026-01-01T04:10:00Z."),
+        (D::Failed, Reason::Failed, "failed at 2026-01-01T04:10:00Z; all tries are used up."),
+        (D::SkippedOverlap, Reason::SkippedOverlap, "the one before was still running"),
+        (D::SkippedDisabled, Reason::SkippedDisabled, "was disabled"),
+        (D::SkippedQuota, Reason::SkippedQuota, "a quota held it"),
+        (D::Missed, Reason::Missed, "nothing could run at its time"),
+        (D::Superseded, Reason::Superseded, "the job was edited meanwhile"),
+    ] {
+        Case::closed(disposition).check("04:00", reason, words);
+    }
+}
+
+#[test]
+fn a_failure_is_told_with_its_attempts_and_its_last_message() {
+    let history = vec![failed("no such host", 1), failed("timed out", 0)];
+    let case = Case { history, ..Case::closed(Disposition::Failed) };
+    case.check("04:00", Reason::Failed, "after 2 attempts");
+    case.check("04:00", Reason::Failed, "The last said: no such host");
+}
+
+#[test]
+fn one_of_a_stretch_is_told_with_the_stretch() {
+    let case = Case { ledger: vec![row("01:00", "03:00", 3, Disposition::Missed)], ..case() };
+    case.check("02:00", Reason::Missed, "The occurrence of 2026-01-01T02:00:00Z was missed");
+    case.check("02:00", Reason::Missed, "one of 3 from 2026-01-01T01:00:00Z");
+    case.check("02:30", Reason::NotAnOccurrence, "the one before is 2026-01-01T02:00:00Z");
+}
+
+#[test]
+fn the_newest_of_two_definitions_tells() {
+    let mut newer = row("04:00", "04:00", 1, Disposition::Completed);
+    newer.generation = 2;
+    let ledger = vec![newer, row("04:00", "04:00", 1, Disposition::Superseded)];
+    Case { ledger, ..case() }.check("04:00", Reason::Completed, "was completed");
+}
+
+#[test]
+fn what_is_under_way_is_told_with_its_attempt() {
+    for (run, reason, words) in [
+        (run(true, 0, "04:00"), Reason::Running, "attempt 1"),
+        (run(true, 2, "04:25"), Reason::Running, "attempt 3"),
+        (run(false, 2, "04:35"), Reason::Retrying, "attempt 3 is made at 2026-01-01T04:35:00Z"),
+        (run(false, 0, "04:00"), Reason::Waiting, "waits for its turn"),
+        (run(false, 0, "04:40"), Reason::Waiting, "begins at 2026-01-01T04:40:00Z"),
+    ] {
+        let case = Case { runs: vec![run], ..case() };
+        case.check("04:00", reason, words);
+        case.check("", reason, words);
+    }
+}
+
+#[test]
+fn what_is_to_come_is_told_with_what_keeps_it_from_coming() {
+    case().check("05:00", Reason::Coming, "still to come");
+    case().check("09:00", Reason::Coming, "still to come");
+    case().check("", Reason::Coming, "the next is that of 2026-01-01T05:00:00Z");
+    let late = Case::with(|course| course.now = at("05:30"));
+    late.check("05:00", Reason::Due, "about to run");
+    late.check("", Reason::Due, "about to run");
+    let off = Case::with(|course| (course.switch, course.due) = (Switch::Disabled, None));
+    off.check("05:00", Reason::JobDisabled, "it would run at 2026-01-01T05:00:00Z");
+    off.check("", Reason::JobDisabled, "it would run next at 2026-01-01T05:00:00Z");
+    off.check("03:00", Reason::NotKept, "Nothing is kept");
+    let off = Case::with(|course| course.collection = Switch::Disabled);
+    off.check("05:00", Reason::CollectionDisabled, "collection is disabled");
+    off.check("", Reason::CollectionDisabled, "collection is disabled");
+    let counted = Case::with(|course| course.left = Some(2));
+    counted.check("06:00", Reason::Coming, "still to come");
+    counted.check("07:00", Reason::CountUsedUp, "count of the schedule is used up");
+}
+
+#[test]
+fn what_is_no_occurrence_is_told_with_its_neighbours() {
+    case().check("04:20", Reason::NotAnOccurrence, "the one after 2026-01-01T05:00:00Z");
+    let answer = case().ask(Some(at("04:20")));
+    assert_eq!((answer.before, answer.after), (Some(at("04:00")), Some(at("05:00"))));
+    let long_ago: Instant = "2025-12-31T23:00:00Z".parse().unwrap();
+    assert_eq!(case().ask(Some(long_ago)).reason, Reason::BeforeCreation);
+    let mut recurrence = Recurrence::every(1, Frequency::Hour);
+    recurrence.end = Some(at("06:30"));
+    let ending = Case { rule: rule(recurrence), ..case() };
+    ending.check("06:00", Reason::Coming, "still to come");
+    ending.check("07:00", Reason::AfterEnd, "ended at 2026-01-01T06:30:00Z");
+}
+
+#[test]
+fn a_job_that_is_over_says_so() {
+    let over = |lifecycle| {
+        Case::with(|course| {
+            (course.lifecycle, course.due, course.finished) = (lifecycle, None, Some(at("04:10")));
+        })
+    };
+    over(Lifecycle::Completed).check("", Reason::Finished, "The job is completed");
+    over(Lifecycle::Faulted).check("05:00", Reason::Finished, "The job is faulted");
+    over(Lifecycle::Faulted).check("04:20", Reason::Finished, "does not run again");
+    over(Lifecycle::Completed).check("03:00", Reason::NotKept, "Nothing is kept");
+    assert_eq!(over(Lifecycle::Completed).ask(Some(at("04:00"))).after, None);
+}
+
+#[test]
+fn a_second_stands_for_what_happens_in_it() {
+    let start: Instant = "2026-01-01T00:00:00.25Z".parse().unwrap();
+    let recurrence = Some(Recurrence::every(1, Frequency::Hour));
+    let definition = Definition { start: Some(start), created: at("00:00"), recurrence };
+    let rule = Rule::new(definition, &Settings::default()).unwrap();
+    let mut case = Case { rule, ..case() };
+    case.course.due = Some("2026-01-01T05:00:00.25Z".parse().unwrap());
+    case.check("05:00", Reason::Coming, "2026-01-01T05:00:00.25Z");
+    let other: Instant = "2026-01-01T05:00:00.1Z".parse().unwrap();
+    assert_eq!(case.ask(Some(other)).reason, Reason::NotAnOccurrence);
+}
+
+#[test]
+fn a_change_of_the_clocks_nearby_is_noted() {
+    let mut recurrence = Recurrence::every(1, Frequency::Day);
+    recurrence.zone = Some(Zone::named("Europe/Berlin").unwrap());
+    recurrence.schedule =
+        Some(Schedule { hours: Some(vec![2]), minutes: Some(vec![30]), ..Schedule::default() });
+    let case = Case { rule: rule(recurrence), ..case() };
+    let notes = |text: &str| case.ask(Some(text.parse().unwrap())).notes;
+    let gap = notes("2026-03-29T01:30:00Z");
+    assert!(gap.len() == 1 && gap[0].contains("02:30 runs at 03:30"), "{gap:?}");
+    let twice = notes("2026-10-25T01:30:00Z");
+    assert!(twice.len() == 1 && twice[0].contains("runs once, the first time"), "{twice:?}");
+    assert_eq!(notes("2026-06-01T00:30:00Z"), [""; 0]);
+}

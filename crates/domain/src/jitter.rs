@@ -1,0 +1,76 @@
+//! Jitter: jobs of one instant are spread over a while, each by an offset of its own that stays the
+//! same.
+
+use std::time::Duration;
+
+use kalends_recurrence::{Instant, Rule};
+
+/// When the occurrence of `scheduled` begins: never before it, never at or after the next one.
+///
+/// The offset is the job's own share, taken from its identity, of `jitter` or of the time to the
+/// next occurrence, whichever is shorter.
+pub fn jittered(
+    uid: [u8; 16],
+    jitter: Option<Duration>,
+    scheduled: Instant,
+    rule: &Rule,
+) -> Instant {
+    let Some(jitter) = jitter else { return scheduled };
+    let gap = rule.next_after(scheduled).map(|next| next.ticks() - scheduled.ticks());
+    let jitter = i64::try_from(jitter.as_nanos() / 100).unwrap_or(i64::MAX);
+    let span = gap.map_or(jitter, |gap| gap.min(jitter));
+    // The identity is made of chance: its first half is as good as any number.
+    let number = uid.iter().take(8).fold(0, |number: u128, &byte| number << 8 | u128::from(byte));
+    let offset = (number * u128::from(span.unsigned_abs())) >> 64;
+    scheduled.saturating_add(Duration::from_nanos(u64::try_from(offset * 100).unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use kalends_recurrence::{Definition, Frequency, Recurrence, Settings};
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+    const LAST: [u8; 16] = [0xff; 16];
+
+    fn at(text: &str) -> Instant {
+        format!("2026-01-01T{text}Z").parse().unwrap()
+    }
+
+    fn rule(recurrence: Option<Recurrence>) -> Rule {
+        let definition =
+            Definition { start: Some(at("00:00:00")), created: at("00:00:00"), recurrence };
+        Rule::new(definition, &Settings::default()).unwrap()
+    }
+
+    fn check(uid: [u8; 16], jitter: Option<Duration>, expected: &str) {
+        let hourly = rule(Some(Recurrence::every(1, Frequency::Hour)));
+        assert_eq!(jittered(uid, jitter, at("01:00:00"), &hourly), at(expected), "{jitter:?}");
+    }
+
+    #[test]
+    fn every_job_has_its_own_share_and_none_is_early() {
+        let half = [0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+        check(half, None, "01:00:00");
+        check(half, Some(Duration::ZERO), "01:00:00");
+        check([0; 16], Some(MINUTE), "01:00:00");
+        check(half, Some(MINUTE), "01:00:30");
+        check(LAST, Some(MINUTE), "01:00:59.9999999");
+    }
+
+    #[test]
+    fn no_offset_reaches_the_next_occurrence() {
+        check(LAST, Some(60 * MINUTE), "01:59:59.9999999");
+        check(LAST, Some(600 * MINUTE), "01:59:59.9999999");
+        check(LAST, Some(Duration::MAX), "01:59:59.9999999");
+        check([0x80; 16], Some(600 * MINUTE), "01:30:07.0588235");
+    }
+
+    #[test]
+    fn the_last_occurrence_has_no_next_to_stay_clear_of() {
+        let half = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let once = rule(None);
+        assert_eq!(jittered(half, Some(120 * MINUTE), at("00:00:00"), &once), at("01:00:00"));
+    }
+}

@@ -1,0 +1,234 @@
+//! What a job did and will do, as one row for each scheduled instant: from the ledger, from the runs
+//! under way and from the rule, in the order of their instants.
+//!
+//! What the ledger says nothing of is told as one stretch: the job was disabled or defined otherwise
+//! then, or the rows have been removed in time.
+
+use kalends_recurrence::{Instant, Rule};
+
+use crate::job::Switch;
+use crate::ledger::{Cause, Disposition, LedgerRecord};
+use crate::run::{ActionRole, Lifecycle};
+
+/// What is known of a job's occurrences in a span.
+#[derive(Clone, Debug)]
+pub struct Timeline<'a> {
+    /// The job's rule, without its count.
+    pub rule: &'a Rule,
+    /// How the job goes on.
+    pub course: Course,
+    /// Only rows whose last instant is not before this.
+    pub from: Instant,
+    /// Only rows whose first instant is not after this.
+    pub to: Instant,
+    /// What the ledger has there, in the order of its instants.
+    pub ledger: Vec<LedgerRecord>,
+    /// The runs under way.
+    pub runs: Vec<RunUnderWay>,
+}
+
+/// How a job goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Course {
+    /// The present.
+    pub now: Instant,
+    /// Whether it goes on.
+    pub lifecycle: Lifecycle,
+    /// Whether the job is switched on.
+    pub switch: Switch,
+    /// Whether its collection is.
+    pub collection: Switch,
+    /// The next occurrence that is neither begun nor closed.
+    pub due: Option<Instant>,
+    /// How many more occurrences may start a run; absent where there is no count.
+    pub left: Option<u64>,
+    /// When the job was finished.
+    pub finished: Option<Instant>,
+}
+
+/// An occurrence that is being worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunUnderWay {
+    /// Its instant.
+    pub scheduled: Instant,
+    /// Why there is one.
+    pub cause: Cause,
+    /// Of which edit of the job.
+    pub generation: u64,
+    /// Which action the present or next attempt carries out.
+    pub role: ActionRole,
+    /// Retries of that action made so far.
+    pub retry: u32,
+    /// When the present attempt was to be made, or the next is.
+    pub attempt_at: Instant,
+    /// Whether somebody works on it.
+    pub is_claimed: bool,
+}
+
+/// One row: an occurrence, or a stretch of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimelineRow {
+    /// The instant, or the first of a stretch.
+    pub from: Instant,
+    /// The same, or the last of a stretch.
+    pub to: Instant,
+    /// How many occurrences it stands for.
+    pub count: u64,
+    /// Why there are any.
+    pub cause: Cause,
+    /// Of which edit of the job, where that is known.
+    pub generation: Option<u64>,
+    /// What became or becomes of it.
+    pub stage: Stage,
+}
+
+/// What became or becomes of an occurrence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It is over.
+    Closed(Disposition, Instant),
+    /// It is being worked on.
+    UnderWay(RunUnderWay),
+    /// It is to come.
+    Coming,
+    /// It would come if the job were enabled.
+    JobDisabled,
+    /// It would come if the collection were enabled.
+    CollectionDisabled,
+    /// It has passed, and nothing is kept of it.
+    NotKept,
+}
+
+impl Timeline<'_> {
+    /// The first `limit` rows.
+    pub fn rows(&self, limit: usize) -> Vec<TimelineRow> {
+        let mut rows = Vec::new();
+        // What is neither in a row yet nor passed over begins here.
+        let mut open = self.from;
+        for known in self.known() {
+            self.fill(open, before(known.from), limit, &mut rows);
+            // A manual run says nothing of the schedule.
+            let done = if known.cause == Cause::Scheduled { after(known.to) } else { known.from };
+            open = open.max(done);
+            rows.push(known);
+        }
+        self.fill(open, self.to, limit, &mut rows);
+        rows.truncate(limit);
+        rows
+    }
+
+    /// What is recorded, in the order of its instants.
+    fn known(&self) -> Vec<TimelineRow> {
+        let closed = self.ledger.iter().map(|row| TimelineRow {
+            from: row.from,
+            to: row.to,
+            count: row.count,
+            cause: row.cause,
+            generation: Some(row.generation),
+            stage: Stage::Closed(row.disposition, row.closed),
+        });
+        let runs = self.runs.iter().map(|run| TimelineRow {
+            from: run.scheduled,
+            to: run.scheduled,
+            count: 1,
+            cause: run.cause,
+            generation: Some(run.generation),
+            stage: Stage::UnderWay(*run),
+        });
+        let in_span = |row: &TimelineRow| row.to >= self.from && row.from <= self.to;
+        let mut known: Vec<_> = closed.chain(runs).filter(in_span).collect();
+        known.sort_by_key(|row| (row.from, row.to));
+        known
+    }
+
+    /// Rows for the instants of the rule in `from..=to`, of which nothing is recorded.
+    fn fill(&self, from: Instant, to: Instant, limit: usize, rows: &mut Vec<TimelineRow>) {
+        if from > to {
+            return;
+        }
+        let passed = to.min(self.course.passed_until(&self.runs));
+        let first = self.rule.next_after(before(from)).filter(|&first| first <= passed);
+        if let Some(first) = first {
+            let last = self.rule.last_at_or_before(passed).unwrap_or(first);
+            let count = self.rule.count_between(before(first), last);
+            rows.push(plain(first, last, count, Stage::NotKept));
+        }
+        let room = limit.saturating_sub(rows.len());
+        let coming = self.course.coming(self.rule, from, to).take(room);
+        rows.extend(coming.map(|at| plain(at, at, 1, self.course.stage_of_coming())));
+    }
+}
+
+impl Course {
+    /// Occurrences up to here have a row, or are not kept.
+    fn passed_until(&self, runs: &[RunUnderWay]) -> Instant {
+        match (self.lifecycle, self.due, self.switch) {
+            (Lifecycle::Active, Some(due), _) => before(due),
+            (Lifecycle::Active, None, Switch::Disabled) => self.now,
+            // The last run is under way.
+            (Lifecycle::Active, None, Switch::Enabled) => {
+                runs.iter().map(|run| run.scheduled).max().map_or(self.now, before)
+            }
+            _ => self.finished.unwrap_or(self.now).min(self.now),
+        }
+    }
+
+    /// The occurrences in `from..=to` that are to come, or would.
+    fn coming<'r>(
+        &self,
+        rule: &'r Rule,
+        from: Instant,
+        to: Instant,
+    ) -> impl Iterator<Item = Instant> + use<'r> {
+        let first = self.first_coming(rule);
+        // Of a count only so many are left, from the next on.
+        let passed = first.filter(|&first| first < from).map_or(0, |first| {
+            let since_first = rule.count_between(before(first), before(from));
+            // A late run at once is not on the grid of its rule.
+            since_first.max(1)
+        });
+        let left = self.left.map_or(u64::MAX, |left| left.saturating_sub(passed));
+        let start = first
+            .map(|first| if first >= from { Some(first) } else { rule.next_after(before(from)) });
+        let points = std::iter::successors(start.flatten(), |&last| rule.next_after(last));
+        points.take_while(move |&at| at <= to).take(usize::try_from(left).unwrap_or(usize::MAX))
+    }
+
+    /// The next occurrence, or what would be the next.
+    pub(crate) fn first_coming(&self, rule: &Rule) -> Option<Instant> {
+        match (self.lifecycle, self.switch) {
+            (Lifecycle::Active, Switch::Enabled) => self.due,
+            (Lifecycle::Active, Switch::Disabled) => rule.next_after(self.now),
+            _ => None,
+        }
+        .filter(|_| self.left != Some(0))
+    }
+
+    /// Whether an instant of the rule is to come, or would.
+    pub(crate) fn is_coming(&self, rule: &Rule, at: Instant) -> bool {
+        self.coming(rule, at, at).next().is_some()
+    }
+
+    pub(crate) fn stage_of_coming(&self) -> Stage {
+        match (self.switch, self.collection) {
+            (Switch::Disabled, _) => Stage::JobDisabled,
+            (_, Switch::Disabled) => Stage::CollectionDisabled,
+            _ => Stage::Coming,
+        }
+    }
+}
+
+fn plain(from: Instant, to: Instant, count: u64, stage: Stage) -> TimelineRow {
+    TimelineRow { from, to, count, cause: Cause::Scheduled, generation: None, stage }
+}
+
+pub(crate) fn before(at: Instant) -> Instant {
+    Instant::from_ticks(at.ticks() - 1).unwrap_or(Instant::MIN)
+}
+
+fn after(at: Instant) -> Instant {
+    Instant::from_ticks(at.ticks() + 1).unwrap_or(Instant::MAX)
+}
+
+#[cfg(test)]
+mod tests;

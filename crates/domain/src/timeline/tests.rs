@@ -1,0 +1,160 @@
+use kalends_recurrence::{Definition, Frequency, Recurrence, Settings};
+
+use super::*;
+
+fn at(hour: &str) -> Instant {
+    format!("2026-01-01T{hour}:00Z").parse().unwrap()
+}
+
+fn hourly() -> Rule {
+    let recurrence = Some(Recurrence::every(1, Frequency::Hour));
+    let (start, created) = (Some(at("00:00")), at("00:00"));
+    Rule::new(Definition { start, created, recurrence }, &Settings::default()).unwrap()
+}
+
+/// At half past four, and the next is at five.
+fn course() -> Course {
+    Course {
+        now: at("04:30"),
+        lifecycle: Lifecycle::Active,
+        switch: Switch::Enabled,
+        collection: Switch::Enabled,
+        due: Some(at("05:00")),
+        left: None,
+        finished: None,
+    }
+}
+
+fn closed(from: &str, to: &str, count: u64, disposition: Disposition) -> LedgerRecord {
+    let (from, to, closed) = (at(from), at(to), at("04:00"));
+    LedgerRecord { generation: 1, from, to, count, cause: Cause::Scheduled, disposition, closed }
+}
+
+fn run(scheduled: &str, cause: Cause) -> RunUnderWay {
+    RunUnderWay {
+        scheduled: at(scheduled),
+        cause,
+        generation: 1,
+        role: ActionRole::Main,
+        retry: 0,
+        attempt_at: at(scheduled),
+        is_claimed: true,
+    }
+}
+
+fn shown(row: &TimelineRow) -> String {
+    let hour = |at: Instant| at.to_string().get(11..16).unwrap().to_owned();
+    let stage = match row.stage {
+        Stage::Closed(disposition, _) => format!("{disposition:?}"),
+        Stage::UnderWay(_) => "UnderWay".into(),
+        stage => format!("{stage:?}"),
+    };
+    match row.count {
+        1 => format!("{} {stage}", hour(row.from)),
+        count => format!("{}-{} {count} {stage}", hour(row.from), hour(row.to)),
+    }
+}
+
+fn check(
+    (course, from, to): (Course, &str, &str),
+    ledger: &[LedgerRecord],
+    runs: &[RunUnderWay],
+    expected: &[&str],
+) {
+    let rule = hourly();
+    let (from, to) = (at(from), at(to));
+    let (ledger, runs) = (ledger.to_vec(), runs.to_vec());
+    let timeline = Timeline { rule: &rule, course, from, to, ledger, runs };
+    let rows: Vec<_> = timeline.rows(50).iter().map(shown).collect();
+    assert_eq!(rows, expected);
+    for limit in 0..rows.len() {
+        let some: Vec<_> = timeline.rows(limit).iter().map(shown).collect();
+        assert_eq!(some, rows[..limit], "the first {limit}");
+    }
+}
+
+#[test]
+fn past_present_and_coming_are_one_list() {
+    let ledger = [
+        closed("00:00", "00:00", 1, Disposition::Completed),
+        closed("01:00", "02:00", 2, Disposition::Missed),
+        closed("03:00", "03:00", 1, Disposition::SkippedOverlap),
+    ];
+    let runs = [run("04:00", Cause::Scheduled)];
+    let expected = [
+        "00:00 Completed",
+        "01:00-02:00 2 Missed",
+        "03:00 SkippedOverlap",
+        "04:00 UnderWay",
+        "05:00 Coming",
+        "06:00 Coming",
+    ];
+    check((course(), "00:00", "06:59"), &ledger, &runs, &expected);
+    check((course(), "02:30", "04:00"), &ledger, &runs, &expected[2..4]);
+    check((course(), "01:30", "01:45"), &ledger, &runs, &expected[1..2]);
+}
+
+#[test]
+fn what_nothing_is_kept_of_is_one_stretch_between_what_is_known() {
+    let ledger = [closed("03:00", "03:00", 1, Disposition::Failed)];
+    let expected = ["00:00-02:00 3 NotKept", "03:00 Failed", "04:00 NotKept", "05:00 Coming"];
+    check((course(), "00:00", "05:00"), &ledger, &[], &expected);
+    check(
+        (course(), "02:00", "05:00"),
+        &ledger,
+        &[],
+        &["02:00 NotKept", "03:00 Failed", "04:00 NotKept", "05:00 Coming"],
+    );
+}
+
+#[test]
+fn a_manual_run_stands_beside_the_schedule() {
+    let manual = LedgerRecord {
+        cause: Cause::Manual,
+        ..closed("03:00", "03:00", 1, Disposition::Completed)
+    };
+    let ledger = [manual, closed("04:00", "04:00", 1, Disposition::Completed)];
+    let runs = [run("04:20", Cause::Manual)];
+    let expected = ["03:00 Completed", "03:00 NotKept", "04:00 Completed", "04:20 UnderWay"];
+    check((course(), "02:30", "04:40"), &ledger, &runs, &expected);
+}
+
+#[test]
+fn what_is_disabled_would_come_and_what_is_over_would_not() {
+    let disabled = Course { switch: Switch::Disabled, due: None, ..course() };
+    check((disabled, "04:10", "06:00"), &[], &[], &["05:00 JobDisabled", "06:00 JobDisabled"]);
+    let collection = Course { collection: Switch::Disabled, ..course() };
+    check((collection, "05:00", "05:00"), &[], &[], &["05:00 CollectionDisabled"]);
+    let lifecycle = Lifecycle::Completed;
+    let over = Course { lifecycle, due: None, finished: Some(at("03:10")), ..course() };
+    check((over, "03:00", "09:00"), &[], &[], &["03:00 NotKept"]);
+    let last = Course { due: None, left: Some(0), ..course() };
+    check((last, "04:00", "09:00"), &[], &[run("04:00", Cause::Scheduled)], &["04:00 UnderWay"]);
+}
+
+#[test]
+fn of_a_count_only_what_is_left_comes() {
+    let counted = Course { left: Some(3), ..course() };
+    let expected = ["05:00 Coming", "06:00 Coming", "07:00 Coming"];
+    check((counted, "04:30", "23:00"), &[], &[], &expected);
+    check((counted, "06:30", "23:00"), &[], &[], &expected[2..]);
+    check((counted, "07:30", "23:00"), &[], &[], &[]);
+    let late = Course { due: Some(at("04:40")), left: Some(1), ..course() };
+    check((late, "04:31", "23:00"), &[], &[], &["04:40 Coming"]);
+}
+
+#[test]
+fn a_year_of_minutes_is_a_page_at_a_time() {
+    let recurrence = Some(Recurrence::every(1, Frequency::Minute));
+    let definition = Definition { start: Some(at("00:00")), created: at("00:00"), recurrence };
+    let rule = Rule::new(definition, &Settings::default()).unwrap();
+    let now: Instant = "2027-01-01T00:00:30Z".parse().unwrap();
+    let due: Instant = "2027-01-01T00:01:00Z".parse().unwrap();
+    let course = Course { now, due: Some(due), ..course() };
+    let to = Instant::MAX;
+    let (ledger, runs) = (vec![], vec![]);
+    let timeline = Timeline { rule: &rule, course, from: at("00:00"), to, ledger, runs };
+    let rows = timeline.rows(101);
+    assert_eq!((rows.len(), rows[0].count, rows[0].stage), (101, 525_601, Stage::NotKept));
+    assert_eq!((rows[1].from, rows[100].stage), (due, Stage::Coming));
+}

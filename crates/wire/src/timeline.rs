@@ -1,0 +1,175 @@
+//! What a job did and will do, and why. Only the newest version has these.
+
+use kalends_domain::{
+    ActionRole, Cause, Disposition, Explanation, Reason, RunUnderWay, Stage, TimelineRow,
+};
+
+use crate::json::Json;
+use crate::members::{Members, list};
+
+/// Writes a row of a job's occurrences.
+pub fn write_occurrence(row: &TimelineRow) -> Json<'static> {
+    let stretch = (row.count != 1).then_some(row.to);
+    let members = Members::new()
+        .put("scheduledTime", row.from)
+        .put_some("lastScheduledTime", stretch)
+        .put("count", row.count)
+        .put("cause", cause(row.cause))
+        .put("disposition", stage_word(&row.stage))
+        .put_some("generation", row.generation);
+    match &row.stage {
+        Stage::Closed(_, at) => members.put("decidedTime", *at),
+        Stage::UnderWay(run) => members
+            .put("actionName", role_word(run.role))
+            .put("retryCount", run.retry)
+            .put(if run.is_claimed { "attemptTime" } else { "nextAttemptTime" }, run.attempt_at),
+        _ => members,
+    }
+    .into()
+}
+
+/// What an explanation is told with.
+#[derive(Clone, Copy, Debug)]
+pub struct ExplainFacts<'a> {
+    /// `Enabled`, `Disabled`, `Completed` or `Faulted`.
+    pub job_state: &'a str,
+    /// `Enabled` or `Disabled`.
+    pub collection_state: &'a str,
+    /// When the job was created.
+    pub created: kalends_recurrence::Instant,
+    /// How often it has been edited, its creation included.
+    pub generation: u64,
+}
+
+/// Writes why a job did or did not run, with the facts: rows of its occurrences and entries of its
+/// history that are about it.
+pub fn write_explanation<'a>(
+    explanation: &'a Explanation,
+    facts: ExplainFacts<'a>,
+    rows: Vec<Json<'a>>,
+    history: Vec<Json<'a>>,
+) -> Json<'a> {
+    let job = Members::new()
+        .put("state", facts.job_state)
+        .put("collectionState", facts.collection_state)
+        .put("createdTime", facts.created)
+        .put("generation", facts.generation);
+    Members::new()
+        .put("reason", reason_word(explanation.reason))
+        .put("explanation", &explanation.sentence)
+        .put_some("occurrence", explanation.occurrence)
+        .put_some("previousOccurrence", explanation.before)
+        .put_some("nextOccurrence", explanation.after)
+        .put("notes", list(explanation.notes.iter()))
+        .put("job", job)
+        .put("occurrences", Json::Array(rows))
+        .put("history", Json::Array(history))
+        .into()
+}
+
+fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Scheduled => "Scheduled",
+        Cause::Manual => "Manual",
+    }
+}
+
+pub(crate) fn role_word(role: ActionRole) -> &'static str {
+    match role {
+        ActionRole::Main => "MainAction",
+        ActionRole::Error => "ErrorAction",
+    }
+}
+
+fn stage_word(stage: &Stage) -> &'static str {
+    match stage {
+        Stage::Closed(Disposition::Completed, _) => "Completed",
+        Stage::Closed(Disposition::Failed, _) => "Failed",
+        Stage::Closed(Disposition::SkippedOverlap, _) => "SkippedOverlap",
+        Stage::Closed(Disposition::SkippedDisabled, _) => "SkippedDisabled",
+        Stage::Closed(Disposition::SkippedQuota, _) => "SkippedQuota",
+        Stage::Closed(Disposition::Missed, _) => "Missed",
+        Stage::Closed(Disposition::Superseded, _) => "Superseded",
+        Stage::UnderWay(RunUnderWay { is_claimed: true, .. }) => "Running",
+        Stage::UnderWay(RunUnderWay { retry: 0, .. }) => "Waiting",
+        Stage::UnderWay(_) => "Retrying",
+        Stage::Coming => "Scheduled",
+        Stage::JobDisabled => "JobDisabled",
+        Stage::CollectionDisabled => "CollectionDisabled",
+        Stage::NotKept => "NotKept",
+    }
+}
+
+fn reason_word(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Completed => "Completed",
+        Reason::Failed => "Failed",
+        Reason::SkippedOverlap => "SkippedOverlap",
+        Reason::SkippedDisabled => "SkippedDisabled",
+        Reason::SkippedQuota => "SkippedQuota",
+        Reason::Missed => "Missed",
+        Reason::Superseded => "Superseded",
+        Reason::Running => "Running",
+        Reason::Retrying => "Retrying",
+        Reason::Waiting => "Waiting",
+        Reason::Due => "Due",
+        Reason::Coming => "Scheduled",
+        Reason::NotAnOccurrence => "NotAnOccurrence",
+        Reason::BeforeCreation => "BeforeCreation",
+        Reason::AfterEnd => "AfterEnd",
+        Reason::CountUsedUp => "CountUsedUp",
+        Reason::JobDisabled => "JobDisabled",
+        Reason::CollectionDisabled => "CollectionDisabled",
+        Reason::Finished => "Finished",
+        Reason::NotKept => "NotKept",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(count: u64, stage: Stage, expected: &str) {
+        let from = "2026-01-01T00:00:00Z".parse().unwrap();
+        let to = "2026-01-01T05:00:00Z".parse().unwrap();
+        let cause = Cause::Scheduled;
+        let row = TimelineRow { from, to, count, cause, generation: Some(2), stage };
+        let text = write_occurrence(&row).to_string();
+        let start = r#"{"scheduledTime":"2026-01-01T00:00:00Z","#;
+        assert_eq!(text, format!("{start}{expected}}}"));
+    }
+
+    #[test]
+    fn rows_are_written_as_documented() {
+        let at = "2026-01-01T00:00:09Z".parse().unwrap();
+        check(
+            1,
+            Stage::Closed(Disposition::Completed, at),
+            r#""count":1,"cause":"Scheduled","disposition":"Completed","generation":2,"decidedTime":"2026-01-01T00:00:09Z""#,
+        );
+        check(
+            6,
+            Stage::Closed(Disposition::Missed, at),
+            r#""lastScheduledTime":"2026-01-01T05:00:00Z","count":6,"cause":"Scheduled","disposition":"Missed","generation":2,"decidedTime":"2026-01-01T00:00:09Z""#,
+        );
+        let run = RunUnderWay {
+            scheduled: at,
+            cause: Cause::Scheduled,
+            generation: 2,
+            role: ActionRole::Main,
+            retry: 1,
+            attempt_at: at,
+            is_claimed: false,
+        };
+        check(
+            1,
+            Stage::UnderWay(run),
+            r#""count":1,"cause":"Scheduled","disposition":"Retrying","generation":2,"actionName":"MainAction","retryCount":1,"nextAttemptTime":"2026-01-01T00:00:09Z""#,
+        );
+        check(
+            1,
+            Stage::UnderWay(RunUnderWay { is_claimed: true, ..run }),
+            r#""count":1,"cause":"Scheduled","disposition":"Running","generation":2,"actionName":"MainAction","retryCount":1,"attemptTime":"2026-01-01T00:00:09Z""#,
+        );
+    }
+}
