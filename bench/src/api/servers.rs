@@ -39,7 +39,9 @@ impl Server {
         let mut lines = BufReader::new(child.stderr.take().context("no output")?).lines();
         let line = lines.next().context("it ended at once")??;
         let address = line.strip_prefix("listening on http://").context(line.clone())?.parse()?;
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| eprintln!("{line}")));
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| eprintln!("{line}"))
+        });
         Ok(Server { child, address })
     }
 }
