@@ -158,11 +158,11 @@ pub(crate) fn close(
     Ok(())
 }
 
-/// Removes a row from anywhere in its chain; `false` where its job is deleted.
-pub(crate) fn remove(desk: &mut Desk, kind: Kind, link: Link) -> Worked<bool> {
-    if !kind.delete(desk.connection(), link.number)? {
-        return Ok(false);
-    }
+/// Removes a row from anywhere in its chain; `false` where it is not there or its job is deleted.
+pub(crate) fn remove(desk: &mut Desk, kind: Kind, number: i64) -> Worked<bool> {
+    // Read now: what it names may have been changed by the removal of another one.
+    let Some(link) = kind.link(desk.connection(), number)? else { return Ok(false) };
+    kind.delete(desk.connection(), number)?;
     let Some(before) = desk.state(link.job)? else {
         remove_leftover(desk.connection(), kind, link)?;
         return Ok(false);

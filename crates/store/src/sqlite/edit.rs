@@ -177,22 +177,29 @@ fn update_job(
     let JobPut { definition, facts, state, waiting, passed, .. } = put;
     let (key, uid) = (before.key, before.job.uid);
     let connection = desk.connection();
-    let was_authenticated: bool = connection
-        .prepare_cached("SELECT authenticated FROM jobs WHERE job = ?")?
-        .query_row([Coded(key)], |row| row.get(0))?;
+    let (gap, retry) = (facts.shortest_gap.map(ticks), facts.shortest_retry.map(ticks));
+    let (was_authenticated, facts_before): (bool, _) = connection
+        .prepare_cached(
+            "SELECT authenticated, shortest_gap, shortest_retry FROM jobs WHERE job = ?",
+        )?
+        .query_row([Coded(key)], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
     connection
         .prepare_cached(
-            "UPDATE jobs SET version = version + 1, shortest_gap = ?, shortest_retry = ?,
-                 authenticated = ?, search = ?, definition = ? WHERE job = ?",
+            "UPDATE jobs SET version = version + 1, authenticated = ?, search = ?, definition = ?
+             WHERE job = ?",
         )?
         .execute((
-            facts.shortest_gap.map(ticks),
-            facts.shortest_retry.map(ticks),
             facts.authenticated,
             search_text(&definition),
             write_definition(&definition, uid, keeper)?,
             Coded(key),
         ))?;
+    // Apart, for it changes pages of two indexes even where they stay the same.
+    if (gap, retry) != facts_before {
+        connection
+            .prepare_cached("UPDATE jobs SET shortest_gap = ?, shortest_retry = ? WHERE job = ?")?
+            .execute((gap, retry, Coded(key)))?;
+    }
     connection.prepare_cached("DELETE FROM tags WHERE job = ?")?.execute([Coded(key)])?;
     insert_tags(desk, key, definition.extensions.tags.as_deref())?;
     let change = i64::from(facts.authenticated) - i64::from(was_authenticated);

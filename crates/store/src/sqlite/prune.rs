@@ -6,7 +6,7 @@ use std::time::Duration;
 use kalends_recurrence::Instant;
 
 use crate::record::JobKey;
-use crate::sqlite::chain::{self, Kind, Link};
+use crate::sqlite::chain::{self, Kind};
 use crate::sqlite::code::{Coded, collect, read, rows};
 use crate::sqlite::collections::ticks;
 use crate::sqlite::desk::{Desk, SPAN};
@@ -85,12 +85,12 @@ fn remove_links(desk: &mut Desk, kind: Kind, oldest: Instant, limit: usize) -> W
         && let Some(span) = span_with(desk, kind, oldest)?
     {
         let left = limit - removed.found;
-        let links = links_of(desk, kind, span, oldest, left)?;
-        removed.found += links.len();
-        for link in &links {
-            removed.seen += usize::from(chain::remove(desk, kind, *link)?);
+        let numbers = numbers_of(desk, kind, span, oldest, left)?;
+        removed.found += numbers.len();
+        for number in &numbers {
+            removed.seen += usize::from(chain::remove(desk, kind, *number)?);
         }
-        if links.len() < left {
+        if numbers.len() < left {
             renew_span(desk, kind, span)?;
         }
     }
@@ -105,28 +105,25 @@ fn span_with(desk: &Desk, kind: Kind, oldest: Instant) -> Worked<Option<i64>> {
     Ok(collect(found, |row| Ok(row.get(0)?))?.pop())
 }
 
-fn links_of(
+fn numbers_of(
     desk: &Desk,
     kind: Kind,
     span: i64,
     oldest: Instant,
     limit: usize,
-) -> Worked<Vec<Link>> {
+) -> Worked<Vec<i64>> {
     let mut statement = desk.connection().prepare_cached(match kind {
         Kind::Entry => {
-            "SELECT sequence AS number, job, previous FROM history
+            "SELECT sequence FROM history
              WHERE sequence >= ? AND sequence < ? AND started < ? ORDER BY sequence LIMIT ?"
         }
         Kind::Closing => {
-            "SELECT id AS number, job, previous FROM ledger
+            "SELECT id FROM ledger
              WHERE id >= ? AND id < ? AND closed < ? ORDER BY id LIMIT ?"
         }
     })?;
     let of_span = (span * SPAN, (span + 1) * SPAN, Coded(oldest), rows(limit as u64));
-    collect(statement.query(of_span)?, |row| {
-        let number = row.get("number")?;
-        Ok(Link { number, job: read(row, "job")?, previous: row.get("previous")? })
-    })
+    collect(statement.query(of_span)?, |row| Ok(row.get(0)?))
 }
 
 /// Says of a span what is true of the rows that are left.
@@ -152,7 +149,7 @@ fn renew_span(desk: &Desk, kind: Kind, span: i64) -> Worked<()> {
 /// Entries of jobs that have more than are kept of each.
 pub(crate) struct Surplus {
     /// The oldest first.
-    pub(crate) entries: Vec<(JobKey, i64)>,
+    pub(crate) entries: Vec<i64>,
     /// The job after which to look for more; `None` where there are none.
     pub(crate) next: Option<JobKey>,
 }
@@ -179,10 +176,10 @@ pub(crate) fn surplus(view: &View, after: JobKey, keep: u64, limit: usize) -> Wo
         let left = limit - entries.len();
         if of_job.len() > left {
             of_job.truncate(left);
-            entries.extend(of_job.into_iter().map(|entry| (job, entry)));
+            entries.extend(of_job);
             return Ok(Surplus { entries, next: Some(JobKey(job.0.saturating_sub(1))) });
         }
-        entries.extend(of_job.into_iter().map(|entry| (job, entry)));
+        entries.extend(of_job);
     }
     Ok(Surplus { entries, next: last })
 }
@@ -203,13 +200,10 @@ fn surplus_of(view: &View, job: JobKey, keep: u64) -> Worked<Vec<i64>> {
 }
 
 /// Removes entries that were found as surplus; how many of them anybody could still see.
-pub(crate) fn remove_surplus(desk: &mut Desk, entries: &[(JobKey, i64)]) -> Worked<usize> {
+pub(crate) fn remove_surplus(desk: &mut Desk, entries: &[i64]) -> Worked<usize> {
     let mut removed = 0;
-    for (job, entry) in entries {
-        let link = Kind::Entry.link(desk.connection(), *entry)?;
-        if let Some(link) = link.filter(|link| link.job == *job) {
-            removed += usize::from(chain::remove(desk, Kind::Entry, link)?);
-        }
+    for entry in entries {
+        removed += usize::from(chain::remove(desk, Kind::Entry, *entry)?);
     }
     Ok(removed)
 }

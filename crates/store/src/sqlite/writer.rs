@@ -47,6 +47,9 @@ const REMOVED_BESIDE: usize = 32;
 /// Without requests for so long, what is in the log is brought into the tables.
 const IDLE: Duration = Duration::from_millis(500);
 
+/// Nothing happens without requests.
+const NOTHING_TO_DO: Duration = Duration::from_secs(3_600);
+
 /// Transactions that go without upkeep after one has failed, so that it is not upkeep which makes
 /// them fail.
 const UPKEEP_PAUSE: u32 = 16;
@@ -144,11 +147,7 @@ impl From<rusqlite::Error> for End {
 impl Working {
     fn run(&mut self, queue: &Queue, stopped: &OnceLock<StoreError>) {
         loop {
-            let upkeep_waits = self.fold.is_under_way() || self.desk.has_removals;
-            let patience = match upkeep_waits && self.pause == 0 {
-                true => Duration::ZERO,
-                false => IDLE,
-            };
+            let patience = self.patience();
             match queue.wait(patience) {
                 Next::Task(first) if stopped.get().is_some() => {
                     first.answer(stopped.get().map_or(Ok(()), |why| Err(why.clone())));
@@ -164,6 +163,16 @@ impl Working {
             // Where this fails, the next start reads the log instead.
             let connection = self.desk.connection();
             drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())));
+        }
+    }
+
+    /// How long to wait for requests before upkeep.
+    fn patience(&self) -> Duration {
+        let is_under_way = self.fold.is_under_way() || self.desk.has_removals;
+        match (is_under_way, self.fold.is_settled(&self.desk)) {
+            (true, _) if self.pause == 0 => Duration::ZERO,
+            (false, true) => NOTHING_TO_DO,
+            _ => IDLE,
         }
     }
 

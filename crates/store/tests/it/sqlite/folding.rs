@@ -12,7 +12,7 @@ use kalends_store::record::{Cause, Disposition, JobKey, LedgerRecord, NodeId, Pr
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, inspect};
 use kalends_store::{
     CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext, JobFilter, JobWrite,
-    Page, RunAnswer, RunWrite, Store, StoreError, Tally,
+    Page, Retention, RunAnswer, RunWrite, Store, StoreError, Tally,
 };
 use rusqlite::Connection;
 
@@ -204,6 +204,53 @@ fn open_runs_and_numbers_survive_folds_and_starts() {
         let other = make_job(&store, "job").await;
         let second = run_of(store.commit(vec![begin(other, 0)]).await.unwrap());
         assert!(second > first && other > job);
+        assert_eq!(store.check().await.unwrap(), NOTHING);
+    });
+}
+
+#[test]
+fn what_is_removed_from_the_middle_leaves_the_rest_within_reach() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("kalends.db"), 100_000);
+    let closing = |seconds| LedgerRecord {
+        generation: 1,
+        from: at(seconds),
+        to: at(seconds),
+        count: 1,
+        cause: Cause::Scheduled,
+        disposition: Disposition::Missed,
+        closed: at(seconds),
+    };
+    let entry = |seconds| HistoryEntry {
+        started: at(seconds),
+        ended: at(seconds),
+        expected: at(seconds),
+        status: AttemptStatus::Postponed,
+        message: String::new(),
+        retry: 0,
+        repeat: 0,
+        role: ActionRole::Main,
+    };
+    // Two that follow each other are older than the one before them.
+    let times = [100, 0, 1, 101, 2];
+    block_on(async {
+        make_collection(&store, CollectionWrite::Put(collection())).await;
+        let job = make_job(&store, "job").await;
+        let pass = RunWrite::Pass {
+            on: DueJob { job, generation: 1, due: at(0) },
+            advance: advance(at(0), 0),
+            closed: times.map(closing).to_vec(),
+            postponed: times.map(entry).to_vec(),
+        };
+        assert_eq!(store.commit(vec![pass]).await.unwrap(), [RunAnswer::Done]);
+        let retention = Retention { history_age: Duration::ZERO, ..Retention::default() };
+        assert_eq!(store.prune(retention, at(50), 100).await.unwrap(), 6);
+        let (filter, page) = (HistoryFilter::default(), Page::first(10));
+        let entries = store.history(job_path("c", "job").unwrap(), filter, page).await;
+        let starts: Vec<_> = entries.unwrap().unwrap().iter().map(|e| e.entry.started).collect();
+        assert_eq!(starts, [at(101), at(100)]);
+        let ledger = store.ledger(job, Instant::MIN, Instant::MAX, 10).await.unwrap();
+        assert_eq!(ledger, [closing(100), closing(101)]);
         assert_eq!(store.check().await.unwrap(), NOTHING);
     });
 }
