@@ -10,11 +10,12 @@ use hyper::client::conn::http1::handshake;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use kalends_domain::{HttpAuthentication, HttpRequest, Outcome};
+use kalends_domain::{HttpAuthentication, HttpRequest, Outcome, Secret};
 use kalends_environment::{Entropy, new_guid};
 use url::{Position, Url};
 
 use crate::egress::{Egress, NoConnection};
+use crate::oauth::{Application, Tokens};
 use crate::perform::{Order, Report};
 use crate::status::status_name;
 use crate::tag::execution_tag;
@@ -29,11 +30,16 @@ const BODY_BYTES_READ_MAX: usize = 64 * 1024;
 pub(crate) struct HttpPerformer {
     egress: Egress,
     entropy: Arc<dyn Entropy>,
+    tokens: Arc<Tokens>,
 }
 
 impl HttpPerformer {
-    pub(crate) fn new(egress: Egress, entropy: Arc<dyn Entropy>) -> HttpPerformer {
-        HttpPerformer { egress, entropy }
+    pub(crate) fn new(
+        egress: Egress,
+        entropy: Arc<dyn Entropy>,
+        tokens: Arc<Tokens>,
+    ) -> HttpPerformer {
+        HttpPerformer { egress, entropy, tokens }
     }
 
     pub(crate) async fn perform(&self, order: &Order, request: &HttpRequest) -> Report {
@@ -55,12 +61,22 @@ impl HttpPerformer {
         url: &Url,
     ) -> Result<Report, String> {
         let host = url.host_str().unwrap_or_default();
-        let message = self.message(order, request, url)?;
+        let application = Application::of(request.authentication.as_ref())?;
+        let token = match &application {
+            Some(application) => Some(self.tokens.token(application).await?),
+            None => None,
+        };
+        let message = self.message(order, request, url, token.as_ref())?;
         let stream = self.egress.connect(url).await.map_err(|why| no_connection(why, host))?;
         let (mut sender, connection) =
             handshake(TokioIo::new(stream)).await.map_err(|error| receive_failure(&error))?;
         let driver = tokio::spawn(connection);
         let response = sender.send_request(message).await;
+        if let (Some(application), Some(token), Ok(response)) = (&application, &token, &response)
+            && response.status() == StatusCode::UNAUTHORIZED
+        {
+            self.tokens.forget(application, token).await;
+        }
         let report = match response {
             Ok(response) => Ok(read_answer(response, host).await),
             Err(error) => Err(receive_failure(&error)),
@@ -74,6 +90,7 @@ impl HttpPerformer {
         order: &Order,
         request: &HttpRequest,
         url: &Url,
+        token: Option<&Secret>,
     ) -> Result<Request<Full<Bytes>>, String> {
         let body = Bytes::from(request.body.clone().unwrap_or_default());
         let method = request.method.as_str().to_ascii_uppercase();
@@ -90,7 +107,7 @@ impl HttpPerformer {
                 HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?;
             put(headers, name, value)?;
         }
-        self.authenticate(headers, request)?;
+        self.authenticate(headers, request, token)?;
         let tag = execution_tag(order);
         for (name, value) in [
             ("x-ms-scheduler-jobid", order.path.job.as_str()),
@@ -107,7 +124,15 @@ impl HttpPerformer {
         Ok(message)
     }
 
-    fn authenticate(&self, headers: &mut HeaderMap, request: &HttpRequest) -> Result<(), String> {
+    fn authenticate(
+        &self,
+        headers: &mut HeaderMap,
+        request: &HttpRequest,
+        token: Option<&Secret>,
+    ) -> Result<(), String> {
+        if let Some(token) = token {
+            return put(headers, header::AUTHORIZATION, &format!("Bearer {}", token.reveal()));
+        }
         match &request.authentication {
             None => Ok(()),
             Some(HttpAuthentication::Basic { username: Some(user), password: Some(password) }) => {

@@ -1,12 +1,14 @@
 //! `kalends serve`: the server.
 
+mod endpoints;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use kalends_actions::NetworkPerformer;
+use kalends_actions::{NetworkPerformer, Services};
 use kalends_engine::{Engine, EngineSettings, Nudge};
 use kalends_environment::{Entropy, SystemClock, SystemEntropy};
 use kalends_server::{App, PageKey, Settings};
@@ -20,6 +22,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use self::endpoints::Endpoints;
 use crate::key;
 
 /// Run the server.
@@ -49,6 +52,9 @@ pub(crate) struct Arguments {
     /// Store and answer, but run no job
     #[arg(long, env = "KALENDS_HOLD", value_parser = clap::builder::FalseyValueParser::new())]
     hold: bool,
+
+    #[command(flatten)]
+    endpoints: Endpoints,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -70,7 +76,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     settings.schedules.start_delay = arguments.start_delay;
     let engine = match arguments.hold {
         true => None,
-        false => Some(start_engine(Arc::clone(&store), &settings)?),
+        false => Some(start_engine(Arc::clone(&store), &settings, arguments.endpoints.into())?),
     };
     let nudge = engine.as_ref().map(Engine::nudge).unwrap_or_default();
     if let Some(nudges) = nudges {
@@ -103,10 +109,15 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn start_engine(store: Arc<dyn Store>, settings: &Settings) -> anyhow::Result<Engine> {
+fn start_engine(
+    store: Arc<dyn Store>,
+    settings: &Settings,
+    services: Services,
+) -> anyhow::Result<Engine> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
-    let performer = NetworkPerformer::new(Arc::new(SystemEntropy)).context("cannot set up TLS")?;
+    let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
+    let performer = NetworkPerformer::new(clock, entropy, services).context("cannot set up TLS")?;
     let schedules = settings.schedules.clone();
     Ok(Engine::start(
         store,

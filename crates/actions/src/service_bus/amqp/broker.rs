@@ -1,0 +1,193 @@
+//! A connection to a broker: opened, authorised for a queue or topic, attached to it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use fe2o3_amqp::connection::ConnectionHandle;
+use fe2o3_amqp::sasl_profile::SaslProfile;
+use fe2o3_amqp::session::SessionHandle;
+use fe2o3_amqp::{Connection, Sender, Session};
+use kalends_domain::Secret;
+use kalends_environment::{Clock, Entropy, new_guid};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Mutex;
+
+use super::cbs::Cbs;
+use super::fault::{attach_failure, begin_failure, open_failure};
+use super::pool::Slot;
+use crate::egress::{Egress, Stream};
+use crate::endpoints::{AmqpEndpoint, AmqpLogin};
+use crate::exchange::no_connection_words;
+use crate::service_bus::failure::Failure;
+use crate::signature::shared_access_signature;
+
+/// Links to different queues and topics on one connection; then they are attached anew.
+const LINKS_MAX: usize = 64;
+/// Bytes of a frame from the broker.
+const FRAME_BYTES_MAX: u32 = 64 * 1024;
+/// A silent broker is given up after so long; one that is there sends empty frames meanwhile.
+const SILENCE_MILLISECONDS_MAX: u32 = 60_000;
+/// How long a token is good.
+const TOKEN_SECONDS: i64 = 3_600;
+/// A token is renewed so long before it ends; longer than a connection is kept idle, so that none
+/// ends on a connection that is kept.
+const RENEW_SECONDS_BEFORE: i64 = 900;
+
+/// What a connection is made with.
+pub(super) struct Dial<'a> {
+    pub(super) egress: &'a Egress,
+    pub(super) clock: &'a dyn Clock,
+    pub(super) entropy: &'a dyn Entropy,
+    pub(super) endpoint: &'a AmqpEndpoint,
+    pub(super) key_name: &'a str,
+    pub(super) key: &'a Secret,
+}
+
+/// An open connection with what is attached to it. It is closed when it is dropped.
+pub(super) struct Broker {
+    links: HashMap<String, Arc<Mutex<Sender>>>,
+    /// Until when a token authorises for an address, in Unix seconds.
+    authorised: HashMap<String, i64>,
+    cbs: Option<Cbs>,
+    session: SessionHandle<()>,
+    connection: ConnectionHandle<()>,
+}
+
+/// A link that a message can be sent over.
+pub(super) struct Lease {
+    pub(super) sender: Arc<Mutex<Sender>>,
+    /// Whether it was attached just now.
+    pub(super) is_new: bool,
+}
+
+impl Slot<Broker> {
+    /// A link to a queue or topic: the kept one, or a new one.
+    pub(super) async fn link(&self, dial: &Dial<'_>, entity: &str) -> Result<Lease, Failure> {
+        let mut kept = self.kept.lock().await;
+        // Taken out while it is changed: who is interrupted leaves no half-made connection behind.
+        let mut broker = match kept.take().filter(|broker| !broker.is_closed()) {
+            Some(broker) => broker,
+            None => Broker::open(dial).await?,
+        };
+        let lease = broker.link(dial, entity).await;
+        if !broker.is_closed() {
+            *kept = Some(broker);
+        }
+        lease
+    }
+}
+
+impl Broker {
+    async fn open(dial: &Dial<'_>) -> Result<Broker, Failure> {
+        let host = dial.endpoint.host();
+        let stream = dial.egress.connect(&dial.endpoint.address).await;
+        let stream =
+            stream.map_err(|why| Failure::Unreachable(no_connection_words(&why, &host)))?;
+        let profile = match dial.endpoint.login {
+            AmqpLogin::Token => SaslProfile::Anonymous,
+            AmqpLogin::Plain => SaslProfile::Plain {
+                username: dial.key_name.to_owned(),
+                password: dial.key.reveal().to_owned(),
+            },
+        };
+        let mut connection = Connection::builder()
+            .container_id(format!("kalends-{}", new_guid(dial.entropy)))
+            .hostname(host.as_str())
+            .max_frame_size(FRAME_BYTES_MAX)
+            .idle_time_out(SILENCE_MILLISECONDS_MAX)
+            .sasl_profile(profile)
+            .open_with_stream(Io(stream))
+            .await
+            .map_err(open_failure)?;
+        let mut session = Session::begin(&mut connection).await.map_err(begin_failure)?;
+        let cbs = match dial.endpoint.login {
+            AmqpLogin::Token => Some(Cbs::attach(&mut session).await?),
+            AmqpLogin::Plain => None,
+        };
+        let (links, authorised) = (HashMap::new(), HashMap::new());
+        Ok(Broker { links, authorised, cbs, session, connection })
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.connection.is_closed() || self.session.is_ended()
+    }
+
+    async fn link(&mut self, dial: &Dial<'_>, entity: &str) -> Result<Lease, Failure> {
+        self.authorise(dial, entity).await?;
+        if let Some(sender) = self.links.get(entity) {
+            return Ok(Lease { sender: Arc::clone(sender), is_new: false });
+        }
+        if self.links.len() >= LINKS_MAX {
+            self.links.clear();
+        }
+        let name = format!("kalends-{}", new_guid(dial.entropy));
+        let address = format!("{}{entity}", dial.endpoint.prefix);
+        let attached = Sender::attach(&mut self.session, name, address).await;
+        let sender = Arc::new(Mutex::new(attached.map_err(attach_failure)?));
+        self.links.insert(entity.to_owned(), Arc::clone(&sender));
+        Ok(Lease { sender, is_new: true })
+    }
+
+    async fn authorise(&mut self, dial: &Dial<'_>, entity: &str) -> Result<(), Failure> {
+        let Some(cbs) = &mut self.cbs else { return Ok(()) };
+        let now = dial.clock.now().as_second();
+        if self.authorised.get(entity).is_some_and(|until| now < until - RENEW_SECONDS_BEFORE) {
+            return Ok(());
+        }
+        let audience = format!("sb://{}/{entity}", dial.endpoint.host());
+        let expires = now + TOKEN_SECONDS;
+        let token = shared_access_signature(&audience, dial.key_name, dial.key.reveal(), expires);
+        cbs.put_token(&audience, token).await?;
+        if self.authorised.len() >= LINKS_MAX {
+            self.authorised.clear();
+        }
+        self.authorised.insert(entity.to_owned(), expires);
+        Ok(())
+    }
+}
+
+/// The connection's bytes. The library wants a name for them in its messages.
+struct Io(Box<dyn Stream>);
+
+impl fmt::Debug for Io {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a connection")
+    }
+}
+
+impl AsyncRead for Io {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, bytes)
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
