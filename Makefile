@@ -10,26 +10,32 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients tools crash-store power-cut check fmt bench fuzz clean
+.PHONY: run test clients services tools crash-store power-cut check fmt bench fuzz clean
 
 ## Build, and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
 	$(CARGO) build --release --locked
 	target/release/kalends serve
 
-## All tests, beside a PostgreSQL server of their own, the published clients, and that everything
-## outside the workspace still builds.
+## All tests, beside a PostgreSQL server of their own, the published clients, jobs against real
+## services, and that everything outside the workspace still builds.
 test: tools
 	scripts/with-postgres $(CARGO) test --workspace --locked
 	scripts/power_cut.py $(DURABLE_WRITER) 3
 	$(CARGO) check --locked --manifest-path bench/Cargo.toml
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml
 	$(MAKE) clients
+	$(MAKE) services
 
 ## The published clients of the retired service against a server of this build.
 clients:
 	$(CARGO) build --locked
 	clients/run
+
+## Jobs of every kind against real parts: queues, brokers, a token endpoint.
+services:
+	$(CARGO) build --locked
+	services/run
 
 # `cargo test` builds it.
 DURABLE_WRITER = $(or $(CARGO_TARGET_DIR),target)/debug/examples/durable_writer
@@ -76,7 +82,7 @@ bench:
 ## Every fuzz target for SECONDS each. cargo-fuzz wants a nightly feature of the stable compiler.
 fuzz:
 	$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz --version $(FUZZ_VERSION)
-	@for target in json job rule; do \
+	@for target in json job rule refusal; do \
 		mkdir -p fuzz/corpus/$$target; \
 		RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
 			-max_total_time=$(SECONDS) -timeout=5 -rss_limit_mb=512 -dict=fuzz/definition.dict || exit 1; \

@@ -30,7 +30,8 @@ function flaw(token, audience) {
   const form = /^SharedAccessSignature (.*)$/.exec(token);
   if (!form) return 'no SharedAccessSignature';
   const raw = Object.fromEntries(form[1].split('&').map((part) => [part.split('=')[0], part.slice(part.indexOf('=') + 1)]));
-  const part = (name) => decodeURIComponent(raw[name] || '');
+  // As in forms: clients write a blank in both ways.
+  const part = (name) => decodeURIComponent((raw[name] || '').replace(/\+/g, ' '));
   if (part('skn') !== keyName) return 'no such key';
   const signed = crypto.createHmac('sha256', key).update(`${raw.sr}\n${raw.se}`).digest('base64');
   if (signed !== part('sig')) return 'the signature is wrong';
@@ -39,7 +40,9 @@ function flaw(token, audience) {
   return null;
 }
 
-const entityOf = (audience) => new URL(audience.replace(/^\w+:/, 'http:')).pathname.slice(1);
+// Some clients name an entity by its whole address.
+const entityOf = (address) => (
+  address.includes('://') ? new URL(address.replace(/^\w+:/, 'http:')).pathname.slice(1) : address);
 
 container.on('connection_open', ({ connection }) => {
   connections += 1;
@@ -54,7 +57,8 @@ function refuse(link, condition, description) {
   link.close({ condition, description });
 }
 
-function check(connection, link, address) {
+function check(connection, link, name) {
+  const address = entityOf(name);
   if (!queues.has(address)) {
     refuse(link, 'amqp:not-found', `The messaging entity '${address}' could not be found.`);
   } else if (!connection.authorised.has(address)) {
@@ -68,6 +72,7 @@ function check(connection, link, address) {
 container.on('receiver_open', ({ connection, receiver }) => {
   const address = receiver.remote.attach.target.address;
   receiver.set_target({ address });
+  receiver.set_source({ address: (receiver.remote.attach.source || {}).address || address });
   if (address === '$cbs' || check(connection, receiver, address)) links.add(receiver);
 });
 
@@ -80,12 +85,12 @@ container.on('sender_open', ({ connection, sender }) => {
 });
 
 container.on('sendable', ({ sender }) => {
-  const queue = queues.get(sender.source.address) || [];
+  const queue = queues.get(entityOf(sender.source.address)) || [];
   while (sender.sendable() && queue.length) sender.send(queue.shift());
 });
 
 container.on('message', ({ connection, receiver, delivery, message }) => {
-  const address = receiver.target.address;
+  const address = entityOf(receiver.target.address);
   if (address === '$cbs') {
     delivery.accept();
     tokens += 1;

@@ -22,7 +22,7 @@ from api import Api
 from parts import PATIENCE, Azurite, Kalends, Node, RabbitMQ
 from targets import Guarded, ServiceBus
 
-KEY_NAME = "send and listen"
+KEY_NAME = "send-and-listen"
 KEY = "canary-service-bus+/="
 
 
@@ -133,7 +133,7 @@ def main(binary):
 
 def secrets(checks, servers, guarded):
     """No secret is in an answer, in the history, in the log or in a file."""
-    hidden = [KEY, *queue_checks.SECRETS, *oauth_checks.SECRETS]
+    hidden = [KEY, *queue_checks.SECRETS, *service_bus_checks.SECRETS, *oauth_checks.SECRETS]
     hidden += [token for *_, token in guarded.received]
     checks.check("tokens were issued", len(guarded.received) > 0)
     for running, api in servers:

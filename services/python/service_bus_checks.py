@@ -16,6 +16,8 @@ BROKERED = {
     "scheduledEnqueueTimeUtc": "2027-01-02T03:04:05Z", "sessionId": "session", "timeToLive": "P2D",
     "to": "there", "viaPartitionKey": "via",
 }
+WRONG_KEY = "canary-wrong-key"
+SECRETS = [WRONG_KEY]
 TEXT = "hellö \"w\"\n😀"
 TAG = re.compile("[0-9a-f]{32}")
 
@@ -59,7 +61,7 @@ def rest(checks, api, web, name, key):
 
     failed = "ServiceBusQueue Action - Send message failed: queue"
     for job, entity, secret, words in [
-        ("r-key", "orders", "canary-wrong-key", "Unauthorized MalformedToken: the signature is wrong"),
+        ("r-key", "orders", WRONG_KEY, "Unauthorized MalformedToken: the signature is wrong"),
         ("r-missing", "missing", key, "NotFound The queue or topic does not exist: No such entity"),
         ("r-quota", "full", key, "QuotaExceeded The queue is full"),
         ("r-busy", "busy", key, "ServerBusy Too many requests"),
@@ -71,9 +73,7 @@ def rest(checks, api, web, name, key):
 
 def amqp(checks, api, broker, name, key):
     custom = {"Priority": "high", "größe": "9"}
-    # A job that was not delivered yet is not received.
-    brokered = {**BROKERED}
-    api.put("a-full", action("Queue", "orders", name, key, "AMQP", brokered, custom))
+    api.put("a-full", action("Queue", "orders", name, key, "AMQP", BROKERED, custom))
     sent = "ServiceBusQueue Action - Send message succeeded: queue 'orders' namespace 'contoso-ns'"
     checks.says("with every property", api.entry("a-full"), "Completed", sent)
     [message] = receive(broker, "orders", name, key)
@@ -102,7 +102,7 @@ def amqp(checks, api, broker, name, key):
 
     failed = "ServiceBusQueue Action - Send message failed: queue"
     for job, entity, who, secret, words in [
-        ("a-key", "orders", name, "canary-wrong-key", "Unauthorized InvalidToken: the signature is wrong"),
+        ("a-key", "orders", name, WRONG_KEY, "Unauthorized InvalidToken: the signature is wrong"),
         ("a-name", "orders", "nobody", key, "Unauthorized InvalidToken: no such key"),
         ("a-missing", "missing", name, key, "NotFound The queue or topic does not exist: The messaging entity"),
         ("a-quota", "full", name, key, "QuotaExceeded The queue is full."),
@@ -162,7 +162,7 @@ def ordinary_broker(checks, api, rabbit):
     })
     checks.check("its own properties", message["application_properties"], custom)
     checks.check("the tag is the identity", bool(TAG.fullmatch(message["message_id"])))
-    api.put("rabbit-key", action("Queue", "orders", "guest", "canary-wrong-key", "AMQP"))
+    api.put("rabbit-key", action("Queue", "orders", "guest", WRONG_KEY, "AMQP"))
     checks.says("a wrong password", api.entry("rabbit-key"), "Failed", "Unauthorized")
 
 

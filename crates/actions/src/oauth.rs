@@ -207,9 +207,86 @@ fn read_token(answer: &Answer, now: i64) -> Result<Token, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+
     use hyper::StatusCode;
+    use kalends_environment::ManualClock;
 
     use super::*;
+
+    /// A token endpoint that gives every answer in its turn, and how often it was asked.
+    fn endpoint(answers: Vec<&'static str>) -> (Endpoint, Arc<AtomicU64>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for (answer, stream) in answers.into_iter().zip(listener.incoming()) {
+                let mut reader = BufReader::new(stream.unwrap());
+                let mut length = 0;
+                for line in reader.by_ref().lines().map(Result::unwrap) {
+                    if let Some(text) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                        length = text.trim().parse().unwrap();
+                    }
+                    if line.is_empty() {
+                        break;
+                    }
+                }
+                reader.read_exact(&mut vec![0; length]).unwrap();
+                counted.fetch_add(1, Ordering::SeqCst);
+                reader.get_mut().write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        (address.parse().unwrap(), asked)
+    }
+
+    const TOKEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{\"access_token\":\"first\",\"expires_in\":60}";
+    const REFUSED: &str =
+        "HTTP/1.1 401 No\r\nContent-Length: 26\r\n\r\n{\"error\":\"invalid_client\"}";
+
+    /// Asks for a token `count` times at once.
+    async fn ask(tokens: &Arc<Tokens>, count: usize) -> Vec<Result<String, String>> {
+        let mut asking = tokio::task::JoinSet::new();
+        for _ in 0..count {
+            let tokens = Arc::clone(tokens);
+            asking.spawn(async move {
+                let secret = Secret::new("canary".to_owned());
+                let application = Application {
+                    tenant: "contoso.com",
+                    audience: "https://a",
+                    client_id: "c",
+                    secret: &secret,
+                };
+                tokens.token(&application).await.map(|token| token.reveal().to_owned())
+            });
+        }
+        asking.join_all().await
+    }
+
+    #[test]
+    fn one_asks_for_all_who_wait_and_a_token_that_ends_is_asked_for_anew() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (login, asked) = endpoint(vec![REFUSED, TOKEN, TOKEN]);
+            let clock = Arc::new(ManualClock::new("2026-11-15T12:00:00Z".parse().unwrap()));
+            let tokens = Arc::new(Tokens::new(Egress::new().unwrap(), clock.clone(), login));
+            for answer in ask(&tokens, 8).await {
+                let why = answer.unwrap_err();
+                assert!(why.contains("Unauthorized invalid_client"), "{why}");
+                assert!(!why.contains("canary"), "{why}");
+            }
+            assert_eq!(asked.load(Ordering::SeqCst), 1, "a failure is shared by who waited");
+            assert_eq!(ask(&tokens, 8).await, vec![Ok("first".to_owned()); 8]);
+            assert_eq!(asked.load(Ordering::SeqCst), 2, "and so is a token");
+            clock.set("2026-11-15T12:00:47Z".parse().unwrap());
+            assert_eq!(ask(&tokens, 1).await.len(), 1);
+            assert_eq!(asked.load(Ordering::SeqCst), 2, "it is good until shortly before its end");
+            clock.set("2026-11-15T12:00:48Z".parse().unwrap());
+            assert_eq!(ask(&tokens, 1).await, vec![Ok("first".to_owned())]);
+            assert_eq!(asked.load(Ordering::SeqCst), 3);
+        });
+    }
 
     fn answer(status: u16, body: &str) -> Answer {
         let status = StatusCode::from_u16(status).unwrap();

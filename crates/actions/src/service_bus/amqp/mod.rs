@@ -26,6 +26,9 @@ use crate::egress::Egress;
 use crate::endpoints::{AmqpEndpoint, Services};
 use crate::perform::Order;
 
+/// Links that are tried for one message: a kept one, and another that was made meanwhile.
+const LINKS_TRIED_MAX: u32 = 3;
+
 pub(super) struct AmqpSender {
     egress: Egress,
     clock: Arc<dyn Clock>,
@@ -84,7 +87,9 @@ impl AmqpSender {
         message: &Message<'_>,
     ) -> Result<(), Failure> {
         let bytes = encode(message);
+        let mut tries = 0;
         loop {
+            tries += 1;
             let slot = self.pool.slot(key);
             let lease = slot.link(dial, message.entity).await;
             let Lease { sender, is_new } =
@@ -99,8 +104,8 @@ impl AmqpSender {
                     return judge(outcome);
                 }
                 Err(why) if why.recovery() == ErrorRecovery::UseLink => return Err(unsent(&why)),
-                // The broker closes what is idle. The second time the link is new, so this ends.
-                Err(_) if !is_new => self.pool.forget(key),
+                // The broker closes what is idle; nothing was handed over.
+                Err(_) if !is_new && tries < LINKS_TRIED_MAX => self.pool.forget(key),
                 Err(why) => {
                     self.pool.forget(key);
                     return Err(unsent(&why));
