@@ -50,8 +50,12 @@ container.on('connection_open', ({ connection }) => {
   connection.authorised = new Set();
 });
 for (const event of ['connection_close', 'disconnected']) {
-  container.on(event, ({ connection }) => open.delete(connection));
+  container.on(event, ({ connection }) => {
+    open.delete(connection);
+    links.forEach((link) => link.connection === connection && links.delete(link));
+  });
 }
+container.on('receiver_close', ({ receiver }) => links.delete(receiver));
 
 function refuse(link, condition, description) {
   link.close({ condition, description });
@@ -73,7 +77,7 @@ container.on('receiver_open', ({ connection, receiver }) => {
   const address = receiver.remote.attach.target.address;
   receiver.set_target({ address });
   receiver.set_source({ address: (receiver.remote.attach.source || {}).address || address });
-  if (address === '$cbs' || check(connection, receiver, address)) links.add(receiver);
+  if (address !== '$cbs' && check(connection, receiver, address)) links.add(receiver);
 });
 
 container.on('sender_open', ({ connection, sender }) => {
@@ -129,11 +133,9 @@ const tls = tlsKey && container.listen({
 const control = http.createServer((request, response) => {
   if (request.method === 'POST' && request.url === '/drop') open.forEach((connection) => connection.close());
   if (request.method === 'POST' && request.url === '/detach') {
-    links.forEach((link) => link.is_open() && link.target.address !== '$cbs'
-      && refuse(link, 'amqp:link:detach-forced', 'The link was idle.'));
-    links.clear();
+    links.forEach((link) => refuse(link, 'amqp:link:detach-forced', 'The link was idle.'));
   }
-  response.end(JSON.stringify({ connections, open: open.size, tokens, received }));
+  response.end(JSON.stringify({ connections, open: open.size, links: links.size, tokens, received }));
 }).listen(0, '127.0.0.1');
 
 Promise.all([plain, tls, control].map((server) => server && listening(server))).then(([amqp, amqps, state]) => {

@@ -8,7 +8,7 @@ import subprocess
 
 from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode
 
-from parts import HERE, PATIENCE
+from parts import HERE, PATIENCE, until
 
 BROKERED = {
     "contentType": "text/plain; charset=utf-8", "correlationId": "correlation", "forcePersistence": True,
@@ -131,8 +131,10 @@ def reuse(checks, api, broker, name, key):
     checks.says("another collection", api.run("kept", "second"), "Completed")
     checks.check("has a connection of its own", opened(), (2, 2))
     broker.ask("/detach", "POST")
+    until("closed links", lambda: broker.ask()["links"] == 0)
     checks.says("after the broker closed the link", api.run("kept", "first"), "Completed")
     broker.ask("/drop", "POST")
+    until("closed connections", lambda: broker.ask()["open"] == 0)
     checks.says("after the broker closed the connection", api.run("kept", "first"), "Completed")
     checks.says("and once more", api.run("kept", "first"), "Completed")
     arrived = [message["message_id"] for message in broker.ask()["received"] if message["entity"] == "later"]

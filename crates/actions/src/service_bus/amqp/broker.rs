@@ -13,10 +13,10 @@ use fe2o3_amqp::{Connection, Sender, Session};
 use kalends_domain::Secret;
 use kalends_environment::{Clock, Entropy, new_guid};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot, watch};
 
 use super::cbs::Cbs;
-use super::fault::{attach_failure, begin_failure, open_failure};
+use super::fault::{attach_failure, begin_failure, closed_failure, open_failure};
 use super::pool::Slot;
 use crate::egress::{Egress, Stream};
 use crate::endpoints::{AmqpEndpoint, AmqpLogin};
@@ -53,7 +53,10 @@ pub(super) struct Broker {
     authorised: HashMap<String, i64>,
     cbs: Option<Cbs>,
     session: SessionHandle<()>,
-    connection: ConnectionHandle<()>,
+    /// Its other side is gone when the connection is.
+    closed: watch::Receiver<()>,
+    /// Keeps the connection open.
+    _open: oneshot::Sender<()>,
 }
 
 /// A link that a message can be sent over.
@@ -61,6 +64,8 @@ pub(super) struct Lease {
     pub(super) sender: Arc<Mutex<Sender>>,
     /// Whether it was attached just now.
     pub(super) is_new: bool,
+    /// Its other side is gone when the connection is.
+    pub(super) closed: watch::Receiver<()>,
 }
 
 impl Slot<Broker> {
@@ -68,11 +73,15 @@ impl Slot<Broker> {
     pub(super) async fn link(&self, dial: &Dial<'_>, entity: &str) -> Result<Lease, Failure> {
         let mut kept = self.kept.lock().await;
         // Taken out while it is changed: who is interrupted leaves no half-made connection behind.
-        let mut broker = match kept.take().filter(|broker| !broker.is_closed()) {
-            Some(broker) => broker,
-            None => Broker::open(dial).await?,
-        };
-        let lease = broker.link(dial, entity).await;
+        if let Some(mut broker) = kept.take()
+            && let Some(lease) = broker.link_unless_closed(dial, entity).await
+        {
+            *kept = Some(broker);
+            return lease;
+        }
+        let mut broker = Broker::open(dial).await?;
+        let lease = broker.link_unless_closed(dial, entity).await;
+        let lease = lease.unwrap_or_else(|| Err(closed_failure()));
         if !broker.is_closed() {
             *kept = Some(broker);
         }
@@ -108,17 +117,39 @@ impl Broker {
             AmqpLogin::Plain => None,
         };
         let (links, authorised) = (HashMap::new(), HashMap::new());
-        Ok(Broker { links, authorised, cbs, session, connection })
+        let (open, let_go) = oneshot::channel();
+        let (alive, closed) = watch::channel(());
+        tokio::spawn(watch_over(connection, let_go, alive));
+        Ok(Broker { links, authorised, cbs, session, closed, _open: open })
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.connection.is_closed() || self.session.is_ended()
+        self.closed.has_changed().is_err() || self.session.is_ended()
+    }
+
+    /// A link, or nothing where the connection is closed or closes meanwhile: what is under way on
+    /// it then may never end by itself.
+    async fn link_unless_closed(
+        &mut self,
+        dial: &Dial<'_>,
+        entity: &str,
+    ) -> Option<Result<Lease, Failure>> {
+        if self.is_closed() {
+            return None;
+        }
+        let mut closed = self.closed.clone();
+        tokio::select! {
+            biased;
+            lease = self.link(dial, entity) => Some(lease),
+            _ = closed.changed() => None,
+        }
     }
 
     async fn link(&mut self, dial: &Dial<'_>, entity: &str) -> Result<Lease, Failure> {
         self.authorise(dial, entity).await?;
         if let Some(sender) = self.links.get(entity) {
-            return Ok(Lease { sender: Arc::clone(sender), is_new: false });
+            let (sender, closed) = (Arc::clone(sender), self.closed.clone());
+            return Ok(Lease { sender, is_new: false, closed });
         }
         if self.links.len() >= LINKS_MAX {
             self.links.clear();
@@ -128,7 +159,7 @@ impl Broker {
         let attached = Sender::attach(&mut self.session, name, address).await;
         let sender = Arc::new(Mutex::new(attached.map_err(attach_failure)?));
         self.links.insert(entity.to_owned(), Arc::clone(&sender));
-        Ok(Lease { sender, is_new: true })
+        Ok(Lease { sender, is_new: true, closed: self.closed.clone() })
     }
 
     async fn authorise(&mut self, dial: &Dial<'_>, entity: &str) -> Result<(), Failure> {
@@ -147,6 +178,19 @@ impl Broker {
         self.authorised.insert(entity.to_owned(), expires);
         Ok(())
     }
+}
+
+/// Holds a connection until it is let go or the broker closes it, and lets `alive` go with it.
+async fn watch_over(
+    mut connection: ConnectionHandle<()>,
+    let_go: oneshot::Receiver<()>,
+    alive: watch::Sender<()>,
+) {
+    tokio::select! {
+        _ = connection.on_close() => {}
+        _ = let_go => {}
+    }
+    drop(alive);
 }
 
 /// The connection's bytes. The library wants a name for them in its messages.

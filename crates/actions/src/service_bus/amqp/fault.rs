@@ -56,6 +56,16 @@ fn said(why: &SendError) -> Option<&Error> {
     }
 }
 
+/// The broker closed the connection before anything was handed over.
+pub(super) fn closed_failure() -> Failure {
+    Failure::Unreachable("ConnectFailure The broker closed the connection".into())
+}
+
+/// The broker closed the connection while a message was handed over or waited for.
+pub(super) fn cut_off() -> Failure {
+    Failure::Indeterminate("ReceiveFailure The broker closed the connection".into())
+}
+
 pub(super) fn open_failure(why: OpenError) -> Failure {
     match why {
         OpenError::SaslError { code, .. } => {

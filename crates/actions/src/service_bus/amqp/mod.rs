@@ -17,7 +17,7 @@ use kalends_environment::{Clock, Entropy};
 use ring::digest::{SHA256, digest};
 
 use self::broker::{Broker, Dial, Lease};
-use self::fault::{judge, unsent};
+use self::fault::{cut_off, judge, unsent};
 use self::message::encode;
 use self::pool::{Key, Pool};
 use super::Message;
@@ -92,12 +92,21 @@ impl AmqpSender {
             tries += 1;
             let slot = self.pool.slot(key);
             let lease = slot.link(dial, message.entity).await;
-            let Lease { sender, is_new } =
+            let Lease { sender, is_new, mut closed } =
                 lease.inspect_err(|_| self.pool.forget_if_closed(key, &slot))?;
-            let pending = sender.lock().await.send_batchable(bytes.clone()).await;
+            let sending = async { sender.lock().await.send_batchable(bytes.clone()).await };
+            let pending = tokio::select! {
+                biased;
+                pending = sending => pending,
+                _ = closed.changed() => return Err(self.cut_off(key)),
+            };
             match pending {
                 Ok(delivery) => {
-                    let outcome = delivery.await;
+                    let outcome = tokio::select! {
+                        biased;
+                        outcome = delivery => outcome,
+                        _ = closed.changed() => return Err(self.cut_off(key)),
+                    };
                     if outcome.as_ref().is_err_and(|why| why.recovery() != ErrorRecovery::UseLink) {
                         self.pool.forget(key);
                     }
@@ -112,5 +121,9 @@ impl AmqpSender {
                 }
             }
         }
+    }
+    fn cut_off(&self, key: &Key) -> Failure {
+        self.pool.forget(key);
+        cut_off()
     }
 }
