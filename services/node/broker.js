@@ -24,6 +24,7 @@ const open = new Set();
 const links = new Set();
 let connections = 0;
 let tokens = 0;
+let unanswered = 0;
 
 // Why a token does not authorise for an audience, if it does not.
 function flaw(token, audience) {
@@ -115,7 +116,10 @@ container.on('message', ({ connection, receiver, delivery, message }) => {
     delivery.reject({ condition: 'amqp:resource-limit-exceeded', description: 'The queue is full.' });
     return;
   }
-  if (address === 'silent') return;
+  if (address === 'silent') {
+    unanswered += 1;
+    return;
+  }
   delivery.accept();
   received.push({ ...message, entity: address, body: message.body.content.toString() });
   queues.get(address).push(message);
@@ -135,7 +139,7 @@ const control = http.createServer((request, response) => {
   if (request.method === 'POST' && request.url === '/detach') {
     links.forEach((link) => refuse(link, 'amqp:link:detach-forced', 'The link was idle.'));
   }
-  response.end(JSON.stringify({ connections, open: open.size, links: links.size, tokens, received }));
+  response.end(JSON.stringify({ connections, open: open.size, links: links.size, tokens, unanswered, received }));
 }).listen(0, '127.0.0.1');
 
 Promise.all([plain, tls, control].map((server) => server && listening(server))).then(([amqp, amqps, state]) => {

@@ -22,7 +22,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
     Next(Box<next::Arguments>),
     #[command(subcommand)]
     Store(store_tools::Command),
@@ -37,7 +37,7 @@ fn long_version() -> &'static str {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Serve(arguments) => serve::run(arguments),
+        Command::Serve(arguments) => serve::run(*arguments),
         Command::Next(arguments) => next::run(*arguments, &SystemClock),
         Command::Store(command) => store_tools::run(command),
     };
