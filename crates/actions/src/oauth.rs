@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -24,6 +25,8 @@ use crate::status::status_name;
 const TOKENS_MAX: usize = 1_000;
 /// Bytes of the endpoint's answer; a token has some two thousand.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// How long an answer is waited for, however long the attempt may take: others wait for it too.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// A token is asked for anew so long before it ends, or a fifth of its life if that is shorter.
 const RENEW_SECONDS_BEFORE: i64 = 300;
 /// What a token lives that does not say.
@@ -171,7 +174,8 @@ impl Tokens {
         request.headers_mut().insert(CONTENT_TYPE, form);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         let limits = AnswerLimits { body_bytes_max: ANSWER_BYTES_MAX };
-        let answer = exchange(&self.egress, &url, request, limits).await;
+        let answer = exchange(&self.egress, &url, request, limits);
+        let answer = tokio::time::timeout(ANSWER_MAX, answer).await;
         let host = url.host_str().unwrap_or_default();
         let failed = |why: &str| {
             format!(
@@ -179,6 +183,7 @@ impl Tokens {
                 application.client_id, application.tenant
             )
         };
+        let answer = answer.map_err(|_| failed("Timeout The operation has timed out"))?;
         let answer = answer.map_err(|why| failed(&why.words(host)))?;
         read_token(&answer, self.now()).map_err(|why| failed(&conceal(&why, &[application.secret])))
     }

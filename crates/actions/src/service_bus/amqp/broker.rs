@@ -5,6 +5,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use fe2o3_amqp::connection::ConnectionHandle;
 use fe2o3_amqp::sasl_profile::SaslProfile;
@@ -30,6 +31,9 @@ const LINKS_MAX: usize = 64;
 const FRAME_BYTES_MAX: u32 = 64 * 1024;
 /// A silent broker is given up after so long; one that is there sends empty frames meanwhile.
 const SILENCE_MILLISECONDS_MAX: u32 = 60_000;
+/// How long opening, authorising and attaching take together at most, however long the attempt may
+/// take: others wait for the same connection meanwhile.
+const SETUP_MAX: Duration = Duration::from_secs(30);
 /// How long a token is good.
 const TOKEN_SECONDS: i64 = 3_600;
 /// A token is renewed so long before it ends; longer than a connection is kept idle, so that none
@@ -72,6 +76,18 @@ impl Slot<Broker> {
     /// A link to a queue or topic: the kept one, or a new one.
     pub(super) async fn link(&self, dial: &Dial<'_>, entity: &str) -> Result<Lease, Failure> {
         let mut kept = self.kept.lock().await;
+        let linking = self.link_held(&mut kept, dial, entity);
+        tokio::time::timeout(SETUP_MAX, linking).await.unwrap_or_else(|_| {
+            Err(Failure::Unreachable("Timeout The broker does not answer".into()))
+        })
+    }
+
+    async fn link_held(
+        &self,
+        kept: &mut Option<Broker>,
+        dial: &Dial<'_>,
+        entity: &str,
+    ) -> Result<Lease, Failure> {
         // Taken out while it is changed: who is interrupted leaves no half-made connection behind.
         if let Some(mut broker) = kept.take()
             && let Some(lease) = broker.link_unless_closed(dial, entity).await

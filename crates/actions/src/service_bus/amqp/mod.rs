@@ -93,37 +93,39 @@ impl AmqpSender {
             let slot = self.pool.slot(key);
             let lease = slot.link(dial, message.entity).await;
             let Lease { sender, is_new, mut closed } =
-                lease.inspect_err(|_| self.pool.forget_if_closed(key, &slot))?;
+                lease.inspect_err(|_| self.pool.forget_if_empty(key, &slot))?;
             let sending = async { sender.lock().await.send_batchable(bytes.clone()).await };
             let pending = tokio::select! {
                 biased;
                 pending = sending => pending,
-                _ = closed.changed() => return Err(self.cut_off(key)),
+                _ = closed.changed() => {
+                    self.pool.forget_slot(key, &slot);
+                    return Err(cut_off());
+                }
             };
             match pending {
                 Ok(delivery) => {
                     let outcome = tokio::select! {
                         biased;
                         outcome = delivery => outcome,
-                        _ = closed.changed() => return Err(self.cut_off(key)),
+                        _ = closed.changed() => {
+                            self.pool.forget_slot(key, &slot);
+                            return Err(cut_off());
+                        }
                     };
                     if outcome.as_ref().is_err_and(|why| why.recovery() != ErrorRecovery::UseLink) {
-                        self.pool.forget(key);
+                        self.pool.forget_slot(key, &slot);
                     }
                     return judge(outcome);
                 }
                 Err(why) if why.recovery() == ErrorRecovery::UseLink => return Err(unsent(&why)),
                 // The broker closes what is idle; nothing was handed over.
-                Err(_) if !is_new && tries < LINKS_TRIED_MAX => self.pool.forget(key),
+                Err(_) if !is_new && tries < LINKS_TRIED_MAX => self.pool.forget_slot(key, &slot),
                 Err(why) => {
-                    self.pool.forget(key);
+                    self.pool.forget_slot(key, &slot);
                     return Err(unsent(&why));
                 }
             }
         }
-    }
-    fn cut_off(&self, key: &Key) -> Failure {
-        self.pool.forget(key);
-        cut_off()
     }
 }

@@ -72,13 +72,19 @@ impl<T: Send + 'static> Pool<T> {
     pub(super) fn forget(&self, key: &Key) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
-}
 
-impl Pool<super::Broker> {
+    /// This connection is not used again; another that was made meanwhile is.
+    pub(super) fn forget_slot(&self, key: &Key, slot: &Arc<Slot<T>>) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.get(key).is_some_and(|kept| Arc::ptr_eq(kept, slot)) {
+            slots.remove(key);
+        }
+    }
+
     /// A place where nothing could be opened is not kept.
-    pub(super) fn forget_if_closed(&self, key: &Key, slot: &Slot<super::Broker>) {
+    pub(super) fn forget_if_empty(&self, key: &Key, slot: &Arc<Slot<T>>) {
         if slot.kept.try_lock().is_ok_and(|kept| kept.is_none()) {
-            self.forget(key);
+            self.forget_slot(key, slot);
         }
     }
 }
