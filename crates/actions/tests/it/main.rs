@@ -7,6 +7,7 @@ mod builder;
 mod corpus;
 mod hostile;
 mod random;
+mod refusal;
 mod refused;
 
 use base64::Engine;
