@@ -10,15 +10,15 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients openapi settings tools crash crash-store power-cut check fmt bench fuzz clean
+.PHONY: run test clients openapi services settings tools crash crash-store power-cut check fmt bench fuzz clean
 
 ## Build, and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
 	$(CARGO) build --release --locked
 	target/release/kalends serve
 
-## All tests, beside a PostgreSQL server of their own, the published clients, and that everything
-## outside the workspace still builds.
+## All tests, beside a PostgreSQL server of their own, the published clients, jobs against real
+## services, and that everything outside the workspace still builds.
 test: tools
 	scripts/with-postgres $(CARGO) test --workspace --locked
 	scripts/power_cut.py $(DURABLE_WRITER) 3
@@ -26,6 +26,7 @@ test: tools
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml
 	$(MAKE) clients
 	$(MAKE) openapi
+	$(MAKE) services
 
 ## The published clients of the retired service against a server of this build.
 clients:
@@ -36,6 +37,11 @@ clients:
 openapi:
 	$(CARGO) build --locked
 	clients/openapi/run
+
+## Jobs of every kind against real parts: queues, brokers, a token endpoint.
+services:
+	$(CARGO) build --locked
+	services/run
 
 # `cargo test` builds it.
 DURABLE_WRITER = $(or $(CARGO_TARGET_DIR),target)/debug/examples/durable_writer
@@ -94,7 +100,7 @@ bench:
 ## Every fuzz target for SECONDS each. cargo-fuzz wants a nightly feature of the stable compiler.
 fuzz:
 	$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz --version $(FUZZ_VERSION)
-	@for target in json job rule egress; do \
+	@for target in json job rule egress refusal; do \
 		mkdir -p fuzz/corpus/$$target; \
 		RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
 			-max_total_time=$(SECONDS) -timeout=5 -rss_limit_mb=512 -dict=fuzz/definition.dict || exit 1; \

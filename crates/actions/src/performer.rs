@@ -8,9 +8,13 @@ use kalends_environment::{Clock, Entropy};
 
 use crate::client::Client;
 use crate::egress::{Egress, EgressSettings};
+use crate::endpoints::Services;
 use crate::http::HttpPerformer;
-use crate::perform::{Order, Perform, Performing, Report};
+use crate::oauth::Tokens;
+use crate::perform::{Order, Perform, Performing};
+use crate::service_bus::{EntityKind, ServiceBus};
 use crate::signing::Signer;
+use crate::storage_queue::StorageQueues;
 
 /// What an operator sets about actions.
 #[derive(Clone, Debug, Default)]
@@ -21,11 +25,15 @@ pub struct PerformerSettings {
     pub signer: Option<Signer>,
     /// Names of headers that are secret beside those that always are.
     pub secret_headers: Vec<String>,
+    /// Where queues, brokers and tokens are.
+    pub services: Services,
 }
 
 /// Carries out actions over the network.
 pub struct NetworkPerformer {
     http: HttpPerformer,
+    queues: StorageQueues,
+    service_bus: ServiceBus,
 }
 
 impl NetworkPerformer {
@@ -35,26 +43,41 @@ impl NetworkPerformer {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> io::Result<NetworkPerformer> {
-        let PerformerSettings { egress, signer, secret_headers } = settings;
+        let PerformerSettings { egress, signer, secret_headers, services } = settings;
         let connections_max = egress.connections_per_target_max;
         let egress = Egress::new(egress, entropy.clone())?;
         let client = Arc::new(Client::new(egress, connections_max));
-        let http = HttpPerformer::new(client, clock, entropy, signer, &secret_headers);
-        Ok(NetworkPerformer { http })
+        let tokens = Tokens::new(Arc::clone(&client), Arc::clone(&clock), services.login.clone());
+        let queues = StorageQueues {
+            client: Arc::clone(&client),
+            clock: Arc::clone(&clock),
+            entropy: Arc::clone(&entropy),
+            endpoint: services.queues.clone(),
+            format: services.queue_format,
+        };
+        let service_bus = ServiceBus::new(
+            Arc::clone(&client),
+            Arc::clone(&clock),
+            Arc::clone(&entropy),
+            &services,
+        );
+        let http = HttpPerformer::new(client, clock, entropy, tokens, signer, &secret_headers);
+        Ok(NetworkPerformer { http, queues, service_bus })
     }
 }
 
 impl Perform for NetworkPerformer {
     fn perform(&self, order: Order) -> Performing<'_> {
         Box::pin(async move {
-            let not_yet = |kind: &str| {
-                Report::failed(format!("{kind} Action - messages of this kind are not sent yet"))
-            };
             match &order.action.target {
                 Target::Http(request) => self.http.perform(&order, request).await,
-                Target::StorageQueue(_) => not_yet("StorageQueue"),
-                Target::ServiceBusQueue(_) => not_yet("ServiceBusQueue"),
-                Target::ServiceBusTopic(_) => not_yet("ServiceBusTopic"),
+                Target::StorageQueue(message) => self.queues.perform(&order, message).await,
+                Target::ServiceBusQueue(message) => {
+                    self.service_bus.perform(&order, EntityKind::Queue, message).await
+                }
+                Target::ServiceBusTopic(message) => {
+                    self.service_bus.perform(&order, EntityKind::Topic, message).await
+                }
             }
         })
     }

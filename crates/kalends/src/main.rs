@@ -26,7 +26,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
     Next(Box<next::Arguments>),
     #[command(subcommand)]
     Store(store_tools::Command),
@@ -59,7 +59,7 @@ fn run() -> anyhow::Result<()> {
         return Ok(std::io::stdout().write_all(settings.as_bytes())?);
     }
     match Arguments::from_arg_matches(&asked.matches)?.command {
-        Command::Serve(arguments) => serve::run(arguments),
+        Command::Serve(arguments) => serve::run(*arguments),
         Command::Next(arguments) => next::run(*arguments, &SystemClock),
         Command::Store(command) => store_tools::run(command),
         Command::Token(command) => token::run(command),

@@ -3,6 +3,7 @@
 mod access;
 mod egress;
 mod encryption;
+mod endpoints;
 mod limits;
 mod oidc;
 
@@ -29,6 +30,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use zeroize::Zeroizing;
 
+use self::endpoints::Endpoints;
 use crate::key;
 use crate::log::LogSettings;
 use crate::serve::encryption::Encryption;
@@ -79,6 +81,9 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     egress: egress::EgressArguments,
 
+    #[command(flatten)]
+    endpoints: Endpoints,
+
     /// Which keys requests are signed with: raise it by one to change those of every collection
     #[arg(long, env = "KALENDS_SIGNING_EPOCH", value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
     signing_epoch: u32,
@@ -117,7 +122,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let fetcher = Fetcher::new(own, Arc::new(SystemEntropy)).context("cannot set up TLS")?;
     let granted = arguments.access.gate(address.ip(), &arguments.store, &*store, fetcher).await?;
     let egress = arguments.egress.settings(granted.egress, address, &arguments.store)?;
-    arguments.egress.announce(egress.policy.mode);
+    let egress_mode = egress.policy.mode;
     let mut settings = Settings { egress: egress.policy.clone(), ..Settings::default() };
     settings.hosts = granted.hosts;
     settings.schedules.start_delay = arguments.start_delay;
@@ -125,6 +130,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let performing = PerformerSettings {
         egress,
         signer: Some(Signer::new(&signing_root, arguments.signing_epoch)),
+        services: arguments.endpoints.into(),
         ..PerformerSettings::default()
     };
     let engine = match arguments.hold {
@@ -154,6 +160,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     encryption::read_on_signal(tls.clone())?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     announce(scheme, address);
+    arguments.egress.announce(egress_mode);
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}

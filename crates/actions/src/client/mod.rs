@@ -20,6 +20,7 @@ mod request;
 mod send;
 
 pub(crate) use answer::Answer;
+pub(crate) use failure::Failure;
 pub(crate) use request::Request;
 pub(crate) use send::Client;
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kalends_domain::{HttpAuthentication, HttpRequest, SECRET_HEADERS, SECRET_PARAMETERS};
+use kalends_domain::{HttpAuthentication, HttpRequest, SECRET_HEADERS, SECRET_PARAMETERS, Secret};
 use url::Url;
 use zeroize::Zeroizing;
 
@@ -52,6 +52,11 @@ impl Mask {
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.dedup();
         Mask(secrets.into_iter().map(Zeroizing::new).collect())
+    }
+
+    /// One more, longer than all that a user writes.
+    pub(super) fn add(&mut self, secret: &Secret) {
+        self.0.insert(0, Zeroizing::new(secret.reveal().to_owned()));
     }
 
     /// The text without them.
@@ -102,7 +107,7 @@ fn secret_value(text: &str, at: usize) -> Option<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use kalends_domain::{Headers, Limits, Method, Secret, Uri};
+    use kalends_domain::{Headers, Limits, Method, Uri};
 
     use super::*;
 

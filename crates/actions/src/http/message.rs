@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use kalends_domain::{CollectionPath, HttpAuthentication, HttpRequest};
+use kalends_domain::{CollectionPath, HttpAuthentication, HttpRequest, Secret};
 use kalends_environment::{Entropy, guid_of};
 use url::{Position, Url};
 
@@ -78,6 +78,11 @@ impl Message {
         self.put("webhook-id", tag)?;
         self.put("webhook-timestamp", now.to_string())?;
         self.put("webhook-signature", signature)
+    }
+
+    /// Says as whom it is sent.
+    pub(super) fn bear(&mut self, token: &Secret) -> Result<(), String> {
+        self.put("authorization", format!("Bearer {}", token.reveal()))
     }
 
     /// Leaves behind what is for the first target alone.

@@ -22,6 +22,7 @@ use self::message::Message;
 use self::redirect::{Hop, Step};
 use crate::client::{Answer, Client};
 use crate::egress::{Destination, Identity};
+use crate::oauth::{Application, Tokens};
 use crate::perform::{Order, Report, Timing};
 use crate::signing::Signer;
 
@@ -34,6 +35,7 @@ pub(crate) struct HttpPerformer {
     client: Arc<Client>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    tokens: Tokens,
     signer: Option<Signer>,
     /// Names of headers that are secret beside those that always are, in lower case.
     secret_headers: Vec<String>,
@@ -44,11 +46,12 @@ impl HttpPerformer {
         client: Arc<Client>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
+        tokens: Tokens,
         signer: Option<Signer>,
         secret_headers: &[String],
     ) -> HttpPerformer {
         let secret_headers = secret_headers.iter().map(|name| name.to_ascii_lowercase()).collect();
-        HttpPerformer { client, clock, entropy, signer, secret_headers }
+        HttpPerformer { client, clock, entropy, tokens, signer, secret_headers }
     }
 
     pub(crate) async fn perform(&self, order: &Order, request: &HttpRequest) -> Report {
@@ -57,7 +60,7 @@ impl HttpPerformer {
             return Report::failed(words::failure("", "the address cannot be read"));
         };
         let mask = Mask::of(request, &url, &self.secret_headers);
-        let attempt = self.attempt(order, request, url.clone(), &mask);
+        let attempt = self.attempt(order, request, url.clone(), mask);
         let report = match tokio::time::timeout(order.timeout, attempt).await {
             Ok(report) => report,
             Err(_) => {
@@ -74,27 +77,33 @@ impl HttpPerformer {
         order: &Order,
         request: &HttpRequest,
         mut url: Url,
-        mask: &Mask,
+        mut mask: Mask,
     ) -> Report {
-        let failed = |url: &Url, why: &str| {
+        let failed = |url: &Url, why: &str, mask: &Mask| {
             let host = url.host_str().unwrap_or_default();
             Report::failed(mask.apply(words::failure(host, why)))
         };
         let prepared = match self.prepare(order, request, &url).await {
             Ok(prepared) => prepared,
-            Err(why) => return failed(&url, &why),
+            Err(why) => return failed(&url, &why, &mask),
         };
-        let (mut message, mut identity) = prepared;
+        let (mut message, mut identity, token) = prepared;
+        if let Some(token) = &token {
+            mask.add(token);
+        }
         for hop in 0..=redirect::HOPS_MAX {
             let collection = &order.path.collection;
             let answer = match self.send(&message, &url, &identity, collection).await {
                 Ok(answer) => answer,
-                Err(why) => return failed(&url, &why),
+                Err(why) => return failed(&url, &why, &mask),
             };
+            if let (401, Some(token)) = (answer.status, &token) {
+                self.tokens.forget(request.authentication.as_ref(), token).await;
+            }
             match redirect::step(&url, &message, &answer, hop) {
-                Step::Stay => return self.report(&url, &answer, mask),
+                Step::Stay => return self.report(&url, &answer, &mask),
                 Step::Refuse(why) => {
-                    return failed(&url, &format!("RedirectRefused {why}"))
+                    return failed(&url, &format!("RedirectRefused {why}"), &mask)
                         .with_timing(answer.timing);
                 }
                 Step::Go(Hop { to, method, body, origin }) => {
@@ -107,16 +116,16 @@ impl HttpPerformer {
                 }
             }
         }
-        failed(&url, "RedirectRefused the target redirects too often")
+        failed(&url, "RedirectRefused the target redirects too often", &mask)
     }
 
-    /// What is sent first, and as whom.
+    /// What is sent first, as whom, and the token that says so.
     async fn prepare(
         &self,
         order: &Order,
         request: &HttpRequest,
         url: &Url,
-    ) -> Result<(Message, Identity), String> {
+    ) -> Result<(Message, Identity, Option<Secret>), String> {
         let mut message = Message::new(order, request, url, &*self.entropy)?;
         if let (kalends_domain::Signing::On, Some(signer)) = (order.signing, &self.signer) {
             let now = Instant::from(self.clock.now()).unix_seconds();
@@ -136,12 +145,20 @@ impl HttpPerformer {
             Some(HttpAuthentication::ClientCertificate { pfx: None, .. }) => {
                 return Err("the job has no certificate for its authentication".into());
             }
-            Some(HttpAuthentication::ActiveDirectoryOAuth { .. }) => {
-                return Err("this kind of authentication is not carried out yet".into());
-            }
-            Some(HttpAuthentication::Basic { .. }) | None => Identity::none(),
+            Some(
+                HttpAuthentication::ActiveDirectoryOAuth { .. } | HttpAuthentication::Basic { .. },
+            )
+            | None => Identity::none(),
         };
-        Ok((message, identity))
+        let token = match Application::of(request.authentication.as_ref())? {
+            Some(application) => {
+                let token = self.tokens.token(&application, &order.path.collection).await?;
+                message.bear(&token)?;
+                Some(token)
+            }
+            None => None,
+        };
+        Ok((message, identity, token))
     }
 
     async fn send(

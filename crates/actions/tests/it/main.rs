@@ -12,6 +12,7 @@ mod http2;
 mod keeping;
 mod random;
 mod redirects;
+mod refusal;
 mod refused;
 mod requests;
 mod signing;

@@ -1,6 +1,5 @@
 //! Settings of the door to the network: where jobs may go, and how.
 
-use std::io::Write as _;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
@@ -47,14 +46,11 @@ enum Mode {
 impl EgressArguments {
     /// Says at the start what is open beside the usual.
     pub(super) fn announce(&self, mode: EgressMode) {
-        // A server whose standard error is closed still serves.
-        let mut stderr = std::io::stderr();
         if mode == EgressMode::SingleUser {
-            let _ =
-                writeln!(stderr, "jobs may reach this machine and its neighbours (single user)");
+            tracing::info!("jobs may reach this machine and its neighbours (single user)");
         }
         for entry in &self.egress_allow {
-            let _ = writeln!(stderr, "jobs may reach {entry}");
+            tracing::info!("jobs may reach {entry}");
         }
     }
 

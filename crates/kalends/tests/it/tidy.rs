@@ -88,7 +88,9 @@ fn only_the_door_makes_connections() {
 #[test]
 fn only_wire_the_store_and_the_binary_know_serde() {
     let words = ["use serde", "serde_json::"];
-    let allowed = ["crates/wire/", "crates/store/", "crates/kalends/"];
+    // Token endpoints answer in JSON.
+    let token = "crates/actions/src/oauth.rs";
+    let allowed = ["crates/wire/", "crates/store/", "crates/kalends/", token];
     assert_eq!(files_with(&words, &allowed), Vec::<String>::new());
 }
 

@@ -1,0 +1,151 @@
+//! Reads the XML with which storage and Service Bus refuse: `<Error><Code/><Message/></Error>`.
+//!
+//! It comes from outside, so it is read by a reader that knows no document types and no entities
+//! but the five of the language, takes a bounded text and goes a bounded number of elements deep.
+
+/// Bytes of an answer that are read; the services send some hundred.
+pub(crate) const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Elements inside each other; the services send two.
+const DEPTH_MAX: usize = 8;
+
+/// What a service says of its refusal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its short name, such as `QueueNotFound`.
+    pub code: Option<String>,
+    /// In words.
+    pub message: Option<String>,
+}
+
+/// Why an answer is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It is longer than any refusal.
+    #[error("the answer is too long")]
+    TooLong,
+    /// Its elements go too deep.
+    #[error("the answer goes too deep")]
+    TooDeep,
+    /// It declares or uses what no refusal has.
+    #[error("the answer declares types or entities")]
+    Forbidden,
+    /// It is no such XML.
+    #[error("the answer is no XML")]
+    Malformed,
+}
+
+/// Reads the refusal in an answer's body.
+pub fn read_refusal(bytes: &[u8]) -> Result<Refusal, Unreadable> {
+    if bytes.len() > ANSWER_BYTES_MAX {
+        return Err(Unreadable::TooLong);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::Malformed)?;
+    let mut rest = text.trim_start_matches('\u{feff}').trim_start();
+    let mut refusal = Refusal::default();
+    let mut open: Vec<&str> = Vec::new();
+    // Each turn takes at least one character.
+    while !rest.is_empty() {
+        let Some(tag) = rest.strip_prefix('<') else {
+            let (text, after) = rest.split_at(rest.find('<').unwrap_or(rest.len()));
+            rest = after;
+            let plain = unescaped(text)?;
+            match open.as_slice() {
+                [] if !plain.trim().is_empty() => return Err(Unreadable::Malformed),
+                [_, name] => keep(&mut refusal, name, &plain),
+                _ => {}
+            }
+            continue;
+        };
+        if tag.starts_with('!') {
+            return Err(Unreadable::Forbidden);
+        }
+        let (inside, after) = tag.split_once('>').ok_or(Unreadable::Malformed)?;
+        rest = after;
+        if inside.starts_with('?') {
+            continue;
+        }
+        if let Some(name) = inside.strip_prefix('/') {
+            if open.pop() != Some(name.trim_end()) {
+                return Err(Unreadable::Malformed);
+            }
+            continue;
+        }
+        let name = inside.split([' ', '\t', '\r', '\n', '/']).next().unwrap_or_default();
+        if name.is_empty() || inside.contains('<') {
+            return Err(Unreadable::Malformed);
+        }
+        if !inside.ends_with('/') {
+            if open.len() == DEPTH_MAX {
+                return Err(Unreadable::TooDeep);
+            }
+            open.push(name);
+        }
+    }
+    open.is_empty().then_some(refusal).ok_or(Unreadable::Malformed)
+}
+
+fn keep(refusal: &mut Refusal, name: &str, text: &str) {
+    let member = match name {
+        "Code" => &mut refusal.code,
+        "Message" | "Detail" => &mut refusal.message,
+        _ => return,
+    };
+    member.get_or_insert_with(|| text.trim().to_owned());
+}
+
+/// The five entities of the language; no other, and no numbers, which no refusal has.
+fn unescaped(text: &str) -> Result<String, Unreadable> {
+    let mut parts = text.split('&');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (entity, after) = part.split_once(';').ok_or(Unreadable::Malformed)?;
+        plain.push(match entity {
+            "amp" => '&',
+            "lt" => '<',
+            "gt" => '>',
+            "quot" => '"',
+            "apos" => '\'',
+            _ => return Err(Unreadable::Forbidden),
+        });
+        plain.push_str(after);
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<(String, String), Unreadable> {
+        let refusal = read_refusal(text.as_bytes())?;
+        Ok((refusal.code.unwrap_or_default(), refusal.message.unwrap_or_default()))
+    }
+
+    #[test]
+    fn refusals_of_both_services_are_read() {
+        let storage = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><Error>\
+            <Code>QueueNotFound</Code><Message>The specified queue does not exist.\nRequestId:1</Message>\
+            <Extra a='b'/></Error>";
+        let expected = ("QueueNotFound", "The specified queue does not exist.\nRequestId:1");
+        assert_eq!(read(storage), Ok((expected.0.into(), expected.1.into())));
+        let bus = "<Error xmlns=\"x\"><Code>401</Code><Detail>a &lt; b &amp; c</Detail></Error>";
+        assert_eq!(read(bus), Ok(("401".into(), "a < b & c".into())));
+        assert_eq!(read(""), Ok((String::new(), String::new())));
+    }
+
+    #[test]
+    fn documents_that_declare_or_nest_are_not_read() {
+        let laughs = "<!DOCTYPE l [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;\">]><Error>&b;</Error>";
+        assert_eq!(read(laughs), Err(Unreadable::Forbidden));
+        assert_eq!(read("<Error><Code>&b;</Code></Error>"), Err(Unreadable::Forbidden));
+        assert_eq!(read("<Error><![CDATA[x]]></Error>"), Err(Unreadable::Forbidden));
+        let nested = |depth| format!("{}{}", "<a>".repeat(depth), "</a>".repeat(depth));
+        assert!(read(&nested(DEPTH_MAX)).is_ok());
+        assert_eq!(read(&nested(DEPTH_MAX + 1)), Err(Unreadable::TooDeep));
+        assert_eq!(read(&" ".repeat(ANSWER_BYTES_MAX + 1)), Err(Unreadable::TooLong));
+        for text in ["<Error>", "</Error>", "<a></b>", "x", "<a", "<a><b</a>", "<>", "<a>&x</a>"] {
+            assert_eq!(read(text), Err(Unreadable::Malformed), "{text}");
+        }
+        assert_eq!(read_refusal(&[0xff]), Err(Unreadable::Malformed));
+    }
+}

@@ -1,0 +1,25 @@
+//! Any bytes as the XML with which a queue or a broker refuses: what is read is no longer than what
+//! came, and what is written plainly is read back.
+
+#![no_main]
+
+use kalends_actions::read_refusal;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(refusal) = read_refusal(bytes) {
+        for text in [refusal.code, refusal.message].into_iter().flatten() {
+            assert!(text.len() <= bytes.len());
+        }
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let plain = text.replace(['&', '<', '\u{feff}'], "");
+    let written = format!("<Error><Code>{plain}</Code></Error>");
+    let expected = (!plain.is_empty()).then(|| plain.trim().to_owned());
+    // Longer than any refusal is not read.
+    if let Ok(refusal) = read_refusal(written.as_bytes()) {
+        assert_eq!(refusal.code, expected);
+    } else {
+        assert!(written.len() > 64 * 1024);
+    }
+});

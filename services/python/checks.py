@@ -1,0 +1,153 @@
+"""Jobs of every kind against real parts, with the real binary.
+
+    python checks.py BINARY
+
+The last line says how many checks passed.
+"""
+
+import faulthandler
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+
+import certificate
+import oauth_checks
+import queue_checks
+import service_bus_checks
+from api import Api
+from parts import PATIENCE, Azurite, Kalends, Node, RabbitMQ
+from targets import Guarded, ServiceBus
+
+KEY_NAME = "send-and-listen"
+KEY = "canary-service-bus+/="
+
+
+class Checks:
+    """Counts, and says what failed."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def check(self, what, found, expected=True):
+        if found == expected:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print(f"FAILED: {what}: {found!r}, expected {expected!r}", flush=True)
+
+    def says(self, what, entry, status, *words):
+        """An entry of a history has a status and words."""
+        self.check(f"{what}: {entry[1]}", entry[0], status)
+        for word in words:
+            self.check(f"{what}: {entry[1]!r} has {word!r}", word in entry[1])
+
+    def group(self, name, checks, *arguments):
+        """One group of checks; what breaks off is one failure."""
+        try:
+            checks(self, *arguments)
+        except Exception:
+            traceback.print_exc()
+            self.check(f"{name} ended", False)
+
+
+def main(binary):
+    scratch = pathlib.Path(tempfile.mkdtemp())
+    scratch.chmod(0o755)
+    parts, checks, servers = [], Checks(), []
+
+    def start(part):
+        parts.append(part)
+        return part
+
+    def folder(name):
+        path = scratch / name
+        path.mkdir()
+        return path
+
+    def server(name, **settings):
+        running = start(Kalends(binary, folder(name), **settings))
+        api = Api(running.url)
+        api.collection("jc")
+        servers.append((running, api))
+        return api
+
+    try:
+        # It takes longest to start, so it is first.
+        rabbit = start(RabbitMQ(folder("rabbit"))) if RabbitMQ.PROGRAM.exists() else None
+        certificate.make(folder("tls"))
+        azurite = start(Azurite())
+        tls = [str(scratch / "tls" / name) for name in ["key.pem", "certificate.pem"]]
+        broker = start(Node("broker.js", KEY_NAME, KEY, *tls))
+        login = start(Node("login.js", oauth_checks.TENANT, oauth_checks.APPLICATIONS))
+        login_url = f"http://127.0.0.1:{login.ports['port']}"
+        web = ServiceBus(KEY_NAME, KEY)
+        guarded = Guarded(login_url, oauth_checks.AUDIENCE)
+
+        emulated = server(
+            "emulated",
+            SSL_CERT_FILE=str(scratch / "tls" / "authority.pem"),
+            KALENDS_QUEUE_ENDPOINT=f"http://127.0.0.1:{azurite.port}",
+            KALENDS_SERVICE_BUS_ENDPOINT=web.url,
+            KALENDS_SERVICE_BUS_AMQP_ENDPOINT=f"amqps://localhost:{broker.ports['amqps']}",
+            KALENDS_LOGIN_ENDPOINT=login_url,
+        )
+        checks.group("queues", queue_checks.emulator, emulated, azurite)
+        checks.group("Service Bus over HTTPS", service_bus_checks.rest, emulated, web, KEY_NAME, KEY)
+        checks.group("Service Bus over AMQP", service_bus_checks.amqp, emulated, broker, KEY_NAME, KEY)
+        checks.group("tokens", oauth_checks.tokens, emulated, login, guarded)
+
+        elsewhere = server(
+            "elsewhere",
+            KALENDS_QUEUE_MESSAGE_FORMAT="raw",
+            KALENDS_QUEUE_ENDPOINT=f"http://127.0.0.1:{azurite.port}/",
+            KALENDS_SERVICE_BUS_AMQP_ENDPOINT=f"amqp://127.0.0.1:{rabbit.port if rabbit else 1}/queue/?sasl=plain",
+            KALENDS_LOGIN_ENDPOINT="login.invalid",
+        )
+        checks.group("the form of queue messages by setting", queue_checks.raw_by_setting, elsewhere, azurite)
+        checks.group("tokens from nowhere", oauth_checks.unreachable, elsewhere, guarded)
+        if rabbit:
+            rabbit.wait()
+            checks.group("an ordinary broker", service_bus_checks.ordinary_broker, elsewhere, rabbit)
+        else:
+            print("SKIPPED: an ordinary AMQP broker; RabbitMQ is not installed", flush=True)
+
+        nowhere = server(
+            "nowhere",
+            KALENDS_QUEUE_ENDPOINT="queue.invalid",
+            KALENDS_SERVICE_BUS_ENDPOINT="servicebus.invalid",
+        )
+        checks.group("services that are not there", queue_checks.nowhere, nowhere)
+        checks.group("brokers that are not there", service_bus_checks.nowhere, nowhere, KEY_NAME, KEY)
+        checks.group("secrets", secrets, servers, guarded)
+    finally:
+        for part in reversed(parts):
+            part.stop()
+        shutil.rmtree(scratch)
+    print(f"services: {checks.passed} passed, {checks.failed} failed", flush=True)
+    return 1 if checks.failed else 0
+
+
+def secrets(checks, servers, guarded):
+    """No secret is in an answer, in the history, in the log or in a file."""
+    hidden = [KEY, *queue_checks.SECRETS, *service_bus_checks.SECRETS, *oauth_checks.SECRETS]
+    hidden += [token for *_, token in guarded.received]
+    checks.check("tokens were issued", len(guarded.received) > 0)
+    for running, api in servers:
+        answers = api.all_answers().encode()
+        written = running.everything_written()
+        for secret in hidden:
+            checks.check(f"{secret} in an answer", secret.encode() in answers, False)
+            checks.check(f"{secret} in a file", secret.encode() in written, False)
+
+
+if __name__ == "__main__":
+    os.environ.pop("KALENDS_HOLD", None)
+    # Who is told to end still stops its parts.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # What hangs says where.
+    faulthandler.dump_traceback_later(PATIENCE * 5, exit=False)
+    sys.exit(main(sys.argv[1]))

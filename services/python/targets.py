@@ -1,0 +1,107 @@
+"""HTTP targets of the checks' own: Service Bus as it is over HTTPS, and a web service that wants a
+token. Both check what they are shown with the standard library or a published one."""
+
+import base64
+import hashlib
+import hmac
+import http.server
+import json
+import threading
+import time
+import urllib.parse
+
+
+class Target(http.server.ThreadingHTTPServer):
+    def __init__(self, handler):
+        super().__init__(("127.0.0.1", 0), handler)
+        self.received = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, text=""):
+        body = text.encode()
+        self.send_response(status)
+        if status == 503:
+            self.send_header("Retry-After", "7")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class ServiceBus(Target):
+    """`POST /{namespace}/{entity}/messages` with a SharedAccessSignature."""
+
+    def __init__(self, key_name, key):
+        super().__init__(ServiceBusHandler)
+        self.key_name, self.key = key_name, key
+
+
+class ServiceBusHandler(Handler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        entity = self.path.removesuffix("/messages")
+        flaw = self.flaw(entity)
+        if flaw:
+            return self.refuse(401, f"MalformedToken: {flaw}. TrackingId:1")
+        name = entity.split("/", 2)[2]
+        if name == "missing":
+            return self.refuse(404, "No such entity")
+        if name == "full":
+            return self.refuse(403, "The queue is full")
+        if name == "busy":
+            return self.refuse(503, "Too many requests")
+        self.server.received.append((name, self.headers, body))
+        return self.answer(201)
+
+    def refuse(self, status, why):
+        self.answer(status, f"<Error><Code>{status}</Code><Detail>{why}</Detail></Error>")
+
+    def flaw(self, entity):
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        if scheme != "SharedAccessSignature":
+            return "no SharedAccessSignature"
+        raw = dict(part.split("=", 1) for part in token.split("&"))
+        part = {name: urllib.parse.unquote(value) for name, value in raw.items()}
+        if part["sr"] != self.server.url + entity:
+            return "the token is for something else"
+        if not time.time() < int(part["se"]) < time.time() + 3600:
+            return "the token has expired or lives too long"
+        signed = hmac.new(self.server.key.encode(), f"{raw['sr']}\n{raw['se']}".encode(), hashlib.sha256)
+        if part["skn"] != self.server.key_name or part["sig"] != base64.b64encode(signed.digest()).decode():
+            return "the signature is wrong"
+        return None
+
+
+class Guarded(Target):
+    """A web service that wants a token of the login endpoint, for its audience."""
+
+    def __init__(self, login, audience):
+        import jwt
+
+        super().__init__(GuardedHandler)
+        self.keys = jwt.PyJWKClient(f"{login}/jwks", cache_keys=True)
+        self.audience = audience
+        self.revoked = set()
+
+
+class GuardedHandler(Handler):
+    def do_POST(self):
+        import jwt
+
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        if scheme != "Bearer":
+            return self.answer(401)
+        key = self.server.keys.get_signing_key_from_jwt(token)
+        claims = jwt.decode(token, key.key, algorithms=["RS256"], audience=self.server.audience)
+        if self.path == "/revoke" and not self.server.revoked:
+            self.server.revoked.add(claims["jti"])
+        if claims["jti"] in self.server.revoked:
+            return self.answer(401, "revoked")
+        self.server.received.append((self.path, claims["appid"], claims["jti"], token))
+        return self.answer(200, "welcome")
