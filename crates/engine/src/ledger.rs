@@ -19,7 +19,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::engine::Nudge;
 use crate::messages::{ledger_row, postponed};
-use crate::settings::EngineSettings;
+use crate::settings::{EngineSettings, WhoseClock};
+use crate::store_clock::StoreClock;
 use crate::timetable::Timetable;
 use crate::worker::{Assignment, Ended, How, work};
 
@@ -46,6 +47,8 @@ const PRUNE_EVERY: Duration = Duration::from_secs(60);
 pub(crate) struct Ledger {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    /// The same clock, where it is the store's and has to be asked for.
+    store_clock: Option<Arc<StoreClock>>,
     performer: Arc<dyn Perform>,
     node: NodeId,
     settings: EngineSettings,
@@ -79,10 +82,16 @@ impl Ledger {
         node: NodeId,
         settings: EngineSettings,
     ) -> Ledger {
+        let store_clock = match settings.clock {
+            WhoseClock::Node => None,
+            WhoseClock::Store => Some(Arc::new(StoreClock::new(Arc::clone(&clock)))),
+        };
+        let clock = store_clock.clone().map_or(clock, |clock| clock);
         let now = Instant::from(clock.now());
         Ledger {
             store,
             clock,
+            store_clock,
             performer,
             node,
             settings,
@@ -102,6 +111,12 @@ impl Ledger {
     }
 
     pub(crate) async fn run(mut self, nudge: Nudge, mut stopping: watch::Receiver<bool>) {
+        while self.ask_for_the_time().await.is_err() && !*stopping.borrow() {
+            self.clock.pass(STORE_RETRY).await;
+        }
+        let now = self.now();
+        (self.watched_since, self.looked) = (now, now);
+        (self.load_at, self.prune_at) = (now, now);
         while !*stopping.borrow() {
             let wake_at = self.look().await;
             let clock = Arc::clone(&self.clock);
@@ -112,10 +127,17 @@ impl Ledger {
                 changed = stopping.changed() => if changed.is_err() { return },
                 ended = self.results.1.recv() => self.ended.extend(ended),
                 () = nudge.nudged() => self.load_at = self.looked,
-                () = wait(&*clock, wake_at) => {}
+                () = wait(&*clock, self.looked, wake_at) => {}
             }
         }
         self.wind_up().await;
+    }
+
+    async fn ask_for_the_time(&self) -> Result<(), kalends_store::StoreError> {
+        match &self.store_clock {
+            Some(clock) => clock.ask(&*self.store).await,
+            None => Ok(()),
+        }
     }
 
     /// One look: take in what ended, begin what is due. Says when to look again.
@@ -166,6 +188,7 @@ impl Ledger {
     }
 
     async fn load(&mut self, now: Instant) -> Result<(), kalends_store::StoreError> {
+        self.ask_for_the_time().await?;
         let until = now.saturating_add(self.settings.looks_ahead);
         let jobs = self.store.due(until, TIMETABLE_MAX).await?;
         let mut runs = self.store.claimable(until, TIMETABLE_MAX).await?;
@@ -225,7 +248,8 @@ impl Ledger {
         let closed: Vec<_> =
             decision.closed.iter().map(|c| ledger_row(c, generation, now)).collect();
         let postponed = decision.closed.iter().map(|c| postponed(c, decision.used, now)).collect();
-        let nothing_left = decision.next.is_none() && decision.begin.is_none() && open.is_empty();
+        // Where runs are still open the last of them ends the job; the store knows which it is.
+        let nothing_left = decision.next.is_none() && decision.begin.is_none();
         let advance = Advance {
             due: decision.next,
             used: decision.used,
@@ -365,6 +389,12 @@ impl Ledger {
             (About::Extended(run), RunAnswer::Claimed(claim)) => {
                 self.under_way.insert(run, claim);
             }
+            // Somebody else has it now. The attempt goes on, and its result will count for nothing.
+            (About::Extended(run), RunAnswer::Stale) => {
+                if let Some(claim) = self.under_way.get_mut(&run) {
+                    claim.lease_until = Instant::MAX;
+                }
+            }
             (About::Ended(ended, waiting), _) => {
                 self.under_way.remove(&ended.run.id);
                 match waiting {
@@ -418,35 +448,43 @@ impl Ledger {
 
     /// Lets attempts under way end within the grace time. The claims of what is left then expire.
     async fn wind_up(&mut self) {
-        let until = self.now().saturating_add(self.settings.grace);
         let clock = Arc::clone(&self.clock);
+        // However the clock is set meanwhile.
+        let until = clock.uptime().saturating_add(self.settings.grace);
         loop {
             let now = self.now();
             let mut batch = self.conclude_ended(now).await;
             batch.extend(self.extend_claims(now));
             let committed = self.commit(batch, now).await.is_ok();
-            if self.under_way.is_empty() || now >= until {
+            let left = until.saturating_sub(clock.uptime());
+            if self.under_way.is_empty() || left.is_zero() {
                 return;
             }
-            let wake_at = if committed { until } else { now.saturating_add(STORE_RETRY) };
+            let wake_at = now.saturating_add(if committed { left } else { STORE_RETRY });
             let extend = self
                 .under_way
                 .values()
                 .map(|claim| earlier(claim.lease_until, self.settings.lease / 2));
-            let wake_at = extend.chain([wake_at]).min().unwrap_or(until).max(now);
+            let wake_at = extend.fold(wake_at, Instant::min).max(now);
             tokio::select! {
                 biased;
                 ended = self.results.1.recv() => self.ended.extend(ended),
-                () = wait(&*clock, wake_at) => {}
+                () = wait(&*clock, now, wake_at) => {}
             }
         }
     }
 }
 
-async fn wait(clock: &dyn Clock, until: Instant) {
-    match until.timestamp() {
-        Some(until) => clock.wait_until(until).await,
-        None => std::future::pending().await,
+/// Waits from `now` until the clock shows `until`, and no longer than that should take: the clock
+/// may be set back meanwhile.
+async fn wait(clock: &dyn Clock, now: Instant, until: Instant) {
+    let ticks = until.ticks().saturating_sub(now.ticks()).max(0).unsigned_abs();
+    let lasts = Duration::from_nanos(ticks.saturating_mul(100));
+    let until = until.timestamp().unwrap_or(jiff::Timestamp::MAX);
+    tokio::select! {
+        biased;
+        () = clock.wait_until(until) => {}
+        () = clock.pass(lasts) => {}
     }
 }
 

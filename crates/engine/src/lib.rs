@@ -16,8 +16,9 @@ mod engine;
 mod ledger;
 mod messages;
 mod settings;
+mod store_clock;
 mod timetable;
 mod worker;
 
 pub use engine::{Engine, Nudge};
-pub use settings::EngineSettings;
+pub use settings::{EngineSettings, WhoseClock};

@@ -49,8 +49,15 @@ pub(crate) async fn work(
     results: Sender<Ended>,
 ) {
     let Assignment { run, claim, job, timeout } = assignment;
-    wait_for(run.progress.next_at, &*clock).await;
-    let how = match gate(&run, &job, &*store).await {
+    let gate = loop {
+        wait_for(run.progress.next_at, &*clock).await;
+        let gate = gate(&run, &job, &*store).await;
+        // The clock may have been set back on the way.
+        if Instant::from(clock.now()) >= run.progress.next_at {
+            break gate;
+        }
+    };
+    let how = match gate {
         // Whoever was held up for so long may not be the only one any more.
         Gate::Open { .. } if is_over(&claim, &*clock) => How::NotMade,
         Gate::Open { region } => attempt(&run, &job, &region, timeout, &*clock, &*performer).await,

@@ -6,7 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Notify;
+
+/// Counts the time that the machine slept, where the system can tell.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UPTIME: ClockId = ClockId::Boottime;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const UPTIME: ClockId = ClockId::Monotonic;
 
 /// No wait is longer without another look at the clock, which may have been set meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -14,13 +21,20 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// A wait that is going on.
 pub type Waiting<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Tells the time of day, in UTC.
+/// Tells the time of day, in UTC, and how much time passes.
 pub trait Clock: Send + Sync {
     /// The present.
     fn now(&self) -> Timestamp;
 
     /// Waits until the clock shows `until` or later. It never ends early.
     fn wait_until(&self, until: Timestamp) -> Waiting<'_>;
+
+    /// How long the machine has been up, asleep or not. It goes on evenly, however the clock is
+    /// set.
+    fn uptime(&self) -> Duration;
+
+    /// Lets some time pass, however the clock is set meanwhile.
+    fn pass(&self, duration: Duration) -> Waiting<'_>;
 }
 
 /// The machine's clock, read through the C library.
@@ -45,46 +59,80 @@ impl Clock for SystemClock {
             }
         })
     }
+
+    fn uptime(&self) -> Duration {
+        let shown = clock_gettime(UPTIME);
+        Duration::try_from(shown).unwrap_or_default()
+    }
+
+    fn pass(&self, duration: Duration) -> Waiting<'_> {
+        let until = self.uptime().saturating_add(duration);
+        Box::pin(async move {
+            loop {
+                let left = until.saturating_sub(self.uptime());
+                if left.is_zero() {
+                    return;
+                }
+                // The timers of the runtime do not count the sleep of the machine.
+                tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+            }
+        })
+    }
 }
 
 /// A clock that stands still until it is moved.
 #[derive(Debug)]
 pub struct ManualClock {
-    now: Mutex<Timestamp>,
+    /// What it shows, and how far it was moved forwards in all.
+    now: Mutex<(Timestamp, Duration)>,
     moved: Notify,
 }
 
 impl ManualClock {
     /// A clock that shows `now`.
     pub fn new(now: Timestamp) -> ManualClock {
-        ManualClock { now: Mutex::new(now), moved: Notify::new() }
+        ManualClock { now: Mutex::new((now, Duration::ZERO)), moved: Notify::new() }
     }
 
     /// Moves the clock, forwards or backwards.
     pub fn set(&self, now: Timestamp) {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        let mut shown = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let forwards = Duration::try_from(now.duration_since(shown.0)).unwrap_or_default();
+        *shown = (now, shown.1.saturating_add(forwards));
+        drop(shown);
         self.moved.notify_waiters();
+    }
+
+    async fn moved_until(&self, is_over: impl Fn() -> bool + Send) {
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            // Listens before it looks, so that no move is missed between the two.
+            moved.as_mut().enable();
+            if is_over() {
+                return;
+            }
+            moved.await;
+        }
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn wait_until(&self, until: Timestamp) -> Waiting<'_> {
-        Box::pin(async move {
-            loop {
-                let moved = self.moved.notified();
-                tokio::pin!(moved);
-                // Listens before it looks, so that no move is missed between the two.
-                moved.as_mut().enable();
-                if self.now() >= until {
-                    return;
-                }
-                moved.await;
-            }
-        })
+        Box::pin(self.moved_until(move || self.now() >= until))
+    }
+
+    fn uptime(&self) -> Duration {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+
+    fn pass(&self, duration: Duration) -> Waiting<'_> {
+        let until = self.uptime().saturating_add(duration);
+        Box::pin(self.moved_until(move || self.uptime() >= until))
     }
 }
 
@@ -121,6 +169,26 @@ mod tests {
                 clock.set(at(second));
             }
             task.await.unwrap();
+        });
+    }
+
+    #[test]
+    fn time_passes_though_a_clock_is_set_back() {
+        block_on(async {
+            let clock = Arc::new(ManualClock::new(Timestamp::UNIX_EPOCH));
+            let at = |second| Timestamp::from_second(second).unwrap();
+            let waiting = clock.clone();
+            let task = tokio::spawn(async move { waiting.pass(Duration::from_secs(10)).await });
+            for second in [9, -100, -99] {
+                tokio::task::yield_now().await;
+                assert!(!task.is_finished(), "{second}");
+                clock.set(at(second));
+            }
+            task.await.unwrap();
+            assert_eq!(clock.uptime(), Duration::from_secs(10));
+            let before = SystemClock.uptime();
+            SystemClock.pass(Duration::from_millis(3)).await;
+            assert!(SystemClock.uptime() >= before + Duration::from_millis(3));
         });
     }
 

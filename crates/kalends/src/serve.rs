@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use kalends_actions::NetworkPerformer;
-use kalends_engine::{Engine, EngineSettings, Nudge};
+use kalends_engine::{Engine, EngineSettings, Nudge, WhoseClock};
 use kalends_environment::{Entropy, SystemClock, SystemEntropy};
 use kalends_server::{App, PageKey, Settings};
 use kalends_store::Store;
@@ -68,9 +68,11 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let Opened { store, nudges } = open(&arguments.store, arguments.key_file.as_deref()).await?;
     let mut settings = Settings::default();
     settings.schedules.start_delay = arguments.start_delay;
+    // What many nodes share has the clock that all of them go by.
+    let clock = if nudges.is_some() { WhoseClock::Store } else { WhoseClock::Node };
     let engine = match arguments.hold {
         true => None,
-        false => Some(start_engine(Arc::clone(&store), &settings)?),
+        false => Some(start_engine(Arc::clone(&store), clock, &settings)?),
     };
     let nudge = engine.as_ref().map(Engine::nudge).unwrap_or_default();
     if let Some(nudges) = nudges {
@@ -103,7 +105,11 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn start_engine(store: Arc<dyn Store>, settings: &Settings) -> anyhow::Result<Engine> {
+fn start_engine(
+    store: Arc<dyn Store>,
+    clock: WhoseClock,
+    settings: &Settings,
+) -> anyhow::Result<Engine> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
     let performer = NetworkPerformer::new(Arc::new(SystemEntropy)).context("cannot set up TLS")?;
@@ -113,7 +119,7 @@ fn start_engine(store: Arc<dyn Store>, settings: &Settings) -> anyhow::Result<En
         Arc::new(SystemClock),
         Arc::new(performer),
         NodeId(u64::from_le_bytes(node)),
-        EngineSettings { schedules, ..EngineSettings::default() },
+        EngineSettings { schedules, clock, ..EngineSettings::default() },
     ))
 }
 

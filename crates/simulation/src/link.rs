@@ -9,7 +9,7 @@ use kalends_store::{RunAnswer, RunWrite, Store, StoreError};
 
 use crate::chance::Chance;
 use crate::log::{Kind, Log};
-use crate::time::VirtualTime;
+use crate::time::{VirtualClock, VirtualTime};
 
 /// More calls than this at one instant of time are a loop that waits for nothing.
 const CALLS_AT_ONCE_MAX: u64 = 20_000;
@@ -36,6 +36,7 @@ pub(crate) struct Link {
     pub(crate) inner: Arc<dyn Store>,
     pub(crate) time: Arc<VirtualTime>,
     pub(crate) log: Arc<Log>,
+    clock: Arc<VirtualClock>,
     chance: Chance,
     weather: Mutex<Weather>,
     /// Set when the node is to die where it stands.
@@ -57,6 +58,7 @@ impl Link {
         inner: Arc<dyn Store>,
         time: &Arc<VirtualTime>,
         log: &Arc<Log>,
+        clock: &Arc<VirtualClock>,
         seed: u64,
     ) -> Arc<Link> {
         Arc::new(Link {
@@ -64,6 +66,7 @@ impl Link {
             inner,
             time: Arc::clone(time),
             log: Arc::clone(log),
+            clock: Arc::clone(clock),
             chance: Chance::of(&[seed, 77, node as u64]),
             weather: Mutex::default(),
             dying: AtomicBool::new(false),
@@ -103,7 +106,7 @@ impl Link {
         }
         if weather.is_cut {
             self.trouble();
-            self.time.pass(CUT_OFF).await;
+            self.clock.lets_pass(CUT_OFF).await;
             return Err(StoreError::Busy("cut off".into()));
         }
         self.delay(weather).await;
@@ -168,7 +171,7 @@ impl Link {
         let max = crate::time::ticks(weather.delay_max);
         if max > 0 {
             let by = self.chance.below(max.unsigned_abs());
-            self.time.wait_until(self.time.now() + by as i64).await;
+            self.clock.lets_pass(Duration::from_nanos(by * 100)).await;
         }
     }
 

@@ -163,7 +163,7 @@ impl Plan {
         if !is_calm && chance.one_in(5) {
             plan.add(&chance, 1, 3, |chance| Act::Step { by: step(chance) });
         }
-        if false && !is_calm && nodes > 1 && chance.one_in(5) {
+        if !is_calm && nodes > 1 && chance.one_in(5) {
             plan.add(&chance, 1, 3, |chance| Act::StepOne {
                 slot: chance.below(nodes as u64) as usize,
                 by: step(chance),

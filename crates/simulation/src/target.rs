@@ -40,7 +40,7 @@ impl Perform for Targets {
             let job = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
             let (index, again) = self.note(job, &order);
             let (takes, outcome) = self.answer(job, &order, again);
-            self.time.pass(takes).await;
+            self.node_clock.lets_pass(takes).await;
             let mut noted = self.log.noted();
             if let Some(call) = noted.calls.get_mut(index) {
                 call.answered = Some((self.time.now(), outcome));

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kalends_domain::CollectionState;
-use kalends_engine::EngineSettings;
+use kalends_engine::{EngineSettings, WhoseClock};
 use kalends_recurrence::Instant;
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::NodeId;
@@ -36,6 +36,8 @@ struct Slot {
     paused_since: Option<i64>,
     down_since: Option<i64>,
     back_after: i64,
+    /// Whether it may have something to do.
+    is_woken: bool,
 }
 
 pub(crate) struct World<'a> {
@@ -109,6 +111,7 @@ impl<'a> World<'a> {
             paused_since: None,
             down_since: None,
             back_after: 0,
+            is_woken: true,
         });
         World {
             seed,
@@ -194,9 +197,16 @@ impl<'a> World<'a> {
     }
 
     fn run_nodes(&mut self) {
+        let woken = self.time.take_woken();
         for slot in 0..self.slots.len() {
+            let place = &mut self.slots[slot];
+            place.is_woken |= woken.contains(&place.clock.owner());
+            if !place.is_woken || place.paused_since.is_some() {
+                continue;
+            }
+            place.is_woken = false;
             let place = &self.slots[slot];
-            let Some(node) = place.node.as_ref().filter(|_| place.paused_since.is_none()) else {
+            let Some(node) = &place.node else {
                 continue;
             };
             node.run_until_idle();
@@ -219,7 +229,7 @@ impl<'a> World<'a> {
         if let Some(since) = place.down_since.take() {
             self.log.trouble(None, since, self.time.now(), Kind::Down);
         }
-        let link = Link::new(number, self.store.clone(), &self.time, &self.log, self.seed);
+        let link = Link::new(number, self.store.clone(), &self.time, &self.log, &place.clock, self.seed);
         *link.weather() = self.plan.climate;
         let targets = Targets {
             node: number,
@@ -232,6 +242,10 @@ impl<'a> World<'a> {
         };
         let settings = EngineSettings {
             looks_ahead: self.looks_ahead,
+            clock: match self.plan.nodes {
+                1 => WhoseClock::Node,
+                _ => WhoseClock::Store,
+            },
             retention: Retention {
                 history_age: FOREVER,
                 history_count: u64::MAX,
@@ -251,6 +265,7 @@ impl<'a> World<'a> {
         place.number = number;
         place.link = Some(link);
         place.node = Some(node.unwrap());
+        place.is_woken = true;
         place.paused_since = None;
     }
 
@@ -271,6 +286,7 @@ impl<'a> World<'a> {
     fn resume(&mut self, slot: usize) {
         let place = &mut self.slots[slot];
         if let Some(since) = place.paused_since.take() {
+            place.is_woken = true;
             let number = place.number;
             self.log.trouble(Some(number), since, self.time.now(), Kind::Pause);
             self.log.trace(|| format!("node {number} goes on"));
@@ -297,9 +313,11 @@ impl<'a> World<'a> {
                 let api_now = self.api_now();
                 self.users.act(what, now, api_now);
                 let all = self.plan.all_are_nudged;
-                let nodes = self.slots.iter().enumerate();
-                let told = nodes.filter(|(index, _)| all || *index == slot);
-                told.filter_map(|(_, slot)| slot.node.as_ref()).for_each(Node::nudge);
+                let nodes = self.slots.iter_mut().enumerate();
+                for (_, told) in nodes.filter(|(index, _)| all || *index == slot) {
+                    told.is_woken = true;
+                    told.node.iter().for_each(Node::nudge);
+                }
             }
             Act::Crash { slot, back_after } => {
                 self.kill(slot);
@@ -316,6 +334,7 @@ impl<'a> World<'a> {
             Act::Stop { slot, back_after } => {
                 let place = &mut self.slots[slot];
                 place.back_after = back_after;
+                place.is_woken = true;
                 if let Some(node) = &mut place.node {
                     node.stop();
                     let number = place.number;

@@ -2,7 +2,7 @@
 
 use kalends_actions::Report;
 use kalends_domain::{
-    ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, Lifecycle, OnFault, Outcome,
+    ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, OnFault, Outcome,
     Retries, conclude, final_state,
 };
 use kalends_recurrence::Instant;
@@ -105,7 +105,7 @@ fn written(ended: Ended, present: Option<&JobRecord>, now: Instant) -> (RunWrite
                 _ => Disposition::Failed,
             };
             let closed = row(&run, disposition, now);
-            let lifecycle = lifecycle_after(&run, present, conclusion);
+            let lifecycle = (run.cause == Cause::Scheduled).then(|| final_state(conclusion));
             let write = RunWrite::Finish { run: run.id, token, entry, tally, closed, lifecycle };
             (write, About::Ended(Box::new(ended), None))
         }
@@ -150,20 +150,6 @@ fn attempted(
         faulted: is_main && exhausted,
     };
     (conclusion, entry, tally)
-}
-
-/// What the job has become, if this was the last run of its schedule.
-fn lifecycle_after(
-    run: &OpenRun,
-    present: Option<&JobRecord>,
-    conclusion: Conclusion,
-) -> Option<Lifecycle> {
-    let job = present.filter(|job| job.job.generation == run.generation)?;
-    let is_last = run.cause == Cause::Scheduled
-        && job.state.due.is_none()
-        && job.state.lifecycle == Lifecycle::Active
-        && job.job.definition.switch == kalends_domain::Switch::Enabled;
-    is_last.then(|| final_state(conclusion))
 }
 
 fn row(run: &OpenRun, disposition: Disposition, now: Instant) -> LedgerRecord {

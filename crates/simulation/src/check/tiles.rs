@@ -126,7 +126,8 @@ impl Check<'_> {
         if count.is_some_and(|count| used.most >= count) {
             // Where it is not sure that the count is used up, the job may go on or not.
             let sure = count.is_some_and(|count| used.least >= count);
-            let goes_on = case.kept.record.state.due.is_some();
+            let record = &case.kept.record;
+            let goes_on = record.job.generation == generation && record.state.due.is_some();
             if sure || !goes_on {
                 next = None;
             }
@@ -204,6 +205,14 @@ impl Check<'_> {
         }
     }
 
+    /// Whether something ran shortly before the end.
+    fn is_busy(&self, case: Case<'_>) -> bool {
+        let calls = self.noted.calls.iter().filter(|call| call.job == case.life.number);
+        calls.map(|call| call.shown).max().is_some_and(|last| {
+            last >= self.evidence.ended.ticks() - 2 * STUCK_AFTER
+        })
+    }
+
     /// Where a job stands in the end.
     fn end(&mut self, case: Case<'_>, version: &Version, stand: &Stand, items: &[Item]) {
         let state = &case.kept.record.state;
@@ -237,7 +246,7 @@ impl Check<'_> {
         let makes_up = version.definition.extensions.missed_runs.as_ref();
         let makes_up = makes_up.is_some_and(|missed| missed.policy == MissedPolicy::All);
         if let Some(due) = stand.next.filter(|due| due.ticks() < ended - STUCK_AFTER)
-            && !(makes_up && has_open)
+            && !(makes_up && (has_open || self.is_busy(case)))
         {
             self.fail(case, format!("STUCK {due} is due and nothing is done about it"));
         }

@@ -187,8 +187,12 @@ fn advance_if_due(
 ) -> Worked<bool> {
     let changed = connection
         .prepare_cached(
-            "UPDATE state SET due = ?1, used = ?2, lifecycle = ?3, entries = entries + ?4,
-                 finished = CASE ?3 WHEN 0 THEN NULL ELSE coalesce(finished, ?5) END
+            "UPDATE state SET due = ?1, used = ?2, entries = entries + ?4,
+                 lifecycle = iif(open, 0, ?3),
+                 finished = CASE iif(open, 0, ?3) WHEN 0 THEN NULL
+                     ELSE coalesce(finished, ?5) END
+             FROM (SELECT ?3 <> 0 AND EXISTS (SELECT 1 FROM runs WHERE runs.job = ?6
+                     AND runs.generation = ?7 AND runs.cause = ?9) AS open)
              WHERE job = ?6 AND generation = ?7 AND due = ?8 AND lifecycle = 0 AND switched_on = 1
                  AND (SELECT enabled FROM collections WHERE id = collection)",
         )?
@@ -201,6 +205,7 @@ fn advance_if_due(
             Coded(on.job),
             Coded(on.generation),
             Coded(on.due),
+            Coded(Cause::Scheduled),
         ))?;
     Ok(changed > 0)
 }
@@ -299,9 +304,17 @@ fn end_job(
         .prepare_cached(
             "UPDATE state SET lifecycle = ?1,
                  finished = CASE ?1 WHEN 0 THEN NULL ELSE coalesce(finished, ?2) END
-             WHERE job = ?3 AND generation = ?4",
+             WHERE job = ?3 AND generation = ?4 AND due IS NULL AND lifecycle = 0
+                 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.job = ?3 AND runs.generation = ?4
+                     AND runs.cause = ?5)",
         )?
-        .execute((Coded(lifecycle), Coded(now), Coded(job), Coded(generation)))?;
+        .execute((
+            Coded(lifecycle),
+            Coded(now),
+            Coded(job),
+            Coded(generation),
+            Coded(Cause::Scheduled),
+        ))?;
     Ok(())
 }
 
