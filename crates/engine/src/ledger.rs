@@ -242,7 +242,7 @@ impl Ledger {
                 missed.and_then(|missed| missed.within.as_ref()).map(|within| *within.value()),
             ),
             overlap,
-            under_way: under_way(&open),
+            under_way: under_way(&open, due.generation, now),
         })?;
         let generation = job.job.generation;
         let closed: Vec<_> =
@@ -308,6 +308,8 @@ impl Ledger {
         }
         let progress = match run.claim {
             None => run.progress,
+            // It was claimed here, and nobody was told: the answer of the store was lost.
+            Some(claim) if claim.owner == self.node => run.progress,
             // It was claimed, and its owner is gone: the attempt may have been made or not.
             Some(_) => {
                 Progress { redelivery: run.progress.redelivery + 1, next_at: now, ..run.progress }
@@ -379,7 +381,8 @@ impl Ledger {
             }
             (About::Passed { due, next }, RunAnswer::Done) => self.expect_next(due, next, now),
             (About::Run { run, job, progress }, RunAnswer::Claimed(claim)) => {
-                let died_again = run.progress.redelivery >= REDELIVERIES_MAX && run.claim.is_some();
+                let died = run.claim.is_some_and(|claim| claim.owner != self.node);
+                let died_again = died && run.progress.redelivery >= REDELIVERIES_MAX;
                 let run = OpenRun { progress, claim: Some(claim), ..run };
                 match died_again {
                     true => self.give_up(run, claim, job, now),
@@ -493,8 +496,10 @@ fn earlier(at: Instant, by: Duration) -> Instant {
     Instant::from_ticks(at.ticks().saturating_sub(ticks)).unwrap_or(Instant::MIN)
 }
 
-fn under_way(open: &[OpenRun]) -> UnderWay {
-    let scheduled = open.iter().filter(|run| run.cause == Cause::Scheduled);
+fn under_way(open: &[OpenRun], generation: u64, now: Instant) -> UnderWay {
+    // What was claimed ahead of its instant before the job was edited will not be sent.
+    let is_stopped = |run: &&OpenRun| run.generation != generation && run.progress.next_at > now;
+    let scheduled = open.iter().filter(|run| run.cause == Cause::Scheduled && !is_stopped(run));
     match scheduled.count() {
         0 => UnderWay::Nothing,
         1 => UnderWay::Running,

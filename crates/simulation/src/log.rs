@@ -55,8 +55,6 @@ pub(crate) struct Call {
     pub(crate) started: i64,
     /// By the clock of the store.
     pub(crate) shown: i64,
-    /// By the clock of its node.
-    pub(crate) shown_by_node: i64,
     /// When the node got the answer, and what it was.
     pub(crate) answered: Option<(i64, Outcome)>,
     /// The clock of the store when the node got the answer.

@@ -180,7 +180,7 @@ impl Plan {
             if chance.one_in(2) {
                 at = at / MINUTE * MINUTE + chance.below(100_000_000) as i64 / 50 - SECOND / 10;
             }
-            self.acts.push((at.max(0), act(chance)));
+            self.acts.push((at.max(1_234_567), act(chance)));
         }
     }
 }

@@ -65,7 +65,6 @@ impl Targets {
             retry: order.retry,
             started: self.time.now(),
             shown: self.store_clock.shows(),
-            shown_by_node: self.node_clock.shows(),
             answered: None,
             answered_shown: 0,
         };

@@ -29,7 +29,8 @@ struct Inner {
 impl VirtualTime {
     /// Time that begins at an instant.
     pub fn new(start: Instant) -> Arc<VirtualTime> {
-        let inner = Inner { now: start.ticks(), number: 0, waiters: BTreeMap::new(), woken: vec![] };
+        let inner =
+            Inner { now: start.ticks(), number: 0, waiters: BTreeMap::new(), woken: vec![] };
         Arc::new(VirtualTime(Mutex::new(inner)))
     }
 

@@ -23,6 +23,8 @@ use crate::time::{VirtualClock, VirtualTime, ticks};
 use crate::users::{Users, job_path};
 
 const SECOND: i64 = 10_000_000;
+/// What a slow store delays may come so much later.
+const SLOW_AFTER: i64 = 60 * SECOND;
 /// Longer than any world: nothing that is checked is removed.
 const FOREVER: Duration = Duration::from_secs(100 * 366 * 86_400);
 
@@ -149,6 +151,8 @@ impl<'a> World<'a> {
             let definition = definition(&chance, self.plan.span, now);
             self.users.make(job_path(number), definition, start, now);
         }
+        // Nothing watched before.
+        self.log.trouble(None, start, start, Kind::Down);
         (0..self.slots.len()).for_each(|slot| self.start(slot));
         self.run_until(heal_at);
         self.heal();
@@ -229,7 +233,8 @@ impl<'a> World<'a> {
         if let Some(since) = place.down_since.take() {
             self.log.trouble(None, since, self.time.now(), Kind::Down);
         }
-        let link = Link::new(number, self.store.clone(), &self.time, &self.log, &place.clock, self.seed);
+        let link =
+            Link::new(number, self.store.clone(), &self.time, &self.log, &place.clock, self.seed);
         *link.weather() = self.plan.climate;
         let targets = Targets {
             node: number,
@@ -360,6 +365,11 @@ impl<'a> World<'a> {
             }
             Act::Weather { slot, weather, lasts } => {
                 self.set_weather(slot, weather);
+                // A store that takes seconds for each answer cannot keep leases of ten.
+                if weather.delay_max >= Duration::from_millis(500) {
+                    let number = self.slots[slot].number;
+                    self.log.trouble(Some(number), now, now + lasts + SLOW_AFTER, Kind::Store);
+                }
                 self.add(now + lasts, Act::Calm { slot });
             }
             Act::Calm { slot } => self.set_weather(slot, self.plan.climate),

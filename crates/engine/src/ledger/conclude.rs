@@ -2,8 +2,8 @@
 
 use kalends_actions::Report;
 use kalends_domain::{
-    ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, OnFault, Outcome,
-    Retries, conclude, final_state,
+    ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, OnFault, Outcome, Retries,
+    conclude, final_state,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Disposition, JobRecord, LedgerRecord, OpenRun, Progress};

@@ -9,7 +9,7 @@ use kalends_store::record::Disposition;
 
 use super::policy::Asked;
 use super::{Case, Check, RECORDING};
-use crate::log::Call;
+use crate::log::{Call, Kind};
 use crate::time::ticks;
 use crate::users::Version;
 
@@ -26,7 +26,8 @@ impl Check<'_> {
             // What was begun in time is tried again in time, though a clock was set back since.
             let is_first = call.retry == 0 && call.role == ActionRole::Main;
             let excused = self.clocks_were_set()
-                && (!is_first || self.is_troubled(call.node, call.started - RECORDING, call.started));
+                && (!is_first
+                    || self.is_troubled(call.node, call.started - RECORDING, call.started));
             if call.shown < call.scheduled.ticks() && !excused {
                 self.fail(case, format!("EARLY {call:?}"));
             }
@@ -130,7 +131,11 @@ impl Check<'_> {
         let Some(call) = error.first() else { return };
         let asked = Asked::of(&version.definition, ActionRole::Main);
         let tried = main.iter().map(|call| call.retry).max();
-        let gave_up = tried.is_some_and(|tried| tried >= asked.count || asked.age_max.is_some());
+        // An attempt in which one process after the other died is given up.
+        let deaths = self.noted.troubles.iter().filter(|trouble| trouble.kind == Kind::Down);
+        let died = deaths.count() > SAME_ATTEMPTS_MAX;
+        let gave_up =
+            died || tried.is_some_and(|tried| tried >= asked.count || asked.age_max.is_some());
         if version.definition.action.error_action.is_none() || !gave_up {
             self.fail(case, format!("RETRY the error action came too soon: {call:?}"));
         }
