@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use kalends_environment::{Clock, Waiting};
 use kalends_recurrence::Instant;
 use kalends_store::{Store, StoreError};
-
-/// No wait is longer without another look: the store may have been asked again meanwhile.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+use tokio::sync::Notify;
 
 /// The clock of the store, carried on between two askings by the time that the machine is up.
 pub(crate) struct StoreClock {
     own: Arc<dyn Clock>,
     asked: Mutex<Option<Asked>>,
+    /// What was believed turned out to be wrong.
+    corrected: Notify,
 }
 
 /// What the store's clock showed, and when.
@@ -34,7 +34,7 @@ impl Asked {
 impl StoreClock {
     /// Shows what the node's clock shows until the store was asked.
     pub(crate) fn new(own: Arc<dyn Clock>) -> StoreClock {
-        StoreClock { own, asked: Mutex::default() }
+        StoreClock { own, asked: Mutex::default(), corrected: Notify::new() }
     }
 
     fn asked(&self) -> MutexGuard<'_, Option<Asked>> {
@@ -53,6 +53,7 @@ impl StoreClock {
         // What was believed is kept while it can be right, so that the clock runs evenly.
         if believed.is_none_or(|believed| believed < shown || believed > latest) {
             *asked = Some(Asked { shown, uptime: after });
+            self.corrected.notify_waiters();
         }
         Ok(())
     }
@@ -68,12 +69,20 @@ impl Clock for StoreClock {
     fn wait_until(&self, until: Timestamp) -> Waiting<'_> {
         Box::pin(async move {
             loop {
+                // Listens before it looks, so that no correction is missed between the two.
+                let corrected = self.corrected.notified();
+                tokio::pin!(corrected);
+                corrected.as_mut().enable();
                 let left = until.duration_since(self.now());
                 let Ok(left) = Duration::try_from(left) else { return };
                 if left.is_zero() {
                     return;
                 }
-                self.own.pass(left.min(LOOK_AGAIN)).await;
+                tokio::select! {
+                    biased;
+                    () = corrected => {}
+                    () = self.own.pass(left) => {}
+                }
             }
         })
     }

@@ -24,8 +24,12 @@ mod edits;
 mod link;
 mod linked_store;
 mod log;
+#[cfg(feature = "mutants")]
+mod mutant;
 mod node;
 mod plan;
+#[cfg(feature = "mutants")]
+mod planted_store;
 mod seed;
 mod target;
 mod time;
@@ -45,6 +49,10 @@ mod world;
 
 pub use edits::Edit;
 pub use log::Tracing;
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
 pub use node::Node;
+#[cfg(feature = "mutants")]
+pub use seed::simulate_mutant;
 pub use seed::{Ending, simulate};
 pub use time::{VirtualClock, VirtualTime};

@@ -18,6 +18,7 @@ use crate::link::{Link, Weather};
 use crate::log::{Kind, Log, Tracing};
 use crate::node::Node;
 use crate::plan::{Act, Plan};
+use crate::seed::Plant;
 use crate::target::Targets;
 use crate::time::{VirtualClock, VirtualTime, ticks};
 use crate::users::{Users, job_path};
@@ -45,6 +46,7 @@ struct Slot {
 pub(crate) struct World<'a> {
     seed: u64,
     plan: &'a Plan,
+    plant: &'a dyn Plant,
     time: Arc<VirtualTime>,
     log: Arc<Log>,
     store: Arc<dyn Store>,
@@ -91,6 +93,7 @@ impl<'a> World<'a> {
         plan: &'a Plan,
         ground: &'a Ground,
         store: &'a Arc<dyn Store>,
+        plant: &'a dyn Plant,
     ) -> World<'a> {
         let Ground { time, log, store_clock, .. } = ground;
         let users = Users {
@@ -118,6 +121,7 @@ impl<'a> World<'a> {
         World {
             seed,
             plan,
+            plant,
             slots: slots.collect(),
             users,
             time: Arc::clone(time),
@@ -259,10 +263,10 @@ impl<'a> World<'a> {
             ..EngineSettings::default()
         };
         self.log.trace(|| format!("node {number} starts in place {slot}"));
-        let performer = Arc::new(targets);
+        let performer = self.plant.targets(Arc::new(targets));
         let node = Node::start(
             link.clone(),
-            place.clock.clone(),
+            self.plant.clock(place.clock.clone()),
             performer,
             NodeId(number as u64),
             settings,
