@@ -2,6 +2,7 @@
 
 mod key;
 mod next;
+mod rehearse;
 mod serve;
 mod store_tools;
 
@@ -24,6 +25,7 @@ struct Arguments {
 enum Command {
     Serve(serve::Arguments),
     Next(Box<next::Arguments>),
+    Rehearse(rehearse::Arguments),
     #[command(subcommand)]
     Store(store_tools::Command),
 }
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Next(arguments) => next::run(*arguments, &SystemClock),
+        Command::Rehearse(arguments) => rehearse::run(arguments),
         Command::Store(command) => store_tools::run(command),
     };
     match result {

@@ -30,6 +30,9 @@ pub(crate) struct Weather {
     pub(crate) dies_after: Option<u64>,
 }
 
+/// Who is told of everything that was committed.
+pub(crate) type Observer = Box<dyn Fn(&[RunWrite], &[RunAnswer]) + Send + Sync>;
+
 /// The way from one node to the store.
 pub(crate) struct Link {
     pub(crate) node: usize,
@@ -43,6 +46,7 @@ pub(crate) struct Link {
     pub(crate) dying: AtomicBool,
     busy_at: Mutex<(i64, u64)>,
     calls: AtomicU64,
+    observer: Option<Observer>,
 }
 
 /// Whether a call changes anything.
@@ -53,6 +57,17 @@ pub(crate) enum Does {
 }
 
 impl Link {
+    /// A way without weather, and with somebody who watches it.
+    pub(crate) fn observed(
+        inner: Arc<dyn Store>,
+        time: &Arc<VirtualTime>,
+        log: &Arc<Log>,
+        clock: &Arc<VirtualClock>,
+        observer: Observer,
+    ) -> Arc<Link> {
+        Arc::new(Link { observer: Some(observer), ..Link::made(0, inner, time, log, clock, 0) })
+    }
+
     pub(crate) fn new(
         node: usize,
         inner: Arc<dyn Store>,
@@ -61,7 +76,18 @@ impl Link {
         clock: &Arc<VirtualClock>,
         seed: u64,
     ) -> Arc<Link> {
-        Arc::new(Link {
+        Arc::new(Link::made(node, inner, time, log, clock, seed))
+    }
+
+    fn made(
+        node: usize,
+        inner: Arc<dyn Store>,
+        time: &Arc<VirtualTime>,
+        log: &Arc<Log>,
+        clock: &Arc<VirtualClock>,
+        seed: u64,
+    ) -> Link {
+        Link {
             node,
             inner,
             time: Arc::clone(time),
@@ -72,7 +98,8 @@ impl Link {
             dying: AtomicBool::new(false),
             busy_at: Mutex::default(),
             calls: AtomicU64::new(0),
-        })
+            observer: None,
+        }
     }
 
     pub(crate) fn weather(&self) -> MutexGuard<'_, Weather> {
@@ -132,12 +159,28 @@ impl Link {
 
     /// A commit that was carried out, for who checks claims.
     pub(crate) fn note_commit(&self, writes: &[RunWrite], answers: &[RunAnswer]) {
+        if let Some(observer) = &self.observer {
+            observer(writes, answers);
+            return;
+        }
         let mut noted = self.log.noted();
         for (write, answer) in writes.iter().zip(answers) {
-            if let (RunWrite::Begin { on, scheduled, .. }, RunAnswer::Begun { run, .. }) =
-                (write, answer)
-            {
-                noted.runs.insert(*run, (on.job, *scheduled));
+            match (write, answer) {
+                (RunWrite::Begin { on, scheduled, .. }, RunAnswer::Begun { run, claim }) => {
+                    noted.runs.insert(*run, (on.job, *scheduled));
+                    noted.tokens.extend(claim.map(|claim| (*run, claim.token)));
+                }
+                (RunWrite::Claim { run, .. }, RunAnswer::Claimed(claim)) => {
+                    noted.tokens.insert(*run, claim.token);
+                }
+                (
+                    RunWrite::Finish { run, token, .. } | RunWrite::Continue { run, token, .. },
+                    RunAnswer::Done,
+                ) if noted.tokens.get(run) != Some(token) => {
+                    let node = self.node;
+                    noted.seen.push(format!("FENCE a stale write of node {node} was accepted"));
+                }
+                _ => {}
             }
         }
         drop(noted);
@@ -149,6 +192,9 @@ impl Link {
 
     /// What the node was told about its claims.
     pub(crate) fn note_told(&self, writes: &[RunWrite], answers: &[RunAnswer]) {
+        if self.observer.is_some() {
+            return;
+        }
         let mut noted = self.log.noted();
         for (write, answer) in writes.iter().zip(answers) {
             let run = match (write, answer) {

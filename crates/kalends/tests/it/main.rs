@@ -9,6 +9,7 @@ mod next;
 mod recorded;
 mod recordings;
 mod refused;
+mod rehearse;
 mod running;
 mod store_tools;
 mod tidy;

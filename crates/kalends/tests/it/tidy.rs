@@ -92,7 +92,7 @@ fn no_module_is_named_after_nothing() {
 }
 
 /// Which of our crates a crate may use, as in ARCHITECTURE.md.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     ("kalends-recurrence", &[]),
     ("kalends-domain", &["kalends-recurrence"]),
     ("kalends-environment", &[]),
@@ -102,6 +102,17 @@ const MAY_USE: [(&str, &[&str]); 9] = [
         &[
             "kalends-actions",
             "kalends-domain",
+            "kalends-environment",
+            "kalends-recurrence",
+            "kalends-store",
+        ],
+    ),
+    (
+        "kalends-simulation",
+        &[
+            "kalends-actions",
+            "kalends-domain",
+            "kalends-engine",
             "kalends-environment",
             "kalends-recurrence",
             "kalends-store",
@@ -129,6 +140,7 @@ const MAY_USE: [(&str, &[&str]); 9] = [
             "kalends-environment",
             "kalends-recurrence",
             "kalends-server",
+            "kalends-simulation",
             "kalends-store",
             "kalends-wire",
         ],
@@ -169,6 +181,18 @@ fn crates_depend_one_way() {
             assert!(allowed.contains(&used.as_str()), "{package} may not use {used}");
         }
     }
+}
+
+#[test]
+fn no_bug_can_be_planted_in_the_binary() {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "-e", "normal,features", "-p", "kalends"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).unwrap();
+    assert!(tree.contains("kalends-simulation") && !tree.contains("mutants"), "{tree}");
 }
 
 #[test]

@@ -12,6 +12,9 @@ use crate::users::Version;
 /// What is due for longer than this in a healthy world is stuck.
 const STUCK_AFTER: i64 = 45 * 10_000_000;
 
+/// No retry that is asked for here is further away.
+const RETRY_WITHIN: i64 = 2 * 3_600 * 10_000_000;
+
 /// How many occurrences have used up some of the count: at least, and at most.
 #[derive(Clone, Copy, Default)]
 struct Used {
@@ -259,6 +262,10 @@ impl Check<'_> {
             let waits = run.claim.is_none()
                 && (run.progress.next_at.ticks() >= ended - STUCK_AFTER
                     || case.kept.open.iter().any(|other| other.id < run.id));
+            let waits_for_ever = run.progress.next_at.ticks() > ended + RETRY_WITHIN;
+            if waits_for_ever && run.progress.retry > 0 && !self.clocks_were_set() {
+                self.fail(case, format!("STUCK it waits for ever: {run:?}"));
+            }
             if is_due && !held && !waits {
                 self.fail(case, format!("STUCK nobody works on {run:?}"));
             }
