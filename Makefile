@@ -5,12 +5,14 @@ CARGO ?= cargo
 SECONDS ?= 60
 # How often `make crash-store` kills the writer of a store, and `make power-cut` cuts its power.
 KILLS ?= 500
+# Which worlds `make simulate` makes: a range, or one seed to be told everything about it.
+SEEDS ?= 0..1000
 CUTS ?= 100
 
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients tools crash-store power-cut check fmt bench fuzz clean
+.PHONY: run test clients tools simulate crash-store power-cut check fmt bench fuzz clean
 
 ## Build, and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -39,6 +41,11 @@ DURABLE_WRITER = $(or $(CARGO_TARGET_DIR),target)/debug/examples/durable_writer
 tools:
 	@command -v strace >/dev/null || scripts/install-package strace || true
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || scripts/install-package faketime || true
+
+## The engine in worlds made of seeds: crashes, lost answers, wrong clocks. A broken promise names
+## its seed, and SEEDS=that one repeats it with everything that happened.
+simulate:
+	$(CARGO) run --release --locked --package kalends-simulation --bin simulate -- $(SEEDS)
 
 ## A store that is killed KILLS times at random, and once at each of its system calls.
 crash-store: tools

@@ -389,9 +389,7 @@ impl Ledger {
                     false => self.hand_out(run, claim, job),
                 }
             }
-            (About::Extended(run), RunAnswer::Claimed(claim)) => {
-                self.under_way.insert(run, claim);
-            }
+            (About::Extended(run), RunAnswer::Claimed(claim)) => self.hold(run, claim),
             // Somebody else has it now. The attempt goes on, and its result will count for nothing.
             (About::Extended(run), RunAnswer::Stale) => {
                 if let Some(claim) = self.under_way.get_mut(&run) {
@@ -427,8 +425,19 @@ impl Ledger {
         }
     }
 
+    /// Remembers a claim, to extend it at half time. Where the clock of the store was set back it
+    /// seems to be over already: then the time is asked for, and meanwhile not asked too often.
+    fn hold(&mut self, run: RunId, claim: Claim) {
+        let not_before = self.looked.saturating_add(self.settings.lease * 3 / 4);
+        if claim.lease_until < not_before {
+            self.load_at = self.looked;
+        }
+        let lease_until = claim.lease_until.max(not_before);
+        self.under_way.insert(run, Claim { lease_until, ..claim });
+    }
+
     fn hand_out(&mut self, run: OpenRun, claim: Claim, job: Arc<JobRecord>) {
-        self.under_way.insert(run.id, claim);
+        self.hold(run.id, claim);
         let written = job.job.definition.extensions.timeout.as_ref();
         let timeout = written.map_or(self.settings.attempt_timeout, |timeout| *timeout.value());
         tokio::spawn(work(

@@ -3,4 +3,5 @@
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
 mod firing;
+mod narrow;
 mod world;

@@ -82,6 +82,8 @@ pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) script: Arc<Script>,
     engine: Option<Engine>,
+    /// Each engine is another process.
+    engines: u64,
 }
 
 impl World {
@@ -95,26 +97,30 @@ impl World {
             called: Notify::new(),
             open: Notify::new(),
         });
-        let world = World { clock, store, script, engine: None };
-        let decide = |_: CollectionContext<'_>| {
-            Ok(CollectionWrite::Put(collection(CollectionState::Enabled)))
-        };
-        world.store.edit_collection(collection_path(), Box::new(decide)).await.unwrap();
+        let world = World { clock, store, script, engine: None, engines: 0 };
+        world.switch_collection(CollectionState::Enabled).await;
         world
     }
 
     pub(crate) fn start_engine(&mut self) {
+        self.engines += 1;
         self.engine = Some(Engine::start(
             self.store.clone(),
             self.clock.clone(),
             self.script.clone(),
-            NodeId(1),
+            NodeId(self.engines),
             EngineSettings::default(),
         ));
     }
 
     pub(crate) async fn stop_engine(&mut self) {
         self.engine.take().unwrap().stop().await;
+    }
+
+    pub(crate) async fn switch_collection(&self, state: CollectionState) {
+        let decide = move |_: CollectionContext<'_>| Ok(CollectionWrite::Put(collection(state)));
+        self.store.edit_collection(collection_path(), Box::new(decide)).await.unwrap();
+        self.nudge();
     }
 
     /// The process dies: nothing of the engine is left.

@@ -3,7 +3,7 @@
 use kalends_simulation::{Mutant, Tracing, simulate, simulate_mutant};
 
 /// Within as many worlds every bug must be found.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 300;
 
 #[test]
 fn every_planted_bug_is_found() {
