@@ -312,7 +312,12 @@ impl Ledger {
             Some(claim) if claim.owner == self.node => run.progress,
             // It was claimed, and its owner is gone: the attempt may have been made or not.
             Some(_) => {
-                Progress { redelivery: run.progress.redelivery + 1, next_at: now, ..run.progress }
+                Progress {
+                    redelivery: run.progress.redelivery + 1,
+                    // Never early: the clock may have been set back since it was claimed.
+                    next_at: run.progress.next_at.max(now),
+                    ..run.progress
+                }
             }
         };
         let write = RunWrite::Claim {

@@ -74,8 +74,8 @@ impl Check<'_> {
             case.life.versions.iter().filter(|version| version.generation > call.generation);
         let edits = later.map(|version| version.acknowledged).chain(case.life.gone);
         let switched = self.evidence.users.switched.iter();
-        let switched = switched.filter(|(path, ..)| *path == case.life.path.collection);
-        let switch = switched.filter(|(_, at, ..)| *at <= call.started).last();
+        let mut switched = switched.filter(|(path, ..)| *path == case.life.path.collection);
+        let switch = switched.rfind(|(_, at, ..)| *at <= call.started);
         let off = switch.filter(|(.., state)| *state != kalends_domain::CollectionState::Enabled);
         let stale = edits.chain(off.map(|(_, at, ..)| *at));
         let since = stale.filter(|&at| at + on_the_way < call.started).min();
