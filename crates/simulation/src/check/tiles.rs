@@ -7,6 +7,7 @@ use kalends_store::record::Disposition;
 
 use super::{Case, Check, Item};
 use crate::log::Kind;
+use crate::time::ticks;
 use crate::users::Version;
 
 /// What is due for longer than this in a healthy world is stuck.
@@ -155,10 +156,12 @@ impl Check<'_> {
                 self.fail(case, format!("HISTORY {item:?} is superseded, but there was no edit"));
             }
             Disposition::SkippedOverlap => {
+                // What is read is as old as the way is long, and so is what a node knows of the time.
+                let apart = 8 * ticks(self.evidence.plan.climate.delay_max);
                 let in_the_way = |other: &&Item| {
                     other.may_have_begun()
                         && other.from < item.from
-                        && other.closed.is_none_or(|(_, at)| at >= closed)
+                        && other.closed.is_none_or(|(_, at)| at.ticks() + apart >= closed.ticks())
                 };
                 let needed = match extensions.overlap.unwrap_or_default() {
                     Overlap::Skip => 1,
