@@ -5,12 +5,14 @@ CARGO ?= cargo
 SECONDS ?= 60
 # How often `make crash` kills the server and `make crash-store` the writer of a store, and `make power-cut` cuts its power.
 KILLS ?= 500
+# Which worlds `make simulate` makes: a range, or one seed to be told everything about it.
+SEEDS ?= 0..1000
 CUTS ?= 100
 
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients openapi services settings tools crash crash-store power-cut check fmt bench fuzz clean
+.PHONY: run test clients openapi services settings tools simulate crash crash-store power-cut check fmt bench fuzz clean
 
 ## Build, and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -58,6 +60,11 @@ tools:
 ## A server that is killed KILLS times while jobs run, and a checker that compares what their target saw.
 crash: tools
 	KALENDS_KILLS=$(KILLS) $(CARGO) test --locked --package kalends --test it -- crash:: --nocapture
+
+## The engine in worlds made of seeds: crashes, lost answers, wrong clocks. A broken promise names
+## its seed, and SEEDS=that one repeats it with everything that happened.
+simulate:
+	$(CARGO) run --release --locked --package kalends-simulation --bin simulate -- $(SEEDS)
 
 ## A store that is killed KILLS times at random, and once at each of its system calls.
 crash-store: tools

@@ -48,11 +48,11 @@ impl EngineFigures {
         writes: Vec<RunWrite>,
     ) -> Result<Vec<RunAnswer>, StoreError> {
         let closing: Vec<_> = writes.iter().map(closed_by).collect();
-        let begin = clock.elapsed();
+        let begin = clock.uptime();
         let committed = store.commit(writes).await;
         match &committed {
             Ok(answers) => {
-                self.commits.record(clock.elapsed().saturating_sub(begin));
+                self.commits.record(clock.uptime().saturating_sub(begin));
                 self.writes.add(answers.len() as u64);
                 for (closing, answer) in closing.iter().zip(answers) {
                     match answer {
@@ -142,9 +142,9 @@ impl Perform for Measured {
                 let ticks = Instant::from(self.clock.now()).ticks() - order.scheduled.ticks();
                 figures.late.record(Duration::from_nanos(u64::try_from(ticks).unwrap_or(0) * 100));
             }
-            let begin = self.clock.elapsed();
+            let begin = self.clock.uptime();
             let report = self.performer.perform(order).await;
-            figures.took.record(self.clock.elapsed().saturating_sub(begin));
+            figures.took.record(self.clock.uptime().saturating_sub(begin));
             match report.outcome {
                 Outcome::Succeeded => figures.succeeded.count(),
                 _ => figures.failed.count(),

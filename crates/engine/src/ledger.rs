@@ -26,7 +26,8 @@ use tokio::sync::{mpsc, watch as signal};
 
 use crate::engine::Nudge;
 use crate::rooms::{RoomLimits, Rooms};
-use crate::settings::EngineSettings;
+use crate::settings::{EngineSettings, WhoseClock};
+use crate::store_clock::StoreClock;
 use crate::timetable::Timetable;
 use crate::worker::{Ended, Tools};
 use begin::{Candidate, every_interval};
@@ -46,6 +47,8 @@ const STORE_RETRY: Duration = Duration::from_millis(200);
 
 pub(crate) struct Ledger {
     tools: Tools,
+    /// The clock of the tools, where it is the store's and has to be asked for.
+    store_clock: Option<Arc<StoreClock>>,
     node: NodeId,
     settings: EngineSettings,
     /// Limits of schedules when a job runs: none. Its definition was checked when it was written,
@@ -102,12 +105,18 @@ impl Ledger {
         node: NodeId,
         settings: EngineSettings,
     ) -> Ledger {
+        let store_clock = match settings.clock {
+            WhoseClock::Node => None,
+            WhoseClock::Store => Some(Arc::new(StoreClock::new(Arc::clone(&clock)))),
+        };
+        let clock = store_clock.clone().map_or(clock, |clock| clock);
         let now = Instant::from(clock.now());
         let mut schedules = settings.schedules.clone();
         schedules.interval_max = every_interval();
         schedules.start_months_ahead_max = i64::MAX;
         Ledger {
             tools: Tools { store, clock, performer },
+            store_clock,
             node,
             schedules,
             timetable: Timetable::default(),
@@ -138,7 +147,7 @@ impl Ledger {
     }
 
     pub(crate) async fn run(mut self, nudge: Nudge, mut stopping: signal::Receiver<bool>) {
-        self.take_over().await;
+        self.begin(&stopping).await;
         while !*stopping.borrow() {
             let now = self.now();
             if self.watch.look(now) {
@@ -155,7 +164,7 @@ impl Ledger {
                 () = nudge.nudged() => self.loads.nudged(),
                 Some(done) = self.steps.next() => self.take_in(done),
                 Some(ended) = self.results.1.recv() => self.take_back(ended),
-                () = wait(&*clock, wake_at) => {}
+                () = wait(&*clock, now, wake_at) => {}
             }
         }
         self.wind_up().await;
@@ -163,7 +172,7 @@ impl Ledger {
 
     /// Begins every step for which there is something to do.
     fn set_going(&mut self, now: Instant) {
-        if self.tools.clock.elapsed() < self.rests_until {
+        if self.tools.clock.uptime() < self.rests_until {
             return;
         }
         self.load(now);
@@ -179,7 +188,7 @@ impl Ledger {
     }
 
     fn wake_at(&self, now: Instant) -> Instant {
-        let elapsed = self.tools.clock.elapsed();
+        let elapsed = self.tools.clock.uptime();
         if elapsed < self.rests_until {
             return now.saturating_add(self.rests_until - elapsed);
         }
@@ -207,16 +216,21 @@ impl Ledger {
     fn rest(&mut self) {
         let now = self.now();
         self.watch.failed(now);
-        self.rests_until = self.tools.clock.elapsed() + STORE_RETRY;
+        self.rests_until = self.tools.clock.uptime() + STORE_RETRY;
         self.loads.at_once(now);
     }
 }
 
-async fn wait(clock: &dyn Clock, until: Instant) {
-    match until.timestamp() {
-        // Leases go on while the clock is set back: the loop looks again when their time has come.
-        Some(until) => clock.wait_about(until).await,
-        None => std::future::pending().await,
+/// Waits from `now` until the clock shows `until`, and no longer than that should take: the clock
+/// may be set back meanwhile.
+async fn wait(clock: &dyn Clock, now: Instant, until: Instant) {
+    let ticks = until.ticks().saturating_sub(now.ticks()).max(0).unsigned_abs();
+    let lasts = Duration::from_nanos(ticks.saturating_mul(100));
+    let Some(until) = until.timestamp() else { return clock.pass(lasts).await };
+    tokio::select! {
+        biased;
+        () = clock.wait_until(until) => {}
+        () = clock.pass(lasts) => {}
     }
 }
 

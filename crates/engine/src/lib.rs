@@ -19,9 +19,10 @@ mod ledger;
 mod messages;
 mod rooms;
 mod settings;
+mod store_clock;
 mod timetable;
 mod worker;
 
 pub use engine::{Engine, Nudge};
 pub use figures::EngineFigures;
-pub use settings::{EngineSettings, Neighbours};
+pub use settings::{EngineSettings, Neighbours, WhoseClock};

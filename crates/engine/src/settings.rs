@@ -29,6 +29,8 @@ pub struct EngineSettings {
     /// What is due so far ahead is known in advance. The store is asked twice as often, so a
     /// longer one finds out later about edits and deaths that nobody tells of.
     pub looks_ahead: Duration,
+    /// Whose clock decides when an occurrence is due.
+    pub clock: WhoseClock,
     /// Limits of schedules, and the delay of a run at once.
     pub schedules: kalends_recurrence::Settings,
     /// Where the engine counts what it does.
@@ -44,6 +46,15 @@ pub enum Neighbours {
     Possible,
 }
 
+/// Whose clock decides when an occurrence is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhoseClock {
+    /// That of the node, for a store that only one node uses.
+    Node,
+    /// That of the store, for one that many nodes share.
+    Store,
+}
+
 impl Default for EngineSettings {
     fn default() -> EngineSettings {
         EngineSettings {
@@ -55,6 +66,7 @@ impl Default for EngineSettings {
             attempt_timeout: Duration::from_secs(60),
             grace: Duration::from_secs(30),
             retention: Retention::default(),
+            clock: WhoseClock::Node,
             looks_ahead: Duration::from_secs(20),
             schedules: kalends_recurrence::Settings::default(),
             figures: Arc::default(),

@@ -70,7 +70,8 @@ pub(crate) async fn depart(mut group: Vec<Assignment>, tools: Tools, results: Se
         let standings =
             standings.unwrap_or_default().into_iter().map(Some).chain([None].into_iter().cycle());
         for (assignment, standing) in group.into_iter().zip(standings) {
-            let gate = gate(&assignment, standing, tools.clock.elapsed());
+            let (now, uptime) = (Instant::from(tools.clock.now()), tools.clock.uptime());
+            let gate = gate(&assignment, standing, now, uptime);
             tokio::spawn(work(assignment, gate, tools.clone(), results.clone()));
         }
         group = later;
@@ -97,13 +98,20 @@ enum Gate {
 /// After an edit was acknowledged no attempt of the old definition starts, and none starts under a
 /// claim that somebody else may have taken over. `standing` is what the store says of the job, if it
 /// says anything.
-fn gate(assignment: &Assignment, standing: Option<Option<JobStanding>>, elapsed: Duration) -> Gate {
+fn gate(
+    assignment: &Assignment,
+    standing: Option<Option<JobStanding>>,
+    now: Instant,
+    uptime: Duration,
+) -> Gate {
     match standing {
         None => Gate::Closed,
         Some(Some(standing)) if standing.generation == assignment.run.generation => {
             match standing.collection {
                 Switch::Disabled => Gate::Held,
-                Switch::Enabled if elapsed < assignment.holds_until => Gate::Open,
+                // The clock may have been set back on the way.
+                Switch::Enabled if now < assignment.run.progress.next_at => Gate::Closed,
+                Switch::Enabled if uptime < assignment.holds_until => Gate::Open,
                 // Whoever was held up for so long may not be the only one any more.
                 Switch::Enabled => Gate::Closed,
             }

@@ -6,9 +6,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Notify;
 
 use crate::alarm::{ALARM_MAX, sleep_short};
+
+/// Counts the time that the machine slept, where the system can tell.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UPTIME: ClockId = ClockId::Boottime;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const UPTIME: ClockId = ClockId::Monotonic;
 
 /// No wait is longer without another look at the clock, which may have been set meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -16,7 +23,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// A wait that is going on.
 pub type Waiting<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Tells the time of day, in UTC.
+/// Tells the time of day, in UTC, and how much time passes.
 pub trait Clock: Send + Sync {
     /// The present.
     fn now(&self) -> Timestamp;
@@ -24,15 +31,12 @@ pub trait Clock: Send + Sync {
     /// Waits until the clock shows `until` or later. It never ends early.
     fn wait_until(&self, until: Timestamp) -> Waiting<'_>;
 
-    /// The same, but for no longer than it is until then now, whatever the clock is set to meanwhile:
-    /// for who then looks again. A clock that nobody sets need not tell the two apart.
-    fn wait_about(&self, until: Timestamp) -> Waiting<'_> {
-        self.wait_until(until)
-    }
+    /// How long the machine has been up, asleep or not. It goes on evenly, however the clock is
+    /// set.
+    fn uptime(&self) -> Duration;
 
-    /// Time that has passed since some moment in the past, the same in every call. Nobody can set
-    /// it, and it goes on while the machine sleeps: leases are measured with it.
-    fn elapsed(&self) -> Duration;
+    /// Lets some time pass, however the clock is set meanwhile.
+    fn pass(&self, duration: Duration) -> Waiting<'_>;
 }
 
 /// The machine's clock, read through the C library.
@@ -61,23 +65,30 @@ impl Clock for SystemClock {
         })
     }
 
-    fn wait_about(&self, until: Timestamp) -> Waiting<'_> {
-        Box::pin(async move {
-            let left = Duration::try_from(until.duration_since(self.now())).unwrap_or_default();
-            // Either end of it will do.
-            let _ = tokio::time::timeout(left, self.wait_until(until)).await;
-        })
+    fn uptime(&self) -> Duration {
+        let shown = clock_gettime(UPTIME);
+        Duration::try_from(shown).unwrap_or_default()
     }
 
-    fn elapsed(&self) -> Duration {
-        let passed = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        Duration::try_from(passed).unwrap_or_default()
+    fn pass(&self, duration: Duration) -> Waiting<'_> {
+        let until = self.uptime().saturating_add(duration);
+        Box::pin(async move {
+            loop {
+                let left = until.saturating_sub(self.uptime());
+                if left.is_zero() {
+                    return;
+                }
+                // The timers of the runtime do not count the sleep of the machine.
+                tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+            }
+        })
     }
 }
 
 /// A clock that stands still until it is moved.
 #[derive(Debug)]
 pub struct ManualClock {
+    /// What it shows, and how far it was moved forwards in all.
     now: Mutex<(Timestamp, Duration)>,
     moved: Notify,
 }
@@ -91,10 +102,23 @@ impl ManualClock {
     /// Moves the clock, forwards or backwards. Time has passed only where it moves forwards.
     pub fn set(&self, now: Timestamp) {
         let mut shown = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        let passed = Duration::try_from(now.duration_since(shown.0)).unwrap_or_default();
-        *shown = (now, shown.1 + passed);
+        let forwards = Duration::try_from(now.duration_since(shown.0)).unwrap_or_default();
+        *shown = (now, shown.1.saturating_add(forwards));
         drop(shown);
         self.moved.notify_waiters();
+    }
+
+    async fn moved_until(&self, is_over: impl Fn() -> bool + Send) {
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            // Listens before it looks, so that no move is missed between the two.
+            moved.as_mut().enable();
+            if is_over() {
+                return;
+            }
+            moved.await;
+        }
     }
 }
 
@@ -103,23 +127,17 @@ impl Clock for ManualClock {
         self.now.lock().unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn elapsed(&self) -> Duration {
+    fn wait_until(&self, until: Timestamp) -> Waiting<'_> {
+        Box::pin(self.moved_until(move || self.now() >= until))
+    }
+
+    fn uptime(&self) -> Duration {
         self.now.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 
-    fn wait_until(&self, until: Timestamp) -> Waiting<'_> {
-        Box::pin(async move {
-            loop {
-                let moved = self.moved.notified();
-                tokio::pin!(moved);
-                // Listens before it looks, so that no move is missed between the two.
-                moved.as_mut().enable();
-                if self.now() >= until {
-                    return;
-                }
-                moved.await;
-            }
-        })
+    fn pass(&self, duration: Duration) -> Waiting<'_> {
+        let until = self.uptime().saturating_add(duration);
+        Box::pin(self.moved_until(move || self.uptime() >= until))
     }
 }
 
@@ -141,9 +159,9 @@ mod tests {
         let later = Timestamp::from_second(86_400).unwrap();
         clock.set(later);
         assert_eq!(clock.now(), later);
-        assert_eq!(clock.elapsed(), Duration::from_secs(86_400));
+        assert_eq!(clock.uptime(), Duration::from_secs(86_400));
         clock.set(Timestamp::UNIX_EPOCH);
-        assert_eq!(clock.elapsed(), Duration::from_secs(86_400), "nobody can set it back");
+        assert_eq!(clock.uptime(), Duration::from_secs(86_400), "nobody can set it back");
     }
 
     #[test]
@@ -163,15 +181,35 @@ mod tests {
     }
 
     #[test]
+    fn time_passes_though_a_clock_is_set_back() {
+        block_on(async {
+            let clock = Arc::new(ManualClock::new(Timestamp::UNIX_EPOCH));
+            let at = |second| Timestamp::from_second(second).unwrap();
+            let waiting = clock.clone();
+            let task = tokio::spawn(async move { waiting.pass(Duration::from_secs(10)).await });
+            for second in [9, -100, -99] {
+                tokio::task::yield_now().await;
+                assert!(!task.is_finished(), "{second}");
+                clock.set(at(second));
+            }
+            task.await.unwrap();
+            assert_eq!(clock.uptime(), Duration::from_secs(10));
+            let before = SystemClock.uptime();
+            SystemClock.pass(Duration::from_millis(3)).await;
+            assert!(SystemClock.uptime() >= before + Duration::from_millis(3));
+        });
+    }
+
+    #[test]
     fn the_system_clock_is_past_the_day_it_was_written_and_never_ends_a_wait_early() {
         let written = Timestamp::from_second(1_700_000_000).unwrap();
         assert!(SystemClock.now() > written);
         block_on(async {
             let until = SystemClock.now().checked_add(Duration::from_millis(3)).unwrap();
-            let before = SystemClock.elapsed();
+            let before = SystemClock.uptime();
             SystemClock.wait_until(until).await;
             assert!(SystemClock.now() >= until);
-            assert!(SystemClock.elapsed() > before);
+            assert!(SystemClock.uptime() > before);
             SystemClock.wait_until(written).await;
         });
     }

@@ -4,6 +4,7 @@ mod config;
 mod key;
 mod log;
 mod next;
+mod rehearse;
 mod serve;
 mod store_tools;
 mod token;
@@ -28,6 +29,7 @@ struct Arguments {
 enum Command {
     Serve(Box<serve::Arguments>),
     Next(Box<next::Arguments>),
+    Rehearse(rehearse::Arguments),
     #[command(subcommand)]
     Store(store_tools::Command),
     #[command(subcommand)]
@@ -61,6 +63,7 @@ fn run() -> anyhow::Result<()> {
     match Arguments::from_arg_matches(&asked.matches)?.command {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Next(arguments) => next::run(*arguments, &SystemClock),
+        Command::Rehearse(arguments) => rehearse::run(arguments),
         Command::Store(command) => store_tools::run(command),
         Command::Token(command) => token::run(command),
     }

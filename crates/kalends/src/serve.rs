@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use kalends_actions::{Fetcher, NetworkPerformer, PerformerSettings, Signer};
 use kalends_domain::EgressMode;
-use kalends_engine::{Engine, EngineFigures, EngineSettings, Neighbours, Nudge};
+use kalends_engine::{Engine, EngineFigures, EngineSettings, Neighbours, Nudge, WhoseClock};
 use kalends_environment::{Clock as _, Entropy, SystemClock, SystemEntropy};
 use kalends_figures::Figures;
 use kalends_server::{App, Events, PageKey, ServerFigures, Settings};
@@ -189,12 +189,17 @@ fn start_engine(
         NetworkPerformer::new(performing, Arc::new(SystemClock), Arc::new(SystemEntropy));
     let performer = performer.context("cannot set up TLS")?;
     let schedules = settings.schedules.clone();
+    // What many nodes share has the clock that all of them go by.
+    let clock = match neighbours {
+        Neighbours::Possible => WhoseClock::Store,
+        Neighbours::Impossible => WhoseClock::Node,
+    };
     Ok(Engine::start(
         store,
         Arc::new(SystemClock),
         Arc::new(performer),
         NodeId(u64::from_le_bytes(node)),
-        EngineSettings { schedules, neighbours, figures, ..EngineSettings::default() },
+        EngineSettings { schedules, neighbours, clock, figures, ..EngineSettings::default() },
     ))
 }
 

@@ -56,10 +56,10 @@ impl Door {
     /// Answers, counts and tells the log.
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (_under_way, _counted) = (self.activity.begin(), self.app.figures.request());
-        let begin = self.app.clock.elapsed();
+        let begin = self.app.clock.uptime();
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let response = self.handle(request).await;
-        let took = self.app.clock.elapsed().saturating_sub(begin);
+        let took = self.app.clock.uptime().saturating_sub(begin);
         let status = response.status();
         let route = self.app.figures.answered(uri.path(), &method, status, took);
         let id = response.headers().get("x-ms-request-id").and_then(|id| id.to_str().ok());

@@ -71,7 +71,7 @@ impl Tls {
     pub fn read(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Tls, TlsError> {
         let stamps = files.stamps();
         let config = Arc::new(files.config()?);
-        let look_at = clock.elapsed();
+        let look_at = clock.uptime();
         Ok(Tls { files, clock, shown: Mutex::new(Shown { config, stamps, look_at }) })
     }
 
@@ -84,7 +84,7 @@ impl Tls {
     /// What a connection that comes now is shown.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.clock.elapsed();
+        let now = self.clock.uptime();
         if now >= shown.look_at {
             shown.look_at = now + LOOK_EVERY;
             if self.files.stamps() != shown.stamps {

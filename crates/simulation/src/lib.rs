@@ -4,6 +4,8 @@
 //! are set wrong; it runs the engine that the program runs, and checks afterwards whether every
 //! promise was kept. The same seed makes the same world, event for event.
 //!
+//! [`Rehearsal`] is the same without seeds: what given jobs would do between two instants.
+//!
 //! | part | what it does |
 //! |---|---|
 //! | [`VirtualTime`], [`VirtualClock`] | time that jumps to the next instant somebody waits for |
@@ -24,8 +26,13 @@ mod edits;
 mod link;
 mod linked_store;
 mod log;
+#[cfg(feature = "mutants")]
+mod mutant;
 mod node;
 mod plan;
+#[cfg(feature = "mutants")]
+mod planted_store;
+mod rehearsal;
 mod seed;
 mod target;
 mod time;
@@ -45,6 +52,11 @@ mod world;
 
 pub use edits::Edit;
 pub use log::Tracing;
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
 pub use node::Node;
+pub use rehearsal::{Happening, NoRehearsal, Rehearsal, Succeeds, What};
+#[cfg(feature = "mutants")]
+pub use seed::simulate_mutant;
 pub use seed::{Ending, simulate};
 pub use time::{VirtualClock, VirtualTime};

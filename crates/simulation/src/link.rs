@@ -9,7 +9,7 @@ use kalends_store::{RunAnswer, RunWrite, Store, StoreError};
 
 use crate::chance::Chance;
 use crate::log::{Kind, Log};
-use crate::time::VirtualTime;
+use crate::time::{VirtualClock, VirtualTime};
 
 /// More calls than this at one instant of time are a loop that waits for nothing.
 const CALLS_AT_ONCE_MAX: u64 = 20_000;
@@ -30,18 +30,23 @@ pub(crate) struct Weather {
     pub(crate) dies_after: Option<u64>,
 }
 
+/// Who is told of everything that was committed.
+pub(crate) type Observer = Box<dyn Fn(&[RunWrite], &[RunAnswer]) + Send + Sync>;
+
 /// The way from one node to the store.
 pub(crate) struct Link {
     pub(crate) node: usize,
     pub(crate) inner: Arc<dyn Store>,
     pub(crate) time: Arc<VirtualTime>,
     pub(crate) log: Arc<Log>,
+    clock: Arc<VirtualClock>,
     chance: Chance,
     weather: Mutex<Weather>,
     /// Set when the node is to die where it stands.
     pub(crate) dying: AtomicBool,
     busy_at: Mutex<(i64, u64)>,
     calls: AtomicU64,
+    observer: Option<Observer>,
 }
 
 /// Whether a call changes anything.
@@ -52,24 +57,49 @@ pub(crate) enum Does {
 }
 
 impl Link {
+    /// A way without weather, and with somebody who watches it.
+    pub(crate) fn observed(
+        inner: Arc<dyn Store>,
+        time: &Arc<VirtualTime>,
+        log: &Arc<Log>,
+        clock: &Arc<VirtualClock>,
+        observer: Observer,
+    ) -> Arc<Link> {
+        Arc::new(Link { observer: Some(observer), ..Link::made(0, inner, time, log, clock, 0) })
+    }
+
     pub(crate) fn new(
         node: usize,
         inner: Arc<dyn Store>,
         time: &Arc<VirtualTime>,
         log: &Arc<Log>,
+        clock: &Arc<VirtualClock>,
         seed: u64,
     ) -> Arc<Link> {
-        Arc::new(Link {
+        Arc::new(Link::made(node, inner, time, log, clock, seed))
+    }
+
+    fn made(
+        node: usize,
+        inner: Arc<dyn Store>,
+        time: &Arc<VirtualTime>,
+        log: &Arc<Log>,
+        clock: &Arc<VirtualClock>,
+        seed: u64,
+    ) -> Link {
+        Link {
             node,
             inner,
             time: Arc::clone(time),
             log: Arc::clone(log),
+            clock: Arc::clone(clock),
             chance: Chance::of(&[seed, 77, node as u64]),
             weather: Mutex::default(),
             dying: AtomicBool::new(false),
             busy_at: Mutex::default(),
             calls: AtomicU64::new(0),
-        })
+            observer: None,
+        }
     }
 
     pub(crate) fn weather(&self) -> MutexGuard<'_, Weather> {
@@ -103,7 +133,7 @@ impl Link {
         }
         if weather.is_cut {
             self.trouble();
-            self.time.pass(CUT_OFF).await;
+            self.clock.lets_pass(CUT_OFF).await;
             return Err(StoreError::Busy("cut off".into()));
         }
         self.delay(weather).await;
@@ -129,12 +159,28 @@ impl Link {
 
     /// A commit that was carried out, for who checks claims.
     pub(crate) fn note_commit(&self, writes: &[RunWrite], answers: &[RunAnswer]) {
+        if let Some(observer) = &self.observer {
+            observer(writes, answers);
+            return;
+        }
         let mut noted = self.log.noted();
         for (write, answer) in writes.iter().zip(answers) {
-            if let (RunWrite::Begin { on, scheduled, .. }, RunAnswer::Begun { run, .. }) =
-                (write, answer)
-            {
-                noted.runs.insert(*run, (on.job, *scheduled));
+            match (write, answer) {
+                (RunWrite::Begin { on, scheduled, .. }, RunAnswer::Begun { run, claim }) => {
+                    noted.runs.insert(*run, (on.job, *scheduled));
+                    noted.tokens.extend(claim.map(|claim| (*run, claim.token)));
+                }
+                (RunWrite::Claim { run, .. }, RunAnswer::Claimed(claim)) => {
+                    noted.tokens.insert(*run, claim.token);
+                }
+                (
+                    RunWrite::Finish { run, token, .. } | RunWrite::Continue { run, token, .. },
+                    RunAnswer::Done,
+                ) if noted.tokens.get(run) != Some(token) => {
+                    let node = self.node;
+                    noted.seen.push(format!("FENCE a stale write of node {node} was accepted"));
+                }
+                _ => {}
             }
         }
         drop(noted);
@@ -146,6 +192,9 @@ impl Link {
 
     /// What the node was told about its claims.
     pub(crate) fn note_told(&self, writes: &[RunWrite], answers: &[RunAnswer]) {
+        if self.observer.is_some() {
+            return;
+        }
         let mut noted = self.log.noted();
         for (write, answer) in writes.iter().zip(answers) {
             let run = match (write, answer) {
@@ -168,7 +217,7 @@ impl Link {
         let max = crate::time::ticks(weather.delay_max);
         if max > 0 {
             let by = self.chance.below(max.unsigned_abs());
-            self.time.wait_until(self.time.now() + by as i64).await;
+            self.clock.lets_pass(Duration::from_nanos(by * 100)).await;
         }
     }
 

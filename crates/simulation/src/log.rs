@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kalends_domain::{ActionRole, Outcome};
 use kalends_recurrence::Instant;
-use kalends_store::record::{JobKey, RunId};
+use kalends_store::record::{JobKey, RunId, Token};
 
 use crate::time::VirtualTime;
 
@@ -35,6 +35,8 @@ pub(crate) struct Noted {
     pub(crate) runs: BTreeMap<RunId, (JobKey, Instant)>,
     /// Until when a node knows that it holds an occurrence, by the clock of the store.
     pub(crate) leases: BTreeMap<(usize, JobKey, Instant), i64>,
+    /// The newest proof of each claim.
+    pub(crate) tokens: BTreeMap<RunId, Token>,
     /// Jobs by the number that their identity is made of.
     pub(crate) keys: BTreeMap<u64, JobKey>,
     /// What no world may come to, seen while it ran.
@@ -55,8 +57,6 @@ pub(crate) struct Call {
     pub(crate) started: i64,
     /// By the clock of the store.
     pub(crate) shown: i64,
-    /// By the clock of its node.
-    pub(crate) shown_by_node: i64,
     /// When the node got the answer, and what it was.
     pub(crate) answered: Option<(i64, Outcome)>,
     /// The clock of the store when the node got the answer.

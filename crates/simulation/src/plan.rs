@@ -163,7 +163,7 @@ impl Plan {
         if !is_calm && chance.one_in(5) {
             plan.add(&chance, 1, 3, |chance| Act::Step { by: step(chance) });
         }
-        if false && !is_calm && nodes > 1 && chance.one_in(5) {
+        if !is_calm && nodes > 1 && chance.one_in(5) {
             plan.add(&chance, 1, 3, |chance| Act::StepOne {
                 slot: chance.below(nodes as u64) as usize,
                 by: step(chance),
@@ -180,7 +180,7 @@ impl Plan {
             if chance.one_in(2) {
                 at = at / MINUTE * MINUTE + chance.below(100_000_000) as i64 / 50 - SECOND / 10;
             }
-            self.acts.push((at.max(0), act(chance)));
+            self.acts.push((at.max(1_234_567), act(chance)));
         }
     }
 }

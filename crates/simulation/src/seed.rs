@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kalends_actions::Perform;
+use kalends_environment::Clock;
 use kalends_store::Store;
 
 use crate::check::Check;
@@ -25,22 +27,47 @@ pub struct Ending {
     pub calls: u64,
 }
 
-/// Makes the world of a seed, lets it run, and checks it.
-pub fn simulate(seed: u64, tracing: Tracing) -> Ending {
-    simulate_with(seed, tracing, |store| store)
+/// What stands between the engine and its world.
+pub(crate) trait Plant {
+    fn store(&self, inner: Arc<dyn Store>) -> Arc<dyn Store>;
+    fn targets(&self, inner: Arc<dyn Perform>) -> Arc<dyn Perform>;
+    fn clock(&self, inner: Arc<dyn Clock>) -> Arc<dyn Clock>;
 }
 
-/// The same, with something between the store and who uses it.
-pub(crate) fn simulate_with(
-    seed: u64,
-    tracing: Tracing,
-    between: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
-) -> Ending {
+/// Nothing stands there.
+struct Nothing;
+
+impl Plant for Nothing {
+    fn store(&self, inner: Arc<dyn Store>) -> Arc<dyn Store> {
+        inner
+    }
+
+    fn targets(&self, inner: Arc<dyn Perform>) -> Arc<dyn Perform> {
+        inner
+    }
+
+    fn clock(&self, inner: Arc<dyn Clock>) -> Arc<dyn Clock> {
+        inner
+    }
+}
+
+/// Makes the world of a seed, lets it run, and checks it.
+pub fn simulate(seed: u64, tracing: Tracing) -> Ending {
+    simulate_with(seed, tracing, &Nothing)
+}
+
+/// The same, with a bug planted.
+#[cfg(feature = "mutants")]
+pub fn simulate_mutant(seed: u64, tracing: Tracing, mutant: crate::mutant::Mutant) -> Ending {
+    simulate_with(seed, tracing, &mutant)
+}
+
+fn simulate_with(seed: u64, tracing: Tracing, plant: &dyn Plant) -> Ending {
     let plan = Plan::of(seed);
     let ground = Ground::new(&plan, tracing);
     ground.log.trace(|| format!("{plan:?}"));
-    let store = between(ground.kept.clone());
-    let evidence = World::new(seed, &plan, &ground, &store).run();
+    let store = plant.store(ground.kept.clone());
+    let evidence = World::new(seed, &plan, &ground, &store, plant).run();
     let noted = std::mem::take(&mut *ground.log.noted());
     let check = Check::run(&evidence, &noted);
     Ending {

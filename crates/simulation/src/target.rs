@@ -40,7 +40,7 @@ impl Perform for Targets {
             let job = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
             let (index, again) = self.note(job, &order);
             let (takes, outcome) = self.answer(job, &order, again);
-            self.time.pass(takes).await;
+            self.node_clock.lets_pass(takes).await;
             let mut noted = self.log.noted();
             if let Some(call) = noted.calls.get_mut(index) {
                 call.answered = Some((self.time.now(), outcome));
@@ -65,7 +65,6 @@ impl Targets {
             retry: order.retry,
             started: self.time.now(),
             shown: self.store_clock.shows(),
-            shown_by_node: self.node_clock.shows(),
             answered: None,
             answered_shown: 0,
         };

@@ -22,12 +22,15 @@ struct Inner {
     now: i64,
     number: u64,
     waiters: BTreeMap<(i64, u64), (u64, Waker)>,
+    /// Whose waits have ended since somebody asked.
+    woken: Vec<u64>,
 }
 
 impl VirtualTime {
     /// Time that begins at an instant.
     pub fn new(start: Instant) -> Arc<VirtualTime> {
-        let inner = Inner { now: start.ticks(), number: 0, waiters: BTreeMap::new() };
+        let inner =
+            Inner { now: start.ticks(), number: 0, waiters: BTreeMap::new(), woken: vec![] };
         Arc::new(VirtualTime(Mutex::new(inner)))
     }
 
@@ -54,20 +57,17 @@ impl VirtualTime {
             if entry.key().0 > at {
                 break;
             }
-            woken.push(entry.remove().1);
+            let (owner, waker) = entry.remove();
+            inner.woken.push(owner);
+            woken.push(waker);
         }
         drop(inner);
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until time has got there.
-    pub(crate) fn wait_until(self: &Arc<VirtualTime>, at: i64) -> impl Future<Output = ()> + use<> {
-        Wait { time: Arc::clone(self), owner: 0, due: move || at, registered: None }
-    }
-
-    /// Lets some time pass.
-    pub(crate) fn pass(self: &Arc<VirtualTime>, by: Duration) -> impl Future<Output = ()> + use<> {
-        self.wait_until(self.now() + ticks(by))
+    /// Whose waits have ended since this was last asked.
+    pub(crate) fn take_woken(&self) -> Vec<u64> {
+        std::mem::take(&mut self.inner().woken)
     }
 }
 
@@ -131,6 +131,18 @@ impl VirtualClock {
         VirtualClock { time: Arc::clone(time), owner, offset: Arc::default() }
     }
 
+    /// Who waits by this clock.
+    pub(crate) fn owner(&self) -> u64 {
+        self.owner
+    }
+
+    /// Lets some time pass, whatever the clock shows.
+    pub(crate) fn lets_pass(&self, by: Duration) -> impl Future<Output = ()> + use<> {
+        let at = self.time.now() + ticks(by);
+        let (time, owner) = (Arc::clone(&self.time), self.owner);
+        Wait { time, owner, due: move || at, registered: None }
+    }
+
     /// What it shows, in ticks.
     pub(crate) fn shows(&self) -> i64 {
         self.time.now() + self.offset()
@@ -144,7 +156,9 @@ impl VirtualClock {
     /// Somebody sets it; who waits for it looks again.
     pub(crate) fn set_offset(&self, offset: i64) {
         self.offset.store(offset, Ordering::Relaxed);
-        let waiters = &mut self.time.inner().waiters;
+        let mut inner = self.time.inner();
+        inner.woken.push(self.owner);
+        let waiters = &mut inner.waiters;
         let own: Vec<_> =
             waiters.iter().filter(|(_, waiter)| waiter.0 == self.owner).map(|(&k, _)| k).collect();
         let woken: Vec<_> = own.iter().filter_map(|key| waiters.remove(key)).collect();
@@ -165,9 +179,14 @@ impl Clock for VirtualClock {
         Box::pin(Wait { time: Arc::clone(&self.time), owner: self.owner, due, registered: None })
     }
 
-    fn elapsed(&self) -> Duration {
-        let ticks = self.time.now().saturating_sub(Instant::MIN.ticks());
-        let ticks = u64::try_from(ticks).unwrap_or_default();
+    fn uptime(&self) -> Duration {
+        // From the year 1 on, so that it is not negative.
+        let ticks = self.time.now() - Instant::MIN.ticks();
+        let ticks = ticks.unsigned_abs();
         Duration::new(ticks / 10_000_000, (ticks % 10_000_000) as u32 * 100)
+    }
+
+    fn pass(&self, duration: Duration) -> Waiting<'_> {
+        Box::pin(self.lets_pass(duration))
     }
 }

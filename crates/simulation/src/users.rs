@@ -192,7 +192,13 @@ impl Users<'_> {
         let old = &versions[versions.len() - 1].definition;
         let moved = old.start != new.start || old.recurrence != new.recurrence;
         let restarts = kind == EditKind::Replace || moved;
-        if let Some((record, true)) = self.put(&path, new.clone(), kind, 0, now) {
+        let is_other = *old != new;
+        let put = self.put(&path, new.clone(), kind, 0, now);
+        if put.as_ref().is_some_and(|(record, _)| is_other && record.job.definition != new) {
+            let what = format!("LOST an edit of {} was answered and not stored", path.job);
+            self.log.noted().seen.push(what);
+        }
+        if let Some((record, true)) = put {
             let generation = record.job.generation;
             self.lives[life].versions.push(Version {
                 generation,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kalends_domain::CollectionState;
-use kalends_engine::EngineSettings;
+use kalends_engine::{EngineSettings, WhoseClock};
 use kalends_recurrence::Instant;
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::NodeId;
@@ -18,11 +18,14 @@ use crate::link::{Link, Weather};
 use crate::log::{Kind, Log, Tracing};
 use crate::node::Node;
 use crate::plan::{Act, Plan};
+use crate::seed::Plant;
 use crate::target::Targets;
 use crate::time::{VirtualClock, VirtualTime, ticks};
 use crate::users::{Users, job_path};
 
 const SECOND: i64 = 10_000_000;
+/// What a slow store delays may come so much later.
+const SLOW_AFTER: i64 = 60 * SECOND;
 /// Longer than any world: nothing that is checked is removed.
 const FOREVER: Duration = Duration::from_secs(100 * 366 * 86_400);
 
@@ -36,11 +39,14 @@ struct Slot {
     paused_since: Option<i64>,
     down_since: Option<i64>,
     back_after: i64,
+    /// Whether it may have something to do.
+    is_woken: bool,
 }
 
 pub(crate) struct World<'a> {
     seed: u64,
     plan: &'a Plan,
+    plant: &'a dyn Plant,
     time: Arc<VirtualTime>,
     log: Arc<Log>,
     store: Arc<dyn Store>,
@@ -87,6 +93,7 @@ impl<'a> World<'a> {
         plan: &'a Plan,
         ground: &'a Ground,
         store: &'a Arc<dyn Store>,
+        plant: &'a dyn Plant,
     ) -> World<'a> {
         let Ground { time, log, store_clock, .. } = ground;
         let users = Users {
@@ -109,10 +116,12 @@ impl<'a> World<'a> {
             paused_since: None,
             down_since: None,
             back_after: 0,
+            is_woken: true,
         });
         World {
             seed,
             plan,
+            plant,
             slots: slots.collect(),
             users,
             time: Arc::clone(time),
@@ -146,6 +155,8 @@ impl<'a> World<'a> {
             let definition = definition(&chance, self.plan.span, now);
             self.users.make(job_path(number), definition, start, now);
         }
+        // Nothing watched before.
+        self.log.trouble(None, start, start, Kind::Down);
         (0..self.slots.len()).for_each(|slot| self.start(slot));
         self.run_until(heal_at);
         self.heal();
@@ -194,9 +205,16 @@ impl<'a> World<'a> {
     }
 
     fn run_nodes(&mut self) {
+        let woken = self.time.take_woken();
         for slot in 0..self.slots.len() {
+            let place = &mut self.slots[slot];
+            place.is_woken |= woken.contains(&place.clock.owner());
+            if !place.is_woken || place.paused_since.is_some() {
+                continue;
+            }
+            place.is_woken = false;
             let place = &self.slots[slot];
-            let Some(node) = place.node.as_ref().filter(|_| place.paused_since.is_none()) else {
+            let Some(node) = &place.node else {
                 continue;
             };
             node.run_until_idle();
@@ -219,7 +237,8 @@ impl<'a> World<'a> {
         if let Some(since) = place.down_since.take() {
             self.log.trouble(None, since, self.time.now(), Kind::Down);
         }
-        let link = Link::new(number, self.store.clone(), &self.time, &self.log, self.seed);
+        let link =
+            Link::new(number, self.store.clone(), &self.time, &self.log, &place.clock, self.seed);
         *link.weather() = self.plan.climate;
         let targets = Targets {
             node: number,
@@ -232,6 +251,10 @@ impl<'a> World<'a> {
         };
         let settings = EngineSettings {
             looks_ahead: self.looks_ahead,
+            clock: match self.plan.nodes {
+                1 => WhoseClock::Node,
+                _ => WhoseClock::Store,
+            },
             retention: Retention {
                 history_age: FOREVER,
                 history_count: u64::MAX,
@@ -240,10 +263,10 @@ impl<'a> World<'a> {
             ..EngineSettings::default()
         };
         self.log.trace(|| format!("node {number} starts in place {slot}"));
-        let performer = Arc::new(targets);
+        let performer = self.plant.targets(Arc::new(targets));
         let node = Node::start(
             link.clone(),
-            place.clock.clone(),
+            self.plant.clock(place.clock.clone()),
             performer,
             NodeId(number as u64),
             settings,
@@ -251,6 +274,7 @@ impl<'a> World<'a> {
         place.number = number;
         place.link = Some(link);
         place.node = Some(node.unwrap());
+        place.is_woken = true;
         place.paused_since = None;
     }
 
@@ -271,6 +295,7 @@ impl<'a> World<'a> {
     fn resume(&mut self, slot: usize) {
         let place = &mut self.slots[slot];
         if let Some(since) = place.paused_since.take() {
+            place.is_woken = true;
             let number = place.number;
             self.log.trouble(Some(number), since, self.time.now(), Kind::Pause);
             self.log.trace(|| format!("node {number} goes on"));
@@ -297,9 +322,11 @@ impl<'a> World<'a> {
                 let api_now = self.api_now();
                 self.users.act(what, now, api_now);
                 let all = self.plan.all_are_nudged;
-                let nodes = self.slots.iter().enumerate();
-                let told = nodes.filter(|(index, _)| all || *index == slot);
-                told.filter_map(|(_, slot)| slot.node.as_ref()).for_each(Node::nudge);
+                let nodes = self.slots.iter_mut().enumerate();
+                for (_, told) in nodes.filter(|(index, _)| all || *index == slot) {
+                    told.is_woken = true;
+                    told.node.iter().for_each(Node::nudge);
+                }
             }
             Act::Crash { slot, back_after } => {
                 self.kill(slot);
@@ -316,6 +343,7 @@ impl<'a> World<'a> {
             Act::Stop { slot, back_after } => {
                 let place = &mut self.slots[slot];
                 place.back_after = back_after;
+                place.is_woken = true;
                 if let Some(node) = &mut place.node {
                     node.stop();
                     let number = place.number;
@@ -341,6 +369,11 @@ impl<'a> World<'a> {
             }
             Act::Weather { slot, weather, lasts } => {
                 self.set_weather(slot, weather);
+                // A store that takes seconds for each answer cannot keep leases of ten.
+                if weather.delay_max >= Duration::from_millis(500) {
+                    let number = self.slots[slot].number;
+                    self.log.trouble(Some(number), now, now + lasts + SLOW_AFTER, Kind::Store);
+                }
                 self.add(now + lasts, Act::Calm { slot });
             }
             Act::Calm { slot } => self.set_weather(slot, self.plan.climate),

@@ -439,8 +439,8 @@ pub enum RunWrite {
         tally: Tally,
         /// How the occurrence was closed.
         closed: LedgerRecord,
-        /// What the job has become, if this was its last run and its definition is still that of
-        /// the run.
+        /// What the job becomes if this was its last run: it has no next occurrence, no other run
+        /// of its schedule is open, and its definition is still that of the run.
         lifecycle: Option<Lifecycle>,
     },
 }
@@ -452,7 +452,8 @@ pub struct Advance {
     pub due: Option<Instant>,
     /// How many occurrences have started a run.
     pub used: u64,
-    /// What it has become.
+    /// What it becomes. It does not end while a run of its schedule is open: the last of them ends
+    /// it.
     pub lifecycle: Lifecycle,
 }
 

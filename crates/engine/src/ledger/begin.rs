@@ -115,7 +115,7 @@ impl Ledger {
                 missed.and_then(|missed| missed.within.as_ref()).map(|within| *within.value()),
             ),
             overlap: extensions.overlap.unwrap_or_default(),
-            under_way: under_way(&brief.open),
+            under_way: under_way(&brief.open, due.generation, now),
         })
     }
 
@@ -154,8 +154,8 @@ impl Ledger {
         let closed: Vec<_> =
             decision.closed.iter().map(|c| ledger_row(c, generation, now)).collect();
         let postponed = decision.closed.iter().map(|c| postponed(c, decision.used, now)).collect();
-        let nothing_left =
-            decision.next.is_none() && decision.begin.is_none() && brief.open.is_empty();
+        // Where runs are still open the last of them ends the job; the store knows which it is.
+        let nothing_left = decision.next.is_none() && decision.begin.is_none();
         let advance = Advance {
             due: decision.next,
             used: decision.used,
@@ -193,10 +193,15 @@ impl Ledger {
     fn write_claim(&mut self, run: OpenRun, brief: Arc<JobBrief>, place: Place, now: Instant) {
         let progress = match run.claim {
             None => run.progress,
+            // It was claimed here, and nobody was told: the answer of the store was lost.
+            Some(claim) if claim.owner == self.node => run.progress,
             // It was claimed, and its owner is gone: the attempt may have been made or not.
-            Some(_) => {
-                Progress { redelivery: run.progress.redelivery + 1, next_at: now, ..run.progress }
-            }
+            Some(_) => Progress {
+                redelivery: run.progress.redelivery + 1,
+                // Never early: the clock may have been set back since it was claimed.
+                next_at: run.progress.next_at.max(now),
+                ..run.progress
+            },
         };
         let write = RunWrite::Claim {
             run: run.id,
@@ -220,8 +225,10 @@ fn is_in_turn(run: &OpenRun, brief: &JobBrief) -> bool {
     !(is_queued && others_run) || overlap == Overlap::Allow
 }
 
-fn under_way(open: &[OpenRun]) -> UnderWay {
-    let scheduled = open.iter().filter(|run| run.cause == Cause::Scheduled);
+fn under_way(open: &[OpenRun], generation: u64, now: Instant) -> UnderWay {
+    // What was claimed ahead of its instant before the job was edited will not be sent.
+    let is_stopped = |run: &&OpenRun| run.generation != generation && run.progress.next_at > now;
+    let scheduled = open.iter().filter(|run| run.cause == Cause::Scheduled && !is_stopped(run));
     match scheduled.count() {
         0 => UnderWay::Nothing,
         1 => UnderWay::Running,

@@ -2,8 +2,8 @@
 
 use kalends_actions::Report;
 use kalends_domain::{
-    ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, Lifecycle, OnFault, Outcome,
-    Retries, conclude, final_state,
+    ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, OnFault, Outcome, Retries,
+    conclude, final_state,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Disposition, JobStanding, LedgerRecord, OpenRun, Progress};
@@ -105,7 +105,7 @@ fn written(ended: Ended, present: Option<JobStanding>, now: Instant) -> (RunWrit
                 _ => Disposition::Failed,
             };
             let closed = row(&run, disposition, now);
-            let lifecycle = lifecycle_after(&run, present, conclusion);
+            let lifecycle = (run.cause == Cause::Scheduled).then(|| final_state(conclusion));
             let write = RunWrite::Finish { run: run.id, token, entry, tally, closed, lifecycle };
             (write, About::Ended(Box::new(ended), None))
         }
@@ -150,20 +150,6 @@ fn attempted(
         faulted: is_main && exhausted,
     };
     (conclusion, entry, tally)
-}
-
-/// What the job has become, if this was the last run of its schedule.
-fn lifecycle_after(
-    run: &OpenRun,
-    present: Option<JobStanding>,
-    conclusion: Conclusion,
-) -> Option<Lifecycle> {
-    let job = present.filter(|job| job.generation == run.generation)?;
-    let is_last = run.cause == Cause::Scheduled
-        && job.state.due.is_none()
-        && job.state.lifecycle == Lifecycle::Active
-        && job.switch == kalends_domain::Switch::Enabled;
-    is_last.then(|| final_state(conclusion))
 }
 
 fn row(run: &OpenRun, disposition: Disposition, now: Instant) -> LedgerRecord {

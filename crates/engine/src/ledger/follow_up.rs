@@ -125,7 +125,8 @@ impl Ledger {
             }
             (About::Claimed { run, progress, brief, place }, RunAnswer::Claimed(claim)) => {
                 self.busy_runs.remove(&run.id);
-                let died_again = run.progress.redelivery >= REDELIVERIES_MAX && run.claim.is_some();
+                let died = run.claim.is_some_and(|claim| claim.owner != self.node);
+                let died_again = died && run.progress.redelivery >= REDELIVERIES_MAX;
                 let run = OpenRun { progress, claim: Some(claim), ..run };
                 let assignment = self.hand_out(run, claim, began, brief, place);
                 match died_again {
@@ -187,13 +188,13 @@ impl Ledger {
     }
 
     fn renew_after(&mut self, pause: Duration, run: RunId) {
-        let at = self.tools.clock.elapsed() + pause;
+        let at = self.tools.clock.uptime() + pause;
         self.renewals.push_back(Renewal { at, run });
     }
 
     /// Has claims prolonged whose time is half over.
     pub(super) fn prolong_claims(&mut self) {
-        let (elapsed, lease) = (self.tools.clock.elapsed(), self.settings.lease);
+        let (elapsed, lease) = (self.tools.clock.uptime(), self.settings.lease);
         let mut count = 0;
         while count < BATCH_MAX && self.renewals.front().is_some_and(|next| next.at <= elapsed) {
             let Some(Renewal { run, .. }) = self.renewals.pop_front() else { break };

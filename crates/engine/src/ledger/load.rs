@@ -74,7 +74,7 @@ pub(super) struct Loaded {
 
 impl Ledger {
     pub(super) fn load(&mut self, now: Instant) {
-        let elapsed = self.tools.clock.elapsed();
+        let elapsed = self.tools.clock.uptime();
         let runs_low = self.loads.is_cut && self.timetable.jobs() < TIMETABLE_MAX / 4;
         let is_time = self.loads.next(elapsed, now).is_some_and(|at| at <= now);
         if self.going.loading || !(is_time || runs_low) {
@@ -83,9 +83,12 @@ impl Ledger {
         self.going.loading = true;
         self.loads.nudged = false;
         let until = now.saturating_add(self.loads.reach);
-        let store = Arc::clone(&self.tools.store);
+        let (store, clock) = (Arc::clone(&self.tools.store), self.store_clock.clone());
         self.steps.push(Box::pin(async move {
             let found = async {
+                if let Some(clock) = clock {
+                    clock.ask(&*store).await?;
+                }
                 let jobs = store.due(until, TIMETABLE_MAX).await?;
                 Ok(Loaded { jobs, runs: store.claimable(until, TIMETABLE_MAX).await? })
             };
@@ -98,7 +101,7 @@ impl Ledger {
         let Ok(Loaded { jobs, runs }) = found else { return self.rest() };
         let now = self.now();
         self.watch.answered(now);
-        self.loads.done(now, (began, self.tools.clock.elapsed()), jobs.len());
+        self.loads.done(now, (began, self.tools.clock.uptime()), jobs.len());
         for due in jobs {
             if !self.busy_jobs.contains(&due.on.job) {
                 self.timetable.add_job(due);

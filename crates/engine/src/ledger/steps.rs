@@ -99,7 +99,7 @@ impl Ledger {
             let count = self.unwritten.len().min(BATCH_MAX);
             let (writes, abouts): (Vec<RunWrite>, Vec<_>) = self.unwritten.drain(..count).unzip();
             self.going.writing += 1;
-            let began = self.tools.clock.elapsed();
+            let began = self.tools.clock.uptime();
             let (store, clock) = (Arc::clone(&self.tools.store), Arc::clone(&self.tools.clock));
             let figures = Arc::clone(&self.settings.figures);
             self.steps.push(Box::pin(async move {

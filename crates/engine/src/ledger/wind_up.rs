@@ -3,32 +3,45 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use kalends_store::RunWrite;
+use kalends_store::{RunWrite, StoreError};
+use tokio::sync::watch as signal;
 
 use super::follow_up::About;
+use super::watch::Watch;
 use super::{Ledger, STORE_RETRY, wait};
 use crate::settings::Neighbours;
 
 impl Ledger {
-    /// Takes over what a dead predecessor has claimed, where it must be dead.
-    pub(super) async fn take_over(&mut self) {
-        if self.settings.neighbours == Neighbours::Possible {
-            return;
+    /// Finds out the time, and takes over what a dead predecessor has claimed, where it must be dead.
+    pub(super) async fn begin(&mut self, stopping: &signal::Receiver<bool>) {
+        while self.prepare().await.is_err() && !*stopping.borrow() {
+            self.tools.clock.pass(STORE_RETRY).await;
         }
-        while self.tools.store.expire_claims().await.is_err() {
-            wait(&*self.tools.clock, self.now().saturating_add(STORE_RETRY)).await;
+        let now = self.now();
+        self.watch = Watch::new(now, self.settings.looks_ahead / 2);
+        self.loads.at_once(now);
+        self.prune_at = now;
+    }
+
+    async fn prepare(&mut self) -> Result<(), StoreError> {
+        if let Some(clock) = &self.store_clock {
+            clock.ask(&*self.tools.store).await?;
         }
+        if self.settings.neighbours == Neighbours::Impossible {
+            self.tools.store.expire_claims().await?;
+        }
+        Ok(())
     }
 
     /// Begins nothing more, lets attempts under way end within the grace time, and hands back the
     /// rest.
     pub(super) async fn wind_up(&mut self) {
         let is_result = |about: &About| matches!(about, About::Ended(..) | About::Prolonged(_));
-        let ends = self.tools.clock.elapsed() + self.settings.grace;
+        let ends = self.tools.clock.uptime() + self.settings.grace;
         let clock = Arc::clone(&self.tools.clock);
         loop {
             self.unwritten.retain(|(_, about)| is_result(about));
-            let elapsed = clock.elapsed();
+            let elapsed = clock.uptime();
             if elapsed >= self.rests_until {
                 self.ask_about_ended();
                 self.prolong_claims();
@@ -40,12 +53,13 @@ impl Ledger {
             }
             let renewal = self.renewals.front().map_or(ends, |renewal| renewal.at.min(ends));
             let wake_at = renewal.max(self.rests_until.min(ends));
-            let wake_at = self.now().saturating_add(wake_at.saturating_sub(elapsed));
+            let now = self.now();
+            let wake_at = now.saturating_add(wake_at.saturating_sub(elapsed));
             tokio::select! {
                 biased;
                 Some(done) = self.steps.next() => self.take_in(done),
                 Some(ended) = self.results.1.recv() => self.take_back(ended),
-                () = wait(&*clock, wake_at) => {}
+                () = wait(&*clock, now, wake_at) => {}
             }
         }
         self.hand_back().await;

@@ -82,6 +82,8 @@ pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) script: Arc<Script>,
     engine: Option<Engine>,
+    /// Each engine is another process.
+    engines: u64,
 }
 
 impl World {
@@ -95,11 +97,8 @@ impl World {
             called: Notify::new(),
             open: Notify::new(),
         });
-        let world = World { clock, store, script, engine: None };
-        let decide = |_: CollectionContext<'_>| {
-            Ok(CollectionWrite::Put(collection(CollectionState::Enabled)))
-        };
-        world.store.edit_collection(collection_path(), Box::new(decide)).await.unwrap();
+        let world = World { clock, store, script, engine: None, engines: 0 };
+        world.switch_collection(CollectionState::Enabled).await;
         world
     }
 
@@ -108,8 +107,9 @@ impl World {
     }
 
     pub(crate) fn start_engine_with(&mut self, settings: EngineSettings) {
+        self.engines += 1;
         let (store, clock, script) = (self.store.clone(), self.clock.clone(), self.script.clone());
-        self.engine = Some(Engine::start(store, clock, script, NodeId(1), settings));
+        self.engine = Some(Engine::start(store, clock, script, NodeId(self.engines), settings));
     }
 
     pub(crate) async fn stop_engine(&mut self) {
@@ -119,6 +119,12 @@ impl World {
     /// Begins to stop the engine; the task ends when it has stopped.
     pub(crate) fn begin_stop(&mut self) -> tokio::task::JoinHandle<()> {
         tokio::spawn(self.engine.take().unwrap().stop())
+    }
+
+    pub(crate) async fn switch_collection(&self, state: CollectionState) {
+        let decide = move |_: CollectionContext<'_>| Ok(CollectionWrite::Put(collection(state)));
+        self.store.edit_collection(collection_path(), Box::new(decide)).await.unwrap();
+        self.nudge();
     }
 
     /// The process dies: nothing of the engine is left.
@@ -157,12 +163,6 @@ impl World {
     pub(crate) async fn edit(&self, name: &str, write: JobWrite) {
         let decide = move |_: JobContext<'_>| Ok(write.clone());
         self.store.edit_job(job_path(name), Box::new(decide)).await.unwrap();
-        self.nudge();
-    }
-
-    pub(crate) async fn switch_collection(&self, state: CollectionState) {
-        let decide = move |_: CollectionContext<'_>| Ok(CollectionWrite::Put(collection(state)));
-        self.store.edit_collection(collection_path(), Box::new(decide)).await.unwrap();
         self.nudge();
     }
 

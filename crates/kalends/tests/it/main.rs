@@ -22,6 +22,7 @@ mod rates;
 mod recorded;
 mod recordings;
 mod refused;
+mod rehearse;
 mod running;
 mod shown;
 mod store_tools;

@@ -157,6 +157,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "kalends-figures",
             "kalends-recurrence",
             "kalends-server",
+            "kalends-simulation",
             "kalends-store",
             "kalends-wire",
         ],
@@ -197,6 +198,18 @@ fn crates_depend_one_way() {
             assert!(allowed.contains(&used.as_str()), "{package} may not use {used}");
         }
     }
+}
+
+#[test]
+fn no_bug_can_be_planted_in_the_binary() {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "-e", "normal,features", "-p", "kalends"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).unwrap();
+    assert!(tree.contains("kalends-simulation") && !tree.contains("mutants"), "{tree}");
 }
 
 #[test]

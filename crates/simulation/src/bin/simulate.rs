@@ -48,7 +48,10 @@ fn many(from: u64, to: u64, output: &mut impl Write) -> io::Result<ExitCode> {
         if let Some(first) = ending.broken.first() {
             broken += 1;
             let more = ending.broken.len() - 1;
-            writeln!(output, "seed {seed}: {first} (and {more} more)\n  simulate {seed}")?;
+            writeln!(
+                output,
+                "seed {seed}: {first} (and {more} more)\n  make simulate SEEDS={seed}"
+            )?;
         }
     }
     let took = SystemClock.now().duration_since(began).as_secs_f64();

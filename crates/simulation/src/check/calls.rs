@@ -9,7 +9,7 @@ use kalends_store::record::Disposition;
 
 use super::policy::Asked;
 use super::{Case, Check, RECORDING};
-use crate::log::Call;
+use crate::log::{Call, Kind};
 use crate::time::ticks;
 use crate::users::Version;
 
@@ -23,7 +23,12 @@ impl Check<'_> {
     pub(super) fn calls(&mut self, case: Case<'_>) {
         let mut groups: BTreeMap<Occurrence, [Vec<&Call>; 2]> = BTreeMap::new();
         for call in self.noted.calls.iter().filter(|call| call.job == case.life.number) {
-            if call.shown < call.scheduled.ticks() {
+            // What was begun in time is tried again in time, though a clock was set back since.
+            let is_first = call.retry == 0 && call.role == ActionRole::Main;
+            let excused = self.clocks_were_set()
+                && (!is_first
+                    || self.is_troubled(call.node, call.started - RECORDING, call.started));
+            if call.shown < call.scheduled.ticks() && !excused {
                 self.fail(case, format!("EARLY {call:?}"));
             }
             self.is_of_the_present(case, call);
@@ -69,8 +74,8 @@ impl Check<'_> {
             case.life.versions.iter().filter(|version| version.generation > call.generation);
         let edits = later.map(|version| version.acknowledged).chain(case.life.gone);
         let switched = self.evidence.users.switched.iter();
-        let switched = switched.filter(|(path, ..)| *path == case.life.path.collection);
-        let switch = switched.filter(|(_, at, ..)| *at <= call.started).last();
+        let mut switched = switched.filter(|(path, ..)| *path == case.life.path.collection);
+        let switch = switched.rfind(|(_, at, ..)| *at <= call.started);
         let off = switch.filter(|(.., state)| *state != kalends_domain::CollectionState::Enabled);
         let stale = edits.chain(off.map(|(_, at, ..)| *at));
         let since = stale.filter(|&at| at + on_the_way < call.started).min();
@@ -113,7 +118,9 @@ impl Check<'_> {
                     _ => None,
                 };
                 let wait = ticks(asked.wait(second.retry, by_target));
-                if second.started < at + wait && !self.clocks_were_set() {
+                // Two nodes know the time of the store as well as their ways to it let them.
+                let apart = 2 * ticks(self.evidence.plan.climate.delay_max);
+                if second.started + apart < at + wait && !self.clocks_were_set() {
                     self.fail(case, format!("RETRY too soon: {first:?}, then {second:?}"));
                 }
             }
@@ -126,7 +133,11 @@ impl Check<'_> {
         let Some(call) = error.first() else { return };
         let asked = Asked::of(&version.definition, ActionRole::Main);
         let tried = main.iter().map(|call| call.retry).max();
-        let gave_up = tried.is_some_and(|tried| tried >= asked.count || asked.age_max.is_some());
+        // An attempt in which one process after the other died is given up.
+        let deaths = self.noted.troubles.iter().filter(|trouble| trouble.kind == Kind::Down);
+        let died = deaths.count() > SAME_ATTEMPTS_MAX;
+        let gave_up =
+            died || tried.is_some_and(|tried| tried >= asked.count || asked.age_max.is_some());
         if version.definition.action.error_action.is_none() || !gave_up {
             self.fail(case, format!("RETRY the error action came too soon: {call:?}"));
         }

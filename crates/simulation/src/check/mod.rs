@@ -92,8 +92,8 @@ impl<'a> Case<'a> {
     }
 
     fn rule(&self, version: &Version) -> Option<Rule> {
-        let mut settings = Settings::default();
-        settings.start_months_ahead_max = i64::from(i32::MAX);
+        let start_months_ahead_max = i64::from(i32::MAX);
+        let settings = Settings { start_months_ahead_max, ..Settings::default() };
         let definition = kalends_recurrence::Definition {
             start: version.definition.start,
             created: self.life.created,

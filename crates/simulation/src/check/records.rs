@@ -6,6 +6,9 @@ use kalends_store::record::Disposition;
 use super::{Case, Check, RECORDING};
 use crate::log::Call;
 
+/// The longest way to the store there is, in ticks.
+const WAY_MAX: i64 = 70_000_000;
+
 impl Check<'_> {
     pub(super) fn records(&mut self, case: Case<'_>) {
         let history = &case.kept.history;
@@ -21,15 +24,15 @@ impl Check<'_> {
 
     fn entries_have_calls(&mut self, case: Case<'_>, entries: &[&HistoryEntry], calls: &[&Call]) {
         for entry in entries {
-            let of_entry = || calls.iter().filter(|call| is_of(entry, call));
-            let says = |call: &&&Call| match (entry.status, call.answered) {
+            let of_entry: Vec<_> = calls.iter().filter(|call| self.is_of(entry, call)).collect();
+            let says = |call: &Call| match (entry.status, call.answered) {
                 (AttemptStatus::Completed, Some((_, outcome))) => outcome == Outcome::Succeeded,
                 (AttemptStatus::Failed, Some((_, outcome))) => outcome != Outcome::Succeeded,
                 _ => false,
             };
-            let found = of_entry().find(says).or_else(|| of_entry().next());
+            let found = of_entry.iter().find(|call| says(call)).or(of_entry.first());
             let fits = match (entry.status, found) {
-                (_, Some(call)) => says(&call),
+                (_, Some(call)) => says(call),
                 // An attempt in which processes died again and again is given up without a call.
                 (AttemptStatus::Failed, None) => {
                     let alike = |call: &&&Call| {
@@ -50,7 +53,7 @@ impl Check<'_> {
                     && (other.role, other.retry) == (entry.role, entry.retry)
             };
             // After a clock was set back an edit may bring an instant back too.
-            let (made, noted) = (of_entry().count(), entries.iter().filter(same).count());
+            let (made, noted) = (of_entry.len(), entries.iter().filter(same).count());
             if found.is_some() && noted > made {
                 self.fail(case, format!("HISTORY twice: {entry:?}"));
             }
@@ -67,10 +70,19 @@ impl Check<'_> {
             let is_sure = outcome != Outcome::Indeterminate
                 && until < end
                 && !self.is_troubled(call.node, call.started, until);
-            if is_sure && !entries.iter().any(|entry| is_of(entry, call)) {
+            if is_sure && !entries.iter().any(|entry| self.is_of(entry, call)) {
                 self.fail(case, format!("HISTORY no entry for {call:?}"));
             }
         }
+    }
+
+    /// Whether an entry can be of a call. A node knows the time of the store as well as the way to
+    /// it lets it.
+    fn is_of(&self, entry: &HistoryEntry, call: &Call) -> bool {
+        let apart = (call.shown - entry.started.ticks()).abs();
+        call.scheduled == entry.expected
+            && (call.role, call.retry) == (entry.role, entry.retry)
+            && (apart <= WAY_MAX || self.clocks_were_set())
     }
 
     fn counters(&mut self, case: Case<'_>, entries: &[&HistoryEntry]) {
@@ -112,11 +124,4 @@ impl Check<'_> {
             }
         }
     }
-}
-
-fn is_of(entry: &HistoryEntry, call: &Call) -> bool {
-    let started = entry.started.ticks();
-    call.scheduled == entry.expected
-        && (call.role, call.retry) == (entry.role, entry.retry)
-        && (call.shown == started || call.shown_by_node == started)
 }

@@ -7,10 +7,14 @@ use kalends_store::record::Disposition;
 
 use super::{Case, Check, Item};
 use crate::log::Kind;
+use crate::time::ticks;
 use crate::users::Version;
 
 /// What is due for longer than this in a healthy world is stuck.
 const STUCK_AFTER: i64 = 45 * 10_000_000;
+
+/// No retry that is asked for here is further away.
+const RETRY_WITHIN: i64 = 2 * 3_600 * 10_000_000;
 
 /// How many occurrences have used up some of the count: at least, and at most.
 #[derive(Clone, Copy, Default)]
@@ -126,7 +130,8 @@ impl Check<'_> {
         if count.is_some_and(|count| used.most >= count) {
             // Where it is not sure that the count is used up, the job may go on or not.
             let sure = count.is_some_and(|count| used.least >= count);
-            let goes_on = case.kept.record.state.due.is_some();
+            let record = &case.kept.record;
+            let goes_on = record.job.generation == generation && record.state.due.is_some();
             if sure || !goes_on {
                 next = None;
             }
@@ -151,10 +156,12 @@ impl Check<'_> {
                 self.fail(case, format!("HISTORY {item:?} is superseded, but there was no edit"));
             }
             Disposition::SkippedOverlap => {
+                // What is read is as old as the way is long, and so is what a node knows of the time.
+                let apart = 8 * ticks(self.evidence.plan.climate.delay_max);
                 let in_the_way = |other: &&Item| {
                     other.may_have_begun()
                         && other.from < item.from
-                        && other.closed.is_none_or(|(_, at)| at >= closed)
+                        && other.closed.is_none_or(|(_, at)| at.ticks() + apart >= closed.ticks())
                 };
                 let needed = match extensions.overlap.unwrap_or_default() {
                     Overlap::Skip => 1,
@@ -204,6 +211,15 @@ impl Check<'_> {
         }
     }
 
+    /// Whether something ran shortly before the end.
+    fn is_busy(&self, case: Case<'_>) -> bool {
+        let calls = self.noted.calls.iter().filter(|call| call.job == case.life.number);
+        calls
+            .map(|call| call.shown)
+            .max()
+            .is_some_and(|last| last >= self.evidence.ended.ticks() - 2 * STUCK_AFTER)
+    }
+
     /// Where a job stands in the end.
     fn end(&mut self, case: Case<'_>, version: &Version, stand: &Stand, items: &[Item]) {
         let state = &case.kept.record.state;
@@ -237,17 +253,23 @@ impl Check<'_> {
         let makes_up = version.definition.extensions.missed_runs.as_ref();
         let makes_up = makes_up.is_some_and(|missed| missed.policy == MissedPolicy::All);
         if let Some(due) = stand.next.filter(|due| due.ticks() < ended - STUCK_AFTER)
-            && !(makes_up && has_open)
+            && !(makes_up && (has_open || self.is_busy(case)))
         {
             self.fail(case, format!("STUCK {due} is due and nothing is done about it"));
         }
         for run in &case.kept.open {
+            // After a clock was set back it may be due long after its claim is over.
+            let is_due = run.progress.next_at.ticks() < ended - STUCK_AFTER;
             let held =
                 run.claim.is_some_and(|claim| claim.lease_until.ticks() >= ended - STUCK_AFTER);
             let waits = run.claim.is_none()
                 && (run.progress.next_at.ticks() >= ended - STUCK_AFTER
                     || case.kept.open.iter().any(|other| other.id < run.id));
-            if !held && !waits {
+            let waits_for_ever = run.progress.next_at.ticks() > ended + RETRY_WITHIN;
+            if waits_for_ever && run.progress.retry > 0 && !self.clocks_were_set() {
+                self.fail(case, format!("STUCK it waits for ever: {run:?}"));
+            }
+            if is_due && !held && !waits {
                 self.fail(case, format!("STUCK nobody works on {run:?}"));
             }
         }

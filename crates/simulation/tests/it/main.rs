@@ -2,4 +2,5 @@
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+mod mutants;
 mod seeds;

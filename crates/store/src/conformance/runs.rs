@@ -264,6 +264,65 @@ pub async fn an_expired_claim_is_taken_over_and_the_old_token_is_worth_nothing(s
     assert_eq!(subject.ledger_of(&job).await.len(), 1);
 }
 
+/// Somebody who looked long ago does not set a run back.
+pub async fn a_run_that_has_moved_on_is_not_claimed_as_it_was(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let (run, claim) = begun(&subject, &job).await;
+    subject.commit(wait(run, claim.token, 90)).await;
+    let claim_at =
+        |progress| RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress };
+    let RunAnswer::Claimed(second) = subject.commit(claim_at(again_at(90))).await else { panic!() };
+    subject.commit(wait(run, second.token, 180)).await;
+    assert_eq!(subject.commit(claim_at(again_at(90))).await, RunAnswer::Stale);
+    let RunAnswer::Claimed(third) = subject.commit(claim_at(again_at(180))).await else { panic!() };
+    assert_eq!(third.token, Token(3));
+}
+
+/// Whichever it is, and however its last occurrence was closed.
+pub async fn a_job_ends_with_the_last_of_its_open_runs(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let (first, held) = begun(&subject, &job).await;
+    let over = Advance { due: None, used: 1, lifecycle: Lifecycle::Completed };
+    let on = DueJob { due: at(120), ..due(&job) };
+    let pass = RunWrite::Pass { on, advance: over, closed: vec![], postponed: vec![] };
+    let finish = finish(first, held.token, Some(Lifecycle::Faulted));
+    // In this order the job is not over until the run is.
+    assert_eq!(subject.commit(pass.clone()).await, RunAnswer::Done);
+    assert_eq!(subject.job("j").await.unwrap().state.lifecycle, Lifecycle::Active);
+    assert_eq!(subject.commit(finish.clone()).await, RunAnswer::Done);
+    assert_eq!(subject.job("j").await.unwrap().state.lifecycle, Lifecycle::Faulted);
+
+    let job = subject.make_due_job("k").await;
+    let (run, held) = begun(&subject, &job).await;
+    let mut finish = finish;
+    if let RunWrite::Finish { run: of, token, .. } = &mut finish {
+        (*of, *token) = (run, held.token);
+    }
+    let on = DueJob { due: at(120), ..due(&job) };
+    let pass = RunWrite::Pass { on, advance: over, closed: vec![], postponed: vec![] };
+    // In this one the run is over before the job has nothing left to come.
+    let answers = subject.store.commit(vec![finish, pass]).await.unwrap();
+    assert_eq!(answers, [RunAnswer::Done; 2]);
+    let state = subject.job("k").await.unwrap().state;
+    assert_eq!((state.lifecycle, state.due), (Lifecycle::Completed, None));
+}
+
+/// What had come due and was not begun has its record, too.
+pub async fn an_edit_records_what_it_passes_over(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let passed = crate::record::LedgerRecord {
+        to: at(180),
+        count: 3,
+        ..closed(Disposition::Superseded, 60)
+    };
+    let edit = JobPut { passed: Some(passed.clone()), ..put(definition(), Some(at(240))) };
+    subject.put_job("j", edit).await;
+    assert_eq!(subject.ledger_of(&job).await, [passed]);
+}
+
 /// Long attempts.
 pub async fn a_claim_is_extended_by_its_token(subject: Subject) {
     subject.make_collection().await;

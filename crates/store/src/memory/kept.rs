@@ -259,8 +259,14 @@ impl Kept {
                 self.runs.remove(&run);
                 self.tally(job, tally);
                 self.record(job, vec![closed], entry.into_iter().collect());
-                let state = self.job_mut(job).filter(|row| row.record.job.generation == generation);
-                if let (Some(lifecycle), Some(row)) = (lifecycle, state) {
+                let is_last = !self.has_open(job, generation);
+                let over = self.job_mut(job).filter(|row| {
+                    is_last
+                        && row.record.job.generation == generation
+                        && row.record.state.due.is_none()
+                        && row.record.state.lifecycle == Lifecycle::Active
+                });
+                if let (Some(lifecycle), Some(row)) = (lifecycle, over) {
                     finish(&mut row.record.state, lifecycle, now);
                 }
                 Some(RunAnswer::Done)
@@ -281,11 +287,22 @@ impl Kept {
             .filter(|row| row.run.claim.is_some_and(|claim| claim.token == token))
     }
 
+    /// Whether a run of a job's schedule is open.
+    fn has_open(&self, job: JobKey, generation: u64) -> bool {
+        let mut runs = self.runs.values().map(|row| &row.run);
+        runs.any(|run| {
+            run.job == job && run.generation == generation && run.cause == Cause::Scheduled
+        })
+    }
+
     fn advance(&mut self, job: JobKey, advance: Advance, now: Instant) {
+        let Some(generation) = self.job(job).map(|row| row.record.job.generation) else { return };
+        let goes_on = self.has_open(job, generation);
+        let lifecycle = if goes_on { Lifecycle::Active } else { advance.lifecycle };
         let Some(row) = self.job_mut(job) else { return };
         row.record.state.due = advance.due;
         row.record.state.used = advance.used;
-        finish(&mut row.record.state, advance.lifecycle, now);
+        finish(&mut row.record.state, lifecycle, now);
     }
 
     fn tally(&mut self, job: JobKey, tally: Tally) {

@@ -128,9 +128,13 @@ pub(crate) fn carry_out(
             let Some((row, _)) = held(desk, *run, *token) else { return Ok(None) };
             desk.set_run(*run, None);
             let records = (std::slice::from_ref(closed), entry.as_slice());
+            let is_last = !has_open(desk, row.run.job, row.run.generation);
             conclude(desk, row.run, *tally, records, |after| {
                 if let Some(lifecycle) = lifecycle
+                    && is_last
                     && after.generation == row.run.generation
+                    && after.state.due.is_none()
+                    && after.state.lifecycle == Lifecycle::Active
                 {
                     finish(&mut after.state, *lifecycle, now);
                 }
@@ -155,6 +159,13 @@ fn held(desk: &Desk, run: RunId, token: Token) -> Option<(RunRow, Claim)> {
     Some((row, claim))
 }
 
+/// Whether a run of a job's schedule is open.
+fn has_open(desk: &Desk, job: JobKey, generation: u64) -> bool {
+    let is_scheduled =
+        |row: &RunRow| row.run.generation == generation && row.run.cause == Cause::Scheduled;
+    desk.runs_of(job).iter().any(is_scheduled)
+}
+
 type Records<'a> = (&'a [LedgerRecord], &'a [HistoryEntry]);
 
 /// Moves a job on to its next occurrence.
@@ -169,7 +180,9 @@ fn go_on(
     let mut after = before;
     after.state.due = advance.due;
     after.state.used = advance.used;
-    finish(&mut after.state, advance.lifecycle, now);
+    let ends = advance.lifecycle != Lifecycle::Active && !has_open(desk, job, before.generation);
+    let lifecycle = if ends { advance.lifecycle } else { Lifecycle::Active };
+    finish(&mut after.state, lifecycle, now);
     record(desk, job, &mut after, records)?;
     desk.set_state(job, &before, Some(after))
 }

@@ -157,8 +157,14 @@ impl Batch {
                 self.close(*run);
                 self.tally(job, *tally);
                 self.record(job, std::slice::from_ref(closed), entry.as_slice());
-                let same = self.jobs.get_mut(&job).filter(|kept| kept.generation == generation);
-                if let (Some(lifecycle), Some(kept)) = (lifecycle, same) {
+                let is_last = !self.has_open(job, generation);
+                let over = self.jobs.get_mut(&job).filter(|kept| {
+                    is_last
+                        && kept.generation == generation
+                        && kept.state.due.is_none()
+                        && kept.state.lifecycle == Lifecycle::Active
+                });
+                if let (Some(lifecycle), Some(kept)) = (lifecycle, over) {
                     finish(&mut kept.state, *lifecycle, self.now);
                 }
                 Some(RunAnswer::Done)
@@ -213,11 +219,22 @@ impl Batch {
         }
     }
 
+    /// Whether a run of a job's schedule is open. All of them were read where it matters.
+    fn has_open(&self, job: JobKey, generation: u64) -> bool {
+        let mut runs = self.runs.values().map(|kept| &kept.run);
+        runs.any(|run| {
+            run.job == job && run.generation == generation && run.cause == Cause::Scheduled
+        })
+    }
+
     fn advance(&mut self, job: JobKey, advance: Advance) {
+        let Some(generation) = self.jobs.get(&job).map(|kept| kept.generation) else { return };
+        let ends = advance.lifecycle != Lifecycle::Active && !self.has_open(job, generation);
+        let lifecycle = if ends { advance.lifecycle } else { Lifecycle::Active };
         let Some(kept) = self.jobs.get_mut(&job) else { return };
         kept.state.due = advance.due;
         kept.state.used = advance.used;
-        finish(&mut kept.state, advance.lifecycle, self.now);
+        finish(&mut kept.state, lifecycle, self.now);
         self.changed_jobs.insert(job);
     }
 

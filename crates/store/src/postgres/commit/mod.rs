@@ -69,10 +69,13 @@ impl Commit {
         let read = concat!(
             "SELECT r.last_token, ",
             run_columns!(),
-            " FROM runs r WHERE r.id = ANY ($1::bigint[])"
+            " FROM runs r WHERE r.id = ANY ($1::bigint[]) OR r.job = ANY ($2::bigint[])
+                OR r.job IN (SELECT s.job FROM runs f JOIN states s ON s.job = f.job
+                             WHERE f.id = ANY ($1::bigint[]) AND s.due IS NULL)"
         );
         let draw = "SELECT nextval('run_ids') AS id FROM generate_series(1, $1::bigint)";
         let (jobs, runs) = self.named();
+        let ending = self.ending();
         let begun = self.0.iter().filter(|write| matches!(write, RunWrite::Begin { .. })).count();
         let begun = rows_max(begun);
         // Prepared before, so that they are sent, and carried out, in this order.
@@ -82,8 +85,8 @@ impl Commit {
             transaction.prepare_cached(draw),
             transaction.prepare_cached(CLOCK),
         )?;
-        let (lock_on, read_on): ([&(dyn ToSql + Sync); 2], [&(dyn ToSql + Sync); 1]) =
-            ([&jobs, &runs], [&runs]);
+        let (lock_on, read_on): ([&(dyn ToSql + Sync); 2], [&(dyn ToSql + Sync); 2]) =
+            ([&jobs, &runs], [&runs, &ending]);
         let draw_on: [&(dyn ToSql + Sync); 1] = [&begun];
         let (states, runs, ids, now) = tokio::try_join!(
             biased;
@@ -112,6 +115,18 @@ impl Commit {
             runs.iter().map(kept_run).collect::<Result<_, StoreError>>()?,
             fresh_ids.collect::<Result<_, StoreError>>()?,
         ))
+    }
+
+    /// The jobs that have no next occurrence after the writes: whether they are over depends on
+    /// their other runs.
+    fn ending(&self) -> Vec<i64> {
+        let ending = self.0.iter().filter_map(|write| match write {
+            RunWrite::Begin { on, advance, .. } | RunWrite::Pass { on, advance, .. } => {
+                advance.due.is_none().then_some(on.job.0)
+            }
+            _ => None,
+        });
+        ending.collect()
     }
 
     /// The jobs and the runs that the writes name.

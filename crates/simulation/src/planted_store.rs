@@ -1,0 +1,189 @@
+//! A store with a bug between it and who uses it.
+
+use kalends_domain::{CollectionPath, GroupPath, JobName, JobPath, SubscriptionId};
+use kalends_recurrence::Instant;
+use kalends_store::record::{
+    CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
+    LedgerRecord, OpenRun,
+};
+use kalends_store::{
+    DecideCollection, DecideJob, Due, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
+    Retention, RunAnswer, RunWrite, Scope, Store, TokenId, TokenRecord, Tokens,
+};
+
+use crate::mutant::{EARLY_BY, Existed, Mutant, Planted};
+
+impl Store for Planted {
+    fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
+        self.inner.put_group(group)
+    }
+
+    fn group(&self, path: GroupPath) -> Reply<'_, Option<GroupRecord>> {
+        self.inner.group(path)
+    }
+
+    fn groups(&self, subscription: SubscriptionId) -> Reply<'_, Vec<GroupRecord>> {
+        self.inner.groups(subscription)
+    }
+
+    fn delete_group(&self, path: GroupPath) -> Reply<'_, bool> {
+        self.inner.delete_group(path)
+    }
+
+    fn edit_collection(
+        &self,
+        path: CollectionPath,
+        decide: DecideCollection,
+    ) -> Reply<'_, Edited<CollectionRecord>> {
+        self.inner.edit_collection(path, decide)
+    }
+
+    fn collection(&self, path: CollectionPath) -> Reply<'_, Option<CollectionRecord>> {
+        self.inner.collection(path)
+    }
+
+    fn collections(
+        &self,
+        scope: Scope,
+        page: Page<CollectionPath>,
+    ) -> Reply<'_, Vec<CollectionRecord>> {
+        self.inner.collections(scope, page)
+    }
+
+    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
+        // A mutant lives as long as its world, and so can decide in the middle of an edit.
+        let mut decide = decide;
+        let mut spoil = self.spoiler();
+        let decide = move |context: kalends_store::JobContext<'_>| {
+            let existed = if context.existing.is_some() { Existed::Yes } else { Existed::No };
+            decide(context).map(|write| spoil(write, existed))
+        };
+        self.inner.edit_job(path, Box::new(decide))
+    }
+
+    fn job(&self, path: JobPath) -> Reply<'_, Option<JobRecord>> {
+        self.inner.job(path)
+    }
+
+    fn jobs(
+        &self,
+        path: CollectionPath,
+        filter: JobFilter,
+        page: Page<JobName>,
+    ) -> Reply<'_, Vec<JobRecord>> {
+        self.inner.jobs(path, filter, page)
+    }
+
+    fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
+        Box::pin(async move {
+            let job = self.inner.job_by_key(key).await?;
+            Ok(job.map(|job| self.old(job)))
+        })
+    }
+
+    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
+        self.inner.due(until, limit)
+    }
+
+    fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>> {
+        Box::pin(async move {
+            let old = |brief: JobBrief| JobBrief { job: self.old(brief.job), ..brief };
+            let briefs = self.inner.briefs(jobs).await?;
+            Ok(briefs.into_iter().map(|brief| brief.map(old)).collect())
+        })
+    }
+
+    fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>> {
+        self.inner.standings(jobs)
+    }
+
+    fn expire_claims(&self) -> Reply<'_, usize> {
+        self.inner.expire_claims()
+    }
+
+    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+        self.inner.events(after, limit)
+    }
+
+    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {
+        Box::pin(async move {
+            let spoilt = writes.into_iter().map(|write| self.spoil(write));
+            let spoilt: Vec<_> = match self.mutant {
+                Mutant::IgnoresTokens => spoilt.map(|write| self.forge(write)).collect(),
+                _ => spoilt.collect(),
+            };
+            let answers = self.inner.commit(spoilt.clone()).await?;
+            self.remember(&spoilt, &answers);
+            Ok(answers)
+        })
+    }
+
+    fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
+        self.inner.claimable(until, limit)
+    }
+
+    fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
+        self.inner.open_runs(job)
+    }
+
+    fn history(
+        &self,
+        path: JobPath,
+        filter: HistoryFilter,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
+        self.inner.history(path, filter, page)
+    }
+
+    fn ledger(
+        &self,
+        job: JobKey,
+        from: Instant,
+        to: Instant,
+        limit: usize,
+    ) -> Reply<'_, Vec<LedgerRecord>> {
+        self.inner.ledger(job, from, to, limit)
+    }
+
+    fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
+        self.inner.prune(retention, now, limit)
+    }
+
+    fn now(&self) -> Reply<'_, Instant> {
+        Box::pin(async move {
+            let now = self.inner.now().await?;
+            let early = self.mutant == Mutant::SendsEarly;
+            Ok(if early { now.saturating_add(EARLY_BY) } else { now })
+        })
+    }
+
+    fn check(&self) -> Reply<'_, Vec<String>> {
+        self.inner.check()
+    }
+}
+
+impl Tokens for Planted {
+    fn put_token(&self, token: TokenRecord) -> Reply<'_, bool> {
+        self.inner.put_token(token)
+    }
+
+    fn token(&self, id: TokenId) -> Reply<'_, Option<TokenRecord>> {
+        self.inner.token(id)
+    }
+
+    fn tokens(&self) -> Reply<'_, Vec<TokenRecord>> {
+        self.inner.tokens()
+    }
+
+    fn revoke_token(&self, id: TokenId, at: Instant) -> Reply<'_, bool> {
+        self.inner.revoke_token(id, at)
+    }
+
+    fn delete_token(&self, id: TokenId) -> Reply<'_, bool> {
+        self.inner.delete_token(id)
+    }
+
+    fn note_token_use(&self, id: TokenId, at: Instant) -> Reply<'_, ()> {
+        self.inner.note_token_use(id, at)
+    }
+}
