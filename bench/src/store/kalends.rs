@@ -212,15 +212,15 @@ impl Bench {
     /// each took.
     fn run_batch(&self) -> anyhow::Result<[f64; 2]> {
         let due = wait(self.store.due(Instant::MAX, BATCH))?;
-        let begins = due.iter().map(|due| begin(*due)).collect();
+        let begins = due.iter().map(|due| begin(due.on)).collect();
         let mut begun = Vec::new();
         let begin = time("begin", 1, || {
             begun = wait(self.store.commit(begins))?;
             anyhow::Ok(())
         })?;
         let finishes = begun.iter().zip(&due).map(|(answer, due)| match *answer {
-            RunAnswer::Begun { run, claim: Some(claim) } => Ok(finish(run, claim.token, due.due)),
-            answer => bail!("job {:?} was not begun: {answer:?}", due.job),
+            RunAnswer::Begun { run, claim: Some(claim) } => Ok(finish(run, claim.token, due.on.due)),
+            answer => bail!("job {:?} was not begun: {answer:?}", due.on.job),
         });
         let finishes = finishes.collect::<anyhow::Result<Vec<_>>>()?;
         let mut finished = Vec::new();
