@@ -18,9 +18,17 @@ pub(super) struct EgressArguments {
     #[arg(long, env = "KALENDS_EGRESS_MODE", value_name = "MODE")]
     egress_mode: Option<Mode>,
 
-    /// Where jobs may go beside that: TARGET[:PORT][@SUBSCRIPTION/GROUP/COLLECTION], where TARGET
-    /// is a range of addresses such as 10.1.0.0/16, a host name, or *.DOMAIN; may be repeated
-    #[arg(long, env = "KALENDS_EGRESS_ALLOW", value_name = "ENTRY", value_delimiter = ',', value_parser = AllowEntry::read)]
+    // Not a doc comment: the brackets would be links.
+    #[arg(
+        long,
+        env = "KALENDS_EGRESS_ALLOW",
+        value_name = "ENTRY",
+        value_delimiter = ',',
+        value_parser = AllowEntry::read,
+        help = "Where jobs may go beside that: TARGET[:PORT][@SUBSCRIPTION/GROUP/COLLECTION], where \
+                TARGET is a range of addresses such as 10.1.0.0/16, a host name, or *.DOMAIN; may be \
+                repeated"
+    )]
     egress_allow: Vec<AllowEntry>,
 
     /// A file of certificates in PEM that are trusted beside those of the system
