@@ -96,10 +96,7 @@ impl Known {
             now,
             lifecycle: job.state.lifecycle,
             switch: definition.switch,
-            collection: match collection {
-                CollectionState::Enabled => Switch::Enabled,
-                _ => Switch::Disabled,
-            },
+            collection: collection.switch(),
             due: job.state.due,
             left: count.map(|count| count.unsigned_abs().saturating_sub(job.state.used)),
             finished: job.state.finished,
