@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use kalends_domain::{
-    CollectionState, Course, JobPath, LedgerRecord, RunUnderWay, Switch, Timeline, TimelineRow,
+    CollectionState, Course, JobPath, LedgerRecord, RunUnderWay, Timeline, TimelineRow,
     kept_rule_of,
 };
 use kalends_recurrence::{Instant, Rule};
