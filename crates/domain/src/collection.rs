@@ -3,6 +3,7 @@
 use kalends_recurrence::Frequency;
 
 use crate::fault::{Fault, FaultKind};
+use crate::job::Switch;
 use crate::plan::Plan;
 
 /// A collection as its author defined it.
@@ -30,6 +31,16 @@ pub enum CollectionState {
     Disabled,
     /// As disabled; a word of the retired service for unpaid bills.
     Suspended,
+}
+
+impl CollectionState {
+    /// Whether its jobs run.
+    pub fn switch(self) -> Switch {
+        match self {
+            CollectionState::Enabled => Switch::Enabled,
+            CollectionState::Disabled | CollectionState::Suspended => Switch::Disabled,
+        }
+    }
 }
 
 /// What a collection may hold, where that is less than its plan allows.

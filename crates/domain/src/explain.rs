@@ -238,6 +238,11 @@ fn of_occurrence(question: &ExplainQuestion<'_>, at: Instant) -> Why {
         };
         return (reason, Some(at), sentence);
     }
+    if question.course.held(question.rule, at, at).is_some() {
+        let sentence =
+            format!("The occurrence of {at} did not run: the job's collection is disabled.");
+        return (Reason::CollectionDisabled, Some(at), sentence);
+    }
     if lifecycle != Lifecycle::Active && question.course.finished.is_some_and(|over| at > over) {
         return (Reason::Finished, Some(at), finished(question));
     }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use kalends_recurrence::{Instant, Rule};
 
-use crate::job::{MissedPolicy, Overlap};
+use crate::job::{MissedPolicy, Overlap, Switch};
+use crate::ledger::Disposition;
 
 /// What is asked when a job is due.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,8 @@ pub struct DueQuestion<'a> {
     pub now: Instant,
     /// Since when occurrences have been watched for without a break. What lies before was missed.
     pub watched_since: Instant,
+    /// Since when the job's collection is enabled. What came due before does not run by itself.
+    pub enabled_since: Instant,
     /// How many occurrences have started a run.
     pub used: u64,
     /// How many may.
@@ -97,6 +100,20 @@ pub enum Why {
     Overlap,
     /// The job was edited before it could run.
     Edited,
+    /// The job or its collection was disabled at its instant.
+    Disabled,
+}
+
+impl Why {
+    /// What the ledger says of it.
+    pub fn disposition(self) -> Disposition {
+        match self {
+            Why::Missed => Disposition::Missed,
+            Why::Overlap => Disposition::SkippedOverlap,
+            Why::Edited => Disposition::Superseded,
+            Why::Disabled => Disposition::SkippedDisabled,
+        }
+    }
 }
 
 /// What becomes of a job that is due. `None` means: ask again when what is under way is over, as
@@ -104,7 +121,16 @@ pub enum Why {
 pub fn decide_due(question: DueQuestion<'_>) -> Option<DueDecision> {
     let DueQuestion { rule, due, .. } = question;
     let is_once = rule.definition().recurrence.is_none();
-    if is_once || due >= question.watched_since {
+    if is_once {
+        return Some(run_or_skip(question, due, vec![]));
+    }
+    // Where the clock was set back since, what comes now comes while it is enabled.
+    let enabled_since = question.enabled_since.min(question.now);
+    if due < enabled_since {
+        let held = passed(rule, due, before(enabled_since), Why::Disabled);
+        return Some(pass(question, vec![held], held.to));
+    }
+    if due >= question.watched_since {
         return Some(run_or_skip(question, due, vec![]));
     }
     let makes_up_for_all = question.missed.0 == MissedPolicy::All;
@@ -152,18 +178,28 @@ fn decide_missed(question: DueQuestion<'_>) -> DueDecision {
 }
 
 /// The occurrences that had come due at `now` and were not begun, as far as `due` is the first of
-/// them: what an edit passes over.
-pub fn passed_over(rule: &Rule, due: Instant, now: Instant) -> Option<Closed> {
+/// them: what an edit passes over. Where the job's collection is disabled they would not have run
+/// without it either; what runs once would have, later.
+pub fn passed_over(rule: &Rule, due: Instant, now: Instant, collection: Switch) -> Option<Closed> {
     if due > now {
         return None;
     }
+    let why = match (collection, &rule.definition().recurrence) {
+        (Switch::Disabled, Some(_)) => Why::Disabled,
+        _ => Why::Edited,
+    };
+    Some(passed(rule, due, now, why))
+}
+
+/// The occurrences from `due` up to `until` as one stretch, of one at least.
+fn passed(rule: &Rule, due: Instant, until: Instant, why: Why) -> Closed {
     let to = match rule.definition().recurrence {
         // One that runs at once after an edit is due then, and not where its rule has a point.
         None => due,
-        Some(_) => rule.last_at_or_before(now).filter(|&last| last >= due).unwrap_or(due),
+        Some(_) => rule.last_at_or_before(until).filter(|&last| last >= due).unwrap_or(due),
     };
     let count = rule.count_between(before(due), to).max(1);
-    Some(Closed { from: due, to, count, why: Why::Edited })
+    Closed { from: due, to, count, why }
 }
 
 /// The occurrence runs, unless another is in its way.
@@ -235,6 +271,7 @@ mod tests {
             due: at("01T01:00"),
             now: at(now),
             watched_since: at(since),
+            enabled_since: Instant::MIN,
             used: 1,
             count: None,
             missed: (MissedPolicy::Last, None),
@@ -318,10 +355,37 @@ mod tests {
         let rule = Rule::new(definition, &Settings::default()).unwrap();
         let late = DueQuestion {
             missed: (MissedPolicy::Skip, None),
+            enabled_since: at("20T00:00"),
             ..question(&rule, "20T00:00", "20T00:00")
         };
         let decision = decided(late);
         assert_eq!((decision.begin, decision.next), (begin("01T01:00"), None));
+    }
+
+    #[test]
+    fn what_came_due_before_the_collection_was_enabled_is_one_record_and_the_job_goes_on_after() {
+        let rule = hourly();
+        let since = |enabled: &str, now: &str| DueQuestion {
+            enabled_since: at(enabled),
+            count: Some(3),
+            ..question(&rule, now, "01T00:00")
+        };
+        let decision = decided(since("01T05:30", "01T07:10"));
+        assert_eq!(decision.begin, None);
+        assert_eq!(decision.closed, [closed("01T01:00", "01T05:00", 5, Why::Disabled)]);
+        assert_eq!((decision.next, decision.used), (Some(at("01T06:00")), 1), "late, not held");
+        let sharp = decided(since("01T05:00", "01T05:00"));
+        assert_eq!(sharp.closed, [closed("01T01:00", "01T04:00", 4, Why::Disabled)]);
+        assert_eq!(sharp.next, Some(at("01T05:00")), "at the very instant it runs");
+        let missed_too = DueQuestion {
+            watched_since: at("01T07:10"),
+            missed: (MissedPolicy::All, None),
+            under_way: UnderWay::Running,
+            ..since("01T05:30", "01T07:10")
+        };
+        assert_eq!(decided(missed_too), decision, "enabled is asked first");
+        let set_back = since("20T00:00", "01T01:00");
+        assert_eq!(decided(set_back).begin, begin("01T01:00"), "the clock was set back");
     }
 
     #[test]
@@ -353,11 +417,13 @@ mod tests {
     #[test]
     fn what_an_edit_passes_over_is_one_stretch() {
         let rule = hourly();
-        let passed = |due, now| passed_over(&rule, at(due), at(now));
+        let passed = |due, now| passed_over(&rule, at(due), at(now), Switch::Enabled);
         assert_eq!(passed("01T01:00", "01T00:59"), None);
         let stretch = |to, count| Some(closed("01T01:00", to, count, Why::Edited));
         assert_eq!(passed("01T01:00", "01T01:00"), stretch("01T01:00", 1));
         assert_eq!(passed("01T01:00", "01T05:30"), stretch("01T05:00", 5));
+        let off = passed_over(&rule, at("01T01:00"), at("01T05:30"), Switch::Disabled);
+        assert_eq!(off, Some(closed("01T01:00", "01T05:00", 5, Why::Disabled)));
     }
 
     #[test]

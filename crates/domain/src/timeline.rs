@@ -93,7 +93,7 @@ pub enum Stage {
     Coming,
     /// It would come if the job were enabled.
     JobDisabled,
-    /// It would come if the collection were enabled.
+    /// It would come if the collection were enabled, or would have if it had been.
     CollectionDisabled,
     /// It has passed, and nothing is kept of it.
     NotKept,
@@ -153,6 +153,10 @@ impl Timeline<'_> {
             let count = self.rule.count_between(before(first), last);
             rows.push(plain(first, last, count, Stage::NotKept));
         }
+        let held = self.course.held(self.rule, from, to);
+        rows.extend(
+            held.map(|(first, last, count)| plain(first, last, count, Stage::CollectionDisabled)),
+        );
         let room = limit.saturating_sub(rows.len());
         let coming = self.course.coming(self.rule, from, to).take(room);
         rows.extend(coming.map(|at| plain(at, at, 1, self.course.stage_of_coming())));
@@ -194,9 +198,29 @@ impl Course {
         points.take_while(move |&at| at <= to).take(usize::try_from(left).unwrap_or(usize::MAX))
     }
 
+    /// The occurrences in `from..=to` that came due since the collection is disabled, and how many
+    /// they are: when it is enabled they do not run. What runs once does.
+    pub(crate) fn held(
+        &self,
+        rule: &Rule,
+        from: Instant,
+        to: Instant,
+    ) -> Option<(Instant, Instant, u64)> {
+        let is_held = (self.lifecycle, self.switch, self.collection)
+            == (Lifecycle::Active, Switch::Enabled, Switch::Disabled)
+            && rule.definition().recurrence.is_some();
+        let due = self.due.filter(|_| is_held)?;
+        let until = to.min(self.now);
+        let first = rule.next_after(before(from.max(due))).filter(|&first| first <= until)?;
+        let last = rule.last_at_or_before(until).unwrap_or(first);
+        Some((first, last, rule.count_between(before(first), last)))
+    }
+
     /// The next occurrence, or what would be the next.
     pub(crate) fn first_coming(&self, rule: &Rule) -> Option<Instant> {
+        let is_held = self.held(rule, Instant::MIN, Instant::MAX).is_some();
         match (self.lifecycle, self.switch) {
+            (Lifecycle::Active, Switch::Enabled) if is_held => rule.next_after(self.now),
             (Lifecycle::Active, Switch::Enabled) => self.due,
             (Lifecycle::Active, Switch::Disabled) => rule.next_after(self.now),
             _ => None,

@@ -2,7 +2,7 @@
 
 use kalends_domain::{ActionRole, AttemptStatus, Closed, HistoryEntry, Why};
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, Disposition, LedgerRecord};
+use kalends_store::record::{Cause, LedgerRecord};
 
 /// The entry of occurrences that were closed without a run.
 pub(crate) fn postponed(closed: &Closed, repeat: u64, now: Instant) -> HistoryEntry {
@@ -14,6 +14,7 @@ pub(crate) fn postponed(closed: &Closed, repeat: u64, now: Instant) -> HistoryEn
         Why::Missed => "could not run at their time and do not run later",
         Why::Overlap => "did not run because the one before was still running or retrying",
         Why::Edited => "did not run before the job was edited",
+        Why::Disabled => "did not run because the job's collection was disabled",
     };
     let why = if closed.count == 1 {
         why.replace("their", "its").replace(" do not", " does not")
@@ -40,11 +41,7 @@ pub(crate) fn ledger_row(closed: &Closed, generation: u64, now: Instant) -> Ledg
         to: closed.to,
         count: closed.count,
         cause: Cause::Scheduled,
-        disposition: match closed.why {
-            Why::Missed => Disposition::Missed,
-            Why::Overlap => Disposition::SkippedOverlap,
-            Why::Edited => Disposition::Superseded,
-        },
+        disposition: closed.why.disposition(),
         closed: now,
     }
 }

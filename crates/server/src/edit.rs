@@ -144,7 +144,9 @@ impl JobEdit {
             facts,
             state,
             waiting: Waiting::Close(Disposition::Superseded),
-            passed: context.existing.and_then(|existing| self.passed(existing, &schedules)),
+            passed: context
+                .existing
+                .and_then(|existing| self.passed(existing, context, &schedules)),
         })))
     }
 
@@ -152,18 +154,20 @@ impl JobEdit {
     fn passed(
         &self,
         existing: &JobRecord,
+        context: &JobContext<'_>,
         schedules: &kalends_recurrence::Settings,
     ) -> Option<LedgerRecord> {
         let due = existing.state.due?;
+        let collection = context.collection.collection.state.switch();
         let rule = rule_of(&existing.job.definition, existing.job.created, schedules).ok()?;
-        let passed = passed_over(&rule.without_count(), due, self.now)?;
+        let passed = passed_over(&rule.without_count(), due, self.now, collection)?;
         Some(LedgerRecord {
             generation: existing.job.generation,
             from: passed.from,
             to: passed.to,
             count: passed.count,
             cause: Cause::Scheduled,
-            disposition: Disposition::Superseded,
+            disposition: passed.why.disposition(),
             closed: self.now,
         })
     }

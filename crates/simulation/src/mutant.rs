@@ -41,11 +41,12 @@ pub enum Mutant {
     CountsAttemptsTwice,
     NeverEnds,
     ForgetsRetries,
+    FiresWhatWasOff,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 20] = [
+    pub const ALL: [Mutant; 21] = [
         Mutant::DropsAnOccurrence,
         Mutant::DropsWhatIsMissed,
         Mutant::DropsWhatOverlaps,
@@ -66,6 +67,7 @@ impl Mutant {
         Mutant::CountsAttemptsTwice,
         Mutant::NeverEnds,
         Mutant::ForgetsRetries,
+        Mutant::FiresWhatWasOff,
     ];
 }
 

@@ -87,7 +87,14 @@ impl Store for Planted {
 
     fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>> {
         Box::pin(async move {
-            let old = |brief: JobBrief| JobBrief { job: self.old(brief.job), ..brief };
+            let old = |brief: JobBrief| JobBrief {
+                job: self.old(brief.job),
+                enabled_since: match self.mutant {
+                    Mutant::FiresWhatWasOff => Instant::MIN,
+                    _ => brief.enabled_since,
+                },
+                ..brief
+            };
             let briefs = self.inner.briefs(jobs).await?;
             Ok(briefs.into_iter().map(|brief| brief.map(old)).collect())
         })

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use kalends_domain::{
-    ActionRole, Collection, CollectionPath, GroupPath, HistoryEntry, JobDefinition, JobPath,
-    Lifecycle, Location, Switch,
+    ActionRole, Collection, CollectionPath, CollectionState, GroupPath, HistoryEntry,
+    JobDefinition, JobPath, Lifecycle, Location, Switch,
 };
 use kalends_recurrence::Instant;
 
@@ -30,8 +30,22 @@ pub struct CollectionRecord {
     pub collection: Collection,
     /// When it was created.
     pub created: Instant,
+    /// Since when it is enabled, by the clock of the store; where it is not, since when it was. What
+    /// came due before does not run by itself.
+    pub enabled_since: Instant,
     /// Grows with every change; the `ETag`.
     pub version: u64,
+}
+
+/// Since when a collection is enabled that is made or replaced now.
+pub(crate) fn enabled_since(
+    before: Option<&CollectionRecord>,
+    collection: &Collection,
+    now: Instant,
+) -> Instant {
+    let was_on = |before: &CollectionRecord| before.collection.state == CollectionState::Enabled;
+    let is_on = collection.state == CollectionState::Enabled;
+    before.filter(|before| !is_on || was_on(before)).map_or(now, |before| before.enabled_since)
 }
 
 /// A collection's number in one store: what is fair is decided by it.
@@ -118,6 +132,8 @@ pub struct JobBrief {
     pub collection: CollectionKey,
     /// Where its collection is said to be.
     pub location: Location,
+    /// Since when its collection is enabled.
+    pub enabled_since: Instant,
     /// Its open runs.
     pub open: Vec<OpenRun>,
 }

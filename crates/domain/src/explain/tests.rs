@@ -169,6 +169,16 @@ fn what_is_to_come_is_told_with_what_keeps_it_from_coming() {
     let off = Case::with(|course| course.collection = Switch::Disabled);
     off.check("05:00", Reason::CollectionDisabled, "collection is disabled");
     off.check("", Reason::CollectionDisabled, "collection is disabled");
+    let held = Case::with(|course| {
+        (course.collection, course.due) = (Switch::Disabled, Some(at("02:00")));
+    });
+    held.check(
+        "03:00",
+        Reason::CollectionDisabled,
+        "did not run: the job's collection is disabled",
+    );
+    held.check("05:00", Reason::CollectionDisabled, "the job would run at 2026-01-01T05:00:00Z");
+    assert_eq!(held.ask(None).occurrence, Some(at("05:00")));
     let counted = Case::with(|course| course.left = Some(2));
     counted.check("06:00", Reason::Coming, "still to come");
     counted.check("07:00", Reason::CountUsedUp, "count of the schedule is used up");

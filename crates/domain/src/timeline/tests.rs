@@ -125,6 +125,11 @@ fn what_is_disabled_would_come_and_what_is_over_would_not() {
     check((disabled, "04:10", "06:00"), &[], &[], &["05:00 JobDisabled", "06:00 JobDisabled"]);
     let collection = Course { collection: Switch::Disabled, ..course() };
     check((collection, "05:00", "05:00"), &[], &[], &["05:00 CollectionDisabled"]);
+    let held = Course { due: Some(at("02:00")), ..collection };
+    let expected =
+        ["01:00 NotKept", "02:00-04:00 3 CollectionDisabled", "05:00 CollectionDisabled"];
+    check((held, "01:00", "05:00"), &[], &[], &expected);
+    check((held, "03:30", "04:30"), &[], &[], &["04:00 CollectionDisabled"]);
     let lifecycle = Lifecycle::Completed;
     let over = Course { lifecycle, due: None, finished: Some(at("03:10")), ..course() };
     check((over, "03:00", "09:00"), &[], &[], &["03:00 NotKept"]);

@@ -108,6 +108,7 @@ impl Ledger {
             // What is claimed ahead of its instant is decided as at its instant.
             now: now.max(due.due),
             watched_since: self.watch.since(),
+            enabled_since: brief.enabled_since,
             used: job.state.used,
             count: count.map(i64::unsigned_abs),
             missed: (

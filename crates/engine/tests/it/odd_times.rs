@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use kalends_domain::{
-    CollectionState, Lifecycle, MissedPolicy, MissedRuns, RetryKind, RetryPolicy, Written,
+    AttemptStatus, CollectionState, Lifecycle, MissedPolicy, MissedRuns, RetryKind, RetryPolicy,
+    Written,
 };
 use kalends_recurrence::{Frequency, Recurrence};
+use kalends_store::record::Disposition;
 
 use crate::world::{Answer, World, at, job, run};
 
@@ -48,12 +50,7 @@ fn a_clock_that_was_ahead_for_a_while_makes_nothing_look_missed() {
     });
 }
 
-// The loop does not do this yet: the occurrences that passed while the collection was disabled all
-// run, one after the other, as soon as it is enabled, because the job's due instant stayed where it
-// was and the engine was watching all the time. They are to be closed as SkippedDisabled, and the
-// next run is the next point after now.
 #[test]
-#[ignore = "needs the instant at which a collection was enabled"]
 fn a_collection_that_is_enabled_again_fires_nothing_by_itself() {
     run(async {
         let mut world = World::new().await;
@@ -68,6 +65,48 @@ fn a_collection_that_is_enabled_again_fires_nothing_by_itself() {
         assert_eq!(world.scheduled(), [at(60)]);
         world.pass(60).await;
         assert_eq!(world.scheduled(), [at(60), at(420)]);
+        let rows = world.ledger("j").await.into_iter();
+        let skipped: Vec<_> = rows
+            .filter(|row| row.disposition == Disposition::SkippedDisabled)
+            .map(|row| (row.from.to_string(), row.to.to_string(), row.count))
+            .collect();
+        assert_eq!(skipped, [(at(120), at(360), 5)]);
+        let history = world.history("j").await;
+        let held: Vec<_> =
+            history.iter().filter(|entry| entry.status == AttemptStatus::Postponed).collect();
+        assert!(held.len() == 1 && held[0].message.contains("collection was disabled"), "{held:?}");
+    });
+}
+
+#[test]
+fn a_job_that_runs_once_runs_when_its_collection_is_enabled() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.put("j", job(&at(60), None)).await;
+        world.switch_collection(CollectionState::Disabled).await;
+        world.pass(300).await;
+        assert_eq!(world.scheduled(), [] as [String; 0]);
+        world.switch_collection(CollectionState::Enabled).await;
+        world.pass(30).await;
+        assert_eq!(world.scheduled(), [at(60)]);
+    });
+}
+
+#[test]
+fn a_run_that_waits_for_its_retry_goes_on_when_its_collection_is_enabled() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        world.put("j", job(&at(60), Some(Recurrence::every(1, Frequency::Minute)))).await;
+        world.answer(&[Answer::Fail]);
+        world.pass(65).await;
+        world.switch_collection(CollectionState::Disabled).await;
+        world.pass(300).await;
+        assert_eq!(world.scheduled(), [at(60)]);
+        world.switch_collection(CollectionState::Enabled).await;
+        world.pass(30).await;
+        assert_eq!(world.scheduled(), [at(60), at(60)]);
     });
 }
 

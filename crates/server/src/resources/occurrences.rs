@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use kalends_domain::{
-    CollectionState, Course, JobPath, LedgerRecord, RunUnderWay, Switch, Timeline, TimelineRow,
+    CollectionState, Course, JobPath, LedgerRecord, RunUnderWay, Timeline, TimelineRow,
     kept_rule_of,
 };
 use kalends_recurrence::{Instant, Rule};
@@ -96,10 +96,7 @@ impl Known {
             now,
             lifecycle: job.state.lifecycle,
             switch: definition.switch,
-            collection: match collection {
-                CollectionState::Enabled => Switch::Enabled,
-                _ => Switch::Disabled,
-            },
+            collection: collection.switch(),
             due: job.state.due,
             left: count.map(|count| count.unsigned_abs().saturating_sub(job.state.used)),
             finished: job.state.finished,

@@ -2,6 +2,7 @@
 //! was kept in the end, and asks nothing of the engine's own reasoning.
 
 mod calls;
+mod off;
 mod policy;
 mod records;
 mod tiles;

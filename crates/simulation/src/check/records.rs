@@ -117,6 +117,11 @@ impl Check<'_> {
                 Disposition::Missed | Disposition::SkippedOverlap => {
                     count(AttemptStatus::Postponed) > 0
                 }
+                // What an edit closes has no entry.
+                Disposition::SkippedDisabled => {
+                    count(AttemptStatus::Postponed) > 0
+                        || case.life.versions.iter().any(|version| version.now == row.closed)
+                }
                 _ => true,
             };
             if !fits {

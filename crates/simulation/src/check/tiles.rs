@@ -56,6 +56,7 @@ impl Check<'_> {
             used = stand.used;
             for item in &own {
                 self.item(case, version, versions.get(index + 1), &rule, item, &items);
+                self.off(case, version, item);
             }
             match versions.get(index + 1) {
                 Some(edit) => {

@@ -26,6 +26,8 @@ CREATE TABLE collections (
     plan SMALLINT NOT NULL,
     enabled BOOLEAN NOT NULL,
     created BIGINT NOT NULL,
+    -- What came due before is not run by itself.
+    enabled_since BIGINT NOT NULL,
     version BIGINT NOT NULL,
     -- How many jobs it has.
     jobs BIGINT NOT NULL,

@@ -31,6 +31,8 @@ CREATE TABLE collections (
     plan INTEGER NOT NULL,
     enabled INTEGER NOT NULL,
     created INTEGER NOT NULL,
+    -- What came due before is not run by itself.
+    enabled_since INTEGER NOT NULL,
     version INTEGER NOT NULL,
     -- Counted as jobs come and go: counting them at every edit would take ever longer.
     jobs INTEGER NOT NULL,

@@ -69,6 +69,32 @@ pub async fn a_collection_is_made_replaced_and_deleted(subject: Subject) {
     assert_eq!((again.before, again.after), (None, None));
 }
 
+/// What came due before is not run by itself.
+pub async fn a_collection_knows_since_when_it_is_enabled(subject: Subject) {
+    let put = async |state| {
+        (subject.pass)(Duration::from_millis(5)).await;
+        let collection = kalends_domain::Collection { state, ..standard() };
+        subject.put_collection(collection_path("g", "c"), collection).await.enabled_since
+    };
+    let made = subject.make_collection().await;
+    assert_eq!(made.enabled_since, made.created);
+    let job = subject.make_due_job("j").await.key;
+    let told = async || {
+        let briefs = subject.store.briefs(vec![job]).await.unwrap();
+        briefs[0].as_ref().unwrap().enabled_since
+    };
+    assert_eq!(told().await, made.created);
+    assert_eq!(put(CollectionState::Enabled).await, made.created, "other edits keep it");
+    assert_eq!(put(CollectionState::Disabled).await, made.created);
+    assert_eq!(put(CollectionState::Suspended).await, made.created);
+    let again = put(CollectionState::Enabled).await;
+    assert!(again > made.created, "{again}");
+    assert_eq!(told().await, again);
+    let read = subject.store.collection(collection_path("g", "c")).await.unwrap().unwrap();
+    assert_eq!(read.enabled_since, again);
+    assert_eq!(put(CollectionState::Enabled).await, again);
+}
+
 /// Spelling and comparison of names.
 pub async fn names_are_compared_without_case_and_keep_their_first_spelling(subject: Subject) {
     subject.put_collection(collection_path("Group", "Collection"), standard()).await;

@@ -36,6 +36,7 @@ macro_rules! conformance_tests {
             collections: [
                 a_group_is_made_changed_listed_and_deleted_with_what_is_in_it,
                 a_collection_is_made_replaced_and_deleted,
+                a_collection_knows_since_when_it_is_enabled,
                 names_are_compared_without_case_and_keep_their_first_spelling,
                 collections_are_listed_by_group_and_name,
                 a_refused_edit_changes_nothing,

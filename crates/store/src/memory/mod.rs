@@ -13,7 +13,7 @@ use kalends_recurrence::Instant;
 use crate::error::StoreError;
 use crate::record::{
     Cause, CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
-    LedgerRecord, OpenRun, Progress,
+    LedgerRecord, OpenRun, Progress, enabled_since,
 };
 use crate::search::{has_tag, search_text};
 use crate::store::{
@@ -115,6 +115,7 @@ impl Store for MemoryStore {
                 let named = CollectionPath { group: group.path.clone(), ..path.clone() };
                 let record = CollectionRecord {
                     path: before.as_ref().map_or(named, |before| before.path.clone()),
+                    enabled_since: enabled_since(before.as_ref(), &collection, now),
                     collection,
                     created: before.as_ref().map_or(now, |before| before.created),
                     version: before.as_ref().map_or(1, |before| before.version + 1),
@@ -239,8 +240,10 @@ impl Store for MemoryStore {
             let job = kept.job(*key)?.record.clone();
             let collection = kept.collections.get(&job.path.collection)?;
             let location = collection.collection.location.clone();
+            let enabled_since = collection.enabled_since;
             let collection = *kept.collection_keys.get(&job.path.collection)?;
-            Some(JobBrief { job, collection, location, open: kept.open_runs(*key) })
+            let open = kept.open_runs(*key);
+            Some(JobBrief { job, collection, location, enabled_since, open })
         };
         ready(Ok(jobs.iter().map(brief).collect()))
     }

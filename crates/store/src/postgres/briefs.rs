@@ -19,7 +19,7 @@ impl PostgresStore {
         let sql = concat!(
             "SELECT ",
             job_columns!(),
-            ", s.collection_id, c.definition AS collection_definition
+            ", s.collection_id, c.enabled_since, c.definition AS collection_definition
               FROM jobs j JOIN states s ON s.job = j.key JOIN collections c ON c.id = j.collection_id
               JOIN groups g ON g.id = c.group_id WHERE j.key = ANY ($1)"
         );
@@ -40,7 +40,8 @@ impl PostgresStore {
             let location = read_collection(get(row, "collection_definition")?)?.location;
             let open = runs.remove(&job.key).unwrap_or_default();
             let collection = CollectionKey(get(row, "collection_id")?);
-            found.insert(job.key, JobBrief { job, collection, location, open });
+            let enabled_since = row::at(row, "enabled_since")?;
+            found.insert(job.key, JobBrief { job, collection, location, enabled_since, open });
         }
         Ok(jobs.iter().map(|job| found.remove(job)).collect())
     }

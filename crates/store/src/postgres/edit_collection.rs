@@ -14,7 +14,7 @@ use crate::postgres::fault::Fault;
 use crate::postgres::group::{group_id, lock_subscription, make_group};
 use crate::postgres::removal::{delete_collections, lock_states_of};
 use crate::postgres::row::{collection, collection_columns, get, unsigned, word, write_group};
-use crate::record::{CollectionFacts, CollectionRecord, GroupRecord};
+use crate::record::{CollectionFacts, CollectionRecord, GroupRecord, enabled_since};
 use crate::store::{CollectionContext, CollectionWrite, DecideCollection, Edited};
 
 /// Makes, changes or deletes a collection as `decide` says.
@@ -85,16 +85,17 @@ impl EditCollection {
         let definition = write_collection(&collection)?;
         let plan = collection.plan.code();
         let enabled = collection.state == CollectionState::Enabled;
+        let since = enabled_since(before.map(|(_, before)| before), &collection, now);
         let Some((id, before)) = before else {
             let group = self.group(transaction).await?;
             let make = "INSERT INTO collections (group_id, collection_key, name, definition, plan,
-                    enabled, created, version, jobs)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, 1, 0)";
+                    enabled, created, enabled_since, version, jobs)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, 0)";
             let (key, name) = (self.path.collection.key(), self.path.collection.as_str());
             change(
                 transaction,
                 make,
-                &[&group, &key, &name, &definition, &plan, &enabled, &now.ticks()],
+                &[&group, &key, &name, &definition, &plan, &enabled, &now.ticks(), &since.ticks()],
             )
             .await?;
             let made = lock_collection(transaction, &self.path).await?;
@@ -102,15 +103,18 @@ impl EditCollection {
             return Ok(made.record);
         };
         let replace = "UPDATE collections
-             SET definition = $2, plan = $3, enabled = $4, version = version + 1 WHERE id = $1";
-        change(transaction, replace, &[&id, &definition, &plan, &enabled]).await?;
+             SET definition = $2, plan = $3, enabled = $4, enabled_since = $5, version = version + 1
+             WHERE id = $1";
+        let ticks = since.ticks();
+        change(transaction, replace, &[&id, &definition, &plan, &enabled, &ticks]).await?;
         if enabled != (before.collection.state == CollectionState::Enabled) {
             lock_states_of(transaction, &[id]).await?;
             let switch = "UPDATE states SET collection_enabled = $2
                  WHERE job IN (SELECT key FROM jobs WHERE collection_id = $1)";
             change(transaction, switch, &[&id, &enabled]).await?;
         }
-        Ok(CollectionRecord { collection, version: before.version + 1, ..before.clone() })
+        let version = before.version + 1;
+        Ok(CollectionRecord { collection, enabled_since: since, version, ..before.clone() })
     }
 
     /// The number of the group, which is made where there is none.

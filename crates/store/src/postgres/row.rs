@@ -21,7 +21,7 @@ macro_rules! collection_columns {
     () => {
         "g.subscription, g.name AS group_name, c.name AS collection_name, \
          c.definition AS collection_definition, c.created AS collection_created, \
-         c.version AS collection_version"
+         c.enabled_since, c.version AS collection_version"
     };
 }
 /// The columns of [`job`], of tables `g`, `c`, `j` and `s`.
@@ -109,6 +109,7 @@ pub(super) fn collection(row: &Row) -> Result<CollectionRecord, StoreError> {
         path: collection_path(row)?,
         collection: read_collection(get(row, "collection_definition")?)?,
         created: at(row, "collection_created")?,
+        enabled_since: at(row, "enabled_since")?,
         version: unsigned(row, "collection_version")?,
     })
 }

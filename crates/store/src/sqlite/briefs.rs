@@ -30,7 +30,8 @@ pub(crate) fn briefs(
             }
         };
         let open = runs::of_job(view, *key);
-        Ok(Some(JobBrief { job, collection: around.key, location, open }))
+        let (collection, enabled_since) = (around.key, around.enabled_since);
+        Ok(Some(JobBrief { job, collection, location, enabled_since, open }))
     };
     jobs.iter().map(&mut brief).collect()
 }

@@ -9,7 +9,7 @@ use kalends_recurrence::Instant;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::form::{read_collection, write_collection};
-use crate::record::{CollectionFacts, CollectionRecord};
+use crate::record::{CollectionFacts, CollectionRecord, enabled_since};
 use crate::sqlite::code::{Code as _, Coded, collect, read, rows};
 use crate::sqlite::groups::{self, no_name, read_path};
 use crate::sqlite::trouble::Worked;
@@ -35,6 +35,7 @@ fn read_found(row: &Row<'_>) -> Worked<Found> {
         path: read_collection_path(row)?,
         collection: read_collection(definition)?,
         created: read(row, "created")?,
+        enabled_since: read(row, "enabled_since")?,
         version: read(row, "version")?,
     };
     Ok(Found { id: row.get("id")?, record, jobs: read(row, "jobs")? })
@@ -43,8 +44,8 @@ fn read_found(row: &Row<'_>) -> Worked<Found> {
 /// A collection.
 pub(crate) fn find(connection: &Connection, path: &CollectionPath) -> Worked<Option<Found>> {
     let mut statement = connection.prepare_cached(
-        "SELECT c.id, c.name AS collection_name, c.created, c.version, c.jobs, c.definition,
-             g.subscription, g.name AS group_name
+        "SELECT c.id, c.name AS collection_name, c.created, c.enabled_since, c.version, c.jobs,
+             c.definition, g.subscription, g.name AS group_name
          FROM groups g JOIN collections c ON c.group_id = g.id
          WHERE g.subscription_key = ? AND g.name_key = ? AND c.name_key = ?",
     )?;
@@ -86,8 +87,8 @@ pub(crate) fn list(
     // Before every name, where the page begins at the beginning.
     let (after_subscription, after_group, after_name) = after.unwrap_or_default();
     let mut statement = connection.prepare_cached(
-        "SELECT c.id, c.name AS collection_name, c.created, c.version, c.jobs, c.definition,
-             g.subscription, g.name AS group_name
+        "SELECT c.id, c.name AS collection_name, c.created, c.enabled_since, c.version, c.jobs,
+             c.definition, g.subscription, g.name AS group_name
          FROM groups g JOIN collections c ON c.group_id = g.id
          WHERE g.subscription_key = ?1 AND (?2 IS NULL OR g.name_key = ?2)
              AND (g.subscription_key, g.name_key, c.name_key) > (?3, ?4, ?5)
@@ -165,9 +166,9 @@ pub(crate) fn insert(
     let group = groups::id_or_new(connection, &path.group)?;
     connection
         .prepare_cached(
-            "INSERT INTO collections (group_id, name_key, name, plan, enabled, created, version,
-                 jobs, authenticated, definition)
-             VALUES (?, ?, ?, ?, ?, ?, 1, 0, 0, ?)",
+            "INSERT INTO collections (group_id, name_key, name, plan, enabled, created,
+                 enabled_since, version, jobs, authenticated, definition)
+             VALUES (?, ?, ?, ?, ?, ?, ?, 1, 0, 0, ?)",
         )?
         .execute((
             group,
@@ -176,21 +177,29 @@ pub(crate) fn insert(
             Coded(collection.plan),
             is_on(collection).code(),
             Coded(now),
+            Coded(enabled_since(None, collection, now)),
             write_collection(collection)?,
         ))?;
     Ok(())
 }
 
 /// Replaces what a collection is.
-pub(crate) fn update(connection: &Connection, id: i64, collection: &Collection) -> Worked<()> {
+pub(crate) fn update(
+    connection: &Connection,
+    id: i64,
+    collection: &Collection,
+    since: Instant,
+) -> Worked<()> {
     connection
         .prepare_cached(
-            "UPDATE collections SET plan = ?, enabled = ?, definition = ?, version = version + 1
+            "UPDATE collections SET plan = ?, enabled = ?, enabled_since = ?, definition = ?,
+                 version = version + 1
              WHERE id = ?",
         )?
         .execute((
             Coded(collection.plan),
             is_on(collection).code(),
+            Coded(since),
             write_collection(collection)?,
             id,
         ))?;

@@ -9,6 +9,7 @@ use crate::error::StoreError;
 use crate::form::{Keeper, write_definition};
 use crate::record::{
     Cause, CollectionFacts, CollectionRecord, Job, JobKey, JobRecord, JobUid, Progress,
+    enabled_since,
 };
 use crate::search::search_text;
 use crate::sqlite::chain::close;
@@ -60,7 +61,10 @@ pub(crate) fn edit_collection(
         }
         (CollectionWrite::Put(collection), id) => {
             match id {
-                Some(id) => collections::update(connection, id, &collection)?,
+                Some(id) => {
+                    let since = enabled_since(before.as_ref(), &collection, now);
+                    collections::update(connection, id, &collection, since)?;
+                }
                 None => collections::insert(connection, path, &collection, now)?,
             }
             let after = collections::find(connection, path)?.map(|found| found.record);

@@ -111,6 +111,8 @@ pub(crate) fn is_there(connection: &Connection, job: JobKey) -> Worked<bool> {
 /// What is read of a job's collection with it.
 pub(crate) struct Around {
     pub(crate) key: CollectionKey,
+    /// Since when it is enabled.
+    pub(crate) enabled_since: Instant,
     /// Its stored form.
     pub(crate) definition: String,
 }
@@ -123,7 +125,7 @@ pub(crate) fn by_key(
 ) -> Worked<Option<(JobRecord, Around)>> {
     let mut statement = states.connection().prepare_cached(select_job!(
         ", c.name AS collection_name, g.subscription, g.name AS group_name,
-           c.definition AS collection_definition",
+           c.enabled_since, c.definition AS collection_definition",
         "JOIN collections c ON c.id = j.collection JOIN groups g ON g.id = c.group_id
          WHERE j.job = ?"
     ))?;
@@ -132,7 +134,8 @@ pub(crate) fn by_key(
         let (key, state) = state_of(states, row)?;
         let job = read_job(row, keeper, read_collection_path(row)?, (key, state))?;
         let key = CollectionKey(state.collection);
-        Ok((job, Around { key, definition: row.get("collection_definition")? }))
+        let enabled_since = read(row, "enabled_since")?;
+        Ok((job, Around { key, enabled_since, definition: row.get("collection_definition")? }))
     };
     Ok(collect(found, job)?.pop())
 }
