@@ -26,7 +26,7 @@ use kalends_store::record::{
 use kalends_store::seal::{MasterKey, Sealer};
 use kalends_store::{
     Advance, CollectionContext, CollectionWrite, DueJob, JobContext, JobFilter, JobPut, JobWrite,
-    Page, RunAnswer, RunWrite, Store, Tally,
+    LOOKS_MAX, Page, RunAnswer, RunWrite, Store, Tally,
 };
 use tokio_postgres::NoTls;
 
@@ -82,7 +82,7 @@ async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
     for time in 0..TIMES {
         let after = Some(JobName::new(&format!("job{}", some(time)))?);
         let page = Page { after, skip: 0, limit: 100 };
-        store.jobs(path("j")?.collection, JobFilter::default(), page).await?;
+        store.jobs(path("j")?.collection, JobFilter::default(), page, LOOKS_MAX).await?;
     }
     told("list, a page of 100", timer, TIMES);
     let mut spent = [Duration::ZERO; 3];

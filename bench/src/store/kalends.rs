@@ -20,8 +20,9 @@ use kalends_store::record::{
 use kalends_store::seal::{MasterKey, Sealer};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::{
-    Advance, CollectionContext, CollectionWrite, DueJob, Edited, HistoryFilter, JobContext,
-    JobFilter, JobPut, JobWrite, Page, Reply, RunAnswer, RunWrite, Store, Tally, Waiting,
+    Advance, CollectionContext, CollectionWrite, DueJob, Edited, Found, HistoryFilter, JobContext,
+    JobFilter, JobPut, JobWrite, LOOKS_MAX, Page, Reply, RunAnswer, RunWrite, Store, Tally,
+    Waiting,
 };
 
 use crate::store::{
@@ -191,11 +192,11 @@ impl Bench {
         }
     }
 
-    fn list(&self, job: usize) -> Reply<'_, Vec<JobRecord>> {
+    fn list(&self, job: usize) -> Reply<'_, Found> {
         match job_path(job) {
             Ok(JobPath { collection, job }) => {
                 let page = Page { after: Some(job), skip: 0, limit: PAGE };
-                self.store.jobs(collection, JobFilter::default(), page)
+                self.store.jobs(collection, JobFilter::default(), page, LOOKS_MAX)
             }
             Err(error) => refused(error),
         }

@@ -81,6 +81,13 @@ struct Next {
     link: String,
 }
 
+impl Next {
+    fn link_after(&self, position: &str) -> String {
+        let token = self.key.seal(&self.list, position);
+        format!("{}&%24skiptoken={token}", self.link)
+    }
+}
+
 impl<K> AskedPage<K> {
     /// Reads `$top`, `$skip` and `$skiptoken`. `old_default` is how many the old versions show when
     /// `$top` does not say.
@@ -150,8 +157,12 @@ impl<K> AskedPage<K> {
     ) -> Option<String> {
         let next = self.next.as_ref().filter(|_| entries.len() > self.shown)?;
         entries.truncate(self.shown);
-        let token = next.key.seal(&next.list, &position_of(entries)?);
-        Some(format!("{}&%24skiptoken={token}", next.link))
+        Some(next.link_after(&position_of(entries)?))
+    }
+
+    /// The link to what comes after a position, for a page that ends before it is full.
+    pub(crate) fn link_after(&self, position: &str) -> Option<String> {
+        self.next.as_ref().map(|next| next.link_after(position))
     }
 }
 

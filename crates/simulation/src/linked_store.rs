@@ -7,7 +7,7 @@ use kalends_store::record::{
     LedgerRecord, OpenRun,
 };
 use kalends_store::{
-    DecideCollection, DecideJob, Due, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
+    DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
     Retention, RunAnswer, RunWrite, Scope, Store,
 };
 
@@ -65,8 +65,9 @@ impl Store for Link {
         path: CollectionPath,
         filter: JobFilter,
         page: Page<JobName>,
-    ) -> Reply<'_, Vec<JobRecord>> {
-        Box::pin(self.call(Does::Read, move || self.inner.jobs(path, filter, page)))
+        looks: usize,
+    ) -> Reply<'_, Found> {
+        Box::pin(self.call(Does::Read, move || self.inner.jobs(path, filter, page, looks)))
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {

@@ -38,7 +38,8 @@ pub use error::StoreError;
 pub use key_file::KeyFile;
 pub use store::{
     Advance, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited,
-    Events, HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, Refusal,
-    RefusalKind, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Tally, Waiting,
+    Events, Found, HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite,
+    LOOKS_MAX, Page, Refusal, RefusalKind, Reply, Retention, RunAnswer, RunWrite, Scope, Store,
+    Tally, Waiting,
 };
 pub use tokens::{NewToken, TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens, read_token};

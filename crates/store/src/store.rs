@@ -66,13 +66,16 @@ pub trait Store: Tokens {
     /// A job; [`StoreError::NoCollection`] where there is no collection for it.
     fn job(&self, path: JobPath) -> Reply<'_, Option<JobRecord>>;
 
-    /// The jobs of a collection by name; [`StoreError::NoCollection`] where there is none.
+    /// The jobs of a collection by name; [`StoreError::NoCollection`] where there is none. With a
+    /// filter it looks at no more than `looks` jobs, and at one at least; what it found until then
+    /// may be less than the page, or nothing.
     fn jobs(
         &self,
         path: CollectionPath,
         filter: JobFilter,
         page: Page<JobName>,
-    ) -> Reply<'_, Vec<JobRecord>>;
+        looks: usize,
+    ) -> Reply<'_, Found>;
 
     /// A job by its number, for who works on a run of it.
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>>;
@@ -278,6 +281,34 @@ pub struct Page<K> {
     pub skip: u64,
     /// At most as many.
     pub limit: usize,
+}
+
+/// As many jobs a search looks at before others have their turn: some milliseconds.
+pub const LOOKS_MAX: usize = 5_000;
+
+/// Jobs that were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// They, by name.
+    pub jobs: Vec<JobRecord>,
+    /// Where to look for what is missing of the page; `None` where it is full, or where all was
+    /// looked at.
+    pub rest: Option<Page<JobName>>,
+}
+
+impl Found {
+    /// What was found of a page when `skip` matches were still to be passed over, and the search
+    /// has come as far as `end`, which is nowhere if there is nothing behind it.
+    pub(crate) fn new(
+        jobs: Vec<JobRecord>,
+        page: &Page<JobName>,
+        skip: u64,
+        end: Option<JobName>,
+    ) -> Found {
+        let limit = page.limit.saturating_sub(jobs.len());
+        let rest = end.filter(|_| limit > 0).map(|end| Page { after: Some(end), skip, limit });
+        Found { jobs, rest }
+    }
 }
 
 /// Which jobs of a collection.

@@ -5,9 +5,10 @@
 
 use axum::http::StatusCode;
 use kalends_domain::{CollectionPath, JobName, JobPath, Permission, Place, Switch};
-use kalends_store::{Page, StoreError};
-use kalends_wire::{Code, Error, Errors, Json, job_id};
+use kalends_store::Page;
+use kalends_wire::{Code, Errors, Json, job_id};
 
+use super::search::{Until, search};
 use super::{Asked, Done, jobs};
 use crate::answer::{Answer, Refused};
 use crate::app::App;
@@ -109,10 +110,8 @@ async fn matching(
     text: &str,
 ) -> Result<(Vec<JobName>, bool), Refused> {
     let filter = filter::jobs(text)?;
-    let jobs = match app.store.jobs(path.clone(), filter, Page::first(JOBS_MAX + 1)).await {
-        Err(StoreError::NoCollection) => return Err(Error::collection_not_found(path).into()),
-        jobs => jobs?,
-    };
+    let page = Page::first(JOBS_MAX + 1);
+    let jobs = search(app, path, &filter, page, Until::Full).await?.jobs;
     let more = jobs.len() > JOBS_MAX;
     Ok((jobs.into_iter().take(JOBS_MAX).map(|job| job.path.job).collect(), more))
 }

@@ -9,13 +9,14 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 use kalends_store::record::JobRecord;
 use kalends_store::{
-    DecideJob, Edited, JobContext, JobFilter, JobWrite, Refusal, RefusalKind, StoreError,
+    DecideJob, Edited, Found, JobContext, JobFilter, JobWrite, Refusal, RefusalKind, StoreError,
 };
 use kalends_wire::{
     Code, Error, Errors, JobFacts, Json, Version, keep_extensions, patch_job, read_job, write_job,
     write_list,
 };
 
+use super::search::{Until, search};
 use super::{Asked, Done, done, nothing_there};
 use crate::answer::{Answer, Refused};
 use crate::app::App;
@@ -40,9 +41,11 @@ pub(super) async fn list(asked: Asked, path: CollectionPath) -> Done {
         AskedPage::read(&asked, version, OLD_PAGE_DEFAULT, |position| JobName::new(position).ok())?;
     let page = asked_page.page.clone();
     let state = collection_state(&asked.app, &path).await?;
-    let jobs = asked.app.store.jobs(path.clone(), filter, page).await;
-    let mut jobs = jobs.map_err(|error| missing(error, &path))?;
+    let until = if version.is_old() { Until::Full } else { Until::Looked };
+    let Found { mut jobs, rest } = search(&asked.app, &path, &filter, page, until).await?;
+    let goes_on = rest.and_then(|rest| rest.after).map(|name| name.to_string());
     let next = asked_page.cut(&mut jobs, |job| job.path.job.to_string());
+    let next = next.or_else(|| asked_page.link_after(&goes_on?));
     let values = jobs.iter().map(|job| write(job, state, version).into_owned()).collect();
     Ok(Answer::json(StatusCode::OK, &write_list(values, next.as_deref())))
 }
@@ -271,7 +274,7 @@ async fn edit(
     Ok((edited, collection_state(app, &path.collection).await?))
 }
 
-fn missing(error: StoreError, path: &CollectionPath) -> Refused {
+pub(super) fn missing(error: StoreError, path: &CollectionPath) -> Refused {
     match error {
         StoreError::NoCollection => Error::collection_not_found(path).into(),
         error => error.into(),

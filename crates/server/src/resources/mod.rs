@@ -13,6 +13,7 @@ mod metrics;
 mod occurrences;
 mod openapi;
 mod providers;
+mod search;
 
 use axum::body::Body;
 use axum::extract::{Request, State};

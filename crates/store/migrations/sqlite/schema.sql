@@ -164,8 +164,13 @@ CREATE TABLE tags (
     job INTEGER NOT NULL,
     name_key TEXT NOT NULL,
     value TEXT NOT NULL,
+    -- Of the job, so that those with a tag are found in the order of their names.
+    collection INTEGER NOT NULL,
+    job_key TEXT NOT NULL,
     PRIMARY KEY (job, name_key, value)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tags_by_name ON tags (collection, name_key, value, job_key);
 
 CREATE TABLE tokens (
     id TEXT PRIMARY KEY,

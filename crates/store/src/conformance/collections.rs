@@ -228,6 +228,7 @@ pub async fn racing_puts_cannot_both_be_the_last_job(subject: Subject) {
     })
     .await;
     assert_eq!(won, MAX);
-    let jobs = subject.store.jobs(collection_path("g", "c"), Default::default(), Page::first(99));
-    assert_eq!(jobs.await.unwrap().len() as u64, MAX);
+    let jobs =
+        subject.store.jobs(collection_path("g", "c"), Default::default(), Page::first(99), 99);
+    assert_eq!(jobs.await.unwrap().jobs.len() as u64, MAX);
 }

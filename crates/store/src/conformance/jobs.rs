@@ -18,7 +18,8 @@ pub async fn a_job_needs_a_collection(subject: Subject) {
     let edited = subject.store.edit_job(job_path("j"), decide).await;
     assert_eq!(edited, Err(StoreError::NoCollection));
     assert_eq!(subject.store.job(job_path("j")).await, Err(StoreError::NoCollection));
-    let jobs = subject.store.jobs(collection_path("g", "c"), JobFilter::default(), Page::first(1));
+    let jobs =
+        subject.store.jobs(collection_path("g", "c"), JobFilter::default(), Page::first(1), 9);
     assert_eq!(jobs.await, Err(StoreError::NoCollection));
 }
 
@@ -75,8 +76,10 @@ pub async fn jobs_are_listed_by_name_and_paged(subject: Subject) {
         subject.put_job(name, put(definition(), None)).await;
     }
     let list = async |page| {
-        let jobs = subject.store.jobs(collection_path("g", "c"), JobFilter::default(), page);
-        let jobs = jobs.await.unwrap().into_iter();
+        let jobs = subject.store.jobs(collection_path("g", "c"), JobFilter::default(), page, 1);
+        let found = jobs.await.unwrap();
+        assert_eq!(found.rest, None, "without a filter nothing is looked for");
+        let jobs = found.jobs.into_iter();
         jobs.map(|record| record.path.job.as_str().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(list(Page::first(9)).await, ["a-x", "a_x", "b", "C", "D"]);
@@ -97,8 +100,8 @@ pub async fn jobs_are_found_by_state_text_and_tag(subject: Subject) {
     done.definition.switch = Switch::Disabled;
     subject.put_job("done", done).await;
     let find = async |filter| {
-        let jobs = subject.store.jobs(collection_path("g", "c"), filter, Page::first(9));
-        let jobs = jobs.await.unwrap().into_iter();
+        let jobs = subject.store.jobs(collection_path("g", "c"), filter, Page::first(9), 9);
+        let jobs = jobs.await.unwrap().jobs.into_iter();
         jobs.map(|record| record.path.job.as_str().to_owned()).collect::<Vec<_>>()
     };
     let state = |state| JobFilter { state: Some(state), ..JobFilter::default() };
@@ -123,6 +126,68 @@ pub async fn jobs_are_found_by_state_text_and_tag(subject: Subject) {
     assert_eq!(find(tag("team", Some("Billing"))).await, [""; 0]);
     let both = JobFilter { state: Some(JobFilterState::Disabled), ..text("example") };
     assert_eq!(find(both).await, ["full"]);
+}
+
+/// However little is looked at, what is found bit by bit is the page.
+pub async fn a_search_ends_in_time_and_goes_on_where_it_ended(subject: Subject) {
+    subject.make_collection().await;
+    let tags = |shard: &str| Some(vec![("Shard".to_owned(), shard.to_owned())]);
+    for (number, name) in ["a", "B", "c-1", "C_2", "d", "E", "f"].into_iter().enumerate() {
+        let mut job = put(definition(), None);
+        job.definition.extensions.tags = tags(if number % 3 == 0 { "x" } else { "y" });
+        if number == 5 {
+            job.definition.switch = Switch::Disabled;
+        }
+        subject.put_job(name, job).await;
+    }
+    // Tags that are changed, and a job of the same name elsewhere.
+    let mut job = put(definition(), None);
+    job.definition.extensions.tags = tags("x");
+    subject.put_job("B", job).await;
+    let search = async |filter: &JobFilter, page: Page<JobName>, looks| {
+        let (mut names, mut page, mut calls) = (Vec::new(), page, 0);
+        loop {
+            let jobs = subject.store.jobs(collection_path("g", "c"), filter.clone(), page, looks);
+            let found = jobs.await.unwrap();
+            calls += 1;
+            names.extend(found.jobs.into_iter().map(|job| job.path.job.as_str().to_owned()));
+            match found.rest {
+                Some(rest) => page = rest,
+                None => return (names, calls),
+            }
+        }
+    };
+    let text = |text: &str| JobFilter { contains: Some(text.into()), ..JobFilter::default() };
+    let tag = |value: Option<&str>| JobFilter {
+        tag: Some(("shard".into(), value.map(Into::into))),
+        ..JobFilter::default()
+    };
+    let disabled = JobFilter { state: Some(JobFilterState::Disabled), ..JobFilter::default() };
+    let all = ["a", "B", "c-1", "C_2", "d", "E", "f"];
+    for (filter, expected) in [
+        (text("example"), all.as_slice()),
+        (text("nothing like it"), &[]),
+        (tag(Some("x")), &["a", "B", "C_2", "f"]),
+        (tag(Some("z")), &[]),
+        (tag(None), &all),
+        (disabled.clone(), &["E"]),
+        (JobFilter { contains: Some("_".into()), ..tag(Some("x")) }, &["C_2"]),
+        (JobFilter { tag: tag(Some("y")).tag, ..disabled }, &["E"]),
+    ] {
+        for looks in [0, 1, 2, 3, 7, 8] {
+            let what = format!("{filter:?}, {looks} at a time");
+            assert_eq!(search(&filter, Page::first(9), looks).await.0, expected, "{what}");
+            let page = Page { after: None, skip: 1, limit: 2 };
+            let part: Vec<_> = expected.iter().skip(1).take(2).copied().collect();
+            assert_eq!(search(&filter, page, looks).await.0, part, "{what}, a part");
+        }
+    }
+    let (_, calls) = search(&text("nothing like it"), Page::first(9), 2).await;
+    assert_eq!(calls, 4, "no more than two jobs a call");
+    let (_, calls) = search(&text("nothing like it"), Page::first(9), 8).await;
+    assert_eq!(calls, 1);
+    let (_, calls) = search(&text("example"), Page::first(2), 2).await;
+    assert_eq!(calls, 1, "a full page has no rest");
 }
 
 /// A new job with an old name has nothing of the old one.

@@ -49,6 +49,7 @@ macro_rules! conformance_tests {
                 every_member_of_a_definition_comes_back,
                 jobs_are_listed_by_name_and_paged,
                 jobs_are_found_by_state_text_and_tag,
+                a_search_ends_in_time_and_goes_on_where_it_ended,
                 a_job_that_is_made_again_is_another_one,
                 deleting_a_collection_deletes_its_jobs,
                 a_job_is_found_by_its_key,

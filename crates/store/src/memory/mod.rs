@@ -18,7 +18,7 @@ use crate::record::{
 use crate::search::{has_tag, search_text};
 use crate::store::{
     CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited, Events,
-    HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, Page, Reply, Retention,
+    Found, HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, Page, Reply, Retention,
     RunAnswer, RunWrite, Scope, Store,
 };
 use kept::{JobRow, Kept};
@@ -192,7 +192,8 @@ impl Store for MemoryStore {
         path: CollectionPath,
         filter: JobFilter,
         page: Page<JobName>,
-    ) -> Reply<'_, Vec<JobRecord>> {
+        looks: usize,
+    ) -> Reply<'_, Found> {
         let kept = self.kept();
         if !kept.collections.contains_key(&path) {
             return ready(Err(StoreError::NoCollection));
@@ -209,10 +210,16 @@ impl Store for MemoryStore {
                 && wanted.as_ref().is_none_or(holds)
                 && has_tag(definition, &filter)
         };
-        let jobs = kept.jobs_of(&path).map(|row| &row.record).filter(fits);
+        let looks = if filter == JobFilter::default() { usize::MAX } else { looks.max(1) };
         let after =
-            jobs.filter(|record| page.after.as_ref().is_none_or(|after| record.path.job > *after));
-        ready(Ok(after.skip(page.skip as usize).take(page.limit).cloned().collect()))
+            |record: &&JobRecord| page.after.as_ref().is_none_or(|after| record.path.job > *after);
+        let jobs = kept.jobs_of(&path).map(|row| &row.record).filter(after);
+        let seen: Vec<_> = jobs.take(looks).collect();
+        let end = seen.get(looks - 1).map(|record| record.path.job.clone());
+        let fitting: Vec<_> = seen.into_iter().filter(fits).collect();
+        let skipped = page.skip.min(fitting.len() as u64);
+        let jobs = fitting.into_iter().skip(page.skip as usize).take(page.limit).cloned();
+        ready(Ok(Found::new(jobs.collect(), &page, page.skip - skipped, end)))
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {

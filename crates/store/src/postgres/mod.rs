@@ -38,6 +38,7 @@ mod read;
 mod removal;
 mod row;
 mod schema;
+mod search;
 mod settings;
 mod store;
 mod tokens;

@@ -1,21 +1,20 @@
 //! Lists and single records. Each is one statement, so that it shows one moment.
 
-use kalends_domain::{CollectionPath, GroupPath, JobName, JobPath, SubscriptionId};
+use kalends_domain::{CollectionPath, GroupPath, JobPath, SubscriptionId};
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::clock::{CLOCK, clock_of};
-use crate::postgres::code::{Code, rows_max, without_nul};
-use crate::postgres::edit_job::tag;
+use crate::postgres::code::{Code, rows_max};
 use crate::postgres::row;
 use crate::postgres::row::{collection_columns, get, job_columns, run_columns};
 use crate::record::{
     CollectionKey, CollectionRecord, GroupRecord, HistoryRecord, JobKey, JobRecord, LedgerRecord,
     OpenRun,
 };
-use crate::store::{Due, DueJob, HistoryFilter, JobFilter, JobFilterState, Page, Scope};
+use crate::store::{Due, DueJob, HistoryFilter, Page, Scope};
 
 impl PostgresStore {
     pub(super) async fn read_group(
@@ -106,62 +105,6 @@ impl PostgresStore {
         }
         let rows = present(&rows, "key")?;
         rows.into_iter().next().map(|row| row::job(row, &self.keeper)).transpose()
-    }
-
-    pub(super) async fn read_jobs(
-        &self,
-        path: CollectionPath,
-        filter: JobFilter,
-        page: Page<JobName>,
-    ) -> Result<Vec<JobRecord>, StoreError> {
-        let sql = concat!(
-            "SELECT ",
-            job_columns!(),
-            " FROM collections c JOIN groups g ON g.id = c.group_id
-              LEFT JOIN LATERAL (
-                SELECT j.* FROM jobs j JOIN states s ON s.job = j.key
-                WHERE j.collection_id = c.id AND j.job_key > $4
-                  AND ($5::smallint IS NULL OR s.lifecycle = $5)
-                  AND ($6::boolean IS NULL OR s.enabled = $6)
-                  AND ($7::text IS NULL OR strpos(lower(j.job_key), $7) > 0
-                       OR strpos(j.search, $7) > 0)
-                  AND ($8::text IS NULL OR $8 = ANY (j.tags))
-                ORDER BY j.job_key OFFSET $9 LIMIT $10
-              ) j ON true
-              LEFT JOIN states s ON s.job = j.key
-              WHERE g.subscription_key = $1 AND g.group_key = $2 AND c.collection_key = $3
-              ORDER BY j.job_key"
-        );
-        let [subscription, group, collection] = keys(&path);
-        // No name is empty, so all come after that.
-        let after = page.after.as_ref().map(JobName::key).unwrap_or_default();
-        let (lifecycle, enabled) = filter.state.map_or((None, None), in_columns);
-        let contains = filter.contains.as_ref().map(|text| without_nul(&text.to_lowercase()));
-        let tag = filter.tag.as_ref().map(|(name, value)| tag(name, value.as_deref()));
-        let tag = tag.transpose()?;
-        let (skip, limit) = (rows_max(page.skip), rows_max(page.limit));
-        let rows = self
-            .ask(
-                sql,
-                &[
-                    &subscription,
-                    &group,
-                    &collection,
-                    &after,
-                    &lifecycle,
-                    &enabled,
-                    &contains,
-                    &tag,
-                    &skip,
-                    &limit,
-                ],
-            )
-            .await?;
-        if rows.is_empty() {
-            return Err(StoreError::NoCollection);
-        }
-        let rows = present(&rows, "key")?;
-        rows.into_iter().map(|row| row::job(row, &self.keeper)).collect()
     }
 
     pub(super) async fn read_job_by_key(
@@ -284,23 +227,12 @@ impl PostgresStore {
     }
 }
 
-fn keys(path: &CollectionPath) -> [String; 3] {
+pub(super) fn keys(path: &CollectionPath) -> [String; 3] {
     [path.group.subscription.key(), path.group.group.key(), path.collection.key()]
 }
 
 /// The rows that an outer join found a partner for.
-fn present<'a>(rows: &'a [Row], column: &str) -> Result<Vec<&'a Row>, StoreError> {
+pub(super) fn present<'a>(rows: &'a [Row], column: &str) -> Result<Vec<&'a Row>, StoreError> {
     let partner = |row: &'a Row| Ok(get::<Option<i64>>(row, column)?.map(|_| row));
     rows.iter().filter_map(|row| partner(row).transpose()).collect()
-}
-
-/// A state as users see it, in the columns that make it up.
-fn in_columns(state: JobFilterState) -> (Option<i16>, Option<bool>) {
-    use kalends_domain::Lifecycle;
-    match state {
-        JobFilterState::Enabled => (Some(Lifecycle::Active.code()), Some(true)),
-        JobFilterState::Disabled => (Some(Lifecycle::Active.code()), Some(false)),
-        JobFilterState::Completed => (Some(Lifecycle::Completed.code()), None),
-        JobFilterState::Faulted => (Some(Lifecycle::Faulted.code()), None),
-    }
 }

@@ -17,7 +17,7 @@ use crate::record::{
     LedgerRecord, OpenRun,
 };
 use crate::store::{
-    DecideCollection, DecideJob, Due, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
+    DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
     Retention, RunAnswer, RunWrite, Scope, Store,
 };
 
@@ -84,8 +84,9 @@ impl Store for PostgresStore {
         path: CollectionPath,
         filter: JobFilter,
         page: Page<JobName>,
-    ) -> Reply<'_, Vec<JobRecord>> {
-        Box::pin(self.read_jobs(path, filter, page))
+        looks: usize,
+    ) -> Reply<'_, Found> {
+        Box::pin(self.read_jobs(path, filter, page, looks))
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {

@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 
-use kalends_domain::{CollectionPath, JobPath, Switch};
+use kalends_domain::{CollectionPath, JobDefinition, JobName, JobPath, Switch};
 use kalends_recurrence::Instant;
+use rusqlite::Connection;
 
 use crate::error::StoreError;
 use crate::form::{Keeper, write_definition};
@@ -151,7 +152,7 @@ fn insert_job(
             write_definition(&definition, uid, keeper)?,
         ))?;
     let key = JobKey(connection.last_insert_rowid());
-    insert_tags(desk, key, definition.extensions.tags.as_deref())?;
+    insert_tags(connection, (collection, &path.job), key, &definition)?;
     let row = StateRow {
         collection,
         generation: 1,
@@ -204,8 +205,10 @@ fn update_job(
             .prepare_cached("UPDATE jobs SET shortest_gap = ?, shortest_retry = ? WHERE job = ?")?
             .execute((gap, retry, Coded(key)))?;
     }
-    connection.prepare_cached("DELETE FROM tags WHERE job = ?")?.execute([Coded(key)])?;
-    insert_tags(desk, key, definition.extensions.tags.as_deref())?;
+    if definition.extensions.tags != before.job.definition.extensions.tags {
+        connection.prepare_cached("DELETE FROM tags WHERE job = ?")?.execute([Coded(key)])?;
+        insert_tags(connection, (collection, &before.path.job), key, &definition)?;
+    }
     let change = i64::from(facts.authenticated) - i64::from(was_authenticated);
     recount(connection, collection, 0, change)?;
     let missing = || StoreError::Damaged(format!("job {} has no state", key.0));
@@ -227,11 +230,19 @@ fn update_job(
     Ok(JobRecord { key, path: before.path.clone(), job, state, version: before.version + 1 })
 }
 
-fn insert_tags(desk: &Desk, key: JobKey, tags: Option<&[(String, String)]>) -> Worked<()> {
-    for (name, value) in tags.into_iter().flatten() {
-        desk.connection()
-            .prepare_cached("INSERT OR IGNORE INTO tags (job, name_key, value) VALUES (?, ?, ?)")?
-            .execute((Coded(key), name.to_ascii_uppercase(), value))?;
+fn insert_tags(
+    connection: &Connection,
+    (collection, name): (i64, &JobName),
+    key: JobKey,
+    definition: &JobDefinition,
+) -> Worked<()> {
+    for (tag, value) in definition.extensions.tags.iter().flatten() {
+        connection
+            .prepare_cached(
+                "INSERT OR IGNORE INTO tags (job, name_key, value, collection, job_key)
+                 VALUES (?, ?, ?, ?, ?)",
+            )?
+            .execute((Coded(key), tag.to_ascii_uppercase(), value, collection, name.key()))?;
     }
     Ok(())
 }

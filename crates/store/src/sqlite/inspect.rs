@@ -41,7 +41,7 @@ const NO_PRESENT: &str = "
     DROP TABLE IF EXISTS temp.logged_run_numbers;";
 
 /// What must never be found, and how it is told.
-const WRONG: [&str; 19] = [
+const WRONG: [&str; 20] = [
     "SELECT 'job ' || job || ' has no state' FROM jobs
      WHERE job NOT IN (SELECT job FROM present)",
     "SELECT 'job ' || job || ' has a state and is not there' FROM present
@@ -53,6 +53,9 @@ const WRONG: [&str; 19] = [
          AND collection NOT IN (SELECT collection FROM doomed)",
     "SELECT 'a tag of job ' || job || ' belongs to nothing' FROM tags
      WHERE job NOT IN (SELECT job FROM jobs)",
+    "SELECT 'a tag of job ' || t.job || ' has the name of another one'
+     FROM tags t JOIN jobs j ON j.job = t.job
+     WHERE (t.collection, t.job_key) <> (j.collection, j.name_key)",
     "SELECT 'job ' || s.job || ' has the state of another collection'
      FROM present s JOIN jobs j ON j.job = s.job WHERE s.collection <> j.collection",
     "SELECT 'job ' || s.job || ' counts ' || s.entries || ' entries of history and has '

@@ -2,7 +2,7 @@
 
 use kalends_domain::{CollectionPath, JobName, JobPath};
 use kalends_recurrence::Instant;
-use rusqlite::{Connection, Row, named_params};
+use rusqlite::{Connection, Row};
 
 use crate::error::StoreError;
 use crate::form::{Keeper, read_definition};
@@ -12,7 +12,7 @@ use crate::sqlite::collections::{find_path, read_collection_path};
 use crate::sqlite::groups::no_name;
 use crate::sqlite::state::{StateRow, States, read_state};
 use crate::sqlite::trouble::Worked;
-use crate::store::{Due, DueJob, JobFilter, Page};
+use crate::store::{Due, DueJob};
 
 /// What a job is read from.
 macro_rules! select_job {
@@ -29,11 +29,13 @@ macro_rules! select_job {
     };
 }
 
+pub(crate) use select_job;
+
 /// Where its state begins.
 const STATE: usize = 6;
 
-/// The state of a job: what was changed lately, or what the table says.
-fn state_of(states: &impl States, row: &Row<'_>) -> Worked<(JobKey, StateRow)> {
+/// The state of a job in an answer: what was changed lately, or what the table says.
+pub(crate) fn state_of(states: &impl States, row: &Row<'_>) -> Worked<(JobKey, StateRow)> {
     let key = nth(row, 0)?;
     let state = match states.changed(key).flatten() {
         Some(changed) => changed,
@@ -42,7 +44,8 @@ fn state_of(states: &impl States, row: &Row<'_>) -> Worked<(JobKey, StateRow)> {
     Ok((key, state))
 }
 
-fn read_job(
+/// A job in an answer.
+pub(crate) fn read_job(
     row: &Row<'_>,
     keeper: &Keeper,
     collection: CollectionPath,
@@ -138,60 +141,6 @@ pub(crate) fn by_key(
         Ok((job, Around { key, enabled_since, definition: row.get("collection_definition")? }))
     };
     Ok(collect(found, job)?.pop())
-}
-
-/// A page of the jobs of a collection.
-pub(crate) fn list(
-    states: &impl States,
-    keeper: &Keeper,
-    path: &CollectionPath,
-    filter: &JobFilter,
-    page: &Page<JobName>,
-) -> Worked<Vec<JobRecord>> {
-    let connection = states.connection();
-    let (id, collection) = find_path(connection, path)?.ok_or(StoreError::NoCollection)?;
-    let after = page.after.as_ref().map(JobName::key).unwrap_or_default();
-    let (limit, skip) = (rows(page.limit as u64), rows(page.skip));
-    if *filter == JobFilter::default() {
-        let mut statement = connection.prepare_cached(select_job!(
-            "",
-            "WHERE j.collection = ? AND j.name_key > ? ORDER BY j.name_key LIMIT ? OFFSET ?"
-        ))?;
-        return collect(statement.query((id, after, limit, skip))?, |row| {
-            read_job(row, keeper, collection.clone(), state_of(states, row)?)
-        });
-    }
-    let (tag, value) = filter.tag.clone().unzip();
-    let mut statement = connection.prepare_cached(select_job!(
-        "",
-        "WHERE j.collection = :collection AND j.name_key > :after
-             AND (:text IS NULL OR instr(lower(j.name), :text) OR instr(j.search, :text))
-             AND (:tag IS NULL OR EXISTS (
-                 SELECT 1 FROM tags t WHERE t.job = j.job AND t.name_key = :tag
-                     AND (:value IS NULL OR t.value = :value)))
-         ORDER BY j.name_key"
-    ))?;
-    let mut found = statement.query(named_params! {
-        ":collection": id,
-        ":after": after,
-        ":text": filter.contains.as_ref().map(|text| text.to_lowercase()),
-        ":tag": tag.map(|name| name.to_ascii_uppercase()),
-        ":value": value.flatten(),
-    })?;
-    // The state is not always in the table, so that the table cannot be asked for it.
-    let (mut jobs, mut skip) = (Vec::new(), page.skip);
-    while jobs.len() < page.limit
-        && let Some(row) = found.next()?
-    {
-        let (key, state) = state_of(states, row)?;
-        if filter.state.is_none_or(|wanted| wanted == state.as_seen()) {
-            match skip {
-                0 => jobs.push(read_job(row, keeper, collection.clone(), (key, state))?),
-                _ => skip -= 1,
-            }
-        }
-    }
-    Ok(jobs)
 }
 
 /// The jobs that are due, the earliest first.

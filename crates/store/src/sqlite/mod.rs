@@ -43,6 +43,7 @@ mod queue;
 mod readers;
 mod removal;
 mod runs;
+mod search;
 mod settings;
 mod state;
 mod store;

@@ -26,10 +26,10 @@ use crate::sqlite::view::View;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
     backup, briefs, collections, connection, edit, events, groups, history, inspect, jobs,
-    key_check, migrate, runs, tokens,
+    key_check, migrate, runs, search, tokens,
 };
 use crate::store::{
-    DecideCollection, DecideJob, Due, Edited, Events, HistoryFilter, JobFilter, Page, Reply,
+    DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
     Retention, RunAnswer, RunWrite, Scope, Store,
 };
 use crate::tokens::{TokenId, TokenRecord, Tokens};
@@ -239,8 +239,9 @@ impl Store for SqliteStore {
         path: CollectionPath,
         filter: JobFilter,
         page: Page<JobName>,
-    ) -> Reply<'_, Vec<JobRecord>> {
-        self.read(move |view, keeper| jobs::list(view, keeper, &path, &filter, &page))
+        looks: usize,
+    ) -> Reply<'_, Found> {
+        self.read(move |view, keeper| search::jobs(view, keeper, &path, (&filter, looks), &page))
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {

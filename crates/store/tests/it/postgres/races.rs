@@ -61,8 +61,9 @@ fn of_many_puts_one_makes_the_fiftieth_job() {
             assert_eq!(another, None, "round {round}");
             let refused = Err(StoreError::Refused(refusal(RefusalKind::JobsMax)));
             assert_eq!(answers.iter().filter(|answer| **answer == refused).count(), 31);
-            let jobs = nodes[1].jobs(collection_path("c"), JobFilter::default(), Page::first(99));
-            assert_eq!(jobs.await.unwrap().len(), 50);
+            let jobs =
+                nodes[1].jobs(collection_path("c"), JobFilter::default(), Page::first(99), 99);
+            assert_eq!(jobs.await.unwrap().jobs.len(), 50);
             let delete = Box::new(|_: JobContext<'_>| Ok(JobWrite::Delete));
             nodes[0].edit_job(fiftieth.path, delete).await.unwrap();
         }

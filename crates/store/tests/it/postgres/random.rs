@@ -217,9 +217,9 @@ impl Side {
                 };
                 let after = (*after < 2).then(|| JobName::new(&format!("j{after}")).unwrap());
                 let page = Page { after, skip: u64::from(*skip), limit: usize::from(*limit) };
-                let jobs = store.jobs(collection_path("c"), filter, page).await;
-                let jobs =
-                    jobs.map(|jobs| jobs.into_iter().map(|job| job.path).collect::<Vec<_>>());
+                let jobs = store.jobs(collection_path("c"), filter, page, 99).await;
+                let jobs = jobs
+                    .map(|found| found.jobs.into_iter().map(|job| job.path).collect::<Vec<_>>());
                 format!("{jobs:?}")
             }
         }

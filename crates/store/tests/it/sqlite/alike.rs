@@ -310,10 +310,10 @@ async fn observe(store: &dyn Store) -> Vec<String> {
         seen.push(format!("{:?}", store.collection(path.clone()).await));
         for filter in &filters {
             let page = Page::first(10);
-            seen.push(format!("{:?}", store.jobs(path.clone(), filter.clone(), page).await));
+            seen.push(format!("{:?}", store.jobs(path.clone(), filter.clone(), page, 99).await));
         }
         let page = Page { after: Some(JobName::new("A").unwrap()), skip: 1, limit: 2 };
-        seen.push(format!("{:?}", store.jobs(path, JobFilter::default(), page).await));
+        seen.push(format!("{:?}", store.jobs(path, JobFilter::default(), page, 1).await));
         for job in JOBS {
             let path = job_path(name, job).unwrap();
             seen.push(format!("{:?}", store.job(path.clone()).await));

@@ -29,7 +29,7 @@ fn put_job<'a>(store: &'a SqliteStore, name: &str) -> Reply<'a, Edited<JobRecord
 
 async fn names(store: &SqliteStore) -> Vec<String> {
     let path = collection_path("c").unwrap();
-    let jobs = store.jobs(path, JobFilter::default(), Page::first(10_000)).await.unwrap();
+    let jobs = store.jobs(path, JobFilter::default(), Page::first(10_000), 1).await.unwrap().jobs;
     jobs.iter().map(|job| job.path.job.to_string()).collect()
 }
 

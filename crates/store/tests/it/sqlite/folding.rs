@@ -271,7 +271,7 @@ fn a_deleted_collection_is_gone_at_once_and_removed_afterwards() {
             run(&store, keys[0], number).await;
         }
         make_collection(&store, CollectionWrite::Delete).await;
-        let jobs = |filter| store.jobs(collection_path("c").unwrap(), filter, Page::first(10));
+        let jobs = |filter| store.jobs(collection_path("c").unwrap(), filter, Page::first(10), 10);
         assert_eq!(jobs(JobFilter::default()).await, Err(StoreError::NoCollection));
         for key in [keys[0], keys[JOBS - 1]] {
             assert_eq!(store.job_by_key(key).await.unwrap(), None);

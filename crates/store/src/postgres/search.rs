@@ -1,0 +1,101 @@
+//! Lists of jobs, and searches among them.
+
+use kalends_domain::{CollectionPath, JobName, Lifecycle};
+
+use crate::error::StoreError;
+use crate::postgres::PostgresStore;
+use crate::postgres::code::{Code, rows_max, without_nul};
+use crate::postgres::edit_job::tag;
+use crate::postgres::read::{keys, present};
+use crate::postgres::row;
+use crate::postgres::row::{get, job_columns};
+use crate::store::{Found, JobFilter, JobFilterState, Page};
+
+impl PostgresStore {
+    /// One statement, so that it shows one moment. A search looks at a stretch of names: `e` is where
+    /// it ends, and `~` is greater than all that names are made of.
+    pub(super) async fn read_jobs(
+        &self,
+        path: CollectionPath,
+        filter: JobFilter,
+        page: Page<JobName>,
+        looks: usize,
+    ) -> Result<Found, StoreError> {
+        let sql = concat!(
+            "SELECT ",
+            job_columns!(),
+            ", e.job_key AS search_end
+              FROM collections c JOIN groups g ON g.id = c.group_id
+              LEFT JOIN LATERAL (
+                SELECT b.job_key FROM jobs b
+                WHERE $11::bigint IS NOT NULL AND b.collection_id = c.id AND b.job_key > $4
+                ORDER BY b.job_key OFFSET $11 LIMIT 1
+              ) e ON true
+              LEFT JOIN LATERAL (
+                SELECT j.* FROM jobs j JOIN states s ON s.job = j.key
+                WHERE j.collection_id = c.id AND j.job_key > $4
+                  AND j.job_key <= coalesce(e.job_key, '~')
+                  AND ($5::smallint IS NULL OR s.lifecycle = $5)
+                  AND ($6::boolean IS NULL OR s.enabled = $6)
+                  AND ($7::text IS NULL OR strpos(lower(j.job_key), $7) > 0
+                       OR strpos(j.search, $7) > 0)
+                  AND ($8::text IS NULL OR $8 = ANY (j.tags))
+                ORDER BY j.job_key OFFSET $9 LIMIT $10
+              ) j ON true
+              LEFT JOIN states s ON s.job = j.key
+              WHERE g.subscription_key = $1 AND g.group_key = $2 AND c.collection_key = $3
+              ORDER BY j.job_key"
+        );
+        let [subscription, group, collection] = keys(&path);
+        // No name is empty, so all come after that.
+        let after = page.after.as_ref().map(JobName::key).unwrap_or_default();
+        let (lifecycle, enabled) = filter.state.map_or((None, None), in_columns);
+        let contains = filter.contains.as_ref().map(|text| without_nul(&text.to_lowercase()));
+        let tag = filter.tag.as_ref().map(|(name, value)| tag(name, value.as_deref()));
+        let tag = tag.transpose()?;
+        // What a search passes over it counts here: there may be more of it behind its end.
+        let (skip, skip_here, behind) = match filter == JobFilter::default() {
+            true => (page.skip, 0, None),
+            false => (0, page.skip, Some(rows_max(looks.max(1) - 1))),
+        };
+        let limit = rows_max(skip_here.saturating_add(page.limit as u64));
+        let skip = rows_max(skip);
+        let rows = self
+            .ask(
+                sql,
+                &[
+                    &subscription,
+                    &group,
+                    &collection,
+                    &after,
+                    &lifecycle,
+                    &enabled,
+                    &contains,
+                    &tag,
+                    &skip,
+                    &limit,
+                    &behind,
+                ],
+            )
+            .await?;
+        let first = rows.first().ok_or(StoreError::NoCollection)?;
+        let end = get::<Option<&str>>(first, "search_end")?.map(JobName::new).transpose();
+        let end =
+            end.map_err(|error| StoreError::Damaged(format!("the name of a job: {error}")))?;
+        let rows = present(&rows, "key")?;
+        let skipped = skip_here.min(rows.len() as u64);
+        let jobs = rows.into_iter().skip(usize::try_from(skipped).unwrap_or(usize::MAX));
+        let jobs = jobs.map(|row| row::job(row, &self.keeper)).collect::<Result<_, _>>()?;
+        Ok(Found::new(jobs, &page, skip_here - skipped, end))
+    }
+}
+
+/// A state as users see it, in the columns that make it up.
+fn in_columns(state: JobFilterState) -> (Option<i16>, Option<bool>) {
+    match state {
+        JobFilterState::Enabled => (Some(Lifecycle::Active.code()), Some(true)),
+        JobFilterState::Disabled => (Some(Lifecycle::Active.code()), Some(false)),
+        JobFilterState::Completed => (Some(Lifecycle::Completed.code()), None),
+        JobFilterState::Faulted => (Some(Lifecycle::Faulted.code()), None),
+    }
+}
