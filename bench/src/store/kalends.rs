@@ -78,12 +78,18 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
     let mut commits = Vec::with_capacity(2 * BATCHES);
     figures.push(time("run with history, commits of 500", runs, || {
         for _ in 0..BATCHES {
-            commits.extend(bench.run_batch()?);
+            commits.extend(bench.run_batch(together)?);
         }
         // What is still in the log only is part of the cost.
         wait(bench.store.fold()).map_err(anyhow::Error::from)
     })?);
     figures.push(worst("… the longest commit", &mut commits));
+    figures.push(time("… due again at instants far apart", runs / 4, || {
+        for _ in 0..BATCHES / 4 {
+            bench.run_batch(scattered_next)?;
+        }
+        wait(bench.store.fold()).map_err(anyhow::Error::from)
+    })?);
     figures.push(time("history, a page of 100", TIMED, || {
         in_flight(1, chosen().map(|job| bench.history(job)), drop)
     })?);
@@ -113,8 +119,9 @@ fn beside(bench: &Bench) -> anyhow::Result<Vec<Figure>> {
     let is_over = AtomicBool::new(false);
     let mut puts = Vec::with_capacity(BESIDE);
     std::thread::scope(|scope| {
-        let engine =
-            scope.spawn(|| while !is_over.load(Ordering::Relaxed) && bench.run_batch().is_ok() {});
+        let engine = scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) && bench.run_batch(together).is_ok() {}
+        });
         let put = |number: usize| {
             let path = job_path(bench.jobs + number)?;
             let decide =
@@ -210,17 +217,19 @@ impl Bench {
     }
 
     /// Begins and finishes a run of the jobs that are due first, in two commits, and says how long
-    /// each took.
-    fn run_batch(&self) -> anyhow::Result<[f64; 2]> {
+    /// each took. `next` is when a job is due then.
+    fn run_batch(&self, next: fn(DueJob) -> Instant) -> anyhow::Result<[f64; 2]> {
         let due = wait(self.store.due(Instant::MAX, BATCH))?;
-        let begins = due.iter().map(|due| begin(due.on)).collect();
+        let begins = due.iter().map(|due| begin(due.on, next(due.on))).collect();
         let mut begun = Vec::new();
         let begin = time("begin", 1, || {
             begun = wait(self.store.commit(begins))?;
             anyhow::Ok(())
         })?;
         let finishes = begun.iter().zip(&due).map(|(answer, due)| match *answer {
-            RunAnswer::Begun { run, claim: Some(claim) } => Ok(finish(run, claim.token, due.on.due)),
+            RunAnswer::Begun { run, claim: Some(claim) } => {
+                Ok(finish(run, claim.token, due.on.due))
+            }
             answer => bail!("job {:?} was not begun: {answer:?}", due.on.job),
         });
         let finishes = finishes.collect::<anyhow::Result<Vec<_>>>()?;
@@ -313,9 +322,19 @@ fn some_put(job: usize, edit: usize, due: Instant) -> JobPut {
     }
 }
 
-fn begin(on: DueJob) -> RunWrite {
+/// Jobs that are due together are so again.
+fn together(on: DueJob) -> Instant {
+    on.due.saturating_add(PERIOD)
+}
+
+/// Jobs that are due together are due again at any time of a day: the worst there is.
+fn scattered_next(on: DueJob) -> Instant {
+    let spread = (on.job.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    together(on).saturating_add(Duration::from_millis(spread % 86_400_000))
+}
+
+fn begin(on: DueJob, next: Instant) -> RunWrite {
     let due = on.due;
-    let next = due.saturating_add(PERIOD);
     RunWrite::Begin {
         on,
         scheduled: due,

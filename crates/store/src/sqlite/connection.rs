@@ -17,9 +17,11 @@ const STATEMENTS_MAX: usize = 128;
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// Pages in SQLite's log before they are moved to the database: 16 MiB. More would move a page that
-/// changes often fewer times; but commits wait for the move, and readers search the log for every
-/// page that they do not have.
-const LOG_PAGES: u32 = 4_096;
+/// changes often fewer times; but readers search the log for every page that they do not have.
+pub(crate) const LOG_PAGES: u32 = 4_096;
+
+/// Pages that the connection for moving the log keeps in memory, in KiB: it reads the schema.
+const MOVER_CACHE_KIB: u32 = 64;
 
 /// For the one thread that writes. Makes the file where there is none.
 pub(crate) fn for_writing(path: &Path, settings: &SqliteSettings) -> Worked<Connection> {
@@ -44,6 +46,17 @@ pub(crate) fn for_writing(path: &Path, settings: &SqliteSettings) -> Worked<Conn
         let pages = i64::try_from(pages).unwrap_or(i64::MAX);
         connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
     }
+    Ok(connection)
+}
+
+/// For the thread that moves SQLite's log; it needs no pages in memory.
+pub(crate) fn for_moving(path: &Path) -> Worked<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    prepare(&connection, MOVER_CACHE_KIB)?;
+    // The database is on the disk before its pages in the log may be written over.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     Ok(connection)
 }
 

@@ -16,6 +16,7 @@ use crate::sqlite::code::Coded;
 use crate::sqlite::collections;
 use crate::sqlite::log::{self, Numbers};
 use crate::sqlite::memory::{End, Memory};
+use crate::sqlite::numbered::Numbered;
 use crate::sqlite::open_runs::RunRow;
 use crate::sqlite::overlay::Before;
 use crate::sqlite::state::{StateRow, States};
@@ -34,7 +35,7 @@ pub(crate) struct Desk {
     numbers: Numbers,
     /// What the transaction changed, in order, with what undoes it.
     jobs: Vec<(JobKey, Before)>,
-    runs: HashMap<RunId, Option<RunRow>>,
+    runs: Numbered<RunId, Option<RunRow>>,
     runs_before: Vec<(RunId, Option<Option<RunRow>>)>,
     spans: BTreeMap<(Kind, i64), Instant>,
     /// Whether it must be in the log even if it changed nothing that is logged.
@@ -71,7 +72,7 @@ impl Desk {
             committed: end.transaction,
             numbers: end.numbers,
             jobs: Vec::new(),
-            runs: HashMap::new(),
+            runs: Numbered::default(),
             runs_before: Vec::new(),
             spans: BTreeMap::new(),
             must_log: false,
@@ -308,7 +309,17 @@ pub(crate) fn index_due(
 ) -> Worked<()> {
     let due = |row: &StateRow| Some((row.starts_at()?, row.generation, row.collection));
     let (was, is) = (before.and_then(due), after.and_then(due));
-    if was != is {
+    if let (Some((due, ..)), Some((same, generation, collection))) = (was, is)
+        && due == same
+    {
+        if was != is {
+            connection
+                .prepare_cached(
+                    "UPDATE due SET generation = ?, collection = ? WHERE due = ? AND job = ?",
+                )?
+                .execute((Coded(generation), collection, Coded(due), Coded(job)))?;
+        }
+    } else {
         if let Some((due, ..)) = was {
             connection
                 .prepare_cached("DELETE FROM due WHERE due = ? AND job = ?")?

@@ -7,8 +7,9 @@
 //! | `migrate` | from one form of the tables to the next |
 //! | `writer` | the one thread that writes: what waits (`queue`) is committed together |
 //! | `desk` | what it works with: the transaction under way |
-//! | `log`, `overlay`, `open_runs`, `memory` | what commits change: logged, kept in memory |
+//! | `log`, `overlay`, `open_runs`, `memory` | what commits change: logged, kept in memory, by number (`numbered`) |
 //! | `fold` | how that comes into the tables |
+//! | `mover` | how SQLite's own log comes into the database, beside the writer |
 //! | `readers` | the threads that read beside it, each with its `view` |
 //! | `groups`, `collections`, `jobs`, `state`, `edit`, `runs`, `history`, `chain` | the statements, by what they are about |
 //! | [`SqliteTokens`] | the tokens of a store, for tools beside a server |
@@ -36,6 +37,8 @@ mod lock;
 mod log;
 mod memory;
 mod migrate;
+mod mover;
+mod numbered;
 mod open_runs;
 mod overlay;
 mod prune;

@@ -1,13 +1,14 @@
 //! The open runs, all of them in memory, as of the newest commit. The table has them as of the last
 //! fold, the log what came later.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, Row};
 
 use crate::record::{Claim, JobKey, OpenRun, Progress, RunId};
 use crate::sqlite::code::{Coded, collect, read, read_option};
+use crate::sqlite::numbered::Numbered;
 use crate::sqlite::trouble::Worked;
 
 /// An open run as it is kept.
@@ -30,7 +31,7 @@ struct Kept {
 /// All open runs.
 #[derive(Default)]
 pub(crate) struct Runs {
-    open: HashMap<RunId, Kept>,
+    open: Numbered<RunId, Kept>,
     by_job: BTreeSet<(JobKey, RunId)>,
     /// Nobody works on these, by the instant of their next attempt.
     waiting: BTreeSet<(Instant, RunId)>,

@@ -5,11 +5,11 @@
 //! database, so that what it reads here and there is of one moment. A version goes when the table
 //! has it and no reader is left whose snapshot was taken before.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::record::JobKey;
+use crate::sqlite::numbered::Numbered;
 use crate::sqlite::state::StateRow;
 
 /// A reader that reads nothing.
@@ -17,7 +17,7 @@ const IDLE: u64 = u64::MAX;
 
 /// The rows, and who reads them.
 pub(crate) struct Overlay {
-    rows: RwLock<HashMap<JobKey, Versions>>,
+    rows: RwLock<Numbered<JobKey, Versions>>,
     /// For each reader, a transaction that its snapshot holds at least.
     readers: Vec<AtomicU64>,
     /// The newest transaction that is committed.
@@ -58,11 +58,11 @@ impl Overlay {
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<JobKey, Versions>> {
+    fn read(&self) -> RwLockReadGuard<'_, Numbered<JobKey, Versions>> {
         self.rows.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<JobKey, Versions>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Numbered<JobKey, Versions>> {
         self.rows.write().unwrap_or_else(PoisonError::into_inner)
     }
 

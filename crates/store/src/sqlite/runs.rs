@@ -128,7 +128,8 @@ pub(crate) fn carry_out(
             let Some((row, _)) = held(desk, *run, *token) else { return Ok(None) };
             desk.set_run(*run, None);
             let records = (std::slice::from_ref(closed), entry.as_slice());
-            let is_last = !has_open(desk, row.run.job, row.run.generation);
+            // Looked for only where it matters: it takes a look at all that the transaction did.
+            let is_last = lifecycle.is_some() && !has_open(desk, row.run.job, row.run.generation);
             conclude(desk, row.run, *tally, records, |after| {
                 if let Some(lifecycle) = lifecycle
                     && is_last

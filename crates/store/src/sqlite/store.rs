@@ -16,6 +16,7 @@ use crate::record::{
 use crate::sqlite::desk::Desk;
 use crate::sqlite::lock::Lock;
 use crate::sqlite::memory::Memory;
+use crate::sqlite::mover::Mover;
 use crate::sqlite::prune::{self, Aged, Removed, Surplus};
 use crate::sqlite::queue::Turn;
 use crate::sqlite::readers::Readers;
@@ -75,9 +76,10 @@ impl SqliteStore {
             Ok(View::new(connection, Arc::clone(&memory), reader))
         };
         let views = (0..readers).map(view).collect::<Worked<Vec<_>>>()?;
+        let mover = Mover::start(path, &mut writing)?;
         let desk = Desk::new(writing, Arc::clone(&memory), end);
         Ok(SqliteStore {
-            writer: Writer::start(desk, settings.writes_waiting_max, settings.fold_at)?,
+            writer: Writer::start(desk, mover, settings.writes_waiting_max, settings.fold_at)?,
             readers: Readers::start(views, settings.reads_waiting_max)?,
             keeper: Arc::new(keeper),
             clock,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::error::StoreError;
 use crate::sqlite::desk::Desk;
 use crate::sqlite::fold::Fold;
+use crate::sqlite::mover::Mover;
 use crate::sqlite::queue::{Next, Queue, Turn};
 use crate::sqlite::removal;
 use crate::sqlite::state::States as _;
@@ -66,13 +67,14 @@ impl Writer {
     /// are changed, they are brought into their tables.
     pub(crate) fn start(
         desk: Desk,
+        mover: Mover,
         waiting_max: usize,
         fold_at: usize,
     ) -> Result<Writer, StoreError> {
         let queue = Arc::new(Queue::new(waiting_max));
         let stopped = Arc::new(OnceLock::new());
         let (stopped_too, queue_too) = (Arc::clone(&stopped), Arc::clone(&queue));
-        let mut working = Working { desk, fold: Fold::new(), fold_at, pause: 0 };
+        let mut working = Working { desk, mover, fold: Fold::new(), fold_at, pause: 0 };
         let thread = thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || working.run(&queue_too, &stopped_too))
@@ -113,6 +115,7 @@ impl Writer {
 /// What the thread has.
 struct Working {
     desk: Desk,
+    mover: Mover,
     fold: Fold,
     fold_at: usize,
     /// Transactions that still go without upkeep.
@@ -160,6 +163,9 @@ impl Working {
         }
         if stopped.get().is_none() {
             self.fold_all(CLOSING_ROWS, stopped);
+        }
+        self.mover.close();
+        if stopped.get().is_none() {
             // Where this fails, the next start reads the log instead.
             let connection = self.desk.connection();
             drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())));
@@ -183,6 +189,7 @@ impl Working {
         let fate = self.end(done, stopped);
         group.into_iter().for_each(|task| task.answer(fate.clone()));
         self.fold.tidy(&self.desk);
+        self.mind_log(stopped);
         // What the transaction could not take, and what asked for a fold, comes next.
         if self.desk.wants_fold && fate.is_ok() {
             self.desk.wants_fold = false;
@@ -204,6 +211,16 @@ impl Working {
         // Nobody waits for it; where it failed, the log still has everything.
         drop(self.end(done, stopped));
         self.fold.tidy(&self.desk);
+        self.mind_log(stopped);
+    }
+
+    /// Between transactions: SQLite's log is not to grow without end.
+    fn mind_log(&mut self, stopped: &OnceLock<StoreError>) {
+        if stopped.get().is_none()
+            && let Err(why) = self.mover.mind(self.desk.connection())
+        {
+            stop(stopped, &why);
+        }
     }
 
     fn upkeep_alone(&mut self) -> Result<(), End> {
@@ -229,6 +246,7 @@ impl Working {
             if self.end(done, stopped).is_err() {
                 break;
             }
+            self.mind_log(stopped);
         }
         self.fold.tidy(&self.desk);
     }
@@ -339,10 +357,16 @@ impl Working {
         Err(match end {
             End::Failed(error) => error,
             End::Stop { why, fate } => {
-                let why = format!("nothing is written since the disk failed: {why}");
-                drop(stopped.set(StoreError::Failed(why)));
+                stop(stopped, &why);
                 fate
             }
         })
     }
+}
+
+/// Nothing is written any more.
+fn stop(stopped: &OnceLock<StoreError>, why: &StoreError) {
+    let why = format!("nothing is written since the disk failed: {why}");
+    // Where something failed before, that was the reason.
+    drop(stopped.set(StoreError::Failed(why)));
 }

@@ -1,0 +1,250 @@
+//! Moves SQLite's log into the database beside the writer, so that no commit waits for thousands of
+//! pages.
+//!
+//! A thread with a connection of its own moves what is there; the writer goes on meanwhile and
+//! moves the few pages that it has added, so that its next commit begins the log anew. The disk is
+//! asked to keep the pages before they count as moved, on either connection: a cut of the power finds
+//! them in the log or in the database.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+
+use crate::error::StoreError;
+use crate::sqlite::connection::{self, LOG_PAGES};
+use crate::sqlite::trouble::{Trouble, Worked};
+
+/// Pages that the writer moves itself when the thread is done: a few milliseconds. What is more goes
+/// to the thread again.
+const REST_MAX: u32 = LOG_PAGES / 8;
+
+/// Pages in the log at which the writer waits for the thread: 128 MiB. Moving is faster than
+/// committing, so that only a disk that others keep busy brings it there.
+const LOG_PAGES_MAX: u32 = 8 * LOG_PAGES;
+
+/// Pages that are added, at least, before it is tried again: where somebody reads an old state for
+/// long, the log cannot begin anew, and trying costs two syncs.
+const AGAIN_AFTER: u32 = LOG_PAGES / 4;
+
+/// The writer's side: how long the log is, and the thread.
+pub(crate) struct Mover {
+    /// Pages in the log after the last commit.
+    pages: Arc<AtomicU32>,
+    desk: Arc<Desk>,
+    thread: Option<JoinHandle<()>>,
+    /// How long the log may be before something is done.
+    patient_until: u32,
+    /// How many pages the thread had moved when it was asked to move more.
+    moved: u32,
+}
+
+/// What the two say to each other.
+struct Desk {
+    stage: Mutex<Stage>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    /// The thread is to move the log, or does so.
+    Moving,
+    /// It has moved so many pages.
+    Moved(u32),
+    /// The disk has failed.
+    Failed(StoreError),
+    Closed,
+}
+
+impl Desk {
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, stage: Stage) {
+        *self.stage() = stage;
+        self.changed.notify_all();
+    }
+
+    /// The stage, as soon as it is another one than this.
+    fn after(&self, stage: &Stage) -> Stage {
+        let wait = self.changed.wait_while(self.stage(), |now| now == stage);
+        wait.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Mover {
+    /// Starts the thread for the log of a file that `writing` writes.
+    pub(crate) fn start(path: &Path, writing: &mut Connection) -> Worked<Mover> {
+        let moving = connection::for_moving(path)?;
+        let pages = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&pages);
+        // In place of SQLite's own hook, which moves the log within the commit.
+        writing.wal_hook(Some(move |_: &mut _, pages| {
+            counted.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        }))?;
+        let desk = Arc::new(Desk { stage: Mutex::new(Stage::Idle), changed: Condvar::new() });
+        let desk_too = Arc::clone(&desk);
+        let thread = thread::Builder::new()
+            .name("store-mover".into())
+            .spawn(move || run(&moving, &desk_too))
+            .map_err(|error| StoreError::Failed(format!("no thread for the log: {error}")))?;
+        Ok(Mover { pages, desk, thread: Some(thread), patient_until: LOG_PAGES, moved: 0 })
+    }
+
+    /// After a commit: has the log moved where it is long. An error means that the disk has failed.
+    pub(crate) fn mind(&mut self, writing: &Connection) -> Result<(), StoreError> {
+        let pages = self.pages.load(Ordering::Relaxed);
+        if pages < LOG_PAGES {
+            self.patient_until = LOG_PAGES;
+        }
+        let mut stage = self.desk.stage().clone();
+        if stage == Stage::Moving && pages >= LOG_PAGES_MAX {
+            stage = self.desk.after(&Stage::Moving);
+        }
+        match stage {
+            Stage::Failed(why) => Err(why),
+            Stage::Moved(moved)
+                if pages.saturating_sub(moved) <= REST_MAX || pages >= LOG_PAGES_MAX =>
+            {
+                self.desk.set(Stage::Idle);
+                self.patient_until = pages.saturating_add(AGAIN_AFTER).max(LOG_PAGES);
+                move_log(writing).map(drop)
+            }
+            // The writer was as fast as the thread, which can get further now.
+            Stage::Moved(moved) if moved > self.moved => {
+                self.moved = moved;
+                self.desk.set(Stage::Moving);
+                Ok(())
+            }
+            // Somebody reads an old state.
+            Stage::Moved(_) => {
+                self.desk.set(Stage::Idle);
+                self.patient_until = pages.saturating_add(AGAIN_AFTER);
+                Ok(())
+            }
+            Stage::Idle if pages >= self.patient_until => {
+                self.moved = 0;
+                self.desk.set(Stage::Moving);
+                Ok(())
+            }
+            Stage::Idle | Stage::Moving | Stage::Closed => Ok(()),
+        }
+    }
+
+    /// Ends the thread.
+    pub(crate) fn close(&mut self) {
+        self.desk.set(Stage::Closed);
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for Mover {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn run(moving: &Connection, desk: &Desk) {
+    loop {
+        let stage = desk.after(&Stage::Idle);
+        match stage {
+            Stage::Moving => {
+                let next = move_log(moving).map_or_else(Stage::Failed, Stage::Moved);
+                let mut stage = desk.stage();
+                if *stage == Stage::Moving {
+                    *stage = next;
+                    desk.changed.notify_all();
+                }
+            }
+            Stage::Idle => {}
+            Stage::Moved(_) => drop(desk.after(&stage)),
+            Stage::Failed(_) | Stage::Closed => return,
+        }
+    }
+}
+
+/// Moves what can be moved while others read and write; how many pages of the log are moved. What
+/// may pass is tried again another time; an error means that the disk has failed.
+fn move_log(connection: &Connection) -> Result<u32, StoreError> {
+    let moved = connection
+        .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")
+        .and_then(|mut statement| statement.query_row((), |row| row.get::<_, i64>(2)));
+    match moved {
+        Ok(moved) => Ok(u32::try_from(moved).unwrap_or(0)),
+        Err(error) if Trouble::is_fatal(&error) => Err(Trouble::Sql(error).into()),
+        Err(_) => Ok(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::settings::SqliteSettings;
+
+    struct Bench {
+        folder: tempfile::TempDir,
+        writing: Connection,
+        mover: Mover,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("kalends.db");
+            let mut writing = connection::for_writing(&path, &SqliteSettings::default()).unwrap();
+            writing.execute_batch("CREATE TABLE t (x)").unwrap();
+            let mover = Mover::start(&path, &mut writing).unwrap();
+            Bench { folder, writing, mover }
+        }
+
+        /// Writes so many pages; how many the log has then.
+        fn write(&self, pages: u32) -> u32 {
+            let bytes = i64::from(pages) * 4_096;
+            self.writing.execute("INSERT INTO t VALUES (zeroblob(?))", [bytes]).unwrap();
+            self.mover.pages.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn the_log_begins_anew_after_thread_and_writer_have_moved_it() {
+        let mut bench = Bench::new();
+        assert!(bench.write(LOG_PAGES) >= LOG_PAGES);
+        bench.mover.mind(&bench.writing).unwrap();
+        bench.write(1);
+        let stage = bench.mover.desk.after(&Stage::Moving);
+        assert!(matches!(stage, Stage::Moved(moved) if moved >= LOG_PAGES), "{stage:?}");
+        bench.mover.mind(&bench.writing).unwrap();
+        assert!(bench.write(1) < 16);
+    }
+
+    #[test]
+    fn a_log_that_somebody_reads_is_left_alone_until_it_is_longer() {
+        let mut bench = Bench::new();
+        let path = bench.folder.path().join("kalends.db");
+        let reading = connection::for_reading(&path, 1024).unwrap();
+        reading.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+        let mut pages = bench.write(LOG_PAGES);
+        while *bench.mover.desk.stage() != Stage::Idle || bench.mover.patient_until == LOG_PAGES {
+            bench.mover.mind(&bench.writing).unwrap();
+            bench.mover.desk.after(&Stage::Moving);
+        }
+        assert_eq!(bench.mover.patient_until, pages + AGAIN_AFTER);
+        bench.mover.mind(&bench.writing).unwrap();
+        assert_eq!(*bench.mover.desk.stage(), Stage::Idle);
+
+        reading.execute_batch("COMMIT").unwrap();
+        pages = bench.write(AGAIN_AFTER);
+        assert!(pages > LOG_PAGES + AGAIN_AFTER);
+        bench.mover.mind(&bench.writing).unwrap();
+        assert_eq!(bench.mover.desk.after(&Stage::Moving), Stage::Moved(pages));
+        bench.mover.mind(&bench.writing).unwrap();
+        assert!(bench.write(1) < 16);
+    }
+}
