@@ -22,6 +22,8 @@ impl Hasher for NumberHasher {
         let number = self.0;
         let mut spread = (number >> TOGETHER_BITS).wrapping_mul(SPREAD);
         spread ^= spread >> 32;
+        spread = spread.wrapping_mul(SPREAD);
+        spread ^= spread >> 29;
         // Where in their stretch they lie differs, for numbers may come in steps of its length.
         let near = (number ^ (spread >> 40)) & ((1 << TOGETHER_BITS) - 1);
         // The map compares the highest seven bits first: there, neighbours differ.

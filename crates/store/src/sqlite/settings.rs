@@ -23,13 +23,12 @@ pub struct SqliteSettings {
 }
 
 impl Default for SqliteSettings {
-    /// The writer reads the row of every job that it begins a run of, and these are in no order: its
-    /// cache holds those of a million jobs. Larger caches of readers save no processor time that
-    /// could be measured: what they do not have, the system has.
+    /// Larger caches save no processor time that could be measured with a million jobs: what they do
+    /// not have, the system has.
     fn default() -> SqliteSettings {
         SqliteSettings {
             readers: 2,
-            writer_cache_kib: 64 * 1024,
+            writer_cache_kib: 16 * 1024,
             reader_cache_kib: 16 * 1024,
             writes_waiting_max: 4_096,
             reads_waiting_max: 4_096,
