@@ -6,6 +6,7 @@ mod log;
 mod next;
 mod rehearse;
 mod serve;
+mod signing_keys;
 mod store_tools;
 mod token;
 
@@ -30,6 +31,7 @@ enum Command {
     Serve(Box<serve::Arguments>),
     Next(Box<next::Arguments>),
     Rehearse(rehearse::Arguments),
+    SigningKeys(signing_keys::Arguments),
     #[command(subcommand)]
     Store(store_tools::Command),
     #[command(subcommand)]
@@ -64,6 +66,7 @@ fn run() -> anyhow::Result<()> {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Next(arguments) => next::run(*arguments, &SystemClock),
         Command::Rehearse(arguments) => rehearse::run(arguments),
+        Command::SigningKeys(arguments) => signing_keys::run(&arguments),
         Command::Store(command) => store_tools::run(command),
         Command::Token(command) => token::run(command),
     }

@@ -37,7 +37,7 @@ use crate::serve::encryption::Encryption;
 use crate::serve::limits::LimitSettings;
 
 /// What the keys of signatures are derived for.
-const SIGNING: &str = "webhook signatures";
+pub(crate) const SIGNING: &str = "webhook signatures";
 
 /// Run the server.
 #[derive(clap::Args)]

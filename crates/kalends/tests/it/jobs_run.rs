@@ -1,10 +1,15 @@
 //! Jobs that run: the real binary calls a real server, and says so in the history.
 
 use std::net::TcpListener;
+use std::process::Command;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::hmac;
 use serde_json::{Value, json};
 
 use crate::connection::Connection;
+use crate::running::Running;
 use crate::target::{PATIENCE, history, job, path, start, start_with, target};
 
 /// Asks until a job is no longer enabled.
@@ -122,10 +127,23 @@ fn a_guarded_server_calls_what_is_allowed_and_never_itself() {
     assert!(other_calls.try_recv().is_err());
 }
 
+/// What `kalends signing-keys` shows of the collection.
+fn shown_keys(server: &Running) -> [String; 2] {
+    let store = format!("sqlite:{}", server.folder().join("kalends.db").display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
+    let output = command
+        .args(["signing-keys", "6c55a6f0-6593-472f-9b3e-a51a9a757b40/rg/jc", "--store", &store])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let keys: Vec<_> = text.lines().map(|line| line.split_once("  ").unwrap().1.trim()).collect();
+    [keys[0].to_owned(), keys[1].to_owned()]
+}
+
 #[test]
 fn a_signed_job_has_the_headers_by_which_it_is_verified() {
     let (address, calls) = target();
-    let (_server, mut connection) = start();
+    let (server, mut connection) = start();
     let mut definition: Value =
         serde_json::from_str(&job(&format!("http://{address}/"), json!({"retryType": "None"})))
             .unwrap();
@@ -134,6 +152,17 @@ fn a_signed_job_has_the_headers_by_which_it_is_verified() {
     assert_eq!(made.status, 201, "{made:?}");
     let call = calls.recv_timeout(PATIENCE).unwrap();
     assert_eq!(call.headers["webhook-id"], call.headers["x-ms-execution-tag"]);
-    assert_eq!(call.headers["webhook-signature"].split(' ').count(), 2);
+    let signatures: Vec<_> = call.headers["webhook-signature"].split(' ').collect();
+    let signed = format!(
+        "{}.{}.{}",
+        call.headers["webhook-id"], call.headers["webhook-timestamp"], call.body
+    );
+    // As a receiver would: with the key that the operator was shown.
+    let expected = shown_keys(&server).map(|key| {
+        let key = STANDARD.decode(key.strip_prefix("whsec_").unwrap()).unwrap();
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
+        format!("v1,{}", STANDARD.encode(hmac::sign(&key, signed.as_bytes())))
+    });
+    assert_eq!(signatures, expected);
     assert!(call.headers.contains_key("webhook-timestamp"));
 }
