@@ -62,6 +62,10 @@ impl Forwarder {
             let bytes = &bytes[..length];
             let is_commit = bytes.windows(6).any(|word| word == b"COMMIT");
             let is_cut = is_commit && *self.line.lock().unwrap() == Line::CutInCommit;
+            if is_cut {
+                // First of all, so that no answer comes back, however quick it is.
+                let _ = from.shutdown(Shutdown::Both);
+            }
             if to.write_all(bytes).is_err() || is_cut {
                 break;
             }
