@@ -102,6 +102,8 @@ bench:
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin jsonl
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin store
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin api -- 100000
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- burst
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- steady 1000 60
 	bench/instructions.sh
 
 ## Every fuzz target for SECONDS each. cargo-fuzz wants a nightly feature of the stable compiler.
