@@ -51,7 +51,8 @@ impl Ledger {
     /// Asks about what is due, as far as there may be room for it.
     pub(super) fn ask_about_due(&mut self, now: Instant) {
         while self.may_ask_about_due() {
-            let until = now.saturating_add(CLAIM_AHEAD);
+            // Once awake for one, those that follow soon are taken with it, into the same commit.
+            let until = now.saturating_add(2 * CLAIM_AHEAD);
             let limit = self.rooms.takes_more().min(BATCH_MAX);
             let mut items: Vec<_> =
                 self.timetable.take_runs(until, limit).into_iter().map(Item::Run).collect();
