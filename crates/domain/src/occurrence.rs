@@ -9,7 +9,7 @@ use std::time::Duration;
 use kalends_recurrence::{Instant, Rule};
 
 use crate::job::{MissedPolicy, Overlap, Switch};
-use crate::ledger::Disposition;
+use crate::ledger::{Cause, Disposition, LedgerRecord};
 
 /// What is asked when a job is due.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +102,21 @@ pub enum Why {
     Edited,
     /// The job or its collection was disabled at its instant.
     Disabled,
+}
+
+impl Closed {
+    /// The row of the ledger that closes them, of an edit of the job.
+    pub fn row(&self, generation: u64, closed: Instant) -> LedgerRecord {
+        LedgerRecord {
+            generation,
+            from: self.from,
+            to: self.to,
+            count: self.count,
+            cause: Cause::Scheduled,
+            disposition: self.why.disposition(),
+            closed,
+        }
+    }
 }
 
 impl Why {

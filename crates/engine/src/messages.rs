@@ -2,7 +2,6 @@
 
 use kalends_domain::{ActionRole, AttemptStatus, Closed, HistoryEntry, Why};
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, LedgerRecord};
 
 /// The entry of occurrences that were closed without a run.
 pub(crate) fn postponed(closed: &Closed, repeat: u64, now: Instant) -> HistoryEntry {
@@ -30,18 +29,5 @@ pub(crate) fn postponed(closed: &Closed, repeat: u64, now: Instant) -> HistoryEn
         retry: 0,
         repeat,
         role: ActionRole::Main,
-    }
-}
-
-/// The row of the ledger that closes them.
-pub(crate) fn ledger_row(closed: &Closed, generation: u64, now: Instant) -> LedgerRecord {
-    LedgerRecord {
-        generation,
-        from: closed.from,
-        to: closed.to,
-        count: closed.count,
-        cause: Cause::Scheduled,
-        disposition: closed.why.disposition(),
-        closed: now,
     }
 }

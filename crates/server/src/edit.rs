@@ -10,7 +10,7 @@ use kalends_domain::{
     jobs_max, passed_over, rule_of, standing_after_edit, standing_of_new,
 };
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, Disposition, JobRecord, JobState, JobUid, LedgerRecord};
+use kalends_store::record::{Disposition, JobRecord, JobState, JobUid, LedgerRecord};
 use kalends_store::{
     CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, Refusal, RefusalKind, Waiting,
 };
@@ -161,15 +161,7 @@ impl JobEdit {
         let collection = context.collection.collection.state.switch();
         let rule = rule_of(&existing.job.definition, existing.job.created, schedules).ok()?;
         let passed = passed_over(&rule.without_count(), due, self.now, collection)?;
-        Some(LedgerRecord {
-            generation: existing.job.generation,
-            from: passed.from,
-            to: passed.to,
-            count: passed.count,
-            cause: Cause::Scheduled,
-            disposition: passed.why.disposition(),
-            closed: self.now,
-        })
+        Some(passed.row(existing.job.generation, self.now))
     }
 
     /// Whether the schedule is one, for a job that were created now.

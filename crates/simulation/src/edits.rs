@@ -6,7 +6,7 @@ use kalends_domain::{
     standing_after_edit, standing_of_new,
 };
 use kalends_recurrence::{Instant, Settings};
-use kalends_store::record::{Cause, Disposition, JobRecord, JobState, JobUid, LedgerRecord};
+use kalends_store::record::{Disposition, JobRecord, JobState, JobUid, LedgerRecord};
 use kalends_store::{JobContext, JobPut, JobWrite, Refusal, RefusalKind, Waiting};
 
 /// An edit that somebody asks for.
@@ -93,14 +93,6 @@ impl Edit {
         let collection = context.collection.collection.state.switch();
         let rule = rule_of(&existing.job.definition, existing.job.created, schedules).ok()?;
         let passed = passed_over(&rule.without_count(), due, self.now, collection)?;
-        Some(LedgerRecord {
-            generation: existing.job.generation,
-            from: passed.from,
-            to: passed.to,
-            count: passed.count,
-            cause: Cause::Scheduled,
-            disposition: passed.why.disposition(),
-            closed: self.now,
-        })
+        Some(passed.row(existing.job.generation, self.now))
     }
 }

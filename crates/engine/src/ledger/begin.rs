@@ -12,7 +12,7 @@ use kalends_store::{Advance, Due, RunWrite, StoreError};
 
 use super::follow_up::About;
 use super::{CLAIM_AHEAD, Item, Ledger};
-use crate::messages::{ledger_row, postponed};
+use crate::messages::postponed;
 use crate::rooms::{Entry, Place};
 
 /// What may begin when there is room for it.
@@ -152,8 +152,7 @@ impl Ledger {
         now: Instant,
     ) {
         let generation = due.on.generation;
-        let closed: Vec<_> =
-            decision.closed.iter().map(|c| ledger_row(c, generation, now)).collect();
+        let closed: Vec<_> = decision.closed.iter().map(|c| c.row(generation, now)).collect();
         let postponed = decision.closed.iter().map(|c| postponed(c, decision.used, now)).collect();
         // Where runs are still open the last of them ends the job; the store knows which it is.
         let nothing_left = decision.next.is_none() && decision.begin.is_none();
