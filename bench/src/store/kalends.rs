@@ -192,7 +192,7 @@ impl Bench {
         }
     }
 
-    fn get(&self, job: usize) -> Reply<'_, Option<JobRecord>> {
+    fn get(&self, job: usize) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
         match job_path(job) {
             Ok(path) => self.store.job(path),
             Err(error) => refused(error),

@@ -6,7 +6,14 @@ use kalends_recurrence::Instant;
 use kalends_store::{RefusalKind, StoreError};
 use kalends_wire::{Code, Error, Errors, Json, Version};
 
-use crate::app::App;
+use crate::app::{App, Ids};
+
+/// What nearly every answer has, with what hyper adds; the map is made for as many.
+const HEADERS_USUAL: usize = 12;
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+const CORRELATION_ID: HeaderName = HeaderName::from_static("x-ms-correlation-request-id");
+const ROUTING_ID: HeaderName = HeaderName::from_static("x-ms-routing-request-id");
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
 /// What goes out, before its headers.
 #[derive(Debug)]
@@ -62,30 +69,31 @@ impl Answer {
     }
 
     /// The answer with the headers that every answer has.
-    pub(crate) fn respond(self, app: &App, request: &str) -> Response<Body> {
-        let correlation = app.new_guid();
+    pub(crate) fn respond(self, app: &App, ids: Ids) -> Response<Body> {
+        let Ids { request, correlation } = ids;
         if let Some(cause) = &self.cause {
-            tell_operator(request, cause);
+            tell_operator(&request, cause);
         }
         let routing = format!("KALENDS:{}:{correlation}", compact(app.now()));
         let mut response = Response::new(self.body.unwrap_or_default());
         let has_body = axum::body::HttpBody::size_hint(response.body()).exact() != Some(0);
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
-        let mut put = |name: HeaderName, value: &str| {
-            if let Ok(value) = HeaderValue::from_str(value) {
-                headers.insert(name, value);
-            }
-        };
-        put(header::CACHE_CONTROL, "no-cache");
-        put(header::PRAGMA, "no-cache");
-        put(header::EXPIRES, "-1");
-        put(HeaderName::from_static("x-ms-request-id"), request);
-        put(HeaderName::from_static("x-ms-correlation-request-id"), &correlation);
-        put(HeaderName::from_static("x-ms-routing-request-id"), &routing);
-        put(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+        headers.reserve(HEADERS_USUAL);
+        headers.insert(header::CACHE_CONTROL, const { HeaderValue::from_static("no-cache") });
+        headers.insert(header::PRAGMA, const { HeaderValue::from_static("no-cache") });
+        headers.insert(header::EXPIRES, const { HeaderValue::from_static("-1") });
+        for (name, value) in [
+            (REQUEST_ID, HeaderValue::from_str(&request)),
+            (CORRELATION_ID, HeaderValue::try_from(correlation)),
+            (ROUTING_ID, HeaderValue::try_from(routing)),
+        ] {
+            headers.extend(value.ok().map(|value| (name, value)));
+        }
+        let nosniff = const { HeaderValue::from_static("nosniff") };
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
         if has_body {
-            put(header::CONTENT_TYPE, "application/json; charset=utf-8");
+            headers.insert(header::CONTENT_TYPE, JSON);
         }
         for (name, value) in self.headers {
             headers.insert(name, value);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_domain::{EgressPolicy, Limits, PlanLimits};
-use kalends_environment::{Clock, Entropy, new_guid};
+use kalends_environment::{Clock, Entropy, guid_of};
 use kalends_recurrence::Instant;
 use kalends_store::Store;
 use kalends_store::record::JobUid;
@@ -49,7 +49,6 @@ impl Default for Patience {
 }
 
 /// What every request works with.
-#[derive(Clone)]
 pub struct App {
     /// Where everything is kept.
     pub store: Arc<dyn Store>,
@@ -71,6 +70,12 @@ pub struct App {
     pub events: Events,
 }
 
+/// What an answer is called by.
+pub(crate) struct Ids {
+    pub(crate) request: Arc<str>,
+    pub(crate) correlation: String,
+}
+
 impl App {
     pub(crate) fn now(&self) -> Instant {
         self.clock.now().into()
@@ -82,7 +87,12 @@ impl App {
         Ok(JobUid(bytes))
     }
 
-    pub(crate) fn new_guid(&self) -> String {
-        new_guid(&*self.entropy)
+    /// New ones for an answer.
+    pub(crate) fn new_ids(&self) -> Ids {
+        let mut bytes = [[0; 16]; 2];
+        // They tell answers apart; nothing rests on their being so.
+        let _ = self.entropy.fill(bytes.as_flattened_mut());
+        let [request, correlation] = bytes.map(guid_of);
+        Ids { request: request.into(), correlation }
     }
 }

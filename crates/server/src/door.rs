@@ -8,7 +8,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::service::Service;
@@ -28,7 +27,7 @@ const TLS_ONLY: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// The door of one connection.
 pub(crate) struct Door {
-    pub(crate) app: App,
+    pub(crate) app: Arc<App>,
     /// Who is at the other end.
     pub(crate) client: SocketAddr,
     pub(crate) protocol: Protocol,
@@ -39,6 +38,19 @@ pub(crate) struct Door {
     /// Requests of this connection. A client that takes requests back does not make room by that:
     /// they are carried out all the same.
     pub(crate) own: Arc<Semaphore>,
+}
+
+/// How a request came.
+pub(crate) struct Arrived {
+    pub(crate) client: Client,
+    pub(crate) protocol: Protocol,
+    pub(crate) places: Places,
+}
+
+/// The places of a request. What carries it out holds them as long as it works on it.
+pub(crate) struct Places {
+    _own: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
 }
 
 /// Whether others can listen.
@@ -85,24 +97,23 @@ impl Door {
         }
         let response = match self.places().await {
             Some(places) => {
-                // What carries out the request holds the places as long as it works on it.
-                request.extensions_mut().insert(Arc::new(places));
-                request.extensions_mut().insert(Client(self.client));
-                resources::handle(State(self.app.clone()), request.map(Body::new)).await
+                let client = Client(self.client);
+                let arrived = Arrived { client, protocol: self.protocol, places };
+                resources::handle(&self.app, arrived, request.map(Body::new)).await
             }
             None => {
                 self.app.figures.refused_as_busy();
                 let message = "too much is asked at once; try again";
                 let refused = Refused::from(Errors::one(Code::ServerBusy, "", message));
-                refused.answer(Version::V2016_03_01).respond(&self.app, &self.app.new_guid())
+                refused.answer(Version::V2016_03_01).respond(&self.app, self.app.new_ids())
             }
         };
         self.sign(response)
     }
 
-    async fn places(&self) -> Option<[OwnedSemaphorePermit; 2]> {
+    async fn places(&self) -> Option<Places> {
         let own = Arc::clone(&self.own).acquire_owned().await.ok()?;
-        Some([own, Arc::clone(&self.everybody).try_acquire_owned().ok()?])
+        Some(Places { _own: own, _of_all: Arc::clone(&self.everybody).try_acquire_owned().ok()? })
     }
 
     /// A name of the machine itself is left alone: other servers share it.

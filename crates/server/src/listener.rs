@@ -99,7 +99,7 @@ pub async fn serve(
 
 /// What connections are served with.
 struct Host {
-    app: App,
+    app: Arc<App>,
     tls: Option<Arc<Tls>>,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
@@ -129,7 +129,7 @@ impl Host {
             .keep_alive_timeout(PING_TIME_MAX);
         let handshakes = Semaphore::new(HANDSHAKES_MAX);
         let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
-        Host { app, tls, http1, http2, handshakes, requests }
+        Host { app: Arc::new(app), tls, http1, http2, handshakes, requests }
     }
 
     /// Finds out what a connection speaks, and serves it.
@@ -185,7 +185,7 @@ impl Host {
         let patience = self.app.settings.patience;
         let idle_time_max = patience.head + patience.body;
         let door = Answering(Arc::new(Door {
-            app: self.app.clone(),
+            app: Arc::clone(&self.app),
             client,
             protocol,
             security,

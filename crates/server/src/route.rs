@@ -36,6 +36,11 @@ pub(crate) enum Route {
 }
 
 impl Route {
+    /// Whether reading it takes no longer than answering does: one row, or what is in memory.
+    pub(crate) fn is_brief(&self) -> bool {
+        matches!(self, Route::Home | Route::Live | Route::OpenApi | Route::Job(_))
+    }
+
     /// What can be asked there.
     pub(crate) fn methods(&self) -> &'static str {
         match self {

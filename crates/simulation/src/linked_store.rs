@@ -1,6 +1,8 @@
 //! The store as a node sees it: the shared one, at the end of its [`Link`].
 
-use kalends_domain::{CollectionPath, GroupPath, JobName, JobPath, SubscriptionId};
+use kalends_domain::{
+    CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,
+};
 use kalends_recurrence::Instant;
 use kalends_store::record::{
     CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
@@ -56,7 +58,7 @@ impl Store for Link {
         Box::pin(self.call(Does::Write, move || self.inner.edit_job(path, decide)))
     }
 
-    fn job(&self, path: JobPath) -> Reply<'_, Option<JobRecord>> {
+    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
         Box::pin(self.call(Does::Read, move || self.inner.job(path)))
     }
 

@@ -1,6 +1,8 @@
 //! A store with a bug between it and who uses it.
 
-use kalends_domain::{CollectionPath, GroupPath, JobName, JobPath, SubscriptionId};
+use kalends_domain::{
+    CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,
+};
 use kalends_recurrence::Instant;
 use kalends_store::record::{
     CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
@@ -61,7 +63,7 @@ impl Store for Planted {
         self.inner.edit_job(path, Box::new(decide))
     }
 
-    fn job(&self, path: JobPath) -> Reply<'_, Option<JobRecord>> {
+    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
         self.inner.job(path)
     }
 

@@ -263,7 +263,7 @@ impl Users<'_> {
 
     /// What the store keeps of a job that lives.
     pub(crate) fn kept(&self, life: &Life) -> Option<Kept> {
-        let record = now_or_never(self.store.job(life.path.clone())).ok()??;
+        let (record, _) = now_or_never(self.store.job(life.path.clone())).ok()??;
         let ledger = self.store.ledger(life.key, Instant::MIN, Instant::MAX, ROWS_MAX);
         let history =
             self.store.history(life.path.clone(), Default::default(), Page::first(ROWS_MAX));

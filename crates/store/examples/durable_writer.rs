@@ -185,7 +185,7 @@ fn verify(file: &Path) -> Outcome<()> {
         match job {
             None if !deleting.contains(&number) => wrong.push(format!("job {number} is lost")),
             Some(_) if gone.contains(&number) => wrong.push(format!("job {number} is back")),
-            Some(job) if runs.contains(&number) => {
+            Some((job, _)) if runs.contains(&number) => {
                 let ledger = block_on(store.ledger(job.key, Instant::MIN, Instant::MAX, 10))?.len();
                 let entries = history.map_or(0, |entries| entries.len());
                 if (job.state.executions, entries, ledger) != (1, 1, 1) {

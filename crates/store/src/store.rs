@@ -10,8 +10,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use kalends_domain::{
-    AttemptStatus, Collection, CollectionPath, GroupPath, HistoryEntry, JobDefinition, JobName,
-    JobPath, Lifecycle, Plan, SubscriptionId, Switch,
+    AttemptStatus, Collection, CollectionPath, CollectionState, GroupPath, HistoryEntry,
+    JobDefinition, JobName, JobPath, Lifecycle, Plan, SubscriptionId, Switch,
 };
 use kalends_recurrence::Instant;
 
@@ -63,8 +63,9 @@ pub trait Store: Tokens {
     /// is no collection for it. Deleting one deletes its runs and its history.
     fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>>;
 
-    /// A job; [`StoreError::NoCollection`] where there is no collection for it.
-    fn job(&self, path: JobPath) -> Reply<'_, Option<JobRecord>>;
+    /// A job and the state of its collection; [`StoreError::NoCollection`] where there is no
+    /// collection for it.
+    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>>;
 
     /// The jobs of a collection by name; [`StoreError::NoCollection`] where there is none. With a
     /// filter it looks at no more than `looks` jobs, and at one at least; what it found until then
@@ -291,6 +292,8 @@ pub const LOOKS_MAX: usize = 5_000;
 pub struct Found {
     /// They, by name.
     pub jobs: Vec<JobRecord>,
+    /// The state of their collection.
+    pub collection: CollectionState,
     /// Where to look for what is missing of the page; `None` where it is full, or where all was
     /// looked at.
     pub rest: Option<Page<JobName>>,
@@ -300,14 +303,14 @@ impl Found {
     /// What was found of a page when `skip` matches were still to be passed over, and the search
     /// has come as far as `end`, which is nowhere if there is nothing behind it.
     pub(crate) fn new(
-        jobs: Vec<JobRecord>,
+        (jobs, collection): (Vec<JobRecord>, CollectionState),
         page: &Page<JobName>,
         skip: u64,
         end: Option<JobName>,
     ) -> Found {
         let limit = page.limit.saturating_sub(jobs.len());
         let rest = end.filter(|_| limit > 0).map(|end| Page { after: Some(end), skip, limit });
-        Found { jobs, rest }
+        Found { jobs, collection, rest }
     }
 }
 

@@ -219,7 +219,7 @@ impl World {
     }
 
     pub(crate) async fn job(&self, name: &str) -> JobRecord {
-        self.store.job(job_path(name)).await.unwrap().unwrap()
+        self.store.job(job_path(name)).await.unwrap().unwrap().0
     }
 
     pub(crate) async fn history(&self, name: &str) -> Vec<HistoryEntry> {

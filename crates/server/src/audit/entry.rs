@@ -1,7 +1,9 @@
 //! One line of the audit log.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use axum::http::Method;
 use kalends_recurrence::Instant;
 use kalends_wire::{Json, Number};
 
@@ -14,13 +16,13 @@ const CHARS_MAX: usize = 600;
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) time: Instant,
-    pub(crate) request: String,
+    pub(crate) request: Arc<str>,
     /// `None` where nobody was known.
     pub(crate) caller: Option<Caller>,
     pub(crate) client: Option<Client>,
-    pub(crate) method: String,
+    pub(crate) method: Method,
     pub(crate) operation: Option<&'static str>,
-    pub(crate) path: String,
+    pub(crate) path: Arc<str>,
     pub(crate) status: u16,
 }
 
@@ -36,7 +38,7 @@ impl Entry {
             ("who", Some(caller.map_or(Json::Null, |caller| text(&caller.id)))),
             ("name", name.map(text)),
             ("client", self.client.map(|client| text(&client.0.ip().to_string()))),
-            ("method", Some(text(&self.method))),
+            ("method", Some(text(self.method.as_str()))),
             ("operation", self.operation.map(text)),
             ("path", Some(text(&self.path))),
             ("status", Some(Json::Number(Number::Integer(self.status.into())))),
@@ -73,7 +75,7 @@ mod tests {
             request: "r".into(),
             caller: Some(Caller::single_user()),
             client: Some(Client("127.0.0.1:5".parse().unwrap())),
-            method: "PUT".into(),
+            method: Method::PUT,
             operation: Some("Microsoft.Scheduler/jobCollections/write"),
             path: path.into(),
             status: 201,

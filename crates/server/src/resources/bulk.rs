@@ -3,6 +3,8 @@
 //! `{"action": "Enable" | "Disable" | "Delete" | "Run", "names": […]}`, or `"filter"` in the place of the
 //! names. Every job is edited in a transaction of its own, and the answer tells of each.
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use kalends_domain::{CollectionPath, JobName, JobPath, Permission, Place, Switch};
 use kalends_store::Page;
@@ -46,7 +48,7 @@ pub(super) async fn edit(mut asked: Asked, path: CollectionPath) -> Done {
         let under_way: Vec<_> = some
             .iter()
             .map(|name| JobPath { collection: path.clone(), job: name.clone() })
-            .map(|job| (job.clone(), tokio::spawn(edit_one(app.clone(), job, action))))
+            .map(|job| (job.clone(), tokio::spawn(edit_one(Arc::clone(app), job, action))))
             .collect();
         for (job, task) in under_way {
             let done = task.await.map_err(|error| Refused::internal(error.to_string()))?;
@@ -61,7 +63,7 @@ pub(super) async fn edit(mut asked: Asked, path: CollectionPath) -> Done {
     Ok(Answer::json(StatusCode::OK, &Json::Object(members)))
 }
 
-async fn edit_one(app: App, job: JobPath, action: Action) -> Result<bool, Refused> {
+async fn edit_one(app: Arc<App>, job: JobPath, action: Action) -> Result<bool, Refused> {
     match action {
         Action::Switch(switch) => jobs::switch(&app, job, switch).await,
         Action::Delete => jobs::delete(&app, job, Condition::default()).await.map(|()| true),
@@ -79,7 +81,7 @@ fn audited(request: &Entry, job: &JobPath, action: Action, done: &Result<bool, R
         Action::Run => "Microsoft.Scheduler/jobCollections/jobs/run/action",
     };
     let status = done.as_ref().map_or_else(|refused| refused.errors.code().status(), |_| 200);
-    Entry { operation: Some(operation), path: job_id(job), status, ..request.clone() }
+    Entry { operation: Some(operation), path: job_id(job).into(), status, ..request.clone() }
 }
 
 fn result(job: &JobPath, done: Result<bool, Refused>) -> Json<'static> {

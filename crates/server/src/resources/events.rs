@@ -1,6 +1,7 @@
 //! `GET /events`: what comes into the history of jobs, as server-sent events.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ fn scope(asked: &Asked) -> Result<Scope, Errors> {
 }
 
 struct Follower {
-    app: App,
+    app: Arc<App>,
     /// Who follows is told what he may read.
     caller: Caller,
     version: Version,

@@ -1,5 +1,7 @@
 //! Jobs.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use axum::http::{Method, StatusCode};
 use kalends_actions::certificate::read_pfx;
 use kalends_domain::{
@@ -40,23 +42,25 @@ pub(super) async fn list(asked: Asked, path: CollectionPath) -> Done {
     let asked_page =
         AskedPage::read(&asked, version, OLD_PAGE_DEFAULT, |position| JobName::new(position).ok())?;
     let page = asked_page.page.clone();
-    let state = collection_state(&asked.app, &path).await?;
     let until = if version.is_old() { Until::Full } else { Until::Looked };
-    let Found { mut jobs, rest } = search(&asked.app, &path, &filter, page, until).await?;
+    let Found { mut jobs, collection, rest } =
+        search(&asked.app, &path, &filter, page, until).await?;
     let goes_on = rest.and_then(|rest| rest.after).map(|name| name.to_string());
     let next = asked_page.cut(&mut jobs, |job| job.path.job.to_string());
     let next = next.or_else(|| asked_page.link_after(&goes_on?));
-    let values = jobs.iter().map(|job| write(job, state, version).into_owned()).collect();
+    let values = jobs.iter().map(|job| write(job, collection, version).into_owned()).collect();
     Ok(Answer::json(StatusCode::OK, &write_list(values, next.as_deref())))
 }
 
-pub(super) async fn one(asked: Asked, path: JobPath) -> Done {
+pub(super) async fn get(asked: Asked, path: JobPath) -> Done {
+    let version = asked.query.version()?;
+    let (job, state) = find(&asked.app, &path).await?;
+    Ok(answer(StatusCode::OK, &job, state, version))
+}
+
+pub(super) async fn change(asked: Asked, path: JobPath) -> Done {
     let version = asked.query.version()?;
     match asked.method {
-        Method::GET => {
-            let (job, state) = find(&asked.app, &path).await?;
-            Ok(answer(StatusCode::OK, &job, state, version))
-        }
         Method::PUT => put(asked, path, version).await,
         Method::PATCH => patch(asked, path, version).await,
         _ => {
@@ -132,11 +136,11 @@ pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
     // may set it.
     let place = Place::Collection(path.collection.clone());
     let may_compare = asked.caller.may(Permission::Write, &place);
-    let stored = existing.as_ref().map(|job| &job.job.definition);
+    let stored = existing.as_ref().map(|(job, _)| &job.job.definition);
     check_destinations(&definition, stored, &path.collection, &app.settings.egress)?;
     let effect = match existing {
         None => "Create",
-        Some(job) if may_compare && job.job.definition == definition => "Nothing",
+        Some((job, _)) if may_compare && job.job.definition == definition => "Nothing",
         Some(_) => "Replace",
     };
     let occurrences = rule.occurrences().take(OCCURRENCES_SHOWN);
@@ -240,25 +244,23 @@ pub(super) async fn find(
     app: &App,
     path: &JobPath,
 ) -> Result<(JobRecord, CollectionState), Refused> {
-    let job =
-        app.store.job(path.clone()).await.map_err(|error| missing(error, &path.collection))?;
-    let job = job.ok_or_else(|| Error::job_not_found(&path.job))?;
-    let state = collection_state(app, &path.collection).await?;
-    Ok((job, state))
-}
-
-async fn collection_state(app: &App, path: &CollectionPath) -> Result<CollectionState, Refused> {
-    let collection = app.store.collection(path.clone()).await?;
-    let collection = collection.ok_or_else(|| Error::collection_not_found(path))?;
-    Ok(collection.collection.state)
+    let job = app.store.job(path.clone()).await;
+    let job = job.map_err(|error| missing(error, &path.collection))?;
+    Ok(job.ok_or_else(|| Error::job_not_found(&path.job))?)
 }
 
 async fn edit(
     app: &App,
     path: JobPath,
-    decide: DecideJob,
+    mut decide: DecideJob,
     mistakes: &Mistakes,
 ) -> Result<(Edited<JobRecord>, CollectionState), Refused> {
+    let collection = Arc::new(Mutex::new(CollectionState::default()));
+    let seen = Arc::clone(&collection);
+    let decide = Box::new(move |context: JobContext<'_>| {
+        *seen.lock().unwrap_or_else(PoisonError::into_inner) = context.collection.collection.state;
+        decide(context)
+    });
     let edited = match app.store.edit_job(path.clone(), decide).await {
         Ok(edited) => edited,
         Err(StoreError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
@@ -271,7 +273,8 @@ async fn edit(
         }
     };
     (app.changed)();
-    Ok((edited, collection_state(app, &path.collection).await?))
+    let collection = *collection.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok((edited, collection))
 }
 
 pub(super) fn missing(error: StoreError, path: &CollectionPath) -> Refused {

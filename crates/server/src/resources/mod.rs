@@ -15,32 +15,38 @@ mod openapi;
 mod providers;
 mod search;
 
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Response, StatusCode, header};
+use futures_util::FutureExt as _;
 use kalends_domain::{Permission, Place};
 use kalends_wire::{Code, Errors, Version};
 
 pub(crate) use groups::not_found as group_not_found;
 
 use crate::access::permit::{self, Need};
-use crate::access::{Caller, Client, Passed};
+use crate::access::{Caller, Passed};
 use crate::answer::{Answer, Refused};
 use crate::app::App;
 use crate::audit::{Entry, Wait};
+use crate::door::{Arrived, Places};
 use crate::guard;
+use crate::preface::Protocol;
 use crate::request::Query;
 use crate::route::{Route, route};
 
 /// A request, taken apart.
 pub(crate) struct Asked {
-    pub(crate) app: App,
+    pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
     /// What the audit log is told of it.
     pub(crate) entry: Entry,
     pub(crate) method: Method,
-    pub(crate) path: String,
+    pub(crate) path: Arc<str>,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
@@ -57,36 +63,54 @@ struct Trace {
 }
 
 /// Answers everything.
-pub(crate) async fn handle(State(app): State<App>, request: Request) -> Response<Body> {
-    let id = app.new_guid();
+pub(crate) async fn handle(
+    app: &Arc<App>,
+    Arrived { client, protocol, places }: Arrived,
+    request: Request,
+) -> Response<Body> {
+    let ids = app.new_ids();
     let entry = Entry {
         time: app.now(),
-        request: id.clone(),
+        request: Arc::clone(&ids.request),
         caller: app.gate.is_open().then(Caller::single_user),
-        client: request.extensions().get::<Client>().copied(),
-        method: request.method().to_string(),
+        client: Some(client),
+        method: request.method().clone(),
         operation: None,
-        path: request.uri().path().to_owned(),
+        path: request.uri().path().into(),
         status: StatusCode::INTERNAL_SERVER_ERROR.as_u16(),
     };
     let is_write = !request.method().is_safe();
-    // In a task of its own: what panics there is answered, and an edit that its client does not
-    // wait for is still carried out whole.
-    let answered = tokio::spawn(answer_and_audit(app.clone(), entry.clone(), request)).await;
+    let route = route(request.method(), request.uri().path());
+    let is_brief = !is_write && matches!(&route, Ok(Some(route)) if route.is_brief());
+    // A request of HTTP/2 can be taken back without giving up the connection.
+    let is_brief = is_brief && protocol == Protocol::Http1;
+    let work = answer_and_audit(Arc::clone(app), entry.clone(), route, request, places);
+    // What panics is answered. And an edit that its client does not wait for is still carried out
+    // whole, and a search holds its places until it has ended, in tasks of their own.
+    let answered = match is_brief {
+        true => AssertUnwindSafe(work).catch_unwind().await.map_err(|_| "it panicked".to_owned()),
+        false => tokio::spawn(work).await.map_err(|error| error.to_string()),
+    };
     let answer = match answered {
         Ok(answer) => answer,
         Err(error) => {
             let trace = Trace { entry, is_write, is_unallowed: false };
-            audit(&app, trace, StatusCode::INTERNAL_SERVER_ERROR).await;
-            Refused::internal(error.to_string()).answer(Version::V2016_03_01)
+            audit(app, trace, StatusCode::INTERNAL_SERVER_ERROR).await;
+            Refused::internal(error).answer(Version::V2016_03_01)
         }
     };
-    answer.respond(&app, &id)
+    answer.respond(app, ids)
 }
 
-async fn answer_and_audit(app: App, entry: Entry, request: Request) -> Answer {
+async fn answer_and_audit(
+    app: Arc<App>,
+    entry: Entry,
+    route: Result<Option<Route>, Errors>,
+    request: Request,
+    _places: Places,
+) -> Answer {
     let mut trace = Trace { entry, is_write: false, is_unallowed: false };
-    let answer = answer(app.clone(), request, &mut trace).await;
+    let answer = answer(&app, route, request, &mut trace).await;
     audit(&app, trace, answer.status).await;
     answer
 }
@@ -103,7 +127,12 @@ async fn audit(app: &App, trace: Trace, status: StatusCode) {
     app.gate.audit.write(&entry, wait).await;
 }
 
-async fn answer(app: App, request: Request, trace: &mut Trace) -> Answer {
+async fn answer(
+    app: &Arc<App>,
+    route: Result<Option<Route>, Errors>,
+    request: Request,
+    trace: &mut Trace,
+) -> Answer {
     let (parts, body) = request.into_parts();
     let query = Query::read(parts.uri.query().unwrap_or(""));
     // A refusal is told in the words of the version that was asked for, where that can be read.
@@ -113,7 +142,6 @@ async fn answer(app: App, request: Request, trace: &mut Trace) -> Answer {
     if let Err(errors) = guard::check(&app.settings.hosts, &method, &uri, &headers) {
         return Refused::from(errors).answer(version);
     }
-    let route = route(&method, uri.path());
     let needed = route.as_ref().ok().and_then(Option::as_ref);
     let (need, operation) = match needed.map(|route| permit::need(route, &method)) {
         Some((need, operation)) => (need, Some(operation)),
@@ -121,7 +149,7 @@ async fn answer(app: App, request: Request, trace: &mut Trace) -> Answer {
         None => (Need::Token, None),
     };
     trace.entry.operation = operation;
-    let passed = app.gate.pass(&app, trace.entry.client, &method, &headers, &need).await;
+    let passed = app.gate.pass(app, trace.entry.client, &method, &headers, &need).await;
     let Passed { caller, left } = match passed {
         Ok(passed) => passed,
         Err(stopped) => {
@@ -130,8 +158,8 @@ async fn answer(app: App, request: Request, trace: &mut Trace) -> Answer {
         }
     };
     trace.entry.caller = Some(caller.clone());
-    let path = uri.path().to_owned();
-    let entry = trace.entry.clone();
+    let (app, entry) = (Arc::clone(app), trace.entry.clone());
+    let path = Arc::clone(&entry.path);
     let asked = move |query| Asked { app, caller, entry, method, path, query, headers, body };
     let answer = match route.map_err(Refused::from) {
         Ok(None) => no_such_path(uri.path()).answer(version),
@@ -170,37 +198,40 @@ async fn dispatch(mut asked: Asked, route: Route) -> Done {
     if asked.method == Method::HEAD && !matches!(route, Route::Group(_)) {
         asked.method = Method::GET;
     }
+    // In boxes of their own, so that what is asked most often need not move what all the others need.
     match route {
         Route::Home => Ok(home::page()),
         Route::Live => Ok(Answer::text(StatusCode::OK, "ok")),
         Route::Ready => Ok(health::ready(&asked.app).await),
         Route::Metrics => Ok(metrics::page(&asked.app)),
-        Route::Events => events::stream(asked).await,
+        Route::Events => Box::pin(events::stream(asked)).await,
         Route::OpenApi => Ok(openapi::document()),
         Route::Operations => Ok(providers::operations()),
         Route::Provider { subscription } | Route::Register { subscription } => {
             Ok(providers::provider(&subscription))
         }
-        Route::Groups { subscription } => groups::list(asked, subscription).await,
-        Route::Group(path) => groups::one(asked, path).await,
+        Route::Groups { subscription } => Box::pin(groups::list(asked, subscription)).await,
+        Route::Group(path) => Box::pin(groups::one(asked, path)).await,
         Route::CollectionsOfSubscription(subscription) => {
-            collections::list(asked, kalends_store::Scope::Subscription(subscription)).await
+            let scope = kalends_store::Scope::Subscription(subscription);
+            Box::pin(collections::list(asked, scope)).await
         }
         Route::CollectionsOfGroup(group) => {
-            collections::list(asked, kalends_store::Scope::Group(group)).await
+            Box::pin(collections::list(asked, kalends_store::Scope::Group(group))).await
         }
-        Route::Collection(path) => collections::one(asked, path).await,
+        Route::Collection(path) => Box::pin(collections::one(asked, path)).await,
         Route::SwitchCollection { collection, on } => {
-            collections::switch(asked, collection, on).await
+            Box::pin(collections::switch(asked, collection, on)).await
         }
-        Route::Jobs(path) => jobs::list(asked, path).await,
-        Route::Bulk(path) => bulk::edit(asked, path).await,
-        Route::Job(path) => jobs::one(asked, path).await,
-        Route::Run(path) => jobs::run(asked, path).await,
-        Route::Preview(path) => jobs::preview(asked, path).await,
-        Route::History(path) => history::list(asked, path).await,
-        Route::Occurrences(path) => occurrences::list(asked, path).await,
-        Route::Explain(path) => explain::explain(asked, path).await,
+        Route::Jobs(path) => Box::pin(jobs::list(asked, path)).await,
+        Route::Bulk(path) => Box::pin(bulk::edit(asked, path)).await,
+        Route::Job(path) if asked.method == Method::GET => jobs::get(asked, path).await,
+        Route::Job(path) => Box::pin(jobs::change(asked, path)).await,
+        Route::Run(path) => Box::pin(jobs::run(asked, path)).await,
+        Route::Preview(path) => Box::pin(jobs::preview(asked, path)).await,
+        Route::History(path) => Box::pin(history::list(asked, path)).await,
+        Route::Occurrences(path) => Box::pin(occurrences::list(asked, path)).await,
+        Route::Explain(path) => Box::pin(explain::explain(asked, path)).await,
     }
 }
 

@@ -1,10 +1,10 @@
 //! Jobs.
 
-use kalends_domain::{JobName, Lifecycle, Switch};
+use kalends_domain::{Collection, CollectionState, JobName, Lifecycle, Switch};
 
 use crate::conformance::Subject;
 use crate::conformance::sample::{
-    at, begin, collection_path, definition, full_definition, job_path, put, request,
+    at, begin, collection_path, definition, full_definition, job_path, put, request, standard,
 };
 use crate::error::StoreError;
 use crate::record::{JobKey, JobState, JobUid};
@@ -67,6 +67,24 @@ pub async fn every_member_of_a_definition_comes_back(subject: Subject) {
     let made = subject.put_job("j", crate::JobPut { state, ..put(full_definition(), None) }).await;
     assert_eq!((&made.job.definition, made.state), (&full_definition(), state));
     assert_eq!(subject.job("j").await, Some(made));
+}
+
+/// Whether its jobs run is told with each.
+pub async fn jobs_are_read_with_the_state_of_their_collection(subject: Subject) {
+    subject.make_collection().await;
+    let made = subject.put_job("j", put(definition(), None)).await;
+    let path = collection_path("g", "c");
+    for state in [CollectionState::Disabled, CollectionState::Suspended, CollectionState::Enabled] {
+        subject.put_collection(path.clone(), Collection { state, ..standard() }).await;
+        let read = subject.store.job(job_path("j")).await.unwrap();
+        assert_eq!(read, Some((made.clone(), state)));
+        for filter in
+            [JobFilter::default(), JobFilter { contains: Some("j".into()), ..JobFilter::default() }]
+        {
+            let jobs = subject.store.jobs(path.clone(), filter, Page::first(1), 9);
+            assert_eq!(jobs.await.unwrap().collection, state);
+        }
+    }
 }
 
 /// Order and pages of lists.

@@ -199,7 +199,7 @@ impl Subject {
     }
 
     pub(crate) async fn job(&self, name: &str) -> Option<JobRecord> {
-        self.store.job(job_path(name)).await.unwrap()
+        self.store.job(job_path(name)).await.unwrap().map(|(job, _)| job)
     }
 
     pub(crate) async fn commit(&self, write: RunWrite) -> RunAnswer {

@@ -6,7 +6,9 @@ mod tokens;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kalends_domain::{CollectionPath, GroupPath, JobName, JobPath, Plan, SubscriptionId};
+use kalends_domain::{
+    CollectionPath, CollectionState, GroupPath, JobName, JobPath, Plan, SubscriptionId,
+};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 
@@ -179,12 +181,13 @@ impl Store for MemoryStore {
         ready(Ok(Edited { before, after }))
     }
 
-    fn job(&self, path: JobPath) -> Reply<'_, Option<JobRecord>> {
+    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
         let kept = self.kept();
-        if !kept.collections.contains_key(&path.collection) {
+        let Some(collection) = kept.collections.get(&path.collection) else {
             return ready(Err(StoreError::NoCollection));
-        }
-        ready(Ok(kept.jobs.get(&path).map(|row| row.record.clone())))
+        };
+        let state = collection.collection.state;
+        ready(Ok(kept.jobs.get(&path).map(|row| (row.record.clone(), state))))
     }
 
     fn jobs(
@@ -195,9 +198,9 @@ impl Store for MemoryStore {
         looks: usize,
     ) -> Reply<'_, Found> {
         let kept = self.kept();
-        if !kept.collections.contains_key(&path) {
+        let Some(collection) = kept.collections.get(&path) else {
             return ready(Err(StoreError::NoCollection));
-        }
+        };
         let wanted = filter.contains.as_ref().map(|text| text.to_lowercase());
         let fits = |record: &&JobRecord| {
             let definition = &record.job.definition;
@@ -219,7 +222,8 @@ impl Store for MemoryStore {
         let fitting: Vec<_> = seen.into_iter().filter(fits).collect();
         let skipped = page.skip.min(fitting.len() as u64);
         let jobs = fitting.into_iter().skip(page.skip as usize).take(page.limit).cloned();
-        ready(Ok(Found::new(jobs.collect(), &page, page.skip - skipped, end)))
+        let found = (jobs.collect(), collection.collection.state);
+        ready(Ok(Found::new(found, &page, page.skip - skipped, end)))
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {

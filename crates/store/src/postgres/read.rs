@@ -1,6 +1,6 @@
 //! Lists and single records. Each is one statement, so that it shows one moment.
 
-use kalends_domain::{CollectionPath, GroupPath, JobPath, SubscriptionId};
+use kalends_domain::{CollectionPath, CollectionState, GroupPath, JobPath, SubscriptionId};
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 
@@ -89,22 +89,24 @@ impl PostgresStore {
         rows.iter().map(row::collection).collect()
     }
 
-    pub(super) async fn read_job(&self, path: JobPath) -> Result<Option<JobRecord>, StoreError> {
+    pub(super) async fn read_job(
+        &self,
+        path: JobPath,
+    ) -> Result<Option<(JobRecord, CollectionState)>, StoreError> {
         let sql = concat!(
             "SELECT ",
             job_columns!(),
-            " FROM collections c JOIN groups g ON g.id = c.group_id
+            ", c.definition AS collection_definition
+              FROM collections c JOIN groups g ON g.id = c.group_id
               LEFT JOIN (jobs j JOIN states s ON s.job = j.key)
                 ON j.collection_id = c.id AND j.job_key = $4
               WHERE g.subscription_key = $1 AND g.group_key = $2 AND c.collection_key = $3"
         );
         let [subscription, group, collection] = keys(&path.collection);
         let rows = self.ask(sql, &[&subscription, &group, &collection, &path.job.key()]).await?;
-        if rows.is_empty() {
-            return Err(StoreError::NoCollection);
-        }
-        let rows = present(&rows, "key")?;
-        rows.into_iter().next().map(|row| row::job(row, &self.keeper)).transpose()
+        let state = row::collection_state(rows.first().ok_or(StoreError::NoCollection)?)?;
+        let job = present(&rows, "key")?.into_iter().next();
+        job.map(|row| Ok((row::job(row, &self.keeper)?, state))).transpose()
     }
 
     pub(super) async fn read_job_by_key(

@@ -1,8 +1,8 @@
 //! Records from rows.
 
 use kalends_domain::{
-    CollectionName, CollectionPath, GroupName, GroupPath, HistoryEntry, JobName, JobPath,
-    NameError, SubscriptionId,
+    CollectionName, CollectionPath, CollectionState, GroupName, GroupPath, HistoryEntry, JobName,
+    JobPath, NameError, SubscriptionId,
 };
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
@@ -112,6 +112,11 @@ pub(super) fn collection(row: &Row) -> Result<CollectionRecord, StoreError> {
         enabled_since: at(row, "enabled_since")?,
         version: unsigned(row, "collection_version")?,
     })
+}
+
+/// The state of the collection that jobs are read from.
+pub(super) fn collection_state(row: &Row) -> Result<CollectionState, StoreError> {
+    Ok(read_collection(get(row, "collection_definition")?)?.state)
 }
 
 pub(super) fn job(row: &Row, keeper: &Keeper) -> Result<JobRecord, StoreError> {

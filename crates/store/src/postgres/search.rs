@@ -24,7 +24,7 @@ impl PostgresStore {
         let sql = concat!(
             "SELECT ",
             job_columns!(),
-            ", e.job_key AS search_end
+            ", e.job_key AS search_end, c.definition AS collection_definition
               FROM collections c JOIN groups g ON g.id = c.group_id
               LEFT JOIN LATERAL (
                 SELECT b.job_key FROM jobs b
@@ -82,11 +82,12 @@ impl PostgresStore {
         let end = get::<Option<&str>>(first, "search_end")?.map(JobName::new).transpose();
         let end =
             end.map_err(|error| StoreError::Damaged(format!("the name of a job: {error}")))?;
+        let collection = row::collection_state(first)?;
         let rows = present(&rows, "key")?;
         let skipped = skip_here.min(rows.len() as u64);
         let jobs = rows.into_iter().skip(usize::try_from(skipped).unwrap_or(usize::MAX));
         let jobs = jobs.map(|row| row::job(row, &self.keeper)).collect::<Result<_, _>>()?;
-        Ok(Found::new(jobs, &page, skip_here - skipped, end))
+        Ok(Found::new((jobs, collection), &page, skip_here - skipped, end))
     }
 }
 

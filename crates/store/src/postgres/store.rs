@@ -2,7 +2,9 @@
 
 use std::future::Future;
 
-use kalends_domain::{CollectionPath, GroupPath, JobName, JobPath, SubscriptionId};
+use kalends_domain::{
+    CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,
+};
 use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
@@ -75,7 +77,7 @@ impl Store for PostgresStore {
         Box::pin(self.nudging(self.transact(edit)))
     }
 
-    fn job(&self, path: JobPath) -> Reply<'_, Option<JobRecord>> {
+    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
         Box::pin(self.read_job(path))
     }
 

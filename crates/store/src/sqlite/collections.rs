@@ -54,21 +54,36 @@ pub(crate) fn find(connection: &Connection, path: &CollectionPath) -> Worked<Opt
     Ok(collect(statement.query(keys)?, read_found)?.pop())
 }
 
-/// The number of a collection and its path as it is spelled.
-pub(crate) fn find_path(
-    connection: &Connection,
-    path: &CollectionPath,
-) -> Worked<Option<(i64, CollectionPath)>> {
+/// What is asked of a collection when its jobs are read.
+pub(crate) struct Home {
+    pub(crate) id: i64,
+    /// As it is spelled.
+    pub(crate) path: CollectionPath,
+    pub(crate) state: CollectionState,
+}
+
+/// Where the jobs of a collection are.
+pub(crate) fn home(connection: &Connection, path: &CollectionPath) -> Worked<Option<Home>> {
     let mut statement = connection.prepare_cached(
-        "SELECT c.id, c.name AS collection_name, g.subscription, g.name AS group_name
+        "SELECT c.id, c.name AS collection_name, c.enabled, c.definition,
+             g.subscription, g.name AS group_name
          FROM groups g JOIN collections c ON c.group_id = g.id
          WHERE g.subscription_key = ? AND g.name_key = ? AND c.name_key = ?",
     )?;
     let group = &path.group;
     let keys = (group.subscription.key(), group.group.key(), path.collection.key());
-    let found =
-        collect(statement.query(keys)?, |row| Ok((row.get("id")?, read_collection_path(row)?)))?;
-    Ok(found.into_iter().next())
+    let home = |row: &Row<'_>| {
+        let state = match row.get("enabled")? {
+            true => CollectionState::Enabled,
+            // There are several ways not to be.
+            false => {
+                let definition = row.get_ref("definition")?.as_str();
+                read_collection(definition.map_err(rusqlite::Error::from)?)?.state
+            }
+        };
+        Ok(Home { id: row.get("id")?, path: read_collection_path(row)?, state })
+    };
+    Ok(collect(statement.query(keys)?, home)?.pop())
 }
 
 /// A page of the collections of a subscription or a group.

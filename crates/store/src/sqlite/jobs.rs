@@ -1,6 +1,6 @@
 //! Jobs, as they are read.
 
-use kalends_domain::{CollectionPath, JobName, JobPath};
+use kalends_domain::{CollectionPath, CollectionState, JobName, JobPath};
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, Row};
 
@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::form::{Keeper, read_definition};
 use crate::record::{CollectionKey, Job, JobKey, JobRecord, JobUid};
 use crate::sqlite::code::{Coded, collect, nth, read, rows};
-use crate::sqlite::collections::{find_path, read_collection_path};
+use crate::sqlite::collections::{Home, home, read_collection_path};
 use crate::sqlite::groups::no_name;
 use crate::sqlite::state::{StateRow, States, read_state};
 use crate::sqlite::trouble::Worked;
@@ -83,20 +83,20 @@ pub(crate) fn find(
     Ok(collect(found, job)?.pop())
 }
 
-/// A job by its path.
+/// A job by its path, and the state of its collection.
 pub(crate) fn by_path(
     states: &impl States,
     keeper: &Keeper,
     path: &JobPath,
-) -> Worked<Option<JobRecord>> {
-    let (id, collection) =
-        find_path(states.connection(), &path.collection)?.ok_or(StoreError::NoCollection)?;
-    find(states, keeper, (id, &collection), &path.job)
+) -> Worked<Option<(JobRecord, CollectionState)>> {
+    let home = home(states.connection(), &path.collection)?.ok_or(StoreError::NoCollection)?;
+    let job = find(states, keeper, (home.id, &home.path), &path.job)?;
+    Ok(job.map(|job| (job, home.state)))
 }
 
 /// The number of a job.
 pub(crate) fn key(connection: &Connection, path: &JobPath) -> Worked<Option<JobKey>> {
-    let (id, _) = find_path(connection, &path.collection)?.ok_or(StoreError::NoCollection)?;
+    let Home { id, .. } = home(connection, &path.collection)?.ok_or(StoreError::NoCollection)?;
     let mut statement =
         connection.prepare_cached("SELECT job FROM jobs WHERE collection = ? AND name_key = ?")?;
     let found = statement.query((id, path.job.key()))?;

@@ -2,7 +2,7 @@
 //! before it was asked for.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 
 use rusqlite::Connection;
@@ -17,14 +17,21 @@ use crate::store::Reply;
 pub(crate) struct Readers {
     queue: Option<SyncSender<Box<dyn Task<View>>>>,
     threads: Vec<JoinHandle<()>>,
+    /// For what is read on the thread that asks.
+    at_hand: Vec<Mutex<View>>,
 }
 
 impl Readers {
-    /// Starts a thread for each view; `waiting_max` requests may wait for them.
-    pub(crate) fn start(views: Vec<View>, waiting_max: usize) -> Result<Readers, StoreError> {
+    /// Starts a thread for each view but those at hand; `waiting_max` requests may wait for them.
+    pub(crate) fn start(
+        views: Vec<View>,
+        at_hand: Vec<View>,
+        waiting_max: usize,
+    ) -> Result<Readers, StoreError> {
         let (queue, requests) = sync_channel(waiting_max);
         let requests = Arc::new(Mutex::new(requests));
-        let mut readers = Readers { queue: Some(queue), threads: Vec::new() };
+        let at_hand = at_hand.into_iter().map(Mutex::new).collect();
+        let mut readers = Readers { queue: Some(queue), threads: Vec::new(), at_hand };
         for mut view in views {
             let requests = Arc::clone(&requests);
             let thread = thread::Builder::new()
@@ -43,6 +50,27 @@ impl Readers {
     ) -> Reply<'a, T> {
         let (task, answer) = task(1, move |view: &mut View| view.read(work));
         reply(self.send(task).map(|()| answer))
+    }
+
+    /// The same for a few rows: at once and on the thread that asks, where a view is free. Handing
+    /// it to another thread and back would take longer than it takes itself.
+    pub(crate) fn read_few<'a, T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&View) -> Worked<T> + Send + 'static,
+    ) -> Reply<'a, T> {
+        for view in &self.at_hand {
+            let mut view = match view.try_lock() {
+                Ok(view) => view,
+                Err(TryLockError::Poisoned(view)) => view.into_inner(),
+                Err(TryLockError::WouldBlock) => continue,
+            };
+            // Of one that has panicked.
+            view.leave();
+            let read = view.read(work).map_err(StoreError::from);
+            view.leave();
+            return Box::pin(std::future::ready(read));
+        }
+        self.read(work)
     }
 
     /// The same for what takes long and looks at the file alone.
@@ -66,6 +94,7 @@ impl Readers {
     /// Does what waits and ends the threads.
     pub(crate) fn close(&mut self) {
         self.queue = None;
+        self.at_hand.clear();
         for thread in self.threads.drain(..) {
             drop(thread.join());
         }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension as _, ToSql, named_params};
 use crate::error::StoreError;
 use crate::form::Keeper;
 use crate::sqlite::code::{collect, rows};
-use crate::sqlite::collections::find_path;
+use crate::sqlite::collections::{Home, home};
 use crate::sqlite::groups::no_name;
 use crate::sqlite::jobs::{read_job, select_job, state_of};
 use crate::sqlite::state::States;
@@ -29,7 +29,8 @@ pub(crate) fn jobs(
     page: &Page<JobName>,
 ) -> Worked<Found> {
     let connection = states.connection();
-    let (id, collection) = find_path(connection, path)?.ok_or(StoreError::NoCollection)?;
+    let Home { id, path: collection, state: collection_state } =
+        home(connection, path)?.ok_or(StoreError::NoCollection)?;
     let after = page.after.as_ref().map(JobName::key).unwrap_or_default();
     if *filter == JobFilter::default() {
         let mut statement = connection.prepare_cached(select_job!(
@@ -40,7 +41,7 @@ pub(crate) fn jobs(
         let jobs = collect(statement.query((id, after, limit, skip))?, |row| {
             read_job(row, keeper, collection.clone(), state_of(states, row)?)
         })?;
-        return Ok(Found { jobs, rest: None });
+        return Ok(Found { jobs, collection: collection_state, rest: None });
     }
     let text = filter.contains.as_ref().map(|text| text.to_lowercase());
     let (tag, value) = filter.tag.clone().unzip();
@@ -101,7 +102,7 @@ pub(crate) fn jobs(
         }
     }
     let end = end.map(|end| JobName::new(&end)).transpose().map_err(no_name)?;
-    Ok(Found::new(jobs, page, skip, end))
+    Ok(Found::new((jobs, collection_state), page, skip, end))
 }
 
 fn name(connection: &Connection, sql: &str, values: &[&dyn ToSql]) -> Worked<Option<String>> {

@@ -5,6 +5,8 @@
 pub struct SqliteSettings {
     /// Threads that read.
     pub readers: usize,
+    /// Connections for what is read on the thread that asks.
+    pub readers_at_hand: usize,
     /// Pages that the writer keeps in memory, in KiB.
     pub writer_cache_kib: u32,
     /// Pages that each reader keeps in memory, in KiB.
@@ -28,6 +30,7 @@ impl Default for SqliteSettings {
     fn default() -> SqliteSettings {
         SqliteSettings {
             readers: 2,
+            readers_at_hand: 2,
             writer_cache_kib: 16 * 1024,
             reader_cache_kib: 16 * 1024,
             writes_waiting_max: 4_096,

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kalends_domain::{CollectionPath, GroupPath, JobName, JobPath, SubscriptionId};
+use kalends_domain::{
+    CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,
+};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 
@@ -69,18 +71,20 @@ impl SqliteStore {
         migrate::migrate(&mut writing)?;
         key_check::check_or_write(&writing, keeper.sealer())?;
         let readers = settings.readers.max(1);
-        let (memory, end) = Memory::load(&writing, readers)?;
+        let (memory, end) = Memory::load(&writing, readers + settings.readers_at_hand)?;
         let memory = Arc::new(memory);
         let view = |reader| {
             let connection = connection::for_reading(path, settings.reader_cache_kib)?;
             Ok(View::new(connection, Arc::clone(&memory), reader))
         };
         let views = (0..readers).map(view).collect::<Worked<Vec<_>>>()?;
+        let at_hand = (readers..readers + settings.readers_at_hand).map(view);
+        let at_hand = at_hand.collect::<Worked<Vec<_>>>()?;
         let mover = Mover::start(path, &mut writing)?;
         let desk = Desk::new(writing, Arc::clone(&memory), end);
         Ok(SqliteStore {
             writer: Writer::start(desk, mover, settings.writes_waiting_max, settings.fold_at)?,
-            readers: Readers::start(views, settings.reads_waiting_max)?,
+            readers: Readers::start(views, at_hand, settings.reads_waiting_max)?,
             keeper: Arc::new(keeper),
             clock,
             path: path.to_owned(),
@@ -232,8 +236,9 @@ impl Store for SqliteStore {
         self.edit(move |desk, keeper, now| edit::edit_job(desk, keeper, &path, decide, now))
     }
 
-    fn job(&self, path: JobPath) -> Reply<'_, Option<JobRecord>> {
-        self.read(move |view, keeper| jobs::by_path(view, keeper, &path))
+    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
+        let keeper = Arc::clone(&self.keeper);
+        self.readers.read_few(move |view| jobs::by_path(view, &keeper, &path))
     }
 
     fn jobs(

@@ -178,7 +178,7 @@ fn edits_of_one_job_follow_each_other() {
             .collect();
         versions.sort_unstable();
         assert_eq!(versions, (2..34).collect::<Vec<_>>());
-        let job = nodes[0].job(job_path("j0")).await.unwrap().unwrap();
+        let (job, _) = nodes[0].job(job_path("j0")).await.unwrap().unwrap();
         assert_eq!((job.state.used, job.job.generation), (32, 33));
     });
 }

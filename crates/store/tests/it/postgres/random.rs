@@ -124,7 +124,7 @@ impl Side {
     async fn runs(&self) -> Vec<OpenRun> {
         let mut runs = Vec::new();
         for name in 0..3 {
-            if let Ok(Some(job)) = self.store.job(job_path(&format!("J{name}"))).await {
+            if let Ok(Some((job, _))) = self.store.job(job_path(&format!("J{name}"))).await {
                 runs.extend(self.store.open_runs(job.key).await.unwrap());
             }
         }
@@ -339,7 +339,7 @@ impl Side {
     }
 
     async fn due_job(&self, name: u8) -> Option<kalends_store::record::JobRecord> {
-        let job = self.store.job(job_path(&format!("j{name}"))).await.ok()??;
+        let (job, _) = self.store.job(job_path(&format!("j{name}"))).await.ok()??;
         job.state.due.is_some().then_some(job)
     }
 
@@ -361,15 +361,16 @@ impl Side {
         }
         for number in 0..3 {
             let path = job_path(&format!("j{number}"));
-            let job = match store.job(path.clone()).await {
-                Ok(Some(job)) => job,
+            let (job, collection) = match store.job(path.clone()).await {
+                Ok(Some(found)) => found,
                 other => {
                     picture.push(format!("{:?}", other.map(drop)));
                     continue;
                 }
             };
             let (name, state) = (self.name("job", job.key.0), unclocked(job.state));
-            picture.push(format!("{name} {:?} {state:?} {}", job.job, job.version));
+            let version = job.version;
+            picture.push(format!("{name} {:?} {state:?} {version} {collection:?}", job.job));
             for run in store.open_runs(job.key).await.unwrap() {
                 picture.push(self.run(&run));
             }

@@ -99,7 +99,7 @@ fn no_canary_is_in_any_table() {
             let name = format!("j{number}");
             let made = put_job(&store, &name, put.clone()).await;
             assert_eq!(made.job.definition, put.definition);
-            let read = store.job(job_path(&name)).await.unwrap().unwrap();
+            let (read, _) = store.job(job_path(&name)).await.unwrap().unwrap();
             assert_eq!(read.job.definition, put.definition, "opened again");
         }
         let dump = dump(&scratch).await;
@@ -137,7 +137,7 @@ fn another_key_is_refused_and_sealed_texts_cannot_be_moved() {
         assert!(matches!(read, Err(StoreError::Damaged(_))), "{read:?}");
         assert_eq!(store.check().await.unwrap().len(), 1);
         assert_eq!(
-            store.job(job_path("a")).await.unwrap().unwrap().job.definition.action.action,
+            store.job(job_path("a")).await.unwrap().unwrap().0.job.definition.action.action,
             does(targets().remove(0))
         );
     });

@@ -116,7 +116,7 @@ fn a_reader_misses_nothing_that_was_answered_while_it_is_folded() {
                 let mut before = 0;
                 while before < RUNS {
                     before = answered.load(Ordering::SeqCst);
-                    let job = block_on(store.job(path.clone())).unwrap().unwrap();
+                    let (job, _) = block_on(store.job(path.clone())).unwrap().unwrap();
                     assert!(job.state.executions >= before, "{} of {before}", job.state.executions);
                     // Within one read, the next occurrence and the count are of one moment.
                     assert_eq!(job.state.due, Some(at(60 * job.state.used)));

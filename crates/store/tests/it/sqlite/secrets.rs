@@ -144,7 +144,7 @@ fn no_secret_is_in_a_file_or_in_what_is_printed() {
             put_job(&store, &name, definition.clone()).await;
             let job = put_job(&store, &name, definition.clone()).await;
             run(&store, &job).await;
-            let read = store.job(job_path("c", &name).unwrap()).await.unwrap().unwrap();
+            let (read, _) = store.job(job_path("c", &name).unwrap()).await.unwrap().unwrap();
             assert_eq!(read.job.definition, definition, "what was sealed is opened");
             let printed = format!("{read:?} {read:#?}");
             assert!(!printed.contains(CANARY), "{printed}");
