@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail};
 use kalends_domain::{
     Action, ActionRole, AttemptStatus, Collection, CollectionName, CollectionPath, CollectionState,
     Extensions, GroupName, GroupPath, HistoryEntry, HttpRequest, JobDefinition, JobName, JobPath,
-    Lifecycle, Location, MainAction, Method, Plan, SubscriptionId, Switch, Target, Uri,
+    Lifecycle, Location, MainAction, Method, Plan, SubscriptionId, Switch, Target, Timing, Uri,
 };
 use kalends_environment::SeededEntropy;
 use kalends_recurrence::{Frequency, Instant, Recurrence};
@@ -218,7 +218,17 @@ fn finish(run: RunId, token: Token) -> RunWrite {
     let (started, ended, expected) = (at, at, at);
     let (status, role) = (AttemptStatus::Completed, ActionRole::Main);
     let entry =
-        HistoryEntry { started, ended, expected, status, message, retry: 0, repeat: 1, role };
+        HistoryEntry {
+            started,
+            ended,
+            expected,
+            status,
+            message,
+            retry: 0,
+            repeat: 1,
+            role,
+            timing: Timing::default(),
+        };
     let (cause, disposition) = (Cause::Scheduled, Disposition::Completed);
     let closed =
         LedgerRecord { generation: 1, from: at, to: at, count: 1, cause, disposition, closed: at };

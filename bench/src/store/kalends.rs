@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use kalends_domain::{
     Action, ActionRole, AttemptStatus, Collection, CollectionName, CollectionPath, CollectionState,
     Extensions, GroupName, GroupPath, HistoryEntry, HttpRequest, JobDefinition, JobName, JobPath,
-    Lifecycle, Location, MainAction, Method, Plan, SubscriptionId, Switch, Target, Uri,
+    Lifecycle, Location, MainAction, Method, Plan, SubscriptionId, Switch, Target, Timing, Uri,
 };
 use kalends_environment::{SeededEntropy, SystemClock};
 use kalends_recurrence::{Frequency, Instant, Recurrence};
@@ -361,6 +361,7 @@ fn finish(
         retry: 0,
         repeat: 1,
         role: ActionRole::Main,
+        timing: Timing::default(),
     };
     let closed = LedgerRecord {
         generation: 1,

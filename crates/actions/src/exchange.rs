@@ -10,6 +10,7 @@ use url::{Position, Url};
 
 use crate::client::{self, Client, Failure};
 use crate::egress::{Destination, Identity, NoConnection};
+use crate::laps::Laps;
 
 /// How much of an answer is taken.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +55,7 @@ pub(crate) async fn exchange(
     collection: &CollectionPath,
     request: Request<Bytes>,
     limits: AnswerLimits,
+    laps: &Laps,
 ) -> Result<Answer, NoAnswer> {
     let unusable = || NoAnswer::Lost("the address or a header cannot be sent".into());
     let to = Destination::of_url(url, collection).ok_or_else(unusable)?;
@@ -71,7 +73,7 @@ pub(crate) async fn exchange(
             return Err(unusable());
         }
     }
-    let sent = client.send(&message, &to, &Identity::none(), limits.body_bytes_max).await;
+    let sent = client.send(&message, &to, &Identity::none(), limits.body_bytes_max, laps).await;
     let answer = sent.map_err(|failure| match failure {
         Failure::NoConnection(why) => NoAnswer::NotSent(why),
         lost => NoAnswer::Lost(lost.to_string()),

@@ -17,6 +17,7 @@ use kalends_environment::Entropy;
 use url::{Host, Position, Url};
 
 use crate::egress::{Destination, Egress, EgressSettings, Identity};
+use crate::laps::Laps;
 
 /// A whole fetch takes no longer.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -89,8 +90,8 @@ async fn exchange(egress: &Egress, url: &Url, bytes_max: usize) -> Result<Vec<u8
     let unreachable = |why: String| FetchError::Unreachable(why);
     let nobody = nobody().map_err(|error| unreachable(error.to_string()))?;
     let to = Destination::of_url(url, &nobody).ok_or(FetchError::Address)?;
-    let connected = egress.connect(&to, &Identity::none()).await;
-    let stream = connected.map_err(|why| unreachable(format!("no connection: {why:?}")))?.transport;
+    let connected = egress.connect(&to, &Identity::none(), &Laps::default()).await;
+    let stream = connected.map_err(|why| unreachable(format!("no connection: {why:?}")))?;
     let request = Request::get(&url[Position::BeforePath..Position::AfterQuery])
         .header(header::HOST, &url[Position::BeforeHost..Position::AfterPort])
         .header(header::ACCEPT, "application/json")

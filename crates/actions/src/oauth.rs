@@ -17,6 +17,7 @@ use crate::client::Client;
 use crate::conceal::conceal;
 use crate::endpoints::Endpoint;
 use crate::exchange::{Answer, AnswerLimits, exchange};
+use crate::laps::Laps;
 use crate::signature::encoded;
 use crate::status::status_name;
 
@@ -182,7 +183,9 @@ impl Tokens {
         request.headers_mut().insert(CONTENT_TYPE, form);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         let limits = AnswerLimits { body_bytes_max: ANSWER_BYTES_MAX };
-        let answer = exchange(&self.client, &url, collection, request, limits);
+        // A part of getting ready: what is noted is of the request itself.
+        let laps = Laps::default();
+        let answer = exchange(&self.client, &url, collection, request, limits, &laps);
         let answer = tokio::time::timeout(ANSWER_MAX, answer).await;
         let host = url.host_str().unwrap_or_default();
         let failed = |why: &str| {

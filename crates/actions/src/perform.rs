@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use kalends_domain::{Action, ActionRole, JobPath, Outcome, Signing};
+use kalends_domain::{Action, ActionRole, JobPath, Outcome, Signing, Timing};
 use kalends_recurrence::Instant;
 
 /// An attempt that is going on.
@@ -67,21 +67,4 @@ impl Report {
     pub fn with_timing(self, timing: Timing) -> Report {
         Report { timing, ..self }
     }
-}
-
-/// How long the parts of an attempt took. What did not happen is absent: a kept connection is not
-/// made again. Where redirects were followed, parts are those of the last hop and the total is of
-/// all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timing {
-    /// Finding the addresses.
-    pub dns: Option<Duration>,
-    /// Being connected.
-    pub connect: Option<Duration>,
-    /// Agreeing on encryption.
-    pub tls: Option<Duration>,
-    /// From the first byte sent to the first byte of the answer.
-    pub first_byte: Option<Duration>,
-    /// All of it.
-    pub total: Duration,
 }

@@ -4,12 +4,13 @@ use std::io;
 use std::sync::Arc;
 
 use kalends_domain::Target;
-use kalends_environment::{Clock, Entropy};
+use kalends_environment::{Clock, Entropy, Stopwatch};
 
 use crate::client::Client;
 use crate::egress::{Egress, EgressSettings};
 use crate::endpoints::Services;
 use crate::http::HttpPerformer;
+use crate::laps::Laps;
 use crate::oauth::Tokens;
 use crate::perform::{Order, Perform, Performing};
 use crate::service_bus::{EntityKind, ServiceBus};
@@ -69,16 +70,18 @@ impl NetworkPerformer {
 impl Perform for NetworkPerformer {
     fn perform(&self, order: Order) -> Performing<'_> {
         Box::pin(async move {
-            match &order.action.target {
-                Target::Http(request) => self.http.perform(&order, request).await,
-                Target::StorageQueue(message) => self.queues.perform(&order, message).await,
+            let (laps, watch) = (Laps::default(), Stopwatch::start());
+            let report = match &order.action.target {
+                Target::Http(request) => self.http.perform(&order, request, &laps).await,
+                Target::StorageQueue(message) => self.queues.perform(&order, message, &laps).await,
                 Target::ServiceBusQueue(message) => {
-                    self.service_bus.perform(&order, EntityKind::Queue, message).await
+                    self.service_bus.perform(&order, EntityKind::Queue, message, &laps).await
                 }
                 Target::ServiceBusTopic(message) => {
-                    self.service_bus.perform(&order, EntityKind::Topic, message).await
+                    self.service_bus.perform(&order, EntityKind::Topic, message, &laps).await
                 }
-            }
+            };
+            report.with_timing(laps.total(watch))
         })
     }
 }

@@ -19,6 +19,7 @@ mod run;
 mod secret;
 mod standing;
 mod timeline;
+mod timing;
 mod written;
 
 pub use access::{Grant, Permission, Place, PlaceError, Role};
@@ -65,4 +66,5 @@ pub use standing::{
     EditKind, Standing, kept_rule_of, rule_of, standing_after_edit, standing_of_new,
 };
 pub use timeline::{Course, RunUnderWay, Stage, Timeline, TimelineRow};
+pub use timing::{Micros, Timing};
 pub use written::Written;

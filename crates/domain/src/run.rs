@@ -5,6 +5,7 @@ use std::time::Duration;
 use kalends_recurrence::Instant;
 
 use crate::retry::Retries;
+use crate::timing::Timing;
 
 /// After as many redeliveries of one attempt (the process died in the middle of it) it counts as
 /// failed.
@@ -158,6 +159,8 @@ pub struct HistoryEntry {
     pub repeat: u64,
     /// Of which action.
     pub role: ActionRole,
+    /// How long its parts took, as far as anybody knows.
+    pub timing: Timing,
 }
 
 /// How an attempt ended, as history says it.

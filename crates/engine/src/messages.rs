@@ -1,6 +1,6 @@
 //! What history says of occurrences that did not run at their time.
 
-use kalends_domain::{ActionRole, AttemptStatus, Closed, HistoryEntry, Why};
+use kalends_domain::{ActionRole, AttemptStatus, Closed, HistoryEntry, Timing, Why};
 use kalends_recurrence::Instant;
 
 /// The entry of occurrences that were closed without a run.
@@ -29,5 +29,6 @@ pub(crate) fn postponed(closed: &Closed, repeat: u64, now: Instant) -> HistoryEn
         retry: 0,
         repeat,
         role: ActionRole::Main,
+        timing: Timing::default(),
     }
 }

@@ -127,6 +127,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     settings.hosts = granted.hosts;
     settings.schedules.start_delay = arguments.start_delay;
     settings.plans = arguments.limits.plans();
+    settings.connections_per_client_max =
+        arguments.limits.connections_per_client_max(granted.egress);
     let performing = PerformerSettings {
         egress,
         signer: Some(Signer::new(&signing_root, arguments.signing_epoch)),

@@ -1,5 +1,6 @@
 //! What every request works with.
 
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,20 +32,29 @@ pub struct Settings {
     pub egress: EgressPolicy,
     /// How long clients are waited for.
     pub patience: Patience,
+    /// Connections that one client may have at the same time; without it, all there may be.
+    pub connections_per_client_max: Option<NonZeroU16>,
 }
 
 /// How long clients are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// For a head, and on a connection for the next one.
+    /// For a head, and for the first one of a connection.
     pub head: Duration,
     /// For a body.
     pub body: Duration,
+    /// For the next request on a connection of HTTP/1.1. Longer than proxies and clients usually
+    /// keep one, so that they close it and not we, who may do so just when a request comes.
+    pub next: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Patience {
-        Patience { head: Duration::from_secs(10), body: Duration::from_secs(30) }
+        Patience {
+            head: Duration::from_secs(10),
+            body: Duration::from_secs(30),
+            next: Duration::from_secs(75),
+        }
     }
 }
 

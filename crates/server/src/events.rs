@@ -123,7 +123,9 @@ impl Cursor {
 
 #[cfg(test)]
 mod tests {
-    use kalends_domain::{ActionRole, AttemptStatus, CollectionPath, GroupPath, HistoryEntry};
+    use kalends_domain::{
+        ActionRole, AttemptStatus, CollectionPath, GroupPath, HistoryEntry, Timing,
+    };
 
     use super::*;
 
@@ -150,6 +152,7 @@ mod tests {
             retry: 0,
             repeat: 1,
             role: ActionRole::Main,
+            timing: Timing::default(),
         };
         let record =
             |&sequence: &u64| (path("j"), HistoryRecord { sequence, entry: entry.clone() });

@@ -60,6 +60,14 @@ enum State {
 }
 
 impl Framing {
+    /// Whether a head has begun and not ended.
+    pub(crate) fn is_in_head(&self) -> bool {
+        match self.state {
+            State::Start => !self.line.is_empty(),
+            state => state == State::Headers,
+        }
+    }
+
     /// Takes bytes up to the first that is refused; says how many that are.
     pub(crate) fn take_all(&mut self, bytes: &[u8]) -> usize {
         let mut rest = bytes;

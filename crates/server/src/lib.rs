@@ -11,6 +11,7 @@ mod activity;
 mod answer;
 mod app;
 mod audit;
+mod clients;
 mod door;
 mod edit;
 mod events;

@@ -19,6 +19,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::activity::{Activity, Counted};
 use crate::app::App;
+use crate::clients::Clients;
 use crate::door::{Answering, Door, Security};
 use crate::preface::{Protocol, recognise};
 use crate::strict::Strict;
@@ -64,6 +65,8 @@ pub async fn serve(
     let events = app.events.clone();
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX.into()));
     let (stopping, stopped) = watch::channel(());
+    let clients = Clients::new(app.settings.connections_per_client_max);
+    let figures = Arc::clone(&app.figures);
     let host = Arc::new(Host::new(app, tls));
     let mut stop = pin!(stop);
     loop {
@@ -82,11 +85,16 @@ pub async fn serve(
             },
             () = &mut stop => break,
         };
+        let Some(entered) = clients.enter(client.ip()) else {
+            // It is closed before a byte of it is read.
+            figures.connection_refused();
+            continue;
+        };
         let (host, stopped) = (Arc::clone(&host), stopped.clone());
         tokio::spawn(async move {
             // What goes wrong on a connection is the business of who opened it.
             let _ = host.welcome(stream, client, stopped).await;
-            drop(place);
+            drop((entered, place));
         });
     }
     drop(listener);
@@ -112,7 +120,7 @@ impl Host {
         let mut http1 = http1::Builder::new();
         http1
             .timer(TokioTimer::new())
-            .header_read_timeout(app.settings.patience.head)
+            .header_read_timeout(app.settings.patience.next)
             .max_buf_size(HEAD_BYTES_MAX as usize)
             .max_headers(HEADERS_MAX);
         let mut http2 = http2::Builder::new(TokioExecutor::new());
@@ -183,7 +191,10 @@ impl Host {
         let activity = Arc::new(Activity::default());
         let stream = Counted::new(stream, Arc::clone(&activity));
         let patience = self.app.settings.patience;
-        let idle_time_max = patience.head + patience.body;
+        let idle_time_max = match protocol {
+            Protocol::Http1 => patience.next.max(patience.head + patience.body),
+            Protocol::Http2 => patience.head + patience.body,
+        };
         let door = Answering(Arc::new(Door {
             app: Arc::clone(&self.app),
             client,
@@ -195,7 +206,7 @@ impl Host {
         }));
         match protocol {
             Protocol::Http1 => {
-                let stream = TokioIo::new(Strict::new(stream));
+                let stream = TokioIo::new(Strict::new(stream, patience.head));
                 let connection = self.http1.serve_connection(stream, door);
                 attend(connection, &activity, idle_time_max, stopped).await;
             }

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::{ActionRole, AttemptStatus, HistoryEntry, Target};
+use kalends_domain::{ActionRole, AttemptStatus, HistoryEntry, Target, Timing};
 use kalends_environment::{SeededEntropy, SystemClock};
 use kalends_recurrence::Instant;
 use kalends_store::form::Keeper;
@@ -153,6 +153,7 @@ fn finish(run: RunId, token: Token, due: Instant) -> RunWrite {
         retry: 0,
         repeat: 1,
         role: ActionRole::Main,
+        timing: Timing::default(),
     };
     let closed = LedgerRecord {
         generation: 1,

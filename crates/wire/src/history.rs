@@ -1,8 +1,11 @@
 //! What history tells of an attempt.
 
-use kalends_domain::{AttemptStatus, HistoryEntry, JobPath};
+use std::time::Duration;
+
+use kalends_domain::{AttemptStatus, HistoryEntry, JobPath, Micros, Timing};
 use kalends_recurrence::Instant;
 
+use crate::duration::write_duration;
 use crate::id::{HISTORY_TYPE, job_id, job_name};
 use crate::json::Json;
 use crate::members::Members;
@@ -36,13 +39,28 @@ pub fn write_history_entry<'a>(
         .put("message", &entry.message)
         .put("retryCount", entry.retry)
         .put("repeatCount", entry.repeat)
-        .put("actionName", role);
+        .put("actionName", role)
+        .put_some("timing", if version.is_old() { None } else { timing(entry.timing) });
     Members::new()
         .put("id", format!("{}/history/{id}", job_id(path)))
         .put("type", HISTORY_TYPE)
         .put("name", format!("{}/{id}", job_name(path)))
         .put("properties", properties)
         .into()
+}
+
+/// What is known of how long the parts took.
+fn timing(timing: Timing) -> Option<Members<'static>> {
+    let written = |time: Micros| write_duration(Duration::from_micros(time.get().into()));
+    let Timing { dns, connect, tls, first_byte, total } = timing;
+    (timing != Timing::default()).then(|| {
+        Members::new()
+            .put_some("dns", dns.map(written))
+            .put_some("connect", connect.map(written))
+            .put_some("tls", tls.map(written))
+            .put_some("firstByte", first_byte.map(written))
+            .put_some("total", total.map(written))
+    })
 }
 
 /// Both parts count down from their last value, so that the order of the texts is newest first.

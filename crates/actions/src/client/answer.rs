@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use crate::perform::Timing;
-
 /// An answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -11,7 +9,6 @@ pub(crate) struct Answer {
     pub(crate) headers: AnswerHeaders,
     /// Its beginning, as much as is kept.
     pub(crate) body: Vec<u8>,
-    pub(crate) timing: Timing,
 }
 
 /// Headers in the order in which they came, in one piece of memory.

@@ -11,7 +11,7 @@ use super::head::{Afterwards, Head, IsHead, end_of_head, read_head};
 use super::request::Request;
 use super::{HEAD_BYTES_MAX, INTERIM_MAX};
 use crate::egress::Transport;
-use crate::perform::Timing;
+use crate::laps::{Lap, Laps};
 
 /// Room that is made for each read.
 const READ_BYTES: usize = 4 * 1024;
@@ -55,15 +55,15 @@ impl Http1 {
         &mut self,
         request: &Request,
         kept_max: usize,
+        laps: &Laps,
     ) -> Result<(Answer, Afterwards), Failed> {
         let watch = Stopwatch::start();
         self.write(&request.to_http1()).await?;
-        let (head, first_byte) = self.head(request, watch).await?;
+        let head = self.head(request, watch, laps).await?;
         let (body, whole) = self.body(&head, kept_max).await.map_err(Failed::Broken)?;
         let is_clean = whole == Whole::Yes && self.buffer.is_empty();
         let afterwards = if is_clean { head.afterwards } else { Afterwards::Close };
-        let timing = Timing { first_byte: Some(first_byte), ..Timing::default() };
-        let answer = Answer { status: head.status, headers: head.headers, body, timing };
+        let answer = Answer { status: head.status, headers: head.headers, body };
         Ok((answer, afterwards))
     }
 
@@ -82,14 +82,15 @@ impl Http1 {
         Ok(())
     }
 
-    /// The head of the answer, and when its first byte came. Interim answers are passed over.
+    /// The head of the answer. Interim answers are passed over.
     async fn head(
         &mut self,
         request: &Request,
         watch: Stopwatch,
-    ) -> Result<(Head, std::time::Duration), Failed> {
+        laps: &Laps,
+    ) -> Result<Head, Failed> {
         let is_head = if request.is_head() { IsHead::Yes } else { IsHead::No };
-        let mut first_byte = None;
+        let mut is_answered = false;
         for _ in 0..=INTERIM_MAX {
             let mut looked = 0;
             let end = loop {
@@ -102,24 +103,28 @@ impl Http1 {
                     return Err(Failed::Broken(Failure::Protocol(why)));
                 }
                 match self.read().await {
-                    Ok(0) if looked == 0 && first_byte.is_none() => {
+                    Ok(0) if looked == 0 && !is_answered => {
                         return Err(Failed::Unanswered("no answer came".into()));
                     }
                     Ok(0) => return Err(Failed::Broken(self.cut_in_head())),
-                    Err(error) if looked == 0 && first_byte.is_none() => {
+                    Err(error) if looked == 0 && !is_answered => {
                         return Err(Failed::Unanswered(error.to_string()));
                     }
                     Err(error) => {
                         return Err(Failed::Broken(Failure::Receive(error.to_string())));
                     }
-                    Ok(_) => first_byte = first_byte.or_else(|| Some(watch.elapsed())),
+                    Ok(_) if is_answered => {}
+                    Ok(_) => {
+                        laps.note(Lap::FirstByte, watch);
+                        is_answered = true;
+                    }
                 }
             };
             let bytes = self.buffer.split_to(end);
             let head = read_head(&bytes, is_head);
             let head = head.map_err(|why| Failed::Broken(Failure::Protocol(why)))?;
             if head.status >= 200 {
-                return Ok((head, first_byte.unwrap_or_default()));
+                return Ok(head);
             }
         }
         Err(Failed::Broken(Failure::Protocol("the target sends too many interim answers")))

@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::request::Request;
 use super::{BODY_BYTES_READ_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::egress::Transport;
-use crate::perform::Timing;
+use crate::laps::{Lap, Laps};
 
 /// What a target may have sent that nobody has read yet, for each request and for all of one
 /// connection.
@@ -63,6 +63,7 @@ impl Http2 {
         &mut self,
         request: &Request,
         kept_max: usize,
+        laps: &Laps,
     ) -> Result<Answer, Failed> {
         let watch = Stopwatch::start();
         let message = message(request).map_err(Failed::Broken)?;
@@ -75,10 +76,8 @@ impl Http2 {
                 });
             }
         };
-        let first_byte = watch.elapsed();
-        let answer = read(response, kept_max).await.map_err(Failed::Broken)?;
-        let timing = Timing { first_byte: Some(first_byte), ..answer.timing };
-        Ok(Answer { timing, ..answer })
+        laps.note(Lap::FirstByte, watch);
+        read(response, kept_max).await.map_err(Failed::Broken)
     }
 }
 
@@ -113,8 +112,7 @@ async fn read(response: Response<Incoming>, kept_max: usize) -> Result<Answer, F
             break;
         }
     }
-    let (status, timing) = (head.status.as_u16(), Timing::default());
-    Ok(Answer { status, headers, body: kept, timing })
+    Ok(Answer { status: head.status.as_u16(), headers, body: kept })
 }
 
 /// An error with its cause, which hyper leaves out.

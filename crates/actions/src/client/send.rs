@@ -7,8 +7,8 @@ use super::http1::{self, Http1};
 use super::http2::{self, Http2};
 use super::pool::{Key, Pool, Target};
 use super::request::Request;
-use crate::egress::{Connection, Destination, Egress, Identity, NoConnection, Protocols};
-use crate::perform::Timing;
+use crate::egress::{Destination, Egress, Identity, NoConnection, Protocols};
+use crate::laps::Laps;
 
 /// Sends requests.
 pub(crate) struct Client {
@@ -27,16 +27,18 @@ impl Client {
         &self.egress
     }
 
-    /// Sends a request and gives its answer, of whose body the first `kept_max` bytes are kept. The
-    /// total of its times is left to who bounds them.
+    /// Sends a request and gives its answer, of whose body the first `kept_max` bytes are kept. What
+    /// was noted before is forgotten.
     pub(crate) async fn send(
         &self,
         request: &Request,
         to: &Destination,
         identity: &Identity,
         kept_max: usize,
+        laps: &Laps,
     ) -> Result<Answer, Failure> {
-        let located = self.egress.locate(to).await?;
+        laps.start_over();
+        let located = self.egress.locate(to, laps).await?;
         let target = self.pool.target(Key {
             collection: to.collection.clone(),
             address: located.first().ok_or(NoConnection::Refused)?,
@@ -45,29 +47,27 @@ impl Client {
             identity: identity.digest(),
         });
         let _turn = target.turns.acquire().await.map_err(|_| NoConnection::Refused)?;
-        if let Some(answered) = self.send_over_kept(request, &target, kept_max).await {
+        if let Some(answered) = self.send_over_kept(request, &target, kept_max, laps).await {
             return answered;
         }
-        let made = self.egress.dial(to, &located, identity, Protocols::Http).await?;
-        let Connection { transport, timing } = made;
-        let answer = if transport.is_http2() {
+        let transport = self.egress.dial(to, &located, identity, Protocols::Http, laps).await?;
+        if transport.is_http2() {
             let mut connection = Http2::new(transport).await?;
             self.pool.share(&target, &connection);
-            connection.exchange(request, kept_max).await.map_err(|failed| match failed {
+            connection.exchange(request, kept_max, laps).await.map_err(|failed| match failed {
                 http2::Failed::Unsent => Failure::Receive("the request was not taken".into()),
                 http2::Failed::Broken(failure) => failure,
-            })?
+            })
         } else {
             let connection = Http1::new(transport);
-            self.exchange(connection, request, &target, kept_max).await.map_err(|failed| {
+            self.exchange(connection, request, &target, kept_max, laps).await.map_err(|failed| {
                 match failed {
                     http1::Failed::Unsent => Failure::Receive("nothing could be sent".into()),
                     http1::Failed::Unanswered(why) => Failure::Receive(why),
                     http1::Failed::Broken(failure) => failure,
                 }
-            })?
-        };
-        Ok(Answer { timing: Timing { first_byte: answer.timing.first_byte, ..timing }, ..answer })
+            })
+        }
     }
 
     /// Over a connection that was kept; none where there is none that takes the request.
@@ -76,9 +76,10 @@ impl Client {
         request: &Request,
         target: &Target,
         kept_max: usize,
+        laps: &Laps,
     ) -> Option<Result<Answer, Failure>> {
         if let Some(mut connection) = self.pool.http2(target) {
-            match connection.exchange(request, kept_max).await {
+            match connection.exchange(request, kept_max, laps).await {
                 Ok(answer) => return Some(Ok(answer)),
                 Err(http2::Failed::Broken(failure)) => return Some(Err(failure)),
                 Err(http2::Failed::Unsent) => {}
@@ -86,7 +87,7 @@ impl Client {
         }
         // Each turn takes one away; there is a bound for how many are kept.
         while let Some(connection) = self.pool.take(target) {
-            match self.exchange(connection, request, target, kept_max).await {
+            match self.exchange(connection, request, target, kept_max, laps).await {
                 Ok(answer) => return Some(Ok(answer)),
                 Err(http1::Failed::Unsent) => {}
                 Err(http1::Failed::Unanswered(_)) => {
@@ -104,8 +105,9 @@ impl Client {
         request: &Request,
         target: &Target,
         kept_max: usize,
+        laps: &Laps,
     ) -> Result<Answer, http1::Failed> {
-        let (answer, afterwards) = connection.exchange(request, kept_max).await?;
+        let (answer, afterwards) = connection.exchange(request, kept_max, laps).await?;
         if afterwards == Afterwards::Keep {
             self.pool.keep(target, connection);
         }

@@ -18,7 +18,7 @@ use super::resolve::Resolver;
 use super::settings::{EgressSettings, Proxy};
 use super::tls::{Identity, Tls};
 use super::transport::Transport;
-use crate::perform::Timing;
+use crate::laps::{Lap, Laps};
 
 /// Addresses of one name that are looked at; a name with more is refused.
 const ADDRESSES_MAX: usize = 100;
@@ -36,16 +36,9 @@ pub(crate) enum Protocols {
     Other,
 }
 
-/// A connection, and how long its parts took.
-pub(crate) struct Connection {
-    pub(crate) transport: Transport,
-    pub(crate) timing: Timing,
-}
-
 /// The addresses of a destination, all of them checked.
 pub(crate) struct Located {
     addresses: Vec<SocketAddr>,
-    dns: Option<Duration>,
 }
 
 impl Located {
@@ -83,9 +76,10 @@ impl Egress {
         &self,
         to: &Destination,
         identity: &Identity,
-    ) -> Result<Connection, NoConnection> {
-        let located = self.locate(to).await?;
-        self.dial(to, &located, identity, Protocols::Other).await
+        laps: &Laps,
+    ) -> Result<Transport, NoConnection> {
+        let located = self.locate(to, laps).await?;
+        self.dial(to, &located, identity, Protocols::Other, laps).await
     }
 
     /// Reads a client certificate. The message of a refusal holds nothing of it.
@@ -98,7 +92,11 @@ impl Egress {
     }
 
     /// The addresses of a destination, if every one of them may be reached.
-    pub(crate) async fn locate(&self, to: &Destination) -> Result<Located, NoConnection> {
+    pub(crate) async fn locate(
+        &self,
+        to: &Destination,
+        laps: &Laps,
+    ) -> Result<Located, NoConnection> {
         let policy = &self.0.policy;
         policy.check_host(&to.host, to.port, &to.collection).map_err(NoConnection::Denied)?;
         let name = match &to.host {
@@ -108,6 +106,7 @@ impl Egress {
         };
         let watch = Stopwatch::start();
         let found = self.0.resolver.addresses(name).await;
+        laps.note(Lap::Dns, watch);
         let found = found.ok_or_else(|| NoConnection::Unresolved(name.clone()))?;
         if found.len() > ADDRESSES_MAX {
             return Err(NoConnection::TooManyAddresses);
@@ -119,7 +118,7 @@ impl Egress {
                 .map_err(NoConnection::Denied)?;
         }
         let addresses = found.iter().map(|address| SocketAddr::new(*address, to.port)).collect();
-        Ok(Located { addresses, dns: Some(watch.elapsed()) })
+        Ok(Located { addresses })
     }
 
     /// Connects to one of the addresses.
@@ -129,7 +128,8 @@ impl Egress {
         located: &Located,
         identity: &Identity,
         protocols: Protocols,
-    ) -> Result<Connection, NoConnection> {
+        laps: &Laps,
+    ) -> Result<Transport, NoConnection> {
         for address in &located.addresses {
             let (ip, whose) = (address.ip(), whose(address.ip()));
             self.0
@@ -137,22 +137,21 @@ impl Egress {
                 .check_address(&to.host, ip, to.port, &to.collection, whose)
                 .map_err(NoConnection::Denied)?;
         }
-        let mut timing = Timing { dns: located.dns, ..Timing::default() };
         let watch = Stopwatch::start();
         let stream = self.reach(&located.addresses).await?;
-        timing.connect = Some(watch.elapsed());
+        laps.note(Lap::Connect, watch);
         // Small requests are not held back to be joined with others.
         stream.set_nodelay(true).map_err(|_| NoConnection::Refused)?;
         if to.security == Security::Plain {
-            return Ok(Connection { transport: Transport::Plain(stream), timing });
+            return Ok(Transport::Plain(stream));
         }
         let watch = Stopwatch::start();
         let securing = self.0.tls.secure(stream, to.server_name(), identity, protocols);
         let transport = timeout(HANDSHAKE_TIMEOUT, securing)
             .await
             .map_err(|_| NoConnection::Insecure("the other side is silent".into()))??;
-        timing.tls = Some(watch.elapsed());
-        Ok(Connection { transport, timing })
+        laps.note(Lap::Tls, watch);
+        Ok(transport)
     }
 
     /// The first address at which somebody answers. All together they have one time limit.
@@ -192,7 +191,7 @@ impl Located {
     /// An address that was checked as a host.
     fn literal(address: IpAddr, port: u16) -> Located {
         let address = SocketAddr::new(address.to_canonical(), port);
-        Located { addresses: vec![address], dns: None }
+        Located { addresses: vec![address] }
     }
 }
 

@@ -4,11 +4,10 @@
 //!
 //! * A [`Destination`] says where to (host, port, with or without TLS) and for which collection. It
 //!   comes from an address ([`Destination::of_url`]) or from parts ([`Destination::new`]).
-//! * [`Egress::connect`] gives a [`Connection`] whose `transport` reads and writes: for protocols
-//!   that are not HTTP.
+//! * [`Egress::connect`] gives a [`Transport`] that reads and writes: for protocols that are not HTTP.
 //! * [`Egress::identity`] reads a client certificate; [`Identity::none`] is nobody.
-//! * For HTTP there is [`crate::client::Client`]: `send(request, destination, identity, kept_max)` gives an
-//!   answer with a bounded head and body, over kept connections, and does not follow redirects.
+//! * For HTTP there is [`crate::client::Client`]: `send(request, destination, identity, kept_max,
+//!   laps)` gives an answer with a bounded head and body, over kept connections, and does not follow redirects.
 //!
 //! What it sees to: the name is resolved once (`resolve`, `dns`), the policy is asked about the
 //! name and about *every* address of the answer, and the connection goes to exactly one of those
@@ -28,7 +27,7 @@ mod settings;
 mod tls;
 mod transport;
 
-pub(crate) use connect::{Connection, Egress, Protocols};
+pub(crate) use connect::{Egress, Protocols};
 pub(crate) use destination::{Destination, Security};
 pub(crate) use no_connection::NoConnection;
 pub use settings::{EgressSettings, Proxy, ProxyProblem};

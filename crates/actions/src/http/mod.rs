@@ -13,7 +13,7 @@ mod words;
 use std::sync::Arc;
 
 use kalends_domain::{CollectionPath, HttpAuthentication, HttpRequest, Outcome, Secret};
-use kalends_environment::{Clock, Entropy, Stopwatch};
+use kalends_environment::{Clock, Entropy};
 use kalends_recurrence::Instant;
 use url::Url;
 
@@ -22,8 +22,9 @@ use self::message::Message;
 use self::redirect::{Hop, Step};
 use crate::client::{Answer, Client};
 use crate::egress::{Destination, Identity};
+use crate::laps::Laps;
 use crate::oauth::{Application, Tokens};
-use crate::perform::{Order, Report, Timing};
+use crate::perform::{Order, Report};
 use crate::signing::Signer;
 
 /// Bytes of an answer's body that are kept until it is cut to what history shows: as many
@@ -54,22 +55,24 @@ impl HttpPerformer {
         HttpPerformer { client, clock, entropy, tokens, signer, secret_headers }
     }
 
-    pub(crate) async fn perform(&self, order: &Order, request: &HttpRequest) -> Report {
-        let watch = Stopwatch::start();
+    pub(crate) async fn perform(
+        &self,
+        order: &Order,
+        request: &HttpRequest,
+        laps: &Laps,
+    ) -> Report {
         let Ok(url) = Url::parse(request.uri.as_str()) else {
             return Report::failed(words::failure("", "the address cannot be read"));
         };
         let mask = Mask::of(request, &url, &self.secret_headers);
-        let attempt = self.attempt(order, request, url.clone(), mask);
-        let report = match tokio::time::timeout(order.timeout, attempt).await {
+        let attempt = self.attempt(order, request, url.clone(), mask, laps);
+        match tokio::time::timeout(order.timeout, attempt).await {
             Ok(report) => report,
             Err(_) => {
                 let why = "Timeout The operation has timed out";
                 Report::failed(words::failure(url.host_str().unwrap_or_default(), why))
             }
-        };
-        let timing = Timing { total: watch.elapsed(), ..report.timing };
-        report.with_timing(timing)
+        }
     }
 
     async fn attempt(
@@ -78,6 +81,7 @@ impl HttpPerformer {
         request: &HttpRequest,
         mut url: Url,
         mut mask: Mask,
+        laps: &Laps,
     ) -> Report {
         let failed = |url: &Url, why: &str, mask: &Mask| {
             let host = url.host_str().unwrap_or_default();
@@ -93,7 +97,8 @@ impl HttpPerformer {
         }
         for hop in 0..=redirect::HOPS_MAX {
             let collection = &order.path.collection;
-            let answer = match self.send(&message, &url, &identity, collection).await {
+            let sent = self.send(&message, &url, &identity, collection, laps).await;
+            let answer = match sent {
                 Ok(answer) => answer,
                 Err(why) => return failed(&url, &why, &mask),
             };
@@ -103,8 +108,7 @@ impl HttpPerformer {
             match redirect::step(&url, &message, &answer, hop) {
                 Step::Stay => return self.report(&url, &answer, &mask),
                 Step::Refuse(why) => {
-                    return failed(&url, &format!("RedirectRefused {why}"), &mask)
-                        .with_timing(answer.timing);
+                    return failed(&url, &format!("RedirectRefused {why}"), &mask);
                 }
                 Step::Go(Hop { to, method, body, origin }) => {
                     if origin == redirect::Origin::Other {
@@ -167,9 +171,10 @@ impl HttpPerformer {
         url: &Url,
         identity: &Identity,
         collection: &CollectionPath,
+        laps: &Laps,
     ) -> Result<Answer, String> {
         let to = Destination::of_url(url, collection).ok_or("the address cannot be read")?;
-        let sent = self.client.send(message.request(), &to, identity, BODY_BYTES_KEPT).await;
+        let sent = self.client.send(message.request(), &to, identity, BODY_BYTES_KEPT, laps).await;
         sent.map_err(|failure| failure.to_string())
     }
 
@@ -180,7 +185,7 @@ impl HttpPerformer {
             200..=299 => Outcome::Succeeded,
             _ => Outcome::Failed { retry_after: retry_after::of(answer, now) },
         };
-        Report::new(outcome, message).with_timing(answer.timing)
+        Report::new(outcome, message)
     }
 
     fn is_secret_header(&self, name: &str) -> bool {

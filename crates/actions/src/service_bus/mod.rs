@@ -21,6 +21,7 @@ use self::rest::RestSender;
 use crate::client::Client;
 use crate::conceal::conceal;
 use crate::endpoints::Services;
+use crate::laps::Laps;
 use crate::perform::{Order, Report};
 use crate::tag::execution_tag;
 
@@ -71,15 +72,16 @@ impl ServiceBus {
         order: &Order,
         kind: EntityKind,
         message: &ServiceBusMessage,
+        laps: &Laps,
     ) -> Report {
         let tag = execution_tag(order);
         let sent = match self.complete(message, &tag) {
             Err(why) => Err(why),
             Ok(complete) => match message.transport {
-                Some(Transport::Amqp) => self.amqp.send(order, &complete).await,
+                Some(Transport::Amqp) => self.amqp.send(order, &complete, laps).await,
                 // The protocol of that name is gone; receivers see the same message.
                 Some(Transport::NetMessaging | Transport::NotSpecified) | None => {
-                    self.rest.send(order, &complete).await
+                    self.rest.send(order, &complete, laps).await
                 }
             },
         };

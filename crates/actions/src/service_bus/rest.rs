@@ -19,6 +19,7 @@ use super::properties::Properties;
 use crate::client::Client;
 use crate::endpoints::Endpoint;
 use crate::exchange::{Answer, AnswerLimits, NoAnswer, exchange};
+use crate::laps::Laps;
 use crate::perform::Order;
 use crate::refusal::{ANSWER_BYTES_MAX, read_refusal};
 use crate::signature::shared_access_signature;
@@ -51,13 +52,18 @@ pub(super) struct RestSender {
 }
 
 impl RestSender {
-    pub(super) async fn send(&self, order: &Order, message: &Message<'_>) -> Result<(), Failure> {
+    pub(super) async fn send(
+        &self,
+        order: &Order,
+        message: &Message<'_>,
+        laps: &Laps,
+    ) -> Result<(), Failure> {
         let namespace = self.endpoint.of(message.namespace);
         let entity = namespace.and_then(|url| url.join(message.entity).ok());
         let entity = entity.ok_or_else(|| Failure::Unsendable("the address is unusable".into()))?;
         let (url, request) = self.request(&entity, message)?;
         let limits = AnswerLimits { body_bytes_max: ANSWER_BYTES_MAX };
-        let answer = exchange(&self.client, &url, &order.path.collection, request, limits);
+        let answer = exchange(&self.client, &url, &order.path.collection, request, limits, laps);
         match tokio::time::timeout(order.timeout, answer).await {
             Ok(Ok(answer)) => judge(&answer),
             Ok(Err(why @ NoAnswer::NotSent(_))) => Err(Failure::Unreachable(why.to_string())),

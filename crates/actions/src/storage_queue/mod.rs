@@ -25,6 +25,7 @@ use crate::conceal::conceal;
 use crate::egress::NoConnection;
 use crate::endpoints::Endpoint;
 use crate::exchange::{Answer, AnswerLimits, NoAnswer, exchange};
+use crate::laps::Laps;
 use crate::perform::{Order, Report};
 use crate::refusal::{ANSWER_BYTES_MAX, read_refusal};
 use crate::status::status_name;
@@ -51,7 +52,12 @@ struct Place<'a> {
 }
 
 impl StorageQueues {
-    pub(crate) async fn perform(&self, order: &Order, message: &StorageQueueMessage) -> Report {
+    pub(crate) async fn perform(
+        &self,
+        order: &Order,
+        message: &StorageQueueMessage,
+        laps: &Laps,
+    ) -> Report {
         let place = Place {
             account: message.storage_account.as_deref().unwrap_or_default(),
             queue: message.queue_name.as_deref().unwrap_or_default(),
@@ -62,7 +68,7 @@ impl StorageQueues {
         };
         let host = url.host_str().unwrap_or_default();
         let limits = AnswerLimits { body_bytes_max: ANSWER_BYTES_MAX };
-        let answer = exchange(&self.client, &url, &order.path.collection, request, limits);
+        let answer = exchange(&self.client, &url, &order.path.collection, request, limits, laps);
         match tokio::time::timeout(order.timeout, answer).await {
             Ok(Ok(answer)) => place.answered(&answer, message.sas_token.as_ref()),
             Ok(Err(NoAnswer::NotSent(NoConnection::Unresolved(_)))) => place.no_account(host),

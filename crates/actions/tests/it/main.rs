@@ -16,6 +16,7 @@ mod refusal;
 mod refused;
 mod requests;
 mod signing;
+mod timing;
 mod trust;
 mod world;
 

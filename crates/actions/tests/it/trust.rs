@@ -141,6 +141,11 @@ async fn serve(certified: Certified, wants: Wants) -> Sink {
     .await
 }
 
+/// A server over TLS that asks for no certificate.
+pub(crate) async fn serve_plainly(certified: Certified) -> Sink {
+    serve(certified, Wants::Nothing).await
+}
+
 fn uri(sink: &Sink, host: &str) -> String {
     format!("https://{host}:{}/", sink.address.port())
 }

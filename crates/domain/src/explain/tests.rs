@@ -4,6 +4,7 @@ use super::*;
 use crate::job::Switch;
 use crate::ledger::Cause;
 use crate::run::ActionRole;
+use crate::timing::Timing;
 
 fn at(hour: &str) -> Instant {
     format!("2026-01-01T{hour}:00Z").parse().unwrap()
@@ -96,6 +97,7 @@ fn failed(message: &str, retry: u32) -> HistoryEntry {
         retry,
         repeat: 1,
         role: ActionRole::Main,
+        timing: Timing::default(),
     }
 }
 

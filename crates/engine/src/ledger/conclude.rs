@@ -141,6 +141,7 @@ fn attempted(
         retry,
         repeat: run.repeat,
         role,
+        timing: report.timing,
     };
     let is_main = role == ActionRole::Main;
     let exhausted = matches!(conclusion, Conclusion::Faulted | Conclusion::RunErrorAction);

@@ -54,6 +54,10 @@ fn a_job_calls_its_target_once_and_its_history_has_the_answer() {
         "Http Action - Response from host '127.0.0.1': 'OK' Response Headers: X-Target: yes\r\n Body: hello"
     );
     assert!(calls.try_recv().is_err(), "called twice");
+    let timing = history[0]["timing"].as_object().unwrap();
+    let parts: Vec<_> = timing.keys().map(String::as_str).collect();
+    assert_eq!(parts, ["connect", "firstByte", "total"], "an address needs no name: {timing:?}");
+    assert!(timing.values().all(|time| time.as_str().unwrap().starts_with("PT")), "{timing:?}");
 }
 
 #[test]

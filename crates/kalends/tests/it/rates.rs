@@ -79,3 +79,16 @@ fn ten_thousand_runs_at_once_are_cut_to_what_is_allowed() {
     let run = new(&format!("{job}/run"));
     assert_eq!(ask(&mut connection, &owner, "POST", &run, None).status, 200);
 }
+
+#[test]
+fn an_address_with_enough_connections_gets_no_more() {
+    let (server, owner) = guarded(&[("KALENDS_CONNECTIONS_PER_CLIENT", "2")]);
+    let target = new(&format!("{SUBSCRIPTION}/resourceGroups"));
+    let mut kept = [server.connect(), server.connect()];
+    for connection in &mut kept {
+        assert_eq!(ask(connection, &owner, "GET", &target, None).status, 200);
+    }
+    let mut refused = server.connect();
+    refused.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    assert_eq!(refused.read_to_end(), "", "closed at once");
+}

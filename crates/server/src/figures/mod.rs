@@ -28,6 +28,7 @@ pub struct ServerFigures {
     busy: Counter,
     connections: [Counter; 4],
     connections_open: Gauge,
+    connections_refused: Counter,
     handshakes_failed: Counter,
     /// Who else has something to show.
     others: Vec<Arc<dyn Figures>>,
@@ -90,6 +91,11 @@ impl ServerFigures {
         self.connections_open.hold()
     }
 
+    /// A connection was closed at once: its client has enough of them.
+    pub(crate) fn connection_refused(&self) {
+        self.connections_refused.count();
+    }
+
     pub(crate) fn handshake_failed(&self) {
         self.handshakes_failed.count();
     }
@@ -126,6 +132,9 @@ impl Figures for ServerFigures {
         }
         page.gauge("kalends_connections_open", "Connections that are open")
             .value(&[], self.connections_open.get());
+        let help = "Connections closed at once because their client has too many";
+        page.counter("kalends_connections_refused_total", help)
+            .value(&[], self.connections_refused.get());
         page.counter("kalends_handshakes_failed_total", "Handshakes of TLS that failed")
             .value(&[], self.handshakes_failed.get());
     }

@@ -2,6 +2,7 @@
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+mod crowds;
 mod http2;
 mod patience;
 mod serving;

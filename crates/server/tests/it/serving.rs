@@ -25,7 +25,7 @@ pub(crate) struct Server {
 
 /// Starts a server that waits so long for heads and bodies.
 pub(crate) async fn start(head: Duration, body: Duration) -> Server {
-    let patience = Patience { head, body };
+    let patience = Patience { head, body, next: head };
     start_with(Settings { patience, ..Settings::default() }, None).await
 }
 

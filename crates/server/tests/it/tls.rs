@@ -65,7 +65,8 @@ impl Place {
     }
 
     async fn start(&self, head: Duration) -> Server {
-        let settings = Settings { patience: Patience { head, body: LONG }, ..Settings::default() };
+        let settings =
+            Settings { patience: Patience { head, body: LONG, next: head }, ..Settings::default() };
         start_with(settings, Some(self.tls(self.files()))).await
     }
 

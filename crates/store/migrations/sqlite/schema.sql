@@ -61,7 +61,7 @@ CREATE TABLE history (
     repeat INTEGER NOT NULL,
     role INTEGER NOT NULL,
     message TEXT NOT NULL
-) STRICT;
+, dns INTEGER, connect INTEGER, tls INTEGER, first_byte INTEGER, total INTEGER) STRICT;
 
 CREATE TABLE jobs (
     job INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kalends_domain::{AttemptStatus, HistoryEntry, Lifecycle};
+use kalends_domain::{AttemptStatus, HistoryEntry, Lifecycle, Micros, Timing};
 
 use crate::conformance::Subject;
 use crate::conformance::sample::{at, closed, definition, due, entry, job_path, put};
@@ -175,6 +175,34 @@ pub async fn texts_of_any_kind_survive(subject: Subject) {
     recorded(&subject, "j", entries.clone(), vec![]).await;
     let read: Vec<_> = subject.history_of("j").await.into_iter().rev().collect();
     assert_eq!(read, entries);
+}
+
+/// Each part that is known, and none that is not; in history and among events.
+pub async fn how_long_the_parts_of_an_attempt_took_is_kept(subject: Subject) {
+    subject.make_collection().await;
+    // The longest of all stands for the widest column.
+    let lengths = [0, 1, 1_801_000_000, u32::MAX, 65_536];
+    let some = |part: usize, mask: usize| {
+        (mask & (1 << part) != 0).then(|| Micros::new(lengths[(part + mask) % lengths.len()]))
+    };
+    let timing = |mask| Timing {
+        dns: some(0, mask),
+        connect: some(1, mask),
+        tls: some(2, mask),
+        first_byte: some(3, mask),
+        total: some(4, mask),
+    };
+    let timed = |mask| HistoryEntry {
+        timing: timing(mask),
+        ..entry(AttemptStatus::Completed, mask as u64)
+    };
+    let entries: Vec<_> = (0..32).map(timed).collect();
+    recorded(&subject, "j", entries.clone(), vec![]).await;
+    let read: Vec<_> = subject.history_of("j").await.into_iter().rev().collect();
+    assert_eq!(read, entries);
+    let events = subject.store.events(Some(0), 99).await.unwrap().entries;
+    let told: Vec<_> = events.into_iter().map(|(_, record)| record.entry).collect();
+    assert_eq!(told, entries);
 }
 
 /// Every entry of every job, once, after any of them.

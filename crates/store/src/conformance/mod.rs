@@ -87,6 +87,7 @@ macro_rules! conformance_tests {
                 pruning_is_done_in_small_steps,
                 finished_jobs_are_removed_in_time,
                 texts_of_any_kind_survive,
+                how_long_the_parts_of_an_attempt_took_is_kept,
                 events_of_all_jobs_follow_each_other,
             ]
             tokens: [

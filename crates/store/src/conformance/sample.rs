@@ -7,7 +7,7 @@ use kalends_domain::{
     ErrorAction, Extensions, GroupName, GroupPath, Headers, HistoryEntry, HttpAuthentication,
     HttpRequest, JobDefinition, JobName, JobPath, Lifecycle, Limits, Location, MainAction,
     MessageFormat, Method, MissedPolicy, MissedRuns, Overlap, Plan, Quota, RetryKind, RetryPolicy,
-    Secret, Signing, StorageQueueMessage, SubscriptionId, Switch, Target, Uri, Written,
+    Secret, Signing, StorageQueueMessage, SubscriptionId, Switch, Target, Timing, Uri, Written,
 };
 use kalends_recurrence::{
     Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
@@ -250,6 +250,7 @@ pub(crate) fn entry(status: AttemptStatus, started: u64) -> HistoryEntry {
         retry: 0,
         repeat: 1,
         role: ActionRole::Main,
+        timing: Timing::default(),
     }
 }
 

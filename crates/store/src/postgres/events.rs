@@ -19,12 +19,14 @@ impl PostgresStore {
         let newest = self.ask(newest, &[]).await?;
         let newest = newest.first().map_or(Ok(0), |row| row::unsigned(row, "newest"))?;
         let Some(after) = after else { return Ok(Events { entries: vec![], newest }) };
-        let sql = "SELECT h.sequence, h.started, h.ended, h.expected, h.status, h.message, h.retry,
-                h.repeat, h.role, j.name AS job_name, c.name AS collection_name, g.subscription,
-                g.name AS group_name
+        let sql = concat!(
+            "SELECT ",
+            row::history_columns!(),
+            ", j.name AS job_name, c.name AS collection_name, g.subscription, g.name AS group_name
              FROM history h JOIN jobs j ON j.key = h.job JOIN collections c ON c.id = j.collection_id
              JOIN groups g ON g.id = c.group_id
-             WHERE h.sequence > $1 ORDER BY h.sequence LIMIT $2";
+             WHERE h.sequence > $1 ORDER BY h.sequence LIMIT $2"
+        );
         let found = self.ask(sql, &[&rows_max(after), &rows_max(limit)]).await?;
         let entry = |found: &Row| Ok((row::job_path(found)?, row::history(found)?));
         let entries = found.iter().map(entry).collect::<Result<Vec<_>, StoreError>>()?;

@@ -9,7 +9,7 @@ use crate::postgres::PostgresStore;
 use crate::postgres::clock::{CLOCK, clock_of};
 use crate::postgres::code::{Code, rows_max};
 use crate::postgres::row;
-use crate::postgres::row::{collection_columns, get, job_columns, run_columns};
+use crate::postgres::row::{collection_columns, get, history_columns, job_columns, run_columns};
 use crate::record::{
     CollectionKey, CollectionRecord, GroupRecord, HistoryRecord, JobKey, JobRecord, LedgerRecord,
     OpenRun,
@@ -181,9 +181,10 @@ impl PostgresStore {
         filter: HistoryFilter,
         page: Page<u64>,
     ) -> Result<Option<Vec<HistoryRecord>>, StoreError> {
-        let sql = "SELECT j.key, h.sequence, h.started, h.ended, h.expected, h.status, h.message,
-                h.retry, h.repeat, h.role
-             FROM collections c JOIN groups g ON g.id = c.group_id
+        let sql = concat!(
+            "SELECT j.key, ",
+            history_columns!(),
+            " FROM collections c JOIN groups g ON g.id = c.group_id
              LEFT JOIN jobs j ON j.collection_id = c.id AND j.job_key = $4
              LEFT JOIN LATERAL (
                SELECT * FROM history h WHERE h.job = j.key
@@ -192,7 +193,8 @@ impl PostgresStore {
                ORDER BY h.sequence DESC OFFSET $7 LIMIT $8
              ) h ON true
              WHERE g.subscription_key = $1 AND g.group_key = $2 AND c.collection_key = $3
-             ORDER BY h.sequence DESC";
+             ORDER BY h.sequence DESC"
+        );
         let [subscription, group, collection] = keys(&path.collection);
         let after = page.after.map_or(i64::MAX, rows_max);
         let status = filter.status.map(Code::code);

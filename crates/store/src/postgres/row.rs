@@ -2,7 +2,7 @@
 
 use kalends_domain::{
     CollectionName, CollectionPath, CollectionState, GroupName, GroupPath, HistoryEntry, JobName,
-    JobPath, NameError, SubscriptionId,
+    JobPath, Micros, NameError, SubscriptionId, Timing,
 };
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
@@ -39,7 +39,14 @@ macro_rules! run_columns {
          r.next_at, r.first_started, r.owner, r.token, r.lease_until"
     };
 }
-pub(super) use {collection_columns, job_columns, run_columns};
+/// The columns of [`history`], of table `h`.
+macro_rules! history_columns {
+    () => {
+        "h.sequence, h.started, h.ended, h.expected, h.status, h.message, h.retry, h.repeat, h.role, \
+         h.dns, h.connect, h.tls, h.first_byte, h.total"
+    };
+}
+pub(super) use {collection_columns, history_columns, job_columns, run_columns};
 
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: &str) -> Result<T, StoreError> {
     row.try_get(column).map_err(|error| StoreError::Damaged(format!("{column}: {error}")))
@@ -193,8 +200,19 @@ pub(super) fn history(row: &Row) -> Result<HistoryRecord, StoreError> {
             retry: small(row, "retry")?,
             repeat: unsigned(row, "repeat")?,
             role: word(row, "role")?,
+            timing: Timing {
+                dns: micros(row, "dns")?,
+                connect: micros(row, "connect")?,
+                tls: micros(row, "tls")?,
+                first_byte: micros(row, "first_byte")?,
+                total: micros(row, "total")?,
+            },
         },
     })
+}
+
+fn micros(row: &Row, column: &str) -> Result<Option<Micros>, StoreError> {
+    Ok(get::<Option<i32>>(row, column)?.map(|micros| Micros::new(micros.unsigned_abs())))
 }
 
 pub(super) fn ledger(row: &Row) -> Result<LedgerRecord, StoreError> {

@@ -103,12 +103,14 @@ pub(crate) fn append(
     row: &mut StateRow,
     entry: &HistoryEntry,
 ) -> Worked<()> {
-    let HistoryEntry { started, ended, expected, status, message, retry, repeat, role } = entry;
+    let HistoryEntry { started, ended, expected, status, message, retry, repeat, role, timing } =
+        entry;
     let number = desk.new_link(Kind::Entry, *started);
     desk.connection()
         .prepare_cached(
             "INSERT INTO history (sequence, job, previous, started, ended, expected, status, retry,
-                 repeat, role, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                 repeat, role, message, dns, connect, tls, first_byte, total)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute((
             number,
@@ -122,6 +124,11 @@ pub(crate) fn append(
             Coded(*repeat),
             Coded(*role),
             message,
+            timing.dns.map(Coded),
+            timing.connect.map(Coded),
+            timing.tls.map(Coded),
+            timing.first_byte.map(Coded),
+            timing.total.map(Coded),
         ))?;
     row.newest_entry = number;
     row.entries += 1;

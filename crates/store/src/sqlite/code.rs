@@ -1,6 +1,6 @@
 //! How values stand in columns.
 
-use kalends_domain::{ActionRole, AttemptStatus, Lifecycle, Plan};
+use kalends_domain::{ActionRole, AttemptStatus, Lifecycle, Micros, Plan};
 use kalends_recurrence::Instant;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Row, Rows};
@@ -39,6 +39,11 @@ pub(crate) fn read<T: Code>(row: &Row<'_>, column: &str) -> rusqlite::Result<T> 
 /// The value of a column by its number, where there are many rows: a name is searched for.
 pub(crate) fn nth<T: Code>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     row.get::<_, Coded<T>>(column).map(|coded| coded.0)
+}
+
+/// The value of a column by its number that may be empty.
+pub(crate) fn nth_option<T: Code>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    row.get::<_, Option<Coded<T>>>(column).map(|coded| coded.map(|coded| coded.0))
 }
 
 /// The value of a column that may be empty.
@@ -91,6 +96,16 @@ impl Code for u32 {
 
     fn from_code(code: i64) -> Option<u32> {
         u32::try_from(code).ok()
+    }
+}
+
+impl Code for Micros {
+    fn code(self) -> i64 {
+        i64::from(self.get())
+    }
+
+    fn from_code(code: i64) -> Option<Micros> {
+        u32::try_from(code).ok().map(Micros::new)
     }
 }
 

@@ -1,12 +1,12 @@
 //! History and the ledger, as they are read.
 
-use kalends_domain::{HistoryEntry, JobPath};
+use kalends_domain::{HistoryEntry, JobPath, Timing};
 use kalends_recurrence::Instant;
 use rusqlite::{Row, Statement};
 
 use crate::record::{HistoryRecord, JobKey, LedgerRecord};
 use crate::sqlite::chain::Kind;
-use crate::sqlite::code::nth;
+use crate::sqlite::code::{nth, nth_option};
 use crate::sqlite::jobs;
 use crate::sqlite::state::States;
 use crate::sqlite::trouble::Worked;
@@ -23,7 +23,8 @@ pub(crate) fn page(
     let Some(state) = states.state(job)? else { return Ok(None) };
     let after = page.after.map(|after| i64::try_from(after).unwrap_or(i64::MAX));
     let mut statement = states.connection().prepare_cached(
-        "SELECT previous, sequence, started, ended, expected, status, retry, repeat, role, message
+        "SELECT previous, sequence, started, ended, expected, status, retry, repeat, role, message,
+             dns, connect, tls, first_byte, total
          FROM history WHERE sequence = ?",
     )?;
     // A page mostly begins where another ended, with an entry that is still there.
@@ -76,6 +77,13 @@ pub(crate) fn read_entry(row: &Row<'_>) -> Worked<HistoryRecord> {
         retry: nth(row, 6)?,
         repeat: nth(row, 7)?,
         role: nth(row, 8)?,
+        timing: Timing {
+            dns: nth_option(row, 10)?,
+            connect: nth_option(row, 11)?,
+            tls: nth_option(row, 12)?,
+            first_byte: nth_option(row, 13)?,
+            total: nth_option(row, 14)?,
+        },
     };
     Ok(HistoryRecord { sequence: nth(row, 1)?, entry })
 }

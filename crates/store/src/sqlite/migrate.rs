@@ -12,9 +12,10 @@ use crate::sqlite::trouble::Worked;
 const APPLICATION_ID: i32 = 0x4b41_4c45;
 
 /// Every step there ever was. A step that was published is never changed.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_tokens.sql"),
+    include_str!("../../migrations/sqlite/0003_timing.sql"),
 ];
 
 /// The form that this program knows.

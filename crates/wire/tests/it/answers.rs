@@ -2,7 +2,7 @@
 
 use kalends_domain::{
     ActionRole, AttemptStatus, CollectionState, HistoryEntry, JobDefinition, JobStatus, Lifecycle,
-    Limits, Plan,
+    Limits, Micros, Plan, Timing,
 };
 use kalends_wire::{
     Code, Errors, JobFacts, Json, Version, read_collection, read_job, write_collection,
@@ -150,6 +150,7 @@ fn history_says_nothing_of_success_in_the_old_versions() {
         retry: 2,
         repeat: 7,
         role,
+        timing: Timing::default(),
     };
     let written = |status, role, version| {
         write_history_entry(&path(), &entry(status, role), 1, version).to_string()
@@ -169,6 +170,41 @@ fn history_says_nothing_of_success_in_the_old_versions() {
         written(AttemptStatus::Failed, error, NEW),
         with_status("Failed").replace("MainAction", "ErrorAction")
     );
+}
+
+#[test]
+fn only_the_newest_version_says_how_long_the_parts_of_an_attempt_took() {
+    let entry = |timing| HistoryEntry {
+        started: "2026-01-01T00:00:01Z".parse().unwrap(),
+        ended: "2026-01-01T00:00:02.25Z".parse().unwrap(),
+        expected: "2026-01-01".parse().unwrap(),
+        status: AttemptStatus::Failed,
+        message: "m".to_owned(),
+        retry: 0,
+        repeat: 1,
+        role: ActionRole::Main,
+        timing,
+    };
+    let written =
+        |timing, version| write_history_entry(&path(), &entry(timing), 1, version).to_string();
+    let some = |micros| Some(Micros::new(micros));
+    let all = Timing {
+        dns: some(1_204),
+        connect: some(18),
+        tls: some(0),
+        first_byte: some(1_000_000),
+        total: some(61_500_000),
+    };
+    let shown = r#""actionName":"MainAction","timing":{"dns":"PT0.001204S","connect":"PT0.000018S","tls":"PT0S","firstByte":"PT1S","total":"PT1M1.5S"}}}"#;
+    assert!(written(all, NEW).ends_with(shown), "{}", written(all, NEW));
+    let kept = Timing { first_byte: some(1), total: some(2), ..Timing::default() };
+    let shown = r#""timing":{"firstByte":"PT0.000001S","total":"PT0.000002S"}}}"#;
+    assert!(written(kept, NEW).ends_with(shown), "{}", written(kept, NEW));
+    let nothing = written(Timing::default(), NEW);
+    assert!(nothing.ends_with(r#""actionName":"MainAction"}}"#), "{nothing}");
+    for version in Version::ALL.into_iter().filter(|version| version.is_old()) {
+        assert_eq!(written(all, version), written(Timing::default(), version));
+    }
 }
 
 #[test]

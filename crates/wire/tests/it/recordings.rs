@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use kalends_domain::{
-    ActionRole, AttemptStatus, Collection, HistoryEntry, JobDefinition, JobPath, Limits,
+    ActionRole, AttemptStatus, Collection, HistoryEntry, JobDefinition, JobPath, Limits, Timing,
 };
 use kalends_wire::{
     Error, Errors, Json, Number, Version, patch_collection, patch_job, read_collection, read_job,
@@ -325,6 +325,7 @@ fn rewritten_entry(answer: &Json<'static>, version: Version) -> Json<'static> {
         retry: number("retryCount").try_into().unwrap(),
         repeat: number("repeatCount").try_into().unwrap(),
         role: ActionRole::Main,
+        timing: Timing::default(),
     };
     let sequence = i64::MAX as u64 - last;
     write_history_entry(&path, &entry, sequence, version).into_owned()

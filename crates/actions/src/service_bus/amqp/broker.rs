@@ -21,6 +21,7 @@ use super::fault::{attach_failure, begin_failure, closed_failure, open_failure};
 use super::pool::Slot;
 use crate::egress::{Destination, Egress, Identity, Transport};
 use crate::endpoints::{AmqpEndpoint, AmqpLogin};
+use crate::laps::Laps;
 use crate::service_bus::failure::Failure;
 use crate::signature::shared_access_signature;
 
@@ -49,6 +50,8 @@ pub(super) struct Dial<'a> {
     pub(super) endpoint: &'a AmqpEndpoint,
     pub(super) key_name: &'a str,
     pub(super) key: &'a Secret,
+    /// How long making it takes.
+    pub(super) laps: &'a Laps,
 }
 
 /// An open connection with what is attached to it. It is closed when it is dropped.
@@ -111,8 +114,8 @@ impl Broker {
         let host = dial.endpoint.host();
         let to = Destination::of_url(&dial.endpoint.address, dial.collection)
             .ok_or_else(|| Failure::Unsendable("the address is unusable".into()))?;
-        let connected = dial.egress.connect(&to, &Identity::none()).await;
-        let stream = connected.map_err(|why| Failure::Unreachable(why.to_string()))?.transport;
+        let connected = dial.egress.connect(&to, &Identity::none(), dial.laps).await;
+        let stream = connected.map_err(|why| Failure::Unreachable(why.to_string()))?;
         let profile = match dial.endpoint.login {
             AmqpLogin::Token => SaslProfile::Anonymous,
             AmqpLogin::Plain => SaslProfile::Plain {

@@ -13,7 +13,7 @@ mod pool;
 use std::sync::Arc;
 
 use fe2o3_amqp::link::ErrorRecovery;
-use kalends_environment::{Clock, Entropy};
+use kalends_environment::{Clock, Entropy, Stopwatch};
 use ring::digest::{SHA256, digest};
 
 use self::broker::{Broker, Dial, Lease};
@@ -24,6 +24,7 @@ use super::Message;
 use super::failure::Failure;
 use crate::egress::Egress;
 use crate::endpoints::{AmqpEndpoint, Services};
+use crate::laps::{Lap, Laps};
 use crate::perform::Order;
 
 /// Links that are tried for one message: a kept one, and another that was made meanwhile.
@@ -48,7 +49,12 @@ impl AmqpSender {
         AmqpSender { egress, clock, entropy, services: services.clone(), pool }
     }
 
-    pub(super) async fn send(&self, order: &Order, message: &Message<'_>) -> Result<(), Failure> {
+    pub(super) async fn send(
+        &self,
+        order: &Order,
+        message: &Message<'_>,
+        laps: &Laps,
+    ) -> Result<(), Failure> {
         let endpoint = match &self.services.service_bus_amqp {
             Some(endpoint) => Some(endpoint.clone()),
             None => AmqpEndpoint::of(&self.services.service_bus, message.namespace),
@@ -70,6 +76,7 @@ impl AmqpSender {
             endpoint: &endpoint,
             key_name: message.key_name,
             key: message.key,
+            laps,
         };
         match tokio::time::timeout(order.timeout, self.deliver(&key, &dial, message)).await {
             Ok(sent) => sent,
@@ -95,6 +102,7 @@ impl AmqpSender {
             let lease = slot.link(dial, message.entity).await;
             let Lease { sender, is_new, mut closed } =
                 lease.inspect_err(|_| self.pool.forget_if_empty(key, &slot))?;
+            let watch = Stopwatch::start();
             let sending = async { sender.lock().await.send_batchable(bytes.clone()).await };
             let pending = tokio::select! {
                 biased;
@@ -114,6 +122,7 @@ impl AmqpSender {
                             return Err(cut_off());
                         }
                     };
+                    dial.laps.note(Lap::FirstByte, watch);
                     if outcome.as_ref().is_err_and(|why| why.recovery() != ErrorRecovery::UseLink) {
                         self.pool.forget_slot(key, &slot);
                     }

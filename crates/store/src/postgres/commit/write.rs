@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use deadpool_postgres::Transaction;
-use kalends_domain::HistoryEntry;
+use kalends_domain::{HistoryEntry, Micros};
 use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
@@ -166,12 +166,15 @@ async fn write_history(
     }
     // The order of the rows is the order of their numbers.
     let sql = "INSERT INTO history (job, started, ended, expected, status, message, retry, repeat,
-            role)
+            role, dns, connect, tls, first_byte, total)
          SELECT n.job, n.started, n.ended, n.expected, n.status, n.message, n.retry, n.repeat,
-            n.role
+            n.role, n.dns, n.connect, n.tls, n.first_byte, n.total
          FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::smallint[],
-                     $6::text[], $7::bigint[], $8::bigint[], $9::smallint[]) WITH ORDINALITY
-           AS n (job, started, ended, expected, status, message, retry, repeat, role, place)
+                     $6::text[], $7::bigint[], $8::bigint[], $9::smallint[], $10::integer[],
+                     $11::integer[], $12::integer[], $13::integer[], $14::integer[])
+           WITH ORDINALITY
+           AS n (job, started, ended, expected, status, message, retry, repeat, role, dns, connect,
+                 tls, first_byte, total, place)
          ORDER BY n.place";
     let message = |entry: &HistoryEntry| serde_json::to_string(&entry.message);
     let messages = history.iter().map(|(_, entry)| message(entry)).collect::<Result<Vec<_>, _>>();
@@ -189,10 +192,19 @@ async fn write_history(
             &column(history, |(_, entry)| i64::from(entry.retry)),
             &column(history, |(_, entry)| entry.repeat.cast_signed()),
             &column(history, |(_, entry)| entry.role.code()),
+            &column(history, |(_, entry)| micros(entry.timing.dns)),
+            &column(history, |(_, entry)| micros(entry.timing.connect)),
+            &column(history, |(_, entry)| micros(entry.timing.tls)),
+            &column(history, |(_, entry)| micros(entry.timing.first_byte)),
+            &column(history, |(_, entry)| micros(entry.timing.total)),
         ],
     )
     .await?;
     all_written("entries", history.len(), written)
+}
+
+fn micros(time: Option<Micros>) -> Option<i32> {
+    time.map(|time| time.get().cast_signed())
 }
 
 async fn write_ledger(

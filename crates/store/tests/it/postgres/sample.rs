@@ -5,7 +5,8 @@ use std::time::Duration;
 use kalends_domain::{
     Action, ActionRole, AttemptStatus, Collection, CollectionName, CollectionPath, CollectionState,
     Extensions, GroupName, GroupPath, HistoryEntry, HttpRequest, JobDefinition, JobName, JobPath,
-    Lifecycle, Limits, Location, MainAction, Method, Plan, SubscriptionId, Switch, Target, Uri,
+    Lifecycle, Limits, Location, MainAction, Method, Plan, SubscriptionId, Switch, Target, Timing,
+    Uri,
 };
 use kalends_recurrence::{Frequency, Instant, Recurrence};
 use kalends_store::record::{
@@ -147,6 +148,7 @@ pub(crate) fn entry(message: &str) -> HistoryEntry {
         retry: 0,
         repeat: 1,
         role: ActionRole::Main,
+        timing: Timing::default(),
     }
 }
 

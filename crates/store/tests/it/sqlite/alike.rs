@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use kalends_domain::{
     ActionRole, AttemptStatus, CollectionState, HistoryEntry, JobName, Lifecycle, Plan, Switch,
-    Target,
+    Target, Timing,
 };
 use kalends_environment::{Clock as _, ManualClock};
 use kalends_recurrence::Instant;
@@ -215,6 +215,7 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
             retry: u32::from(seed),
             repeat: 1,
             role: ActionRole::Main,
+            timing: Timing::default(),
         };
         let ledger = LedgerRecord {
             generation: 1,

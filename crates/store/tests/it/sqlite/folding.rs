@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use kalends_domain::{ActionRole, AttemptStatus, HistoryEntry, Target};
+use kalends_domain::{ActionRole, AttemptStatus, HistoryEntry, Target, Timing};
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Disposition, JobKey, LedgerRecord, NodeId, Progress};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, inspect};
@@ -65,6 +65,7 @@ async fn run(store: &SqliteStore, job: JobKey, number: u64) {
         retry: 0,
         repeat: number + 1,
         role: ActionRole::Main,
+        timing: Timing::default(),
     };
     let closed = LedgerRecord {
         generation: 1,
@@ -230,6 +231,7 @@ fn what_is_removed_from_the_middle_leaves_the_rest_within_reach() {
         retry: 0,
         repeat: 0,
         role: ActionRole::Main,
+        timing: Timing::default(),
     };
     // Two that follow each other are older than the one before them.
     let times = [100, 0, 1, 101, 2];

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kalends_domain::{
     Action, ActionRole, AttemptStatus, ErrorAction, Headers, HistoryEntry, HttpAuthentication,
     JobDefinition, MessageFormat, Secret, ServiceBusAuthentication, ServiceBusMessage,
-    StorageQueueMessage, Target,
+    StorageQueueMessage, Target, Timing,
 };
 use kalends_store::record::{JobRecord, NodeId, Progress};
 use kalends_store::sqlite::SqliteStore;
@@ -113,6 +113,7 @@ async fn run(store: &SqliteStore, job: &JobRecord) {
         retry: 0,
         repeat: 1,
         role: ActionRole::Main,
+        timing: Timing::default(),
     };
     let (entry, tally) = (Some(entry), Tally::default());
     let progress = Progress::first(due);
