@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kalends_recurrence::{Instant, Rule};
 
+use crate::job::Switch;
 use crate::ledger::{Disposition, LedgerRecord};
 use crate::run::{AttemptStatus, HistoryEntry, Lifecycle};
 use crate::timeline::{Course, RunUnderWay, Stage, before};
@@ -239,9 +240,12 @@ fn of_occurrence(question: &ExplainQuestion<'_>, at: Instant) -> Why {
         return (reason, Some(at), sentence);
     }
     if question.course.held(question.rule, at, at).is_some() {
-        let sentence =
-            format!("The occurrence of {at} did not run: the job's collection is disabled.");
-        return (Reason::CollectionDisabled, Some(at), sentence);
+        let (reason, what) = match question.course.switch {
+            Switch::Disabled => (Reason::JobDisabled, "the job"),
+            Switch::Enabled => (Reason::CollectionDisabled, "the job's collection"),
+        };
+        let sentence = format!("The occurrence of {at} did not run: {what} is disabled.");
+        return (reason, Some(at), sentence);
     }
     if lifecycle != Lifecycle::Active && question.course.finished.is_some_and(|over| at > over) {
         return (Reason::Finished, Some(at), finished(question));
@@ -251,7 +255,7 @@ fn of_occurrence(question: &ExplainQuestion<'_>, at: Instant) -> Why {
         return (Reason::CountUsedUp, Some(at), sentence);
     }
     let sentence = format!(
-        "Nothing is kept of {at}: the job was disabled or defined otherwise then, or the record has been removed in time."
+        "Nothing is kept of {at}: the job was defined otherwise then, or the record has been removed in time."
     );
     (Reason::NotKept, Some(at), sentence)
 }

@@ -50,9 +50,7 @@ pub use name::{
     CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, NameError,
     SubscriptionId,
 };
-pub use occurrence::{
-    Begin, Closed, DueDecision, DueQuestion, UnderWay, When, Why, decide_due, passed_over,
-};
+pub use occurrence::{Begin, Closed, DueDecision, DueQuestion, UnderWay, When, Why, decide_due};
 pub use plan::{
     CollectionFacts, JobFacts, Plan, PlanLimits, check_collection, check_job, facts_of, jobs_max,
 };
@@ -63,7 +61,7 @@ pub use run::{
 };
 pub use secret::{SECRET_HEADERS, SECRET_PARAMETERS, Secret};
 pub use standing::{
-    EditKind, Standing, kept_rule_of, rule_of, standing_after_edit, standing_of_new,
+    EditKind, Standing, closed_by_edit, kept_rule_of, rule_of, standing_after_edit, standing_of_new,
 };
 pub use timeline::{Course, RunUnderWay, Stage, Timeline, TimelineRow};
 pub use timing::{Micros, Timing};

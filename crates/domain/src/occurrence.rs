@@ -192,15 +192,29 @@ fn decide_missed(question: DueQuestion<'_>) -> DueDecision {
     }
 }
 
+/// What keeps a job from running, or does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Switches {
+    /// Whether the job is switched on.
+    pub(crate) job: Switch,
+    /// Whether its collection is.
+    pub(crate) collection: Switch,
+}
+
 /// The occurrences that had come due at `now` and were not begun, as far as `due` is the first of
-/// them: what an edit passes over. Where the job's collection is disabled they would not have run
-/// without it either; what runs once would have, later.
-pub fn passed_over(rule: &Rule, due: Instant, now: Instant, collection: Switch) -> Option<Closed> {
+/// them: what an edit passes over. Of a job that is disabled, or in a disabled collection, they would
+/// not have run without it either; what runs once would have when the collection is enabled.
+pub(crate) fn passed_over(
+    rule: &Rule,
+    due: Instant,
+    now: Instant,
+    switches: Switches,
+) -> Option<Closed> {
     if due > now {
         return None;
     }
-    let why = match (collection, &rule.definition().recurrence) {
-        (Switch::Disabled, Some(_)) => Why::Disabled,
+    let why = match (switches.job, switches.collection, &rule.definition().recurrence) {
+        (Switch::Disabled, ..) | (_, Switch::Disabled, Some(_)) => Why::Disabled,
         _ => Why::Edited,
     };
     Some(passed(rule, due, now, why))
@@ -432,13 +446,17 @@ mod tests {
     #[test]
     fn what_an_edit_passes_over_is_one_stretch() {
         let rule = hourly();
-        let passed = |due, now| passed_over(&rule, at(due), at(now), Switch::Enabled);
+        let on = Switches { job: Switch::Enabled, collection: Switch::Enabled };
+        let passed = |due, now| passed_over(&rule, at(due), at(now), on);
         assert_eq!(passed("01T01:00", "01T00:59"), None);
         let stretch = |to, count| Some(closed("01T01:00", to, count, Why::Edited));
         assert_eq!(passed("01T01:00", "01T01:00"), stretch("01T01:00", 1));
         assert_eq!(passed("01T01:00", "01T05:30"), stretch("01T05:00", 5));
-        let off = passed_over(&rule, at("01T01:00"), at("01T05:30"), Switch::Disabled);
-        assert_eq!(off, Some(closed("01T01:00", "01T05:00", 5, Why::Disabled)));
+        let off = Switch::Disabled;
+        for off in [Switches { collection: off, ..on }, Switches { job: off, ..on }] {
+            let held = passed_over(&rule, at("01T01:00"), at("01T05:30"), off);
+            assert_eq!(held, Some(closed("01T01:00", "01T05:00", 5, Why::Disabled)));
+        }
     }
 
     #[test]

@@ -7,12 +7,14 @@
 use kalends_recurrence::{Definition, Instant, IntervalMax, Problems, Rule, Settings};
 
 use crate::job::{JobDefinition, Switch};
+use crate::occurrence::{Closed, Switches, passed_over};
 use crate::run::Lifecycle;
 
 /// Where a job stands in its schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// The next occurrence; none while the job is disabled or when it is over.
+    /// The first occurrence that is neither begun nor closed: the next one, or, of a job that is
+    /// disabled, the first that has no record yet. None when it is over.
     pub due: Option<Instant>,
     /// How many occurrences have started a run, of those that `count` counts.
     pub used: u64,
@@ -69,7 +71,7 @@ pub fn standing_after_edit(
     now: Instant,
     settings: &Settings,
 ) -> Standing {
-    let moved = old.start != new.start || old.recurrence != new.recurrence;
+    let moved = is_moved(old, new);
     let used = match kind {
         EditKind::Replace => 0,
         EditKind::Change if moved => 0,
@@ -77,6 +79,7 @@ pub fn standing_after_edit(
     };
     let due = match &new.recurrence {
         None if used > 0 => None,
+        None if before.due.is_some() && keeps_waiting(old, new) => before.due,
         None => rule.first().map(|once| match once > now {
             true => once,
             false => now.saturating_add(settings.start_delay),
@@ -84,15 +87,48 @@ pub fn standing_after_edit(
         Some(recurrence) => {
             let left = recurrence.count.is_none_or(|count| used < count.unsigned_abs());
             // Points before now were neither run nor counted; `used` says how many were.
-            if left { rule.without_count().next_after(now) } else { None }
+            let next = rule.without_count().next_after(now);
+            let next = match new.switch {
+                Switch::Enabled => next,
+                // What was begun a moment ahead of its instant, or before the clock was set back,
+                // has its record.
+                Switch::Disabled => before.due.filter(|_| !moved && next.is_some()).max(next),
+            };
+            if left { next } else { None }
         }
     };
     stand(new, due, used)
 }
 
+fn is_moved(old: &JobDefinition, new: &JobDefinition) -> bool {
+    old.start != new.start || old.recurrence != new.recurrence
+}
+
+/// Whether an edit leaves a job that runs once as it waits: disabled, for the same instant.
+fn keeps_waiting(old: &JobDefinition, new: &JobDefinition) -> bool {
+    let is_off = |job: &JobDefinition| job.switch == Switch::Disabled;
+    is_off(old) && is_off(new) && new.recurrence.is_none() && !is_moved(old, new)
+}
+
+/// The occurrences of a job as it was that had come due before an edit and were not begun: the edit
+/// closes them. `rule` is that of the old definition, `due` the first of them.
+pub fn closed_by_edit(
+    old: &JobDefinition,
+    new: &JobDefinition,
+    rule: &Rule,
+    due: Instant,
+    now: Instant,
+    collection: Switch,
+) -> Option<Closed> {
+    if keeps_waiting(old, new) {
+        return None;
+    }
+    passed_over(&rule.without_count(), due, now, Switches { job: old.switch, collection })
+}
+
 fn stand(job: &JobDefinition, due: Option<Instant>, used: u64) -> Standing {
     match (job.switch, due) {
-        (Switch::Disabled, _) => Standing { due: None, used, lifecycle: Lifecycle::Active },
+        (Switch::Disabled, due) => Standing { due, used, lifecycle: Lifecycle::Active },
         (Switch::Enabled, Some(due)) => {
             Standing { due: Some(due), used, lifecycle: Lifecycle::Active }
         }
@@ -176,7 +212,7 @@ mod tests {
         let over = job(Some("2025-12-01"), Some(ended));
         assert_eq!(created(&over), standing(None, 0, Lifecycle::Completed));
         assert_eq!(created(&disabled(over)), active(None), "a disabled one stays so until enabled");
-        assert_eq!(created(&disabled(job(None, None))), active(None));
+        assert_eq!(created(&disabled(job(None, None))), active(Some(CREATED)));
     }
 
     #[test]
@@ -229,14 +265,68 @@ mod tests {
     }
 
     #[test]
-    fn enabling_waits_for_the_next_point_and_disabling_has_none() {
+    fn what_is_disabled_knows_the_first_instant_without_a_record() {
         let on = job(Some("2026-01-01T06:00Z"), Some(daily()));
         let off = disabled(on.clone());
         let before = standing(Some("2026-01-02T06:00Z"), 1, Lifecycle::Active);
         let now = "2026-01-10T07:00Z";
         let stopped = edited(before, &on, &off, EditKind::Change, now);
-        assert_eq!(stopped, standing(None, 1, Lifecycle::Active));
-        let again = edited(stopped, &off, &on, EditKind::Change, now);
-        assert_eq!(again, standing(Some("2026-01-11T06:00Z"), 1, Lifecycle::Active));
+        assert_eq!(stopped, standing(Some("2026-01-11T06:00Z"), 1, Lifecycle::Active));
+        let later = "2026-01-20T07:00Z";
+        let again = edited(stopped, &off, &on, EditKind::Change, later);
+        assert_eq!(again, standing(Some("2026-01-21T06:00Z"), 1, Lifecycle::Active));
+        let at_once = edited(stopped, &off, &on, EditKind::Change, now);
+        assert_eq!(at_once, stopped, "it was off for no time");
+        let back = edited(stopped, &off, &renamed(&off), EditKind::Change, "2026-01-05T00:00Z");
+        assert_eq!(back.due, stopped.due, "the clock was set back: nothing comes round again");
+        let begun = standing(Some("2026-01-11T06:00Z"), 1, Lifecycle::Active);
+        let ahead = edited(begun, &on, &off, EditKind::Change, "2026-01-10T05:59:59.99Z");
+        assert_eq!(ahead.due, begun.due, "the one of the tenth is begun already");
+    }
+
+    fn renamed(job: &JobDefinition) -> JobDefinition {
+        let mut job = job.clone();
+        job.extensions.description = Some("x".into());
+        job
+    }
+
+    /// What an edit closes, as `from to count why`.
+    fn closing(old: &JobDefinition, new: &JobDefinition, due: &str, now: &str) -> Option<String> {
+        let rule = rule_of(old, at(CREATED), &Settings::default()).unwrap();
+        let closed = closed_by_edit(old, new, &rule, at(due), at(now), Switch::Enabled)?;
+        let day = |at: Instant| at.to_string().get(5..10).unwrap().to_owned();
+        let Closed { from, to, count, why } = closed;
+        Some(format!("{} {} {count} {why:?}", day(from), day(to)))
+    }
+
+    #[test]
+    fn an_edit_closes_what_passed_while_the_job_was_disabled() {
+        let on = job(Some("2026-01-01T06:00Z"), Some(daily()));
+        let off = disabled(on.clone());
+        let (due, now) = ("2026-01-02T06:00Z", "2026-01-10T07:00Z");
+        let nine = Some("01-02 01-10 9 Disabled".to_owned());
+        assert_eq!(closing(&off, &on, due, now), nine);
+        assert_eq!(closing(&off, &renamed(&off), due, now), nine);
+        assert_eq!(closing(&on, &off, due, now), Some("01-02 01-10 9 Edited".into()));
+        assert_eq!(closing(&off, &on, due, "2026-01-02T05:59Z"), None);
+        let ended = Recurrence { end: Some(at("2026-01-05")), count: Some(2), ..daily() };
+        let ended = disabled(job(Some("2026-01-01T06:00Z"), Some(ended)));
+        let three = Some("01-02 01-04 3 Disabled".to_owned());
+        assert_eq!(closing(&ended, &on, due, now), three, "the end counts, the count does not");
+    }
+
+    #[test]
+    fn what_runs_once_and_is_disabled_waits_through_edits_for_being_enabled() {
+        let once = job(Some("2026-02-01"), None);
+        let off = disabled(once.clone());
+        let before = standing(Some("2026-02-01"), 0, Lifecycle::Active);
+        let now = "2026-03-01";
+        assert_eq!(edited(before, &off, &renamed(&off), EditKind::Change, now), before);
+        assert_eq!(closing(&off, &renamed(&off), "2026-02-01", now), None);
+        assert_eq!(closing(&off, &once, "2026-02-01", now), Some("02-01 02-01 1 Disabled".into()));
+        let other = disabled(job(Some("2026-06-01"), None));
+        assert_eq!(closing(&off, &other, "2026-02-01", now), Some("02-01 02-01 1 Disabled".into()));
+        let moved = edited(before, &off, &other, EditKind::Change, now);
+        assert_eq!(moved.due, Some(at("2026-06-01")));
     }
 }

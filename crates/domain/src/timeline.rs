@@ -1,8 +1,8 @@
 //! What a job did and will do, as one row for each scheduled instant: from the ledger, from the runs
 //! under way and from the rule, in the order of their instants.
 //!
-//! What the ledger says nothing of is told as one stretch: the job was disabled or defined otherwise
-//! then, or the rows have been removed in time.
+//! What the ledger says nothing of is told as one stretch: the job was defined otherwise then, or the
+//! rows have been removed in time.
 
 use kalends_recurrence::{Instant, Rule};
 
@@ -91,7 +91,7 @@ pub enum Stage {
     UnderWay(RunUnderWay),
     /// It is to come.
     Coming,
-    /// It would come if the job were enabled.
+    /// It would come if the job were enabled, or would have if it had been.
     JobDisabled,
     /// It would come if the collection were enabled, or would have if it had been.
     CollectionDisabled,
@@ -155,7 +155,9 @@ impl Timeline<'_> {
         }
         let held = self.course.held(self.rule, from, to);
         rows.extend(
-            held.map(|(first, last, count)| plain(first, last, count, Stage::CollectionDisabled)),
+            held.map(|(first, last, count)| {
+                plain(first, last, count, self.course.stage_of_coming())
+            }),
         );
         let room = limit.saturating_sub(rows.len());
         let coming = self.course.coming(self.rule, from, to).take(room);
@@ -198,19 +200,22 @@ impl Course {
         points.take_while(move |&at| at <= to).take(usize::try_from(left).unwrap_or(usize::MAX))
     }
 
-    /// The occurrences in `from..=to` that came due since the collection is disabled, and how many
-    /// they are: when it is enabled they do not run. What runs once does.
+    /// The occurrences in `from..=to` that came due since the job or its collection is disabled, and
+    /// how many they are: when it is enabled they do not run. What runs once does, late; where it
+    /// is disabled itself, at the instant of being enabled.
     pub(crate) fn held(
         &self,
         rule: &Rule,
         from: Instant,
         to: Instant,
     ) -> Option<(Instant, Instant, u64)> {
-        let is_held = (self.lifecycle, self.switch, self.collection)
-            == (Lifecycle::Active, Switch::Enabled, Switch::Disabled)
-            && rule.definition().recurrence.is_some();
-        let due = self.due.filter(|_| is_held)?;
+        let is_off = self.stage_of_coming() != Stage::Coming;
+        let due = self.due.filter(|_| is_off && self.lifecycle == Lifecycle::Active)?;
         let until = to.min(self.now);
+        if rule.definition().recurrence.is_none() {
+            let is_held = self.switch == Switch::Disabled && from <= due && due <= until;
+            return is_held.then_some((due, due, 1));
+        }
         let first = rule.next_after(before(from.max(due))).filter(|&first| first <= until)?;
         let last = rule.last_at_or_before(until).unwrap_or(first);
         Some((first, last, rule.count_between(before(first), last)))
@@ -222,7 +227,9 @@ impl Course {
         match (self.lifecycle, self.switch) {
             (Lifecycle::Active, Switch::Enabled) if is_held => rule.next_after(self.now),
             (Lifecycle::Active, Switch::Enabled) => self.due,
-            (Lifecycle::Active, Switch::Disabled) => rule.next_after(self.now),
+            (Lifecycle::Active, Switch::Disabled) => {
+                self.due.filter(|&due| due > self.now).or_else(|| rule.next_after(self.now))
+            }
             _ => None,
         }
         .filter(|_| self.left != Some(0))

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::http::{HeaderMap, header};
 use kalends_domain::{
     Collection, CollectionPath, EditKind, EgressPolicy, Fault, FaultKind, HttpAuthentication,
-    JobDefinition, Lifecycle, Standing, Target, Uri, check_collection, check_job, facts_of,
-    jobs_max, passed_over, rule_of, standing_after_edit, standing_of_new,
+    JobDefinition, Lifecycle, Standing, Target, Uri, check_collection, check_job, closed_by_edit,
+    facts_of, jobs_max, kept_rule_of, rule_of, standing_after_edit, standing_of_new,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, JobRecord, JobState, JobUid, LedgerRecord};
@@ -137,6 +137,8 @@ impl JobEdit {
             finished: (standing.lifecycle != Lifecycle::Active).then_some(self.now),
             ..before
         };
+        let passed =
+            context.existing.and_then(|existing| self.passed(existing, &new, context, &schedules));
         Ok(JobWrite::Put(Box::new(JobPut {
             uid: self.uid,
             created: self.now,
@@ -144,9 +146,7 @@ impl JobEdit {
             facts,
             state,
             waiting: Waiting::Close(Disposition::Superseded),
-            passed: context
-                .existing
-                .and_then(|existing| self.passed(existing, context, &schedules)),
+            passed,
         })))
     }
 
@@ -154,13 +154,15 @@ impl JobEdit {
     fn passed(
         &self,
         existing: &JobRecord,
+        new: &JobDefinition,
         context: &JobContext<'_>,
         schedules: &kalends_recurrence::Settings,
     ) -> Option<LedgerRecord> {
         let due = existing.state.due?;
         let collection = context.collection.collection.state.switch();
-        let rule = rule_of(&existing.job.definition, existing.job.created, schedules).ok()?;
-        let passed = passed_over(&rule.without_count(), due, self.now, collection)?;
+        let old = &existing.job.definition;
+        let rule = kept_rule_of(old, existing.job.created, schedules).ok()?;
+        let passed = closed_by_edit(old, new, &rule, due, self.now, collection)?;
         Some(passed.row(existing.job.generation, self.now))
     }
 

@@ -2,7 +2,7 @@
 //! conditions.
 
 use kalends_domain::{
-    EditKind, JobDefinition, Lifecycle, Standing, facts_of, passed_over, rule_of,
+    EditKind, JobDefinition, Lifecycle, Standing, closed_by_edit, facts_of, rule_of,
     standing_after_edit, standing_of_new,
 };
 use kalends_recurrence::{Instant, Settings};
@@ -91,8 +91,9 @@ impl Edit {
     ) -> Option<LedgerRecord> {
         let due = existing.state.due?;
         let collection = context.collection.collection.state.switch();
-        let rule = rule_of(&existing.job.definition, existing.job.created, schedules).ok()?;
-        let passed = passed_over(&rule.without_count(), due, self.now, collection)?;
+        let old = &existing.job.definition;
+        let rule = rule_of(old, existing.job.created, schedules).ok()?;
+        let passed = closed_by_edit(old, &self.definition, &rule, due, self.now, collection)?;
         Some(passed.row(existing.job.generation, self.now))
     }
 }

@@ -13,7 +13,7 @@ use kalends_domain::{ActionRole, Lifecycle, Outcome};
 use kalends_environment::{Clock, Waiting as Wait};
 use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, JobKey, JobRecord, LedgerRecord, RunId, Token};
-use kalends_store::{JobWrite, RunAnswer, RunWrite, Store, Waiting};
+use kalends_store::{JobPut, JobWrite, RunAnswer, RunWrite, Store, Waiting};
 
 use crate::seed::Plant;
 
@@ -42,11 +42,14 @@ pub enum Mutant {
     NeverEnds,
     ForgetsRetries,
     FiresWhatWasOff,
+    ForgetsWhatPassedOff,
+    CountsWhatPassedOffWrong,
+    FiresWhatPassedOff,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 21] = [
+    pub const ALL: [Mutant; 24] = [
         Mutant::DropsAnOccurrence,
         Mutant::DropsWhatIsMissed,
         Mutant::DropsWhatOverlaps,
@@ -68,6 +71,9 @@ impl Mutant {
         Mutant::NeverEnds,
         Mutant::ForgetsRetries,
         Mutant::FiresWhatWasOff,
+        Mutant::ForgetsWhatPassedOff,
+        Mutant::CountsWhatPassedOffWrong,
+        Mutant::FiresWhatPassedOff,
     ];
 }
 
@@ -231,16 +237,33 @@ impl Planted {
     pub(crate) fn spoiler(&self) -> impl FnMut(JobWrite, Existed) -> JobWrite + Send + use<> {
         let loses = self.is(Mutant::LosesAnEdit);
         let keeps = self.mutant == Mutant::RunsOldDefinitions;
+        let mutant = self.mutant;
         move |write, existed| match write {
             JobWrite::Put(_) if existed == Existed::Yes && loses => JobWrite::Keep,
             JobWrite::Put(mut put) => {
                 if keeps {
                     put.waiting = Waiting::Keep;
                 }
+                spoil_passed(&mut put, mutant);
                 JobWrite::Put(put)
             }
             other => other,
         }
+    }
+}
+
+/// Spoils what an edit says of the instants that passed while the job was off.
+fn spoil_passed(put: &mut JobPut, mutant: Mutant) {
+    let JobPut { passed, state, .. } = put;
+    let Some(row) = passed else { return };
+    if row.disposition != Disposition::SkippedDisabled {
+        return;
+    }
+    match mutant {
+        Mutant::ForgetsWhatPassedOff => *passed = None,
+        Mutant::CountsWhatPassedOffWrong => row.count += 1,
+        Mutant::FiresWhatPassedOff if state.due.is_some() => state.due = Some(row.to),
+        _ => {}
     }
 }
 

@@ -181,6 +181,11 @@ fn what_is_to_come_is_told_with_what_keeps_it_from_coming() {
     );
     held.check("05:00", Reason::CollectionDisabled, "the job would run at 2026-01-01T05:00:00Z");
     assert_eq!(held.ask(None).occurrence, Some(at("05:00")));
+    let passed = Case::with(|course| {
+        (course.switch, course.due) = (Switch::Disabled, Some(at("02:00")));
+    });
+    passed.check("03:00", Reason::JobDisabled, "did not run: the job is disabled");
+    passed.check("05:00", Reason::JobDisabled, "it would run at 2026-01-01T05:00:00Z");
     let counted = Case::with(|course| course.left = Some(2));
     counted.check("06:00", Reason::Coming, "still to come");
     counted.check("07:00", Reason::CountUsedUp, "count of the schedule is used up");

@@ -130,11 +130,34 @@ fn what_is_disabled_would_come_and_what_is_over_would_not() {
         ["01:00 NotKept", "02:00-04:00 3 CollectionDisabled", "05:00 CollectionDisabled"];
     check((held, "01:00", "05:00"), &[], &[], &expected);
     check((held, "03:30", "04:30"), &[], &[], &["04:00 CollectionDisabled"]);
+    let passed = Course { switch: Switch::Disabled, collection: Switch::Enabled, ..held };
+    let expected = ["01:00 NotKept", "02:00-04:00 3 JobDisabled", "05:00 JobDisabled"];
+    check((passed, "01:00", "05:00"), &[], &[], &expected);
+    check((passed, "03:30", "04:30"), &[], &[], &["04:00 JobDisabled"]);
+    let both = Course { switch: Switch::Disabled, ..held };
+    check((both, "01:00", "05:00"), &[], &[], &expected);
+    let counted = Course { left: Some(1), ..passed };
+    check((counted, "02:00", "09:00"), &[], &[], &expected[1..]);
     let lifecycle = Lifecycle::Completed;
     let over = Course { lifecycle, due: None, finished: Some(at("03:10")), ..course() };
     check((over, "03:00", "09:00"), &[], &[], &["03:00 NotKept"]);
     let last = Course { due: None, left: Some(0), ..course() };
     check((last, "04:00", "09:00"), &[], &[run("04:00", Cause::Scheduled)], &["04:00 UnderWay"]);
+}
+
+#[test]
+fn what_runs_once_and_was_disabled_at_its_instant_is_one_row() {
+    let definition =
+        Definition { start: Some(at("03:00")), created: at("00:00"), recurrence: None };
+    let rule = Rule::new(definition, &Settings::default()).unwrap();
+    let course = Course { switch: Switch::Disabled, due: Some(at("03:00")), ..course() };
+    let rows = |course| {
+        let (from, to) = (at("00:00"), at("09:00"));
+        let timeline = Timeline { rule: &rule, course, from, to, ledger: vec![], runs: vec![] };
+        timeline.rows(9).iter().map(shown).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(course), ["03:00 JobDisabled"]);
+    assert_eq!(rows(Course { now: at("02:00"), ..course }), ["03:00 JobDisabled"]);
 }
 
 #[test]

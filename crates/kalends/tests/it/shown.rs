@@ -85,6 +85,46 @@ fn every_scheduled_instant_has_one_row_and_a_reason() {
     timed.no_more_calls();
 }
 
+fn switch(timed: &mut Timed, state: &str) {
+    let change = json!({"properties": {"state": state}}).to_string();
+    assert_eq!(timed.connection.ask("PATCH", &job_path("j", ""), Some(&change)).status, 200);
+}
+
+#[test]
+fn what_passes_while_a_job_is_disabled_is_told_at_once_and_recorded_when_it_is_enabled() {
+    let Some(mut timed) = Timed::at(&at("10:00")) else { return };
+    timed.put("j", &at("10:01"), json!({"frequency": "Minute", "count": 2}));
+    switch(&mut timed, "Disabled");
+    switch(&mut timed, "Enabled");
+    switch(&mut timed, "Disabled");
+    rows_become(&mut timed, "10:00", "11:00", &["10:01 JobDisabled", "10:02 JobDisabled"]);
+    timed.set("2026-11-15T10:03:30Z");
+    let passed = ["10:01-10:03 3 JobDisabled", "10:04 JobDisabled", "10:05 JobDisabled"];
+    rows_become(&mut timed, "10:00", "11:00", &passed);
+    let told = explain(&mut timed, Some("10:02"));
+    assert_eq!(told["reason"], "JobDisabled", "{told}");
+    assert_eq!(told["occurrences"][0]["count"], 1, "{told}");
+    let described = json!({"properties": {"description": "x"}}).to_string();
+    assert_eq!(timed.connection.ask("PATCH", &job_path("j", ""), Some(&described)).status, 200);
+    let edited = ["10:01-10:03 3 SkippedDisabled", "10:04 JobDisabled", "10:05 JobDisabled"];
+    rows_become(&mut timed, "10:00", "11:00", &edited);
+    timed.set("2026-11-15T10:05:30Z");
+    let bulk = json!({"action": "enable", "filter": "state eq Disabled"}).to_string();
+    let jobs = path("/jobs/bulk");
+    assert_eq!(timed.connection.ask("POST", &jobs, Some(&bulk)).status, 200);
+    let enabled = [
+        "10:01-10:03 3 SkippedDisabled",
+        "10:04-10:05 2 SkippedDisabled",
+        "10:06 Scheduled",
+        "10:07 Scheduled",
+    ];
+    rows_become(&mut timed, "10:00", "11:00", &enabled);
+    assert_eq!(reason(&mut timed, Some("10:05")), "SkippedDisabled");
+    timed.set(&at("10:06"));
+    assert_eq!(timed.call(), format!("j {}", at("10:06")));
+    timed.no_more_calls();
+}
+
 #[test]
 fn occurrences_are_read_page_by_page() {
     let Some(mut timed) = Timed::at(&at("10:00")) else { return };

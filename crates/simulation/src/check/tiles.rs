@@ -24,10 +24,16 @@ struct Used {
 }
 
 /// Where a schedule stands after its records.
+#[derive(Clone, Copy)]
 struct Stand {
     next: Option<Instant>,
+    /// The same, whether the count lets it come or not.
+    uncounted: Option<Instant>,
     used: Used,
 }
+
+/// A version and where its records end.
+type Earlier<'a> = (&'a Version, Stand);
 
 impl Check<'_> {
     pub(super) fn tiles(&mut self, case: Case<'_>) {
@@ -37,12 +43,12 @@ impl Check<'_> {
             self.fail(case, format!("PHANTOM a record of an edit that never was: {item:?}"));
         }
         let mut used = Used::default();
+        let mut earlier: Option<Earlier<'_>> = None;
         let versions = &case.life.versions;
         for (index, version) in versions.iter().enumerate() {
             if version.restarts {
                 used = Used::default();
             }
-            let is_new = index == 0;
             let own: Vec<_> = items
                 .iter()
                 .filter(|item| item.generation == version.generation)
@@ -52,15 +58,21 @@ impl Check<'_> {
                 self.fail(case, "BROKEN the rule of a stored job");
                 continue;
             };
-            let stand = self.lay(case, version, &rule, &own, used, is_new);
+            let first = first_of(version, &rule, earlier);
+            let stand = self.lay(case, version, &rule, &own, (first, used));
             used = stand.used;
+            earlier = Some((version, stand));
             for item in &own {
                 self.item(case, version, versions.get(index + 1), &rule, item, &items);
-                self.off(case, version, item);
+                match (version.definition.switch, versions.get(index + 1)) {
+                    (Switch::Enabled, _) => self.off(case, version, item),
+                    (Switch::Disabled, edit) => self.switched_off(case, edit, item),
+                }
             }
             match versions.get(index + 1) {
                 Some(edit) => {
-                    if let Some(next) = stand.next.filter(|&next| next <= edit.now) {
+                    let passed = stand.next.filter(|&next| next <= edit.now);
+                    if let Some(next) = passed.filter(|_| !keeps_waiting(version, edit)) {
                         let now = edit.now;
                         self.fail(case, format!("LOST {next} was passed over by an edit at {now}"));
                     }
@@ -77,19 +89,13 @@ impl Check<'_> {
         version: &Version,
         rule: &Rule,
         items: &[Item],
-        mut used: Used,
-        is_new: bool,
+        (first, mut used): (Option<Instant>, Used),
     ) -> Stand {
         let recurrence = version.definition.recurrence.as_ref();
         let count = recurrence.and_then(|recurrence| recurrence.count).map(i64::unsigned_abs);
         // What runs once has a count of one.
         let count = if recurrence.is_none() { Some(1) } else { count };
-        let mut next = match (version.definition.switch, recurrence) {
-            (Switch::Disabled, _) => None,
-            _ if is_new => rule.first(),
-            (_, None) => rule.first().map(|once| once.max(version.now)),
-            (_, Some(_)) => rule.next_after(version.now),
-        };
+        let mut next = first;
         let generation = version.generation;
         for item in items {
             self.occurrences += item.count;
@@ -128,6 +134,7 @@ impl Check<'_> {
                 Some(_) => rule.next_after(to).filter(|&next| next > to),
             };
         }
+        let uncounted = next;
         if count.is_some_and(|count| used.most >= count) {
             // Where it is not sure that the count is used up, the job may go on or not.
             let sure = count.is_some_and(|count| used.least >= count);
@@ -137,7 +144,19 @@ impl Check<'_> {
                 next = None;
             }
         }
-        Stand { next, used }
+        Stand { next, uncounted, used }
+    }
+
+    /// Of a job that is switched off nothing runs by itself, and the edit that ends it closes what
+    /// has passed.
+    fn switched_off(&mut self, case: Case<'_>, edit: Option<&Version>, item: &Item) {
+        let closed = item.closed.filter(|(how, _)| *how == Disposition::SkippedDisabled);
+        let by_edit = |(_, at): (Disposition, Instant)| {
+            edit.is_some_and(|edit| edit.now == at) && item.to <= at
+        };
+        if !closed.is_some_and(by_edit) {
+            self.fail(case, format!("HELD {item:?} while the job was off, edited by {edit:?}"));
+        }
     }
 
     /// Whether a record may say what it says.
@@ -234,7 +253,7 @@ impl Check<'_> {
             return;
         }
         let is_enabled = version.definition.switch == Switch::Enabled;
-        if is_enabled && state.due != stand.next {
+        if state.due != stand.next {
             let (kept, next) = (state.due, stand.next);
             self.fail(case, format!("LOST it goes on at {kept:?} instead of {next:?}"));
         }
@@ -253,7 +272,8 @@ impl Check<'_> {
         let ended = self.evidence.ended.ticks();
         let makes_up = version.definition.extensions.missed_runs.as_ref();
         let makes_up = makes_up.is_some_and(|missed| missed.policy == MissedPolicy::All);
-        if let Some(due) = stand.next.filter(|due| due.ticks() < ended - STUCK_AFTER)
+        let late = stand.next.filter(|due| is_enabled && due.ticks() < ended - STUCK_AFTER);
+        if let Some(due) = late
             && !(makes_up && (has_open || self.is_busy(case)))
         {
             self.fail(case, format!("STUCK {due} is due and nothing is done about it"));
@@ -275,4 +295,34 @@ impl Check<'_> {
             }
         }
     }
+}
+
+/// The first occurrence that a version has to account for.
+fn first_of(version: &Version, rule: &Rule, earlier: Option<Earlier<'_>>) -> Option<Instant> {
+    let Some((before, stand)) = earlier else { return rule.first() };
+    let recurs = version.definition.recurrence.is_some();
+    let next = match recurs {
+        true => rule.next_after(version.now),
+        false => rule.first().map(|once| once.max(version.now)),
+    };
+    // What is switched off goes on where its records end.
+    let on = stand.uncounted.filter(|_| is_same_schedule(before, version));
+    match (version.definition.switch, on) {
+        (Switch::Disabled, Some(on)) if recurs => next.map(|next| next.max(on)),
+        (Switch::Disabled, Some(on)) if keeps_waiting(before, version) => Some(on),
+        _ => next,
+    }
+}
+
+fn is_same_schedule(before: &Version, after: &Version) -> bool {
+    let schedule =
+        |version: &Version| (version.definition.start, version.definition.recurrence.clone());
+    schedule(before) == schedule(after)
+}
+
+/// Whether what runs once waits, through an edit, for being switched on.
+fn keeps_waiting(before: &Version, after: &Version) -> bool {
+    let is_off = |version: &Version| version.definition.switch == Switch::Disabled;
+    let runs_once = after.definition.recurrence.is_none();
+    is_off(before) && is_off(after) && runs_once && is_same_schedule(before, after)
 }
