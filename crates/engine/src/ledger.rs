@@ -3,10 +3,12 @@
 //! It asks the store for much at a time and does not wait for the answers: while one batch is being
 //! read another is being written, and what piles up meanwhile makes the next batch larger.
 
+mod alarm;
 mod begin;
 mod conclude;
 mod follow_up;
 mod load;
+mod pace;
 mod steps;
 mod watch;
 mod wind_up;
@@ -30,9 +32,11 @@ use crate::settings::{EngineSettings, WhoseClock};
 use crate::store_clock::StoreClock;
 use crate::timetable::Timetable;
 use crate::worker::{Ended, Tools};
+use alarm::Alarm;
 use begin::{Candidate, every_interval};
 use follow_up::About;
 use load::Loads;
+use pace::Pace;
 use steps::{Going, Step};
 use watch::Watch;
 
@@ -63,10 +67,13 @@ pub(crate) struct Ledger {
     under_way: BTreeMap<RunId, Claim>,
     /// When claims are to be prolonged, in the order of the instants.
     renewals: VecDeque<Renewal>,
-    results: (mpsc::Sender<Ended>, mpsc::Receiver<Ended>),
-    /// Results that are not written yet.
-    ended: Vec<Ended>,
-    unwritten: Vec<(RunWrite, About)>,
+    results: (mpsc::Sender<Box<Ended>>, mpsc::Receiver<Box<Ended>>),
+    /// Results that are final whatever has become of their jobs, and are not written yet.
+    ended: VecDeque<Box<Ended>>,
+    /// Results after which there may be another attempt, if the job was not edited.
+    unsettled: VecDeque<Box<Ended>>,
+    unwritten: VecDeque<(RunWrite, About)>,
+    pace: Pace,
     steps: FuturesUnordered<Step>,
     going: Going,
     watch: Watch,
@@ -130,8 +137,10 @@ impl Ledger {
             under_way: BTreeMap::new(),
             renewals: VecDeque::new(),
             results: mpsc::channel(RESULTS_MAX),
-            ended: Vec::new(),
-            unwritten: Vec::new(),
+            ended: VecDeque::new(),
+            unsettled: VecDeque::new(),
+            unwritten: VecDeque::new(),
+            pace: Pace::new(settings.commits_apart),
             steps: FuturesUnordered::new(),
             going: Going::default(),
             watch: Watch::new(now, settings.looks_ahead / 2),
@@ -148,6 +157,7 @@ impl Ledger {
 
     pub(crate) async fn run(mut self, nudge: Nudge, mut stopping: signal::Receiver<bool>) {
         self.begin(&stopping).await;
+        let mut alarm = Alarm::default();
         while !*stopping.borrow() {
             let now = self.now();
             if self.watch.look(now) {
@@ -155,8 +165,7 @@ impl Ledger {
                 self.prune_at = now;
             }
             self.set_going(now);
-            let wake_at = self.wake_at(now);
-            let clock = Arc::clone(&self.tools.clock);
+            alarm.set(&self.tools.clock, now, self.wake_at(now));
             tokio::select! {
                 biased;
                 // A sender that is gone means that nobody can stop the engine in order any more.
@@ -164,7 +173,7 @@ impl Ledger {
                 () = nudge.nudged() => self.loads.nudged(),
                 Some(done) = self.steps.next() => self.take_in(done),
                 Some(ended) = self.results.1.recv() => self.take_back(ended),
-                () = wait(&*clock, now, wake_at) => {}
+                () = alarm.rings() => {}
             }
         }
         self.wind_up().await;
@@ -176,13 +185,13 @@ impl Ledger {
             return;
         }
         self.load(now);
-        self.ask_about_ended();
+        self.ask_about_unsettled();
         self.prolong_claims();
         self.ask_about_due(now);
         for (place, candidate) in self.rooms.admitted() {
             self.begin_at(place, candidate, now);
         }
-        self.write();
+        self.write(now);
         self.prune(now);
         self.settings.figures.known(self.timetable.jobs());
     }
@@ -198,17 +207,25 @@ impl Ledger {
         let renewal = renewal.map(|next| now.saturating_add(next.at.saturating_sub(elapsed)));
         let load = self.loads.next(elapsed, now).filter(|_| !self.going.loading);
         let prune = (!self.going.pruning).then_some(self.prune_at);
-        let next = due.into_iter().chain(renewal).chain(load).chain(prune).min();
+        let write = self.write_at().map(|at| now.saturating_add(at.saturating_sub(elapsed)));
+        let next = due.into_iter().chain(renewal).chain(load).chain(prune).chain(write).min();
         next.unwrap_or(Instant::MAX).max(now)
     }
 
     /// Takes in how an attempt ended, and others that have ended since.
-    fn take_back(&mut self, ended: Ended) {
+    fn take_back(&mut self, ended: Box<Ended>) {
         let mut next = Some(ended);
         while let Some(ended) = next {
             self.rooms.leave(&ended.place);
-            self.ended.push(ended);
+            self.keep_result(ended);
             next = self.results.1.try_recv().ok();
+        }
+    }
+
+    fn keep_result(&mut self, ended: Box<Ended>) {
+        match ended.is_final() {
+            true => self.ended.push_back(ended),
+            false => self.unsettled.push_back(ended),
         }
     }
 
@@ -218,19 +235,6 @@ impl Ledger {
         self.watch.failed(now);
         self.rests_until = self.tools.clock.uptime() + STORE_RETRY;
         self.loads.at_once(now);
-    }
-}
-
-/// Waits from `now` until the clock shows `until`, and no longer than that should take: the clock
-/// may be set back meanwhile.
-async fn wait(clock: &dyn Clock, now: Instant, until: Instant) {
-    let ticks = until.ticks().saturating_sub(now.ticks()).max(0).unsigned_abs();
-    let lasts = Duration::from_nanos(ticks.saturating_mul(100));
-    let Some(until) = until.timestamp() else { return clock.pass(lasts).await };
-    tokio::select! {
-        biased;
-        () = clock.wait_until(until) => {}
-        () = clock.pass(lasts) => {}
     }
 }
 

@@ -13,6 +13,11 @@ use kalends_store::record::CollectionKey;
 const COLLECTION_WAITING_MAX: usize = 500;
 /// In all, as many wait so.
 const WAITING_MAX: usize = 10_000;
+/// While some wait, more are read only when there is room for as many: a question for one costs
+/// almost as much as one for hundreds.
+const READ_MIN: usize = 250;
+/// Where there is little room in all, for one part of it in so many.
+const READ_SHARE: usize = 8;
 
 /// How many attempts may be under way at once.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +110,9 @@ impl<W> Rooms<W> {
     /// How many more should be read.
     pub(crate) fn takes_more(&self) -> usize {
         let room = self.limits.all.saturating_sub(self.inside + self.waiting);
-        room.min(WAITING_MAX.saturating_sub(self.waiting))
+        let room = room.min(WAITING_MAX.saturating_sub(self.waiting));
+        let is_worth_it = room >= READ_MIN.min(self.limits.all / READ_SHARE);
+        if self.waiting == 0 || is_worth_it { room } else { 0 }
     }
 
     /// Takes room, or waits for it behind those who wait for the same host.
@@ -258,5 +265,23 @@ mod tests {
         assert!(!rooms.takes_more_of(CollectionKey(1)));
         assert!(rooms.takes_more_of(CollectionKey(2)));
         assert_eq!(rooms.takes_more(), WAITING_MAX - COLLECTION_WAITING_MAX);
+    }
+
+    #[test]
+    fn while_some_wait_others_are_read_many_at_a_time() {
+        let mut rooms = Rooms::new(RoomLimits { all: 1_000, host: 1, collection: 1_000 });
+        for who in 0..800 {
+            rooms.enter(&place("h", 1), who);
+        }
+        assert_eq!(rooms.takes_more(), 200);
+        for who in 0..80 {
+            rooms.enter(&place("h", 1), who);
+        }
+        assert_eq!(rooms.takes_more(), 0);
+        for _ in 0..5 {
+            rooms.leave(&place("h", 1));
+            rooms.admitted();
+        }
+        assert_eq!(rooms.takes_more(), 125);
     }
 }

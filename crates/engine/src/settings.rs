@@ -29,6 +29,9 @@ pub struct EngineSettings {
     /// What is due so far ahead is known in advance. The store is asked twice as often, so a
     /// longer one finds out later about edits and deaths that nobody tells of.
     pub looks_ahead: Duration,
+    /// Commits that hold nothing but outcomes of attempts are at least so far apart while attempts
+    /// end one after the other: one sync of the disk serves those that end meanwhile.
+    pub commits_apart: Duration,
     /// Whose clock decides when an occurrence is due.
     pub clock: WhoseClock,
     /// Limits of schedules, and the delay of a run at once.
@@ -66,6 +69,7 @@ impl Default for EngineSettings {
             attempt_timeout: Duration::from_secs(60),
             grace: Duration::from_secs(30),
             retention: Retention::default(),
+            commits_apart: Duration::from_millis(10),
             clock: WhoseClock::Node,
             looks_ahead: Duration::from_secs(20),
             schedules: kalends_recurrence::Settings::default(),

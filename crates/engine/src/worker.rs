@@ -44,6 +44,16 @@ pub(crate) struct Ended {
     pub(crate) how: How,
 }
 
+impl Ended {
+    /// Whether it is over, whatever has become of the job meanwhile.
+    pub(crate) fn is_final(&self) -> bool {
+        match &self.how {
+            How::Attempted { report, .. } => report.outcome == Outcome::Succeeded,
+            How::Superseded | How::NotMade | How::Held => true,
+        }
+    }
+}
+
 /// How an assignment ended.
 pub(crate) enum How {
     /// The attempt was made.
@@ -57,7 +67,7 @@ pub(crate) enum How {
 }
 
 /// Makes attempts, each at its instant.
-pub(crate) async fn depart(mut group: Vec<Assignment>, tools: Tools, results: Sender<Ended>) {
+pub(crate) async fn depart(mut group: Vec<Assignment>, tools: Tools, results: Sender<Box<Ended>>) {
     group.sort_by_key(|assignment| assignment.run.progress.next_at);
     while let Some(first) = group.first() {
         wait_for(first.run.progress.next_at, &*tools.clock).await;
@@ -120,7 +130,7 @@ fn gate(
     }
 }
 
-async fn work(assignment: Assignment, gate: Gate, tools: Tools, results: Sender<Ended>) {
+async fn work(assignment: Assignment, gate: Gate, tools: Tools, results: Sender<Box<Ended>>) {
     let how = match gate {
         Gate::Open => attempt(&assignment, &tools).await,
         Gate::Edited => How::Superseded,
@@ -129,7 +139,8 @@ async fn work(assignment: Assignment, gate: Gate, tools: Tools, results: Sender<
     };
     let Assignment { run, claim, brief, place, .. } = assignment;
     // Where nobody listens any more the process is ending, and the claim will expire.
-    drop(results.send(Ended { run, claim, brief, place, how }).await);
+    let ended = Box::new(Ended { run, claim, brief, place, how });
+    drop(results.send(ended).await);
 }
 
 async fn attempt(assignment: &Assignment, tools: &Tools) -> How {

@@ -162,7 +162,7 @@ impl Ledger {
             lifecycle: if nothing_left { Lifecycle::Completed } else { Lifecycle::Active },
         };
         let on = due.on;
-        self.unwritten.push(match decision.begin {
+        self.unwritten.push_back(match decision.begin {
             None => {
                 // What was to begin may have been passed over while it waited for room.
                 place.iter().for_each(|place| self.rooms.leave(place));
@@ -210,7 +210,7 @@ impl Ledger {
             lease: self.settings.lease,
             progress,
         };
-        self.unwritten.push((write, About::Claimed { run, progress, brief, place }));
+        self.unwritten.push_back((write, About::Claimed { run, progress, brief, place }));
     }
 }
 

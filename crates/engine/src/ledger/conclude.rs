@@ -1,5 +1,7 @@
 //! What is written when an attempt has ended.
 
+use std::collections::VecDeque;
+
 use kalends_actions::Report;
 use kalends_domain::{
     ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, OnFault, Outcome, Retries,
@@ -14,14 +16,20 @@ use super::{Ledger, STORE_RETRY};
 use crate::worker::{Ended, How, has_failed};
 
 impl Ledger {
-    /// Writes for every attempt that has ended.
+    /// Writes for attempts that have ended for good: nothing has to be known of their jobs.
+    pub(super) fn conclude_ended(&mut self, now: Instant) {
+        let ended = self.ended.drain(..).map(|ended| written(ended, None, now));
+        self.unwritten.extend(ended);
+    }
+
+    /// Writes for attempts after which there may be another.
     pub(super) fn take_in_standings(
         &mut self,
-        ended: Vec<Ended>,
+        ended: VecDeque<Box<Ended>>,
         standings: Result<Vec<Option<JobStanding>>, StoreError>,
     ) {
         let Ok(standings) = standings else {
-            self.ended.extend(ended);
+            self.unsettled.extend(ended);
             return self.rest();
         };
         let now = self.now();
@@ -32,7 +40,7 @@ impl Ledger {
 }
 
 /// The write for one ended attempt. `present` is how the job stands now, if there still is one.
-fn written(ended: Ended, present: Option<JobStanding>, now: Instant) -> (RunWrite, About) {
+fn written(ended: Box<Ended>, present: Option<JobStanding>, now: Instant) -> (RunWrite, About) {
     let (run, token) = (ended.run, ended.claim.token);
     let is_edited = present.is_none_or(|job| job.generation != run.generation);
     let (conclusion, entry, tally) = match &ended.how {
@@ -50,7 +58,7 @@ fn written(ended: Ended, present: Option<JobStanding>, now: Instant) -> (RunWrit
             // What is held is found again when its collection is enabled.
             let waiting = OpenRun { progress, claim: None, ..run };
             let waiting = matches!(ended.how, How::NotMade).then_some(waiting);
-            return (write, About::Ended(Box::new(ended), waiting));
+            return (write, About::Ended(ended, waiting));
         }
         How::Superseded => {
             let write = RunWrite::Finish {
@@ -61,7 +69,7 @@ fn written(ended: Ended, present: Option<JobStanding>, now: Instant) -> (RunWrit
                 closed: row(&run, Disposition::Superseded, now),
                 lifecycle: None,
             };
-            return (write, About::Ended(Box::new(ended), None));
+            return (write, About::Ended(ended, None));
         }
         How::Attempted { started, ended: at, report } => attempted(&ended, *started, *at, report),
     };
@@ -92,12 +100,12 @@ fn written(ended: Ended, present: Option<JobStanding>, now: Instant) -> (RunWrit
             let closed = row(&run, Disposition::Superseded, now);
             let write =
                 RunWrite::Finish { run: run.id, token, entry, tally, closed, lifecycle: None };
-            (write, About::Ended(Box::new(ended), None))
+            (write, About::Ended(ended, None))
         }
         Some(progress) => {
             let write = RunWrite::Continue { run: run.id, token, entry, tally, progress };
             let waiting = OpenRun { progress, claim: None, ..run };
-            (write, About::Ended(Box::new(ended), Some(waiting)))
+            (write, About::Ended(ended, Some(waiting)))
         }
         None => {
             let disposition = match conclusion {
@@ -107,7 +115,7 @@ fn written(ended: Ended, present: Option<JobStanding>, now: Instant) -> (RunWrit
             let closed = row(&run, disposition, now);
             let lifecycle = (run.cause == Cause::Scheduled).then(|| final_state(conclusion));
             let write = RunWrite::Finish { run: run.id, token, entry, tally, closed, lifecycle };
-            (write, About::Ended(Box::new(ended), None))
+            (write, About::Ended(ended, None))
         }
     }
 }

@@ -82,7 +82,7 @@ impl Ledger {
                 self.leave_to_others(&Item::Run(run));
             }
             About::Prolonged(run) => self.renew_after(Duration::ZERO, run),
-            About::Ended(ended, _) => self.ended.push(*ended),
+            About::Ended(ended, _) => self.keep_result(ended),
         }
     }
 
@@ -184,7 +184,7 @@ impl Ledger {
         let Assignment { run, claim, brief, place, .. } = assignment;
         let report = Report::new(Outcome::Indeterminate, DIED_AGAIN);
         let how = How::Attempted { started: now, ended: now, report };
-        self.take_back(Ended { run, claim, brief, place, how });
+        self.take_back(Box::new(Ended { run, claim, brief, place, how }));
     }
 
     fn renew_after(&mut self, pause: Duration, run: RunId) {
@@ -200,7 +200,7 @@ impl Ledger {
             let Some(Renewal { run, .. }) = self.renewals.pop_front() else { break };
             if let Some(claim) = self.under_way.get(&run) {
                 let write = RunWrite::Extend { run, token: claim.token, lease };
-                self.unwritten.push((write, About::Prolonged(run)));
+                self.unwritten.push_back((write, About::Prolonged(run)));
                 count += 1;
             }
         }

@@ -1,5 +1,6 @@
 //! What is asked of the store, and what becomes of the answers.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub(super) type Step = Pin<Box<dyn Future<Output = Done> + Send>>;
 pub(super) enum Done {
     Loaded { began: Duration, found: Result<Loaded, StoreError> },
     Briefed { items: Vec<Item>, briefs: Result<Vec<Option<JobBrief>>, StoreError> },
-    Stood { ended: Vec<Ended>, standings: Result<Vec<Option<JobStanding>>, StoreError> },
+    Stood { ended: VecDeque<Box<Ended>>, standings: Result<Vec<Option<JobStanding>>, StoreError> },
     Written { began: Duration, abouts: Vec<About>, answers: Result<Vec<RunAnswer>, StoreError> },
     Pruned(Result<usize, StoreError>),
 }
@@ -79,11 +80,11 @@ impl Ledger {
         }
     }
 
-    /// Asks how the jobs stand whose attempts have ended.
-    pub(super) fn ask_about_ended(&mut self) {
-        while !self.ended.is_empty() && self.going.concluding < AT_ONCE_MAX {
-            let count = self.ended.len().min(BATCH_MAX);
-            let ended: Vec<_> = self.ended.drain(..count).collect();
+    /// Asks how the jobs stand that may have another attempt.
+    pub(super) fn ask_about_unsettled(&mut self) {
+        while !self.unsettled.is_empty() && self.going.concluding < AT_ONCE_MAX {
+            let count = self.unsettled.len().min(BATCH_MAX);
+            let ended: VecDeque<_> = self.unsettled.drain(..count).collect();
             self.going.concluding += 1;
             let store = Arc::clone(&self.tools.store);
             self.steps.push(Box::pin(async move {
@@ -94,13 +95,25 @@ impl Ledger {
         }
     }
 
-    /// Has what was decided written.
-    pub(super) fn write(&mut self) {
+    /// From when on something is to be written, as time that has passed.
+    pub(super) fn write_at(&self) -> Option<Duration> {
+        let may_write = self.going.writing < AT_ONCE_MAX;
+        self.pace.next(self.unwritten.len(), self.ended.len()).filter(|_| may_write)
+    }
+
+    /// Has what was decided written, and with it what has ended.
+    pub(super) fn write(&mut self, now: Instant) {
+        let elapsed = self.tools.clock.uptime();
+        if self.write_at().is_none_or(|at| elapsed < at) {
+            return;
+        }
+        self.pace.went(elapsed);
+        self.conclude_ended(now);
         while !self.unwritten.is_empty() && self.going.writing < AT_ONCE_MAX {
             let count = self.unwritten.len().min(BATCH_MAX);
             let (writes, abouts): (Vec<RunWrite>, Vec<_>) = self.unwritten.drain(..count).unzip();
             self.going.writing += 1;
-            let began = self.tools.clock.uptime();
+            let began = elapsed;
             let (store, clock) = (Arc::clone(&self.tools.store), Arc::clone(&self.tools.clock));
             let figures = Arc::clone(&self.settings.figures);
             self.steps.push(Box::pin(async move {

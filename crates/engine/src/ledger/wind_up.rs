@@ -6,9 +6,10 @@ use futures_util::StreamExt as _;
 use kalends_store::{RunWrite, StoreError};
 use tokio::sync::watch as signal;
 
+use super::alarm::Alarm;
 use super::follow_up::About;
 use super::watch::Watch;
-use super::{Ledger, STORE_RETRY, wait};
+use super::{Ledger, STORE_RETRY};
 use crate::settings::Neighbours;
 
 impl Ledger {
@@ -39,13 +40,15 @@ impl Ledger {
         let is_result = |about: &About| matches!(about, About::Ended(..) | About::Prolonged(_));
         let ends = self.tools.clock.uptime() + self.settings.grace;
         let clock = Arc::clone(&self.tools.clock);
+        let mut alarm = Alarm::default();
+        self.pace.end();
         loop {
             self.unwritten.retain(|(_, about)| is_result(about));
             let elapsed = clock.uptime();
             if elapsed >= self.rests_until {
-                self.ask_about_ended();
+                self.ask_about_unsettled();
                 self.prolong_claims();
-                self.write();
+                self.write(self.now());
             }
             let is_done = self.under_way.is_empty() && self.going.writing == 0;
             if is_done || elapsed >= ends {
@@ -54,12 +57,12 @@ impl Ledger {
             let renewal = self.renewals.front().map_or(ends, |renewal| renewal.at.min(ends));
             let wake_at = renewal.max(self.rests_until.min(ends));
             let now = self.now();
-            let wake_at = now.saturating_add(wake_at.saturating_sub(elapsed));
+            alarm.set(&clock, now, now.saturating_add(wake_at.saturating_sub(elapsed)));
             tokio::select! {
                 biased;
                 Some(done) = self.steps.next() => self.take_in(done),
                 Some(ended) = self.results.1.recv() => self.take_back(ended),
-                () = wait(&*clock, now, wake_at) => {}
+                () = alarm.rings() => {}
             }
         }
         self.hand_back().await;

@@ -109,6 +109,8 @@ impl World {
     pub(crate) fn start_engine_with(&mut self, settings: EngineSettings) {
         self.engines += 1;
         let (store, clock, script) = (self.store.clone(), self.clock.clone(), self.script.clone());
+        // A clock that stands still never comes to the next commit.
+        let settings = EngineSettings { commits_apart: Duration::ZERO, ..settings };
         self.engine = Some(Engine::start(store, clock, script, NodeId(self.engines), settings));
     }
 

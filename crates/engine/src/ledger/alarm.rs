@@ -1,0 +1,53 @@
+//! What wakes the loop when there is something to do.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kalends_environment::Clock;
+use kalends_recurrence::Instant;
+
+/// Waking so much late does no harm, and setting the alarm again costs more than looking once too
+/// often.
+const SLACK: Duration = Duration::from_micros(200);
+
+/// Wakes the loop. It is set anew only where it would ring too late.
+#[derive(Default)]
+pub(super) struct Alarm {
+    set: Option<(Instant, Ringing)>,
+}
+
+type Ringing = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Alarm {
+    /// Sees to it that it rings at an instant, or before.
+    pub(super) fn set(&mut self, clock: &Arc<dyn Clock>, now: Instant, at: Instant) {
+        let rings_in_time = |rings: Instant| rings > now && rings <= at.saturating_add(SLACK);
+        if !self.set.as_ref().is_some_and(|(rings, _)| rings_in_time(*rings)) {
+            let clock = Arc::clone(clock);
+            self.set = Some((at, Box::pin(async move { wait(&*clock, now, at).await })));
+        }
+    }
+
+    /// Waits until it rings.
+    pub(super) async fn rings(&mut self) {
+        if let Some((_, ringing)) = &mut self.set {
+            ringing.await;
+        }
+        self.set = None;
+    }
+}
+
+/// Waits from `now` until the clock shows `until`, and no longer than that should take: the clock
+/// may be set back meanwhile.
+async fn wait(clock: &dyn Clock, now: Instant, until: Instant) {
+    let ticks = until.ticks().saturating_sub(now.ticks()).max(0).unsigned_abs();
+    let lasts = Duration::from_nanos(ticks.saturating_mul(100));
+    let Some(until) = until.timestamp() else { return clock.pass(lasts).await };
+    tokio::select! {
+        biased;
+        () = clock.wait_until(until) => {}
+        () = clock.pass(lasts) => {}
+    }
+}
