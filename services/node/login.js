@@ -1,7 +1,8 @@
 // A token endpoint that checks the grant: one tenant, applications with their secrets.
 //
-//   node login.js TENANT APPLICATIONS
+//   node login.js TENANT APPLICATIONS [KEY CERTIFICATE]
 //
+// With files of a key and a certificate it speaks https.
 // APPLICATIONS is JSON: {"client": {"secret": "…", "resource": "…", "life": 3600}}. The first line
 // of its output has its ports. The control port answers with how often each client asked.
 'use strict';
@@ -9,12 +10,12 @@
 const http = require('http');
 const { OAuth2Server } = require('oauth2-mock-server');
 
-const [tenant, list] = process.argv.slice(2);
+const [tenant, list, key, certificate] = process.argv.slice(2);
 const applications = JSON.parse(list);
 const asked = {};
 
 async function main() {
-  const server = new OAuth2Server(undefined, undefined, { endpoints: { token: `/${tenant}/oauth2/token` } });
+  const server = new OAuth2Server(key, certificate, { endpoints: { token: `/${tenant}/oauth2/token` } });
   await server.issuer.keys.generate('RS256');
   let issued = 0;
   server.service.on('beforeTokenSigning', (token, request) => {

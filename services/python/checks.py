@@ -5,6 +5,7 @@
 The last line says how many checks passed.
 """
 
+import collections
 import faulthandler
 import os
 import pathlib
@@ -18,12 +19,15 @@ import certificate
 import oauth_checks
 import queue_checks
 import service_bus_checks
+import tls_checks
 from api import Api
 from parts import PATIENCE, Azurite, Kalends, Node, RabbitMQ
 from targets import Guarded, ServiceBus
 
 KEY_NAME = "send-and-listen"
 KEY = "canary-service-bus+/="
+
+Encrypted = collections.namedtuple("Encrypted", "azurite web broker login guarded key_name key")
 
 
 class Checks:
@@ -115,6 +119,24 @@ def main(binary):
         else:
             print("SKIPPED: an ordinary AMQP broker; RabbitMQ is not installed", flush=True)
 
+        folder_of_tls = scratch / "tls"
+        login = start(Node("login.js", oauth_checks.TENANT, oauth_checks.APPLICATIONS, *tls))
+        login_url = f"https://localhost:{login.ports['port']}"
+        encrypted = Encrypted(
+            start(Azurite(folder_of_tls)), ServiceBus(KEY_NAME, KEY, folder_of_tls), broker, login,
+            Guarded(login_url, oauth_checks.AUDIENCE, folder_of_tls), KEY_NAME, KEY,
+        )
+        endpoints = {
+            "KALENDS_QUEUE_ENDPOINT": encrypted.azurite.url,
+            "KALENDS_SERVICE_BUS_ENDPOINT": encrypted.web.url,
+            "KALENDS_SERVICE_BUS_AMQP_ENDPOINT": f"amqps://localhost:{broker.ports['amqps']}",
+            "KALENDS_LOGIN_ENDPOINT": login_url,
+        }
+        trusting = server("trusting", KALENDS_EGRESS_CA=str(folder_of_tls / "authority.pem"), **endpoints)
+        checks.group("TLS of an authority that is trusted", tls_checks.trusted, trusting, encrypted)
+        distrusting = server("distrusting", **endpoints)
+        checks.group("TLS of an authority that is not trusted", tls_checks.untrusted, distrusting, encrypted)
+
         nowhere = server(
             "nowhere",
             KALENDS_QUEUE_ENDPOINT="queue.invalid",
@@ -122,7 +144,7 @@ def main(binary):
         )
         checks.group("services that are not there", queue_checks.nowhere, nowhere)
         checks.group("brokers that are not there", service_bus_checks.nowhere, nowhere, KEY_NAME, KEY)
-        checks.group("secrets", secrets, servers, guarded)
+        checks.group("secrets", secrets, servers, [guarded, encrypted.guarded])
     finally:
         for part in reversed(parts):
             part.stop()
@@ -131,11 +153,12 @@ def main(binary):
     return 1 if checks.failed else 0
 
 
-def secrets(checks, servers, guarded):
+def secrets(checks, servers, targets):
     """No secret is in an answer, in the history, in the log or in a file."""
     hidden = [KEY, *queue_checks.SECRETS, *service_bus_checks.SECRETS, *oauth_checks.SECRETS]
-    hidden += [token for *_, token in guarded.received]
-    checks.check("tokens were issued", len(guarded.received) > 0)
+    for guarded in targets:
+        hidden += [token for *_, token in guarded.received]
+        checks.check("tokens were issued", len(guarded.received) > 0)
     for running, api in servers:
         answers = api.all_answers().encode()
         written = running.everything_written()

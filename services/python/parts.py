@@ -67,11 +67,17 @@ class Node(Part):
 
 
 class Azurite(Part):
-    def __init__(self):
+    """Storage queues, over TLS where there is a folder with a certificate."""
+
+    def __init__(self, tls=None):
         [self.port] = free_ports(1)
+        self.url = f"https://localhost:{self.port}" if tls else f"http://127.0.0.1:{self.port}"
+        self.authority = str(tls / "authority.pem") if tls else True
         main = pathlib.Path(os.environ["NODE_PATH"]) / "azurite/dist/src/queue/main.js"
         options = ["--queueHost", "127.0.0.1", "--queuePort", str(self.port)]
         options += ["--silent", "--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"]
+        if tls:
+            options += ["--cert", str(tls / "certificate.pem"), "--key", str(tls / "key.pem")]
         super().__init__(["node", str(main), *options], stdout=subprocess.DEVNULL)
         until("Azurite", lambda: listens(self.port))
 

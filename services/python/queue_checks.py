@@ -1,11 +1,13 @@
 """Storage queues: Azurite, read back with the published client."""
 
 import base64
+import contextlib
 import datetime
 import re
 import uuid
 import xml.etree.ElementTree
 
+from azure.core.exceptions import ResourceExistsError
 from azure.storage.queue import QueueClient, QueueSasPermissions, TextBase64DecodePolicy, generate_queue_sas
 
 ACCOUNT = "devstoreaccount1"
@@ -18,9 +20,12 @@ SECRETS = [KEY, WRONG_KEY]
 
 class Queue(QueueClient):
     def __init__(self, azurite, name):
-        url = f"http://127.0.0.1:{azurite.port}/{ACCOUNT}"
-        super().__init__(url, name, credential=KEY, message_decode_policy=TextBase64DecodePolicy())
-        self.create_queue()
+        super().__init__(
+            f"{azurite.url}/{ACCOUNT}", name, credential=KEY,
+            message_decode_policy=TextBase64DecodePolicy(), connection_verify=azurite.authority,
+        )
+        with contextlib.suppress(ResourceExistsError):
+            self.create_queue()
 
     def take(self):
         return [message.content for message in self.receive_messages()]

@@ -6,17 +6,32 @@ import hashlib
 import hmac
 import http.server
 import json
+import ssl
+import sys
 import threading
 import time
 import urllib.parse
 
 
 class Target(http.server.ThreadingHTTPServer):
-    def __init__(self, handler):
+    """Over TLS where there is a folder with a certificate."""
+
+    def __init__(self, handler, tls=None):
         super().__init__(("127.0.0.1", 0), handler)
         self.received = []
         self.url = f"http://127.0.0.1:{self.server_port}"
+        if tls:
+            self.url = f"https://localhost:{self.server_port}"
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(tls / "certificate.pem", tls / "key.pem")
+            # The handshake is left to the thread of the connection: who breaks it off disturbs nobody.
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        """Who does not trust us goes away."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -36,8 +51,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class ServiceBus(Target):
     """`POST /{namespace}/{entity}/messages` with a SharedAccessSignature."""
 
-    def __init__(self, key_name, key):
-        super().__init__(ServiceBusHandler)
+    def __init__(self, key_name, key, tls=None):
+        super().__init__(ServiceBusHandler, tls)
         self.key_name, self.key = key_name, key
 
 
@@ -80,11 +95,12 @@ class ServiceBusHandler(Handler):
 class Guarded(Target):
     """A web service that wants a token of the login endpoint, for its audience."""
 
-    def __init__(self, login, audience):
+    def __init__(self, login, audience, tls=None):
         import jwt
 
-        super().__init__(GuardedHandler)
-        self.keys = jwt.PyJWKClient(f"{login}/jwks", cache_keys=True)
+        super().__init__(GuardedHandler, tls)
+        context = ssl.create_default_context(cafile=tls / "authority.pem") if tls else None
+        self.keys = jwt.PyJWKClient(f"{login}/jwks", cache_keys=True, ssl_context=context)
         self.audience = audience
         self.revoked = set()
 

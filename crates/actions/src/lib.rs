@@ -32,5 +32,5 @@ pub use fetch::{FetchError, Fetcher};
 pub use perform::{Order, Perform, Performing, Report};
 pub use performer::{NetworkPerformer, PerformerSettings};
 pub use refusal::{Refusal, Unreadable, read_refusal};
-pub use signing::{Signer, SigningKey};
+pub use signing::{Signer, SigningEpochs, SigningKey};
 pub use tag::execution_tag;

@@ -2,9 +2,10 @@
 //! Webhooks".
 //!
 //! Keys are not stored. They follow from the key of the installation, the collection and a number,
-//! the epoch, that an operator raises to change them all. Requests are signed with the keys of the
+//! the epoch, that an operator raises to change them: all, or those of one collection. Requests are signed with the keys of the
 //! present epoch and of the one before it, so receivers change to the new key in their own time.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use base64::Engine as _;
@@ -13,16 +14,39 @@ use kalends_domain::CollectionPath;
 use ring::hmac;
 use zeroize::Zeroizing;
 
+/// Which epoch each collection is in, from 1 on.
+#[derive(Clone, Debug)]
+pub struct SigningEpochs {
+    usual: u32,
+    own: HashMap<CollectionPath, u32>,
+}
+
+impl SigningEpochs {
+    /// All are in the same.
+    pub fn all(epoch: u32) -> SigningEpochs {
+        SigningEpochs { usual: epoch.max(1), own: HashMap::new() }
+    }
+
+    /// One is in another; `false` where it had one of its own.
+    pub fn set(&mut self, collection: CollectionPath, epoch: u32) -> bool {
+        self.own.insert(collection, epoch.max(1)).is_none()
+    }
+
+    fn of(&self, collection: &CollectionPath) -> u32 {
+        self.own.get(collection).copied().unwrap_or(self.usual)
+    }
+}
+
 /// Signs for every collection.
 #[derive(Clone)]
 pub struct Signer {
     root: hmac::Key,
-    epoch: u32,
+    epochs: SigningEpochs,
 }
 
 impl fmt::Debug for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Signer(epoch {})", self.epoch)
+        write!(f, "Signer({:?})", self.epochs)
     }
 }
 
@@ -44,14 +68,15 @@ impl fmt::Debug for SigningKey {
 }
 
 impl Signer {
-    /// Signs with keys that follow from `root`, in an epoch from 1 on.
-    pub fn new(root: &[u8; 32], epoch: u32) -> Signer {
-        Signer { root: hmac::Key::new(hmac::HMAC_SHA256, root), epoch: epoch.max(1) }
+    /// Signs with keys that follow from `root`.
+    pub fn new(root: &[u8; 32], epochs: SigningEpochs) -> Signer {
+        Signer { root: hmac::Key::new(hmac::HMAC_SHA256, root), epochs }
     }
 
     /// The key of the present epoch, and the one before it.
     pub fn keys(&self, collection: &CollectionPath) -> [SigningKey; 2] {
-        [self.key(collection, self.epoch), self.key(collection, self.epoch - 1)]
+        let epoch = self.epochs.of(collection);
+        [self.key(collection, epoch), self.key(collection, epoch - 1)]
     }
 
     fn key(&self, collection: &CollectionPath, epoch: u32) -> SigningKey {
@@ -105,12 +130,30 @@ mod tests {
 
     #[test]
     fn each_collection_has_two_keys_and_the_newer_becomes_the_older() {
-        let (first, second) = (Signer::new(&[7; 32], 1), Signer::new(&[7; 32], 2));
+        let signer = |root: u8, epoch: u32| Signer::new(&[root; 32], SigningEpochs::all(epoch));
+        let (first, second) = (signer(7, 1), signer(7, 2));
         let [new, old] = reveal(&first, "jc");
         assert_ne!(new, old);
         assert_eq!(reveal(&second, "JC")[1], new, "case plays no part");
         assert_ne!(reveal(&first, "other")[0], new);
-        assert_ne!(reveal(&Signer::new(&[8; 32], 1), "jc")[0], new);
+        assert_ne!(reveal(&signer(8, 1), "jc")[0], new);
+    }
+
+    #[test]
+    fn a_collection_changes_its_keys_alone() {
+        let before = Signer::new(&[7; 32], SigningEpochs::all(3));
+        let mut epochs = SigningEpochs::all(3);
+        assert!(epochs.set(collection("JC"), 4));
+        assert!(!epochs.set(collection("jc"), 5), "case plays no part");
+        epochs = SigningEpochs::all(3);
+        epochs.set(collection("JC"), 4);
+        let after = Signer::new(&[7; 32], epochs.clone());
+        assert_eq!(reveal(&after, "jc")[1], reveal(&before, "jc")[0], "the newer is the older");
+        assert_ne!(reveal(&after, "jc")[0], reveal(&before, "jc")[0]);
+        assert_eq!(reveal(&after, "other"), reveal(&before, "other"));
+        // All others go on without it.
+        let all = SigningEpochs { usual: 4, ..epochs };
+        assert_eq!(reveal(&Signer::new(&[7; 32], all), "jc"), reveal(&after, "jc"));
     }
 
     /// The example of the standard's own documents.

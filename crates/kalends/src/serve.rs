@@ -6,6 +6,7 @@ mod encryption;
 mod endpoints;
 mod limits;
 mod oidc;
+mod signing;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ use crate::key;
 use crate::log::LogSettings;
 use crate::serve::encryption::Encryption;
 use crate::serve::limits::LimitSettings;
+pub(crate) use crate::serve::signing::SigningSettings;
 
 /// What the keys of signatures are derived for.
 pub(crate) const SIGNING: &str = "webhook signatures";
@@ -84,9 +86,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     endpoints: Endpoints,
 
-    /// Which keys requests are signed with: raise it by one to change those of every collection
-    #[arg(long, env = "KALENDS_SIGNING_EPOCH", value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
-    signing_epoch: u32,
+    #[command(flatten)]
+    signing: SigningSettings,
 
     #[command(flatten)]
     encryption: Encryption,
@@ -131,7 +132,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         arguments.limits.connections_per_client_max(granted.egress);
     let performing = PerformerSettings {
         egress,
-        signer: Some(Signer::new(&signing_root, arguments.signing_epoch)),
+        signer: Some(Signer::new(&signing_root, arguments.signing.epochs()?)),
         services: arguments.endpoints.into(),
         ..PerformerSettings::default()
     };

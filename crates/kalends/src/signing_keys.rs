@@ -8,7 +8,7 @@ use kalends_actions::Signer;
 use kalends_domain::{CollectionName, CollectionPath, GroupName, GroupPath, SubscriptionId};
 
 use crate::key;
-use crate::serve::SIGNING;
+use crate::serve::{SIGNING, SigningSettings};
 
 /// Show the keys by which receivers verify the signed requests of a collection.
 #[derive(clap::Args)]
@@ -30,12 +30,11 @@ pub(crate) struct Arguments {
     #[arg(long, env = "KALENDS_KEY_FILE", value_name = "FILE")]
     key_file: Option<PathBuf>,
 
-    /// The number that the server is started with
-    #[arg(long, env = "KALENDS_SIGNING_EPOCH", value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
-    signing_epoch: u32,
+    #[command(flatten)]
+    signing: SigningSettings,
 }
 
-fn collection(text: &str) -> Result<CollectionPath, String> {
+pub(crate) fn collection(text: &str) -> Result<CollectionPath, String> {
     let parts: Vec<_> = text.split('/').filter(|part| !part.is_empty()).collect();
     let (subscription, group, collection) = match parts.as_slice() {
         [subscription, group, collection] => (subscription, group, collection),
@@ -57,8 +56,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         None => key::of_database(key_file),
     };
     let root = key.context("cannot read the key of the installation")?.derive(SIGNING);
-    let [present, previous] =
-        Signer::new(&root, arguments.signing_epoch).keys(&arguments.collection);
+    let signer = Signer::new(&root, arguments.signing.epochs()?);
+    let [present, previous] = signer.keys(&arguments.collection);
     let mut output = std::io::stdout();
     writeln!(output, "present   {}", *present.reveal())?;
     writeln!(output, "previous  {}", *previous.reveal())?;

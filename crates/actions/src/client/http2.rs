@@ -9,6 +9,7 @@ use hyper::{Response, body::Incoming};
 use hyper_util::rt::TokioIo;
 use kalends_environment::Stopwatch;
 
+use super::allowance::{Allowance, Metered};
 use super::answer::{Answer, AnswerHeaders};
 use super::failure::Failure;
 use super::request::Request;
@@ -22,7 +23,10 @@ const UNREAD_BYTES_MAX: u32 = 64 * 1024;
 
 /// A connection; copies share it. It is closed when the last of them goes.
 #[derive(Clone)]
-pub(super) struct Http2(SendRequest<Full<Bytes>>);
+pub(super) struct Http2 {
+    requests: SendRequest<Full<Bytes>>,
+    allowance: Allowance,
+}
 
 /// How an exchange failed.
 pub(super) enum Failed {
@@ -42,7 +46,9 @@ impl<F: Future<Output: Send> + Send + 'static> hyper::rt::Executor<F> for Tasks 
 
 impl Http2 {
     pub(super) async fn new(transport: Transport) -> Result<Http2, Failure> {
-        let (sender, connection) = Builder::new(Tasks)
+        let allowance = Allowance::new();
+        let transport = Metered::new(transport, allowance.clone());
+        let (requests, connection) = Builder::new(Tasks)
             .initial_stream_window_size(UNREAD_BYTES_MAX)
             .initial_connection_window_size(UNREAD_BYTES_MAX)
             .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
@@ -51,11 +57,11 @@ impl Http2 {
             .map_err(|error| Failure::Receive(error.to_string()))?;
         // It ends when the connection does.
         drop(tokio::spawn(connection));
-        Ok(Http2(sender))
+        Ok(Http2 { requests, allowance })
     }
 
     pub(super) fn is_open(&self) -> bool {
-        !self.0.is_closed()
+        !self.requests.is_closed()
     }
 
     /// Sends a request and reads its answer, of whose body `kept_max` bytes are kept.
@@ -65,9 +71,23 @@ impl Http2 {
         kept_max: usize,
         laps: &Laps,
     ) -> Result<Answer, Failed> {
+        let _under_way = self.allowance.begin();
+        let exchanged = self.exchange_bounded(request, kept_max, laps).await;
+        match (exchanged, self.allowance.broken()) {
+            (Err(Failed::Broken(_)), Some(why)) => Err(Failed::Broken(Failure::Protocol(why))),
+            (exchanged, _) => exchanged,
+        }
+    }
+
+    async fn exchange_bounded(
+        &mut self,
+        request: &Request,
+        kept_max: usize,
+        laps: &Laps,
+    ) -> Result<Answer, Failed> {
         let watch = Stopwatch::start();
         let message = message(request).map_err(Failed::Broken)?;
-        let response = match self.0.try_send_request(message).await {
+        let response = match self.requests.try_send_request(message).await {
             Ok(response) => response,
             Err(mut failed) => {
                 return Err(match failed.take_message() {

@@ -4,11 +4,12 @@
 //! are bounded, whatever the target sends. It follows no redirects, keeps no cookies and
 //! decompresses nothing. HTTP/1.1 is read and written here (`http1`, `head`, `body`): its limits
 //! are ours to the byte, and it costs a third less than a general library. HTTP/2, where both sides
-//! like it, is hyper's (`http2`).
+//! like it, is hyper's (`http2`), under limits of ours for what comes in (`allowance`).
 //!
 //! A request is sent again only where it is certain that the target did not see it: nothing of it
 //! was written, or HTTP/2 says so. How long all of it may take is the caller's to bound.
 
+mod allowance;
 mod answer;
 mod body;
 mod failure;

@@ -12,6 +12,7 @@ use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 
 use crate::trust::Authority;
@@ -26,8 +27,8 @@ impl<F: Future<Output: Send> + Send + 'static> hyper::rt::Executor<F> for Tasks 
     }
 }
 
-/// A server that speaks HTTP/2 alone: tells of requests, and answers by their paths.
-async fn serve(authority: &Authority) -> Sink {
+/// Agrees on HTTP/2 alone.
+fn acceptor(authority: &Authority) -> TlsAcceptor {
     let certified = authority.certify("localhost", |_| ());
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -36,7 +37,12 @@ async fn serve(authority: &Authority) -> Sink {
         .with_single_cert(certified.chain, PrivatePkcs8KeyDer::from(certified.key).into())
         .unwrap();
     config.alpn_protocols = vec![b"h2".to_vec()];
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    TlsAcceptor::from(Arc::new(config))
+}
+
+/// A server that speaks HTTP/2 alone: tells of requests, and answers by their paths.
+async fn serve(authority: &Authority) -> Sink {
+    let acceptor = acceptor(authority);
     Sink::start("127.0.0.1:0", move |stream, number, requests| {
         let acceptor = acceptor.clone();
         async move {
@@ -98,4 +104,101 @@ async fn a_target_that_offers_http2_gets_it_over_one_connection() {
     for _ in 0..3 {
         assert_eq!(sink.next().await.0, 0);
     }
+}
+
+/// Kinds of frames.
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+/// The first request of a connection.
+const FIRST: u32 = 1;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+fn frame(kind: u8, flags: u8, stream: u32, holds: &[u8]) -> Vec<u8> {
+    let [_, high, middle, low] = u32::try_from(holds.len()).unwrap().to_be_bytes();
+    [&[high, middle, low, kind, flags][..], &stream.to_be_bytes(), holds].concat()
+}
+
+/// A head with nothing but a status.
+fn head(status: &str, flags: u8) -> Vec<u8> {
+    let written = [&[0x08, 3][..], status.as_bytes()].concat();
+    frame(HEADERS, END_HEADERS | flags, FIRST, &written)
+}
+
+/// Waits for a request, then sends `begin`, and `again` until nobody takes it any more; tells when
+/// the connection is closed.
+async fn serve_raw(authority: &Authority, begin: Vec<u8>, again: Vec<u8>) -> Sink {
+    let acceptor = acceptor(authority);
+    Sink::start("127.0.0.1:0", move |stream, number, closed| {
+        let (acceptor, begin, again) = (acceptor.clone(), begin.clone(), again.clone());
+        async move {
+            let Ok(stream) = acceptor.accept(stream).await else { return };
+            let (mut reader, mut writer) = tokio::io::split(stream);
+            writer.write_all(&frame(SETTINGS, 0, 0, &[])).await.unwrap();
+            writer.flush().await.unwrap();
+            reader.read_exact(&mut [0; 24]).await.unwrap();
+            loop {
+                let mut head = [0; 9];
+                reader.read_exact(&mut head).await.unwrap();
+                let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+                reader.read_exact(&mut vec![0; length as usize]).await.unwrap();
+                if head[3] == HEADERS {
+                    break;
+                }
+            }
+            // What the other side says meanwhile is read, so that it can go on.
+            let reading = tokio::spawn(async move {
+                let _ = tokio::io::copy(&mut reader, &mut tokio::io::sink()).await;
+            });
+            let mut sent = writer.write_all(&begin).await;
+            let _ = writer.flush().await;
+            while sent.is_ok() && !again.is_empty() {
+                sent = writer.write_all(&again).await;
+            }
+            let _ = reading.await;
+            let _ = closed.send((number, "closed".into()));
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_target_that_floods_a_connection_is_left() {
+    let authority = Authority::new();
+    let performer = performer(authority.trusted());
+    let interim = head("103", 0);
+    let answer = [head("200", 0), frame(DATA, END_STREAM, FIRST, b"ok")].concat();
+    let eight = [interim.repeat(8), answer.clone()].concat();
+    let slow = [interim.clone(), head("200", 0)].concat();
+    let ping = frame(PING, 0, 0, &[0; 8]);
+    for (name, begin, again, expected) in [
+        ("eight interim answers", eight, vec![], Ok("Body: ok")),
+        ("more of them", vec![], interim.repeat(100), Err("too many interim answers")),
+        ("pings before the answer", vec![], ping.repeat(100), Err("more than was asked for")),
+        ("pings in the answer", slow, ping.repeat(100), Err("more than was asked for")),
+        ("empty pieces", head("200", 0), frame(DATA, 0, FIRST, b"").repeat(100), Err("")),
+    ] {
+        let sink = serve_raw(&authority, begin, again).await;
+        let uri = format!("https://localhost:{}/", sink.address.port());
+        let report = get(&performer, &uri).await;
+        let words = match expected {
+            Ok(words) => {
+                assert!(has_succeeded(&report), "{name}: {}", report.message);
+                words
+            }
+            Err(words) => {
+                assert!(!has_succeeded(&report), "{name}: {}", report.message);
+                assert!(!report.message.contains("Timeout"), "{name}: {}", report.message);
+                words
+            }
+        };
+        assert!(report.message.contains(words), "{name}: {}", report.message);
+    }
+    // After an answer nothing is asked for, and a connection over which much comes is not kept.
+    let mut sink = serve_raw(&authority, answer, ping.repeat(100)).await;
+    let uri = format!("https://localhost:{}/", sink.address.port());
+    assert!(has_succeeded(&get(&performer, &uri).await));
+    assert_eq!(sink.next().await.1, "closed");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kalends_actions::{PerformerSettings, Signer, execution_tag};
+use kalends_actions::{PerformerSettings, Signer, SigningEpochs, execution_tag};
 use kalends_domain::{HttpAuthentication, Outcome, Secret, Signing};
 use ring::hmac;
 
@@ -122,7 +122,7 @@ async fn half_an_authentication_fails_the_attempt_and_calls_nobody() {
 #[tokio::test]
 async fn a_signed_request_can_be_verified_with_either_key() {
     let mut sink = Sink::answering(|_| OK.into()).await;
-    let signer = Signer::new(&[7; 32], 3);
+    let signer = Signer::new(&[7; 32], SigningEpochs::all(3));
     let keys = signer.keys(&collection("jc")).map(|key| key.reveal().to_string());
     let settings =
         PerformerSettings { egress: open(), signer: Some(signer), ..PerformerSettings::default() };

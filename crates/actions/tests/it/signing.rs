@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use kalends_actions::{PerformerSettings, Signer};
+use kalends_actions::{PerformerSettings, Signer, SigningEpochs};
 use kalends_domain::Signing;
 
 use crate::world::{
@@ -34,7 +34,7 @@ fn verify(program: &str, language: &str, arguments: [&str; 4], body: &str) -> Op
 #[tokio::test]
 async fn the_verifiers_of_the_page_take_what_is_ours_and_nothing_else() {
     let mut sink = Sink::answering(|_| OK.into()).await;
-    let signer = Signer::new(&[7; 32], 1);
+    let signer = Signer::new(&[7; 32], SigningEpochs::all(1));
     let [new, old] = signer.keys(&collection("jc")).map(|key| key.reveal().to_string());
     let settings =
         PerformerSettings { egress: open(), signer: Some(signer), ..PerformerSettings::default() };
@@ -59,7 +59,9 @@ async fn the_verifiers_of_the_page_take_what_is_ours_and_nothing_else() {
         assert!(verify(&new, at, body) && verify(&old, at, body), "{program}");
         assert!(!verify(&new, at, "other"), "{program}: another body");
         assert!(!verify(&new, "1700000000", body), "{program}: another time");
-        let foreign = Signer::new(&[8; 32], 1).keys(&collection("jc")).map(|key| key.reveal());
+        let foreign = Signer::new(&[8; 32], SigningEpochs::all(1))
+            .keys(&collection("jc"))
+            .map(|key| key.reveal());
         assert!(!verify(&foreign[0], at, body), "{program}: another key");
     }
 }

@@ -131,12 +131,13 @@ fn a_guarded_server_calls_what_is_allowed_and_never_itself() {
     assert!(other_calls.try_recv().is_err());
 }
 
-/// What `kalends signing-keys` shows of the collection.
-fn shown_keys(server: &Running) -> [String; 2] {
+/// What `kalends signing-keys` shows of the collection with these flags.
+fn shown_keys(server: &Running, flags: &[&str]) -> [String; 2] {
     let store = format!("sqlite:{}", server.folder().join("kalends.db").display());
     let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
     let output = command
         .args(["signing-keys", "6c55a6f0-6593-472f-9b3e-a51a9a757b40/rg/jc", "--store", &store])
+        .args(flags)
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -144,10 +145,11 @@ fn shown_keys(server: &Running) -> [String; 2] {
     [keys[0].to_owned(), keys[1].to_owned()]
 }
 
-#[test]
-fn a_signed_job_has_the_headers_by_which_it_is_verified() {
+/// What a receiver finds in the request of a job whose collection is called `jc`: its signatures,
+/// and those that are right by the keys that an operator is shown.
+fn signed_with(server: &[&str], shown: &[&str]) -> ([String; 2], [String; 2]) {
     let (address, calls) = target();
-    let (server, mut connection) = start();
+    let (server, mut connection) = start_with(server);
     let mut definition: Value =
         serde_json::from_str(&job(&format!("http://{address}/"), json!({"retryType": "None"})))
             .unwrap();
@@ -156,17 +158,34 @@ fn a_signed_job_has_the_headers_by_which_it_is_verified() {
     assert_eq!(made.status, 201, "{made:?}");
     let call = calls.recv_timeout(PATIENCE).unwrap();
     assert_eq!(call.headers["webhook-id"], call.headers["x-ms-execution-tag"]);
-    let signatures: Vec<_> = call.headers["webhook-signature"].split(' ').collect();
+    let (new, old) = call.headers["webhook-signature"].split_once(' ').unwrap();
     let signed = format!(
         "{}.{}.{}",
         call.headers["webhook-id"], call.headers["webhook-timestamp"], call.body
     );
-    // As a receiver would: with the key that the operator was shown.
-    let expected = shown_keys(&server).map(|key| {
+    let expected = shown_keys(&server, shown).map(|key| {
         let key = STANDARD.decode(key.strip_prefix("whsec_").unwrap()).unwrap();
         let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
         format!("v1,{}", STANDARD.encode(hmac::sign(&key, signed.as_bytes())))
     });
-    assert_eq!(signatures, expected);
-    assert!(call.headers.contains_key("webhook-timestamp"));
+    ([new.to_owned(), old.to_owned()], expected)
+}
+
+#[test]
+fn a_signed_job_has_the_headers_by_which_it_is_verified() {
+    let (sent, expected) = signed_with(&[], &[]);
+    assert_eq!(sent, expected);
+}
+
+#[test]
+fn a_collection_whose_keys_were_changed_alone_still_signs_with_the_one_before() {
+    let collection = "6c55a6f0-6593-472f-9b3e-a51a9a757b40/rg/jc";
+    let changed = format!("--signing-epoch-of={collection}=2");
+    let (sent, expected) = signed_with(&[&changed], &[&changed]);
+    assert_eq!(sent, expected);
+    // Receivers who have the key from before the change.
+    let (sent, [present, _]) = signed_with(&[&changed], &[]);
+    assert_eq!(sent[1], present);
+    let (sent, expected) = signed_with(&["--signing-epoch-of", &format!("{collection}x=2")], &[]);
+    assert_eq!(sent, expected, "another collection's change is none of its business");
 }

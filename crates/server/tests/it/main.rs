@@ -5,5 +5,6 @@
 mod crowds;
 mod http2;
 mod patience;
+mod searches;
 mod serving;
 mod tls;

@@ -18,6 +18,7 @@ pub(crate) const SHORT: Duration = Duration::from_millis(50);
 
 /// A running server.
 pub(crate) struct Server {
+    pub(crate) store: Arc<MemoryStore>,
     pub(crate) address: SocketAddr,
     pub(crate) stop: oneshot::Sender<()>,
     pub(crate) task: JoinHandle<std::io::Result<()>>,
@@ -32,8 +33,9 @@ pub(crate) async fn start(head: Duration, body: Duration) -> Server {
 pub(crate) async fn start_with(settings: Settings, tls: Option<Arc<Tls>>) -> Server {
     let clock = Arc::new(SystemClock);
     let entropy = Arc::new(SeededEntropy::new(1));
+    let store = Arc::new(MemoryStore::new(clock.clone()));
     let app = App {
-        store: Arc::new(MemoryStore::new(clock.clone())),
+        store: store.clone(),
         clock,
         page_key: PageKey::new(&*entropy).unwrap(),
         changed: Arc::new(|| {}),
@@ -49,5 +51,5 @@ pub(crate) async fn start_with(settings: Settings, tls: Option<Arc<Tls>>) -> Ser
     let task = tokio::spawn(serve(listener, app, tls, async {
         let _ = stopped.await;
     }));
-    Server { address, stop, task }
+    Server { store, address, stop, task }
 }

@@ -1,0 +1,136 @@
+//! Searches in a collection that is larger than what one request looks at.
+
+use std::net::SocketAddr;
+
+use kalends_domain::{
+    CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, PlanLimits,
+    SubscriptionId,
+};
+use kalends_server::Settings;
+use kalends_store::record::JobRecord;
+use kalends_store::{JobFilter, JobPut, JobWrite, LOOKS_MAX, Page, Store as _, Waiting};
+use kalends_wire::Json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::serving::{COLLECTION, Server, start_with};
+
+/// More than two requests look at.
+const JOBS: usize = 2 * LOOKS_MAX + 345;
+
+async fn ask(server: SocketAddr, method: &str, path: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(server).await.unwrap();
+    let head = "Host: localhost\r\nConnection: close\r\nContent-Type: application/json";
+    let length = body.len();
+    let request =
+        format!("{method} {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 20"), "{answer}");
+    body.to_owned()
+}
+
+fn jobs(below: &str) -> String {
+    let (path, version) = COLLECTION.split_once('?').unwrap();
+    format!("{path}/jobs{below}?{version}")
+}
+
+fn collection() -> CollectionPath {
+    let subscription = SubscriptionId::new("6c55a6f0-6593-472f-9b3e-a51a9a757b40").unwrap();
+    let group = GroupPath { subscription, group: GroupName::new("rg").unwrap() };
+    CollectionPath { group, collection: CollectionName::new("jc").unwrap() }
+}
+
+fn name(number: usize) -> String {
+    format!("j{number:05}")
+}
+
+/// The same job under another name, with this description.
+async fn copy(server: &Server, job: &JobRecord, number: usize, description: Option<&str>) {
+    let mut definition = job.job.definition.clone();
+    definition.extensions.description = description.map(str::to_owned);
+    let put = JobPut {
+        uid: job.job.uid,
+        created: job.job.created,
+        definition,
+        facts: Default::default(),
+        state: job.state,
+        waiting: Waiting::Keep,
+        passed: None,
+    };
+    let path = JobPath { job: JobName::new(&name(number)).unwrap(), ..job.path.clone() };
+    let decide = move |_: kalends_store::JobContext<'_>| Ok(JobWrite::Put(Box::new(put.clone())));
+    server.store.edit_job(path, Box::new(decide)).await.unwrap();
+}
+
+/// A server with all the jobs, of which those are described as needles.
+async fn haystack(is_needle: impl Fn(usize) -> bool) -> Server {
+    let settings = Settings { plans: PlanLimits::Off, ..Settings::default() };
+    let server = start_with(settings, None).await;
+    let standard = r#"{"location":"West US","properties":{"sku":{"name":"Standard"}}}"#;
+    ask(server.address, "PUT", COLLECTION, standard).await;
+    let job = r#"{"properties":{"startTime":"2027-01-01T00:00:00Z","action":{"type":"Http","request":{"uri":"http://example.com/","method":"GET"}}}}"#;
+    ask(server.address, "PUT", &jobs(&format!("/{}", name(0))), job).await;
+    let (page, all) = (Page::first(1), JobFilter::default());
+    let found = server.store.jobs(collection(), all, page, LOOKS_MAX).await.unwrap();
+    let record = found.jobs.first().unwrap();
+    for number in 0..JOBS {
+        copy(&server, record, number, is_needle(number).then_some("a needle")).await;
+    }
+    server
+}
+
+/// The names of a page, and where the next is.
+fn page(body: &str) -> (Vec<String>, Option<String>) {
+    let member = |json: &Json<'_>, name: &str| match json {
+        Json::Object(members) => {
+            members.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone().into_owned())
+        }
+        _ => None,
+    };
+    let text = |json: Option<Json<'static>>| match json {
+        Some(Json::String(text)) => Some(text.into_owned()),
+        _ => None,
+    };
+    let body = Json::parse(body.as_bytes()).unwrap();
+    let Some(Json::Array(list)) = member(&body, "value") else { panic!("no list: {body}") };
+    let name = |job: &Json<'_>| text(member(job, "name")).unwrap().replace("jc/", "");
+    (list.iter().map(name).collect(), text(member(&body, "nextLink")))
+}
+
+/// All pages of a search, each with the names in it.
+async fn search(server: &Server, query: &str) -> Vec<Vec<String>> {
+    let mut path = format!("{}&{query}", jobs(""));
+    let mut pages = Vec::new();
+    loop {
+        let (names, next) = page(&ask(server.address, "GET", &path, "").await);
+        pages.push(names);
+        let Some(next) = next else { return pages };
+        let host = "http://localhost";
+        path = next.strip_prefix(host).unwrap_or_else(|| panic!("{next}")).to_owned();
+    }
+}
+
+#[tokio::test]
+async fn a_search_goes_on_over_short_pages_and_finds_every_match_once() {
+    let server = haystack(|number| number % 700 == 3).await;
+    let expected: Vec<_> = (0..JOBS).filter(|number| number % 700 == 3).map(name).collect();
+    let found = search(&server, "$filter=contains(name,'needle')").await;
+    assert_eq!(found.concat(), expected);
+    let counts: Vec<_> = found.iter().map(Vec::len).collect();
+    assert_eq!(counts, [8, 7, 0], "short pages that lead on, and the end of the collection");
+    // Full pages end before as many jobs were looked at.
+    let found = search(&server, "$filter=contains(name,'needle')&$top=3").await;
+    assert_eq!(found.concat(), expected);
+    assert!(found.iter().all(|names| names.len() <= 3), "{found:?}");
+}
+
+#[tokio::test]
+async fn pages_without_a_match_lead_on_to_the_one_at_the_end() {
+    let server = haystack(|number| number == JOBS - 1).await;
+    let found = search(&server, "$filter=contains(name,'needle')").await;
+    assert_eq!(found, [vec![], vec![], vec![name(JOBS - 1)]]);
+    assert_eq!(search(&server, "$filter=contains(name,'nothing')").await.concat(), [""; 0]);
+}
