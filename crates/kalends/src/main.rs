@@ -2,6 +2,7 @@
 
 mod config;
 mod key;
+mod location;
 mod log;
 mod next;
 mod rehearse;

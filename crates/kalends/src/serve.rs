@@ -9,11 +9,11 @@ mod oidc;
 mod signing;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context as _;
 use kalends_actions::{Fetcher, NetworkPerformer, PerformerSettings, Signer};
 use kalends_domain::EgressMode;
 use kalends_engine::{Engine, EngineFigures, EngineSettings, Neighbours, Nudge, WhoseClock};
@@ -21,10 +21,8 @@ use kalends_environment::{Clock as _, Entropy, SystemClock, SystemEntropy};
 use kalends_figures::Figures;
 use kalends_server::{App, Events, PageKey, ServerFigures, Settings};
 use kalends_store::Store;
-use kalends_store::form::Keeper;
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::record::NodeId;
-use kalends_store::seal::{MasterKey, Sealer};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -32,7 +30,7 @@ use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use self::endpoints::Endpoints;
-use crate::key;
+use crate::location::{Kept, Location, keeper, make_folder};
 use crate::log::LogSettings;
 use crate::serve::encryption::Encryption;
 use crate::serve::limits::LimitSettings;
@@ -56,18 +54,8 @@ pub(crate) struct Arguments {
     #[arg(long, env = "KALENDS_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
 
-    /// Where everything is kept: sqlite:PATH, or postgres://USER@HOST/DATABASE for several nodes
-    #[arg(
-        long,
-        env = "KALENDS_STORE",
-        value_name = "STORE",
-        default_value = "sqlite:kalends-data/kalends.db"
-    )]
-    store: String,
-
-    /// The file with the key that secrets are sealed with [default: beside an SQLite store]
-    #[arg(long, env = "KALENDS_KEY_FILE", value_name = "FILE")]
-    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    location: Location,
 
     /// How long after its creation a job without a start runs for the first time, such as PT20S
     #[arg(long, env = "KALENDS_START_DELAY", value_name = "DURATION", default_value = "PT0S", value_parser = duration)]
@@ -114,15 +102,16 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let engine_figures = Arc::new(EngineFigures::default());
     let others: Vec<Arc<dyn Figures>> = vec![engine_figures.clone()];
     let figures = ServerFigures::new(others, SystemClock.now());
-    let Opened { store, neighbours, nudges, signing_root } =
-        open(&arguments.store, arguments.key_file.as_deref()).await?;
+    let Opened { store, neighbours, nudges, signing_root } = open(&arguments.location).await?;
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
     let address = listener.local_addr()?;
-    let own = arguments.egress.settings(EgressMode::SingleUser, address, &arguments.store)?;
+    let own =
+        arguments.egress.settings(EgressMode::SingleUser, address, &arguments.location.store)?;
     let fetcher = Fetcher::new(own, Arc::new(SystemEntropy)).context("cannot set up TLS")?;
-    let granted = arguments.access.gate(address.ip(), &arguments.store, &*store, fetcher).await?;
-    let egress = arguments.egress.settings(granted.egress, address, &arguments.store)?;
+    let granted =
+        arguments.access.gate(address.ip(), &arguments.location.store, &*store, fetcher).await?;
+    let egress = arguments.egress.settings(granted.egress, address, &arguments.location.store)?;
     let egress_mode = egress.policy.mode;
     let mut settings = Settings { egress: egress.policy.clone(), ..Settings::default() };
     settings.hosts = granted.hosts;
@@ -229,35 +218,29 @@ async fn pass_on(mut nudges: watch::Receiver<()>, nudge: Nudge) {
     }
 }
 
-async fn open(store: &str, key_file: Option<&Path>) -> anyhow::Result<Opened> {
-    if store.starts_with("postgres://") || store.starts_with("postgresql://") {
-        let key = key::of_database(key_file)?;
-        let signing_root = key.derive(SIGNING);
-        let keeper = keeper(key);
-        let connected = PostgresStore::connect(store, PostgresSettings::default(), keeper).await;
-        let database = connected.context("cannot open the database")?;
-        let nudges = Some(database.nudges());
-        let neighbours = Neighbours::Possible;
-        return Ok(Opened { store: Arc::new(database), neighbours, nudges, signing_root });
+async fn open(location: &Location) -> anyhow::Result<Opened> {
+    let kept = location.kept()?;
+    if let Kept::File(path) = kept {
+        make_folder(path)?;
     }
-    let Some(path) = store.strip_prefix("sqlite:") else {
-        bail!("--store: expected sqlite:PATH or postgres://USER@HOST/DATABASE");
-    };
-    let path = Path::new(path);
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        let made = std::fs::create_dir_all(folder);
-        made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    }
-    let key = key::read_or_make(path, key_file)?;
+    let key = location.key_or_new()?;
     let signing_root = key.derive(SIGNING);
     let keeper = keeper(key);
-    let opened = SqliteStore::open(path, SqliteSettings::default(), keeper, Arc::new(SystemClock));
-    let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
-    // The file is locked: whoever worked on it before is gone.
-    let neighbours = Neighbours::Impossible;
-    Ok(Opened { store: Arc::new(file), neighbours, nudges: None, signing_root })
-}
-
-fn keeper(key: MasterKey) -> Keeper {
-    Keeper::new(Sealer::new(key, vec![], Arc::new(SystemEntropy)), &[])
+    match kept {
+        Kept::Database(url) => {
+            let connected = PostgresStore::connect(url, PostgresSettings::default(), keeper).await;
+            let database = connected.context("cannot open the database")?;
+            let nudges = Some(database.nudges());
+            let neighbours = Neighbours::Possible;
+            Ok(Opened { store: Arc::new(database), neighbours, nudges, signing_root })
+        }
+        Kept::File(path) => {
+            let (settings, clock) = (SqliteSettings::default(), Arc::new(SystemClock));
+            let opened = SqliteStore::open(path, settings, keeper, clock);
+            let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
+            // The file is locked: whoever worked on it before is gone.
+            let neighbours = Neighbours::Impossible;
+            Ok(Opened { store: Arc::new(file), neighbours, nudges: None, signing_root })
+        }
+    }
 }

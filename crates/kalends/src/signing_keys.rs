@@ -1,13 +1,12 @@
 //! `kalends signing-keys`: the keys by which receivers verify signed requests.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use kalends_actions::Signer;
 use kalends_domain::{CollectionName, CollectionPath, GroupName, GroupPath, SubscriptionId};
 
-use crate::key;
+use crate::location::Location;
 use crate::serve::{SIGNING, SigningSettings};
 
 /// Show the keys by which receivers verify the signed requests of a collection.
@@ -17,18 +16,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "COLLECTION", value_parser = collection)]
     collection: CollectionPath,
 
-    /// The store of the server, as for serve
-    #[arg(
-        long,
-        env = "KALENDS_STORE",
-        value_name = "STORE",
-        default_value = "sqlite:kalends-data/kalends.db"
-    )]
-    store: String,
-
-    /// The file with the key of the installation [default: beside an SQLite store]
-    #[arg(long, env = "KALENDS_KEY_FILE", value_name = "FILE")]
-    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    location: Location,
 
     #[command(flatten)]
     signing: SigningSettings,
@@ -50,12 +39,8 @@ pub(crate) fn collection(text: &str) -> Result<CollectionPath, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let key_file = arguments.key_file.as_deref();
-    let key = match arguments.store.strip_prefix("sqlite:") {
-        Some(path) => key::read(Path::new(path), key_file),
-        None => key::of_database(key_file),
-    };
-    let root = key.context("cannot read the key of the installation")?.derive(SIGNING);
+    let key = arguments.location.key().context("cannot read the key of the installation")?;
+    let root = key.derive(SIGNING);
     let signer = Signer::new(&root, arguments.signing.epochs()?);
     let [present, previous] = signer.keys(&arguments.collection);
     let mut output = std::io::stdout();

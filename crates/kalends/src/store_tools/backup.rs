@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use kalends_store::sqlite::back_up;
 
-use crate::store_tools::location::Location;
+use crate::location::{Location, keeper};
 
 /// Copy a store to a file that is not there yet. The copy is whole and of one moment, also while a
 /// server writes. The key is not in it: keep a copy of the key file elsewhere.
@@ -22,8 +22,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let path = arguments.location.path()?;
-    back_up(path, &arguments.location.keeper()?, &arguments.to)?;
+    let path = arguments.location.file()?;
+    back_up(path, &keeper(arguments.location.key()?), &arguments.to)?;
     let (from, to) = (path.display(), arguments.to.display());
     Ok(writeln!(io::stdout(), "{from} copied to {to}; the key is not in it")?)
 }

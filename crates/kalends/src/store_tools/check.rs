@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use anyhow::bail;
 use kalends_store::sqlite::inspect;
 
-use crate::store_tools::location::Location;
+use crate::location::{Location, keeper};
 
 /// Look for damage: of the file, of rows that belong to nothing, of secrets that cannot be opened.
 ///
@@ -18,8 +18,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let path = arguments.location.path()?;
-    let found = inspect(path, &arguments.location.keeper()?)?;
+    let path = arguments.location.file()?;
+    let found = inspect(path, &keeper(arguments.location.key()?))?;
     let mut output = io::stdout().lock();
     for line in &found {
         writeln!(output, "{line}")?;

@@ -2,7 +2,6 @@
 
 mod backup;
 mod check;
-mod location;
 
 use clap::Subcommand;
 
