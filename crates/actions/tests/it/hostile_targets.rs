@@ -5,11 +5,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use kalends_actions::NetworkPerformer;
+use kalends_actions::{EgressSettings, NetworkPerformer};
 use kalends_domain::Outcome;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Duration, interval};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::{Duration, interval, timeout};
 
 use crate::world::{
     OK, SHORT, Sink, get, has_succeeded, open, order, perform, performer, read_request, request,
@@ -125,6 +125,35 @@ async fn silent_and_slow_targets_are_left_at_the_time_out() {
     check("a body byte by byte", slow_body, TIMEOUT).await;
     let promise = "HTTP/1.1 200 OK\r\nContent-Length: 10737418240\r\n\r\nx";
     check("a promise of 10 GiB", say(promise), TIMEOUT).await;
+}
+
+/// A target whose queue of connections is full: it answers nobody who knocks.
+async fn full() -> (TcpListener, Vec<TcpStream>) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let (address, mut waiting) = (listener.local_addr().unwrap(), Vec::new());
+    while let Ok(stream) = timeout(SHORT, TcpStream::connect(address)).await {
+        waiting.push(stream.unwrap());
+        assert!(waiting.len() < 100, "the queue has an end");
+    }
+    (listener, waiting)
+}
+
+#[tokio::test]
+async fn a_target_that_takes_no_connection_is_given_up() {
+    let (listener, _waiting) = full().await;
+    let uri = format!("http://{}/", listener.local_addr().unwrap());
+    let patient = performer(open());
+    let mut short = order(request(&uri));
+    short.timeout = SHORT;
+    let report = perform(&patient, short).await;
+    assert!(report.message.contains("failed: Timeout"), "{}", report.message);
+    unaffected("takes no connection", &patient).await;
+    // An attempt that has more time does not spend all of it on connecting.
+    let brief = performer(EgressSettings { connect_timeout: SHORT, ..open() });
+    let report = get(&brief, &uri).await;
+    assert!(report.message.contains("failed: ConnectFailure"), "{}", report.message);
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::data;
 use crate::world::{
-    OK, Sink, answer_all, get, has_succeeded, open, order, perform, performer, read_request,
+    OK, SHORT, Sink, answer_all, get, has_succeeded, open, order, perform, performer, read_request,
     request,
 };
 
@@ -213,10 +213,36 @@ async fn a_target_that_speaks_no_tls_or_an_old_one_is_refused() {
         let _ = read_request(&mut stream).await;
     })
     .await;
-    for sink in [old, plain] {
+    // TLS 1.0 itself, and TLS 1.2 without encryption: what nobody offered.
+    let first = Sink::start("127.0.0.1:0", |stream, _, _| hello(stream, [3, 1], [0, 0x2f])).await;
+    let null = Sink::start("127.0.0.1:0", |stream, _, _| hello(stream, [3, 3], [0, 0x3b])).await;
+    for (name, sink) in [("alert", old), ("plain", plain), ("1.0", first), ("null", null)] {
         let report = get(&performer(open()), &uri(&sink, "localhost")).await;
-        assert!(report.message.contains("failed: SecureChannelFailure"), "{}", report.message);
+        let message = report.message;
+        assert!(message.contains("failed: SecureChannelFailure"), "{name}: {message}");
     }
+}
+
+/// Answers whatever is offered with this version of TLS and this cipher, and waits.
+async fn hello(mut stream: tokio::net::TcpStream, version: [u8; 2], cipher: [u8; 2]) {
+    let hello = [&version[..], &[7; 32], &[0], &cipher, &[0]].concat();
+    let handshake = [&[2, 0, 0, 38][..], &hello].concat();
+    let record = [&[0x16][..], &version, &[0, 42], &handshake].concat();
+    let _ = stream.write_all(&record).await;
+    let _ = read_request(&mut stream).await;
+}
+
+#[tokio::test]
+async fn a_target_that_never_agrees_on_encryption_is_left_at_the_time_out() {
+    let silent = Sink::start("127.0.0.1:0", |stream, _, _| async move {
+        std::future::pending::<()>().await;
+        drop(stream);
+    })
+    .await;
+    let mut order = order(request(&uri(&silent, "localhost")));
+    order.timeout = SHORT;
+    let report = perform(&performer(open()), order).await;
+    assert!(report.message.contains("failed: Timeout"), "{}", report.message);
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod crash;
 mod curl;
 mod following;
 mod forwarder;
+mod hostile;
 mod jobs_run;
 mod matrix;
 mod next;
