@@ -4,6 +4,7 @@ mod access;
 mod egress;
 mod encryption;
 mod endpoints;
+mod engine_thread;
 mod limits;
 mod oidc;
 
@@ -31,6 +32,7 @@ use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use self::endpoints::Endpoints;
+use self::engine_thread::EngineThread;
 use crate::key;
 use crate::log::LogSettings;
 use crate::serve::encryption::Encryption;
@@ -140,7 +142,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
             Some(start_engine(store, neighbours, &settings, performing, engine_figures)?)
         }
     };
-    let nudge = engine.as_ref().map(Engine::nudge).unwrap_or_default();
+    let nudge = engine.as_ref().map(EngineThread::nudge).unwrap_or_default();
     if let Some(nudges) = nudges {
         tokio::spawn(pass_on(nudges, nudge.clone()));
     }
@@ -182,7 +184,7 @@ fn start_engine(
     settings: &Settings,
     performing: PerformerSettings,
     figures: Arc<EngineFigures>,
-) -> anyhow::Result<Engine> {
+) -> anyhow::Result<EngineThread> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
     let performer =
@@ -194,13 +196,13 @@ fn start_engine(
         Neighbours::Possible => WhoseClock::Store,
         Neighbours::Impossible => WhoseClock::Node,
     };
-    Ok(Engine::start(
-        store,
-        Arc::new(SystemClock),
-        Arc::new(performer),
-        NodeId(u64::from_le_bytes(node)),
-        EngineSettings { schedules, neighbours, clock, figures, ..EngineSettings::default() },
-    ))
+    let settings =
+        EngineSettings { schedules, neighbours, clock, figures, ..EngineSettings::default() };
+    let node = NodeId(u64::from_le_bytes(node));
+    let (clock, performer) = (Arc::new(SystemClock), Arc::new(performer));
+    let started =
+        EngineThread::start(move || Engine::start(store, clock, performer, node, settings));
+    started.context("cannot start a thread for the engine")
 }
 
 /// The one line that others wait for.
