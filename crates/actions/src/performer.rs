@@ -11,7 +11,7 @@ use crate::egress::{Egress, EgressSettings};
 use crate::endpoints::Services;
 use crate::http::HttpPerformer;
 use crate::oauth::Tokens;
-use crate::perform::{Order, Perform, Performing};
+use crate::perform::{Order, Perform, Performing, Report};
 use crate::service_bus::{EntityKind, ServiceBus};
 use crate::signing::Signer;
 use crate::storage_queue::StorageQueues;
@@ -68,17 +68,43 @@ impl NetworkPerformer {
 
 impl Perform for NetworkPerformer {
     fn perform(&self, order: Order) -> Performing<'_> {
-        Box::pin(async move {
-            match &order.action.target {
-                Target::Http(request) => self.http.perform(&order, request).await,
-                Target::StorageQueue(message) => self.queues.perform(&order, message).await,
-                Target::ServiceBusQueue(message) => {
-                    self.service_bus.perform(&order, EntityKind::Queue, message).await
-                }
-                Target::ServiceBusTopic(message) => {
-                    self.service_bus.perform(&order, EntityKind::Topic, message).await
-                }
-            }
-        })
+        // Each kind by itself: one that takes much memory is not to cost the others as much.
+        match &order.action.target {
+            Target::Http(_) => Box::pin(self.request(order)),
+            Target::StorageQueue(_) => Box::pin(self.put(order)),
+            Target::ServiceBusQueue(_) | Target::ServiceBusTopic(_) => Box::pin(self.send(order)),
+        }
     }
+}
+
+impl NetworkPerformer {
+    async fn request(&self, order: Order) -> Report {
+        match &order.action.target {
+            Target::Http(request) => self.http.perform(&order, request).await,
+            _ => misdirected(),
+        }
+    }
+
+    async fn put(&self, order: Order) -> Report {
+        match &order.action.target {
+            Target::StorageQueue(message) => self.queues.perform(&order, message).await,
+            _ => misdirected(),
+        }
+    }
+
+    async fn send(&self, order: Order) -> Report {
+        match &order.action.target {
+            Target::ServiceBusQueue(message) => {
+                self.service_bus.perform(&order, EntityKind::Queue, message).await
+            }
+            Target::ServiceBusTopic(message) => {
+                self.service_bus.perform(&order, EntityKind::Topic, message).await
+            }
+            _ => misdirected(),
+        }
+    }
+}
+
+fn misdirected() -> Report {
+    Report::failed("the action is of another kind")
 }

@@ -7,7 +7,7 @@ use super::http1::{self, Http1};
 use super::http2::{self, Http2};
 use super::pool::{Key, Pool, Target};
 use super::request::Request;
-use crate::egress::{Connection, Destination, Egress, Identity, NoConnection, Protocols};
+use crate::egress::{Connection, Destination, Egress, Identity, Located, NoConnection, Protocols};
 use crate::perform::Timing;
 
 /// Sends requests.
@@ -48,18 +48,31 @@ impl Client {
         if let Some(answered) = self.send_over_kept(request, &target, kept_max).await {
             return answered;
         }
-        let made = self.egress.dial(to, &located, identity, Protocols::Http).await?;
+        // Rarely needed, and large: what is seldom done is not to be part of every request's memory.
+        Box::pin(self.send_over_new(request, to, (&located, &target), identity, kept_max)).await
+    }
+
+    /// Over a connection that is made for it.
+    async fn send_over_new(
+        &self,
+        request: &Request,
+        to: &Destination,
+        (located, target): (&Located, &Target),
+        identity: &Identity,
+        kept_max: usize,
+    ) -> Result<Answer, Failure> {
+        let made = self.egress.dial(to, located, identity, Protocols::Http).await?;
         let Connection { transport, timing } = made;
         let answer = if transport.is_http2() {
             let mut connection = Http2::new(transport).await?;
-            self.pool.share(&target, &connection);
+            self.pool.share(target, &connection);
             connection.exchange(request, kept_max).await.map_err(|failed| match failed {
                 http2::Failed::Unsent => Failure::Receive("the request was not taken".into()),
                 http2::Failed::Broken(failure) => failure,
             })?
         } else {
             let connection = Http1::new(transport);
-            self.exchange(connection, request, &target, kept_max).await.map_err(|failed| {
+            self.exchange(connection, request, target, kept_max).await.map_err(|failed| {
                 match failed {
                     http1::Failed::Unsent => Failure::Receive("nothing could be sent".into()),
                     http1::Failed::Unanswered(why) => Failure::Receive(why),
@@ -78,7 +91,7 @@ impl Client {
         kept_max: usize,
     ) -> Option<Result<Answer, Failure>> {
         if let Some(mut connection) = self.pool.http2(target) {
-            match connection.exchange(request, kept_max).await {
+            match Box::pin(connection.exchange(request, kept_max)).await {
                 Ok(answer) => return Some(Ok(answer)),
                 Err(http2::Failed::Broken(failure)) => return Some(Err(failure)),
                 Err(http2::Failed::Unsent) => {}

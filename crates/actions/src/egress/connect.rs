@@ -107,7 +107,7 @@ impl Egress {
             Host::Domain(name) => name,
         };
         let watch = Stopwatch::start();
-        let found = self.0.resolver.addresses(name).await;
+        let found = Box::pin(self.0.resolver.addresses(name)).await;
         let found = found.ok_or_else(|| NoConnection::Unresolved(name.clone()))?;
         if found.len() > ADDRESSES_MAX {
             return Err(NoConnection::TooManyAddresses);
