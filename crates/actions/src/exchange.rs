@@ -64,12 +64,12 @@ pub(crate) async fn exchange(
         method: head.method.to_string(),
         target: url[Position::BeforePath..Position::AfterQuery].to_owned(),
         authority: url[Position::BeforeHost..Position::AfterPort].to_owned(),
-        headers: Vec::with_capacity(head.headers.len()),
+        headers: client::Headers::default(),
         body,
     };
     for (name, value) in &head.headers {
-        let value = value.to_str().map_err(|_| unusable())?.to_owned();
-        if !message.header(name.as_str().to_owned(), value) {
+        let value = value.to_str().map_err(|_| unusable())?;
+        if !message.header(name.as_str(), value) {
             return Err(unusable());
         }
     }

@@ -71,14 +71,19 @@ impl Perform for NetworkPerformer {
     fn perform(&self, order: Order) -> Performing<'_> {
         Box::pin(async move {
             let (laps, watch) = (Laps::default(), Stopwatch::start());
+            // In boxes of their own where they are large and rare: a request is not to cost as much.
             let report = match &order.action.target {
                 Target::Http(request) => self.http.perform(&order, request, &laps).await,
-                Target::StorageQueue(message) => self.queues.perform(&order, message, &laps).await,
+                Target::StorageQueue(message) => {
+                    Box::pin(self.queues.perform(&order, message, &laps)).await
+                }
                 Target::ServiceBusQueue(message) => {
-                    self.service_bus.perform(&order, EntityKind::Queue, message, &laps).await
+                    let kind = EntityKind::Queue;
+                    Box::pin(self.service_bus.perform(&order, kind, message, &laps)).await
                 }
                 Target::ServiceBusTopic(message) => {
-                    self.service_bus.perform(&order, EntityKind::Topic, message, &laps).await
+                    let kind = EntityKind::Topic;
+                    Box::pin(self.service_bus.perform(&order, kind, message, &laps)).await
                 }
             };
             report.with_timing(laps.total(watch))

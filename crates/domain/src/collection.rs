@@ -1,5 +1,7 @@
 //! Collections of jobs: where they are, their plan, whether they run, their quota.
 
+use std::sync::Arc;
+
 use kalends_recurrence::Frequency;
 
 use crate::fault::{Fault, FaultKind};
@@ -65,7 +67,7 @@ pub struct MaxRecurrence {
 
 /// A place, spelled as clients know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location(Box<str>);
+pub struct Location(Arc<str>);
 
 /// The places that the retired service was in. Only their spelling matters.
 const KNOWN_LOCATIONS: [&str; 25] = [

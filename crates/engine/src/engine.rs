@@ -9,7 +9,6 @@ use kalends_store::record::NodeId;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use crate::figures::Measured;
 use crate::ledger::Ledger;
 use crate::settings::EngineSettings;
 
@@ -47,8 +46,6 @@ impl Engine {
     ) -> Engine {
         let nudge = Nudge::default();
         let (stop, stopping) = watch::channel(false);
-        let figures = Arc::clone(&settings.figures);
-        let performer = Arc::new(Measured { performer, clock: Arc::clone(&clock), figures });
         let ledger = Ledger::new(store, clock, performer, node, settings);
         let task = tokio::spawn(ledger.run(nudge.clone(), stopping));
         Engine { nudge, stop, task }

@@ -1,14 +1,12 @@
 //! What the engine counts of its work.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_actions::{Order, Perform, Performing};
 use kalends_domain::{ActionRole, Outcome};
 use kalends_environment::Clock;
-use kalends_figures::{Counter, Figures, Gauge, Histogram, Page};
+use kalends_figures::{Counter, Figures, Gauge, Held, Histogram, Page};
 use kalends_recurrence::Instant;
-use kalends_store::record::{Disposition, LedgerRecord};
+use kalends_store::record::{Disposition, LedgerRecord, OpenRun};
 use kalends_store::{RunAnswer, RunWrite, Store, StoreError};
 
 /// Every way in which an occurrence can be closed, and what it is called.
@@ -64,6 +62,24 @@ impl EngineFigures {
             Err(_) => self.commits_failed.count(),
         }
         committed
+    }
+
+    /// An attempt begins; it is under way as long as this is held.
+    pub(crate) fn begun(&self, run: &OpenRun, started: Instant) -> Held<'_> {
+        if run.progress.retry == 0 && run.progress.role == ActionRole::Main {
+            let ticks = started.ticks() - run.scheduled.ticks();
+            self.late.record(Duration::from_nanos(u64::try_from(ticks).unwrap_or(0) * 100));
+        }
+        self.under_way.hold()
+    }
+
+    /// An attempt has ended.
+    pub(crate) fn ended(&self, outcome: Outcome, took: Duration) {
+        self.took.record(took);
+        match outcome {
+            Outcome::Succeeded => self.succeeded.count(),
+            _ => self.failed.count(),
+        }
     }
 
     /// So many jobs are known to be due soon.
@@ -123,33 +139,5 @@ impl Figures for EngineFigures {
             .value(&[], self.writes.get());
         page.counter("kalends_commit_stale_total", "Decisions that something else had overtaken")
             .value(&[], self.stale.get());
-    }
-}
-
-/// Performs, and counts.
-pub(crate) struct Measured {
-    pub(crate) performer: Arc<dyn Perform>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) figures: Arc<EngineFigures>,
-}
-
-impl Perform for Measured {
-    fn perform(&self, order: Order) -> Performing<'_> {
-        Box::pin(async move {
-            let figures = &self.figures;
-            let _held = figures.under_way.hold();
-            if order.retry == 0 && order.role == ActionRole::Main {
-                let ticks = Instant::from(self.clock.now()).ticks() - order.scheduled.ticks();
-                figures.late.record(Duration::from_nanos(u64::try_from(ticks).unwrap_or(0) * 100));
-            }
-            let begin = self.clock.uptime();
-            let report = self.performer.perform(order).await;
-            figures.took.record(self.clock.uptime().saturating_sub(begin));
-            match report.outcome {
-                Outcome::Succeeded => figures.succeeded.count(),
-                _ => figures.failed.count(),
-            }
-            report
-        })
     }
 }

@@ -122,7 +122,7 @@ impl Ledger {
         schedules.interval_max = every_interval();
         schedules.start_months_ahead_max = i64::MAX;
         Ledger {
-            tools: Tools { store, clock, performer },
+            tools: Tools { store, clock, performer, figures: Arc::clone(&settings.figures) },
             store_clock,
             node,
             schedules,

@@ -73,6 +73,11 @@ impl Timetable {
         job.into_iter().chain(run).min()
     }
 
+    /// Whether something has come due, or will be at or before an instant.
+    pub(crate) fn has_until(&self, until: Instant) -> bool {
+        !self.ready.is_empty() || self.next().is_some_and(|next| next <= until)
+    }
+
     /// Takes jobs that are due at or before an instant: of each collection that `may_go` the
     /// earliest first, and the collections in turn.
     pub(crate) fn take_jobs(

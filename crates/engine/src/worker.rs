@@ -13,6 +13,7 @@ use kalends_store::Store;
 use kalends_store::record::{Claim, JobBrief, JobStanding, OpenRun};
 use tokio::sync::mpsc::Sender;
 
+use crate::figures::EngineFigures;
 use crate::rooms::Place;
 
 /// What attempts are made with.
@@ -21,6 +22,7 @@ pub(crate) struct Tools {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) performer: Arc<dyn Perform>,
+    pub(crate) figures: Arc<EngineFigures>,
 }
 
 /// What a worker is handed.
@@ -164,8 +166,10 @@ async fn attempt(assignment: &Assignment, tools: &Tools) -> How {
         timeout: *timeout,
         signing: job.job.definition.extensions.signing.unwrap_or(Signing::Off),
     };
-    let started = Instant::from(tools.clock.now());
+    let (started, begin) = (Instant::from(tools.clock.now()), tools.clock.uptime());
+    let _held = tools.figures.begun(run, started);
     let report = tools.performer.perform(order).await;
+    tools.figures.ended(report.outcome, tools.clock.uptime().saturating_sub(begin));
     How::Attempted { started, ended: tools.clock.now().into(), report }
 }
 

@@ -1,95 +1,43 @@
 //! Waking at an instant, to a fraction of a millisecond.
 //!
-//! The runtime's own timer counts whole milliseconds and rounds up. Its last stretch is waited for
-//! by a thread that sleeps.
+//! The runtime's own timer counts whole milliseconds and rounds up. Linux has timers that are files:
+//! the thread that waits for its connections waits for them too, and no other has to be woken.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::sync::OnceLock;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::sync::oneshot;
-
-/// Alarms that may wait for the thread to see them. Who finds no room waits with the runtime's timer.
-const UNSEEN_MAX: usize = 1_024;
-/// The longest wait worth a thread: above it the runtime's timer comes first.
-pub(crate) const ALARM_MAX: Duration = Duration::from_millis(2);
-
-struct Alarm {
-    at: Instant,
-    wake: oneshot::Sender<()>,
-}
-
-/// Waits for a short time. It may end early, where there is no thread to wait.
-pub(crate) async fn sleep_short(time: Duration) {
-    let (wake, woken) = oneshot::channel();
-    let alarm = Alarm { at: monotonic().checked_add(time).unwrap_or_else(monotonic), wake };
-    match sleeper().is_some_and(|sleeper| sleeper.try_send(alarm).is_ok()) {
-        // A thread that has ended wakes everybody.
-        true => drop(woken.await),
-        false => tokio::time::sleep(time).await,
+/// Waits for a time, and hardly longer. It may end early, where a timer cannot be waited for.
+pub(crate) async fn sleep(time: Duration) {
+    #[cfg(target_os = "linux")]
+    if let Ok(timer) = timer_file::set(time) {
+        return drop(timer.readable().await);
     }
+    tokio::time::sleep(time).await;
 }
 
-#[expect(clippy::disallowed_methods, reason = "an alarm measures time, it does not tell it")]
-fn monotonic() -> Instant {
-    Instant::now()
-}
+#[cfg(target_os = "linux")]
+mod timer_file {
+    use std::io;
+    use std::os::fd::OwnedFd;
+    use std::time::Duration;
 
-fn sleeper() -> Option<&'static SyncSender<Alarm>> {
-    static SLEEPER: OnceLock<Option<SyncSender<Alarm>>> = OnceLock::new();
-    let start = || {
-        let (alarms, unseen) = sync_channel(UNSEEN_MAX);
-        let thread = thread::Builder::new().name("alarm".into()).spawn(move || wake_all(&unseen));
-        thread.is_ok().then_some(alarms)
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
     };
-    SLEEPER.get_or_init(start).as_ref()
-}
+    use tokio::io::Interest;
+    use tokio::io::unix::AsyncFd;
 
-fn wake_all(unseen: &Receiver<Alarm>) {
-    let mut waiting: BinaryHeap<Reverse<Waiting>> = BinaryHeap::new();
-    loop {
-        let now = monotonic();
-        while waiting.peek().is_some_and(|next| next.0.0.at <= now) {
-            if let Some(Reverse(Waiting(alarm))) = waiting.pop() {
-                // Who waited may have gone meanwhile.
-                let _ = alarm.wake.send(());
-            }
-        }
-        let next = waiting.peek().map(|next| next.0.0.at.saturating_duration_since(now));
-        let alarm = match next {
-            Some(time) => unseen.recv_timeout(time),
-            None => unseen.recv().map_err(RecvTimeoutError::from),
-        };
-        match alarm {
-            Ok(alarm) => waiting.push(Reverse(Waiting(alarm))),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-    }
-}
-
-/// An alarm in the order of its instant.
-struct Waiting(Alarm);
-
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Waiting) -> bool {
-        self.0.at == other.0.at
-    }
-}
-
-impl Eq for Waiting {}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Waiting) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Waiting) -> std::cmp::Ordering {
-        self.0.at.cmp(&other.0.at)
+    /// A timer that can be read when the time is over.
+    #[expect(
+        deprecated,
+        reason = "meant for files that may be closed elsewhere: this one is owned"
+    )]
+    pub(super) fn set(time: Duration) -> io::Result<AsyncFd<OwnedFd>> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let it_value = Timespec::try_from(time).map_err(io::Error::other)?;
+        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
+        timerfd_settime(&timer, TimerfdTimerFlags::empty(), &once)?;
+        AsyncFd::with_interest(timer, Interest::READABLE)
     }
 }

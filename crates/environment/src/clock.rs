@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Notify;
 
-use crate::alarm::{ALARM_MAX, sleep_short};
+use crate::alarm;
 
 /// Counts the time that the machine slept, where the system can tell.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -39,7 +39,7 @@ pub trait Clock: Send + Sync {
     fn pass(&self, duration: Duration) -> Waiting<'_>;
 }
 
-/// The machine's clock, read through the C library.
+/// The machine's clock, read through the C library. Waiting for it takes a runtime with I/O and time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -57,10 +57,7 @@ impl Clock for SystemClock {
                 if left.is_zero() {
                     return;
                 }
-                match left.checked_sub(ALARM_MAX) {
-                    Some(long) if !long.is_zero() => tokio::time::sleep(long.min(LOOK_AGAIN)).await,
-                    _ => sleep_short(left).await,
-                }
+                alarm::sleep(left.min(LOOK_AGAIN)).await;
             }
         })
     }
@@ -148,7 +145,7 @@ mod tests {
     use super::*;
 
     fn block_on<T>(future: impl Future<Output = T>) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(future)
     }
 

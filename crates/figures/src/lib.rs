@@ -8,7 +8,7 @@ mod counter;
 mod histogram;
 mod page;
 
-pub use counter::{Counter, Gauge};
+pub use counter::{Counter, Gauge, Held};
 pub use histogram::{Histogram, SECONDS_MAX};
 pub use page::{Labels, Page, Series};
 

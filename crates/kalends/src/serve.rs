@@ -4,6 +4,7 @@ mod access;
 mod egress;
 mod encryption;
 mod endpoints;
+mod engine_thread;
 mod limits;
 mod oidc;
 mod signing;
@@ -30,6 +31,7 @@ use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use self::endpoints::Endpoints;
+use self::engine_thread::EngineThread;
 use crate::location::{Kept, Location, keeper, make_folder};
 use crate::log::LogSettings;
 use crate::serve::encryption::Encryption;
@@ -132,7 +134,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
             Some(start_engine(store, neighbours, &settings, performing, engine_figures)?)
         }
     };
-    let nudge = engine.as_ref().map(Engine::nudge).unwrap_or_default();
+    let nudge = engine.as_ref().map(EngineThread::nudge).unwrap_or_default();
     if let Some(nudges) = nudges {
         tokio::spawn(pass_on(nudges, nudge.clone()));
     }
@@ -174,7 +176,7 @@ fn start_engine(
     settings: &Settings,
     performing: PerformerSettings,
     figures: Arc<EngineFigures>,
-) -> anyhow::Result<Engine> {
+) -> anyhow::Result<EngineThread> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
     let performer =
@@ -186,13 +188,13 @@ fn start_engine(
         Neighbours::Possible => WhoseClock::Store,
         Neighbours::Impossible => WhoseClock::Node,
     };
-    Ok(Engine::start(
-        store,
-        Arc::new(SystemClock),
-        Arc::new(performer),
-        NodeId(u64::from_le_bytes(node)),
-        EngineSettings { schedules, neighbours, clock, figures, ..EngineSettings::default() },
-    ))
+    let settings =
+        EngineSettings { schedules, neighbours, clock, figures, ..EngineSettings::default() };
+    let node = NodeId(u64::from_le_bytes(node));
+    let (clock, performer) = (Arc::new(SystemClock), Arc::new(performer));
+    let started =
+        EngineThread::start(move || Engine::start(store, clock, performer, node, settings));
+    started.context("cannot start a thread for the engine")
 }
 
 /// The one line that others wait for.

@@ -106,8 +106,8 @@ fn message(request: &Request) -> Result<hyper::Request<Full<Bytes>>, Failure> {
     let mut builder = hyper::Request::builder()
         .method(request.method.as_str())
         .uri(format!("https://{}{}", request.authority, request.target));
-    for header in &request.headers {
-        builder = builder.header(&*header.name, &header.value);
+    for (name, value) in request.headers.iter() {
+        builder = builder.header(name, value);
     }
     builder.body(Full::new(request.body.clone())).map_err(refused)
 }

@@ -22,7 +22,7 @@ mod send;
 
 pub(crate) use answer::Answer;
 pub(crate) use failure::Failure;
-pub(crate) use request::Request;
+pub(crate) use request::{Headers, Request};
 pub(crate) use send::Client;
 
 /// A status line and headers are not longer, and an attempt does not hold more of them.

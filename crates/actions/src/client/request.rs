@@ -1,14 +1,40 @@
 //! What is sent.
 
-use std::borrow::Cow;
+use std::fmt::{Display, Write as _};
+use std::ops::Range;
 
 use bytes::Bytes;
 
-/// A header, spelled as it goes over the wire.
-#[derive(Clone, Debug)]
-pub(crate) struct Header {
-    pub(crate) name: Cow<'static, str>,
-    pub(crate) value: String,
+/// Headers, spelled as they go over the wire, in one piece of memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Headers {
+    text: String,
+    places: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl Headers {
+    pub(crate) fn with_capacity(headers: usize, bytes: usize) -> Headers {
+        Headers { text: String::with_capacity(bytes), places: Vec::with_capacity(headers) }
+    }
+
+    /// Names and values, in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let part = |place: &Range<usize>| self.text.get(place.clone()).unwrap_or_default();
+        self.places.iter().map(move |(name, value)| (part(name), part(value)))
+    }
+
+    /// Removes headers by name.
+    fn drop_named(&mut self, is_dropped: impl Fn(&str) -> bool) {
+        let Headers { text, places } = self;
+        places.retain(|(name, _)| !is_dropped(text.get(name.clone()).unwrap_or_default()));
+    }
+
+    fn put(&mut self, part: impl Display) -> Range<usize> {
+        let from = self.text.len();
+        // A text takes everything.
+        let _ = write!(self.text, "{part}");
+        from..self.text.len()
+    }
 }
 
 /// A request. Who builds it sees to it that method, target, authority and headers hold no control
@@ -21,29 +47,35 @@ pub(crate) struct Request {
     /// Host and, where it is not the usual one, port.
     pub(crate) authority: String,
     /// Without `Host`, `Content-Length` and `Connection`, which the connection sets.
-    pub(crate) headers: Vec<Header>,
+    pub(crate) headers: Headers,
     pub(crate) body: Bytes,
 }
 
 impl Request {
     /// Sets a header, in the place of one of the same name. `false` where it cannot be sent.
     #[must_use]
-    pub(crate) fn header(&mut self, name: impl Into<Cow<'static, str>>, value: String) -> bool {
-        let name = name.into();
+    pub(crate) fn header(&mut self, name: &str, value: impl Display) -> bool {
         let is_token =
-            |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            |byte: u8| byte.is_ascii_alphanumeric() || b"-_!#$%&'*+.^`|~".contains(&byte);
         let is_visible = |byte: u8| (b' '..=b'~').contains(&byte) || byte == b'\t';
-        if name.is_empty() || !name.bytes().all(is_token) || !value.bytes().all(is_visible) {
+        if name.is_empty() || !name.bytes().all(is_token) {
             return false;
         }
-        self.headers.retain(|header| !header.name.eq_ignore_ascii_case(&name));
-        self.headers.push(Header { name, value });
+        let begin = self.headers.text.len();
+        let place = self.headers.put(value);
+        if !self.headers.text.get(place.clone()).unwrap_or_default().bytes().all(is_visible) {
+            self.headers.text.truncate(begin);
+            return false;
+        }
+        self.headers.drop_named(|other| other.eq_ignore_ascii_case(name));
+        let name = self.headers.put(name);
+        self.headers.places.push((name, place));
         true
     }
 
     /// Removes headers by name.
     pub(crate) fn drop_headers(&mut self, is_dropped: impl Fn(&str) -> bool) {
-        self.headers.retain(|header| !is_dropped(&header.name));
+        self.headers.drop_named(is_dropped);
     }
 
     pub(crate) fn is_head(&self) -> bool {
@@ -57,15 +89,15 @@ impl Request {
 
     /// The bytes of HTTP/1.1, all in one, so that they leave in one go.
     pub(crate) fn to_http1(&self) -> Vec<u8> {
-        let headers: usize = self.headers.iter().map(|h| h.name.len() + h.value.len() + 4).sum();
+        let headers = self.headers.text.len() + 4 * self.headers.places.len();
         let line = self.method.len() + self.target.len() + self.authority.len() + 64;
         let mut bytes = Vec::with_capacity(line + headers + self.body.len());
         let mut put = |parts: &[&str]| {
             parts.iter().for_each(|part| bytes.extend_from_slice(part.as_bytes()));
         };
         put(&[&self.method, " ", &self.target, " HTTP/1.1\r\nHost: ", &self.authority, "\r\n"]);
-        for header in &self.headers {
-            put(&[&header.name, ": ", &header.value, "\r\n"]);
+        for (name, value) in self.headers.iter() {
+            put(&[name, ": ", value, "\r\n"]);
         }
         if self.has_length() {
             put(&["Content-Length: ", &self.body.len().to_string(), "\r\n"]);
@@ -85,7 +117,7 @@ mod tests {
             method: "POST".into(),
             target: "/x?y=1".into(),
             authority: "example.com:8080".into(),
-            headers: vec![],
+            headers: Headers::default(),
             body: Bytes::from_static(b"hello"),
         }
     }
@@ -93,8 +125,8 @@ mod tests {
     #[test]
     fn a_request_is_framed_by_us() {
         let mut request = request();
-        assert!(request.header("X-A", "1".into()));
-        assert!(request.header("x-a", "2".into()), "in the place of the first");
+        assert!(request.header("X-A", 1));
+        assert!(request.header("x-a", 2), "in the place of the first");
         let text = String::from_utf8(request.to_http1()).unwrap();
         assert_eq!(
             text,
@@ -111,8 +143,8 @@ mod tests {
         let mut request = request();
         for (name, value) in [("a b", "x"), ("", "x"), ("a", "x\r\ny: z"), ("a", "\0"), ("a:", "b")]
         {
-            assert!(!request.header(name, value.into()), "{name}: {value}");
+            assert!(!request.header(name, value), "{name}: {value}");
         }
-        assert!(request.headers.is_empty());
+        assert_eq!(request.headers.iter().count(), 0);
     }
 }

@@ -7,7 +7,7 @@ use super::http1::{self, Http1};
 use super::http2::{self, Http2};
 use super::pool::{Key, Pool, Target};
 use super::request::Request;
-use crate::egress::{Destination, Egress, Identity, NoConnection, Protocols};
+use crate::egress::{Destination, Egress, Identity, Located, NoConnection, Protocols};
 use crate::laps::Laps;
 
 /// Sends requests.
@@ -50,17 +50,32 @@ impl Client {
         if let Some(answered) = self.send_over_kept(request, &target, kept_max, laps).await {
             return answered;
         }
-        let transport = self.egress.dial(to, &located, identity, Protocols::Http, laps).await?;
+        // Rarely needed, and large: what is seldom done is not to be part of every request's memory.
+        let place = (&located, &*target);
+        Box::pin(self.send_over_new(request, to, place, identity, kept_max, laps)).await
+    }
+
+    /// Over a connection that is made for it.
+    async fn send_over_new(
+        &self,
+        request: &Request,
+        to: &Destination,
+        (located, target): (&Located, &Target),
+        identity: &Identity,
+        kept_max: usize,
+        laps: &Laps,
+    ) -> Result<Answer, Failure> {
+        let transport = self.egress.dial(to, located, identity, Protocols::Http, laps).await?;
         if transport.is_http2() {
             let mut connection = Http2::new(transport).await?;
-            self.pool.share(&target, &connection);
+            self.pool.share(target, &connection);
             connection.exchange(request, kept_max, laps).await.map_err(|failed| match failed {
                 http2::Failed::Unsent => Failure::Receive("the request was not taken".into()),
                 http2::Failed::Broken(failure) => failure,
             })
         } else {
             let connection = Http1::new(transport);
-            self.exchange(connection, request, &target, kept_max, laps).await.map_err(|failed| {
+            self.exchange(connection, request, target, kept_max, laps).await.map_err(|failed| {
                 match failed {
                     http1::Failed::Unsent => Failure::Receive("nothing could be sent".into()),
                     http1::Failed::Unanswered(why) => Failure::Receive(why),
@@ -79,7 +94,7 @@ impl Client {
         laps: &Laps,
     ) -> Option<Result<Answer, Failure>> {
         if let Some(mut connection) = self.pool.http2(target) {
-            match connection.exchange(request, kept_max, laps).await {
+            match Box::pin(connection.exchange(request, kept_max, laps)).await {
                 Ok(answer) => return Some(Ok(answer)),
                 Err(http2::Failed::Broken(failure)) => return Some(Err(failure)),
                 Err(http2::Failed::Unsent) => {}

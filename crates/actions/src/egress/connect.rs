@@ -105,7 +105,7 @@ impl Egress {
             Host::Domain(name) => name,
         };
         let watch = Stopwatch::start();
-        let found = self.0.resolver.addresses(name).await;
+        let found = Box::pin(self.0.resolver.addresses(name)).await;
         laps.note(Lap::Dns, watch);
         let found = found.ok_or_else(|| NoConnection::Unresolved(name.clone()))?;
         if found.len() > ADDRESSES_MAX {

@@ -27,7 +27,7 @@ mod settings;
 mod tls;
 mod transport;
 
-pub(crate) use connect::{Egress, Protocols};
+pub(crate) use connect::{Egress, Located, Protocols};
 pub(crate) use destination::{Destination, Security};
 pub(crate) use no_connection::NoConnection;
 pub use settings::{EgressSettings, Proxy, ProxyProblem};

@@ -1,5 +1,7 @@
 //! What is sent: the job's own headers and body, who it is, and what the scheduler says of it.
 
+use std::fmt::Display;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -8,10 +10,14 @@ use kalends_environment::{Entropy, guid_of};
 use url::{Position, Url};
 
 use super::redirect::{BodyAfter, MethodAfter};
-use crate::client::Request;
+use crate::client::{Headers, Request};
 use crate::perform::Order;
 use crate::signing::Signer;
 use crate::tag::execution_tag;
+
+/// Room that is made for headers; there may be more.
+const HEADERS: usize = 16;
+const HEADER_BYTES: usize = 1_024;
 
 /// A request of a job.
 pub(super) struct Message {
@@ -33,32 +39,28 @@ impl Message {
                 method: request.method.as_str().to_ascii_uppercase(),
                 target: target(url),
                 authority: authority(url),
-                headers: Vec::with_capacity(24),
+                headers: Headers::with_capacity(HEADERS, HEADER_BYTES),
                 body: Bytes::from(request.body.clone().unwrap_or_default()),
             },
             tag,
         };
         for (name, value) in request.headers.iter().flat_map(|headers| headers.iter()) {
-            message.put(name.to_owned(), value.to_owned())?;
+            message.put(name, value)?;
         }
         message.authenticate(request)?;
         let (id, span) = chance(entropy);
         let tag = message.tag.clone();
-        for (name, value) in [
-            ("x-ms-scheduler-jobid", order.path.job.as_str().to_owned()),
-            ("x-ms-scheduler-jobcollection", order.path.collection.collection.as_str().to_owned()),
-            ("x-ms-scheduler-region", order.region.clone()),
-            ("x-ms-scheduler-expected-execution-time", order.scheduled.to_string()),
-            ("x-ms-client-request-id", guid_of(id)),
-            // All attempts of an occurrence are one trace, named by its tag.
-            ("traceparent", format!("00-{tag}-{span:016x}-01")),
-            ("idempotency-key", tag.clone()),
-            ("x-ms-execution-tag", tag),
-            // What cannot be read is not asked for.
-            ("accept-encoding", "identity".into()),
-        ] {
-            message.put(name, value)?;
-        }
+        message.put("x-ms-scheduler-jobid", &order.path.job)?;
+        message.put("x-ms-scheduler-jobcollection", &order.path.collection.collection)?;
+        message.put("x-ms-scheduler-region", &order.region)?;
+        message.put("x-ms-scheduler-expected-execution-time", order.scheduled)?;
+        message.put("x-ms-client-request-id", guid_of(id))?;
+        // All attempts of an occurrence are one trace, named by its tag.
+        message.put("traceparent", format_args!("00-{tag}-{span:016x}-01"))?;
+        message.put("idempotency-key", &tag)?;
+        message.put("x-ms-execution-tag", &tag)?;
+        // What cannot be read is not asked for.
+        message.put("accept-encoding", "identity")?;
         Ok(message)
     }
 
@@ -76,13 +78,13 @@ impl Message {
         let signature = signer.sign(collection, &self.tag, now, &self.request.body);
         let tag = self.tag.clone();
         self.put("webhook-id", tag)?;
-        self.put("webhook-timestamp", now.to_string())?;
+        self.put("webhook-timestamp", now)?;
         self.put("webhook-signature", signature)
     }
 
     /// Says as whom it is sent.
     pub(super) fn bear(&mut self, token: &Secret) -> Result<(), String> {
-        self.put("authorization", format!("Bearer {}", token.reveal()))
+        self.put("authorization", format_args!("Bearer {}", token.reveal()))
     }
 
     /// Leaves behind what is for the first target alone.
@@ -111,7 +113,7 @@ impl Message {
         match &request.authentication {
             Some(HttpAuthentication::Basic { username: Some(user), password: Some(password) }) => {
                 let pair = STANDARD.encode(format!("{user}:{}", password.reveal()));
-                self.put("authorization", format!("Basic {pair}"))
+                self.put("authorization", format_args!("Basic {pair}"))
             }
             Some(HttpAuthentication::Basic { .. }) => {
                 Err("the job has no user or no password for its authentication".into())
@@ -120,13 +122,8 @@ impl Message {
         }
     }
 
-    fn put(
-        &mut self,
-        name: impl Into<std::borrow::Cow<'static, str>>,
-        value: String,
-    ) -> Result<(), String> {
-        let name = name.into();
-        match self.request.header(name.clone(), value) {
+    fn put(&mut self, name: &str, value: impl Display) -> Result<(), String> {
+        match self.request.header(name, value) {
             true => Ok(()),
             false => Err(format!("the header {name} cannot be sent")),
         }

@@ -103,7 +103,7 @@ impl HttpPerformer {
                 Err(why) => return failed(&url, &why, &mask),
             };
             if let (401, Some(token)) = (answer.status, &token) {
-                self.tokens.forget(request.authentication.as_ref(), token).await;
+                Box::pin(self.tokens.forget(request.authentication.as_ref(), token)).await;
             }
             match redirect::step(&url, &message, &answer, hop) {
                 Step::Stay => return self.report(&url, &answer, &mask),
@@ -143,7 +143,7 @@ impl HttpPerformer {
             Some(HttpAuthentication::ClientCertificate { pfx: Some(pfx), password, .. }) => {
                 let empty = Secret::new(String::new());
                 let password = password.as_ref().unwrap_or(&empty);
-                let read = self.client.egress().identity(pfx, password).await;
+                let read = Box::pin(self.client.egress().identity(pfx, password)).await;
                 read.map_err(|why| format!("the client certificate cannot be used: {why}"))?
             }
             Some(HttpAuthentication::ClientCertificate { pfx: None, .. }) => {
@@ -156,7 +156,8 @@ impl HttpPerformer {
         };
         let token = match Application::of(request.authentication.as_ref())? {
             Some(application) => {
-                let token = self.tokens.token(&application, &order.path.collection).await?;
+                let token =
+                    Box::pin(self.tokens.token(&application, &order.path.collection)).await?;
                 message.bear(&token)?;
                 Some(token)
             }

@@ -51,8 +51,13 @@ impl Ledger {
 
     /// Asks about what is due, as far as there may be room for it.
     pub(super) fn ask_about_due(&mut self, now: Instant) {
+        // The loop is awake for other reasons too: then those that follow soon are left for later,
+        // and taken together.
+        if !self.timetable.has_until(now.saturating_add(CLAIM_AHEAD)) {
+            return;
+        }
         while self.may_ask_about_due() {
-            // Once awake for one, those that follow soon are taken with it, into the same commit.
+            // Once it is time for one, those that follow soon are taken with it, into one commit.
             let until = now.saturating_add(2 * CLAIM_AHEAD);
             let limit = self.rooms.takes_more().min(BATCH_MAX);
             let mut items: Vec<_> =
