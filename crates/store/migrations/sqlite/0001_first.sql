@@ -96,12 +96,13 @@ CREATE TABLE state (
     newest_closing INTEGER NOT NULL
 ) STRICT;
 
--- The jobs whose schedule starts runs, as of the newest commit.
+-- The jobs whose schedule starts runs. Those that `log` has may be missing, or be here with a row of
+-- before; see docs/decisions/0027.
 CREATE TABLE due (
     due INTEGER NOT NULL,
     job INTEGER NOT NULL,
-    generation INTEGER NOT NULL,
-    collection INTEGER NOT NULL,
+    -- The row of `state`, as it is written in the log.
+    packed BLOB NOT NULL,
     PRIMARY KEY (due, job)
 ) STRICT, WITHOUT ROWID;
 

@@ -27,8 +27,8 @@ CREATE TABLE doomed (
 CREATE TABLE due (
     due INTEGER NOT NULL,
     job INTEGER NOT NULL,
-    generation INTEGER NOT NULL,
-    collection INTEGER NOT NULL,
+    -- The row of `state`, as it is written in the log.
+    packed BLOB NOT NULL,
     PRIMARY KEY (due, job)
 ) STRICT, WITHOUT ROWID;
 

@@ -14,6 +14,7 @@ use crate::record::{JobKey, RunId};
 use crate::sqlite::chain::Kind;
 use crate::sqlite::code::Coded;
 use crate::sqlite::collections;
+use crate::sqlite::due;
 use crate::sqlite::log::{self, Numbers};
 use crate::sqlite::memory::{End, Memory};
 use crate::sqlite::numbered::Numbered;
@@ -206,10 +207,16 @@ impl Desk {
         before: &StateRow,
         after: Option<StateRow>,
     ) -> Worked<()> {
-        index_due(&self.connection, job, Some(before), after.as_ref())?;
-        let before = self.memory.overlay.set(job, (self.transaction(), after));
-        self.jobs.push((job, before));
-        Ok(())
+        let undo = self.memory.overlay.set(job, (self.transaction(), after));
+        self.jobs.push((job, undo));
+        let was = before.starts_at();
+        let is_moved = was != after.as_ref().and_then(StateRow::starts_at);
+        if let Some(was) = was.filter(|_| is_moved)
+            && self.memory.overlay.unplace(job)
+        {
+            due::remove(&self.connection, was, job)?;
+        }
+        index_finished(&self.connection, job, Some(before), after.as_ref())
     }
 
     /// A new number for a row of history or of the ledger that lies at an instant.
@@ -300,39 +307,13 @@ impl States for Desk {
     }
 }
 
-/// Keeps `due` and `finished` as a job's row says.
-pub(crate) fn index_due(
+/// Keeps `finished` as a job's row says.
+pub(crate) fn index_finished(
     connection: &Connection,
     job: JobKey,
     before: Option<&StateRow>,
     after: Option<&StateRow>,
 ) -> Worked<()> {
-    let due = |row: &StateRow| Some((row.starts_at()?, row.generation, row.collection));
-    let (was, is) = (before.and_then(due), after.and_then(due));
-    if let (Some((due, ..)), Some((same, generation, collection))) = (was, is)
-        && due == same
-    {
-        if was != is {
-            connection
-                .prepare_cached(
-                    "UPDATE due SET generation = ?, collection = ? WHERE due = ? AND job = ?",
-                )?
-                .execute((Coded(generation), collection, Coded(due), Coded(job)))?;
-        }
-    } else {
-        if let Some((due, ..)) = was {
-            connection
-                .prepare_cached("DELETE FROM due WHERE due = ? AND job = ?")?
-                .execute((Coded(due), Coded(job)))?;
-        }
-        if let Some((due, generation, collection)) = is {
-            connection
-                .prepare_cached(
-                    "INSERT INTO due (due, job, generation, collection) VALUES (?, ?, ?, ?)",
-                )?
-                .execute((Coded(due), Coded(job), Coded(generation), collection))?;
-        }
-    }
     let finished = |row: &StateRow| row.state.finished;
     let (was, is) = (before.and_then(finished), after.and_then(finished));
     if was != is {

@@ -16,7 +16,8 @@ use crate::search::search_text;
 use crate::sqlite::chain::close;
 use crate::sqlite::code::Coded;
 use crate::sqlite::collections::{self, Found, recount, ticks};
-use crate::sqlite::desk::{Desk, index_due};
+use crate::sqlite::desk::{Desk, index_finished};
+use crate::sqlite::due;
 use crate::sqlite::removal::{delete_collection, delete_job};
 use crate::sqlite::state::{self, StateRow, States as _};
 use crate::sqlite::trouble::Worked;
@@ -162,10 +163,12 @@ fn insert_job(
         newest_entry: 0,
         newest_closing: 0,
     };
-    // Straight into the table: the log knows nothing of a job with this number.
+    // Straight into the tables: the log knows nothing of a job with this number.
     let mut statement = connection.prepare_cached(state::WRITE)?;
     state::write(&mut statement, key, &row)?;
-    index_due(connection, key, None, Some(&row))?;
+    let mut statement = connection.prepare_cached(due::WRITE)?;
+    due::write(&mut statement, key, &row)?;
+    index_finished(connection, key, None, Some(&row))?;
     recount(connection, collection, 1, i64::from(facts.authenticated))?;
     let job = Job { uid, created, definition, generation: 1 };
     Ok(JobRecord { key, path, job, state, version: 1 })

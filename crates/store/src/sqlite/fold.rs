@@ -2,12 +2,16 @@
 //!
 //! It goes in rounds. A round takes all that is changed when it begins, in the order of the tables,
 //! so that rows that share a page are written together, and writes a part of it beside every commit
-//! of others, or alone where nobody waits. When all is written, the log is cut up to where the round
-//! began. A row may be written newer than that: the log says again what is newer, and says what is,
-//! not what was done.
+//! of others, or alone where nobody waits: first the rows of jobs, by their numbers, then their
+//! places among those that are due, by their instants. When all is written, the log is cut up to where
+//! the round began. A row may be written newer than that: the log says again what is newer, and says
+//! what is, not what was done. A row that is changed between the two stays for the next round.
+
+use kalends_recurrence::Instant;
 
 use crate::record::{JobKey, RunId};
 use crate::sqlite::desk::Desk;
+use crate::sqlite::due;
 use crate::sqlite::state::{self, States as _};
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::{log, open_runs};
@@ -31,6 +35,10 @@ pub(crate) struct Fold {
 struct Round {
     upto: u64,
     jobs: std::vec::IntoIter<JobKey>,
+    /// Jobs whose rows are written, by when they are due, with their versions.
+    saved: Vec<(Option<Instant>, JobKey, u64)>,
+    /// Those whose places have yet to be written, when all rows are.
+    places: Option<std::vec::IntoIter<(Option<Instant>, JobKey, u64)>>,
     runs: std::vec::IntoIter<RunId>,
 }
 
@@ -64,6 +72,8 @@ impl Fold {
         self.round = Some(Round {
             upto: desk.committed(),
             jobs: desk.memory.overlay.jobs().into_iter(),
+            saved: Vec::new(),
+            places: None,
             runs: runs.unsaved().into_iter(),
         });
     }
@@ -80,11 +90,28 @@ impl Fold {
             left -= 1;
             // What is gone was removed from the table when it went.
             if let Some((version, row)) = desk.memory.overlay.newest(job) {
-                written.jobs.push((job, version));
+                round.saved.push((row.and_then(|row| row.starts_at()), job, version));
                 row.map(|row| state::write(&mut statement, job, &row)).transpose()?;
             }
         }
         drop(statement);
+        if left > 0 {
+            let places = round.places.get_or_insert_with(|| {
+                round.saved.sort_unstable();
+                std::mem::take(&mut round.saved).into_iter()
+            });
+            let mut statement = desk.connection().prepare_cached(due::WRITE)?;
+            for (_, job, saved) in places.by_ref().take(left) {
+                left -= 1;
+                if let Some((version, row)) = desk.memory.overlay.newest(job)
+                    && version == saved
+                {
+                    written.jobs.push((job, version));
+                    row.map(|row| due::write(&mut statement, job, &row)).transpose()?;
+                    desk.memory.overlay.place(job);
+                }
+            }
+        }
         let runs = desk.memory.runs();
         for run in round.runs.by_ref().take(left) {
             left -= 1;

@@ -6,8 +6,8 @@ use rusqlite::Connection;
 
 use crate::error::StoreError;
 use crate::form::{Keeper, read_collection, read_definition};
-use crate::record::JobUid;
-use crate::sqlite::code::{Coded, collect};
+use crate::record::{JobKey, JobUid};
+use crate::sqlite::code::{Coded, collect, nth};
 use crate::sqlite::log::{self, Numbers, Replayed};
 use crate::sqlite::trouble::{Trouble, Worked};
 use crate::sqlite::{connection, key_check, migrate, open_runs, state, tokens};
@@ -90,10 +90,11 @@ const WRONG: [&str; 20] = [
          FROM jobs GROUP BY collection) j ON j.collection = c.id
      WHERE c.jobs <> coalesce(j.n, 0) OR c.authenticated <> coalesce(j.a, 0)",
     "SELECT 'job ' || coalesce(s.job, d.job) || ' is due at another time than it says'
-     FROM (SELECT job, due, generation, collection FROM present
+     FROM (SELECT job, due FROM present
            WHERE due IS NOT NULL AND lifecycle = 0 AND switched_on = 1) s
          FULL JOIN due d ON d.job = s.job AND d.due = s.due
-     WHERE (d.generation, d.collection) IS NOT (s.generation, s.collection)",
+     WHERE s.job IS NULL
+         OR d.job IS NULL AND s.job NOT IN (SELECT job FROM logged_jobs)",
     "SELECT 'job ' || coalesce(s.job, f.job) || ' is finished at another time than it says'
      FROM (SELECT job, finished FROM present WHERE finished IS NOT NULL) s
          FULL JOIN finished f ON f.job = s.job AND f.finished = s.finished
@@ -184,9 +185,32 @@ fn compare(connection: &Connection) -> Worked<Vec<String>> {
         let mut statement = connection.prepare(&format!("{sql} LIMIT ?"))?;
         found.extend(collect(statement.query([LINES_MAX])?, |row| Ok(row.get(0)?))?);
     }
+    found.extend(misplaced(connection, &replayed)?);
     found.extend(
         tokens::list(connection).err().map(|trouble| StoreError::from(trouble).to_string()),
     );
+    Ok(found)
+}
+
+/// Rows beside due instants that are not those of their jobs; of a job in the log, that counts.
+fn misplaced(connection: &Connection, replayed: &Replayed) -> Worked<Vec<String>> {
+    let mut found = Vec::new();
+    let mut statement = connection.prepare(
+        "SELECT d.job, d.packed, s.collection, s.generation, s.switched_on, s.lifecycle, s.due,
+             s.used, s.last_execution, s.executions, s.failures, s.faulted, s.finished, s.entries,
+             s.newest_entry, s.newest_closing
+         FROM due d CROSS JOIN main.state s ON s.job = d.job",
+    )?;
+    let mut rows = statement.query(())?;
+    while let Some(row) = rows.next()?
+        && (found.len() as i64) < LINES_MAX
+    {
+        let job: JobKey = nth(row, 0)?;
+        let packed = log::unpack(row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?);
+        if !replayed.jobs.contains_key(&job) && packed != Some(state::read_state(row, 2)?) {
+            found.push(format!("job {} has another row where it is due", job.0));
+        }
+    }
     Ok(found)
 }
 

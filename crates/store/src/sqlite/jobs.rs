@@ -7,12 +7,11 @@ use rusqlite::{Connection, Row};
 use crate::error::StoreError;
 use crate::form::{Keeper, read_definition};
 use crate::record::{CollectionKey, Job, JobKey, JobRecord, JobUid};
-use crate::sqlite::code::{Coded, collect, nth, read, rows};
+use crate::sqlite::code::{Coded, collect, nth, read};
 use crate::sqlite::collections::{Home, home, read_collection_path};
 use crate::sqlite::groups::no_name;
 use crate::sqlite::state::{StateRow, States, read_state};
 use crate::sqlite::trouble::Worked;
-use crate::store::{Due, DueJob};
 
 /// What a job is read from.
 macro_rules! select_job {
@@ -141,19 +140,4 @@ pub(crate) fn by_key(
         Ok((job, Around { key, enabled_since, definition: row.get("collection_definition")? }))
     };
     Ok(collect(found, job)?.pop())
-}
-
-/// The jobs that are due, the earliest first.
-pub(crate) fn due(connection: &Connection, until: Instant, limit: usize) -> Worked<Vec<Due>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT d.job, d.generation, d.due, d.collection
-         FROM due d CROSS JOIN collections c ON c.id = d.collection
-         WHERE d.due <= ? AND c.enabled = 1
-         ORDER BY d.due, d.job LIMIT ?",
-    )?;
-    let found = statement.query((Coded(until), rows(limit as u64)))?;
-    collect(found, |row| {
-        let on = DueJob { job: nth(row, 0)?, generation: nth(row, 1)?, due: nth(row, 2)? };
-        Ok(Due { on, collection: CollectionKey(row.get(3)?) })
-    })
 }

@@ -135,6 +135,22 @@ fn decode(to: &mut Replayed, changes: &[u8]) -> Option<()> {
     from.is_empty().then_some(())
 }
 
+/// Bytes of a packed row, roughly.
+const PACKED: usize = 64;
+
+/// The row of a job in the form in which the log holds it.
+pub(crate) fn pack(row: &StateRow) -> Vec<u8> {
+    let mut to = Vec::with_capacity(PACKED);
+    put_state(&mut to, row);
+    to
+}
+
+/// The row that was packed.
+pub(crate) fn unpack(packed: &[u8]) -> Option<StateRow> {
+    let from = &mut &*packed;
+    take_state(from).filter(|_| from.is_empty())
+}
+
 fn put_state(to: &mut Vec<u8>, row: &StateRow) {
     let StateRow { collection, generation, switched_on, state, entries, .. } = *row;
     put_signed(to, collection);

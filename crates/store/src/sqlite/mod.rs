@@ -11,7 +11,7 @@
 //! | `fold` | how that comes into the tables |
 //! | `mover` | how SQLite's own log comes into the database, beside the writer |
 //! | `readers` | the threads that read beside it, each with its `view` |
-//! | `groups`, `collections`, `jobs`, `state`, `edit`, `runs`, `history`, `chain` | the statements, by what they are about |
+//! | `groups`, `collections`, `jobs`, `state`, `due`, `edit`, `runs`, `history`, `chain` | the statements, by what they are about |
 //! | [`SqliteTokens`] | the tokens of a store, for tools beside a server |
 //! | `removal`, `prune`, `inspect`, `backup` | upkeep |
 //!
@@ -25,6 +25,7 @@ mod code;
 mod collections;
 mod connection;
 mod desk;
+mod due;
 mod edit;
 mod events;
 mod fold;

@@ -5,8 +5,12 @@
 //! database, so that what it reads here and there is of one moment. A version goes when the table
 //! has it and no reader is left whose snapshot was taken before.
 
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use kalends_recurrence::Instant;
 
 use crate::record::JobKey;
 use crate::sqlite::numbered::Numbered;
@@ -17,20 +21,32 @@ const IDLE: u64 = u64::MAX;
 
 /// The rows, and who reads them.
 pub(crate) struct Overlay {
-    rows: RwLock<Numbered<JobKey, Versions>>,
+    rows: RwLock<Rows>,
     /// For each reader, a transaction that its snapshot holds at least.
     readers: Vec<AtomicU64>,
     /// The newest transaction that is committed.
     committed: AtomicU64,
 }
 
+#[derive(Default)]
+struct Rows {
+    by_job: Numbered<JobKey, Versions>,
+    /// When the schedules of these jobs start runs, in any of their versions.
+    places: BTreeSet<Place>,
+}
+
 /// A row, or that it is gone, as of a transaction.
 pub(crate) type Version = (u64, Option<StateRow>);
+
+/// Where a job stands among those that are due.
+pub(crate) type Place = (Instant, JobKey);
 
 struct Versions {
     newest: Version,
     /// In their order; mostly none.
     older: Vec<Version>,
+    /// Whether the table of due jobs may have the place of the newest version.
+    is_placed: bool,
 }
 
 /// What a row was before it was changed, for undoing the change.
@@ -50,25 +66,28 @@ impl Overlay {
         committed: u64,
         readers: usize,
     ) -> Overlay {
-        let versions = |newest| Versions { newest, older: Vec::new() };
+        let by_job: Numbered<_, _> =
+            rows.map(|(job, newest)| (job, Versions::new(newest))).collect();
+        let place = |(job, versions): (&JobKey, &Versions)| Some((due(&versions.newest)?, *job));
+        let places = by_job.iter().filter_map(place).collect();
         Overlay {
-            rows: RwLock::new(rows.map(|(job, newest)| (job, versions(newest))).collect()),
+            rows: RwLock::new(Rows { by_job, places }),
             readers: (0..readers).map(|_| AtomicU64::new(IDLE)).collect(),
             committed: AtomicU64::new(committed),
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Numbered<JobKey, Versions>> {
+    fn read(&self) -> RwLockReadGuard<'_, Rows> {
         self.rows.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Numbered<JobKey, Versions>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Rows> {
         self.rows.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many rows there are.
     pub(crate) fn len(&self) -> usize {
-        self.read().len()
+        self.read().by_job.len()
     }
 
     /// A reader says that it will take a snapshot. What is committed by now will be in it, and
@@ -102,41 +121,74 @@ impl Overlay {
 
     /// The newest version of a row.
     pub(crate) fn newest(&self, job: JobKey) -> Option<Version> {
-        self.read().get(&job).map(|versions| versions.newest)
+        self.read().by_job.get(&job).map(|versions| versions.newest)
     }
 
     /// A row as of a transaction; `None` where the table has it.
     pub(crate) fn as_of(&self, job: JobKey, transaction: u64) -> Option<Option<StateRow>> {
+        self.read().by_job.get(&job)?.as_of(transaction)
+    }
+
+    /// Jobs that are due behind a place, as of a transaction, of the next `looks` that are here; and
+    /// the last that was looked at, where there may be more.
+    pub(crate) fn due(
+        &self,
+        after: Option<Place>,
+        until: Instant,
+        transaction: u64,
+        looks: usize,
+    ) -> (Vec<(Place, StateRow)>, Option<Place>) {
         let rows = self.read();
-        let versions = rows.get(&job)?;
-        let seen = |version: &&Version| version.0 <= transaction;
-        let mut all = std::iter::once(&versions.newest).chain(versions.older.iter().rev());
-        all.find(seen).map(|version| version.1)
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let places = rows.places.range((from, Bound::Unbounded));
+        let (mut found, mut looked, mut last) = (Vec::new(), 0, None);
+        for (due, job) in places.take_while(|(due, _)| *due <= until).take(looks) {
+            looked += 1;
+            last = Some((*due, *job));
+            let row = rows.by_job.get(job).and_then(|versions| versions.as_of(transaction));
+            let is_there = |row: &StateRow| row.starts_at() == Some(*due);
+            found.extend(row.flatten().filter(is_there).map(|row| ((*due, *job), row)));
+        }
+        (found, last.filter(|_| looked == looks))
     }
 
     /// Changes a row, for a transaction under way.
     pub(crate) fn set(&self, job: JobKey, version: Version) -> Before {
         let oldest_read = self.oldest_read();
-        let mut rows = self.write();
-        let Some(versions) = rows.get_mut(&job) else {
-            rows.insert(job, Versions { newest: version, older: Vec::new() });
+        let Rows { by_job, places } = &mut *self.write();
+        let Some(versions) = by_job.get_mut(&job) else {
+            places.extend(due(&version).map(|due| (due, job)));
+            by_job.insert(job, Versions::new(version));
             return Before::Absent;
         };
         let before = std::mem::replace(&mut versions.newest, version);
+        if due(&before) != due(&version) {
+            places.extend(due(&version).map(|due| (due, job)));
+        }
         if before.0 == version.0 {
+            versions.leave(job, &before, places);
             return Before::Same(before.1);
         }
         versions.older.push(before);
-        versions.forget(oldest_read);
+        for gone in versions.forget(oldest_read) {
+            versions.leave(job, &gone, places);
+        }
         Before::Older
     }
 
     /// Undoes the last change of a row.
     pub(crate) fn undo(&self, job: JobKey, before: Before) {
-        let mut rows = self.write();
-        let Some(versions) = rows.get_mut(&job) else { return };
+        let Rows { by_job, places } = &mut *self.write();
+        let Some(versions) = by_job.get_mut(&job) else { return };
+        // What a transaction took out of the table is there again.
+        versions.is_placed = true;
+        let undone = versions.newest;
         match before {
-            Before::Absent => drop(rows.remove(&job)),
+            Before::Absent => {
+                by_job.remove(&job);
+                places.extract(&undone, job);
+                return;
+            }
             Before::Same(row) => versions.newest.1 = row,
             Before::Older => {
                 if let Some(newest) = versions.older.pop() {
@@ -144,11 +196,27 @@ impl Overlay {
                 }
             }
         }
+        places.extend(due(&versions.newest).map(|due| (due, job)));
+        versions.leave(job, &undone, places);
+    }
+
+    /// The table of due jobs is about to lose the place of a job; `false` where it does not have it.
+    pub(crate) fn unplace(&self, job: JobKey) -> bool {
+        let mut rows = self.write();
+        let versions = rows.by_job.get_mut(&job);
+        versions.is_none_or(|versions| std::mem::replace(&mut versions.is_placed, false))
+    }
+
+    /// The table of due jobs has the place of a job.
+    pub(crate) fn place(&self, job: JobKey) {
+        if let Some(versions) = self.write().by_job.get_mut(&job) {
+            versions.is_placed = true;
+        }
     }
 
     /// All jobs that have rows here, in their order.
     pub(crate) fn jobs(&self) -> Vec<JobKey> {
-        let mut jobs: Vec<_> = self.read().keys().copied().collect();
+        let mut jobs: Vec<_> = self.read().by_job.keys().copied().collect();
         jobs.sort_unstable();
         jobs
     }
@@ -159,7 +227,7 @@ impl Overlay {
         let fits = |(job, versions): (&JobKey, &Versions)| {
             versions.newest.1.as_ref().is_some_and(|row| holds(*job, row)).then_some(*job)
         };
-        let mut jobs: Vec<_> = rows.iter().filter_map(fits).collect();
+        let mut jobs: Vec<_> = rows.by_job.iter().filter_map(fits).collect();
         jobs.sort_unstable();
         jobs
     }
@@ -170,25 +238,65 @@ impl Overlay {
         if self.oldest_read() < since {
             return false;
         }
-        let mut rows = self.write();
+        let Rows { by_job, places } = &mut *self.write();
         for (job, version) in folded {
-            if rows.get(job).is_some_and(|versions| versions.newest.0 == *version) {
-                rows.remove(job);
+            if by_job.get(job).is_some_and(|versions| versions.newest.0 == *version)
+                && let Some(gone) = by_job.remove(job)
+            {
+                for version in gone.all() {
+                    places.extract(version, *job);
+                }
             }
         }
         true
     }
 }
 
+/// When the schedule starts a run, in a version.
+fn due(version: &Version) -> Option<Instant> {
+    version.1?.starts_at()
+}
+
+trait Places {
+    /// Takes out the place of a version.
+    fn extract(&mut self, version: &Version, job: JobKey);
+}
+
+impl Places for BTreeSet<Place> {
+    fn extract(&mut self, version: &Version, job: JobKey) {
+        if let Some(due) = due(version) {
+            self.remove(&(due, job));
+        }
+    }
+}
+
 impl Versions {
+    fn new(newest: Version) -> Versions {
+        Versions { newest, older: Vec::new(), is_placed: true }
+    }
+
+    /// The newest first.
+    fn all(&self) -> impl Iterator<Item = &Version> {
+        std::iter::once(&self.newest).chain(self.older.iter().rev())
+    }
+
+    fn as_of(&self, transaction: u64) -> Option<Option<StateRow>> {
+        self.all().find(|version| version.0 <= transaction).map(|version| version.1)
+    }
+
+    /// Takes out the place of a version that is gone, unless another one has it too.
+    fn leave(&self, job: JobKey, gone: &Version, places: &mut BTreeSet<Place>) {
+        if !self.all().any(|version| due(version) == due(gone)) {
+            places.extract(gone, job);
+        }
+    }
+
     /// Drops what is older than the version that the oldest reader sees.
-    fn forget(&mut self, oldest_read: u64) {
+    fn forget(&mut self, oldest_read: u64) -> Vec<Version> {
         let seen = self.older.iter().rposition(|version| version.0 <= oldest_read);
         // A version that the oldest reader sees is hidden if the newest one is seen as well; that
         // one is not committed yet, and therefore it is not.
-        if let Some(seen) = seen {
-            self.older.drain(..seen);
-        }
+        self.older.drain(..seen.unwrap_or(0)).collect()
     }
 }
 

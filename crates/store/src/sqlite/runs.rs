@@ -12,6 +12,7 @@ use crate::record::{
 use crate::sqlite::chain::{append, close};
 use crate::sqlite::code::collect;
 use crate::sqlite::desk::Desk;
+use crate::sqlite::due;
 use crate::sqlite::open_runs::RunRow;
 use crate::sqlite::state::{StateRow, States as _};
 use crate::sqlite::trouble::Worked;
@@ -147,7 +148,12 @@ pub(crate) fn carry_out(
 
 /// The row of a job that is still as it was seen, and whose schedule starts runs.
 fn as_seen(desk: &mut Desk, on: DueJob) -> Worked<Option<StateRow>> {
-    let Some(row) = desk.state(on.job)? else { return Ok(None) };
+    let found = match desk.changed(on.job) {
+        Some(changed) => changed,
+        // Beside those that are due with it. A job that is not there is not as it was seen.
+        None => due::find(desk.connection(), on.due, on.job)?,
+    };
+    let Some(row) = found else { return Ok(None) };
     let is_as_seen = row.generation == on.generation && row.starts_at() == Some(on.due);
     let starts = is_as_seen && desk.collection_enabled(row.collection)? == Some(true);
     Ok(starts.then_some(row))

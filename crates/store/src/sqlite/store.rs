@@ -28,7 +28,7 @@ use crate::sqlite::trouble::Worked;
 use crate::sqlite::view::View;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
-    backup, briefs, collections, connection, edit, events, groups, history, inspect, jobs,
+    backup, briefs, collections, connection, due, edit, events, groups, history, inspect, jobs,
     key_check, migrate, runs, search, tokens,
 };
 use crate::store::{
@@ -256,7 +256,7 @@ impl Store for SqliteStore {
     }
 
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
-        self.read(move |view, _| jobs::due(view.connection(), until, limit))
+        self.read(move |view, _| due::due(view, until, limit))
     }
 
     fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>> {

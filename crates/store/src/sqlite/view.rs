@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use kalends_recurrence::Instant;
 use rusqlite::Connection;
 
 use crate::record::JobKey;
 use crate::sqlite::log;
 use crate::sqlite::memory::Memory;
+use crate::sqlite::overlay::Place;
 use crate::sqlite::state::{StateRow, States};
 use crate::sqlite::trouble::Worked;
 
@@ -46,6 +48,17 @@ impl View {
         let worked = work(self)?;
         self.connection.prepare_cached("COMMIT")?.execute(())?;
         Ok(worked)
+    }
+
+    /// Jobs that were changed lately and are due behind a place; of the next `looks`, and
+    /// the last of them, where there may be more.
+    pub(crate) fn due_changed(
+        &self,
+        after: Option<Place>,
+        until: Instant,
+        looks: usize,
+    ) -> (Vec<(Place, StateRow)>, Option<Place>) {
+        self.memory.overlay.due(after, until, self.seen, looks)
     }
 
     /// Gives up the snapshot, whatever became of the work.
