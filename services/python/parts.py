@@ -83,7 +83,7 @@ class Azurite(Part):
 
 
 class RabbitMQ(Part):
-    PROGRAM = pathlib.Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+    PROGRAM = pathlib.Path(os.environ["RABBITMQ_SERVER"])
 
     def __init__(self, folder):
         self.port, distribution, self.names = free_ports(3)

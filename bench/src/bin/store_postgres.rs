@@ -217,18 +217,17 @@ fn finish(run: RunId, token: Token) -> RunWrite {
     let (message, at) = ("Http Action - Response from host 'example.com': 'OK'".into(), at(60));
     let (started, ended, expected) = (at, at, at);
     let (status, role) = (AttemptStatus::Completed, ActionRole::Main);
-    let entry =
-        HistoryEntry {
-            started,
-            ended,
-            expected,
-            status,
-            message,
-            retry: 0,
-            repeat: 1,
-            role,
-            timing: Timing::default(),
-        };
+    let entry = HistoryEntry {
+        started,
+        ended,
+        expected,
+        status,
+        message,
+        retry: 0,
+        repeat: 1,
+        role,
+        timing: Timing::default(),
+    };
     let (cause, disposition) = (Cause::Scheduled, Disposition::Completed);
     let closed =
         LedgerRecord { generation: 1, from: at, to: at, count: 1, cause, disposition, closed: at };
