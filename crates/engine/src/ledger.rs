@@ -7,9 +7,13 @@ mod begin;
 mod conclude;
 mod follow_up;
 mod load;
+mod mend;
 mod steps;
+mod survey;
 mod watch;
 mod wind_up;
+
+pub(crate) use survey::KINDS;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -34,6 +38,7 @@ use begin::{Candidate, every_interval};
 use follow_up::About;
 use load::Loads;
 use steps::{Going, Step};
+use survey::Scanner;
 use watch::Watch;
 
 /// So long before its instant an occurrence is claimed: longer than a commit usually takes.
@@ -74,6 +79,7 @@ pub(crate) struct Ledger {
     /// Nothing is asked of a store that has failed before then, as time that has passed.
     rests_until: Duration,
     prune_at: Instant,
+    scanner: Scanner,
 }
 
 struct Renewal {
@@ -110,7 +116,7 @@ impl Ledger {
             WhoseClock::Store => Some(Arc::new(StoreClock::new(Arc::clone(&clock)))),
         };
         let clock = store_clock.clone().map_or(clock, |clock| clock);
-        let now = Instant::from(clock.now());
+        let (now, elapsed) = (Instant::from(clock.now()), clock.uptime());
         let mut schedules = settings.schedules.clone();
         schedules.interval_max = every_interval();
         schedules.start_months_ahead_max = i64::MAX;
@@ -138,6 +144,7 @@ impl Ledger {
             loads: Loads::new(now, settings.looks_ahead),
             rests_until: Duration::ZERO,
             prune_at: now,
+            scanner: Scanner::new(elapsed, now, settings.looks_ahead),
             settings,
         }
     }
@@ -153,6 +160,7 @@ impl Ledger {
             if self.watch.look(now) {
                 self.loads.at_once(now);
                 self.prune_at = now;
+                self.scanner.clock_was_set(now);
             }
             self.set_going(now);
             let wake_at = self.wake_at(now);
@@ -184,6 +192,7 @@ impl Ledger {
         }
         self.write();
         self.prune(now);
+        self.survey();
         self.settings.figures.known(self.timetable.jobs());
     }
 
@@ -198,7 +207,9 @@ impl Ledger {
         let renewal = renewal.map(|next| now.saturating_add(next.at.saturating_sub(elapsed)));
         let load = self.loads.next(elapsed, now).filter(|_| !self.going.loading);
         let prune = (!self.going.pruning).then_some(self.prune_at);
-        let next = due.into_iter().chain(renewal).chain(load).chain(prune).min();
+        let survey = self.scanner.next();
+        let survey = survey.map(|at| now.saturating_add(at.saturating_sub(elapsed)));
+        let next = due.into_iter().chain(renewal).chain(load).chain(prune).chain(survey).min();
         next.unwrap_or(Instant::MAX).max(now)
     }
 

@@ -15,7 +15,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use kalends_actions::{Fetcher, NetworkPerformer, PerformerSettings, Signer};
 use kalends_domain::EgressMode;
-use kalends_engine::{Engine, EngineFigures, EngineSettings, Neighbours, Nudge, WhoseClock};
+use kalends_engine::{
+    Engine, EngineFigures, EngineSettings, Neighbours, Nudge, OnViolation, WhoseClock,
+};
 use kalends_environment::{Clock as _, Entropy, SystemClock, SystemEntropy};
 use kalends_figures::Figures;
 use kalends_server::{App, Events, PageKey, ServerFigures, Settings};
@@ -199,7 +201,19 @@ fn start_engine(
         Arc::new(SystemClock),
         Arc::new(performer),
         NodeId(u64::from_le_bytes(node)),
-        EngineSettings { schedules, neighbours, clock, figures, ..EngineSettings::default() },
+        EngineSettings {
+            schedules,
+            neighbours,
+            clock,
+            figures,
+            on_violation: if cfg!(debug_assertions) {
+                // Tests run what is built for them: none of them may pass over it.
+                OnViolation::Abort
+            } else {
+                OnViolation::Repair
+            },
+            ..EngineSettings::default()
+        },
     ))
 }
 

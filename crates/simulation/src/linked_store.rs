@@ -8,7 +8,7 @@ use kalends_store::record::{
 };
 use kalends_store::{
     DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
-    Retention, RunAnswer, RunWrite, Scope, Store,
+    Retention, RunAnswer, RunWrite, Scope, Store, Survey,
 };
 
 use kalends_store::{TokenId, TokenRecord, Tokens};
@@ -137,6 +137,10 @@ impl Store for Link {
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         Box::pin(self.call(Does::Write, move || self.inner.prune(retention, now, limit)))
+    }
+
+    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
+        Box::pin(self.call(Does::Read, move || self.inner.survey(after, looks)))
     }
 
     fn now(&self) -> Reply<'_, Instant> {

@@ -8,7 +8,7 @@ use kalends_store::record::{
 };
 use kalends_store::{
     DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
-    Retention, RunAnswer, RunWrite, Scope, Store, TokenId, TokenRecord, Tokens,
+    Retention, RunAnswer, RunWrite, Scope, Store, Survey, TokenId, TokenRecord, Tokens,
 };
 
 use crate::mutant::{EARLY_BY, Existed, Mutant, Planted};
@@ -155,6 +155,10 @@ impl Store for Planted {
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         self.inner.prune(retention, now, limit)
+    }
+
+    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
+        self.inner.survey(after, looks)
     }
 
     fn now(&self) -> Reply<'_, Instant> {

@@ -32,6 +32,7 @@ mod search;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod store;
+mod survey;
 mod tokens;
 
 pub use error::StoreError;
@@ -42,4 +43,5 @@ pub use store::{
     LOOKS_MAX, Page, Refusal, RefusalKind, Reply, Retention, RunAnswer, RunWrite, Scope, Store,
     Tally, Waiting,
 };
+pub use survey::{HistorySums, Orphan, Survey, Surveyed};
 pub use tokens::{NewToken, TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens, read_token};

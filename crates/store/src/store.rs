@@ -21,6 +21,7 @@ use crate::record::{
     HistoryRecord, JobBrief, JobFacts, JobKey, JobRecord, JobStanding, JobState, JobUid,
     LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
 };
+use crate::survey::Survey;
 use crate::tokens::Tokens;
 
 /// An answer that is on its way.
@@ -134,6 +135,10 @@ pub trait Store: Tokens {
     /// Removes what retention no longer keeps, at most `limit` entries at a time, and says how many
     /// there were. Fewer than `limit` means that it is done.
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize>;
+
+    /// Looks through all jobs, after one, in the order of their numbers, for who checks that all is
+    /// well. It looks at no more than `looks` rows, and at one job at least.
+    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey>;
 
     /// The time by the clock that leases are measured with.
     fn now(&self) -> Reply<'_, Instant>;

@@ -8,6 +8,7 @@ pub mod history;
 pub mod jobs;
 pub mod runs;
 mod sample;
+pub mod survey;
 pub mod tokens;
 
 use std::sync::Arc;
@@ -87,6 +88,10 @@ macro_rules! conformance_tests {
                 finished_jobs_are_removed_in_time,
                 texts_of_any_kind_survive,
                 events_of_all_jobs_follow_each_other,
+            ]
+            survey: [
+                every_job_is_surveyed_once_with_what_must_agree,
+                what_is_deleted_is_surveyed_no_more,
             ]
             tokens: [
                 tokens_are_kept_found_and_listed,

@@ -2,6 +2,7 @@
 //! must do.
 
 mod kept;
+mod survey;
 mod tokens;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,7 @@ use crate::store::{
     Found, HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, Page, Reply, Retention,
     RunAnswer, RunWrite, Scope, Store,
 };
+use crate::survey::Survey;
 use kept::{JobRow, Kept};
 
 /// A store that forgets everything with its process.
@@ -347,6 +349,10 @@ impl Store for MemoryStore {
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         ready(Ok(self.kept().prune(retention, now, limit)))
+    }
+
+    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
+        ready(Ok(self.kept().survey(after, looks)))
     }
 
     fn now(&self) -> Reply<'_, Instant> {

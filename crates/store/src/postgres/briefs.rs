@@ -64,7 +64,7 @@ fn keys(jobs: &[JobKey]) -> Vec<i64> {
     jobs.iter().map(|job| job.0).collect()
 }
 
-fn standing(row: &Row) -> Result<JobStanding, StoreError> {
+pub(super) fn standing(row: &Row) -> Result<JobStanding, StoreError> {
     Ok(JobStanding {
         generation: row::unsigned(row, "generation")?,
         switch: switch(get(row, "enabled")?),

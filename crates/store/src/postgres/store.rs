@@ -20,6 +20,7 @@ use crate::store::{
     DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
     Retention, RunAnswer, RunWrite, Scope, Store,
 };
+use crate::survey::Survey;
 
 impl PostgresStore {
     /// The same, and a nudge where it was done.
@@ -152,6 +153,10 @@ impl Store for PostgresStore {
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         Box::pin(self.prune_all(retention, now, limit))
+    }
+
+    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
+        Box::pin(self.read_survey(after, looks))
     }
 
     fn now(&self) -> Reply<'_, Instant> {

@@ -49,7 +49,7 @@ pub(crate) fn page(
 
 /// From a row to the ones before it, while `go_on` says so. The statement finds a row by its
 /// number, and its first column is the number of the one before.
-fn walk(
+pub(crate) fn walk(
     statement: &mut Statement<'_>,
     newest: i64,
     mut go_on: impl FnMut(&Row<'_>) -> Worked<bool>,

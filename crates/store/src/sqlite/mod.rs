@@ -50,6 +50,7 @@ mod search;
 mod settings;
 mod state;
 mod store;
+mod survey;
 mod task;
 mod tokens;
 mod trouble;

@@ -27,12 +27,13 @@ use crate::sqlite::view::View;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
     backup, briefs, collections, connection, edit, events, groups, history, inspect, jobs,
-    key_check, migrate, runs, search, tokens,
+    key_check, migrate, runs, search, survey, tokens,
 };
 use crate::store::{
     DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
     Retention, RunAnswer, RunWrite, Scope, Store,
 };
+use crate::survey::Survey;
 use crate::tokens::{TokenId, TokenRecord, Tokens};
 
 /// What an edit weighs for the writer, in rows.
@@ -327,6 +328,11 @@ impl Store for SqliteStore {
             }
             Ok(limit - left)
         })
+    }
+
+    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
+        let after = after.unwrap_or(JobKey(i64::MIN));
+        self.read(move |view, _| survey::survey(view, after, looks))
     }
 
     fn now(&self) -> Reply<'_, Instant> {
