@@ -7,8 +7,8 @@ use kalends_store::record::{
     LedgerRecord, OpenRun,
 };
 use kalends_store::{
-    DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
-    Retention, RunAnswer, RunWrite, Scope, Store, Survey,
+    DecideCollection, DecideJob, Due, Edited, EventPosition, Events, Found, HistoryFilter,
+    JobFilter, Page, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Survey,
 };
 
 use kalends_store::{TokenId, TokenRecord, Tokens};
@@ -121,7 +121,7 @@ impl Store for Link {
         Box::pin(self.call(Does::Read, move || self.inner.history(path, filter, page)))
     }
 
-    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
         Box::pin(self.call(Does::Read, move || self.inner.events(after, limit)))
     }
 

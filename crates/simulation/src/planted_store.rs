@@ -7,8 +7,9 @@ use kalends_store::record::{
     LedgerRecord, OpenRun,
 };
 use kalends_store::{
-    DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
-    Retention, RunAnswer, RunWrite, Scope, Store, Survey, TokenId, TokenRecord, Tokens,
+    DecideCollection, DecideJob, Due, Edited, EventPosition, Events, Found, HistoryFilter,
+    JobFilter, Page, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Survey, TokenId,
+    TokenRecord, Tokens,
 };
 
 use crate::mutant::{EARLY_BY, Existed, Mutant, Planted};
@@ -109,7 +110,7 @@ impl Store for Planted {
         self.inner.expire_claims()
     }
 
-    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
         self.inner.events(after, limit)
     }
 

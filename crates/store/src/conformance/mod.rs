@@ -88,6 +88,7 @@ macro_rules! conformance_tests {
                 finished_jobs_are_removed_in_time,
                 texts_of_any_kind_survive,
                 events_of_all_jobs_follow_each_other,
+                closings_tell_what_has_become_of_the_job,
             ]
             survey: [
                 every_job_is_surveyed_once_with_what_must_agree,

@@ -73,6 +73,6 @@ pub(super) fn standing(row: &Row) -> Result<JobStanding, StoreError> {
     })
 }
 
-fn switch(is_on: bool) -> Switch {
+pub(super) fn switch(is_on: bool) -> Switch {
     if is_on { Switch::Enabled } else { Switch::Disabled }
 }

@@ -6,6 +6,7 @@ use kalends_domain::{CollectionPath, GroupPath, JobName, JobPath, SubscriptionId
 use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
+use crate::events::{EventPosition, Events};
 use crate::postgres::PostgresStore;
 use crate::postgres::check::Check;
 use crate::postgres::commit::{Commit, ExpireClaims};
@@ -17,7 +18,7 @@ use crate::record::{
     LedgerRecord, OpenRun,
 };
 use crate::store::{
-    DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
+    DecideCollection, DecideJob, Due, Edited, Found, HistoryFilter, JobFilter, Page, Reply,
     Retention, RunAnswer, RunWrite, Scope, Store,
 };
 use crate::survey::Survey;
@@ -137,7 +138,7 @@ impl Store for PostgresStore {
         Box::pin(self.read_history(path, filter, page))
     }
 
-    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
         Box::pin(self.read_events(after, limit))
     }
 

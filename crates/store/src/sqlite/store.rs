@@ -8,6 +8,7 @@ use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
+use crate::events::{EventPosition, Events};
 use crate::form::Keeper;
 use crate::record::{
     CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
@@ -30,7 +31,7 @@ use crate::sqlite::{
     key_check, migrate, runs, search, survey, tokens,
 };
 use crate::store::{
-    DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
+    DecideCollection, DecideJob, Due, Edited, Found, HistoryFilter, JobFilter, Page, Reply,
     Retention, RunAnswer, RunWrite, Scope, Store,
 };
 use crate::survey::Survey;
@@ -295,8 +296,8 @@ impl Store for SqliteStore {
         self.read(move |view, _| history::page(view, &path, filter, &page))
     }
 
-    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
-        self.read(move |view, _| events::after(view.connection(), after, limit))
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
+        self.read(move |view, _| events::after(view, after, limit))
     }
 
     fn ledger(
