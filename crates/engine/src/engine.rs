@@ -32,6 +32,7 @@ impl Nudge {
 /// The engine, running.
 pub struct Engine {
     nudge: Nudge,
+    clock: Arc<dyn Clock>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
@@ -50,8 +51,14 @@ impl Engine {
         let figures = Arc::clone(&settings.figures);
         let performer = Arc::new(Measured { performer, clock: Arc::clone(&clock), figures });
         let ledger = Ledger::new(store, clock, performer, node, settings);
+        let clock = ledger.clock();
         let task = tokio::spawn(ledger.run(nudge.clone(), stopping));
-        Engine { nudge, stop, task }
+        Engine { nudge, clock, stop, task }
+    }
+
+    /// The clock that this engine goes by: that of the store, where others share it.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
     }
 
     /// What tells this engine that something has changed.

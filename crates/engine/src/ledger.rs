@@ -149,6 +149,11 @@ impl Ledger {
         }
     }
 
+    /// The clock that it goes by.
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.tools.clock)
+    }
+
     fn now(&self) -> Instant {
         self.tools.clock.now().into()
     }

@@ -148,7 +148,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     }
     let app = App {
         store,
-        clock: Arc::new(SystemClock),
+        // Edits are decided by the clock that decides when jobs are due.
+        clock: engine.as_ref().map_or_else(|| Arc::new(SystemClock) as _, Engine::clock),
         entropy: Arc::new(SystemEntropy),
         settings: Arc::new(settings),
         changed: Arc::new(move || nudge.nudge()),
