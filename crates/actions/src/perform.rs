@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use kalends_domain::{Action, ActionRole, JobPath, Outcome, Signing, Timing};
+use kalends_domain::{Action, ActionRole, Cause, JobPath, Outcome, Signing, Timing};
 use kalends_recurrence::Instant;
 
 /// An attempt that is going on.
@@ -33,6 +33,8 @@ pub struct Order {
     pub role: ActionRole,
     /// When the occurrence was due.
     pub scheduled: Instant,
+    /// Why there is one.
+    pub cause: Cause,
     /// 0 for the first attempt, n for the n-th retry.
     pub retry: u32,
     /// How long it may take.

@@ -1,6 +1,7 @@
-//! The execution tag: one for all attempts of an occurrence, another for its error action.
+//! The execution tag: one for all attempts of an occurrence, another for its error action, and another
+//! for a run that somebody asked for at the very same instant.
 
-use kalends_domain::ActionRole;
+use kalends_domain::{ActionRole, Cause};
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 
 use crate::perform::Order;
@@ -10,7 +11,7 @@ const NAMESPACE: [u8; 16] = [
     0x6b, 0x61, 0x6c, 0x65, 0x6e, 0x64, 0x40, 0x73, 0x8f, 0x1d, 0x52, 0x9a, 0xc3, 0x04, 0x77, 0xe1,
 ];
 
-/// A name-based UUID (version 5) of job, edit, instant and role, as 32 hexadecimal digits.
+/// A name-based UUID (version 5) of job, edit, instant, role and cause, as 32 hexadecimal digits.
 pub fn execution_tag(order: &Order) -> String {
     let mut context = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
     context.update(&NAMESPACE);
@@ -21,6 +22,10 @@ pub fn execution_tag(order: &Order) -> String {
         ActionRole::Main => b"main",
         ActionRole::Error => b"error",
     });
+    match order.cause {
+        Cause::Scheduled => {}
+        Cause::Manual => context.update(b" manual"),
+    }
     let digest = context.finish();
     let mut tag = String::with_capacity(32);
     for (position, byte) in digest.as_ref().iter().take(16).enumerate() {

@@ -31,6 +31,7 @@ impl Nudge {
 /// The engine, running.
 pub struct Engine {
     nudge: Nudge,
+    clock: Arc<dyn Clock>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
@@ -47,8 +48,14 @@ impl Engine {
         let nudge = Nudge::default();
         let (stop, stopping) = watch::channel(false);
         let ledger = Ledger::new(store, clock, performer, node, settings);
+        let clock = ledger.clock();
         let task = tokio::spawn(ledger.run(nudge.clone(), stopping));
-        Engine { nudge, stop, task }
+        Engine { nudge, clock, stop, task }
+    }
+
+    /// The clock that this engine goes by: that of the store, where others share it.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
     }
 
     /// What tells this engine that something has changed.

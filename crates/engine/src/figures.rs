@@ -9,6 +9,8 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, LedgerRecord, OpenRun};
 use kalends_store::{RunAnswer, RunWrite, Store, StoreError};
 
+use crate::ledger::KINDS;
+
 /// Every way in which an occurrence can be closed, and what it is called.
 const DISPOSITIONS: [(Disposition, &str); 7] = [
     (Disposition::Completed, "completed"),
@@ -35,6 +37,10 @@ pub struct EngineFigures {
     commits_failed: Counter,
     /// Jobs that the timetable holds.
     known: Gauge,
+    /// What must not be and was found, by kind.
+    violations: [Counter; KINDS.len()],
+    /// How often all jobs were looked through.
+    surveys: Counter,
 }
 
 impl EngineFigures {
@@ -87,6 +93,26 @@ impl EngineFigures {
         self.known.set(jobs as u64);
     }
 
+    /// Something was found that must not be.
+    pub(crate) fn violated(&self, kind: usize) {
+        self.violations.get(kind).iter().for_each(|counter| counter.count());
+    }
+
+    /// All jobs were looked through.
+    pub(crate) fn passed_over(&self) {
+        self.surveys.count();
+    }
+
+    /// How much was found that must not be.
+    pub fn violations(&self) -> u64 {
+        self.violations.iter().map(Counter::get).sum()
+    }
+
+    /// How often all jobs were looked through for it.
+    pub fn surveys(&self) -> u64 {
+        self.surveys.get()
+    }
+
     fn closed(&self, how: Disposition, count: u64) {
         let mut counters = DISPOSITIONS.iter().zip(&self.closed);
         if let Some((_, counter)) = counters.find(|((other, _), _)| *other == how) {
@@ -137,6 +163,15 @@ impl Figures for EngineFigures {
             .value(&[], self.commits_failed.get());
         page.counter("kalends_commit_writes_total", "Decisions that were committed")
             .value(&[], self.writes.get());
+        let mut found = page.counter(
+            "kalends_invariant_violations_total",
+            "What must not be and was found when all jobs were looked through, by kind",
+        );
+        for (kind, counter) in KINDS.iter().zip(&self.violations) {
+            found.value(&[("kind", kind)], counter.get());
+        }
+        page.counter("kalends_surveys_total", "How often all jobs were looked through")
+            .value(&[], self.surveys.get());
         page.counter("kalends_commit_stale_total", "Decisions that something else had overtaken")
             .value(&[], self.stale.get());
     }

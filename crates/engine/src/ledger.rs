@@ -8,10 +8,14 @@ mod begin;
 mod conclude;
 mod follow_up;
 mod load;
+mod mend;
 mod pace;
 mod steps;
+mod survey;
 mod watch;
 mod wind_up;
+
+pub(crate) use survey::KINDS;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -38,6 +42,7 @@ use follow_up::About;
 use load::Loads;
 use pace::Pace;
 use steps::{Going, Step};
+use survey::Scanner;
 use watch::Watch;
 
 /// So long before its instant an occurrence is claimed: longer than a commit usually takes.
@@ -81,6 +86,7 @@ pub(crate) struct Ledger {
     /// Nothing is asked of a store that has failed before then, as time that has passed.
     rests_until: Duration,
     prune_at: Instant,
+    scanner: Scanner,
 }
 
 struct Renewal {
@@ -117,7 +123,7 @@ impl Ledger {
             WhoseClock::Store => Some(Arc::new(StoreClock::new(Arc::clone(&clock)))),
         };
         let clock = store_clock.clone().map_or(clock, |clock| clock);
-        let now = Instant::from(clock.now());
+        let (now, elapsed) = (Instant::from(clock.now()), clock.uptime());
         let mut schedules = settings.schedules.clone();
         schedules.interval_max = every_interval();
         schedules.start_months_ahead_max = i64::MAX;
@@ -147,8 +153,14 @@ impl Ledger {
             loads: Loads::new(now, settings.looks_ahead),
             rests_until: Duration::ZERO,
             prune_at: now,
+            scanner: Scanner::new(elapsed, now, settings.looks_ahead),
             settings,
         }
+    }
+
+    /// The clock that it goes by.
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.tools.clock)
     }
 
     fn now(&self) -> Instant {
@@ -163,6 +175,7 @@ impl Ledger {
             if self.watch.look(now) {
                 self.loads.at_once(now);
                 self.prune_at = now;
+                self.scanner.clock_was_set(now);
             }
             self.set_going(now);
             alarm.set(&self.tools.clock, now, self.wake_at(now));
@@ -193,6 +206,7 @@ impl Ledger {
         }
         self.write(now);
         self.prune(now);
+        self.survey();
         self.settings.figures.known(self.timetable.jobs());
     }
 
@@ -207,8 +221,10 @@ impl Ledger {
         let renewal = renewal.map(|next| now.saturating_add(next.at.saturating_sub(elapsed)));
         let load = self.loads.next(elapsed, now).filter(|_| !self.going.loading);
         let prune = (!self.going.pruning).then_some(self.prune_at);
-        let write = self.write_at().map(|at| now.saturating_add(at.saturating_sub(elapsed)));
-        let next = due.into_iter().chain(renewal).chain(load).chain(prune).chain(write).min();
+        let later = |at: Duration| now.saturating_add(at.saturating_sub(elapsed));
+        let (write, survey) = (self.write_at().map(later), self.scanner.next().map(later));
+        let next = due.into_iter().chain(renewal).chain(load).chain(prune);
+        let next = next.chain(write).chain(survey).min();
         next.unwrap_or(Instant::MAX).max(now)
     }
 

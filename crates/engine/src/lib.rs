@@ -10,6 +10,7 @@
 //! | `timetable` | what is due soon, in memory; bounded, and rebuilt from the store at any time |
 //! | `rooms` | how many attempts may be under way: in all, at one host, for one collection |
 //! | `ledger` | the loop: ask, decide, commit, hand out |
+//! | `ledger/survey` | looks for what must not be, and puts it right |
 //! | `worker` | attempts: wait for their instant, pass the gate, perform |
 //! | [`kalends_actions::Perform`] | what an attempt does to the world |
 
@@ -25,4 +26,4 @@ mod worker;
 
 pub use engine::{Engine, Nudge};
 pub use figures::EngineFigures;
-pub use settings::{EngineSettings, Neighbours, WhoseClock};
+pub use settings::{EngineSettings, Neighbours, OnViolation, WhoseClock};

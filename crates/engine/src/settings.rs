@@ -36,8 +36,19 @@ pub struct EngineSettings {
     pub clock: WhoseClock,
     /// Limits of schedules, and the delay of a run at once.
     pub schedules: kalends_recurrence::Settings,
+    /// What is done where something is found that must not be.
+    pub on_violation: OnViolation,
     /// Where the engine counts what it does.
     pub figures: Arc<EngineFigures>,
+}
+
+/// What is done where something is found that must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnViolation {
+    /// It is put right where that can do no harm.
+    Repair,
+    /// The process ends at once: for tests, which must not pass then.
+    Abort,
 }
 
 /// Whether other processes may work on the same store.
@@ -73,6 +84,7 @@ impl Default for EngineSettings {
             clock: WhoseClock::Node,
             looks_ahead: Duration::from_secs(20),
             schedules: kalends_recurrence::Settings::default(),
+            on_violation: OnViolation::Repair,
             figures: Arc::default(),
         }
     }

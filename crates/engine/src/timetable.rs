@@ -66,6 +66,21 @@ impl Timetable {
         self.known.len()
     }
 
+    /// Whether a job is known.
+    pub(crate) fn has_job(&self, job: JobKey) -> bool {
+        self.known.contains_key(&job)
+    }
+
+    /// Whether a run is known.
+    pub(crate) fn has_run(&self, run: RunId) -> bool {
+        self.known_runs.contains_key(&run)
+    }
+
+    /// Whether there may be more than is known.
+    pub(crate) fn is_full(&self) -> bool {
+        self.coming.len() >= TIMETABLE_MAX || self.runs.len() >= TIMETABLE_MAX
+    }
+
     /// When the next is due of those that are still to come.
     pub(crate) fn next(&self) -> Option<Instant> {
         let job = self.coming.keys().next().map(|(at, _)| *at);

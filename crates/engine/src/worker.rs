@@ -162,6 +162,7 @@ async fn attempt(assignment: &Assignment, tools: &Tools) -> How {
         action: action.clone(),
         role,
         scheduled: run.scheduled,
+        cause: run.cause,
         retry: run.progress.retry,
         timeout: *timeout,
         signing: job.job.definition.extensions.signing.unwrap_or(Signing::Off),

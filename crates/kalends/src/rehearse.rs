@@ -172,6 +172,7 @@ fn words(happening: &Happening) -> (&'static str, String) {
             }
         }
         What::Skipped { to, count } => ("skipped", stretch(to, count)),
+        What::Disabled { to, count } => ("disabled", stretch(to, count)),
         What::Missed { to, count } => ("missed", stretch(to, count)),
     }
 }
@@ -198,7 +199,7 @@ fn write_json(happening: &Happening, output: &mut impl Write) -> io::Result<()> 
             members.push(("retry", number(retry.into())));
             members.push(("succeeds", Json::Bool(succeeds == Succeeds::Yes)));
         }
-        What::Skipped { to, count } | What::Missed { to, count } => {
+        What::Skipped { to, count } | What::Disabled { to, count } | What::Missed { to, count } => {
             members.push(("to", text(to.to_string())));
             members.push(("count", number(count)));
         }

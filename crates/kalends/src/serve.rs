@@ -17,7 +17,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kalends_actions::{Fetcher, NetworkPerformer, PerformerSettings, Signer};
 use kalends_domain::EgressMode;
-use kalends_engine::{Engine, EngineFigures, EngineSettings, Neighbours, Nudge, WhoseClock};
+use kalends_engine::{
+    Engine, EngineFigures, EngineSettings, Neighbours, Nudge, OnViolation, WhoseClock,
+};
 use kalends_environment::{Clock as _, Entropy, SystemClock, SystemEntropy};
 use kalends_figures::Figures;
 use kalends_server::{App, Events, PageKey, ServerFigures, Settings};
@@ -134,13 +136,15 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
             Some(start_engine(store, neighbours, &settings, performing, engine_figures)?)
         }
     };
-    let nudge = engine.as_ref().map(EngineThread::nudge).unwrap_or_default();
+    let running = engine.as_ref().map(EngineThread::engine);
+    let nudge = running.map(Engine::nudge).unwrap_or_default();
     if let Some(nudges) = nudges {
         tokio::spawn(pass_on(nudges, nudge.clone()));
     }
     let app = App {
         store,
-        clock: Arc::new(SystemClock),
+        // Edits are decided by the clock that decides when jobs are due.
+        clock: running.map_or_else(|| Arc::new(SystemClock) as _, Engine::clock),
         entropy: Arc::new(SystemEntropy),
         settings: Arc::new(settings),
         changed: Arc::new(move || nudge.nudge()),
@@ -188,8 +192,20 @@ fn start_engine(
         Neighbours::Possible => WhoseClock::Store,
         Neighbours::Impossible => WhoseClock::Node,
     };
-    let settings =
-        EngineSettings { schedules, neighbours, clock, figures, ..EngineSettings::default() };
+    let on_violation = if cfg!(debug_assertions) {
+        // Tests run what is built for them: none of them may pass over it.
+        OnViolation::Abort
+    } else {
+        OnViolation::Repair
+    };
+    let settings = EngineSettings {
+        schedules,
+        neighbours,
+        clock,
+        figures,
+        on_violation,
+        ..EngineSettings::default()
+    };
     let node = NodeId(u64::from_le_bytes(node));
     let (clock, performer) = (Arc::new(SystemClock), Arc::new(performer));
     let started =

@@ -1,15 +1,17 @@
-//! Following what comes into the history of jobs.
+//! Following what comes into the history and the ledger of jobs.
 //!
 //! Every follower reads on from a position of its own, as fast as its client takes it: nothing is
 //! kept for it in between, and where nobody follows nothing is read. A position is the number of an
-//! entry. Numbers come in order but for holes: of an entry that another node has not committed yet,
-//! or of one that has been removed. A hole is waited for a little while and then told as a gap.
+//! entry of history and that of a row of the ledger. Numbers come in order but for holes: of what
+//! another node has not committed yet, or of what has been removed. A hole is waited for a little
+//! while and then told as a gap.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_domain::{CollectionName, GroupName, JobName, JobPath, SubscriptionId};
 use kalends_recurrence::Instant;
+use kalends_store::ClosingRecord;
 use kalends_store::record::HistoryRecord;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -18,7 +20,7 @@ const FOLLOWERS_MAX: usize = 64;
 /// A hole is waited for so long: no transaction takes longer to commit.
 const HOLE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who follows what comes into history.
+/// Who follows what comes into history and the ledger.
 #[derive(Clone, Debug)]
 pub struct Events {
     room: Arc<Semaphore>,
@@ -64,19 +66,52 @@ impl Scope {
     }
 }
 
-/// How far a follower has come.
+/// How far a follower has come in one of the two sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
-    /// The number of the last entry that was told or passed over.
+    /// The number of the last that was told or passed over.
     pub(crate) at: u64,
     /// Since when the hole behind it is there.
     hole_since: Option<Instant>,
 }
 
-/// What a follower is told.
+/// What has a number in one of the two sequences that are followed.
+pub(crate) trait Numbered {
+    fn number(&self) -> u64;
+    /// When it was decided; it was written a little later.
+    fn at(&self) -> Instant;
+}
+
+/// An entry of history, with the job it is of.
+pub(crate) type Entry = (JobPath, HistoryRecord);
+
+impl Numbered for Entry {
+    fn number(&self) -> u64 {
+        self.1.sequence
+    }
+
+    fn at(&self) -> Instant {
+        self.1.entry.ended
+    }
+}
+
+/// A row of the ledger, with the job it is of.
+pub(crate) type Closing = (JobPath, ClosingRecord);
+
+impl Numbered for Closing {
+    fn number(&self) -> u64 {
+        self.1.number
+    }
+
+    fn at(&self) -> Instant {
+        self.1.row.closed
+    }
+}
+
+/// What a follower is told of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    Entry(Box<(JobPath, HistoryRecord)>),
+pub(crate) enum Told<T> {
+    One(T),
     /// What lies between these numbers is not there to be told.
     Gap {
         after: u64,
@@ -84,28 +119,63 @@ pub(crate) enum Told {
     },
 }
 
+impl<T: Numbered> Told<T> {
+    /// A gap comes as soon as it is known.
+    fn at(&self) -> Instant {
+        match self {
+            Told::One(one) => one.at(),
+            Told::Gap { .. } => Instant::MIN,
+        }
+    }
+}
+
+/// What a follower is told of either sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Entry(Told<Entry>),
+    Closing(Told<Closing>),
+}
+
+/// Both sequences, each in its order, and between them as it happened: an attempt before what came
+/// of it.
+pub(crate) fn merge(entries: Vec<Told<Entry>>, closings: Vec<Told<Closing>>) -> Vec<Event> {
+    let (mut entries, mut closings) =
+        (entries.into_iter().peekable(), closings.into_iter().peekable());
+    let mut events = Vec::with_capacity(entries.len() + closings.len());
+    loop {
+        let entry_is_next = match (entries.peek(), closings.peek()) {
+            (Some(entry), Some(closing)) => entry.at() <= closing.at(),
+            (entry, _) => entry.is_some(),
+        };
+        let next = match entry_is_next {
+            true => entries.next().map(Event::Entry),
+            false => closings.next().map(Event::Closing),
+        };
+        match next {
+            Some(event) => events.push(event),
+            None => return events,
+        }
+    }
+}
+
 impl Cursor {
     pub(crate) fn new(at: u64) -> Cursor {
         Cursor { at, hole_since: None }
     }
 
-    /// What is told of entries that follow the position; the rest waits for the hole before it.
-    pub(crate) fn take(
-        &mut self,
-        entries: Vec<(JobPath, HistoryRecord)>,
-        now: Instant,
-    ) -> Vec<Told> {
+    /// What is told of what follows the position; the rest waits for the hole before it.
+    pub(crate) fn take<T: Numbered>(&mut self, following: Vec<T>, now: Instant) -> Vec<Told<T>> {
         let mut told = Vec::new();
-        for (path, record) in entries {
-            let (after, number) = (self.at, record.sequence);
+        for one in following {
+            let (after, number) = (self.at, one.number());
             if number != after + 1 {
-                if self.waits_for_hole(record.entry.ended, now) {
+                if self.waits_for_hole(one.at(), now) {
                     break;
                 }
                 told.push(Told::Gap { after, before: number });
             }
             *self = Cursor::new(number);
-            told.push(Told::Entry(Box::new((path, record))));
+            told.push(Told::One(one));
         }
         told
     }
@@ -124,8 +194,10 @@ impl Cursor {
 #[cfg(test)]
 mod tests {
     use kalends_domain::{
-        ActionRole, AttemptStatus, CollectionPath, GroupPath, HistoryEntry, Timing,
+        ActionRole, AttemptStatus, Cause, CollectionPath, Disposition, GroupPath, HistoryEntry,
+        LedgerRecord, Timing,
     };
+    use kalends_store::JobFilterState;
 
     use super::*;
 
@@ -162,8 +234,8 @@ mod tests {
     /// Takes at a second, and says what was told: numbers, and gaps as `a..b`.
     fn take(cursor: &mut Cursor, numbers: &[u64], ended: u64, now: u64) -> String {
         let told = cursor.take(entries(numbers, ended), at(now));
-        let one = |told: &Told| match told {
-            Told::Entry(entry) => entry.1.sequence.to_string(),
+        let one = |told: &Told<Entry>| match told {
+            Told::One(entry) => entry.number().to_string(),
             Told::Gap { after, before } => format!("{after}..{before}"),
         };
         told.iter().map(one).collect::<Vec<_>>().join(" ")
@@ -201,6 +273,40 @@ mod tests {
         assert_eq!(take(&mut cursor, &[6], 1_000, 1_000), "");
         assert_eq!(take(&mut cursor, &[6], 1_000, 10), "");
         assert_eq!(take(&mut cursor, &[6], 1_000, 15), "4..6 6");
+    }
+
+    fn closings(numbers: &[u64], closed: u64) -> Vec<Closing> {
+        let closed = at(closed);
+        let row = LedgerRecord {
+            generation: 1,
+            from: closed,
+            to: closed,
+            count: 1,
+            cause: Cause::Scheduled,
+            disposition: Disposition::Completed,
+            closed,
+        };
+        let job = JobFilterState::Enabled;
+        let record = |&number: &u64| (path("j"), ClosingRecord { number, row: row.clone(), job });
+        numbers.iter().map(record).collect()
+    }
+
+    #[test]
+    fn both_sequences_are_told_as_it_happened_and_each_in_its_order() {
+        let mut cursors = [Cursor::new(0), Cursor::new(0)];
+        let now = at(90);
+        let later = entries(&[1], 20).into_iter().chain(entries(&[2], 10)).collect();
+        let told = cursors[0].take(later, now);
+        let rows = [closings(&[1], 20), closings(&[3], 21), closings(&[4], 5)].concat();
+        let told = merge(told, cursors[1].take(rows, now));
+        let one = |event: &Event| match event {
+            Event::Entry(Told::One(one)) => format!("entry {}", one.number()),
+            Event::Closing(Told::One(one)) => format!("row {}", one.number()),
+            Event::Entry(gap) => format!("{gap:?}"),
+            Event::Closing(Told::Gap { after, before }) => format!("no rows {after}..{before}"),
+        };
+        let told: Vec<_> = told.iter().map(one).collect();
+        assert_eq!(told, ["entry 1", "entry 2", "row 1", "no rows 1..3", "row 3", "row 4"]);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use kalends_store::record::{
     LedgerRecord, OpenRun,
 };
 use kalends_store::{
-    DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
-    Retention, RunAnswer, RunWrite, Scope, Store,
+    DecideCollection, DecideJob, Due, Edited, EventPosition, Events, Found, HistoryFilter,
+    JobFilter, Page, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Survey,
 };
 
 use kalends_store::{TokenId, TokenRecord, Tokens};
@@ -123,7 +123,7 @@ impl Store for Link {
         Box::pin(self.call(Does::Read, move || self.inner.history(path, filter, page)))
     }
 
-    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
         Box::pin(self.call(Does::Read, move || self.inner.events(after, limit)))
     }
 
@@ -139,6 +139,10 @@ impl Store for Link {
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         Box::pin(self.call(Does::Write, move || self.inner.prune(retention, now, limit)))
+    }
+
+    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
+        Box::pin(self.call(Does::Read, move || self.inner.survey(after, looks)))
     }
 
     fn now(&self) -> Reply<'_, Instant> {

@@ -9,8 +9,9 @@ use kalends_store::record::{
     LedgerRecord, OpenRun,
 };
 use kalends_store::{
-    DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
-    Retention, RunAnswer, RunWrite, Scope, Store, TokenId, TokenRecord, Tokens,
+    DecideCollection, DecideJob, Due, Edited, EventPosition, Events, Found, HistoryFilter,
+    JobFilter, Page, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Survey, TokenId,
+    TokenRecord, Tokens,
 };
 
 use crate::mutant::{EARLY_BY, Existed, Mutant, Planted};
@@ -111,7 +112,7 @@ impl Store for Planted {
         self.inner.expire_claims()
     }
 
-    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
         self.inner.events(after, limit)
     }
 
@@ -157,6 +158,10 @@ impl Store for Planted {
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         self.inner.prune(retention, now, limit)
+    }
+
+    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
+        self.inner.survey(after, looks)
     }
 
     fn now(&self) -> Reply<'_, Instant> {

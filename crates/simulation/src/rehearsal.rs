@@ -10,6 +10,7 @@ use kalends_actions::{Order, Perform, Performing, Report};
 use kalends_domain::{
     ActionRole, Collection, CollectionName, CollectionPath, CollectionState, EditKind, GroupName,
     GroupPath, JobDefinition, JobName, JobPath, Location, NameError, Outcome, Plan, SubscriptionId,
+    Switch, closed_by_edit, rule_of, standing_of_new,
 };
 use kalends_engine::EngineSettings;
 use kalends_recurrence::{Instant, Settings};
@@ -73,6 +74,13 @@ pub enum What {
     },
     /// Occurrences that do not run because one before still runs or retries.
     Skipped {
+        /// The last of them.
+        to: Instant,
+        /// How many.
+        count: u64,
+    },
+    /// Occurrences that do not run because the job is disabled.
+    Disabled {
         /// The last of them.
         to: Instant,
         /// How many.
@@ -153,7 +161,7 @@ impl Rehearsal {
             stage.seen().drain(..).for_each(&mut *tell);
             let changes = [down, up].map(Instant::ticks).into_iter().filter(|&at| at > time.now());
             let next = changes.chain(time.next()).min();
-            let Some(next) = next.filter(|&next| next <= end) else { return Ok(()) };
+            let Some(next) = next.filter(|&next| next <= end) else { break };
             time.advance_to(next);
             if next == down.ticks() {
                 node = None;
@@ -162,6 +170,18 @@ impl Rehearsal {
                 node = Some(start()?);
             }
         }
+        self.jobs.iter().filter_map(|job| self.passed_off(job)).for_each(tell);
+        Ok(())
+    }
+
+    /// What passes of a job that is disabled.
+    fn passed_off(&self, (name, job): &(JobName, JobDefinition)) -> Option<Happening> {
+        let enabled = JobDefinition { switch: Switch::Enabled, ..job.clone() };
+        let rule = rule_of(job, self.from, &Settings::default()).ok()?;
+        let due = standing_of_new(job, &rule).due.filter(|_| job.switch == Switch::Disabled)?;
+        let closed = closed_by_edit(job, &enabled, &rule, due, self.to, Switch::Enabled)?;
+        let what = What::Disabled { to: closed.to, count: closed.count };
+        Some(Happening { at: self.to, job: name.to_string(), scheduled: closed.from, what })
     }
 
     fn make_jobs(&self, store: &MemoryStore) -> Result<(), (String, StoreError)> {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kalends_domain::CollectionState;
-use kalends_engine::{EngineSettings, WhoseClock};
+use kalends_engine::{EngineFigures, EngineSettings, WhoseClock};
 use kalends_recurrence::Instant;
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::NodeId;
@@ -57,6 +57,8 @@ pub(crate) struct World<'a> {
     acts_added: u64,
     nodes_started: usize,
     looks_ahead: Duration,
+    /// What all nodes count.
+    figures: Arc<EngineFigures>,
 }
 
 /// What is left of a world, for who checks it.
@@ -135,6 +137,7 @@ impl<'a> World<'a> {
                 Span::Weeks => Duration::from_secs(600),
                 _ => EngineSettings::default().looks_ahead,
             },
+            figures: Arc::default(),
         }
     }
 
@@ -167,6 +170,11 @@ impl<'a> World<'a> {
     fn look_back(mut self, start: i64) -> Evidence<'a> {
         for slot in &mut self.slots {
             slot.node = None;
+        }
+        let (found, surveys) = (self.figures.violations(), self.figures.surveys());
+        if found > 0 || surveys == 0 {
+            let what = format!("SCAN {found} found in {surveys} passes that must not be");
+            self.log.noted().seen.push(what);
         }
         for index in 0..self.users.lives.len() {
             if self.users.lives[index].gone.is_none() {
@@ -260,6 +268,7 @@ impl<'a> World<'a> {
                 history_count: u64::MAX,
                 finished_jobs: FOREVER,
             },
+            figures: Arc::clone(&self.figures),
             ..EngineSettings::default()
         };
         self.log.trace(|| format!("node {number} starts in place {slot}"));

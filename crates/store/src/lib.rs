@@ -21,6 +21,7 @@
 )]
 pub mod conformance;
 mod error;
+mod events;
 pub mod form;
 mod key_file;
 pub mod memory;
@@ -32,14 +33,16 @@ mod search;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod store;
+mod survey;
 mod tokens;
 
 pub use error::StoreError;
+pub use events::{ClosingRecord, EventPosition, Events};
 pub use key_file::KeyFile;
 pub use store::{
     Advance, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited,
-    Events, Found, HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite,
-    LOOKS_MAX, Page, Refusal, RefusalKind, Reply, Retention, RunAnswer, RunWrite, Scope, Store,
-    Tally, Waiting,
+    Found, HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, LOOKS_MAX, Page,
+    Refusal, RefusalKind, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Tally, Waiting,
 };
+pub use survey::{HistorySums, Orphan, Survey, Surveyed};
 pub use tokens::{NewToken, TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens, read_token};

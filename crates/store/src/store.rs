@@ -16,11 +16,13 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
+use crate::events::{EventPosition, Events};
 use crate::record::{
     Claim, CollectionFacts, CollectionKey, CollectionRecord, Disposition, GroupRecord,
     HistoryRecord, JobBrief, JobFacts, JobKey, JobRecord, JobStanding, JobState, JobUid,
     LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
 };
+use crate::survey::Survey;
 use crate::tokens::Tokens;
 
 /// An answer that is on its way.
@@ -118,10 +120,10 @@ pub trait Store: Tokens {
         page: Page<u64>,
     ) -> Reply<'_, Option<Vec<HistoryRecord>>>;
 
-    /// What came into the history of any job after the entry of that number, in the order of the
-    /// numbers; nothing where there is no number to begin from. Numbers may be left out for good, and
-    /// where several nodes write, a smaller one may be seen after a larger one.
-    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events>;
+    /// What came into the history and the ledger of any job after a position, of each at most `limit`
+    /// in the order of the numbers; nothing where there is no position to begin from. Numbers may be
+    /// left out for good, and where several nodes write, a smaller one may be seen after a larger one.
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events>;
 
     /// How occurrences of a job whose instants lie in `from..=to` were closed, in their order.
     fn ledger(
@@ -135,6 +137,10 @@ pub trait Store: Tokens {
     /// Removes what retention no longer keeps, at most `limit` entries at a time, and says how many
     /// there were. Fewer than `limit` means that it is done.
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize>;
+
+    /// Looks through all jobs, after one, in the order of their numbers, for who checks that all is
+    /// well. It looks at no more than `looks` rows, and at one job at least.
+    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey>;
 
     /// The time by the clock that leases are measured with.
     fn now(&self) -> Reply<'_, Instant>;
@@ -359,15 +365,6 @@ impl<K> Page<K> {
 pub struct HistoryFilter {
     /// Those that ended so.
     pub status: Option<AttemptStatus>,
-}
-
-/// What came into history.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Events {
-    /// Entries, each with the job it is of.
-    pub entries: Vec<(JobPath, HistoryRecord)>,
-    /// The number of the newest entry that is kept; 0 where there is none.
-    pub newest: u64,
 }
 
 /// A job that is due, and the collection it is in.

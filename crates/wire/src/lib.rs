@@ -44,5 +44,5 @@ pub use list::write_list;
 pub use next::NextRequest;
 pub use patch::{merge_patch, patch_collection, patch_job};
 pub use recurrence::read_definition;
-pub use timeline::{ExplainFacts, write_explanation, write_occurrence};
+pub use timeline::{ExplainFacts, write_closing, write_explanation, write_occurrence};
 pub use version::Version;

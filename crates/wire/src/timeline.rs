@@ -1,9 +1,11 @@
 //! What a job did and will do, and why. Only the newest version has these.
 
 use kalends_domain::{
-    ActionRole, Cause, Disposition, Explanation, Reason, RunUnderWay, Stage, TimelineRow,
+    ActionRole, Cause, Disposition, Explanation, JobPath, LedgerRecord, Reason, RunUnderWay, Stage,
+    TimelineRow,
 };
 
+use crate::id::{job_id, job_name};
 use crate::json::Json;
 use crate::members::{Members, list};
 
@@ -26,6 +28,24 @@ pub fn write_occurrence(row: &TimelineRow) -> Json<'static> {
         _ => members,
     }
     .into()
+}
+
+/// Writes how occurrences of a job were closed, for who follows what happens. `job_state` is what has
+/// become of the job.
+pub fn write_closing<'a>(path: &JobPath, row: &LedgerRecord, job_state: &'a str) -> Json<'a> {
+    let stretch = (row.count != 1).then_some(row.to);
+    Members::new()
+        .put("jobId", job_id(path))
+        .put("jobName", job_name(path))
+        .put("scheduledTime", row.from)
+        .put_some("lastScheduledTime", stretch)
+        .put("count", row.count)
+        .put("cause", cause(row.cause))
+        .put("disposition", disposition_word(row.disposition))
+        .put("generation", row.generation)
+        .put("decidedTime", row.closed)
+        .put("jobState", job_state)
+        .into()
 }
 
 /// What an explanation is told with.
@@ -81,15 +101,21 @@ pub(crate) fn role_word(role: ActionRole) -> &'static str {
     }
 }
 
+fn disposition_word(disposition: Disposition) -> &'static str {
+    match disposition {
+        Disposition::Completed => "Completed",
+        Disposition::Failed => "Failed",
+        Disposition::SkippedOverlap => "SkippedOverlap",
+        Disposition::SkippedDisabled => "SkippedDisabled",
+        Disposition::SkippedQuota => "SkippedQuota",
+        Disposition::Missed => "Missed",
+        Disposition::Superseded => "Superseded",
+    }
+}
+
 fn stage_word(stage: &Stage) -> &'static str {
     match stage {
-        Stage::Closed(Disposition::Completed, _) => "Completed",
-        Stage::Closed(Disposition::Failed, _) => "Failed",
-        Stage::Closed(Disposition::SkippedOverlap, _) => "SkippedOverlap",
-        Stage::Closed(Disposition::SkippedDisabled, _) => "SkippedDisabled",
-        Stage::Closed(Disposition::SkippedQuota, _) => "SkippedQuota",
-        Stage::Closed(Disposition::Missed, _) => "Missed",
-        Stage::Closed(Disposition::Superseded, _) => "Superseded",
+        Stage::Closed(disposition, _) => disposition_word(*disposition),
         Stage::UnderWay(RunUnderWay { is_claimed: true, .. }) => "Running",
         Stage::UnderWay(RunUnderWay { retry: 0, .. }) => "Waiting",
         Stage::UnderWay(_) => "Retrying",

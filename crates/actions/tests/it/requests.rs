@@ -1,11 +1,12 @@
 //! What is sent, and what history says of the answer.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kalends_actions::{PerformerSettings, Signer, SigningEpochs, execution_tag};
-use kalends_domain::{HttpAuthentication, Outcome, Secret, Signing};
+use kalends_actions::{Order, PerformerSettings, Signer, SigningEpochs, execution_tag};
+use kalends_domain::{ActionRole, Cause, HttpAuthentication, Outcome, Secret, Signing};
 use ring::hmac;
 
 use crate::world::{
@@ -43,6 +44,24 @@ async fn a_request_has_the_jobs_headers_and_those_of_the_scheduler() {
     let trace: Vec<_> = header(&request, "traceparent").unwrap().split('-').collect();
     assert_eq!((trace[0], trace[1], trace[2].len(), trace[3]), ("00", tag.as_str(), 16, "01"));
     assert_eq!(header(&request, "webhook-signature"), None);
+}
+
+#[test]
+fn a_tag_is_one_occurrences_alone() {
+    let scheduled = order(request("http://example.com"));
+    let tag = execution_tag(&scheduled);
+    let retried = Order { retry: 3, ..scheduled.clone() };
+    assert_eq!(execution_tag(&retried), tag, "all attempts have the same");
+    let others = [
+        Order { cause: Cause::Manual, ..scheduled.clone() },
+        Order { role: ActionRole::Error, ..scheduled.clone() },
+        Order { role: ActionRole::Error, cause: Cause::Manual, ..scheduled.clone() },
+        Order { generation: 2, ..scheduled.clone() },
+        Order { uid: [2; 16], ..scheduled.clone() },
+        Order { scheduled: "2026-11-15T12:00:00.0000001Z".parse().unwrap(), ..scheduled },
+    ];
+    let tags: BTreeSet<_> = others.iter().map(execution_tag).chain([tag]).collect();
+    assert_eq!(tags.len(), 7);
 }
 
 #[tokio::test]

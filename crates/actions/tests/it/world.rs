@@ -9,9 +9,9 @@ use kalends_actions::{
     EgressSettings, NetworkPerformer, Order, Perform, PerformerSettings, Report,
 };
 use kalends_domain::{
-    Action, ActionRole, AllowEntry, CollectionName, CollectionPath, EgressMode, EgressPolicy,
-    GroupName, GroupPath, Headers, HttpRequest, JobName, JobPath, Limits, Method, Outcome, Signing,
-    SubscriptionId, Target, Uri,
+    Action, ActionRole, AllowEntry, Cause, CollectionName, CollectionPath, EgressMode,
+    EgressPolicy, GroupName, GroupPath, Headers, HttpRequest, JobName, JobPath, Limits, Method,
+    Outcome, Signing, SubscriptionId, Target, Uri,
 };
 use kalends_environment::{SeededEntropy, SystemClock};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -83,6 +83,7 @@ pub(crate) fn order(request: HttpRequest) -> Order {
         action: Action { type_as_written: "Http".into(), target: Target::Http(request) },
         role: ActionRole::Main,
         scheduled: "2026-11-15T12:00:00Z".parse().unwrap(),
+        cause: Cause::Scheduled,
         retry: 0,
         timeout: PATIENCE,
         signing: Signing::Off,

@@ -42,6 +42,16 @@ impl Loads {
         self.at = now;
     }
 
+    /// Whether the last one found more than it could take.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Whether one was begun after a moment, and is over.
+    pub(super) fn has_loaded_since(&self, moment: Duration) -> bool {
+        self.last.0 > moment
+    }
+
     pub(super) fn nudged(&mut self) {
         self.nudged = true;
     }

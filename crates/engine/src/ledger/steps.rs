@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kalends_recurrence::Instant;
 use kalends_store::record::{JobBrief, JobStanding};
-use kalends_store::{RunAnswer, RunWrite, StoreError};
+use kalends_store::{RunAnswer, RunWrite, StoreError, Survey};
 
 use super::follow_up::About;
 use super::load::Loaded;
@@ -32,6 +32,8 @@ pub(super) enum Done {
     Stood { ended: VecDeque<Box<Ended>>, standings: Result<Vec<Option<JobStanding>>, StoreError> },
     Written { began: Duration, abouts: Vec<About>, answers: Result<Vec<RunAnswer>, StoreError> },
     Pruned(Result<usize, StoreError>),
+    Surveyed(Result<Survey, StoreError>),
+    Mended(Result<(), StoreError>),
 }
 
 /// What is being asked.
@@ -156,6 +158,8 @@ impl Ledger {
                 self.going.writing -= 1;
                 self.take_in_answers(began, abouts, answers);
             }
+            Done::Surveyed(survey) => self.take_in_survey(survey),
+            Done::Mended(mended) => self.take_in_mended(mended),
             Done::Pruned(removed) => {
                 self.going.pruning = false;
                 let more = removed.is_ok_and(|removed| removed >= PRUNE_BATCH);

@@ -3,7 +3,7 @@
 use std::io;
 use std::thread::{self, JoinHandle};
 
-use kalends_engine::{Engine, Nudge};
+use kalends_engine::Engine;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
@@ -33,9 +33,9 @@ impl EngineThread {
         Ok(EngineThread { engine, open, thread })
     }
 
-    /// What tells the engine that something has changed.
-    pub(super) fn nudge(&self) -> Nudge {
-        self.engine.nudge()
+    /// The engine.
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// Stops the engine, and then ends the thread.

@@ -46,6 +46,18 @@ fn every_run_is_told_in_its_order() {
 }
 
 #[test]
+fn what_passes_of_a_disabled_job_is_told_in_the_end() {
+    let off = |job: String| job.replace(r#""startTime""#, r#""state":"Disabled","startTime""#);
+    let jobs = format!("[{},{}]", off(hourly("off", "")), hourly("on", r#","count":1"#));
+    let told = lines("--from 2026-03-01 --to 2026-03-01T02:45:00Z", &jobs);
+    let expected = [
+        "2026-03-01T00:30:00Z  on  run succeeds",
+        "2026-03-01T02:45:00Z  off  disabled 3 occurrences from 2026-03-01T00:30:00Z to 2026-03-01T02:30:00Z",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn failures_are_retried_and_end_in_the_error_action() {
     let job = hourly("a", r#","count":1"#);
     let told = lines("--from 2026-03-01 --to 2026-03-02 --fail a", &job);

@@ -1,4 +1,4 @@
-//! `GET /events`: what comes into the history of jobs, as server-sent events.
+//! `GET /events`: what comes into the history and the ledger of jobs, as server-sent events.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use hyper::body::Frame;
 use kalends_domain::{
     AttemptStatus, CollectionName, GroupName, JobName, NameError, Permission, Place, SubscriptionId,
 };
-use kalends_wire::{Code, Errors, Version, write_history_entry};
+use kalends_store::EventPosition;
+use kalends_wire::{Code, Errors, Version, write_closing, write_history_entry};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -20,14 +21,15 @@ use super::{Asked, Done};
 use crate::access::Caller;
 use crate::answer::Answer;
 use crate::app::App;
-use crate::events::{Cursor, Scope, Told};
+use crate::events::{Cursor, Event, Scope, Told, merge};
 use crate::request::invalid;
+use crate::resources::explain::state_word;
 
 /// Between two looks at the store.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Looks without anything to tell before a sign of life: proxies cut what is silent for a minute.
 const LOOKS_SILENT: u32 = 30;
-/// Entries read at once.
+/// Entries, and rows of the ledger, read at once.
 const BATCH: usize = 100;
 /// Events that may wait for the client to take them.
 const BUFFER: usize = 16;
@@ -57,13 +59,37 @@ pub(super) async fn stream(asked: Asked) -> Done {
     Ok(answer.with(header::CONTENT_TYPE, "text/event-stream").with(unbuffered, "no"))
 }
 
+/// Where a client goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Resumed {
+    entry: u64,
+    /// Absent where the client knows of history only: then what comes from now on.
+    closing: Option<u64>,
+}
+
+impl Resumed {
+    fn read(text: &str) -> Option<Resumed> {
+        let number = |text: &str| text.parse().ok().filter(|&number: &u64| number < u64::MAX);
+        match text.split_once('-') {
+            None => Some(Resumed { entry: number(text)?, closing: None }),
+            Some((entry, closing)) => {
+                Some(Resumed { entry: number(entry)?, closing: Some(number(closing)?) })
+            }
+        }
+    }
+}
+
+/// A position as clients see it.
+fn id(position: EventPosition) -> String {
+    format!("{}-{}", position.entry, position.closing)
+}
+
 /// `Last-Event-ID`, or `lastEventId` for who cannot send headers.
-fn position(asked: &Asked) -> Result<Option<u64>, Errors> {
+fn position(asked: &Asked) -> Result<Option<Resumed>, Errors> {
     let header = asked.headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
     let Some(text) = header.or(asked.query.text("lastEventId")?) else { return Ok(None) };
-    let number = text.parse().ok().filter(|&number: &u64| number < u64::MAX);
     let message = "expected the id of an event as it was sent";
-    number.map(Some).ok_or_else(|| invalid("Last-Event-ID", message))
+    Resumed::read(text).map(Some).ok_or_else(|| invalid("Last-Event-ID", message))
 }
 
 fn scope(asked: &Asked) -> Result<Scope, Errors> {
@@ -96,7 +122,12 @@ struct Follower {
 struct Over;
 
 impl Follower {
-    async fn follow(self, after: Option<u64>, newest: u64, mut stopped: watch::Receiver<bool>) {
+    async fn follow(
+        self,
+        after: Option<Resumed>,
+        newest: EventPosition,
+        mut stopped: watch::Receiver<bool>,
+    ) {
         tokio::select! {
             _ = self.tell_all(after, newest) => {}
             () = self.sender.closed() => {}
@@ -105,27 +136,35 @@ impl Follower {
         }
     }
 
-    async fn tell_all(&self, after: Option<u64>, newest: u64) -> Result<(), Over> {
-        // Of a store that was put back to an earlier state.
-        let after = match after {
-            Some(after) if after > newest => {
-                self.tell_gap(newest, after).await?;
-                newest
-            }
-            after => after.unwrap_or(newest),
+    async fn tell_all(&self, after: Option<Resumed>, newest: EventPosition) -> Result<(), Over> {
+        let asked = EventPosition {
+            entry: after.map_or(newest.entry, |after| after.entry),
+            closing: after.and_then(|after| after.closing).unwrap_or(newest.closing),
         };
-        let mut cursor = Cursor::new(after);
-        self.send(format!("retry: {RETRY_MILLISECONDS}\nid: {after}\nevent: open\ndata: {{}}\n\n"))
+        let mut told = EventPosition {
+            entry: asked.entry.min(newest.entry),
+            closing: asked.closing.min(newest.closing),
+        };
+        if told != asked {
+            // Of a store that was put back to an earlier state.
+            self.tell_gap(told, asked).await?;
+        }
+        let (mut entries, mut closings) = (Cursor::new(told.entry), Cursor::new(told.closing));
+        let open = id(told);
+        self.send(format!("retry: {RETRY_MILLISECONDS}\nid: {open}\nevent: open\ndata: {{}}\n\n"))
             .await?;
         let mut silent = 0;
         loop {
+            let after = EventPosition { entry: entries.at, closing: closings.at };
             // What cannot be read now can be read later.
-            let events = self.app.store.events(Some(cursor.at), BATCH).await.unwrap_or_default();
-            let is_full = events.entries.len() >= BATCH;
-            let told = cursor.take(events.entries, self.app.now());
-            let went_on = !told.is_empty();
-            for told in told {
-                if self.tell(told).await? {
+            let found = self.app.store.events(Some(after), BATCH).await.unwrap_or_default();
+            let is_full = found.entries.len().max(found.closings.len()) >= BATCH;
+            let now = self.app.now();
+            let events =
+                merge(entries.take(found.entries, now), closings.take(found.closings, now));
+            let went_on = !events.is_empty();
+            for event in events {
+                if self.tell(event, &mut told).await? {
                     silent = 0;
                 }
             }
@@ -136,35 +175,47 @@ impl Follower {
             if silent > LOOKS_SILENT {
                 silent = 0;
                 // The position goes with it, so that what was passed over is not read again.
-                self.send(format!(": still here\nid: {}\n\n", cursor.at)).await?;
+                self.send(format!(": still here\nid: {}\n\n", id(told))).await?;
             }
             let _ = timeout(LOOK_EVERY, self.sender.closed()).await;
         }
     }
 
-    /// `false` where it is none of this follower's.
-    async fn tell(&self, told: Told) -> Result<bool, Over> {
-        let (path, record) = match told {
-            Told::Gap { after, before } => {
-                return self.tell_gap(after, before).await.map(|()| true);
+    /// `false` where it is none of this follower's. `told` is where it is then, either way.
+    async fn tell(&self, event: Event, told: &mut EventPosition) -> Result<bool, Over> {
+        let (path, kind, data) = match &event {
+            Event::Entry(Told::Gap { after, before }) => {
+                let at = |entry| EventPosition { entry, ..*told };
+                return self.tell_gap(at(*after), at(*before)).await.map(|()| true);
             }
-            Told::Entry(entry) => *entry,
+            Event::Closing(Told::Gap { after, before }) => {
+                let at = |closing| EventPosition { closing, ..*told };
+                return self.tell_gap(at(*after), at(*before)).await.map(|()| true);
+            }
+            Event::Entry(Told::One((path, record))) => {
+                told.entry = record.sequence;
+                let kind = match record.entry.status {
+                    AttemptStatus::Postponed => "postponed",
+                    _ => "attempt",
+                };
+                let number = record.sequence;
+                (path, kind, write_history_entry(path, &record.entry, number, self.version))
+            }
+            Event::Closing(Told::One((path, record))) => {
+                told.closing = record.number;
+                (path, "occurrence", write_closing(path, &record.row, state_word(record.job)))
+            }
         };
         let place = Place::Collection(path.collection.clone());
-        if !self.scope.holds(&path) || !self.caller.may(Permission::Read, &place) {
+        if !self.scope.holds(path) || !self.caller.may(Permission::Read, &place) {
             return Ok(false);
         }
-        let kind = match record.entry.status {
-            AttemptStatus::Postponed => "postponed",
-            _ => "attempt",
-        };
-        let number = record.sequence;
-        let data = write_history_entry(&path, &record.entry, number, self.version);
-        self.send(format!("id: {number}\nevent: {kind}\ndata: {data}\n\n")).await.map(|()| true)
+        let text = format!("id: {}\nevent: {kind}\ndata: {data}\n\n", id(*told));
+        self.send(text).await.map(|()| true)
     }
 
-    async fn tell_gap(&self, after: u64, before: u64) -> Result<(), Over> {
-        let data = format!("{{\"after\":\"{after}\",\"before\":\"{before}\"}}");
+    async fn tell_gap(&self, after: EventPosition, before: EventPosition) -> Result<(), Over> {
+        let data = format!("{{\"after\":\"{}\",\"before\":\"{}\"}}", id(after), id(before));
         self.send(format!("event: gap\ndata: {data}\n\n")).await
     }
 

@@ -53,12 +53,7 @@ pub(super) async fn explain(asked: Asked, path: JobPath) -> Done {
     let own = own.map(|one| write_history_entry(&path, &one.entry, one.sequence, version));
     let state = JobFilterState::of(known.job.job.definition.switch, known.course.lifecycle);
     let facts = ExplainFacts {
-        job_state: match state {
-            JobFilterState::Enabled => "Enabled",
-            JobFilterState::Disabled => "Disabled",
-            JobFilterState::Completed => "Completed",
-            JobFilterState::Faulted => "Faulted",
-        },
+        job_state: state_word(state),
         collection_state: match collection {
             CollectionState::Enabled => "Enabled",
             _ => "Disabled",
@@ -68,4 +63,14 @@ pub(super) async fn explain(asked: Asked, path: JobPath) -> Done {
     };
     let rows = rows.iter().map(write_occurrence).collect();
     Ok(Answer::json(StatusCode::OK, &write_explanation(&explanation, facts, rows, own.collect())))
+}
+
+/// The state of a job, in the newest version.
+pub(super) fn state_word(state: JobFilterState) -> &'static str {
+    match state {
+        JobFilterState::Enabled => "Enabled",
+        JobFilterState::Disabled => "Disabled",
+        JobFilterState::Completed => "Completed",
+        JobFilterState::Faulted => "Faulted",
+    }
 }

@@ -7,9 +7,10 @@ use kalends_domain::{AttemptStatus, HistoryEntry, Lifecycle, Micros, Timing};
 use crate::conformance::Subject;
 use crate::conformance::sample::{at, closed, definition, due, entry, job_path, put};
 use crate::error::StoreError;
+use crate::events::{ClosingRecord, EventPosition, Events};
 use crate::record::{Disposition, HistoryRecord, JobRecord, LedgerRecord};
 use crate::store::{
-    Advance, Events, HistoryFilter, JobWrite, Page, Retention, RunAnswer, RunWrite,
+    Advance, HistoryFilter, JobFilterState, JobWrite, Page, Retention, RunAnswer, RunWrite,
 };
 
 const DAY: u64 = 86_400;
@@ -200,43 +201,87 @@ pub async fn how_long_the_parts_of_an_attempt_took_is_kept(subject: Subject) {
     recorded(&subject, "j", entries.clone(), vec![]).await;
     let read: Vec<_> = subject.history_of("j").await.into_iter().rev().collect();
     assert_eq!(read, entries);
-    let events = subject.store.events(Some(0), 99).await.unwrap().entries;
+    let events = subject.store.events(Some(EventPosition::default()), 99).await.unwrap().entries;
     let told: Vec<_> = events.into_iter().map(|(_, record)| record.entry).collect();
     assert_eq!(told, entries);
 }
 
-/// Every entry of every job, once, after any of them.
+/// Every entry and every row of every job, once, after any of them.
 pub async fn events_of_all_jobs_follow_each_other(subject: Subject) {
     let read = async |after, limit| subject.store.events(after, limit).await.unwrap();
-    assert_eq!(
-        (read(None, 9).await, read(Some(0), 9).await),
-        (Events::default(), Events::default())
-    );
+    let from = |entry, closing| Some(EventPosition { entry, closing });
+    let nothing = Events::default();
+    assert_eq!((read(None, 9).await, read(from(0, 0), 9).await), (nothing.clone(), nothing));
     subject.make_collection().await;
     let one = |second| vec![entry(AttemptStatus::Completed, second)];
-    recorded(&subject, "Spelled", one(1), vec![]).await;
-    recorded(&subject, "b", one(2).into_iter().chain(one(3)).collect(), vec![]).await;
-    recorded(&subject, "c", one(4), vec![]).await;
-    let all = read(Some(0), 9).await;
-    let told = |events: &Events| -> Vec<_> {
-        let second = |at: kalends_recurrence::Instant| {
-            (at.ticks() - super::sample::at(0).ticks()) / 10_000_000
-        };
+    let row = |second| vec![closed(Disposition::Completed, second)];
+    recorded(&subject, "Spelled", one(1), row(11)).await;
+    recorded(&subject, "b", [one(2), one(3)].concat(), [row(12), row(13)].concat()).await;
+    recorded(&subject, "c", one(4), row(14)).await;
+    let all = read(from(0, 0), 9).await;
+    let second =
+        |at: kalends_recurrence::Instant| (at.ticks() - super::sample::at(0).ticks()) / 10_000_000;
+    let entries = |events: &Events| -> Vec<_> {
         let one = |(path, record): &(kalends_domain::JobPath, HistoryRecord)| {
             (path.job.to_string(), second(record.entry.started))
         };
         events.entries.iter().map(one).collect()
     };
+    let rows = |events: &Events| -> Vec<_> {
+        let one = |(path, record): &(kalends_domain::JobPath, ClosingRecord)| {
+            (path.job.to_string(), second(record.row.from))
+        };
+        events.closings.iter().map(one).collect()
+    };
     let expected = [("Spelled", 1), ("b", 2), ("b", 3), ("c", 4)].map(|(n, s)| (n.to_owned(), s));
-    assert_eq!(told(&all), expected);
+    let expected_rows = expected.clone().map(|(name, second)| (name, second + 10));
+    assert_eq!((entries(&all), rows(&all)), (expected.to_vec(), expected_rows.to_vec()));
     assert!(all.entries.is_sorted_by(|(_, one), (_, next)| one.sequence < next.sequence));
+    assert!(all.closings.is_sorted_by(|(_, one), (_, next)| one.number < next.number));
+    assert!(all.closings.iter().all(|(_, record)| record.job == JobFilterState::Enabled));
     let number = |index: usize| all.entries[index].1.sequence;
-    assert_eq!(all.newest, number(3));
+    let row_number = |index: usize| all.closings[index].1.number;
+    let newest = EventPosition { entry: number(3), closing: row_number(3) };
+    assert_eq!(all.newest, newest);
     assert_eq!(all.entries[0].0, job_path("Spelled"));
-    assert_eq!(told(&read(Some(number(0)), 2).await), expected[1..3]);
-    assert_eq!(read(Some(number(3)), 9).await, Events { entries: vec![], newest: number(3) });
-    assert_eq!(read(None, 9).await, Events { entries: vec![], newest: number(3) });
-    assert_eq!(read(Some(u64::MAX), 9).await.entries, []);
+    let some = read(from(number(0), row_number(1)), 2).await;
+    assert_eq!(entries(&some), expected[1..3]);
+    assert_eq!(rows(&some), expected_rows[2..]);
+    let none = Events { newest, ..Events::default() };
+    assert_eq!(read(Some(newest), 9).await, none);
+    assert_eq!(read(None, 9).await, none);
+    let beyond = read(from(u64::MAX, u64::MAX), 9).await;
+    assert_eq!((beyond.entries, beyond.closings), (vec![], vec![]));
     subject.edit_job("b", JobWrite::Delete).await;
-    assert_eq!(told(&read(Some(0), 9).await), [&expected[..1], &expected[3..]].concat());
+    let left = read(from(0, 0), 9).await;
+    assert_eq!(entries(&left), [&expected[..1], &expected[3..]].concat());
+    assert_eq!(rows(&left), [&expected_rows[..1], &expected_rows[3..]].concat());
+}
+
+/// The row that ends a job is seen with its end, and a disabled one as what it is.
+pub async fn closings_tell_what_has_become_of_the_job(subject: Subject) {
+    subject.make_collection().await;
+    let job = subject.make_due_job("j").await;
+    let pass = RunWrite::Pass {
+        on: due(&job),
+        advance: Advance { due: None, used: 0, lifecycle: Lifecycle::Completed },
+        closed: vec![closed(Disposition::Missed, 60)],
+        postponed: vec![],
+    };
+    assert_eq!(subject.commit(pass).await, RunAnswer::Done);
+    let off = subject.make_due_job("off").await;
+    let mut switched = put(definition(), Some(at(120)));
+    switched.definition.switch = kalends_domain::Switch::Disabled;
+    switched.passed = Some(closed(Disposition::SkippedDisabled, 60));
+    assert_eq!(subject.put_job("off", switched).await.key, off.key);
+    let events = subject.store.events(Some(EventPosition::default()), 9).await.unwrap();
+    let told = events
+        .closings
+        .iter()
+        .map(|(path, record)| (path.job.to_string(), record.row.disposition, record.job));
+    let expected = [
+        ("j".to_owned(), Disposition::Missed, JobFilterState::Completed),
+        ("off".to_owned(), Disposition::SkippedDisabled, JobFilterState::Disabled),
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
 }

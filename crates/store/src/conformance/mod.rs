@@ -8,6 +8,7 @@ pub mod history;
 pub mod jobs;
 pub mod runs;
 mod sample;
+pub mod survey;
 pub mod tokens;
 
 use std::sync::Arc;
@@ -89,6 +90,11 @@ macro_rules! conformance_tests {
                 texts_of_any_kind_survive,
                 how_long_the_parts_of_an_attempt_took_is_kept,
                 events_of_all_jobs_follow_each_other,
+                closings_tell_what_has_become_of_the_job,
+            ]
+            survey: [
+                every_job_is_surveyed_once_with_what_must_agree,
+                what_is_deleted_is_surveyed_no_more,
             ]
             tokens: [
                 tokens_are_kept_found_and_listed,

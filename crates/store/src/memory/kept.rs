@@ -25,12 +25,13 @@ pub(super) struct Kept {
     pub(super) paths: HashMap<JobKey, JobPath>,
     pub(super) runs: BTreeMap<RunId, RunRow>,
     pub(super) history: BTreeMap<JobKey, Vec<HistoryRecord>>,
-    pub(super) ledger: BTreeMap<JobKey, Vec<LedgerRecord>>,
+    pub(super) ledger: BTreeMap<JobKey, Vec<(u64, LedgerRecord)>>,
     pub(super) tokens: BTreeMap<TokenId, TokenRecord>,
     last_collection: i64,
     last_key: i64,
     last_run: i64,
     last_sequence: u64,
+    last_closing: u64,
 }
 
 pub(super) struct JobRow {
@@ -110,7 +111,7 @@ impl Kept {
         if let Waiting::Close(disposition) = waiting {
             self.close_waiting(record.key, disposition, now);
         }
-        self.ledger.entry(record.key).or_default().extend(passed);
+        self.close(record.key, passed);
         self.paths.insert(record.key, record.path.clone());
         self.jobs.insert(record.path.clone(), JobRow { record: record.clone(), facts });
         record
@@ -121,7 +122,7 @@ impl Kept {
         let waiting: Vec<_> = waiting.filter(|run| run.job == job && run.claim.is_none()).collect();
         for run in waiting {
             self.runs.remove(&run.id);
-            self.ledger.entry(job).or_default().push(LedgerRecord {
+            let row = LedgerRecord {
                 generation: run.generation,
                 from: run.scheduled,
                 to: run.scheduled,
@@ -129,7 +130,8 @@ impl Kept {
                 cause: run.cause,
                 disposition,
                 closed: now,
-            });
+            };
+            self.close(job, [row]);
         }
     }
 
@@ -314,8 +316,15 @@ impl Kept {
         state.faulted += u64::from(tally.faulted);
     }
 
+    fn close(&mut self, job: JobKey, rows: impl IntoIterator<Item = LedgerRecord>) {
+        for row in rows {
+            self.last_closing += 1;
+            self.ledger.entry(job).or_default().push((self.last_closing, row));
+        }
+    }
+
     fn record(&mut self, job: JobKey, closed: Vec<LedgerRecord>, entries: Vec<HistoryEntry>) {
-        self.ledger.entry(job).or_default().extend(closed);
+        self.close(job, closed);
         for entry in entries {
             self.last_sequence += 1;
             let record = HistoryRecord { sequence: self.last_sequence, entry };
@@ -343,7 +352,7 @@ impl Kept {
             });
         }
         for rows in self.ledger.values_mut() {
-            rows.retain(|row| !may_go(row.closed < oldest));
+            rows.retain(|(_, row)| !may_go(row.closed < oldest));
         }
         let finished = before(retention.finished_jobs);
         let jobs = self.jobs.values().map(|row| &row.record);

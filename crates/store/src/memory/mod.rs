@@ -1,7 +1,9 @@
 //! The reference store: obvious, in memory, without durability. What it does is what the others
 //! must do.
 
+mod events;
 mod kept;
+mod survey;
 mod tokens;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,16 +15,18 @@ use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
+use crate::events::{EventPosition, Events};
 use crate::record::{
     Cause, CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
     LedgerRecord, OpenRun, Progress, enabled_since,
 };
 use crate::search::{has_tag, search_text};
 use crate::store::{
-    CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited, Events,
-    Found, HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, Page, Reply, Retention,
+    CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited, Found,
+    HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, Page, Reply, Retention,
     RunAnswer, RunWrite, Scope, Store,
 };
+use crate::survey::Survey;
 use kept::{JobRow, Kept};
 
 /// A store that forgets everything with its process.
@@ -318,19 +322,8 @@ impl Store for MemoryStore {
         ready(Ok(Some(entries.cloned().collect())))
     }
 
-    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
-        let kept = self.kept();
-        let of_job = |(key, records): (&JobKey, &Vec<HistoryRecord>)| {
-            let path = kept.paths.get(key).cloned();
-            let records = records.clone().into_iter();
-            records.filter_map(move |record| Some((path.clone()?, record))).collect::<Vec<_>>()
-        };
-        let mut entries: Vec<_> = kept.history.iter().flat_map(of_job).collect();
-        entries.sort_by_key(|(_, record)| record.sequence);
-        let newest = entries.last().map_or(0, |(_, record)| record.sequence);
-        entries.retain(|(_, record)| after.is_some_and(|after| record.sequence > after));
-        entries.truncate(limit);
-        ready(Ok(Events { entries, newest }))
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
+        ready(Ok(self.kept().events(after, limit)))
     }
 
     fn ledger(
@@ -341,7 +334,7 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Reply<'_, Vec<LedgerRecord>> {
         let kept = self.kept();
-        let rows = kept.ledger.get(&job).into_iter().flatten();
+        let rows = kept.ledger.get(&job).into_iter().flatten().map(|(_, row)| row);
         let mut rows: Vec<_> =
             rows.filter(|row| row.to >= from && row.from <= to).cloned().collect();
         rows.sort_by_key(|row| (row.from, row.to));
@@ -351,6 +344,10 @@ impl Store for MemoryStore {
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         ready(Ok(self.kept().prune(retention, now, limit)))
+    }
+
+    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
+        ready(Ok(self.kept().survey(after, looks)))
     }
 
     fn now(&self) -> Reply<'_, Instant> {

@@ -64,7 +64,7 @@ fn keys(jobs: &[JobKey]) -> Vec<i64> {
     jobs.iter().map(|job| job.0).collect()
 }
 
-fn standing(row: &Row) -> Result<JobStanding, StoreError> {
+pub(super) fn standing(row: &Row) -> Result<JobStanding, StoreError> {
     Ok(JobStanding {
         generation: row::unsigned(row, "generation")?,
         switch: switch(get(row, "enabled")?),
@@ -73,6 +73,6 @@ fn standing(row: &Row) -> Result<JobStanding, StoreError> {
     })
 }
 
-fn switch(is_on: bool) -> Switch {
+pub(super) fn switch(is_on: bool) -> Switch {
     if is_on { Switch::Enabled } else { Switch::Disabled }
 }

@@ -11,10 +11,11 @@ use crate::postgres::PostgresSettings;
 use crate::postgres::fault::{Before, Fault, unconnected};
 
 /// Every step there ever was; the number of a step is its place, from 1.
-const STEPS: [(&str, &str); 3] = [
+const STEPS: [(&str, &str); 4] = [
     ("first", include_str!("../../migrations/postgres/0001_first.sql")),
     ("tokens", include_str!("../../migrations/postgres/0002_tokens.sql")),
     ("timing", include_str!("../../migrations/postgres/0003_timing.sql")),
+    ("ledger numbers", include_str!("../../migrations/postgres/0004_ledger_numbers.sql")),
 ];
 
 /// Any number that no other program on the same server uses: "kalends" in ASCII.

@@ -41,6 +41,7 @@ mod schema;
 mod search;
 mod settings;
 mod store;
+mod survey;
 mod tokens;
 
 pub use connect::PostgresStore;

@@ -8,6 +8,7 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
+use crate::events::{EventPosition, Events};
 use crate::postgres::PostgresStore;
 use crate::postgres::check::Check;
 use crate::postgres::commit::{Commit, ExpireClaims};
@@ -19,9 +20,10 @@ use crate::record::{
     LedgerRecord, OpenRun,
 };
 use crate::store::{
-    DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
+    DecideCollection, DecideJob, Due, Edited, Found, HistoryFilter, JobFilter, Page, Reply,
     Retention, RunAnswer, RunWrite, Scope, Store,
 };
+use crate::survey::Survey;
 
 impl PostgresStore {
     /// The same, and a nudge where it was done.
@@ -138,7 +140,7 @@ impl Store for PostgresStore {
         Box::pin(self.read_history(path, filter, page))
     }
 
-    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
         Box::pin(self.read_events(after, limit))
     }
 
@@ -154,6 +156,10 @@ impl Store for PostgresStore {
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         Box::pin(self.prune_all(retention, now, limit))
+    }
+
+    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
+        Box::pin(self.read_survey(after, looks))
     }
 
     fn now(&self) -> Reply<'_, Instant> {

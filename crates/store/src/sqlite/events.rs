@@ -1,21 +1,40 @@
-//! What came into the history of all jobs, for who follows it.
+//! What came into the history and the ledger of all jobs, for who follows it.
 
 use kalends_domain::{JobName, JobPath};
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
-use crate::sqlite::code::{collect, rows};
+use crate::events::{ClosingRecord, EventPosition, Events};
+use crate::record::{HistoryRecord, JobKey};
+use crate::sqlite::code::{collect, nth, rows};
 use crate::sqlite::collections::read_collection_path;
 use crate::sqlite::groups::no_name;
-use crate::sqlite::history::read_entry;
+use crate::sqlite::history::{read_closing, read_entry};
+use crate::sqlite::state::States as _;
 use crate::sqlite::trouble::Worked;
-use crate::store::Events;
+use crate::sqlite::view::View;
 
-/// Entries after the one of that number.
-pub(crate) fn after(connection: &Connection, after: Option<u64>, limit: usize) -> Worked<Events> {
-    let mut newest = connection.prepare_cached("SELECT coalesce(max(sequence), 0) FROM history")?;
-    let newest: i64 = newest.query_row((), |row| row.get(0))?;
-    let mut events = Events { entries: vec![], newest: newest.unsigned_abs() };
-    let Some(after) = after else { return Ok(events) };
+/// What follows a position.
+pub(crate) fn after(view: &View, after: Option<EventPosition>, limit: usize) -> Worked<Events> {
+    let connection = view.connection();
+    let mut newest = connection.prepare_cached(
+        "SELECT (SELECT coalesce(max(sequence), 0) FROM history),
+             (SELECT coalesce(max(id), 0) FROM ledger)",
+    )?;
+    let newest = newest
+        .query_row((), |row| Ok(EventPosition { entry: nth(row, 0)?, closing: nth(row, 1)? }))?;
+    let Some(after) = after else { return Ok(Events { newest, ..Events::default() }) };
+    Ok(Events {
+        entries: entries(connection, after.entry, limit)?,
+        closings: closings(view, after.closing, limit)?,
+        newest,
+    })
+}
+
+fn entries(
+    connection: &Connection,
+    after: u64,
+    limit: usize,
+) -> Worked<Vec<(JobPath, HistoryRecord)>> {
     let mut statement = connection.prepare_cached(
         "SELECT h.previous, h.sequence, h.started, h.ended, h.expected, h.status, h.retry, h.repeat,
              h.role, h.message, h.dns, h.connect, h.tls, h.first_byte, h.total, j.name AS job_name, c.name AS collection_name, g.subscription,
@@ -25,10 +44,31 @@ pub(crate) fn after(connection: &Connection, after: Option<u64>, limit: usize) -
          WHERE h.sequence > ? ORDER BY h.sequence LIMIT ?",
     )?;
     let found = statement.query((rows(after), rows(limit as u64)))?;
-    events.entries = collect(found, |row| {
-        let name = row.get_ref("job_name")?.as_str().map_err(rusqlite::Error::from)?;
-        let job = JobName::new(name).map_err(no_name)?;
-        Ok((JobPath { collection: read_collection_path(row)?, job }, read_entry(row)?))
+    collect(found, |row| Ok((read_path(row)?, read_entry(row)?)))
+}
+
+fn closings(view: &View, after: u64, limit: usize) -> Worked<Vec<(JobPath, ClosingRecord)>> {
+    let mut statement = view.connection().prepare_cached(
+        "SELECT l.previous, l.generation, l.from_at, l.to_at, l.count, l.cause, l.disposition,
+             l.closed, l.id, l.job, j.name AS job_name, c.name AS collection_name, g.subscription,
+             g.name AS group_name
+         FROM ledger l CROSS JOIN jobs j ON j.job = l.job JOIN collections c ON c.id = j.collection
+         JOIN groups g ON g.id = c.group_id
+         WHERE l.id > ? ORDER BY l.id LIMIT ?",
+    )?;
+    let found = statement.query((rows(after), rows(limit as u64)))?;
+    let told = collect(found, |row| {
+        let job: JobKey = nth(row, 9)?;
+        let Some(state) = view.state(job)? else { return Ok(None) };
+        let row_of = read_closing(row)?;
+        let record = ClosingRecord { number: nth(row, 8)?, row: row_of, job: state.as_seen() };
+        Ok(Some((read_path(row)?, record)))
     })?;
-    Ok(events)
+    Ok(told.into_iter().flatten().collect())
+}
+
+fn read_path(row: &Row<'_>) -> Worked<JobPath> {
+    let name = row.get_ref("job_name")?.as_str().map_err(rusqlite::Error::from)?;
+    let job = JobName::new(name).map_err(no_name)?;
+    Ok(JobPath { collection: read_collection_path(row)?, job })
 }

@@ -50,7 +50,7 @@ pub(crate) fn page(
 
 /// From a row to the ones before it, while `go_on` says so. The statement finds a row by its
 /// number, and its first column is the number of the one before.
-fn walk(
+pub(crate) fn walk(
     statement: &mut Statement<'_>,
     newest: i64,
     mut go_on: impl FnMut(&Row<'_>) -> Worked<bool>,
@@ -88,6 +88,19 @@ pub(crate) fn read_entry(row: &Row<'_>) -> Worked<HistoryRecord> {
     Ok(HistoryRecord { sequence: nth(row, 1)?, entry })
 }
 
+/// A row of the ledger in an answer that has its columns in this order, after one more.
+pub(crate) fn read_closing(row: &Row<'_>) -> Worked<LedgerRecord> {
+    Ok(LedgerRecord {
+        generation: nth(row, 1)?,
+        from: nth(row, 2)?,
+        to: nth(row, 3)?,
+        count: nth(row, 4)?,
+        cause: nth(row, 5)?,
+        disposition: nth(row, 6)?,
+        closed: nth(row, 7)?,
+    })
+}
+
 /// How occurrences of a job were closed. It looks at all rows that the job has.
 pub(crate) fn ledger(
     states: &impl States,
@@ -106,15 +119,7 @@ pub(crate) fn ledger(
     )?;
     let mut rows = Vec::new();
     walk(&mut statement, state.newest_closing, |row| {
-        let record = LedgerRecord {
-            generation: nth(row, 1)?,
-            from: nth(row, 2)?,
-            to: nth(row, 3)?,
-            count: nth(row, 4)?,
-            cause: nth(row, 5)?,
-            disposition: nth(row, 6)?,
-            closed: nth(row, 7)?,
-        };
+        let record = read_closing(row)?;
         if record.to >= from && record.from <= to {
             rows.push(record);
         }

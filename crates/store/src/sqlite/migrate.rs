@@ -12,10 +12,11 @@ use crate::sqlite::trouble::Worked;
 const APPLICATION_ID: i32 = 0x4b41_4c45;
 
 /// Every step there ever was. A step that was published is never changed.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_tokens.sql"),
     include_str!("../../migrations/sqlite/0003_timing.sql"),
+    include_str!("../../migrations/sqlite/0004_ledger_numbers.sql"),
 ];
 
 /// The form that this program knows.

@@ -51,6 +51,7 @@ mod search;
 mod settings;
 mod state;
 mod store;
+mod survey;
 mod task;
 mod tokens;
 mod trouble;

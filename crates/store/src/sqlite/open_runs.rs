@@ -53,6 +53,14 @@ impl Runs {
         self.by_job.range(range).filter_map(|(_, run)| self.get(*run))
     }
 
+    /// The runs of jobs whose numbers come after one and up to another, so many at most.
+    pub(crate) fn of_jobs(&self, after: JobKey, until: JobKey, limit: usize) -> Vec<OpenRun> {
+        // An empty range from a larger number to a smaller one would be no range.
+        let range = (after, RunId(i64::MAX))..=(until.max(after), RunId(i64::MAX));
+        let runs = self.by_job.range(range).filter_map(|(_, run)| self.get(*run));
+        runs.map(|row| row.run).filter(|run| run.job > after).take(limit).collect()
+    }
+
     /// The runs of a collection.
     pub(crate) fn of_collection(&self, collection: i64) -> impl Iterator<Item = &RunRow> {
         let rows = self.open.values().map(|kept| &kept.row);

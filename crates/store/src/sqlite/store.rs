@@ -10,6 +10,7 @@ use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
+use crate::events::{EventPosition, Events};
 use crate::form::Keeper;
 use crate::record::{
     CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
@@ -29,12 +30,13 @@ use crate::sqlite::view::View;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
     backup, briefs, collections, connection, due, edit, events, groups, history, inspect, jobs,
-    key_check, migrate, runs, search, tokens,
+    key_check, migrate, runs, search, survey, tokens,
 };
 use crate::store::{
-    DecideCollection, DecideJob, Due, Edited, Events, Found, HistoryFilter, JobFilter, Page, Reply,
+    DecideCollection, DecideJob, Due, Edited, Found, HistoryFilter, JobFilter, Page, Reply,
     Retention, RunAnswer, RunWrite, Scope, Store,
 };
+use crate::survey::Survey;
 use crate::tokens::{TokenId, TokenRecord, Tokens};
 
 /// What an edit weighs for the writer, in rows.
@@ -299,8 +301,8 @@ impl Store for SqliteStore {
         self.read(move |view, _| history::page(view, &path, filter, &page))
     }
 
-    fn events(&self, after: Option<u64>, limit: usize) -> Reply<'_, Events> {
-        self.read(move |view, _| events::after(view.connection(), after, limit))
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
+        self.read(move |view, _| events::after(view, after, limit))
     }
 
     fn ledger(
@@ -332,6 +334,11 @@ impl Store for SqliteStore {
             }
             Ok(limit - left)
         })
+    }
+
+    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
+        let after = after.unwrap_or(JobKey(i64::MIN));
+        self.read(move |view, _| survey::survey(view, after, looks))
     }
 
     fn now(&self) -> Reply<'_, Instant> {

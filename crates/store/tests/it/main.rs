@@ -3,6 +3,7 @@
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
 mod memory;
+mod mended;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sample;

@@ -3,6 +3,7 @@
 //! Needs a server: `scripts/with-postgres cargo test -p kalends-store`. Each test has a database of
 //! its own.
 
+mod damage;
 mod faults;
 mod races;
 mod random;

@@ -2,6 +2,7 @@
 
 mod alike;
 mod crash;
+mod damage;
 mod file;
 mod folding;
 mod secrets;

@@ -1,0 +1,57 @@
+//! A job that is enabled and never due is given its place in its schedule again.
+
+use kalends_domain::{
+    EditKind, Lifecycle, Standing, Switch, facts_of, rule_of, standing_after_edit,
+};
+use kalends_recurrence::{Instant, Settings};
+use kalends_store::record::{JobKey, JobState};
+use kalends_store::{
+    JobContext, JobPut, JobWrite, Refusal, RefusalKind, Store, StoreError, Waiting,
+};
+
+/// Does so where the job is still as it was seen. It is an edit that changes nothing: the next run is
+/// the next instant, and a job that has nothing left is over.
+pub(super) async fn mend(
+    store: &dyn Store,
+    job: JobKey,
+    generation: u64,
+    schedules: Settings,
+    now: Instant,
+) -> Result<(), StoreError> {
+    let Some(record) = store.job_by_key(job).await? else { return Ok(()) };
+    let decide = move |context: JobContext<'_>| {
+        let Some(existing) = context.existing else { return Ok(JobWrite::Keep) };
+        let JobState { lifecycle, due, used, .. } = existing.state;
+        let definition = &existing.job.definition;
+        let is_as_seen = existing.key == job
+            && existing.job.generation == generation
+            && (lifecycle, definition.switch, due) == (Lifecycle::Active, Switch::Enabled, None);
+        if !is_as_seen {
+            return Ok(JobWrite::Keep);
+        }
+        let rule = rule_of(definition, existing.job.created, &schedules).map_err(|problems| {
+            Refusal { kind: RefusalKind::Invalid, path: None, message: problems.to_string() }
+        })?;
+        let before = Standing { due, used, lifecycle };
+        let Standing { due, used, lifecycle } = standing_after_edit(
+            before,
+            definition,
+            definition,
+            &rule,
+            EditKind::Change,
+            now,
+            &schedules,
+        );
+        let finished = (lifecycle != Lifecycle::Active).then_some(now);
+        Ok(JobWrite::Put(Box::new(JobPut {
+            uid: existing.job.uid,
+            created: existing.job.created,
+            definition: definition.clone(),
+            facts: facts_of(definition, &rule),
+            state: JobState { due, used, lifecycle, finished, ..existing.state },
+            waiting: Waiting::Keep,
+            passed: None,
+        })))
+    };
+    store.edit_job(record.path, Box::new(decide)).await.map(drop)
+}

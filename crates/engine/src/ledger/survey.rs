@@ -1,0 +1,256 @@
+//! The scanner: looks through all jobs, a slice at a time and without end, for what must not be.
+//!
+//! What looks wrong is looked at once more, after another load, before it is believed: what was read
+//! is as old as the way is long, and the engine goes on meanwhile. What is still the same then is
+//! counted, told, and put right where that can do no harm.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kalends_domain::{Lifecycle, Switch};
+use kalends_recurrence::Instant;
+use kalends_store::record::{Cause, JobKey, OpenRun, RunId, Token};
+use kalends_store::{Due, DueJob, Orphan, StoreError, Survey, Surveyed};
+
+use super::mend::mend;
+use super::steps::Done;
+use super::{Ledger, earlier};
+use crate::settings::OnViolation;
+
+/// Rows that a slice looks at: a few milliseconds of one reader.
+const LOOKS: usize = 2_000;
+/// From one slice to the next: a million jobs take some hours.
+const SLICE_EVERY: Duration = Duration::from_secs(1);
+/// A pass begins so many times the look ahead of the engine after the last: every two minutes, where
+/// there are few jobs.
+const PASS_EVERY_LOOKS: u32 = 6;
+/// What is due, or whose claim is over, for so long must be in somebody's hands.
+const LATE_AFTER: Duration = Duration::from_secs(10);
+/// What looks wrong is looked at again so much later.
+const SECOND_LOOK_AFTER: Duration = Duration::from_secs(5);
+
+/// How far the scanner has come.
+pub(super) struct Scanner {
+    /// The next slice, as time that has passed.
+    at: Duration,
+    pause: Duration,
+    after: Option<JobKey>,
+    is_going: bool,
+    /// What looked wrong in this slice, and when.
+    suspects: Option<(Duration, Vec<Suspicion>)>,
+    /// Since when history is kept as it is now, as far as can be known.
+    kept_since: Instant,
+}
+
+/// Something that must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Suspicion {
+    /// A job is due, nothing of it is under way, and no load tells of it.
+    Overdue(Due),
+    /// A job is enabled, and nothing of it is due or under way.
+    NeverDue { job: JobKey, generation: u64 },
+    /// A run waits, or was given up, and no load tells of it.
+    LostRun { run: RunId, next_at: Instant, token: Option<Token> },
+    /// The counters of a job are not what its history says.
+    Counts(JobKey),
+    /// Something belongs to nothing.
+    Orphan(Orphan),
+}
+
+/// The kinds of what must not be, as figures tell them apart.
+pub(crate) const KINDS: [&str; 5] = ["overdue", "never_due", "lost_run", "counts", "orphan"];
+
+impl Suspicion {
+    /// Its place among the kinds.
+    fn kind(self) -> usize {
+        match self {
+            Suspicion::Overdue(_) => 0,
+            Suspicion::NeverDue { .. } => 1,
+            Suspicion::LostRun { .. } => 2,
+            Suspicion::Counts(_) => 3,
+            Suspicion::Orphan(_) => 4,
+        }
+    }
+}
+
+impl Scanner {
+    pub(super) fn new(elapsed: Duration, now: Instant, looks_ahead: Duration) -> Scanner {
+        Scanner {
+            at: elapsed + looks_ahead,
+            pause: looks_ahead * PASS_EVERY_LOOKS,
+            after: None,
+            is_going: false,
+            suspects: None,
+            kept_since: now,
+        }
+    }
+
+    /// When to look next, as time that has passed.
+    pub(super) fn next(&self) -> Option<Duration> {
+        (!self.is_going).then_some(self.at)
+    }
+
+    /// The clock is not where it was expected. What is kept by its age may have been removed by
+    /// another time than the present one.
+    pub(super) fn clock_was_set(&mut self, now: Instant) {
+        self.kept_since = now;
+    }
+}
+
+impl Ledger {
+    /// Has the next slice looked at.
+    pub(super) fn survey(&mut self) {
+        let elapsed = self.tools.clock.uptime();
+        if self.scanner.is_going || elapsed < self.scanner.at {
+            return;
+        }
+        if let Some((since, _)) = &self.scanner.suspects
+            && !self.loads.has_loaded_since(*since)
+        {
+            self.scanner.at = elapsed + SLICE_EVERY;
+            return;
+        }
+        self.scanner.is_going = true;
+        let (store, after) = (Arc::clone(&self.tools.store), self.scanner.after);
+        self.steps.push(Box::pin(async move { Done::Surveyed(store.survey(after, LOOKS).await) }));
+    }
+
+    pub(super) fn take_in_survey(&mut self, survey: Result<Survey, StoreError>) {
+        self.scanner.is_going = false;
+        let elapsed = self.tools.clock.uptime();
+        let Ok(survey) = survey else {
+            self.scanner.suspects = None;
+            self.scanner.at = elapsed + self.scanner.pause;
+            return;
+        };
+        let found = self.suspicions(&survey);
+        match self.scanner.suspects.take() {
+            None if !found.is_empty() => {
+                self.scanner.suspects = Some((elapsed, found));
+                self.scanner.at = elapsed + SECOND_LOOK_AFTER;
+                return self.loads.at_once(self.now());
+            }
+            Some((_, first)) => {
+                let confirmed = found.into_iter().filter(|suspicion| first.contains(suspicion));
+                confirmed.for_each(|violation| self.violation(violation, &survey));
+            }
+            None => {}
+        }
+        self.scanner.after = survey.next;
+        let is_over = survey.next.is_none();
+        self.scanner.at = elapsed + if is_over { self.scanner.pause } else { SLICE_EVERY };
+        if is_over {
+            self.settings.figures.passed_over();
+        }
+    }
+
+    fn suspicions(&self, survey: &Survey) -> Vec<Suspicion> {
+        let orphans = survey.orphans.iter().copied().map(Suspicion::Orphan);
+        let now = self.now();
+        orphans.chain(survey.jobs.iter().flat_map(|job| self.suspicions_of(job, now))).collect()
+    }
+
+    fn suspicions_of(&self, job: &Surveyed, now: Instant) -> Vec<Suspicion> {
+        let late = earlier(now, LATE_AFTER);
+        let Surveyed { standing, ref open, .. } = *job;
+        let is_on =
+            (standing.state.lifecycle, standing.switch) == (Lifecycle::Active, Switch::Enabled);
+        let may_run = standing.collection == Switch::Enabled;
+        // Where more is due than is held, what is not held is no wonder.
+        let sees_all = !self.loads.is_cut() && !self.timetable.is_full();
+        let generation = standing.generation;
+        let mut found = Vec::new();
+        match standing.state.due {
+            Some(due) if is_on && may_run && sees_all && due < late && open.is_empty() => {
+                let on = DueJob { job: job.job, generation, due };
+                if !self.timetable.has_job(job.job) && !self.busy_jobs.contains(&job.job) {
+                    found.push(Suspicion::Overdue(Due { on, collection: job.collection }));
+                }
+            }
+            None if is_on && !open.iter().any(|run| is_of_schedule(run, generation)) => {
+                found.push(Suspicion::NeverDue { job: job.job, generation });
+            }
+            _ => {}
+        }
+        let lost = open.iter().filter(|run| {
+            may_run && sees_all && is_late(run, open, late) && !self.holds_run(run.id)
+        });
+        found.extend(lost.map(|run| Suspicion::LostRun {
+            run: run.id,
+            next_at: run.progress.next_at,
+            token: run.claim.map(|claim| claim.token),
+        }));
+        if self.counts_wrong(job, now) {
+            found.push(Suspicion::Counts(job.job));
+        }
+        found
+    }
+
+    fn holds_run(&self, run: RunId) -> bool {
+        self.timetable.has_run(run)
+            || self.busy_runs.contains(&run)
+            || self.under_way.contains_key(&run)
+    }
+
+    /// Whether the counters of a job cannot be what happened, as far as history is kept.
+    fn counts_wrong(&self, job: &Surveyed, now: Instant) -> bool {
+        let (kept, state) = (job.history, job.standing.state);
+        let retention = self.settings.retention;
+        let all_is_kept = job.created >= self.scanner.kept_since
+            && job.created.saturating_add(retention.history_age) > now
+            && kept.entries < retention.history_count;
+        let counted = (state.executions, state.failures);
+        let is_more = kept.attempts > counted.0 || kept.failures > counted.1;
+        is_more || all_is_kept && (kept.attempts, kept.failures) != counted
+    }
+
+    /// Counts it, tells of it, and puts it right where that can do no harm.
+    fn violation(&mut self, violation: Suspicion, survey: &Survey) {
+        self.settings.figures.violated(violation.kind());
+        let kind = KINDS.get(violation.kind()).copied().unwrap_or_default();
+        tracing::error!(kind, "what must not be: {violation:?}");
+        if self.settings.on_violation == OnViolation::Abort {
+            std::process::abort();
+        }
+        match violation {
+            Suspicion::Overdue(due) => self.timetable.add_job(due),
+            Suspicion::LostRun { run, .. } => {
+                let mut runs = survey.jobs.iter().flat_map(|job| &job.open);
+                let run = runs.find(|open| open.id == run).copied();
+                run.into_iter().for_each(|run| self.timetable.add_run(run));
+            }
+            Suspicion::NeverDue { job, generation } => {
+                let (store, schedules) = (Arc::clone(&self.tools.store), self.schedules.clone());
+                let now = self.now();
+                self.steps.push(Box::pin(async move {
+                    Done::Mended(mend(&*store, job, generation, schedules, now).await)
+                }));
+            }
+            // What the right numbers are, and what should become of what belongs to nothing, is for
+            // people to say.
+            Suspicion::Counts(_) | Suspicion::Orphan(_) => {}
+        }
+    }
+
+    pub(super) fn take_in_mended(&mut self, mended: Result<(), StoreError>) {
+        if let Err(error) = mended {
+            tracing::error!("a job that was never due could not be mended: {error}");
+        }
+        self.loads.at_once(self.now());
+    }
+}
+
+fn is_of_schedule(run: &OpenRun, generation: u64) -> bool {
+    run.cause == Cause::Scheduled && run.generation == generation
+}
+
+/// Whether somebody should have a run in his hands since then. One that waits for another of its job
+/// need not be.
+fn is_late(run: &OpenRun, open: &[OpenRun], since: Instant) -> bool {
+    let waits_for_other = run.claim.is_none()
+        && run.cause == Cause::Scheduled
+        && run.progress.first_started.is_none()
+        && open.iter().any(|other| other.id < run.id && other.cause == Cause::Scheduled);
+    let in_hands_from = run.claim.map_or(run.progress.next_at, |claim| claim.lease_until);
+    in_hands_from < since && run.progress.next_at < since && !waits_for_other
+}

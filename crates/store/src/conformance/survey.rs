@@ -1,0 +1,117 @@
+//! Looking through all jobs.
+
+use kalends_domain::{AttemptStatus, CollectionState, Lifecycle, Switch};
+
+use crate::conformance::Subject;
+use crate::conformance::sample::{
+    at, begin, collection_path, definition, due, entry, job_path, put, standard,
+};
+use crate::record::{Cause, JobKey, JobRecord};
+use crate::store::{Advance, CollectionWrite, JobWrite, RunAnswer, RunWrite};
+use crate::survey::{HistorySums, Survey, Surveyed};
+
+/// Slice after slice.
+async fn slices(subject: &Subject, looks: usize) -> Vec<Survey> {
+    let mut slices: Vec<Survey> = vec![];
+    loop {
+        let after = slices.last().and_then(|slice| slice.next);
+        let slice = subject.store.survey(after, looks).await.unwrap();
+        assert_eq!(slice.orphans, []);
+        let is_over = slice.next.is_none();
+        slices.push(slice);
+        if is_over {
+            return slices;
+        }
+    }
+}
+
+async fn all(subject: &Subject, looks: usize) -> Vec<Surveyed> {
+    slices(subject, looks).await.into_iter().flat_map(|slice| slice.jobs).collect()
+}
+
+async fn keys(subject: &Subject) -> Vec<JobKey> {
+    all(subject, 3).await.into_iter().map(|job| job.job).collect()
+}
+
+/// A job with attempts in its history: two of the main action, of which one failed.
+async fn recorded(subject: &Subject, name: &str) -> JobRecord {
+    use AttemptStatus::{Completed, Failed, Postponed};
+    let job = subject.make_due_job(name).await;
+    let mut error = entry(Failed, 4);
+    error.role = kalends_domain::ActionRole::Error;
+    let pass = RunWrite::Pass {
+        on: due(&job),
+        advance: Advance { due: Some(at(60)), used: 0, lifecycle: Lifecycle::Active },
+        closed: vec![],
+        postponed: vec![entry(Completed, 1), entry(Failed, 2), entry(Postponed, 3), error],
+    };
+    assert_eq!(subject.commit(pass).await, RunAnswer::Done);
+    job
+}
+
+/// Slices, and what is in them.
+pub async fn every_job_is_surveyed_once_with_what_must_agree(subject: Subject) {
+    subject.make_collection().await;
+    assert_eq!(all(&subject, 9).await, []);
+    let first = recorded(&subject, "first").await;
+    let mut disabled = put(definition(), Some(at(60)));
+    disabled.definition.switch = Switch::Disabled;
+    let off = subject.put_job("off", disabled).await;
+    let mut done = put(definition(), None);
+    done.state.lifecycle = Lifecycle::Completed;
+    let done = subject.put_job("done", done).await;
+    let running = subject.make_due_job("running").await;
+    assert!(matches!(subject.commit(begin(&running)).await, RunAnswer::Begun { .. }));
+    subject.edit_job("running", JobWrite::Run { at: at(70) }).await;
+
+    let jobs = all(&subject, 1_000).await;
+    let expected = [&first, &off, &done, &running].map(|job| job.key);
+    assert_eq!(jobs.iter().map(|job| job.job).collect::<Vec<_>>(), expected);
+    let sums = HistorySums { entries: 4, attempts: 2, failures: 1 };
+    assert_eq!(jobs.iter().map(|job| job.history.entries).collect::<Vec<_>>(), [4, 0, 0, 0]);
+    assert_eq!((jobs[0].history, jobs[0].created), (sums, first.job.created));
+    assert_eq!(
+        (jobs[1].standing.switch, jobs[1].standing.state.due),
+        (Switch::Disabled, Some(at(60)))
+    );
+    assert_eq!(jobs[2].standing.state.lifecycle, Lifecycle::Completed);
+    let open = &jobs[3].open;
+    assert_eq!(
+        open.iter().map(|run| run.cause).collect::<Vec<_>>(),
+        [Cause::Scheduled, Cause::Manual]
+    );
+    assert!(open[0].claim.is_some() && open[1].claim.is_none());
+    assert!(jobs.iter().all(|job| job.standing.collection == Switch::Enabled));
+    assert_eq!(jobs[3].collection, jobs[0].collection);
+
+    let one_by_one = slices(&subject, 1).await;
+    assert!(
+        one_by_one.iter().all(|slice| slice.jobs.len() <= 1),
+        "a slice is no longer than asked"
+    );
+    for looks in [1, 2, 3, 5, 7] {
+        assert_eq!(all(&subject, looks).await, jobs, "in slices of {looks}");
+    }
+    let off = kalends_domain::Collection { state: CollectionState::Disabled, ..standard() };
+    subject.put_collection(collection_path("g", "c"), off).await;
+    let jobs = all(&subject, 9).await;
+    assert!(jobs.len() == 4 && jobs.iter().all(|job| job.standing.collection == Switch::Disabled));
+}
+
+/// Jobs and collections.
+pub async fn what_is_deleted_is_surveyed_no_more(subject: Subject) {
+    subject.make_collection().await;
+    let [first, second, third] = [
+        recorded(&subject, "first").await,
+        recorded(&subject, "second").await,
+        recorded(&subject, "third").await,
+    ];
+    assert_eq!(keys(&subject).await, [first.key, second.key, third.key]);
+    assert!(matches!(subject.commit(begin(&second)).await, RunAnswer::Begun { .. }));
+    subject.edit_job("second", JobWrite::Delete).await;
+    assert_eq!(subject.store.job(job_path("second")).await.unwrap(), None);
+    assert_eq!(keys(&subject).await, [first.key, third.key]);
+    let delete = |_: crate::CollectionContext<'_>| Ok(CollectionWrite::Delete);
+    subject.store.edit_collection(collection_path("g", "c"), Box::new(delete)).await.unwrap();
+    assert_eq!(keys(&subject).await, []);
+}

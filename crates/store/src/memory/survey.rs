@@ -1,0 +1,58 @@
+//! Jobs with what must agree, for who checks that all is well.
+
+use kalends_domain::{ActionRole, AttemptStatus};
+
+use crate::memory::kept::Kept;
+use crate::record::{HistoryRecord, JobKey};
+use crate::survey::{HistorySums, Orphan, Survey, Surveyed};
+
+impl Kept {
+    pub(super) fn survey(&self, after: Option<JobKey>, looks: usize) -> Survey {
+        let mut keys: Vec<_> = self.paths.keys().copied().collect();
+        keys.retain(|key| after.is_none_or(|after| *key > after));
+        keys.sort_unstable();
+        let mut survey = Survey::default();
+        let mut left = looks.max(1);
+        for key in &keys {
+            let Some(job) = self.surveyed(*key) else {
+                survey.orphans.push(Orphan::Job(*key));
+                continue;
+            };
+            left = left.saturating_sub(1 + job.open.len() + job.history.entries as usize);
+            survey.jobs.push(job);
+            if left == 0 {
+                survey.next = Some(*key).filter(|key| Some(key) != keys.last());
+                break;
+            }
+        }
+        let until = survey.next.unwrap_or(JobKey(i64::MAX));
+        let runs = self.runs.values().map(|row| &row.run);
+        let runs = runs.filter(|run| after.is_none_or(|after| run.job > after) && run.job <= until);
+        let lost = runs.filter(|run| !self.paths.contains_key(&run.job));
+        survey.orphans.extend(lost.map(|run| Orphan::Run(run.id)));
+        survey
+    }
+
+    fn surveyed(&self, key: JobKey) -> Option<Surveyed> {
+        let record = &self.job(key)?.record;
+        Some(Surveyed {
+            job: key,
+            collection: *self.collection_keys.get(&record.path.collection)?,
+            created: record.job.created,
+            standing: self.standing(key)?,
+            open: self.open_runs(key),
+            history: self.history.get(&key).map(|entries| sums(entries)).unwrap_or_default(),
+        })
+    }
+}
+
+fn sums(entries: &[HistoryRecord]) -> HistorySums {
+    let mut sums = HistorySums::default();
+    for HistoryRecord { entry, .. } in entries {
+        let is_main = entry.role == ActionRole::Main && entry.status != AttemptStatus::Postponed;
+        sums.entries += 1;
+        sums.attempts += u64::from(is_main);
+        sums.failures += u64::from(is_main && entry.status == AttemptStatus::Failed);
+    }
+    sums
+}

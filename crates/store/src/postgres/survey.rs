@@ -1,0 +1,91 @@
+//! Jobs with what must agree, for who checks that all is well.
+
+use tokio_postgres::Row;
+
+use crate::error::StoreError;
+use crate::postgres::PostgresStore;
+use crate::postgres::briefs::standing;
+use crate::postgres::code::rows_max;
+use crate::postgres::row::{self, get, run_columns};
+use crate::record::{CollectionKey, JobKey};
+use crate::survey::{HistorySums, Orphan, Survey, Surveyed};
+
+/// Jobs of one slice: each has its history counted, of up to a thousand entries by default.
+const JOBS_MAX: usize = 100;
+
+impl PostgresStore {
+    pub(super) async fn read_survey(
+        &self,
+        after: Option<JobKey>,
+        looks: usize,
+    ) -> Result<Survey, StoreError> {
+        // One statement, so that it shows one moment. How much history a job has is known before it
+        // is counted, and ends the slice.
+        let sql = "WITH slice AS (
+                SELECT j.key, j.created, j.collection_id,
+                    sum(1 + coalesce(s.entries, 0)) OVER (ORDER BY j.key) AS looked,
+                    row_number() OVER (ORDER BY j.key) AS place
+                FROM (SELECT * FROM jobs WHERE key > $1 ORDER BY key LIMIT $3) j
+                LEFT JOIN states s ON s.job = j.key
+             )
+             SELECT p.key, p.created, p.collection_id, s.job, s.generation, s.enabled,
+                s.collection_enabled, s.lifecycle, s.due, s.used, s.last_execution, s.executions,
+                s.failures, s.faulted, s.finished, h.entries, h.attempts, h.failed
+             FROM slice p LEFT JOIN states s ON s.job = p.key
+             LEFT JOIN LATERAL (
+                SELECT count(*) AS entries,
+                    count(*) FILTER (WHERE role = 0 AND status <> 2) AS attempts,
+                    count(*) FILTER (WHERE role = 0 AND status = 1) AS failed
+                FROM history WHERE job = p.key
+             ) h ON true
+             WHERE p.looked <= $2::bigint OR p.place = 1 ORDER BY p.key";
+        let after = after.map_or(i64::MIN, |after| after.0);
+        let limit = rows_max(looks.clamp(1, JOBS_MAX));
+        let found = self.ask(sql, &[&after, &rows_max(looks), &limit]).await?;
+        let mut survey = Survey::default();
+        for row in &found {
+            match get::<Option<i64>>(row, "job")? {
+                Some(_) => survey.jobs.push(surveyed(row)?),
+                None => survey.orphans.push(Orphan::Job(JobKey(get(row, "key")?))),
+            }
+        }
+        let last = found.last().map(|row| get::<i64>(row, "key")).transpose()?;
+        survey.next = last.map(JobKey);
+        if let Some(last) = last {
+            self.add_runs(after, last, &mut survey).await?;
+        }
+        Ok(survey)
+    }
+
+    /// Runs are read later than the jobs: one that is over since is not missed, and one that was
+    /// begun since is of a job that has moved on.
+    async fn add_runs(&self, after: i64, last: i64, survey: &mut Survey) -> Result<(), StoreError> {
+        let sql = concat!(
+            "SELECT ",
+            run_columns!(),
+            " FROM runs r WHERE r.job > $1 AND r.job <= $2 ORDER BY r.job, r.id"
+        );
+        for row in &self.ask(sql, &[&after, &last]).await? {
+            let run = row::run(row)?;
+            if let Some(job) = survey.jobs.iter_mut().find(|job| job.job == run.job) {
+                job.open.push(run);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn surveyed(row: &Row) -> Result<Surveyed, StoreError> {
+    Ok(Surveyed {
+        job: JobKey(get(row, "key")?),
+        collection: CollectionKey(get(row, "collection_id")?),
+        created: row::at(row, "created")?,
+        standing: standing(row)?,
+        open: vec![],
+        history: HistorySums {
+            entries: row::unsigned(row, "entries")?,
+            attempts: row::unsigned(row, "attempts")?,
+            failures: row::unsigned(row, "failed")?,
+        },
+    })
+}

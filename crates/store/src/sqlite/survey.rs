@@ -1,0 +1,134 @@
+//! Jobs with what must agree, for who checks that all is well.
+
+use kalends_domain::{ActionRole, AttemptStatus, Switch};
+use kalends_recurrence::Instant;
+use rusqlite::OptionalExtension as _;
+
+use crate::record::{CollectionKey, JobKey, JobStanding};
+use crate::sqlite::code::{Coded, collect, nth, rows};
+use crate::sqlite::history::walk;
+use crate::sqlite::runs;
+use crate::sqlite::state::{StateRow, States as _};
+use crate::sqlite::trouble::Worked;
+use crate::sqlite::view::View;
+use crate::survey::{HistorySums, Orphan, Survey, Surveyed};
+
+/// A job that is to be looked at.
+struct Row {
+    job: JobKey,
+    created: Instant,
+    collection: i64,
+    /// None where the collection is deleted: the job is out of reach, and removed in time.
+    is_enabled: Option<bool>,
+}
+
+/// Jobs after one, in the order of their numbers, until so many rows were looked at.
+pub(crate) fn survey(view: &View, after: JobKey, looks: usize) -> Worked<Survey> {
+    let mut statement = view.connection().prepare_cached(
+        "SELECT j.job, j.created, j.collection, c.enabled FROM jobs j
+         LEFT JOIN collections c ON c.id = j.collection
+         WHERE j.job > ? ORDER BY j.job LIMIT ?",
+    )?;
+    let looks = looks.max(1);
+    let found = statement.query((Coded(after), rows(looks as u64)))?;
+    let found = collect(found, |row| {
+        let (job, created, collection) = (nth(row, 0)?, nth(row, 1)?, row.get(2)?);
+        Ok(Row { job, created, collection, is_enabled: row.get(3)? })
+    })?;
+    let is_whole = found.len() < looks;
+    let mut survey = Survey::default();
+    let (mut looked, mut last) = (0, None);
+    for row in &found {
+        last = Some(row.job);
+        looked += look(view, row, &mut survey)?;
+        if looked >= looks as u64 {
+            break;
+        }
+    }
+    let ended = is_whole && last == found.last().map(|row| row.job);
+    survey.next = last.filter(|_| !ended);
+    let until = if ended { newest(view)? } else { last.unwrap_or(after) };
+    find_orphans(view, (after, until), looks, &mut survey)?;
+    Ok(survey)
+}
+
+/// The largest number that a job has had. Runs are seen as of a moment later, and may be of newer
+/// jobs.
+fn newest(view: &View) -> Worked<JobKey> {
+    const SQL: &str = "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'";
+    let mut statement = view.connection().prepare_cached(SQL)?;
+    let newest: Option<i64> = statement.query_row((), |row| row.get(0)).optional()?;
+    Ok(JobKey(newest.unwrap_or(0)))
+}
+
+/// How many rows it took.
+fn look(view: &View, row: &Row, survey: &mut Survey) -> Worked<u64> {
+    let Some(is_enabled) = row.is_enabled else { return Ok(1) };
+    let Some(state) = view.state(row.job)? else {
+        survey.orphans.push(Orphan::Job(row.job));
+        return Ok(1);
+    };
+    let history = sums(view, &state)?;
+    let open = runs::of_job(view, row.job);
+    let looked = 1 + history.entries + open.len() as u64;
+    survey.jobs.push(Surveyed {
+        job: row.job,
+        collection: CollectionKey(row.collection),
+        created: row.created,
+        standing: JobStanding {
+            generation: state.generation,
+            switch: switch(state.switched_on),
+            collection: switch(is_enabled),
+            state: state.state,
+        },
+        open,
+        history,
+    });
+    Ok(looked)
+}
+
+fn sums(view: &View, state: &StateRow) -> Worked<HistorySums> {
+    let mut statement = view
+        .connection()
+        .prepare_cached("SELECT previous, status, role FROM history WHERE sequence = ?")?;
+    let mut sums = HistorySums::default();
+    walk(&mut statement, state.newest_entry, |row| {
+        let (status, role): (AttemptStatus, ActionRole) = (nth(row, 1)?, nth(row, 2)?);
+        let is_main = role == ActionRole::Main && status != AttemptStatus::Postponed;
+        sums.entries += 1;
+        sums.attempts += u64::from(is_main);
+        sums.failures += u64::from(is_main && status == AttemptStatus::Failed);
+        Ok(true)
+    })?;
+    Ok(sums)
+}
+
+fn find_orphans(
+    view: &View,
+    (after, until): (JobKey, JobKey),
+    limit: usize,
+    survey: &mut Survey,
+) -> Worked<()> {
+    let mut statement = view.connection().prepare_cached(
+        "SELECT s.job FROM state s LEFT JOIN jobs j ON j.job = s.job
+         WHERE s.job > ? AND s.job <= ? AND j.job IS NULL LIMIT ?",
+    )?;
+    let found = statement.query((Coded(after), Coded(until), rows(limit as u64)))?;
+    for job in collect(found, |row| Ok(nth(row, 0)?))? {
+        if view.state(job)?.is_some() {
+            survey.orphans.push(Orphan::State(job));
+        }
+    }
+    let mut is_there = view.connection().prepare_cached("SELECT 1 FROM jobs WHERE job = ?")?;
+    let runs = view.memory.runs().of_jobs(after, until, limit);
+    for run in runs {
+        if !is_there.exists([Coded(run.job)])? {
+            survey.orphans.push(Orphan::Run(run.id));
+        }
+    }
+    Ok(())
+}
+
+fn switch(is_on: bool) -> Switch {
+    if is_on { Switch::Enabled } else { Switch::Disabled }
+}

@@ -1,0 +1,113 @@
+//! Damage that is done to the file behind the back of the store is found by the engine, counted, and
+//! put right where that can do no harm.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kalends_domain::Target;
+use kalends_environment::ManualClock;
+use kalends_store::record::JobRecord;
+use kalends_store::sqlite::{SqliteSettings, SqliteStore};
+use kalends_store::{CollectionContext, CollectionWrite, JobContext, JobWrite, Store};
+use rusqlite::Connection;
+
+use super::{at, clock, keeper};
+use crate::block_on;
+use crate::mended::Mending;
+use crate::sample::{collection, collection_path, definition, job_path, put, request};
+
+fn open(path: &Path, clock: &Arc<ManualClock>) -> Arc<SqliteStore> {
+    let settings = SqliteSettings::default();
+    Arc::new(SqliteStore::open(path, settings, keeper(1), clock.clone()).unwrap())
+}
+
+/// A folder with a store that has one job, due every minute from a minute on.
+async fn with_job(clock: &Arc<ManualClock>) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = open(&path, clock);
+    let made = |_: CollectionContext<'_>| Ok(CollectionWrite::Put(collection()));
+    store.edit_collection(collection_path("c").unwrap(), Box::new(made)).await.unwrap();
+    let put = put(definition(Target::Http(request("http://example.com"))), 1, at(60));
+    let put = move |_: JobContext<'_>| Ok(JobWrite::Put(Box::new(put.clone())));
+    store.edit_job(job_path("c", "j").unwrap(), Box::new(put)).await.unwrap();
+    store.fold().await.unwrap();
+    (folder, path)
+}
+
+fn damage(path: &Path, sql: &str) {
+    Connection::open(path).unwrap().execute_batch(sql).unwrap();
+}
+
+async fn job(store: &SqliteStore) -> JobRecord {
+    store.job(job_path("c", "j").unwrap()).await.unwrap().unwrap().0
+}
+
+#[test]
+fn a_job_that_is_due_and_not_told_of_is_put_back() {
+    block_on(async {
+        let clock = clock();
+        let (_folder, path) = with_job(&clock).await;
+        damage(&path, "DELETE FROM due");
+        let store = open(&path, &clock);
+        assert_eq!(store.due(at(1_000), 9).await.unwrap(), []);
+        let mending = Mending::start(store.clone(), &clock);
+        mending.until(async |mending| !mending.calls().is_empty()).await;
+        assert_eq!(mending.found(), ["overdue 1"]);
+        mending.until(async |mending| mending.calls().len() >= 3).await;
+        assert_eq!(mending.found(), ["overdue 1"], "it is due like any other again");
+        mending.stop().await;
+        assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_job_that_is_never_due_is_given_its_next_instant() {
+    block_on(async {
+        let clock = clock();
+        let (_folder, path) = with_job(&clock).await;
+        damage(&path, "UPDATE state SET due = NULL; DELETE FROM due");
+        let store = open(&path, &clock);
+        let mending = Mending::start(store.clone(), &clock);
+        mending.until(async |mending| mending.calls().len() >= 2).await;
+        assert_eq!(mending.found(), ["never_due 1"]);
+        mending.stop().await;
+        assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn counters_that_history_contradicts_are_told() {
+    block_on(async {
+        let clock = clock();
+        let (_folder, path) = with_job(&clock).await;
+        let store = open(&path, &clock);
+        let mending = Mending::start(store.clone(), &clock);
+        mending.until(async |mending| mending.calls().len() >= 3 && mending.surveys() >= 2).await;
+        assert_eq!(mending.found(), Vec::<String>::new(), "nothing is wrong yet");
+        mending.stop().await;
+        assert!(job(&store).await.state.executions >= 3);
+        store.fold().await.unwrap();
+        drop(store);
+        damage(&path, "UPDATE history SET status = 1");
+        let store = open(&path, &clock);
+        let mending = Mending::start(store, &clock);
+        mending.until(async |mending| !mending.found().is_empty()).await;
+        assert_eq!(mending.found(), ["counts 1"]);
+        mending.stop().await;
+    });
+}
+
+#[test]
+fn what_belongs_to_nothing_is_told() {
+    block_on(async {
+        let clock = clock();
+        let (_folder, path) = with_job(&clock).await;
+        damage(&path, "DELETE FROM jobs; DELETE FROM due");
+        let store = open(&path, &clock);
+        let mending = Mending::start(store, &clock);
+        mending.until(async |mending| !mending.found().is_empty()).await;
+        assert_eq!(mending.found(), ["orphan 1"]);
+        mending.stop().await;
+    });
+}
