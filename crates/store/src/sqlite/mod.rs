@@ -18,6 +18,7 @@
 //! It refuses to share its file with a second process, to open a file of a newer version, and to
 //! write on after the disk has failed.
 
+mod around;
 mod backup;
 mod briefs;
 mod chain;
@@ -50,6 +51,7 @@ mod search;
 mod settings;
 mod state;
 mod store;
+mod switches;
 mod task;
 mod tokens;
 mod trouble;
