@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! engine burst [COUNT …]             so many one-shots at one instant
-//! engine steady RATE SECONDS         minutely jobs, RATE of them due each second
+//! engine steady RATE SECONDS [IDLE]  minutely jobs, RATE of them due each second, beside IDLE jobs
+//!                                    that are not due for years
 //! ```
 //!
 //! `KALENDS` names the program, `KALENDS_STORE` its store; both have defaults.
@@ -19,7 +20,9 @@ use kalends_bench::engine::{BODY_BYTES, CONNECTIONS, JOBS_PER_COLLECTION, sink};
 /// How long the bare client is measured.
 const BARE: Duration = Duration::from_secs(3);
 /// Jobs are defined at least so fast; what is due has to wait for the last of them.
-const DEFINED_PER_SECOND: usize = 1_500;
+const DEFINED_PER_SECOND: usize = 2_500;
+/// Requests that are written down before they are sent.
+const PUT_TOGETHER: usize = 64_000;
 /// A run that has not come after so long is lost.
 const LOST_AFTER: Duration = Duration::from_secs(120);
 
@@ -41,11 +44,17 @@ fn main() -> anyhow::Result<()> {
                 Ok(())
             })
         }
-        ["steady", rate, seconds] => {
+        ["steady", rate, seconds, idle @ ..] => {
             let (rate, seconds) = (rate.parse()?, seconds.parse()?);
-            measure(async |bench| bench.steady(rate, seconds).await)
+            let idle = idle.first().map(|text| text.parse()).transpose()?;
+            measure(async |bench| {
+                if let Some(idle) = idle {
+                    bench.define(idle, |_| r#""startTime":"2099-01-01T00:00:00Z","#.into()).await?;
+                }
+                bench.steady(rate, seconds).await
+            })
         }
-        _ => bail!("engine burst [COUNT …] | steady RATE SECONDS"),
+        _ => bail!("engine burst [COUNT …] | steady RATE SECONDS [IDLE]"),
     }
 }
 
@@ -110,6 +119,7 @@ impl Bench {
             bail!("the jobs were not defined in time");
         }
         let before = self.server.processor_seconds()?;
+        sleep_until(due).await;
         let report = self.wait_for(count).await?;
         let number = |name: &str| report[name].as_f64().unwrap_or(f64::NAN);
         let seconds = (number("last") - due.as_microsecond() as f64) / 1e6;
@@ -168,42 +178,49 @@ impl Bench {
         let text = "x".repeat(BODY_BYTES);
         let sink = &self.sink.host;
         let mut client = Client::connect(&self.server.host).await?;
-        let mut requests = Vec::with_capacity(count);
-        for job in 0..count {
-            let number = self.made + job;
+        let first = self.made;
+        let of = |number: usize| {
             let (subscription, inside) = (number / 100_000, number / JOBS_PER_COLLECTION);
-            let collection = format!(
+            format!(
                 "/subscriptions/00000000-0000-0000-0000-{subscription:012}/resourceGroups/g/providers/\
                  Microsoft.Scheduler/jobCollections/c{inside}"
-            );
-            if job == 0 || number.is_multiple_of(JOBS_PER_COLLECTION) {
+            )
+        };
+        for number in first..first + count {
+            if number == first || number.is_multiple_of(JOBS_PER_COLLECTION) {
                 let body = r#"{"location":"West US","properties":{"sku":{"name":"P20Premium"}}}"#;
-                client.must("PUT", &format!("{collection}?api-version=2016-03-01"), body).await?;
+                client.must("PUT", &format!("{}?api-version=2016-03-01", of(number)), body).await?;
             }
+        }
+        let request = |job: usize| {
+            let number = first + job;
             let body = format!(
                 r#"{{"properties":{{{}"action":{{"type":"Http","request":{{"uri":"http://{sink}/","method":"POST","body":"{text}"}}}}}}}}"#,
                 members(job)
             );
-            requests.push((format!("{collection}/jobs/j{number}?api-version=2016-03-01"), body));
-        }
-        self.made += count;
+            (format!("{}/jobs/j{number}?api-version=2016-03-01", of(number)), body)
+        };
         let began = now();
-        let mut tasks = Vec::new();
-        let share = count.div_ceil(CONNECTIONS);
-        for share in requests.chunks(share) {
-            let (mut client, share) = (Client::connect(&self.server.host).await?, share.to_vec());
-            tasks.push(tokio::spawn(async move {
-                for (path, body) in share {
-                    client.must("PUT", &path, &body).await?;
-                }
-                anyhow::Ok(())
-            }));
-        }
-        for task in tasks {
-            task.await??;
+        for from in (0..count).step_by(PUT_TOGETHER) {
+            let requests: Vec<_> = (from..count.min(from + PUT_TOGETHER)).map(request).collect();
+            let mut tasks = Vec::new();
+            for share in requests.chunks(requests.len().div_ceil(CONNECTIONS)) {
+                let mut client = Client::connect(&self.server.host).await?;
+                let share = share.to_vec();
+                tasks.push(tokio::spawn(async move {
+                    for (path, body) in share {
+                        client.must("PUT", &path, &body).await?;
+                    }
+                    anyhow::Ok(())
+                }));
+            }
+            for task in tasks {
+                task.await??;
+            }
         }
         let seconds = now().duration_since(began).as_secs_f64();
         println!("{count} jobs defined, {:.0}/s", count as f64 / seconds);
+        self.made += count;
         Ok(())
     }
 
@@ -218,7 +235,7 @@ impl Bench {
         let (subscription, inside) = (last / 100_000, last / JOBS_PER_COLLECTION);
         let list = format!(
             "/subscriptions/00000000-0000-0000-0000-{subscription:012}/resourceGroups/g/providers/\
-             Microsoft.Scheduler/jobCollections/c{inside}/jobs?api-version=2016-03-01&$filter=state%20eq%20Enabled"
+             Microsoft.Scheduler/jobCollections/c{inside}/jobs?api-version=2016-03-01&$filter=state%20eq%20Enabled&$top=1"
         );
         let until = now().checked_add(LOST_AFTER)?;
         let mut client = Client::connect(&self.server.host).await?;

@@ -184,7 +184,11 @@ impl Ledger {
                 // A sender that is gone means that nobody can stop the engine in order any more.
                 changed = stopping.changed() => if changed.is_err() { return },
                 () = nudge.nudged() => self.loads.nudged(),
-                Some(done) = self.steps.next() => self.take_in(done),
+                Some(done) = self.steps.next() => {
+                    self.take_in(done);
+                    // An answer may be about a thousand jobs: what is to be sent goes before the next.
+                    tokio::task::yield_now().await;
+                }
                 Some(ended) = self.results.1.recv() => self.take_back(ended),
                 () = alarm.rings() => {}
             }

@@ -245,6 +245,8 @@ fn settings() -> EngineSettings {
             history_count: 10,
             finished_jobs: Duration::from_secs(100 * 366 * 86_400),
         },
+        // Nothing is synced here: what follows from a failure is told at its instant.
+        commits_apart: Duration::ZERO,
         ..EngineSettings::default()
     }
 }

@@ -8,6 +8,7 @@ pub mod history;
 pub mod jobs;
 pub mod runs;
 mod sample;
+pub mod standings;
 pub mod survey;
 pub mod tokens;
 
@@ -79,6 +80,10 @@ macro_rules! conformance_tests {
                 writes_about_one_run_in_one_batch_follow_each_other,
                 jobs_are_told_of_in_batches,
                 all_claims_can_be_let_expire_at_once,
+            ]
+            standings: [
+                an_edit_is_seen_as_soon_as_it_is_answered,
+                what_is_deleted_stands_nowhere,
             ]
             history: [
                 history_is_listed_newest_first_filtered_and_paged,

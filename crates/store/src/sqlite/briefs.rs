@@ -2,11 +2,14 @@
 
 use std::collections::HashMap;
 
-use kalends_domain::{Location, Switch};
+use kalends_domain::Switch;
 
-use crate::form::{Keeper, read_collection};
-use crate::record::{CollectionKey, JobBrief, JobKey, JobStanding};
-use crate::sqlite::state::States as _;
+use crate::form::Keeper;
+use crate::record::{JobBrief, JobKey, JobStanding};
+use crate::sqlite::around::{Around, Arounds};
+use crate::sqlite::memory::Memory;
+use crate::sqlite::state::{StateRow, States as _};
+use crate::sqlite::switches::Changes;
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::view::View;
 use crate::sqlite::{collections, jobs, runs};
@@ -17,27 +20,38 @@ pub(crate) fn briefs(
     keeper: &Keeper,
     jobs: &[JobKey],
 ) -> Worked<Vec<Option<JobBrief>>> {
-    // Many jobs are of few collections.
-    let mut locations: HashMap<CollectionKey, Location> = HashMap::new();
+    let mut arounds = Arounds::default();
     let mut brief = |key: &JobKey| {
-        let Some((job, around)) = jobs::by_key(view, keeper, *key)? else { return Ok(None) };
-        let location = match locations.get(&around.key) {
-            Some(location) => location.clone(),
-            None => {
-                let location = read_collection(&around.definition)?.location;
-                locations.insert(around.key, location.clone());
-                location
-            }
+        let found = jobs::by_key(view, keeper, *key, &mut arounds)?;
+        let Some((job, Around { key: collection, enabled_since, location, .. })) = found else {
+            return Ok(None);
         };
         let open = runs::of_job(view, *key);
-        let (collection, enabled_since) = (around.key, around.enabled_since);
         Ok(Some(JobBrief { job, collection, location, enabled_since, open }))
     };
     jobs.iter().map(&mut brief).collect()
 }
 
-/// How jobs stand.
-pub(crate) fn standings(view: &View, jobs: &[JobKey]) -> Worked<Vec<Option<JobStanding>>> {
+/// How jobs stand, where all of them were changed lately, as those are that have just been begun: so
+/// nobody has to wait for a reader. All that was answered before is in it.
+pub(crate) fn standings_at_once(
+    memory: &Memory,
+    jobs: &[JobKey],
+) -> Option<Vec<Option<JobStanding>>> {
+    let standing = |key: &JobKey| {
+        let Some(row) = memory.overlay.as_committed(*key)? else { return Some(None) };
+        let is_enabled = memory.switches.get(row.collection)?;
+        Some(is_enabled.map(|is_enabled| standing_of(&row, is_enabled)))
+    };
+    jobs.iter().map(standing).collect()
+}
+
+/// How jobs stand. `since` is from before the view was taken.
+pub(crate) fn standings(
+    view: &View,
+    jobs: &[JobKey],
+    since: Changes,
+) -> Worked<Vec<Option<JobStanding>>> {
     let mut enabled: HashMap<i64, Option<bool>> = HashMap::new();
     let mut standing = |key: &JobKey| {
         let Some(row) = view.state(*key)? else { return Ok(None) };
@@ -49,14 +63,20 @@ pub(crate) fn standings(view: &View, jobs: &[JobKey]) -> Worked<Vec<Option<JobSt
                 found
             }
         };
-        Ok(is_enabled.map(|is_enabled| JobStanding {
-            generation: row.generation,
-            switch: switch(row.switched_on),
-            collection: switch(is_enabled),
-            state: row.state,
-        }))
+        Ok(is_enabled.map(|is_enabled| standing_of(&row, is_enabled)))
     };
-    jobs.iter().map(&mut standing).collect()
+    let standings = jobs.iter().map(&mut standing).collect();
+    view.memory.switches.learn(since, enabled);
+    standings
+}
+
+fn standing_of(row: &StateRow, is_enabled: bool) -> JobStanding {
+    JobStanding {
+        generation: row.generation,
+        switch: switch(row.switched_on),
+        collection: switch(is_enabled),
+        state: row.state,
+    }
 }
 
 fn switch(is_on: bool) -> Switch {

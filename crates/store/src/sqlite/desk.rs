@@ -4,7 +4,7 @@
 //! committed. A request that is refused is undone here as in the database, and so is a transaction
 //! that fails.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kalends_recurrence::Instant;
@@ -38,6 +38,8 @@ pub(crate) struct Desk {
     jobs: Vec<(JobKey, Before)>,
     runs: Numbered<RunId, Option<RunRow>>,
     runs_before: Vec<(RunId, Option<Option<RunRow>>)>,
+    /// Runs that it changed, by their jobs.
+    runs_by_job: BTreeSet<(JobKey, RunId)>,
     spans: BTreeMap<(Kind, i64), Instant>,
     /// Whether it must be in the log even if it changed nothing that is logged.
     must_log: bool,
@@ -46,6 +48,8 @@ pub(crate) struct Desk {
     request: Mark,
     /// Which collections there are, and whether they are enabled; until one is changed.
     collections: HashMap<i64, Option<bool>>,
+    /// Whether the transaction changed one.
+    changed_collections: bool,
     /// Whether something deleted may still have to be removed.
     pub(crate) has_removals: bool,
     /// Whether somebody asked that the log be brought into the tables.
@@ -75,11 +79,13 @@ impl Desk {
             jobs: Vec::new(),
             runs: Numbered::default(),
             runs_before: Vec::new(),
+            runs_by_job: BTreeSet::new(),
             spans: BTreeMap::new(),
             must_log: false,
             numbers_before: end.numbers,
             request: Mark::default(),
             collections: HashMap::new(),
+            changed_collections: false,
             has_removals: true,
             wants_fold: false,
             last_change: end.transaction,
@@ -169,6 +175,9 @@ impl Desk {
 
     /// The transaction is committed: what it did is shown to readers.
     pub(crate) fn publish(&mut self) {
+        if self.changed_collections {
+            self.memory.switches.forget();
+        }
         if self.is_logged() {
             self.committed += 1;
             self.memory.overlay.commit(self.committed);
@@ -190,8 +199,10 @@ impl Desk {
         self.jobs.clear();
         self.runs.clear();
         self.runs_before.clear();
+        self.runs_by_job.clear();
         self.spans.clear();
         self.must_log = false;
+        self.changed_collections = false;
         self.numbers_before = self.numbers;
     }
 
@@ -247,7 +258,13 @@ impl Desk {
 
     /// The open runs of a job, in their order.
     pub(crate) fn runs_of(&self, job: JobKey) -> Vec<RunRow> {
-        self.runs_where(self.memory.runs().of_job(job).copied(), |row| row.run.job == job)
+        let range = (job, RunId(i64::MIN))..=(job, RunId(i64::MAX));
+        let changed = self.runs_by_job.range(range).filter_map(|(_, run)| self.runs.get(run));
+        let committed = self.memory.runs();
+        let committed = committed.of_job(job).filter(|row| !self.runs.contains_key(&row.run.id));
+        let mut runs: Vec<_> = committed.chain(changed.flatten()).copied().collect();
+        runs.sort_unstable_by_key(|row| row.run.id);
+        runs
     }
 
     /// The open runs of a collection, in their order.
@@ -277,6 +294,9 @@ impl Desk {
 
     /// Changes an open run, or closes it.
     pub(crate) fn set_run(&mut self, run: RunId, row: Option<RunRow>) {
+        if let Some(row) = &row {
+            self.runs_by_job.insert((row.run.job, run));
+        }
         let before = self.runs.insert(run, row);
         self.runs_before.push((run, before));
     }
@@ -294,6 +314,7 @@ impl Desk {
     /// A collection was changed or deleted.
     pub(crate) fn forget_collections(&mut self) {
         self.collections.clear();
+        self.changed_collections = true;
     }
 }
 

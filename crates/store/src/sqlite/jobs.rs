@@ -1,14 +1,14 @@
 //! Jobs, as they are read.
 
 use kalends_domain::{CollectionPath, CollectionState, JobName, JobPath};
-use kalends_recurrence::Instant;
 use rusqlite::{Connection, Row};
 
 use crate::error::StoreError;
 use crate::form::{Keeper, read_definition};
-use crate::record::{CollectionKey, Job, JobKey, JobRecord, JobUid};
+use crate::record::{Job, JobKey, JobRecord, JobUid};
+use crate::sqlite::around::{Around, Arounds};
 use crate::sqlite::code::{Coded, collect, nth, read};
-use crate::sqlite::collections::{Home, home, read_collection_path};
+use crate::sqlite::collections::{Home, home};
 use crate::sqlite::groups::no_name;
 use crate::sqlite::state::{StateRow, States, read_state};
 use crate::sqlite::trouble::Worked;
@@ -110,34 +110,20 @@ pub(crate) fn is_there(connection: &Connection, job: JobKey) -> Worked<bool> {
     Ok(statement.exists([Coded(job)])?)
 }
 
-/// What is read of a job's collection with it.
-pub(crate) struct Around {
-    pub(crate) key: CollectionKey,
-    /// Since when it is enabled.
-    pub(crate) enabled_since: Instant,
-    /// Its stored form.
-    pub(crate) definition: String,
-}
-
-/// A job by its number, and what is around it.
+/// A job by its number, and what is around it: of collections that were asked for before it is known.
 pub(crate) fn by_key(
     states: &impl States,
     keeper: &Keeper,
     key: JobKey,
+    arounds: &mut Arounds,
 ) -> Worked<Option<(JobRecord, Around)>> {
-    let mut statement = states.connection().prepare_cached(select_job!(
-        ", c.name AS collection_name, g.subscription, g.name AS group_name,
-           c.enabled_since, c.definition AS collection_definition",
-        "JOIN collections c ON c.id = j.collection JOIN groups g ON g.id = c.group_id
-         WHERE j.job = ?"
-    ))?;
-    let found = statement.query([Coded(key)])?;
-    let job = |row: &Row<'_>| {
-        let (key, state) = state_of(states, row)?;
-        let job = read_job(row, keeper, read_collection_path(row)?, (key, state))?;
-        let key = CollectionKey(state.collection);
-        let enabled_since = read(row, "enabled_since")?;
-        Ok((job, Around { key, enabled_since, definition: row.get("collection_definition")? }))
-    };
-    Ok(collect(found, job)?.pop())
+    let connection = states.connection();
+    let mut statement = connection.prepare_cached(select_job!("", "WHERE j.job = ?"))?;
+    let mut found = statement.query([Coded(key)])?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    let (key, state) = state_of(states, row)?;
+    // Jobs of a collection that is gone are out of reach.
+    let Some(around) = arounds.get(connection, state.collection)? else { return Ok(None) };
+    let job = read_job(row, keeper, around.path.clone(), (key, state))?;
+    Ok(Some((job, around)))
 }

@@ -7,12 +7,14 @@ use rusqlite::Connection;
 use crate::sqlite::log::{self, Numbers};
 use crate::sqlite::open_runs::Runs;
 use crate::sqlite::overlay::Overlay;
+use crate::sqlite::switches::Switches;
 use crate::sqlite::trouble::Worked;
 
 /// Changed lately, and not in its table yet.
 pub(crate) struct Memory {
     pub(crate) overlay: Overlay,
     runs: RwLock<Runs>,
+    pub(crate) switches: Switches,
 }
 
 /// Where the log ends.
@@ -32,7 +34,8 @@ impl Memory {
         }
         let end = End { transaction: replayed.transaction, numbers: replayed.numbers };
         let overlay = Overlay::new(replayed.jobs.into_iter(), end.transaction, readers);
-        Ok((Memory { overlay, runs: RwLock::new(runs) }, end))
+        let switches = Switches::default();
+        Ok((Memory { overlay, runs: RwLock::new(runs), switches }, end))
     }
 
     /// The open runs, as of the newest commit.

@@ -18,6 +18,7 @@
 //! It refuses to share its file with a second process, to open a file of a newer version, and to
 //! write on after the disk has failed.
 
+mod around;
 mod backup;
 mod briefs;
 mod chain;
@@ -52,6 +53,7 @@ mod settings;
 mod state;
 mod store;
 mod survey;
+mod switches;
 mod task;
 mod tokens;
 mod trouble;

@@ -152,6 +152,12 @@ impl Overlay {
         (found, last.filter(|_| looked == looks))
     }
 
+    /// A row as of the newest commit; `None` where it has to be read from the table. All that was
+    /// answered before is in it.
+    pub(crate) fn as_committed(&self, job: JobKey) -> Option<Option<StateRow>> {
+        self.as_of(job, self.committed.load(Ordering::SeqCst))
+    }
+
     /// Changes a row, for a transaction under way.
     pub(crate) fn set(&self, job: JobKey, version: Version) -> Before {
         let oldest_read = self.oldest_read();

@@ -16,6 +16,7 @@ use crate::record::{
     CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
     LedgerRecord, OpenRun,
 };
+use crate::sqlite::around::Arounds;
 use crate::sqlite::desk::Desk;
 use crate::sqlite::lock::Lock;
 use crate::sqlite::memory::Memory;
@@ -47,6 +48,7 @@ pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     keeper: Arc<Keeper>,
+    memory: Arc<Memory>,
     clock: Arc<dyn Clock>,
     path: PathBuf,
     // After the threads: another process may begin only when they have ended.
@@ -88,6 +90,7 @@ impl SqliteStore {
             writer: Writer::start(desk, mover, settings.writes_waiting_max, settings.fold_at)?,
             readers: Readers::start(views, at_hand, settings.reads_waiting_max)?,
             keeper: Arc::new(keeper),
+            memory,
             clock,
             path: path.to_owned(),
             _lock: lock,
@@ -254,7 +257,10 @@ impl Store for SqliteStore {
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
-        self.read(move |view, keeper| Ok(jobs::by_key(view, keeper, key)?.map(|(job, _)| job)))
+        self.read(move |view, keeper| {
+            let found = jobs::by_key(view, keeper, key, &mut Arounds::default())?;
+            Ok(found.map(|(job, _)| job))
+        })
     }
 
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
@@ -266,7 +272,11 @@ impl Store for SqliteStore {
     }
 
     fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>> {
-        self.read(move |view, _| briefs::standings(view, &jobs))
+        if let Some(standings) = briefs::standings_at_once(&self.memory, &jobs) {
+            return Box::pin(std::future::ready(Ok(standings)));
+        }
+        let since = self.memory.switches.changes();
+        self.read(move |view, _| briefs::standings(view, &jobs, since))
     }
 
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {

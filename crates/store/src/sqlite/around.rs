@@ -1,0 +1,58 @@
+//! What belongs to a job but is its collection's: many jobs are of few collections.
+
+use std::collections::HashMap;
+
+use kalends_domain::{CollectionPath, Location};
+use kalends_recurrence::Instant;
+use rusqlite::Connection;
+
+use crate::form::read_collection;
+use crate::record::CollectionKey;
+use crate::sqlite::code::{collect, read};
+use crate::sqlite::collections::read_collection_path;
+use crate::sqlite::trouble::Worked;
+
+/// What is read of a job's collection with it.
+#[derive(Clone)]
+pub(crate) struct Around {
+    pub(crate) key: CollectionKey,
+    pub(crate) path: CollectionPath,
+    /// Since when it is enabled.
+    pub(crate) enabled_since: Instant,
+    /// Where it is said to be.
+    pub(crate) location: Location,
+}
+
+/// The collections that were read in one view of the store.
+#[derive(Default)]
+pub(crate) struct Arounds(HashMap<i64, Option<Around>>);
+
+impl Arounds {
+    /// A collection; `None` where it is gone.
+    pub(crate) fn get(&mut self, connection: &Connection, id: i64) -> Worked<Option<Around>> {
+        if let Some(known) = self.0.get(&id) {
+            return Ok(known.clone());
+        }
+        let found = find(connection, id)?;
+        self.0.insert(id, found.clone());
+        Ok(found)
+    }
+}
+
+fn find(connection: &Connection, id: i64) -> Worked<Option<Around>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT c.name AS collection_name, c.enabled_since, c.definition, g.subscription,
+             g.name AS group_name
+         FROM collections c JOIN groups g ON g.id = c.group_id WHERE c.id = ?",
+    )?;
+    let around = |row: &rusqlite::Row<'_>| {
+        let definition = row.get_ref("definition")?.as_str().map_err(rusqlite::Error::from)?;
+        Ok(Around {
+            key: CollectionKey(id),
+            path: read_collection_path(row)?,
+            enabled_since: read(row, "enabled_since")?,
+            location: read_collection(definition)?.location,
+        })
+    };
+    Ok(collect(statement.query([id])?, around)?.pop())
+}
