@@ -11,6 +11,7 @@ mod write;
 use std::collections::BTreeSet;
 
 use deadpool_postgres::Transaction;
+use kalends_domain::Lifecycle;
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -117,12 +118,13 @@ impl Commit {
         ))
     }
 
-    /// The jobs that have no next occurrence after the writes: whether they are over depends on
-    /// their other runs.
+    /// The jobs that have no next occurrence after the writes, or are said to be over: whether they
+    /// are depends on their other runs.
     fn ending(&self) -> Vec<i64> {
         let ending = self.0.iter().filter_map(|write| match write {
             RunWrite::Begin { on, advance, .. } | RunWrite::Pass { on, advance, .. } => {
-                advance.due.is_none().then_some(on.job.0)
+                let may_end = advance.due.is_none() || advance.lifecycle != Lifecycle::Active;
+                may_end.then_some(on.job.0)
             }
             _ => None,
         });
