@@ -101,14 +101,11 @@ impl Fold {
                 std::mem::take(&mut round.saved).into_iter()
             });
             let mut statement = desk.connection().prepare_cached(due::WRITE)?;
-            for (_, job, saved) in places.by_ref().take(left) {
+            for (_, job, version) in places.by_ref().take(left) {
                 left -= 1;
-                if let Some((version, row)) = desk.memory.overlay.newest(job)
-                    && version == saved
-                {
+                if let Some(row) = desk.memory.overlay.place(job, version) {
                     written.jobs.push((job, version));
                     row.map(|row| due::write(&mut statement, job, &row)).transpose()?;
-                    desk.memory.overlay.place(job);
                 }
             }
         }

@@ -175,6 +175,8 @@ impl Overlay {
             versions.leave(job, &before, places);
             return Before::Same(before.1);
         }
+        // Mostly it stays the only one: room for more would be larger than all the rest.
+        versions.older.reserve_exact(1);
         versions.older.push(before);
         for gone in versions.forget(oldest_read) {
             versions.leave(job, &gone, places);
@@ -213,11 +215,12 @@ impl Overlay {
         versions.is_none_or(|versions| std::mem::replace(&mut versions.is_placed, false))
     }
 
-    /// The table of due jobs has the place of a job.
-    pub(crate) fn place(&self, job: JobKey) {
-        if let Some(versions) = self.write().by_job.get_mut(&job) {
-            versions.is_placed = true;
-        }
+    /// The table of due jobs gets the place of a job: the row, where it is still of that version.
+    pub(crate) fn place(&self, job: JobKey, version: u64) -> Option<Option<StateRow>> {
+        let mut rows = self.write();
+        let versions = rows.by_job.get_mut(&job).filter(|versions| versions.newest.0 == version)?;
+        versions.is_placed = true;
+        Some(versions.newest.1)
     }
 
     /// All jobs that have rows here, in their order.
@@ -367,6 +370,62 @@ mod tests {
         assert_eq!(overlay.as_of(JOB, 3), Some(row(3)));
         overlay.leave(0);
         assert!(overlay.drop_folded(4, &[(JOB, 3)]));
+        assert_eq!(overlay.len(), 0);
+    }
+
+    fn due_at(ticks: i64) -> Option<StateRow> {
+        let due = Instant::from_ticks(ticks);
+        row(1).map(|row| StateRow { state: JobState { due, ..row.state }, ..row })
+    }
+
+    /// When jobs are due as of a transaction, found two at a time.
+    fn due_as_of(overlay: &Overlay, transaction: u64) -> Vec<(i64, i64)> {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let (found, last) = overlay.due(after, Instant::MAX, transaction, 2);
+            all.extend(found.iter().map(|((due, job), _)| (due.ticks(), job.0)));
+            after = last;
+            if after.is_none() {
+                return all;
+            }
+        }
+    }
+
+    #[test]
+    fn jobs_are_due_as_they_were_when_a_reader_began() {
+        let others = (2..5).map(|job| (JobKey(job), (3, due_at(10 * job))));
+        let overlay = Overlay::new([(JOB, (3, due_at(10)))].into_iter().chain(others), 4, 1);
+        overlay.enter(0);
+        overlay.set(JOB, (5, due_at(35)));
+        overlay.set(JobKey(3), (5, None));
+        overlay.commit(5);
+        assert_eq!(due_as_of(&overlay, 4), [(10, 1), (20, 2), (30, 3), (40, 4)]);
+        assert_eq!(due_as_of(&overlay, 5), [(20, 2), (35, 1), (40, 4)]);
+        overlay.leave(0);
+        let change = overlay.set(JOB, (6, due_at(50)));
+        let again = overlay.set(JOB, (6, due_at(20)));
+        assert_eq!(due_as_of(&overlay, 6), [(20, 1), (20, 2), (40, 4)]);
+        overlay.undo(JOB, again);
+        overlay.undo(JOB, change);
+        assert_eq!(due_as_of(&overlay, 6), [(20, 2), (35, 1), (40, 4)]);
+        assert!(overlay.drop_folded(5, &[(JOB, 5), (JobKey(2), 3), (JobKey(3), 5)]));
+        assert_eq!(due_as_of(&overlay, 6), [(40, 4)]);
+        assert_eq!(overlay.read().places.len(), 1);
+    }
+
+    #[test]
+    fn a_place_is_taken_from_the_table_once_and_again_after_an_undo() {
+        let overlay = Overlay::new(std::iter::empty(), 4, 0);
+        let change = overlay.set(JOB, (5, due_at(10)));
+        assert!(overlay.unplace(JOB));
+        assert!(!overlay.unplace(JOB));
+        let again = overlay.set(JOB, (5, due_at(20)));
+        overlay.undo(JOB, again);
+        assert!(overlay.unplace(JOB), "what was taken out is there again");
+        assert_eq!(overlay.place(JOB, 4), None);
+        assert_eq!(overlay.place(JOB, 5), Some(due_at(10)));
+        assert!(overlay.unplace(JOB));
+        overlay.undo(JOB, change);
         assert_eq!(overlay.len(), 0);
     }
 

@@ -17,8 +17,8 @@ use kalends_store::record::{
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::{
     Advance, CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext, JobFilter,
-    JobFilterState, JobWrite, Page, Refusal, RefusalKind, Retention, RunWrite, Scope, Store, Tally,
-    Waiting,
+    JobFilterState, JobWrite, Page, Refusal, RefusalKind, Retention, RunWrite, Scope, Store,
+    StoreError, Tally, Waiting,
 };
 use proptest::prelude::*;
 
@@ -349,7 +349,18 @@ proptest! {
         let memory = MemoryStore::new(clock.clone());
         let settings = SqliteSettings { fold_at, ..SqliteSettings::default() };
         let mut path = folder.path().join("0.db");
-        let open = |path: &Path| SqliteStore::open(path, settings, keeper(1), clock.clone());
+        // Other tests start processes, which hold the lock of this file until their program begins.
+        let open = |path: &Path| {
+            let open = || SqliteStore::open(path, settings, keeper(1), clock.clone());
+            let mut tries = 0;
+            loop {
+                match open() {
+                    Err(StoreError::Busy(_)) if tries < 5_000 => tries += 1,
+                    opened => break opened,
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        };
         let mut sqlite = Some(open(&path).unwrap());
         block_on(async {
             for (number, asked) in asks.iter().enumerate() {
