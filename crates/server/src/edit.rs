@@ -90,11 +90,14 @@ impl JobEdit {
     ) -> Result<JobWrite, Refusal> {
         self.condition.check(context.existing.map(|existing| existing.version))?;
         if let Some(existing) = context.existing {
-            if existing.job.definition == new {
-                return Ok(JobWrite::Keep);
-            }
-            if existing.state.lifecycle != Lifecycle::Active {
+            let is_same = existing.job.definition == new;
+            // The same PUT again is safe; but whoever changes something expects it to be heeded.
+            let is_repeated = is_same && self.kind == EditKind::Replace;
+            if existing.state.lifecycle != Lifecycle::Active && !is_repeated {
                 return Err(finished(existing));
+            }
+            if is_same {
+                return Ok(JobWrite::Keep);
             }
         }
         self.check_schedule(&new)?;

@@ -237,8 +237,6 @@ fn path() -> Result<CollectionPath, NameError> {
 fn settings() -> EngineSettings {
     EngineSettings {
         looks_ahead: LOOKS_AHEAD,
-        // There is no disk to spare.
-        commits_apart: Duration::ZERO,
         // What has been told need not be kept.
         retention: Retention {
             history_age: Duration::from_secs(3_600),

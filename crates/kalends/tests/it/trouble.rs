@@ -15,21 +15,45 @@ fn job(name: &str) -> String {
     format!("{}/jobs/{name}", collection("g", "c"))
 }
 
-#[test]
-fn a_finished_job_cannot_be_run() {
-    let server = Running::start();
-    let mut connection = server.connect();
+/// Makes a job that is over.
+fn finish(connection: &mut Connection) {
     assert_eq!(connection.ask("PUT", &new(&collection("g", "c")), Some(STANDARD)).status, 201);
     let ended = JOB
         .replace(r#""frequency":"Day""#, r#""frequency":"Day","endTime":"2020-01-01""#)
         .replace("Disabled", "Enabled");
     let made = connection.ask("PUT", &new(&job("over")), Some(&ended));
     assert!(made.status == 201 && made.body.contains("Completed"), "{made:?}");
+}
+
+#[test]
+fn a_finished_job_cannot_be_run() {
+    let server = Running::start();
+    let mut connection = server.connect();
+    finish(&mut connection);
     let run = new(&format!("{}/run", job("over")));
     let answer = connection.ask("POST", &run, None);
     assert_eq!(code(&answer), (409, "JobNotRunnable".into()));
     let answer = connection.ask("POST", &run.replace("2026-11-01", "2016-03-01"), None);
     assert_eq!(code(&answer), (409, "Conflict".into()));
+}
+
+/// It would look enabled and be dead.
+#[test]
+fn a_finished_job_cannot_be_switched_on_again() {
+    let server = Running::start();
+    let mut connection = server.connect();
+    finish(&mut connection);
+    for state in ["Enabled", "Disabled"] {
+        let edit = format!(r#"{{"properties":{{"state":"{state}"}}}}"#);
+        let target = new(&job("over"));
+        let answer = connection.ask("PATCH", &target, Some(&edit));
+        assert_eq!(code(&answer), (409, "JobStateFinal".into()));
+        let answer =
+            connection.ask("PATCH", &target.replace("2026-11-01", "2016-03-01"), Some(&edit));
+        assert_eq!(code(&answer), (409, "Conflict".into()));
+    }
+    let shown = connection.ask("GET", &new(&job("over")), None);
+    assert!(shown.status == 200 && shown.body.contains("Completed"), "{shown:?}");
 }
 
 /// Method, target, headers and body.
