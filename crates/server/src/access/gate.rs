@@ -86,7 +86,8 @@ impl Gate {
         if *need == Need::Nothing {
             return Ok(Passed { caller: Caller::nobody(), left: None });
         }
-        let caller = match guard.authentication.authenticate(app, headers).await {
+        // Large, and of no use to the single user.
+        let caller = match Box::pin(guard.authentication.authenticate(app, headers)).await {
             Ok(caller) => caller,
             Err(denied) => {
                 let refused = guard.count_failure(app, client, denied);

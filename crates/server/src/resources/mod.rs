@@ -84,12 +84,14 @@ pub(crate) async fn handle(
     let is_brief = !is_write && matches!(&route, Ok(Some(route)) if route.is_brief());
     // A request of HTTP/2 can be taken back without giving up the connection.
     let is_brief = is_brief && protocol == Protocol::Http1;
-    let work = answer_and_audit(Arc::clone(app), entry.clone(), route, request, places);
     // What panics is answered. And an edit that its client does not wait for is still carried out
     // whole, and a search holds its places until it has ended, in tasks of their own.
-    let answered = match is_brief {
-        true => AssertUnwindSafe(work).catch_unwind().await.map_err(|_| "it panicked".to_owned()),
-        false => tokio::spawn(work).await.map_err(|error| error.to_string()),
+    let answered = if is_brief {
+        let work = answer_and_audit(Arc::clone(app), entry.clone(), route, request, places);
+        AssertUnwindSafe(work).catch_unwind().await.map_err(|_| "it panicked".to_owned())
+    } else {
+        let work = answer_and_audit(Arc::clone(app), entry.clone(), route, request, places);
+        tokio::spawn(work).await.map_err(|error| error.to_string())
     };
     let answer = match answered {
         Ok(answer) => answer,

@@ -62,25 +62,28 @@ pub(crate) struct Home {
     pub(crate) state: CollectionState,
 }
 
+/// The state of a collection in a row with `enabled` and `collection_definition`.
+pub(crate) fn read_collection_state(row: &Row<'_>) -> Worked<CollectionState> {
+    if row.get("enabled")? {
+        return Ok(CollectionState::Enabled);
+    }
+    // There are several ways not to be.
+    let definition = row.get_ref("collection_definition")?.as_str();
+    Ok(read_collection(definition.map_err(rusqlite::Error::from)?)?.state)
+}
+
 /// Where the jobs of a collection are.
 pub(crate) fn home(connection: &Connection, path: &CollectionPath) -> Worked<Option<Home>> {
     let mut statement = connection.prepare_cached(
-        "SELECT c.id, c.name AS collection_name, c.enabled, c.definition,
-             g.subscription, g.name AS group_name
+        "SELECT c.id, c.name AS collection_name, c.enabled,
+             c.definition AS collection_definition, g.subscription, g.name AS group_name
          FROM groups g JOIN collections c ON c.group_id = g.id
          WHERE g.subscription_key = ? AND g.name_key = ? AND c.name_key = ?",
     )?;
     let group = &path.group;
     let keys = (group.subscription.key(), group.group.key(), path.collection.key());
     let home = |row: &Row<'_>| {
-        let state = match row.get("enabled")? {
-            true => CollectionState::Enabled,
-            // There are several ways not to be.
-            false => {
-                let definition = row.get_ref("definition")?.as_str();
-                read_collection(definition.map_err(rusqlite::Error::from)?)?.state
-            }
-        };
+        let state = read_collection_state(row)?;
         Ok(Home { id: row.get("id")?, path: read_collection_path(row)?, state })
     };
     Ok(collect(statement.query(keys)?, home)?.pop())

@@ -8,10 +8,11 @@ use crate::form::{Keeper, read_definition};
 use crate::record::{Job, JobKey, JobRecord, JobUid};
 use crate::sqlite::around::{Around, Arounds};
 use crate::sqlite::code::{Coded, collect, nth, read};
-use crate::sqlite::collections::{Home, home};
+use crate::sqlite::collections::{Home, home, read_collection_path, read_collection_state};
 use crate::sqlite::groups::no_name;
 use crate::sqlite::state::{StateRow, States, read_state};
 use crate::sqlite::trouble::Worked;
+use crate::sqlite::view::View;
 
 /// What a job is read from.
 macro_rules! select_job {
@@ -82,15 +83,40 @@ pub(crate) fn find(
     Ok(collect(found, job)?.pop())
 }
 
-/// A job by its path, and the state of its collection.
+/// A job by its path, and the state of its collection; all in one statement.
 pub(crate) fn by_path(
-    states: &impl States,
+    view: &View,
     keeper: &Keeper,
     path: &JobPath,
 ) -> Worked<Option<(JobRecord, CollectionState)>> {
-    let home = home(states.connection(), &path.collection)?.ok_or(StoreError::NoCollection)?;
-    let job = find(states, keeper, (home.id, &home.path), &path.job)?;
-    Ok(job.map(|job| (job, home.state)))
+    let mut statement = view.connection().prepare_cached(
+        "SELECT j.job, j.name, j.uid, j.created, j.version, j.definition, s.collection,
+             s.generation, s.switched_on, s.lifecycle, s.due, s.used, s.last_execution,
+             s.executions, s.failures, s.faulted, s.finished, s.entries, s.newest_entry,
+             s.newest_closing, c.name AS collection_name, c.enabled,
+             c.definition AS collection_definition, g.subscription, g.name AS group_name,
+             (SELECT max(sequence) FROM log) AS seen
+         FROM groups g JOIN collections c ON c.group_id = g.id
+         LEFT JOIN (jobs j JOIN state s ON s.job = j.job)
+             ON j.collection = c.id AND j.name_key = ?4
+         WHERE g.subscription_key = ?1 AND g.name_key = ?2 AND c.name_key = ?3",
+    )?;
+    let group = &path.collection.group;
+    let (subscription, group) = (group.subscription.key(), group.group.key());
+    let mut found =
+        statement.query((subscription, group, path.collection.collection.key(), path.job.key()))?;
+    let row = found.next()?.ok_or(StoreError::NoCollection)?;
+    let Some(key) = row.get::<_, Option<Coded<JobKey>>>(0)?.map(|key| key.0) else {
+        return Ok(None);
+    };
+    let seen = row.get::<_, Option<Coded<u64>>>("seen")?.map_or(0, |seen| seen.0);
+    let state = match view.as_of(key, seen).flatten() {
+        Some(changed) => changed,
+        None => read_state(row, STATE)?,
+    };
+    let collection = read_collection_state(row)?;
+    let job = read_job(row, keeper, read_collection_path(row)?, (key, state))?;
+    Ok(Some((job, collection)))
 }
 
 /// The number of a job.

@@ -52,21 +52,21 @@ impl Readers {
         reply(self.send(task).map(|()| answer))
     }
 
-    /// The same for a few rows: at once and on the thread that asks, where a view is free. Handing
-    /// it to another thread and back would take longer than it takes itself.
-    pub(crate) fn read_few<'a, T: Send + 'static>(
+    /// The same for one statement that finds a few rows: at once and on the thread that asks, where a
+    /// view is free. Handing it to another thread and back would take longer than it takes itself.
+    pub(crate) fn read_one<'a, T: Send + 'static>(
         &self,
         work: impl FnOnce(&View) -> Worked<T> + Send + 'static,
     ) -> Reply<'a, T> {
         for view in &self.at_hand {
-            let mut view = match view.try_lock() {
+            let view = match view.try_lock() {
                 Ok(view) => view,
                 Err(TryLockError::Poisoned(view)) => view.into_inner(),
                 Err(TryLockError::WouldBlock) => continue,
             };
             // Of one that has panicked.
             view.leave();
-            let read = view.read(work).map_err(StoreError::from);
+            let read = view.read_one(work).map_err(StoreError::from);
             view.leave();
             return Box::pin(std::future::ready(read));
         }

@@ -150,8 +150,12 @@ pub(crate) fn carry_out(
 fn as_seen(desk: &mut Desk, on: DueJob) -> Worked<Option<StateRow>> {
     let found = match desk.changed(on.job) {
         Some(changed) => changed,
-        // Beside those that are due with it. A job that is not there is not as it was seen.
-        None => due::find(desk.connection(), on.due, on.job)?,
+        // Beside those that are due with it. One that is not there is mostly not as it was seen; but
+        // one whose place is lost can still be begun by who finds out.
+        None => match due::find(desk.connection(), on.due, on.job)? {
+            Some(row) => Some(row),
+            None => desk.state(on.job)?,
+        },
     };
     let Some(row) = found else { return Ok(None) };
     let is_as_seen = row.generation == on.generation && row.starts_at() == Some(on.due);

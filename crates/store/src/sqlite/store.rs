@@ -243,7 +243,7 @@ impl Store for SqliteStore {
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
         let keeper = Arc::clone(&self.keeper);
-        self.readers.read_few(move |view| jobs::by_path(view, &keeper, &path))
+        self.readers.read_one(move |view| jobs::by_path(view, &keeper, &path))
     }
 
     fn jobs(

@@ -32,6 +32,18 @@ impl View {
         self.in_transaction(work)
     }
 
+    /// The same for what is one statement, which sees one state by itself. How far that is it has to
+    /// ask for along with the rest, for [`View::as_of`].
+    pub(crate) fn read_one<T>(&self, work: impl FnOnce(&View) -> Worked<T>) -> Worked<T> {
+        self.memory.overlay.enter(self.reader);
+        work(self)
+    }
+
+    /// The row of a job as of a transaction; `None` where the table has it.
+    pub(crate) fn as_of(&self, job: JobKey, transaction: u64) -> Option<Option<StateRow>> {
+        self.memory.overlay.as_of(job, transaction)
+    }
+
     /// The same for what takes long and reads nothing in memory, so that nothing stays there for
     /// it.
     pub(crate) fn read_file<T>(
@@ -76,6 +88,6 @@ impl States for View {
     }
 
     fn changed(&self, job: JobKey) -> Option<Option<StateRow>> {
-        self.memory.overlay.as_of(job, self.seen)
+        self.as_of(job, self.seen)
     }
 }
