@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use kalends_bench::api::load::{Connection, Rate, Until, ask, request};
 use kalends_bench::api::servers::{Server, bare};
+use tokio::runtime::Builder;
 
 const COLLECTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/rg/providers/Microsoft.Scheduler/jobCollections/jc";
 const VERSION: &str = "api-version=2026-11-01";
@@ -21,11 +22,12 @@ const ROUNDS: usize = 3;
 /// Requests of a kind that are timed one by one.
 const PAGES: usize = 20;
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1).peekable();
     if arguments.next_if(|argument| argument == "--bare").is_some() {
-        return bare(arguments.next().context("how many bytes?")?.parse()?).await;
+        let bytes = arguments.next().context("how many bytes?")?.parse()?;
+        let runtime = Builder::new_multi_thread().enable_all().build()?;
+        return runtime.block_on(bare(bytes));
     }
     let mut base = std::env::temp_dir();
     if arguments.next_if(|argument| argument == "--folder").is_some() {
@@ -34,7 +36,9 @@ async fn main() -> anyhow::Result<()> {
     let jobs = arguments.next().map_or(Ok(10_000), |text| text.parse())?;
     let folder = base.join(format!("kalends-bench-{}", std::process::id()));
     std::fs::create_dir(&folder)?;
-    let measured = measure(&folder, jobs).await;
+    // Load has one thread, and leaves the rest to what it measures.
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let measured = runtime.block_on(measure(&folder, jobs));
     std::fs::remove_dir_all(&folder)?;
     measured
 }

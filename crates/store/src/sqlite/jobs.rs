@@ -97,8 +97,8 @@ pub(crate) fn by_path(
              c.definition AS collection_definition, g.subscription, g.name AS group_name,
              (SELECT max(sequence) FROM log) AS seen
          FROM groups g JOIN collections c ON c.group_id = g.id
-         LEFT JOIN (jobs j JOIN state s ON s.job = j.job)
-             ON j.collection = c.id AND j.name_key = ?4
+         LEFT JOIN jobs j ON j.collection = c.id AND j.name_key = ?4
+         LEFT JOIN state s ON s.job = j.job
          WHERE g.subscription_key = ?1 AND g.name_key = ?2 AND c.name_key = ?3",
     )?;
     let group = &path.collection.group;
