@@ -107,6 +107,35 @@ pub async fn jobs_are_listed_by_name_and_paged(subject: Subject) {
     assert_eq!(list(Page::first(0)).await, [""; 0]);
 }
 
+/// What an edit keeps of the tags, changes and takes away.
+pub async fn a_job_is_found_by_the_tags_of_its_last_edit(subject: Subject) {
+    subject.make_collection().await;
+    let edits: [&[(&str, &str)]; 4] = [
+        &[("team", "Blue"), ("stage", "test")],
+        &[("Team", "Blue"), ("stage", "live"), ("new", "")],
+        &[("team", "Blue"), ("TEAM", "Blue"), ("stage", "live")],
+        &[],
+    ];
+    for tags in edits {
+        let mut edit = put(definition(), None);
+        let tags = tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let tags: Vec<_> = tags.collect();
+        edit.definition.extensions.tags = Some(tags.clone());
+        subject.put_job("j", edit).await;
+        for (name, value) in
+            [("team", "Blue"), ("stage", "test"), ("stage", "live"), ("new", ""), ("none", "")]
+        {
+            let tag = Some((name.to_owned(), Some(value.to_owned())));
+            let filter = JobFilter { tag, ..JobFilter::default() };
+            let jobs = subject.store.jobs(collection_path("g", "c"), filter, Page::first(9), 9);
+            let is_tagged =
+                |tag: &(String, String)| tag.0.eq_ignore_ascii_case(name) && tag.1 == value;
+            let expected = usize::from(tags.iter().any(is_tagged));
+            assert_eq!(jobs.await.unwrap().jobs.len(), expected, "{name} {value} of {tags:?}");
+        }
+    }
+}
+
 /// Filters, alone and together.
 pub async fn jobs_are_found_by_state_text_and_tag(subject: Subject) {
     subject.make_collection().await;

@@ -48,6 +48,7 @@ macro_rules! conformance_tests {
             jobs: [
                 a_job_needs_a_collection,
                 jobs_are_read_with_the_state_of_their_collection,
+                a_job_is_found_by_the_tags_of_its_last_edit,
                 a_job_is_made_replaced_and_deleted,
                 every_member_of_a_definition_comes_back,
                 jobs_are_listed_by_name_and_paged,

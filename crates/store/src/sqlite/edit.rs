@@ -1,6 +1,7 @@
 //! Edits of collections and jobs, decided on what is there now.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use kalends_domain::{CollectionPath, JobDefinition, JobName, JobPath, Switch};
 use kalends_recurrence::Instant;
@@ -153,7 +154,7 @@ fn insert_job(
             write_definition(&definition, uid, keeper)?,
         ))?;
     let key = JobKey(connection.last_insert_rowid());
-    insert_tags(connection, (collection, &path.job), key, &definition)?;
+    insert_tags(connection, (collection, &path.job), key, &tag_rows(&definition))?;
     let row = StateRow {
         collection,
         generation: 1,
@@ -208,10 +209,13 @@ fn update_job(
             .prepare_cached("UPDATE jobs SET shortest_gap = ?, shortest_retry = ? WHERE job = ?")?
             .execute((gap, retry, Coded(key)))?;
     }
-    if definition.extensions.tags != before.job.definition.extensions.tags {
-        connection.prepare_cached("DELETE FROM tags WHERE job = ?")?.execute([Coded(key)])?;
-        insert_tags(connection, (collection, &before.path.job), key, &definition)?;
+    let (tags, tags_before) = (tag_rows(&definition), tag_rows(&before.job.definition));
+    for (tag, value) in tags_before.difference(&tags) {
+        connection
+            .prepare_cached("DELETE FROM tags WHERE job = ? AND name_key = ? AND value = ?")?
+            .execute((Coded(key), tag, value))?;
     }
+    insert_tags(connection, (collection, &before.path.job), key, tags.difference(&tags_before))?;
     let change = i64::from(facts.authenticated) - i64::from(was_authenticated);
     recount(connection, collection, 0, change)?;
     let missing = || StoreError::Damaged(format!("job {} has no state", key.0));
@@ -233,19 +237,25 @@ fn update_job(
     Ok(JobRecord { key, path: before.path.clone(), job, state, version: before.version + 1 })
 }
 
-fn insert_tags(
+/// The tags of a job as they are found: by name without regard to case, and value.
+fn tag_rows(definition: &JobDefinition) -> BTreeSet<(String, &str)> {
+    let tags = definition.extensions.tags.iter().flatten();
+    tags.map(|(tag, value)| (tag.to_ascii_uppercase(), value.as_str())).collect()
+}
+
+fn insert_tags<'a>(
     connection: &Connection,
     (collection, name): (i64, &JobName),
     key: JobKey,
-    definition: &JobDefinition,
+    tags: impl IntoIterator<Item = &'a (String, &'a str)>,
 ) -> Worked<()> {
-    for (tag, value) in definition.extensions.tags.iter().flatten() {
+    for (tag, value) in tags {
         connection
             .prepare_cached(
-                "INSERT OR IGNORE INTO tags (job, name_key, value, collection, job_key)
+                "INSERT INTO tags (job, name_key, value, collection, job_key)
                  VALUES (?, ?, ?, ?, ?)",
             )?
-            .execute((Coded(key), tag.to_ascii_uppercase(), value, collection, name.key()))?;
+            .execute((Coded(key), tag, value, collection, name.key()))?;
     }
     Ok(())
 }
