@@ -23,7 +23,7 @@ const REST_MAX: u32 = LOG_PAGES / 8;
 
 /// Pages in the log at which the writer waits for the thread: 128 MiB. Moving is faster than
 /// committing, so that only a disk that others keep busy brings it there.
-const LOG_PAGES_MAX: u32 = 8 * LOG_PAGES;
+const LOG_PAGES_MAX: u32 = 32 * LOG_PAGES;
 
 /// Pages that are added, at least, before it is tried again: where somebody reads an old state for
 /// long, the log cannot begin anew, and trying costs two syncs.
