@@ -14,14 +14,21 @@ use crate::sqlite::state::{StateRow, States, read_state};
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::view::View;
 
+/// What is read of a job, in its order.
+macro_rules! job_columns {
+    () => {
+        "j.job, j.name, j.uid, j.created, j.version, j.definition, s.collection, s.generation,
+         s.switched_on, s.lifecycle, s.due, s.used, s.last_execution, s.executions, s.failures,
+         s.faulted, s.finished, s.entries, s.newest_entry, s.newest_closing"
+    };
+}
+
 /// What a job is read from.
 macro_rules! select_job {
     ($more:literal, $rest:literal) => {
         concat!(
-            "SELECT j.job, j.name, j.uid, j.created, j.version, j.definition, s.collection,
-                 s.generation, s.switched_on, s.lifecycle, s.due, s.used, s.last_execution,
-                 s.executions, s.failures, s.faulted, s.finished, s.entries, s.newest_entry,
-                 s.newest_closing",
+            "SELECT ",
+            $crate::sqlite::jobs::job_columns!(),
             $more,
             " FROM jobs j JOIN state s ON s.job = j.job ",
             $rest
@@ -29,6 +36,7 @@ macro_rules! select_job {
     };
 }
 
+pub(crate) use job_columns;
 pub(crate) use select_job;
 
 /// Where its state begins.
@@ -89,18 +97,17 @@ pub(crate) fn by_path(
     keeper: &Keeper,
     path: &JobPath,
 ) -> Worked<Option<(JobRecord, CollectionState)>> {
-    let mut statement = view.connection().prepare_cached(
-        "SELECT j.job, j.name, j.uid, j.created, j.version, j.definition, s.collection,
-             s.generation, s.switched_on, s.lifecycle, s.due, s.used, s.last_execution,
-             s.executions, s.failures, s.faulted, s.finished, s.entries, s.newest_entry,
-             s.newest_closing, c.name AS collection_name, c.enabled,
+    let mut statement = view.connection().prepare_cached(concat!(
+        "SELECT ",
+        job_columns!(),
+        ", c.name AS collection_name, c.enabled,
              c.definition AS collection_definition, g.subscription, g.name AS group_name,
              (SELECT max(sequence) FROM log) AS seen
          FROM groups g JOIN collections c ON c.group_id = g.id
          LEFT JOIN jobs j ON j.collection = c.id AND j.name_key = ?4
          LEFT JOIN state s ON s.job = j.job
-         WHERE g.subscription_key = ?1 AND g.name_key = ?2 AND c.name_key = ?3",
-    )?;
+         WHERE g.subscription_key = ?1 AND g.name_key = ?2 AND c.name_key = ?3"
+    ))?;
     let group = &path.collection.group;
     let (subscription, group) = (group.subscription.key(), group.group.key());
     let mut found =
