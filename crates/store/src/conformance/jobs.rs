@@ -241,10 +241,13 @@ pub async fn a_search_ends_in_time_and_goes_on_where_it_ended(subject: Subject) 
 pub async fn a_job_that_is_made_again_is_another_one(subject: Subject) {
     subject.make_collection().await;
     let first = subject.make_due_job("j").await;
+    assert_eq!(subject.job("J").await.map(|job| job.key), Some(first.key));
     subject.commit(begin(&first)).await;
     subject.edit_job("j", JobWrite::Delete).await;
+    assert_eq!(subject.job("j").await, None);
     let again = subject.put_job("J", put(definition(), Some(at(60)))).await;
     assert_ne!(again.key, first.key);
+    assert_eq!(subject.job("j").await.as_ref(), Some(&again));
     assert_eq!((again.version, again.job.generation, again.path.job.as_str()), (1, 1, "J"));
     assert_eq!(subject.store.open_runs(again.key).await.unwrap(), []);
     assert_eq!(subject.history_of("j").await, []);

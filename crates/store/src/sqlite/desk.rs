@@ -20,7 +20,7 @@ use crate::sqlite::memory::{End, Memory};
 use crate::sqlite::numbered::Numbered;
 use crate::sqlite::open_runs::RunRow;
 use crate::sqlite::overlay::Before;
-use crate::sqlite::state::{StateRow, States};
+use crate::sqlite::state::{self, StateRow, States};
 use crate::sqlite::trouble::Worked;
 
 /// Rows of history, or of the ledger, that share an entry of `spans`: some pages, so that looking
@@ -230,6 +230,18 @@ impl Desk {
         index_finished(&self.connection, job, Some(before), after.as_ref())
     }
 
+    /// Adds the row of a new job: into its table, where it comes last. Its place among those that are
+    /// due may be on any page there; it is left to a fold, which brings many of them at a time.
+    pub(crate) fn add_state(&mut self, job: JobKey, row: &StateRow) -> Worked<()> {
+        let mut statement = self.connection.prepare_cached(state::WRITE)?;
+        state::write(&mut statement, job, row)?;
+        if row.starts_at().is_some() {
+            let undo = self.memory.overlay.add(job, (self.transaction(), Some(*row)));
+            self.jobs.push((job, undo));
+        }
+        index_finished(&self.connection, job, None, Some(row))
+    }
+
     /// A new number for a row of history or of the ledger that lies at an instant.
     pub(crate) fn new_link(&mut self, kind: Kind, at: Instant) -> i64 {
         let number = match kind {
@@ -329,7 +341,7 @@ impl States for Desk {
 }
 
 /// Keeps `finished` as a job's row says.
-pub(crate) fn index_finished(
+fn index_finished(
     connection: &Connection,
     job: JobKey,
     before: Option<&StateRow>,

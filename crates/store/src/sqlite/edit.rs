@@ -17,10 +17,10 @@ use crate::search::search_text;
 use crate::sqlite::chain::close;
 use crate::sqlite::code::Coded;
 use crate::sqlite::collections::{self, Found, recount, ticks};
-use crate::sqlite::desk::{Desk, index_finished};
-use crate::sqlite::due;
+use crate::sqlite::desk::Desk;
+use crate::sqlite::names::PathKeys;
 use crate::sqlite::removal::{delete_collection, delete_job};
-use crate::sqlite::state::{self, StateRow, States as _};
+use crate::sqlite::state::{StateRow, States as _};
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::{jobs, runs};
 use crate::store::{
@@ -88,7 +88,8 @@ pub(crate) fn edit_job(
 ) -> Worked<Edited<JobRecord>> {
     let Found { id, record: collection, jobs } =
         collections::find(desk.connection(), &path.collection)?.ok_or(StoreError::NoCollection)?;
-    let before = jobs::find(desk, keeper, (id, &collection.path), &path.job)?;
+    let keys = PathKeys::new(path);
+    let before = jobs::find(desk, keeper, (id, &collection.path), &keys)?;
     let context = JobContext { collection: &collection, jobs, existing: before.as_ref() };
     let write = decide(context).map_err(StoreError::Refused)?;
     let after = match (write, &before) {
@@ -119,14 +120,16 @@ pub(crate) fn edit_job(
         }
         (JobWrite::Put(put), None) => {
             let path = JobPath { collection: collection.path.clone(), job: path.job.clone() };
-            Some(insert_job(desk, keeper, id, path, *put)?)
+            let after = insert_job(desk, keeper, id, path, *put)?;
+            desk.memory.names.learn(&keys, after.key);
+            Some(after)
         }
     };
     Ok(Edited { before, after })
 }
 
 fn insert_job(
-    desk: &Desk,
+    desk: &mut Desk,
     keeper: &Keeper,
     collection: i64,
     path: JobPath,
@@ -164,13 +167,8 @@ fn insert_job(
         newest_entry: 0,
         newest_closing: 0,
     };
-    // Straight into the tables: the log knows nothing of a job with this number.
-    let mut statement = connection.prepare_cached(state::WRITE)?;
-    state::write(&mut statement, key, &row)?;
-    let mut statement = connection.prepare_cached(due::WRITE)?;
-    due::write(&mut statement, key, &row)?;
-    index_finished(connection, key, None, Some(&row))?;
     recount(connection, collection, 1, i64::from(facts.authenticated))?;
+    desk.add_state(key, &row)?;
     let job = Job { uid, created, definition, generation: 1 };
     Ok(JobRecord { key, path, job, state, version: 1 })
 }

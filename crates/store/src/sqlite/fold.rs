@@ -81,7 +81,8 @@ impl Fold {
     /// Writes about `limit` rows in the transaction under way.
     pub(crate) fn write_some(&mut self, desk: &mut Desk, limit: usize) -> Worked<()> {
         let Some(round) = &mut self.round else { return Ok(()) };
-        // Readers that began before this transaction are told from later ones by its number.
+        // Readers that began before this transaction are told from later ones by its number. And of the
+        // log, its row is left.
         desk.must_log();
         let written = &mut self.written;
         let mut left = limit.max(1);
@@ -89,9 +90,10 @@ impl Fold {
         for job in round.jobs.by_ref().take(left) {
             left -= 1;
             // What is gone was removed from the table when it went.
-            if let Some((version, row)) = desk.memory.overlay.newest(job) {
+            if let Some(((version, row), is_saved)) = desk.memory.overlay.newest_and_saved(job) {
                 round.saved.push((row.and_then(|row| row.starts_at()), job, version));
-                row.map(|row| state::write(&mut statement, job, &row)).transpose()?;
+                let unsaved = row.filter(|_| !is_saved);
+                unsaved.map(|row| state::write(&mut statement, job, &row)).transpose()?;
             }
         }
         drop(statement);

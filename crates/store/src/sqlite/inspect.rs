@@ -113,7 +113,11 @@ const WRONG: [&str; 20] = [
 pub fn inspect(path: &Path, keeper: &Keeper) -> Result<Vec<String>, StoreError> {
     let connection = open_existing(path)?;
     match key_check::check(&connection, keeper.sealer())? {
-        Some(()) => Ok(inspect_with(&connection, keeper)?),
+        Some(()) => {
+            // One state of the store, whatever a process does meanwhile.
+            let snapshot = connection.unchecked_transaction().map_err(Trouble::from)?;
+            Ok(inspect_with(&snapshot, keeper)?)
+        }
         None => Ok(vec!["the store is bound to no key".to_owned()]),
     }
 }

@@ -1,7 +1,7 @@
 //! Jobs, as they are read.
 
 use kalends_domain::{CollectionPath, CollectionState, JobName, JobPath};
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Row, Rows};
 
 use crate::error::StoreError;
 use crate::form::{Keeper, read_definition};
@@ -9,7 +9,9 @@ use crate::record::{Job, JobKey, JobRecord, JobUid};
 use crate::sqlite::around::{Around, Arounds};
 use crate::sqlite::code::{Coded, collect, nth, read};
 use crate::sqlite::collections::{Home, home, read_collection_path, read_collection_state};
+use crate::sqlite::desk::Desk;
 use crate::sqlite::groups::no_name;
+use crate::sqlite::names::PathKeys;
 use crate::sqlite::state::{StateRow, States, read_state};
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::view::View;
@@ -78,40 +80,82 @@ pub(crate) fn read_job(
 
 /// A job of a collection.
 pub(crate) fn find(
-    states: &impl States,
+    desk: &Desk,
     keeper: &Keeper,
     (id, collection): (i64, &CollectionPath),
-    name: &JobName,
+    keys: &PathKeys,
 ) -> Worked<Option<JobRecord>> {
-    let mut statement = states
-        .connection()
-        .prepare_cached(select_job!("", "WHERE j.collection = ? AND j.name_key = ?"))?;
-    let found = statement.query((id, name.key()))?;
-    let job = |row: &Row<'_>| read_job(row, keeper, collection.clone(), state_of(states, row)?);
-    Ok(collect(found, job)?.pop())
+    let (connection, names) = (desk.connection(), &desk.memory.names);
+    let job = |row: &Row<'_>| read_job(row, keeper, collection.clone(), state_of(desk, row)?);
+    if let Some(guess) = names.guess(keys) {
+        let mut statement = connection.prepare_cached(select_job!(
+            "",
+            "WHERE j.job = ? AND +j.collection = ? AND +j.name_key = ?"
+        ))?;
+        let found = statement.query((Coded(guess), id, &keys.job))?;
+        if let Some(found) = collect(found, job)?.pop() {
+            return Ok(Some(found));
+        }
+    }
+    let mut statement =
+        connection.prepare_cached(select_job!("", "WHERE j.collection = ? AND j.name_key = ?"))?;
+    let found = collect(statement.query((id, &keys.job))?, job)?.pop();
+    if let Some(found) = &found {
+        names.learn(keys, found.key);
+    }
+    Ok(found)
 }
 
-/// A job by its path, and the state of its collection; all in one statement.
+/// Selects what [`read_found`] reads: all in one statement, which sees one state of the store.
+macro_rules! select_found {
+    ($job:literal) => {
+        concat!(
+            "SELECT ",
+            $crate::sqlite::jobs::job_columns!(),
+            ", c.name AS collection_name, c.enabled,
+                 c.definition AS collection_definition, g.subscription, g.name AS group_name,
+                 (SELECT max(sequence) FROM log) AS seen
+             FROM groups g JOIN collections c ON c.group_id = g.id LEFT JOIN jobs j ON ",
+            $job,
+            " LEFT JOIN state s ON s.job = j.job
+             WHERE g.subscription_key = ?1 AND g.name_key = ?2 AND c.name_key = ?3"
+        )
+    };
+}
+
+/// A job by its path, and the state of its collection.
 pub(crate) fn by_path(
     view: &View,
     keeper: &Keeper,
     path: &JobPath,
 ) -> Worked<Option<(JobRecord, CollectionState)>> {
-    let mut statement = view.connection().prepare_cached(concat!(
-        "SELECT ",
-        job_columns!(),
-        ", c.name AS collection_name, c.enabled,
-             c.definition AS collection_definition, g.subscription, g.name AS group_name,
-             (SELECT max(sequence) FROM log) AS seen
-         FROM groups g JOIN collections c ON c.group_id = g.id
-         LEFT JOIN jobs j ON j.collection = c.id AND j.name_key = ?4
-         LEFT JOIN state s ON s.job = j.job
-         WHERE g.subscription_key = ?1 AND g.name_key = ?2 AND c.name_key = ?3"
-    ))?;
-    let group = &path.collection.group;
-    let (subscription, group) = (group.subscription.key(), group.group.key());
-    let mut found =
-        statement.query((subscription, group, path.collection.collection.key(), path.job.key()))?;
+    let (connection, names) = (view.connection(), &view.memory.names);
+    let keys = PathKeys::new(path);
+    let PathKeys { subscription, group, collection, job } = &keys;
+    if let Some(guess) = names.guess(&keys) {
+        let mut statement = connection.prepare_cached(select_found!(
+            "j.job = ?5 AND +j.collection = c.id AND +j.name_key = ?4"
+        ))?;
+        let found = statement.query((subscription, group, collection, job, Coded(guess)))?;
+        if let Some(found) = read_found(view, keeper, found)? {
+            return Ok(Some(found));
+        }
+    }
+    let mut statement =
+        connection.prepare_cached(select_found!("j.collection = c.id AND j.name_key = ?4"))?;
+    let found = statement.query((subscription, group, collection, job))?;
+    let found = read_found(view, keeper, found)?;
+    if let Some((job, _)) = &found {
+        names.learn(&keys, job.key);
+    }
+    Ok(found)
+}
+
+fn read_found(
+    view: &View,
+    keeper: &Keeper,
+    mut found: Rows<'_>,
+) -> Worked<Option<(JobRecord, CollectionState)>> {
     let row = found.next()?.ok_or(StoreError::NoCollection)?;
     let Some(key) = row.get::<_, Option<Coded<JobKey>>>(0)?.map(|key| key.0) else {
         return Ok(None);

@@ -54,14 +54,13 @@ pub(crate) fn append(connection: &Connection, transaction: u64, changes: &[u8]) 
     Ok(())
 }
 
-/// Removes at most `limit` rows up to a transaction, but never the last one; how many there were.
+/// Removes at most `limit` rows up to a transaction; how many there were. There must be a later one when
+/// this is committed.
 pub(crate) fn trim(connection: &Connection, upto: u64, limit: i64) -> Worked<usize> {
     Ok(connection
         .prepare_cached(
             "DELETE FROM log WHERE sequence IN (
-                 SELECT sequence FROM log
-                 WHERE sequence <= ? AND sequence < (SELECT max(sequence) FROM log)
-                 ORDER BY sequence LIMIT ?)",
+                 SELECT sequence FROM log WHERE sequence <= ? ORDER BY sequence LIMIT ?)",
         )?
         .execute((Coded(upto), limit))?)
 }

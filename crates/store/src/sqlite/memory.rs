@@ -5,6 +5,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rusqlite::Connection;
 
 use crate::sqlite::log::{self, Numbers};
+use crate::sqlite::names::Names;
 use crate::sqlite::open_runs::Runs;
 use crate::sqlite::overlay::Overlay;
 use crate::sqlite::switches::Switches;
@@ -15,6 +16,7 @@ pub(crate) struct Memory {
     pub(crate) overlay: Overlay,
     runs: RwLock<Runs>,
     pub(crate) switches: Switches,
+    pub(crate) names: Names,
 }
 
 /// Where the log ends.
@@ -34,8 +36,8 @@ impl Memory {
         }
         let end = End { transaction: replayed.transaction, numbers: replayed.numbers };
         let overlay = Overlay::new(replayed.jobs.into_iter(), end.transaction, readers);
-        let switches = Switches::default();
-        Ok((Memory { overlay, runs: RwLock::new(runs), switches }, end))
+        let (switches, names) = (Switches::default(), Names::default());
+        Ok((Memory { overlay, runs: RwLock::new(runs), switches, names }, end))
     }
 
     /// The open runs, as of the newest commit.

@@ -40,6 +40,7 @@ mod log;
 mod memory;
 mod migrate;
 mod mover;
+mod names;
 mod numbered;
 mod open_runs;
 mod overlay;

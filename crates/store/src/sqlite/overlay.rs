@@ -47,6 +47,8 @@ struct Versions {
     older: Vec<Version>,
     /// Whether the table of due jobs may have the place of the newest version.
     is_placed: bool,
+    /// Whether the table of states has the newest version.
+    is_saved: bool,
 }
 
 /// What a row was before it was changed, for undoing the change.
@@ -124,6 +126,11 @@ impl Overlay {
         self.read().by_job.get(&job).map(|versions| versions.newest)
     }
 
+    /// The newest version of a row, and whether the table of states has it.
+    pub(crate) fn newest_and_saved(&self, job: JobKey) -> Option<(Version, bool)> {
+        self.read().by_job.get(&job).map(|versions| (versions.newest, versions.is_saved))
+    }
+
     /// A row as of a transaction; `None` where the table has it.
     pub(crate) fn as_of(&self, job: JobKey, transaction: u64) -> Option<Option<StateRow>> {
         self.read().by_job.get(&job)?.as_of(transaction)
@@ -168,6 +175,7 @@ impl Overlay {
             return Before::Absent;
         };
         let before = std::mem::replace(&mut versions.newest, version);
+        versions.is_saved = false;
         if due(&before) != due(&version) {
             places.extend(due(&version).map(|due| (due, job)));
         }
@@ -184,12 +192,23 @@ impl Overlay {
         Before::Older
     }
 
+    /// Adds the row of a job that was not there before. The table of states gets it in the same
+    /// transaction, the table of due jobs does not.
+    pub(crate) fn add(&self, job: JobKey, version: Version) -> Before {
+        let Rows { by_job, places } = &mut *self.write();
+        places.extend(due(&version).map(|due| (due, job)));
+        let versions = Versions { is_placed: false, is_saved: true, ..Versions::new(version) };
+        by_job.insert(job, versions);
+        Before::Absent
+    }
+
     /// Undoes the last change of a row.
     pub(crate) fn undo(&self, job: JobKey, before: Before) {
         let Rows { by_job, places } = &mut *self.write();
         let Some(versions) = by_job.get_mut(&job) else { return };
         // What a transaction took out of the table is there again.
         versions.is_placed = true;
+        versions.is_saved = false;
         let undone = versions.newest;
         match before {
             Before::Absent => {
@@ -281,7 +300,7 @@ impl Places for BTreeSet<Place> {
 
 impl Versions {
     fn new(newest: Version) -> Versions {
-        Versions { newest, older: Vec::new(), is_placed: true }
+        Versions { newest, older: Vec::new(), is_placed: true, is_saved: false }
     }
 
     /// The newest first.
@@ -411,6 +430,23 @@ mod tests {
         assert!(overlay.drop_folded(5, &[(JOB, 5), (JobKey(2), 3), (JobKey(3), 5)]));
         assert_eq!(due_as_of(&overlay, 6), [(40, 4)]);
         assert_eq!(overlay.read().places.len(), 1);
+    }
+
+    #[test]
+    fn a_new_row_is_saved_and_has_no_place_until_it_is_changed() {
+        let overlay = Overlay::new(std::iter::empty(), 4, 0);
+        let is_saved = || overlay.newest_and_saved(JOB).unwrap().1;
+        let added = overlay.add(JOB, (5, due_at(10)));
+        assert_eq!(due_as_of(&overlay, 5), [(10, 1)]);
+        assert!(is_saved());
+        assert!(!overlay.unplace(JOB));
+        overlay.undo(JOB, added);
+        assert_eq!((overlay.len(), overlay.read().places.len()), (0, 0));
+        overlay.add(JOB, (5, due_at(10)));
+        let change = overlay.set(JOB, (6, due_at(20)));
+        assert!(!is_saved());
+        overlay.undo(JOB, change);
+        assert!(!is_saved(), "the table may have had the other one");
     }
 
     #[test]

@@ -235,10 +235,14 @@ impl Working {
 
     /// Brings all of the log into the tables.
     fn fold_all(&mut self, rows: usize, stopped: &OnceLock<StoreError>) {
-        if !self.fold.is_under_way() && !self.fold.is_settled(&self.desk) {
-            self.fold.begin(&mut self.desk);
-        }
-        while self.fold.is_under_way() && stopped.get().is_none() {
+        while stopped.get().is_none() {
+            // A round that was under way does not have what was changed since it began.
+            if !self.fold.is_under_way() {
+                if self.fold.is_settled(&self.desk) {
+                    break;
+                }
+                self.fold.begin(&mut self.desk);
+            }
             let done = self.execute("BEGIN IMMEDIATE").map_err(End::from).and_then(|()| {
                 self.fold.write_some(&mut self.desk, rows)?;
                 self.commit()

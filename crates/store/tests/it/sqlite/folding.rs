@@ -166,6 +166,35 @@ fn the_log_gets_shorter_by_itself_and_what_it_said_stays() {
 }
 
 #[test]
+fn new_jobs_are_due_before_they_have_their_places_in_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    let store = open(&path, 100_000);
+    block_on(async {
+        make_collection(&store, CollectionWrite::Put(collection())).await;
+        let mut keys = Vec::new();
+        for name in ["a", "b", "c"] {
+            keys.push(make_job(&store, name).await);
+        }
+        let due = async || {
+            let due = store.due(Instant::MAX, 10).await.unwrap();
+            due.iter().map(|due| due.on.job).collect::<Vec<_>>()
+        };
+        assert_eq!(due().await, keys);
+        let delete = Box::new(|_: JobContext<'_>| Ok(JobWrite::Delete));
+        store.edit_job(job_path("c", "b").unwrap(), delete).await.unwrap();
+        run(&store, keys[2], 0).await;
+        assert_eq!(due().await, [keys[0], keys[2]]);
+        assert_eq!(inspect(&path, &keeper(1)).unwrap(), NOTHING);
+        store.fold().await.unwrap();
+        assert_eq!(count(&path, "SELECT count(*) FROM due"), 2);
+        assert_eq!(count(&path, "SELECT count(*) FROM log"), 1, "nothing is left of it");
+        assert_eq!(due().await, [keys[0], keys[2]]);
+        assert_eq!(store.check().await.unwrap(), NOTHING);
+    });
+}
+
+#[test]
 fn open_runs_and_numbers_survive_folds_and_starts() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
