@@ -18,11 +18,12 @@ use crate::sqlite::chain::close;
 use crate::sqlite::code::Coded;
 use crate::sqlite::collections::{self, Found, recount, ticks};
 use crate::sqlite::desk::Desk;
+use crate::sqlite::jobs::{self, Kept};
 use crate::sqlite::names::PathKeys;
 use crate::sqlite::removal::{delete_collection, delete_job};
+use crate::sqlite::runs;
 use crate::sqlite::state::{StateRow, States as _};
 use crate::sqlite::trouble::Worked;
-use crate::sqlite::{jobs, runs};
 use crate::store::{
     CollectionContext, CollectionWrite, DecideCollection, DecideJob, Edited, JobContext, JobPut,
     JobWrite, Waiting,
@@ -89,17 +90,18 @@ pub(crate) fn edit_job(
     let Found { id, record: collection, jobs } =
         collections::find(desk.connection(), &path.collection)?.ok_or(StoreError::NoCollection)?;
     let keys = PathKeys::new(path);
-    let before = jobs::find(desk, keeper, (id, &collection.path), &keys)?;
-    let context = JobContext { collection: &collection, jobs, existing: before.as_ref() };
+    let kept = jobs::find(desk, keeper, (id, &collection.path), &keys)?;
+    let before = kept.as_ref().map(|kept| &kept.record);
+    let context = JobContext { collection: &collection, jobs, existing: before };
     let write = decide(context).map_err(StoreError::Refused)?;
-    let after = match (write, &before) {
-        (JobWrite::Keep, _) => before.clone(),
+    let after = match (write, &kept) {
+        (JobWrite::Keep, _) => before.cloned(),
         (JobWrite::Delete, None) | (JobWrite::Run { .. }, None) => None,
-        (JobWrite::Delete, Some(job)) => {
-            delete_job(desk, job.key)?;
+        (JobWrite::Delete, Some(kept)) => {
+            delete_job(desk, kept.record.key)?;
             None
         }
-        (JobWrite::Run { at }, Some(job)) => {
+        (JobWrite::Run { at }, Some(Kept { record: job, .. })) => {
             runs::open(
                 desk,
                 runs::Opening {
@@ -113,11 +115,9 @@ pub(crate) fn edit_job(
                     owner: None,
                 },
             );
-            before.clone()
+            before.cloned()
         }
-        (JobWrite::Put(put), Some(before)) => {
-            Some(update_job(desk, keeper, id, before, *put, now)?)
-        }
+        (JobWrite::Put(put), Some(kept)) => Some(update_job(desk, keeper, kept, *put, now)?),
         (JobWrite::Put(put), None) => {
             let path = JobPath { collection: collection.path.clone(), job: path.job.clone() };
             let after = insert_job(desk, keeper, id, path, *put)?;
@@ -125,7 +125,7 @@ pub(crate) fn edit_job(
             Some(after)
         }
     };
-    Ok(Edited { before, after })
+    Ok(Edited { before: kept.map(|kept| kept.record), after })
 }
 
 fn insert_job(
@@ -176,20 +176,14 @@ fn insert_job(
 fn update_job(
     desk: &mut Desk,
     keeper: &Keeper,
-    collection: i64,
-    before: &JobRecord,
+    kept: &Kept,
     put: JobPut,
     now: Instant,
 ) -> Worked<JobRecord> {
+    let Kept { record: before, row, .. } = kept;
     let JobPut { definition, facts, state, waiting, passed, .. } = put;
     let (key, uid) = (before.key, before.job.uid);
     let connection = desk.connection();
-    let (gap, retry) = (facts.shortest_gap.map(ticks), facts.shortest_retry.map(ticks));
-    let (was_authenticated, facts_before): (bool, _) = connection
-        .prepare_cached(
-            "SELECT authenticated, shortest_gap, shortest_retry FROM jobs WHERE job = ?",
-        )?
-        .query_row([Coded(key)], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
     connection
         .prepare_cached(
             "UPDATE jobs SET version = version + 1, authenticated = ?, search = ?, definition = ?
@@ -202,7 +196,8 @@ fn update_job(
             Coded(key),
         ))?;
     // Apart, for it changes pages of two indexes even where they stay the same.
-    if (gap, retry) != facts_before {
+    let (gap, retry) = (facts.shortest_gap.map(ticks), facts.shortest_retry.map(ticks));
+    if (gap, retry) != kept.shortest {
         connection
             .prepare_cached("UPDATE jobs SET shortest_gap = ?, shortest_retry = ? WHERE job = ?")?
             .execute((gap, retry, Coded(key)))?;
@@ -213,16 +208,15 @@ fn update_job(
             .prepare_cached("DELETE FROM tags WHERE job = ? AND name_key = ? AND value = ?")?
             .execute((Coded(key), tag, value))?;
     }
-    insert_tags(connection, (collection, &before.path.job), key, tags.difference(&tags_before))?;
-    let change = i64::from(facts.authenticated) - i64::from(was_authenticated);
-    recount(connection, collection, 0, change)?;
-    let missing = || StoreError::Damaged(format!("job {} has no state", key.0));
-    let row = desk.state(key)?.ok_or_else(missing)?;
+    let at = (row.collection, &before.path.job);
+    insert_tags(connection, at, key, tags.difference(&tags_before))?;
+    let change = i64::from(facts.authenticated) - i64::from(kept.authenticated);
+    recount(connection, row.collection, 0, change)?;
     let mut after = StateRow {
         generation: row.generation + 1,
         switched_on: definition.switch == Switch::Enabled,
         state,
-        ..row
+        ..*row
     };
     if let Waiting::Close(disposition) = waiting {
         runs::close_waiting(desk, key, &mut after, disposition, now)?;
@@ -230,7 +224,7 @@ fn update_job(
     if let Some(passed) = &passed {
         close(desk, key, &mut after, passed)?;
     }
-    desk.set_state(key, &row, Some(after))?;
+    desk.set_state(key, row, Some(after))?;
     let job = Job { uid, created: before.job.created, definition, generation: after.generation };
     Ok(JobRecord { key, path: before.path.clone(), job, state, version: before.version + 1 })
 }

@@ -27,11 +27,10 @@ macro_rules! job_columns {
 
 /// What a job is read from.
 macro_rules! select_job {
-    ($more:literal, $rest:literal) => {
+    ($rest:literal) => {
         concat!(
             "SELECT ",
             $crate::sqlite::jobs::job_columns!(),
-            $more,
             " FROM jobs j JOIN state s ON s.job = j.job ",
             $rest
         )
@@ -78,30 +77,58 @@ pub(crate) fn read_job(
     })
 }
 
+/// A job that may be edited, and what is kept beside its definition.
+pub(crate) struct Kept {
+    pub(crate) record: JobRecord,
+    pub(crate) row: StateRow,
+    pub(crate) authenticated: bool,
+    /// The shortest gap and the shortest retry, as they are written.
+    pub(crate) shortest: (Option<i64>, Option<i64>),
+}
+
+/// What it is read from.
+macro_rules! select_kept {
+    ($condition:literal) => {
+        concat!(
+            "SELECT ",
+            job_columns!(),
+            ", j.authenticated, j.shortest_gap, j.shortest_retry
+             FROM jobs j JOIN state s ON s.job = j.job WHERE ",
+            $condition
+        )
+    };
+}
+
 /// A job of a collection.
 pub(crate) fn find(
     desk: &Desk,
     keeper: &Keeper,
     (id, collection): (i64, &CollectionPath),
     keys: &PathKeys,
-) -> Worked<Option<JobRecord>> {
+) -> Worked<Option<Kept>> {
     let (connection, names) = (desk.connection(), &desk.memory.names);
-    let job = |row: &Row<'_>| read_job(row, keeper, collection.clone(), state_of(desk, row)?);
+    let job = |row: &Row<'_>| {
+        let (key, state) = state_of(desk, row)?;
+        Ok(Kept {
+            record: read_job(row, keeper, collection.clone(), (key, state))?,
+            row: state,
+            authenticated: row.get("authenticated")?,
+            shortest: (row.get("shortest_gap")?, row.get("shortest_retry")?),
+        })
+    };
     if let Some(guess) = names.guess(keys) {
-        let mut statement = connection.prepare_cached(select_job!(
-            "",
-            "WHERE j.job = ? AND +j.collection = ? AND +j.name_key = ?"
-        ))?;
+        let mut statement = connection
+            .prepare_cached(select_kept!("j.job = ? AND +j.collection = ? AND +j.name_key = ?"))?;
         let found = statement.query((Coded(guess), id, &keys.job))?;
         if let Some(found) = collect(found, job)?.pop() {
             return Ok(Some(found));
         }
     }
     let mut statement =
-        connection.prepare_cached(select_job!("", "WHERE j.collection = ? AND j.name_key = ?"))?;
+        connection.prepare_cached(select_kept!("j.collection = ? AND j.name_key = ?"))?;
     let found = collect(statement.query((id, &keys.job))?, job)?.pop();
     if let Some(found) = &found {
-        names.learn(keys, found.key);
+        names.learn(keys, found.record.key);
     }
     Ok(found)
 }
@@ -195,7 +222,7 @@ pub(crate) fn by_key(
     arounds: &mut Arounds,
 ) -> Worked<Option<(JobRecord, Around)>> {
     let connection = states.connection();
-    let mut statement = connection.prepare_cached(select_job!("", "WHERE j.job = ?"))?;
+    let mut statement = connection.prepare_cached(select_job!("WHERE j.job = ?"))?;
     let mut found = statement.query([Coded(key)])?;
     let Some(row) = found.next()? else { return Ok(None) };
     let (key, state) = state_of(states, row)?;

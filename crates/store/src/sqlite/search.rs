@@ -34,7 +34,6 @@ pub(crate) fn jobs(
     let after = page.after.as_ref().map(JobName::key).unwrap_or_default();
     if *filter == JobFilter::default() {
         let mut statement = connection.prepare_cached(select_job!(
-            "",
             "WHERE j.collection = ? AND j.name_key > ? ORDER BY j.name_key LIMIT ? OFFSET ?"
         ))?;
         let (limit, skip) = (rows(page.limit as u64), rows(page.skip));
@@ -64,7 +63,6 @@ pub(crate) fn jobs(
     }?;
     let mut statement = connection.prepare_cached(match value {
         Some(_) => select_job!(
-            "",
             "JOIN tags t ON t.job = j.job
              WHERE t.collection = :collection AND t.name_key = :tag AND t.value = :value
                  AND t.job_key > :after AND t.job_key <= :end
@@ -72,7 +70,6 @@ pub(crate) fn jobs(
              ORDER BY t.job_key"
         ),
         None => select_job!(
-            "",
             "WHERE j.collection = :collection AND j.name_key > :after AND j.name_key <= :end
                  AND (:text IS NULL OR instr(lower(j.name), :text) OR instr(j.search, :text))
                  AND (:tag IS NULL OR :value IS NOT NULL OR EXISTS (
