@@ -59,7 +59,7 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
         })
     })?;
     let count = jobs.min(BATCH);
-    let run = time("run with history, commits of 500", count * BATCHES, || {
+    let run = time("… of 500 others each time", count * BATCHES, || {
         scattered(BATCHES, jobs).try_for_each(|first| {
             let chosen = (0..count).map(|n| (first + n * (jobs / count).max(1)) % jobs);
             let chosen: Vec<_> = chosen.collect();

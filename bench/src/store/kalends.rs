@@ -48,10 +48,10 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
         wait(bench.store.edit_collection(collection_path(collection)?, decide))?;
     }
     let load = time("load, 1,000 under way", jobs, || {
-        in_flight(LOADING, (0..jobs).map(|job| bench.put(job, 0)), drop)
+        in_flight(LOADING, (0..jobs).map(|job| bench.put(job, 0)), drop)?;
+        wait(bench.store.fold())
     })?;
     let mut figures = vec![load];
-    // What is still in the log only is counted as well.
     let bytes = bytes_in(folder)? as f64 / jobs as f64;
     let chosen = || scattered(TIMED, jobs);
     figures.push(time("PUT, one at a time", TIMED / 4, || {
@@ -71,12 +71,23 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
     figures.push(time("list, a page of 100", TIMED / 10, || {
         in_flight(1, chosen().take(TIMED / 10).map(|job| bench.list(job)), drop)
     })?);
+    let (whole, pages) = (jobs / JOBS_PER_COLLECTION, jobs.min(JOBS_PER_COLLECTION) / PAGE);
+    let walks = (TIMED / 10).div_ceil(pages.max(1));
+    figures.push(time("… page after page of a collection", walks * pages, || {
+        (0..walks).try_for_each(|walk| bench.walk(walk % whole.max(1)))
+    })?);
     figures.push(time("due jobs, the first 1,000", TIMED / 10, || {
         in_flight(1, (0..TIMED / 10).map(|_| bench.store.due(Instant::MAX, 1_000)), drop)
     })?);
     let runs = jobs.min(BATCH) * BATCHES;
+    figures.push(time("run with history, of the same 500 jobs", runs, || {
+        for _ in 0..BATCHES {
+            bench.run_batch(at_once)?;
+        }
+        wait(bench.store.fold()).map_err(anyhow::Error::from)
+    })?);
     let mut commits = Vec::with_capacity(2 * BATCHES);
-    figures.push(time("run with history, commits of 500", runs, || {
+    figures.push(time("… of 500 others each time", runs, || {
         for _ in 0..BATCHES {
             commits.extend(bench.run_batch(together)?);
         }
@@ -209,6 +220,20 @@ impl Bench {
         }
     }
 
+    /// Reads all jobs of a collection, a page at a time.
+    fn walk(&self, collection: usize) -> anyhow::Result<()> {
+        let mut after = None;
+        loop {
+            let page = Page { after: after.take(), skip: 0, limit: PAGE };
+            let path = collection_path(collection)?;
+            let found = wait(self.store.jobs(path, JobFilter::default(), page, LOOKS_MAX))?;
+            match found.jobs.last() {
+                Some(last) => after = Some(last.path.job.clone()),
+                None => return Ok(()),
+            }
+        }
+    }
+
     fn history(&self, job: usize) -> Reply<'_, Option<Vec<kalends_store::record::HistoryRecord>>> {
         match job_path(job) {
             Ok(path) => self.store.history(path, HistoryFilter::default(), Page::first(PAGE)),
@@ -320,6 +345,11 @@ fn some_put(job: usize, edit: usize, due: Instant) -> JobPut {
         waiting: Waiting::Keep,
         passed: None,
     }
+}
+
+/// Jobs that are due first are so again, at the very next instant there is.
+fn at_once(on: DueJob) -> Instant {
+    on.due.saturating_add(Duration::from_nanos(100))
 }
 
 /// Jobs that are due together are so again.

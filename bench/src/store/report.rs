@@ -15,16 +15,16 @@ pub struct Size {
 }
 
 /// Writes a row for each figure: its value at each size, the last size as a ratio to the first, the
-/// store as a ratio to plain SQL at the last size, and processor time in the same way.
+/// same ratio of plain SQL, the store as a ratio to plain SQL at the last size, and processor time.
 pub fn write(mut output: impl Write, sizes: &[Size]) -> io::Result<()> {
     let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else { return Ok(()) };
     let heads = sizes.iter().map(|size| format!(" {} jobs |", grouped(size.jobs)));
     let heads = heads.collect::<String>();
     writeln!(
         output,
-        "| µs each |{heads} last ÷ first | ÷ plain SQL | processor:{heads} last ÷ first |"
+        "| µs each |{heads} last ÷ first | of plain SQL | ÷ plain SQL | processor:{heads} last ÷ first |"
     )?;
-    writeln!(output, "|---|{0}--:|--:|{0}--:|", "--:|".repeat(sizes.len()))?;
+    writeln!(output, "|---|{0}--:|--:|--:|{0}--:|", "--:|".repeat(sizes.len()))?;
     for Figure { name, .. } in &last.kalends {
         write!(output, "| {name} |")?;
         for size in sizes {
@@ -32,7 +32,8 @@ pub fn write(mut output: impl Write, sizes: &[Size]) -> io::Result<()> {
         }
         let growth = ratio(value(&last.kalends, name), value(&first.kalends, name));
         let above = ratio(value(&last.kalends, name), value(&last.floor, name));
-        write!(output, " {growth} | {above} |")?;
+        let plain = ratio(value(&last.floor, name), value(&first.floor, name));
+        write!(output, " {growth} | {plain} | {above} |")?;
         for size in sizes {
             write!(output, " {} |", shown(processor(&size.kalends, name)))?;
         }
