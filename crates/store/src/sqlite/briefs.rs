@@ -8,8 +8,8 @@ use crate::form::Keeper;
 use crate::record::{JobBrief, JobKey, JobStanding};
 use crate::sqlite::around::{Around, Arounds};
 use crate::sqlite::memory::Memory;
+use crate::sqlite::remembered::Changes;
 use crate::sqlite::state::{StateRow, States as _};
-use crate::sqlite::switches::Changes;
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::view::View;
 use crate::sqlite::{collections, jobs, runs};
@@ -40,7 +40,7 @@ pub(crate) fn standings_at_once(
 ) -> Option<Vec<Option<JobStanding>>> {
     let standing = |key: &JobKey| {
         let Some(row) = memory.overlay.as_committed(*key)? else { return Some(None) };
-        let is_enabled = memory.switches.get(row.collection)?;
+        let is_enabled = memory.switches.get(&row.collection)?;
         Some(is_enabled.map(|is_enabled| standing_of(&row, is_enabled)))
     };
     jobs.iter().map(standing).collect()

@@ -63,7 +63,7 @@ pub(crate) struct Home {
 }
 
 /// The state of a collection in a row with `enabled` and `collection_definition`.
-pub(crate) fn read_collection_state(row: &Row<'_>) -> Worked<CollectionState> {
+fn read_collection_state(row: &Row<'_>) -> Worked<CollectionState> {
     if row.get("enabled")? {
         return Ok(CollectionState::Enabled);
     }

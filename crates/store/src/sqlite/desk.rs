@@ -176,7 +176,7 @@ impl Desk {
     /// The transaction is committed: what it did is shown to readers.
     pub(crate) fn publish(&mut self) {
         if self.changed_collections {
-            self.memory.switches.forget();
+            self.memory.forget_collections();
         }
         if self.is_logged() {
             self.committed += 1;

@@ -1,43 +1,41 @@
 //! Jobs, as they are read.
 
+use std::sync::Arc;
+
 use kalends_domain::{CollectionPath, CollectionState, JobName, JobPath};
-use rusqlite::{Connection, Row, Rows};
+use rusqlite::{Connection, Row};
 
 use crate::error::StoreError;
 use crate::form::{Keeper, read_definition};
 use crate::record::{Job, JobKey, JobRecord, JobUid};
 use crate::sqlite::around::{Around, Arounds};
-use crate::sqlite::code::{Coded, collect, nth, read};
-use crate::sqlite::collections::{Home, home, read_collection_path, read_collection_state};
+use crate::sqlite::code::{Coded, collect, nth, nth_option, read};
+use crate::sqlite::collections::{Home, home};
 use crate::sqlite::desk::Desk;
 use crate::sqlite::groups::no_name;
-use crate::sqlite::names::PathKeys;
+use crate::sqlite::memory::Memory;
+use crate::sqlite::names::{CollectionKeys, Names, PathKeys};
 use crate::sqlite::state::{StateRow, States, read_state};
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::view::View;
 
-/// What is read of a job, in its order.
-macro_rules! job_columns {
-    () => {
-        "j.job, j.name, j.uid, j.created, j.version, j.definition, s.collection, s.generation,
-         s.switched_on, s.lifecycle, s.due, s.used, s.last_execution, s.executions, s.failures,
-         s.faulted, s.finished, s.entries, s.newest_entry, s.newest_closing"
-    };
-}
-
-/// What a job is read from.
+/// Selects jobs, with the rest of a statement; and more columns than those of the job.
 macro_rules! select_job {
     ($rest:literal) => {
+        concat!($crate::sqlite::jobs::select_job!(@ ""), $rest)
+    };
+    (@ $more:literal) => {
         concat!(
-            "SELECT ",
-            $crate::sqlite::jobs::job_columns!(),
-            " FROM jobs j JOIN state s ON s.job = j.job ",
-            $rest
+            "SELECT j.job, j.name, j.uid, j.created, j.version, j.definition, s.collection,
+                 s.generation, s.switched_on, s.lifecycle, s.due, s.used, s.last_execution,
+                 s.executions, s.failures, s.faulted, s.finished, s.entries, s.newest_entry,
+                 s.newest_closing",
+            $more,
+            " FROM jobs j JOIN state s ON s.job = j.job "
         )
     };
 }
 
-pub(crate) use job_columns;
 pub(crate) use select_job;
 
 /// Where its state begins.
@@ -77,6 +75,47 @@ pub(crate) fn read_job(
     })
 }
 
+/// Selects a job of a collection by its name, with more than the job: by the index, and where its
+/// number may be known. Parameters are the collection, the name and the number.
+macro_rules! select_named {
+    ($more:literal) => {
+        [
+            concat!(
+                select_job!(@ $more),
+                "WHERE j.job = ?3 AND +j.collection = ?1 AND +j.name_key = ?2"
+            ),
+            concat!(select_job!(@ $more), "WHERE j.collection = ?1 AND j.name_key = ?2"),
+        ]
+    };
+}
+
+/// Where the additional columns begin.
+const MORE: usize = 20;
+
+/// Finds a job of a collection with statements of `select_named`: the one that is remembered to have
+/// its name, if it has it, or the one that the index says.
+fn look_up<T>(
+    states: &impl States,
+    names: &Names,
+    (collection, keys): (i64, &PathKeys),
+    [by_number, by_name]: [&str; 2],
+    read: impl Fn(&Row<'_>) -> Worked<T>,
+) -> Worked<Option<T>> {
+    let connection = states.connection();
+    if let Some(guess) = names.guess(keys) {
+        let mut statement = connection.prepare_cached(by_number)?;
+        let mut found = statement.query((collection, &keys.job, Coded(guess)))?;
+        if let Some(row) = found.next()? {
+            return read(row).map(Some);
+        }
+    }
+    let mut statement = connection.prepare_cached(by_name)?;
+    let mut found = statement.query((collection, &keys.job))?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    names.learn(keys, nth(row, 0)?);
+    read(row).map(Some)
+}
+
 /// A job that may be edited, and what is kept beside its definition.
 pub(crate) struct Kept {
     pub(crate) record: JobRecord,
@@ -86,115 +125,54 @@ pub(crate) struct Kept {
     pub(crate) shortest: (Option<i64>, Option<i64>),
 }
 
-/// What it is read from.
-macro_rules! select_kept {
-    ($condition:literal) => {
-        concat!(
-            "SELECT ",
-            job_columns!(),
-            ", j.authenticated, j.shortest_gap, j.shortest_retry
-             FROM jobs j JOIN state s ON s.job = j.job WHERE ",
-            $condition
-        )
-    };
-}
-
-/// A job of a collection.
+/// A job of a collection, for an edit.
 pub(crate) fn find(
     desk: &Desk,
     keeper: &Keeper,
     (id, collection): (i64, &CollectionPath),
     keys: &PathKeys,
 ) -> Worked<Option<Kept>> {
-    let (connection, names) = (desk.connection(), &desk.memory.names);
-    let job = |row: &Row<'_>| {
+    let sql = select_named!(", j.authenticated, j.shortest_gap, j.shortest_retry");
+    look_up(desk, &desk.memory.names, (id, keys), sql, |row| {
         let (key, state) = state_of(desk, row)?;
         Ok(Kept {
             record: read_job(row, keeper, collection.clone(), (key, state))?,
             row: state,
-            authenticated: row.get("authenticated")?,
-            shortest: (row.get("shortest_gap")?, row.get("shortest_retry")?),
+            authenticated: row.get(MORE)?,
+            shortest: (row.get(MORE + 1)?, row.get(MORE + 2)?),
         })
-    };
-    if let Some(guess) = names.guess(keys) {
-        let mut statement = connection
-            .prepare_cached(select_kept!("j.job = ? AND +j.collection = ? AND +j.name_key = ?"))?;
-        let found = statement.query((Coded(guess), id, &keys.job))?;
-        if let Some(found) = collect(found, job)?.pop() {
-            return Ok(Some(found));
-        }
-    }
-    let mut statement =
-        connection.prepare_cached(select_kept!("j.collection = ? AND j.name_key = ?"))?;
-    let found = collect(statement.query((id, &keys.job))?, job)?.pop();
-    if let Some(found) = &found {
-        names.learn(keys, found.record.key);
-    }
-    Ok(found)
+    })
 }
 
-/// Selects what [`read_found`] reads: all in one statement, which sees one state of the store.
-macro_rules! select_found {
-    ($job:literal) => {
-        concat!(
-            "SELECT ",
-            $crate::sqlite::jobs::job_columns!(),
-            ", c.name AS collection_name, c.enabled,
-                 c.definition AS collection_definition, g.subscription, g.name AS group_name,
-                 (SELECT max(sequence) FROM log) AS seen
-             FROM groups g JOIN collections c ON c.group_id = g.id LEFT JOIN jobs j ON ",
-            $job,
-            " LEFT JOIN state s ON s.job = j.job
-             WHERE g.subscription_key = ?1 AND g.name_key = ?2 AND c.name_key = ?3"
-        )
-    };
-}
-
-/// A job by its path, and the state of its collection.
+/// A job by its path, and the state of its collection. The job is read by one statement, which sees
+/// one state of the store; the collection is as it was when this began, or later.
 pub(crate) fn by_path(
     view: &View,
     keeper: &Keeper,
     path: &JobPath,
 ) -> Worked<Option<(JobRecord, CollectionState)>> {
-    let (connection, names) = (view.connection(), &view.memory.names);
+    let Memory { homes, names, .. } = &*view.memory;
     let keys = PathKeys::new(path);
-    let PathKeys { subscription, group, collection, job } = &keys;
-    if let Some(guess) = names.guess(&keys) {
-        let mut statement = connection.prepare_cached(select_found!(
-            "j.job = ?5 AND +j.collection = c.id AND +j.name_key = ?4"
-        ))?;
-        let found = statement.query((subscription, group, collection, job, Coded(guess)))?;
-        if let Some(found) = read_found(view, keeper, found)? {
-            return Ok(Some(found));
+    let home = match homes.get(&keys.collection) {
+        Some(home) => home,
+        None => {
+            let since = homes.changes();
+            let found = home(view.connection(), &path.collection)?;
+            let found = Arc::new(found.ok_or(StoreError::NoCollection)?);
+            homes.learn(since, [(CollectionKeys::new(&path.collection), Arc::clone(&found))]);
+            found
         }
-    }
-    let mut statement =
-        connection.prepare_cached(select_found!("j.collection = c.id AND j.name_key = ?4"))?;
-    let found = statement.query((subscription, group, collection, job))?;
-    let found = read_found(view, keeper, found)?;
-    if let Some((job, _)) = &found {
-        names.learn(&keys, job.key);
-    }
-    Ok(found)
-}
-
-fn read_found(
-    view: &View,
-    keeper: &Keeper,
-    mut found: Rows<'_>,
-) -> Worked<Option<(JobRecord, CollectionState)>> {
-    let row = found.next()?.ok_or(StoreError::NoCollection)?;
-    let Some(key) = row.get::<_, Option<Coded<JobKey>>>(0)?.map(|key| key.0) else {
-        return Ok(None);
     };
-    let seen = row.get::<_, Option<Coded<u64>>>("seen")?.map_or(0, |seen| seen.0);
-    let state = match view.as_of(key, seen).flatten() {
-        Some(changed) => changed,
-        None => read_state(row, STATE)?,
-    };
-    let collection = read_collection_state(row)?;
-    let job = read_job(row, keeper, read_collection_path(row)?, (key, state))?;
-    Ok(Some((job, collection)))
+    let sql = select_named!(", (SELECT max(sequence) FROM log)");
+    look_up(view, names, (home.id, &keys), sql, |row| {
+        let key = nth(row, 0)?;
+        let seen = nth_option(row, MORE)?.unwrap_or_default();
+        let state = match view.as_of(key, seen).flatten() {
+            Some(changed) => changed,
+            None => read_state(row, STATE)?,
+        };
+        Ok((read_job(row, keeper, home.path.clone(), (key, state))?, home.state))
+    })
 }
 
 /// The number of a job.

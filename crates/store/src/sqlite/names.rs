@@ -8,7 +8,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{PoisonError, RwLock};
 
-use kalends_domain::JobPath;
+use kalends_domain::{CollectionPath, JobPath};
 
 use crate::record::JobKey;
 
@@ -30,24 +30,34 @@ const BUCKET_BITS_MAX: u32 = 18;
 /// The names that were met lately.
 pub(crate) struct Names(RwLock<Table>);
 
-/// The parts of a path as they are compared.
-#[derive(Hash)]
-pub(crate) struct PathKeys {
+/// The parts of the path of a collection, as they are compared.
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct CollectionKeys {
     pub(crate) subscription: String,
     pub(crate) group: String,
     pub(crate) collection: String,
+}
+
+/// The parts of the path of a job, as they are compared.
+#[derive(Hash)]
+pub(crate) struct PathKeys {
+    pub(crate) collection: CollectionKeys,
     pub(crate) job: String,
+}
+
+impl CollectionKeys {
+    pub(crate) fn new(path: &CollectionPath) -> CollectionKeys {
+        CollectionKeys {
+            subscription: path.group.subscription.key(),
+            group: path.group.group.key(),
+            collection: path.collection.key(),
+        }
+    }
 }
 
 impl PathKeys {
     pub(crate) fn new(path: &JobPath) -> PathKeys {
-        let collection = &path.collection;
-        PathKeys {
-            subscription: collection.group.subscription.key(),
-            group: collection.group.group.key(),
-            collection: collection.collection.key(),
-            job: path.job.key(),
-        }
+        PathKeys { collection: CollectionKeys::new(&path.collection), job: path.job.key() }
     }
 
     fn look(&self) -> u64 {
@@ -140,7 +150,8 @@ mod tests {
 
     fn keys(number: i64) -> PathKeys {
         let [subscription, group, collection] = ["S", "G", "C"].map(String::from);
-        PathKeys { subscription, group, collection, job: format!("JOB-{number}") }
+        let collection = CollectionKeys { subscription, group, collection };
+        PathKeys { collection, job: format!("JOB-{number}") }
     }
 
     #[test]
