@@ -71,12 +71,16 @@ impl Commit {
                            UNION SELECT job FROM runs WHERE id = ANY ($2::bigint[]))
              ORDER BY job FOR UPDATE"
         );
+        // Three searches, each along an index: one with alternatives looks at every open run.
         let read = concat!(
             "SELECT r.last_token, ",
             run_columns!("r."),
-            " FROM runs r WHERE r.id = ANY ($1::bigint[]) OR r.job = ANY ($2::bigint[])
-                OR r.job IN (SELECT s.job FROM runs f JOIN states s ON s.job = f.job
-                             WHERE f.id = ANY ($1::bigint[]) AND s.due IS NULL)"
+            " FROM runs r WHERE r.id IN (
+                SELECT unnest($1::bigint[])
+                UNION SELECT id FROM runs WHERE job = ANY ($2::bigint[])
+                UNION SELECT o.id FROM runs f JOIN states s ON s.job = f.job
+                    JOIN runs o ON o.job = f.job
+                    WHERE f.id = ANY ($1::bigint[]) AND s.due IS NULL)"
         );
         let draw = "SELECT nextval('run_ids') AS id FROM generate_series(1, $1::bigint)";
         let (jobs, runs) = self.named();
