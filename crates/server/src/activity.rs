@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
+use hyper::body::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Bytes that a connection may send without asking for anything, between two looks: as much as the
@@ -59,13 +60,15 @@ impl Drop for UnderWay {
 
 /// A stream whose traffic is counted.
 pub(crate) struct Counted<S> {
+    /// What was read of it before, and is yet to be read here.
+    begin: Bytes,
     inner: S,
     activity: Arc<Activity>,
 }
 
 impl<S> Counted<S> {
-    pub(crate) fn new(inner: S, activity: Arc<Activity>) -> Counted<S> {
-        Counted { inner, activity }
+    pub(crate) fn new(begin: Bytes, inner: S, activity: Arc<Activity>) -> Counted<S> {
+        Counted { begin, inner, activity }
     }
 
     fn count_written(&self, polled: &Poll<io::Result<usize>>) {
@@ -82,7 +85,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.inner).poll_read(context, buffer);
+        let polled = if self.begin.is_empty() {
+            Pin::new(&mut self.inner).poll_read(context, buffer)
+        } else {
+            let length = self.begin.len().min(buffer.remaining());
+            buffer.put_slice(&self.begin.split_to(length));
+            Poll::Ready(Ok(()))
+        };
         self.activity.count_read(buffer.filled().len().saturating_sub(before) as u64)?;
         polled
     }
@@ -124,6 +133,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncReadExt as _;
+
     use super::*;
 
     #[test]
@@ -140,6 +151,20 @@ mod tests {
         assert!(activity.is_idle());
         drop(activity.begin());
         assert!(!activity.is_idle());
+    }
+
+    #[tokio::test]
+    async fn what_was_read_before_is_read_first_and_counted_too() {
+        let activity = Arc::new(Activity::default());
+        let mut counted =
+            Counted::new(Bytes::from_static(b"begun "), &b"and gone on"[..], activity.clone());
+        let mut read = [0; 4];
+        counted.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"begu");
+        let mut rest = String::new();
+        counted.read_to_string(&mut rest).await.unwrap();
+        assert_eq!(rest, "n and gone on");
+        assert_eq!(activity.read.load(Relaxed), 17);
     }
 
     #[test]

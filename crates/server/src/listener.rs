@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::body::Bytes;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
@@ -21,7 +22,7 @@ use crate::activity::{Activity, Counted};
 use crate::app::App;
 use crate::clients::Clients;
 use crate::door::{Answering, Door, Security};
-use crate::preface::{Protocol, recognise};
+use crate::preface::{Protocol, Recognised, recognise};
 use crate::strict::Strict;
 use crate::tls::{HTTP2, Tls};
 
@@ -152,11 +153,11 @@ impl Host {
         let patience = self.app.settings.patience.head;
         match &self.tls {
             None => {
-                let (protocol, stream) = tokio::select! {
+                let recognised = tokio::select! {
                     recognised = timeout(patience, recognise(stream)) => recognised??,
                     _ = stopped.changed() => return Ok(()),
                 };
-                self.serve(stream, client, protocol, Security::Plain, stopped).await;
+                self.serve(recognised, client, Security::Plain, stopped).await;
             }
             Some(tls) => {
                 let stream = tokio::select! {
@@ -167,7 +168,8 @@ impl Host {
                     Some(HTTP2) => Protocol::Http2,
                     _ => Protocol::Http1,
                 };
-                self.serve(stream, client, protocol, Security::Tls, stopped).await;
+                let recognised = Recognised { protocol, begin: Bytes::new(), stream };
+                self.serve(recognised, client, Security::Tls, stopped).await;
             }
         }
         Ok(())
@@ -181,15 +183,15 @@ impl Host {
 
     async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         &self,
-        stream: S,
+        recognised: Recognised<S>,
         client: SocketAddr,
-        protocol: Protocol,
         security: Security,
         stopped: watch::Receiver<()>,
     ) {
+        let Recognised { protocol, begin, stream } = recognised;
         let _open = self.app.figures.connection(protocol, security);
         let activity = Arc::new(Activity::default());
-        let stream = Counted::new(stream, Arc::clone(&activity));
+        let stream = Counted::new(begin, stream, Arc::clone(&activity));
         let patience = self.app.settings.patience;
         let idle_time_max = match protocol {
             Protocol::Http1 => patience.next.max(patience.head + patience.body),

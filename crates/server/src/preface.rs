@@ -2,10 +2,9 @@
 //! is like.
 
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
+use hyper::body::Bytes;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// What every connection of HTTP/2 begins with.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -19,10 +18,16 @@ pub(crate) enum Protocol {
     Http2,
 }
 
-/// Reads until it is clear what a connection speaks. What was read comes again from the stream.
-pub(crate) async fn recognise<S: AsyncRead + Unpin>(
-    mut stream: S,
-) -> io::Result<(Protocol, Begun<S>)> {
+/// A connection of which it is known what it speaks.
+pub(crate) struct Recognised<S> {
+    pub(crate) protocol: Protocol,
+    /// What was read to find out. It comes before what is read from the stream.
+    pub(crate) begin: Bytes,
+    pub(crate) stream: S,
+}
+
+/// Reads until it is clear what a connection speaks.
+pub(crate) async fn recognise<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<Recognised<S>> {
     let mut begin = Vec::with_capacity(PREFACE.len());
     loop {
         let left = PREFACE.len().saturating_sub(begin.len());
@@ -34,68 +39,7 @@ pub(crate) async fn recognise<S: AsyncRead + Unpin>(
             (true, true) if read > 0 => Protocol::Http2,
             _ => Protocol::Http1,
         };
-        return Ok((protocol, Begun::after(begin, stream)));
-    }
-}
-
-/// A stream whose first bytes were read already.
-pub(crate) struct Begun<S> {
-    begin: Vec<u8>,
-    inner: S,
-}
-
-impl<S> Begun<S> {
-    fn after(mut begin: Vec<u8>, inner: S) -> Begun<S> {
-        begin.reverse(); // what comes next is taken from the end
-        Begun { begin, inner }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Begun<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.begin.is_empty() {
-            return Pin::new(&mut self.inner).poll_read(context, buffer);
-        }
-        while buffer.remaining() > 0
-            && let Some(byte) = self.begin.pop()
-        {
-            buffer.put_slice(&[byte]);
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Begun<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        return Ok(Recognised { protocol, begin: begin.into(), stream });
     }
 }
 
@@ -111,10 +55,10 @@ mod tests {
             let send = tokio::spawn(async move {
                 tokio::io::AsyncWriteExt::write_all(&mut sender, &sent).await.unwrap();
             });
-            let (protocol, mut stream) = recognise(receiver).await.unwrap();
-            assert_eq!(protocol, expected, "{bytes:?}");
-            let mut read = Vec::new();
-            stream.read_to_end(&mut read).await.unwrap();
+            let mut found = recognise(receiver).await.unwrap();
+            assert_eq!(found.protocol, expected, "{bytes:?}");
+            let mut read = found.begin.to_vec();
+            found.stream.read_to_end(&mut read).await.unwrap();
             assert_eq!(read, bytes);
             send.await.unwrap();
         }

@@ -40,6 +40,10 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    pub(super) fn no_address() -> Failure {
+        Failure::Unsendable("the address is unusable".into())
+    }
+
     pub(super) fn timed_out() -> Failure {
         Failure::Indeterminate("Timeout The operation has timed out".into())
     }

@@ -60,7 +60,7 @@ impl RestSender {
     ) -> Result<(), Failure> {
         let namespace = self.endpoint.of(message.namespace);
         let entity = namespace.and_then(|url| url.join(message.entity).ok());
-        let entity = entity.ok_or_else(|| Failure::Unsendable("the address is unusable".into()))?;
+        let entity = entity.ok_or_else(Failure::no_address)?;
         let (url, request) = self.request(&entity, message)?;
         let limits = AnswerLimits { body_bytes_max: ANSWER_BYTES_MAX };
         let answer = exchange(&self.client, &url, &order.path.collection, request, limits, laps);
@@ -78,9 +78,7 @@ impl RestSender {
         message: &Message<'_>,
     ) -> Result<(Url, Request<Bytes>), Failure> {
         let mut url = entity.clone();
-        url.path_segments_mut()
-            .map_err(|()| Failure::Unsendable("the address is unusable".into()))?
-            .push("messages");
+        url.path_segments_mut().map_err(|()| Failure::no_address())?.push("messages");
         let properties = &message.properties;
         let content_type = properties.text(|brokered| &brokered.content_type);
         let own_headers = own_headers(properties);

@@ -4,6 +4,7 @@
 //! [`conformance_tests`]: crate::conformance_tests
 
 pub mod collections;
+pub mod ends;
 pub mod history;
 pub mod jobs;
 pub mod runs;
@@ -70,8 +71,6 @@ macro_rules! conformance_tests {
                 a_run_that_has_moved_on_is_not_claimed_as_it_was,
                 an_expired_claim_is_taken_over_and_the_old_token_is_worth_nothing,
                 a_claim_is_extended_by_its_token,
-                the_last_run_finishes_a_job_unless_it_was_edited_meanwhile,
-                a_job_ends_with_the_last_of_its_open_runs,
                 a_manual_run_is_opened_beside_the_schedule,
                 an_edit_closes_runs_that_nobody_works_on,
                 an_edit_records_what_it_passes_over,
@@ -81,6 +80,11 @@ macro_rules! conformance_tests {
                 writes_about_one_run_in_one_batch_follow_each_other,
                 jobs_are_told_of_in_batches,
                 all_claims_can_be_let_expire_at_once,
+            ]
+            ends: [
+                the_last_run_finishes_a_job_unless_it_was_edited_meanwhile,
+                a_job_ends_with_the_last_of_its_open_runs,
+                a_job_with_an_open_run_is_not_ended_by_moving_on,
             ]
             standings: [
                 an_edit_is_seen_as_soon_as_it_is_answered,

@@ -1,4 +1,4 @@
-//! Runs: claims, tokens, and what becomes of jobs.
+//! Runs: claims, tokens, and what moves jobs on.
 
 use std::time::Duration;
 
@@ -6,20 +6,11 @@ use kalends_domain::{ActionRole, AttemptStatus, CollectionState, Lifecycle, Swit
 
 use crate::conformance::Subject;
 use crate::conformance::sample::{
-    LEASE, NODE, advance, at, begin, closed, collection_path, definition, due, entry, failed, put,
-    standard,
+    LEASE, NODE, advance, at, begin, closed, collection_path, definition, due, entry, failed,
+    finish, put, standard,
 };
-use crate::record::{
-    Cause, Claim, Disposition, JobKey, JobRecord, JobStanding, NodeId, Progress, RunId, Token,
-};
-use crate::store::{Advance, DueJob, JobPut, JobWrite, RunAnswer, RunWrite, Tally, Waiting};
-
-async fn begun(subject: &Subject, job: &JobRecord) -> (RunId, Claim) {
-    match subject.commit(begin(job)).await {
-        RunAnswer::Begun { run, claim: Some(claim) } => (run, claim),
-        answer => panic!("{answer:?}"),
-    }
-}
+use crate::record::{Cause, Disposition, JobKey, JobStanding, NodeId, Progress, RunId, Token};
+use crate::store::{Advance, DueJob, JobPut, JobWrite, RunAnswer, RunWrite, Waiting};
 
 fn again_at(seconds: u64) -> Progress {
     Progress {
@@ -38,17 +29,6 @@ fn wait(run: RunId, token: Token, seconds: u64) -> RunWrite {
         entry: Some(entry(AttemptStatus::Failed, 60)),
         tally: failed(60),
         progress: again_at(seconds),
-    }
-}
-
-fn finish(run: RunId, token: Token, lifecycle: Option<Lifecycle>) -> RunWrite {
-    RunWrite::Finish {
-        run,
-        token,
-        entry: Some(entry(AttemptStatus::Completed, 60)),
-        tally: Tally { executed: Some(at(60)), failed: false, faulted: false },
-        closed: closed(Disposition::Completed, 60),
-        lifecycle,
     }
 }
 
@@ -89,7 +69,7 @@ pub async fn beginning_an_occurrence_moves_the_job_on(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
     let before = subject.store.now().await.unwrap();
-    let (run, claim) = begun(&subject, &job).await;
+    let (run, claim) = subject.begin_run(&job).await;
     let after = subject.store.now().await.unwrap();
     assert_eq!((claim.owner, claim.token), (NODE, Token(1)));
     assert!(before.saturating_add(LEASE) <= claim.lease_until);
@@ -184,7 +164,7 @@ pub async fn occurrences_are_passed_over_with_a_record(subject: Subject) {
 pub async fn a_run_is_continued_and_finished_by_its_token_only(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
-    let (run, claim) = begun(&subject, &job).await;
+    let (run, claim) = subject.begin_run(&job).await;
     let stranger = Token(claim.token.0 + 1);
     assert_eq!(subject.commit(wait(run, stranger, 90)).await, RunAnswer::Stale);
     assert_eq!(subject.commit(finish(run, stranger, None)).await, RunAnswer::Stale);
@@ -219,7 +199,7 @@ pub async fn a_run_is_continued_and_finished_by_its_token_only(subject: Subject)
 pub async fn a_run_without_a_claim_is_claimed_once(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
-    let (run, claim) = begun(&subject, &job).await;
+    let (run, claim) = subject.begin_run(&job).await;
     subject.commit(wait(run, claim.token, 90)).await;
     let claimable = async |until| subject.store.claimable(at(until), 9).await.unwrap();
     assert_eq!(claimable(89).await, []);
@@ -268,7 +248,7 @@ pub async fn an_expired_claim_is_taken_over_and_the_old_token_is_worth_nothing(s
 pub async fn a_run_that_has_moved_on_is_not_claimed_as_it_was(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
-    let (run, claim) = begun(&subject, &job).await;
+    let (run, claim) = subject.begin_run(&job).await;
     subject.commit(wait(run, claim.token, 90)).await;
     let claim_at =
         |progress| RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress };
@@ -277,36 +257,6 @@ pub async fn a_run_that_has_moved_on_is_not_claimed_as_it_was(subject: Subject) 
     assert_eq!(subject.commit(claim_at(again_at(90))).await, RunAnswer::Stale);
     let RunAnswer::Claimed(third) = subject.commit(claim_at(again_at(180))).await else { panic!() };
     assert_eq!(third.token, Token(3));
-}
-
-/// Whichever it is, and however its last occurrence was closed.
-pub async fn a_job_ends_with_the_last_of_its_open_runs(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
-    let (first, held) = begun(&subject, &job).await;
-    let over = Advance { due: None, used: 1, lifecycle: Lifecycle::Completed };
-    let on = DueJob { due: at(120), ..due(&job) };
-    let pass = RunWrite::Pass { on, advance: over, closed: vec![], postponed: vec![] };
-    let finish = finish(first, held.token, Some(Lifecycle::Faulted));
-    // In this order the job is not over until the run is.
-    assert_eq!(subject.commit(pass.clone()).await, RunAnswer::Done);
-    assert_eq!(subject.job("j").await.unwrap().state.lifecycle, Lifecycle::Active);
-    assert_eq!(subject.commit(finish.clone()).await, RunAnswer::Done);
-    assert_eq!(subject.job("j").await.unwrap().state.lifecycle, Lifecycle::Faulted);
-
-    let job = subject.make_due_job("k").await;
-    let (run, held) = begun(&subject, &job).await;
-    let mut finish = finish;
-    if let RunWrite::Finish { run: of, token, .. } = &mut finish {
-        (*of, *token) = (run, held.token);
-    }
-    let on = DueJob { due: at(120), ..due(&job) };
-    let pass = RunWrite::Pass { on, advance: over, closed: vec![], postponed: vec![] };
-    // In this one the run is over before the job has nothing left to come.
-    let answers = subject.store.commit(vec![finish, pass]).await.unwrap();
-    assert_eq!(answers, [RunAnswer::Done; 2]);
-    let state = subject.job("k").await.unwrap().state;
-    assert_eq!((state.lifecycle, state.due), (Lifecycle::Completed, None));
 }
 
 /// What had come due and was not begun has its record, too.
@@ -327,48 +277,12 @@ pub async fn an_edit_records_what_it_passes_over(subject: Subject) {
 pub async fn a_claim_is_extended_by_its_token(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
-    let (run, claim) = begun(&subject, &job).await;
+    let (run, claim) = subject.begin_run(&job).await;
     let extend = RunWrite::Extend { run, token: claim.token, lease: 6 * LEASE };
     let RunAnswer::Claimed(longer) = subject.commit(extend).await else { panic!() };
     assert_eq!((longer.owner, longer.token), (claim.owner, claim.token));
     assert!(longer.lease_until >= claim.lease_until.saturating_add(5 * LEASE));
     assert_eq!(subject.store.open_runs(job.key).await.unwrap()[0].claim, Some(longer));
-}
-
-/// Final states.
-pub async fn the_last_run_finishes_a_job_unless_it_was_edited_meanwhile(subject: Subject) {
-    subject.make_collection().await;
-    let last = |job: &JobRecord| {
-        let mut write = begin(job);
-        if let RunWrite::Begin { advance, .. } = &mut write {
-            advance.due = None;
-        }
-        write
-    };
-    let job = subject.make_due_job("j").await;
-    let RunAnswer::Begun { run, claim: Some(claim) } = subject.commit(last(&job)).await else {
-        panic!()
-    };
-    subject.commit(finish(run, claim.token, Some(Lifecycle::Faulted))).await;
-    let state = subject.job("j").await.unwrap().state;
-    assert_eq!((state.lifecycle, state.due), (Lifecycle::Faulted, None));
-    assert!(state.finished.is_some());
-
-    let job = subject.make_due_job("edited").await;
-    let RunAnswer::Begun { run, claim: Some(claim) } = subject.commit(last(&job)).await else {
-        panic!()
-    };
-    subject.make_due_job("edited").await;
-    assert_eq!(
-        subject.commit(finish(run, claim.token, Some(Lifecycle::Completed))).await,
-        RunAnswer::Done
-    );
-    let state = subject.job("edited").await.unwrap().state;
-    assert_eq!(
-        (state.lifecycle, state.due, state.finished),
-        (Lifecycle::Active, Some(at(60)), None)
-    );
-    assert_eq!(subject.ledger_of(&job).await.len(), 1, "the run itself is recorded all the same");
 }
 
 /// `run`, also for disabled jobs.
@@ -389,9 +303,9 @@ pub async fn a_manual_run_is_opened_beside_the_schedule(subject: Subject) {
 pub async fn an_edit_closes_runs_that_nobody_works_on(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
-    let (waiting, claim) = begun(&subject, &job).await;
+    let (waiting, claim) = subject.begin_run(&job).await;
     subject.commit(wait(waiting, claim.token, 90)).await;
-    let (busy, held) = begun(&subject, &subject.job("j").await.unwrap()).await;
+    let (busy, held) = subject.begin_run(&subject.job("j").await.unwrap()).await;
     let edit = JobPut {
         waiting: Waiting::Close(Disposition::Superseded),
         ..put(definition(), Some(at(180)))
@@ -412,7 +326,7 @@ pub async fn an_edit_closes_runs_that_nobody_works_on(subject: Subject) {
 pub async fn runs_of_a_deleted_job_are_gone(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
-    let (run, claim) = begun(&subject, &job).await;
+    let (run, claim) = subject.begin_run(&job).await;
     subject.edit_job("j", JobWrite::Delete).await;
     assert_eq!(subject.commit(finish(run, claim.token, None)).await, RunAnswer::Stale);
     assert_eq!(subject.store.open_runs(job.key).await.unwrap(), []);
@@ -424,7 +338,7 @@ pub async fn runs_of_a_deleted_job_are_gone(subject: Subject) {
 pub async fn runs_of_disabled_collections_are_not_claimable(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
-    let (run, claim) = begun(&subject, &job).await;
+    let (run, claim) = subject.begin_run(&job).await;
     subject.commit(wait(run, claim.token, 90)).await;
     let disabled = kalends_domain::Collection { state: CollectionState::Disabled, ..standard() };
     subject.put_collection(collection_path("g", "c"), disabled).await;
@@ -452,7 +366,7 @@ pub async fn stale_writes_do_not_keep_others_from_being_carried_out(subject: Sub
 pub async fn writes_about_one_run_in_one_batch_follow_each_other(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
-    let (run, claim) = begun(&subject, &job).await;
+    let (run, claim) = subject.begin_run(&job).await;
     let next = subject.job("j").await.unwrap();
     let writes = vec![
         wait(run, claim.token, 90),
@@ -488,7 +402,7 @@ pub async fn jobs_are_told_of_in_batches(subject: Subject) {
     let mut off = put(definition(), Some(at(60)));
     off.definition.switch = Switch::Disabled;
     let off = subject.put_job("off", off).await;
-    begun(&subject, &busy).await;
+    subject.begin_run(&busy).await;
     let busy = subject.job("busy").await.unwrap();
 
     let asked = vec![off.key, JobKey(i64::MAX), busy.key, idle.key];
@@ -520,7 +434,7 @@ pub async fn jobs_are_told_of_in_batches(subject: Subject) {
 pub async fn all_claims_can_be_let_expire_at_once(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
-    let (run, claim) = begun(&subject, &job).await;
+    let (run, claim) = subject.begin_run(&job).await;
     assert_eq!(subject.store.claimable(at(60), 9).await.unwrap(), []);
     assert_eq!(subject.store.expire_claims().await.unwrap(), 1);
     let claimable = subject.store.claimable(at(60), 9).await.unwrap();

@@ -15,8 +15,8 @@ use kalends_recurrence::{
 
 use crate::conformance::Subject;
 use crate::record::{
-    Cause, CollectionRecord, Disposition, JobFacts, JobRecord, JobState, JobUid, LedgerRecord,
-    NodeId, Progress,
+    Cause, Claim, CollectionRecord, Disposition, JobFacts, JobRecord, JobState, JobUid,
+    LedgerRecord, NodeId, Progress, RunId, Token,
 };
 use crate::store::{
     Advance, CollectionWrite, DueJob, Edited, JobPut, JobWrite, Page, RunAnswer, RunWrite, Tally,
@@ -206,6 +206,14 @@ impl Subject {
         self.store.commit(vec![write]).await.unwrap()[0]
     }
 
+    /// Begins the occurrence that a job is due for.
+    pub(crate) async fn begin_run(&self, job: &JobRecord) -> (RunId, Claim) {
+        match self.commit(begin(job)).await {
+            RunAnswer::Begun { run, claim: Some(claim) } => (run, claim),
+            answer => panic!("{answer:?}"),
+        }
+    }
+
     pub(crate) async fn history_of(&self, name: &str) -> Vec<HistoryEntry> {
         let page = Page::first(1_000);
         let history = self.store.history(job_path(name), Default::default(), page).await.unwrap();
@@ -237,6 +245,17 @@ pub(crate) fn begin(job: &JobRecord) -> RunWrite {
         advance: advance(job),
         closed: vec![],
         postponed: vec![],
+    }
+}
+
+pub(crate) fn finish(run: RunId, token: Token, lifecycle: Option<Lifecycle>) -> RunWrite {
+    RunWrite::Finish {
+        run,
+        token,
+        entry: Some(entry(AttemptStatus::Completed, 60)),
+        tally: Tally { executed: Some(at(60)), failed: false, faulted: false },
+        closed: closed(Disposition::Completed, 60),
+        lifecycle,
     }
 }
 

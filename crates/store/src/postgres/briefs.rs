@@ -8,7 +8,8 @@ use tokio_postgres::Row;
 use crate::error::StoreError;
 use crate::form::read_collection;
 use crate::postgres::PostgresStore;
-use crate::postgres::row::{self, get, job_columns, run_columns};
+use crate::postgres::columns::{job_columns, run_columns, state_columns};
+use crate::postgres::row::{self, get};
 use crate::record::{CollectionKey, JobBrief, JobKey, JobStanding, OpenRun};
 
 impl PostgresStore {
@@ -24,7 +25,7 @@ impl PostgresStore {
               JOIN groups g ON g.id = c.group_id WHERE j.key = ANY ($1)"
         );
         let open =
-            concat!("SELECT ", run_columns!(), " FROM runs r WHERE r.job = ANY ($1) ORDER BY r.id");
+            concat!("SELECT ", run_columns!(""), " FROM runs WHERE job = ANY ($1) ORDER BY id");
         let keys = keys(&jobs);
         // Runs first: a job that is begun meanwhile is seen as due no longer, and is left alone.
         let open = self.ask(open, &[&keys]).await?;
@@ -50,9 +51,11 @@ impl PostgresStore {
         &self,
         jobs: Vec<JobKey>,
     ) -> Result<Vec<Option<JobStanding>>, StoreError> {
-        let sql = "SELECT job, generation, enabled, collection_enabled, lifecycle, due, used,
-                last_execution, executions, failures, faulted, finished
-             FROM states WHERE job = ANY ($1)";
+        let sql = concat!(
+            "SELECT job, generation, enabled, collection_enabled, ",
+            state_columns!(""),
+            " FROM states WHERE job = ANY ($1)"
+        );
         let rows = self.ask(sql, &[&keys(&jobs)]).await?;
         let found = rows.iter().map(|row| Ok((JobKey(get(row, "job")?), standing(row)?)));
         let found = found.collect::<Result<HashMap<_, _>, StoreError>>()?;

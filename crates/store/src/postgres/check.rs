@@ -6,8 +6,9 @@ use deadpool_postgres::Transaction;
 use crate::error::StoreError;
 use crate::form::Keeper;
 use crate::postgres::call::{Length, Work, rows};
+use crate::postgres::columns::job_columns;
 use crate::postgres::fault::Fault;
-use crate::postgres::row::{get, job, job_columns};
+use crate::postgres::row::{get, job};
 
 /// Findings of each kind that are told; one is enough to be worried.
 const FINDINGS_MAX: i64 = 20;

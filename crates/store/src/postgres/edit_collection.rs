@@ -10,10 +10,11 @@ use crate::form::write_collection;
 use crate::postgres::call::{Length, Work, change, rows};
 use crate::postgres::clock::clock;
 use crate::postgres::code::{Code, span};
+use crate::postgres::columns::collection_columns;
 use crate::postgres::fault::Fault;
 use crate::postgres::group::{group_id, lock_subscription, make_group};
 use crate::postgres::removal::{delete_collections, lock_states_of};
-use crate::postgres::row::{collection, collection_columns, get, unsigned, word, write_group};
+use crate::postgres::row::{collection, get, unsigned, word, write_group};
 use crate::record::{CollectionFacts, CollectionRecord, GroupRecord, enabled_since};
 use crate::store::{CollectionContext, CollectionWrite, DecideCollection, Edited};
 

@@ -11,13 +11,13 @@ use crate::form::{Keeper, write_definition};
 use crate::postgres::call::{Work, change, rows};
 use crate::postgres::clock::clock;
 use crate::postgres::code::{Code, ticks, without_nul};
+use crate::postgres::columns::{job_columns, ledger_columns, state_columns};
+use crate::postgres::commit::write_ledger;
 use crate::postgres::edit_collection::{Locked, lock_collection};
 use crate::postgres::fault::Fault;
 use crate::postgres::removal::delete_jobs;
-use crate::postgres::row::{get, job, job_columns};
-use crate::record::{
-    Cause, Disposition, Job, JobFacts, JobKey, JobRecord, JobState, LedgerRecord, Progress,
-};
+use crate::postgres::row::{get, job};
+use crate::record::{Cause, Disposition, Job, JobFacts, JobKey, JobRecord, JobState, Progress};
 use crate::search::search_text;
 use crate::store::{DecideJob, Edited, JobContext, JobPut, JobWrite, Waiting};
 
@@ -115,10 +115,12 @@ impl EditJob<'_> {
         let key = made.first().map(|row| get::<i64>(row, "key")).transpose()?;
         let key = key.ok_or_else(|| StoreError::Failed("a job was not made".into()))?;
         let enabled = collection.record.collection.state == CollectionState::Enabled;
-        let begin = "INSERT INTO states (job, collection_id, generation, enabled,
-                collection_enabled, lifecycle, due, used, last_execution, executions, failures,
-                faulted, finished, entries)
-             VALUES ($1, $12, 1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0)";
+        let begin = concat!(
+            "INSERT INTO states (generation, entries, job, collection_id, enabled,
+                collection_enabled, ",
+            state_columns!(""),
+            ") VALUES (1, 0, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+        );
         let is_on = definition.switch == Switch::Enabled;
         let state_columns = StateColumns::of(state);
         let StateColumns { lifecycle, due, used, last, executions, failures, faulted, finished } =
@@ -128,6 +130,7 @@ impl EditJob<'_> {
             begin,
             &[
                 &key,
+                &collection.id,
                 &is_on,
                 &enabled,
                 lifecycle,
@@ -138,7 +141,6 @@ impl EditJob<'_> {
                 failures,
                 faulted,
                 finished,
-                &collection.id,
             ],
         )
         .await?;
@@ -160,7 +162,7 @@ impl EditJob<'_> {
             close_waiting(transaction, key, disposition).await?;
         }
         if let Some(passed) = passed {
-            close_passed(transaction, key, &passed).await?;
+            write_ledger(transaction, &[(before.key, passed)]).await?;
         }
         let text = write_definition(&definition, before.job.uid, self.keeper)?;
         let replace = "UPDATE jobs SET version = version + 1, definition = $2, search = $3,
@@ -171,10 +173,11 @@ impl EditJob<'_> {
         let tags = tags(&definition)?;
         change(transaction, replace, &[&key, &text, &search, &tags, &gap, &authenticated, &retry])
             .await?;
-        let restart = "UPDATE states SET generation = generation + 1, enabled = $2, lifecycle = $3,
-                due = $4, used = $5, last_execution = $6, executions = $7, failures = $8,
-                faulted = $9, finished = $10
-             WHERE job = $1";
+        let restart = concat!(
+            "UPDATE states SET generation = generation + 1, enabled = $2, (",
+            state_columns!(""),
+            ") = ($3, $4, $5, $6, $7, $8, $9, $10) WHERE job = $1"
+        );
         let is_on = definition.switch == Switch::Enabled;
         let state_columns = StateColumns::of(state);
         let StateColumns { lifecycle, due, used, last, executions, failures, faulted, finished } =
@@ -257,40 +260,15 @@ async fn close_waiting(
     disposition: Disposition,
 ) -> Result<(), Fault> {
     let now = clock(transaction).await?;
-    let close = "WITH gone AS (
+    let close = concat!(
+        "WITH gone AS (
             DELETE FROM runs WHERE job = $1 AND owner IS NULL
             RETURNING id, generation, scheduled, cause
          )
-         INSERT INTO ledger (job, first_at, last_at, generation, count, cause, disposition, closed)
-         SELECT $1, scheduled, scheduled, generation, 1, cause, $2, $3 FROM gone ORDER BY id";
+         INSERT INTO ledger (job, ",
+        ledger_columns!(""),
+        ") SELECT $1, scheduled, scheduled, generation, 1, cause, $2, $3 FROM gone ORDER BY id"
+    );
     change(transaction, close, &[&job, &disposition.code(), &now.ticks()]).await?;
-    Ok(())
-}
-
-/// Occurrences that the edit passes over.
-async fn close_passed(
-    transaction: &Transaction<'_>,
-    job: i64,
-    passed: &LedgerRecord,
-) -> Result<(), Fault> {
-    let LedgerRecord { generation, from, to, count, cause, disposition, closed } = passed;
-    let close = "INSERT INTO ledger (job, first_at, last_at, generation, count, cause,
-            disposition, closed)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-    change(
-        transaction,
-        close,
-        &[
-            &job,
-            &from.ticks(),
-            &to.ticks(),
-            &generation.cast_signed(),
-            &count.cast_signed(),
-            &cause.code(),
-            &disposition.code(),
-            &closed.ticks(),
-        ],
-    )
-    .await?;
     Ok(())
 }

@@ -8,6 +8,7 @@ use crate::events::{ClosingRecord, EventPosition, Events};
 use crate::postgres::PostgresStore;
 use crate::postgres::briefs::switch;
 use crate::postgres::code::rows_max;
+use crate::postgres::columns::{entry_columns, ledger_columns};
 use crate::postgres::row::{self, get};
 use crate::record::HistoryRecord;
 use crate::store::JobFilterState;
@@ -46,8 +47,8 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<Vec<(JobPath, HistoryRecord)>, StoreError> {
         let sql = concat!(
-            "SELECT ",
-            row::history_columns!(),
+            "SELECT h.sequence, ",
+            entry_columns!("h."),
             ", j.name AS job_name, c.name AS collection_name, g.subscription, g.name AS group_name
              FROM history h JOIN jobs j ON j.key = h.job JOIN collections c ON c.id = j.collection_id
              JOIN groups g ON g.id = c.group_id
@@ -62,12 +63,15 @@ impl PostgresStore {
         after: u64,
         limit: usize,
     ) -> Result<Vec<(JobPath, ClosingRecord)>, StoreError> {
-        let sql = "SELECT l.number, l.generation, l.first_at, l.last_at, l.count, l.cause,
-                l.disposition, l.closed, s.enabled, s.lifecycle, j.name AS job_name,
-                c.name AS collection_name, g.subscription, g.name AS group_name
+        let sql = concat!(
+            "SELECT l.number, ",
+            ledger_columns!("l."),
+            ", s.enabled, s.lifecycle, j.name AS job_name, c.name AS collection_name,
+                g.subscription, g.name AS group_name
              FROM ledger l JOIN jobs j ON j.key = l.job JOIN states s ON s.job = l.job
              JOIN collections c ON c.id = j.collection_id JOIN groups g ON g.id = c.group_id
-             WHERE l.number > $1 ORDER BY l.number LIMIT $2";
+             WHERE l.number > $1 ORDER BY l.number LIMIT $2"
+        );
         let found = self.ask(sql, &[&rows_max(after), &rows_max(limit)]).await?;
         let closing = |found: &Row| {
             let job =

@@ -7,6 +7,7 @@
 //! | `edit_job`, `edit_collection`, `group` | edits, decided under locks |
 //! | `commit` | what the engine has decided: read under locks, decided in memory, written in sets |
 //! | `events` | what came into the history of all jobs |
+//! | `columns`, `row` | what columns are called, and records from them |
 //! | `read` | lists and single records, each one statement |
 //! | `nudge` | a hint that something changed, without content |
 //!
@@ -24,6 +25,7 @@ mod call;
 mod check;
 mod clock;
 mod code;
+mod columns;
 mod commit;
 mod connect;
 mod edit_collection;

@@ -8,8 +8,10 @@ use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::clock::{CLOCK, clock_of};
 use crate::postgres::code::{Code, rows_max};
-use crate::postgres::row;
-use crate::postgres::row::{collection_columns, get, history_columns, job_columns, run_columns};
+use crate::postgres::columns::{
+    collection_columns, entry_columns, job_columns, ledger_columns, run_columns,
+};
+use crate::postgres::row::{self, get};
 use crate::record::{
     CollectionKey, CollectionRecord, GroupRecord, HistoryRecord, JobKey, JobRecord, LedgerRecord,
     OpenRun,
@@ -163,7 +165,7 @@ impl PostgresStore {
                    AND s.collection_enabled
                  ORDER BY r.next_at, r.id LIMIT $2)
              ) SELECT ",
-            run_columns!(),
+            run_columns!("r."),
             " FROM found r ORDER BY r.next_at, r.id LIMIT $2"
         );
         let rows = self.ask(sql, &[&until.ticks(), &rows_max(limit)]).await?;
@@ -171,7 +173,7 @@ impl PostgresStore {
     }
 
     pub(super) async fn read_open_runs(&self, job: JobKey) -> Result<Vec<OpenRun>, StoreError> {
-        let sql = concat!("SELECT ", run_columns!(), " FROM runs r WHERE r.job = $1 ORDER BY r.id");
+        let sql = concat!("SELECT ", run_columns!(""), " FROM runs WHERE job = $1 ORDER BY id");
         self.ask(sql, &[&job.0]).await?.iter().map(row::run).collect()
     }
 
@@ -182,8 +184,8 @@ impl PostgresStore {
         page: Page<u64>,
     ) -> Result<Option<Vec<HistoryRecord>>, StoreError> {
         let sql = concat!(
-            "SELECT j.key, ",
-            history_columns!(),
+            "SELECT j.key, h.sequence, ",
+            entry_columns!("h."),
             " FROM collections c JOIN groups g ON g.id = c.group_id
              LEFT JOIN jobs j ON j.collection_id = c.id AND j.job_key = $4
              LEFT JOIN LATERAL (
@@ -219,9 +221,12 @@ impl PostgresStore {
         to: Instant,
         limit: usize,
     ) -> Result<Vec<LedgerRecord>, StoreError> {
-        let sql = "SELECT generation, first_at, last_at, count, cause, disposition, closed
-             FROM ledger WHERE job = $1 AND last_at >= $2 AND first_at <= $3
-             ORDER BY first_at, last_at, number LIMIT $4";
+        let sql = concat!(
+            "SELECT ",
+            ledger_columns!(""),
+            " FROM ledger WHERE job = $1 AND last_at >= $2 AND first_at <= $3
+              ORDER BY first_at, last_at, number LIMIT $4"
+        );
         let rows = self.ask(sql, &[&job.0, &from.ticks(), &to.ticks(), &rows_max(limit)]).await?;
         rows.iter().map(row::ledger).collect()
     }

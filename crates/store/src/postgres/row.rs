@@ -16,38 +16,6 @@ use crate::record::{
     LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
 };
 
-/// The columns of [`collection`], of tables `g` and `c`.
-macro_rules! collection_columns {
-    () => {
-        "g.subscription, g.name AS group_name, c.name AS collection_name, \
-         c.definition AS collection_definition, c.created AS collection_created, \
-         c.enabled_since, c.version AS collection_version"
-    };
-}
-/// The columns of [`job`], of tables `g`, `c`, `j` and `s`.
-macro_rules! job_columns {
-    () => {
-        "g.subscription, g.name AS group_name, c.name AS collection_name, j.key, j.name AS job_name, \
-         j.uid, j.created, j.version, j.definition, s.generation, s.lifecycle, s.due, s.used, \
-         s.last_execution, s.executions, s.failures, s.faulted, s.finished"
-    };
-}
-/// The columns of [`run`], of table `r`.
-macro_rules! run_columns {
-    () => {
-        "r.id, r.job, r.generation, r.scheduled, r.cause, r.repeat, r.role, r.retry, r.redelivery, \
-         r.next_at, r.first_started, r.owner, r.token, r.lease_until"
-    };
-}
-/// The columns of [`history`], of table `h`.
-macro_rules! history_columns {
-    () => {
-        "h.sequence, h.started, h.ended, h.expected, h.status, h.message, h.retry, h.repeat, h.role, \
-         h.dns, h.connect, h.tls, h.first_byte, h.total"
-    };
-}
-pub(super) use {collection_columns, history_columns, job_columns, run_columns};
-
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: &str) -> Result<T, StoreError> {
     row.try_get(column).map_err(|error| StoreError::Damaged(format!("{column}: {error}")))
 }

@@ -5,10 +5,11 @@ use kalends_domain::{CollectionPath, JobName, Lifecycle};
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::code::{Code, rows_max, without_nul};
+use crate::postgres::columns::job_columns;
 use crate::postgres::edit_job::tag;
 use crate::postgres::read::{keys, present};
 use crate::postgres::row;
-use crate::postgres::row::{get, job_columns};
+use crate::postgres::row::get;
 use crate::store::{Found, JobFilter, JobFilterState, Page};
 
 impl PostgresStore {

@@ -6,7 +6,8 @@ use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::briefs::standing;
 use crate::postgres::code::rows_max;
-use crate::postgres::row::{self, get, run_columns};
+use crate::postgres::columns::{run_columns, state_columns};
+use crate::postgres::row::{self, get};
 use crate::record::{CollectionKey, JobKey};
 use crate::survey::{HistorySums, Orphan, Survey, Surveyed};
 
@@ -21,7 +22,8 @@ impl PostgresStore {
     ) -> Result<Survey, StoreError> {
         // One statement, so that it shows one moment. How much history a job has is known before it
         // is counted, and ends the slice.
-        let sql = "WITH slice AS (
+        let sql = concat!(
+            "WITH slice AS (
                 SELECT j.key, j.created, j.collection_id,
                     sum(1 + coalesce(s.entries, 0)) OVER (ORDER BY j.key) AS looked,
                     row_number() OVER (ORDER BY j.key) AS place
@@ -29,16 +31,17 @@ impl PostgresStore {
                 LEFT JOIN states s ON s.job = j.key
              )
              SELECT p.key, p.created, p.collection_id, s.job, s.generation, s.enabled,
-                s.collection_enabled, s.lifecycle, s.due, s.used, s.last_execution, s.executions,
-                s.failures, s.faulted, s.finished, h.entries, h.attempts, h.failed
-             FROM slice p LEFT JOIN states s ON s.job = p.key
+                s.collection_enabled, h.entries, h.attempts, h.failed, ",
+            state_columns!("s."),
+            " FROM slice p LEFT JOIN states s ON s.job = p.key
              LEFT JOIN LATERAL (
                 SELECT count(*) AS entries,
                     count(*) FILTER (WHERE role = 0 AND status <> 2) AS attempts,
                     count(*) FILTER (WHERE role = 0 AND status = 1) AS failed
                 FROM history WHERE job = p.key
              ) h ON true
-             WHERE p.looked <= $2::bigint OR p.place = 1 ORDER BY p.key";
+             WHERE p.looked <= $2::bigint OR p.place = 1 ORDER BY p.key"
+        );
         let after = after.map_or(i64::MIN, |after| after.0);
         let limit = rows_max(looks.clamp(1, JOBS_MAX));
         let found = self.ask(sql, &[&after, &rows_max(looks), &limit]).await?;
@@ -62,8 +65,8 @@ impl PostgresStore {
     async fn add_runs(&self, after: i64, last: i64, survey: &mut Survey) -> Result<(), StoreError> {
         let sql = concat!(
             "SELECT ",
-            run_columns!(),
-            " FROM runs r WHERE r.job > $1 AND r.job <= $2 ORDER BY r.job, r.id"
+            run_columns!(""),
+            " FROM runs WHERE job > $1 AND job <= $2 ORDER BY job, id"
         );
         for row in &self.ask(sql, &[&after, &last]).await? {
             let run = row::run(row)?;

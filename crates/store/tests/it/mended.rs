@@ -14,9 +14,10 @@ use kalends_store::{JobContext, JobWrite, Store};
 
 use crate::sample::job_path;
 
-/// Longer than any damage stays unnoticed.
-const SECONDS_MAX: u64 = 600;
-/// Questions to the store for each second: what the engine asked before is answered then.
+/// Much longer than any damage stays unnoticed, and not so long that a claim is over.
+const SECONDS_MAX: u64 = 3_000;
+/// Questions to the store for each second: what the engine asked before is answered then, or soon
+/// where a store answers several at once.
 const QUESTIONS: usize = 6;
 
 /// A target that takes everything.

@@ -1,10 +1,7 @@
 //! A connection to a broker: opened, authorised for a queue or topic, attached to it.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fe2o3_amqp::connection::ConnectionHandle;
@@ -13,13 +10,12 @@ use fe2o3_amqp::session::SessionHandle;
 use fe2o3_amqp::{Connection, Sender, Session};
 use kalends_domain::{CollectionPath, Secret};
 use kalends_environment::{Clock, Entropy, new_guid};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Mutex, oneshot, watch};
 
 use super::cbs::Cbs;
 use super::fault::{attach_failure, begin_failure, closed_failure, open_failure};
 use super::pool::Slot;
-use crate::egress::{Destination, Egress, Identity, Transport};
+use crate::egress::{Destination, Egress, Identity};
 use crate::endpoints::{AmqpEndpoint, AmqpLogin};
 use crate::laps::Laps;
 use crate::service_bus::failure::Failure;
@@ -113,7 +109,7 @@ impl Broker {
     async fn open(dial: &Dial<'_>) -> Result<Broker, Failure> {
         let host = dial.endpoint.host();
         let to = Destination::of_url(&dial.endpoint.address, dial.collection)
-            .ok_or_else(|| Failure::Unsendable("the address is unusable".into()))?;
+            .ok_or_else(Failure::no_address)?;
         let connected = dial.egress.connect(&to, &Identity::none(), dial.laps).await;
         let stream = connected.map_err(|why| Failure::Unreachable(why.to_string()))?;
         let profile = match dial.endpoint.login {
@@ -129,7 +125,7 @@ impl Broker {
             .max_frame_size(FRAME_BYTES_MAX)
             .idle_time_out(SILENCE_MILLISECONDS_MAX)
             .sasl_profile(profile)
-            .open_with_stream(Io(stream))
+            .open_with_stream(stream)
             .await
             .map_err(open_failure)?;
         let mut session = Session::begin(&mut connection).await.map_err(begin_failure)?;
@@ -212,47 +208,4 @@ async fn watch_over(
         _ = let_go => {}
     }
     drop(alive);
-}
-
-/// The connection's bytes. The library wants a name for them in its messages.
-struct Io(Transport);
-
-impl fmt::Debug for Io {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a connection")
-    }
-}
-
-impl AsyncRead for Io {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, bytes)
-    }
-}
-
-impl AsyncWrite for Io {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_flush(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
-    }
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use fe2o3_amqp::link::ErrorRecovery;
 use kalends_environment::{Clock, Entropy, Stopwatch};
 use ring::digest::{SHA256, digest};
+use tokio::sync::watch;
 
 use self::broker::{Broker, Dial, Lease};
 use self::fault::{cut_off, judge, unsent};
@@ -59,8 +60,7 @@ impl AmqpSender {
             Some(endpoint) => Some(endpoint.clone()),
             None => AmqpEndpoint::of(&self.services.service_bus, message.namespace),
         };
-        let endpoint =
-            endpoint.ok_or_else(|| Failure::Unsendable("the address is unusable".into()))?;
+        let endpoint = endpoint.ok_or_else(Failure::no_address)?;
         let secret = digest(&SHA256, message.key.reveal().as_bytes());
         let key = Key {
             collection: order.path.collection.clone(),
@@ -102,40 +102,40 @@ impl AmqpSender {
             let lease = slot.link(dial, message.entity).await;
             let Lease { sender, is_new, mut closed } =
                 lease.inspect_err(|_| self.pool.forget_if_empty(key, &slot))?;
-            let watch = Stopwatch::start();
+            let stopwatch = Stopwatch::start();
             let sending = async { sender.lock().await.send_batchable(bytes.clone()).await };
-            let pending = tokio::select! {
-                biased;
-                pending = sending => pending,
-                _ = closed.changed() => {
-                    self.pool.forget_slot(key, &slot);
-                    return Err(cut_off());
-                }
-            };
+            let forget = || self.pool.forget_slot(key, &slot);
+            let pending = unless_closed(&mut closed, sending).await.inspect_err(|_| forget())?;
             match pending {
                 Ok(delivery) => {
-                    let outcome = tokio::select! {
-                        biased;
-                        outcome = delivery => outcome,
-                        _ = closed.changed() => {
-                            self.pool.forget_slot(key, &slot);
-                            return Err(cut_off());
-                        }
-                    };
-                    dial.laps.note(Lap::FirstByte, watch);
+                    let outcome = unless_closed(&mut closed, delivery).await;
+                    let outcome = outcome.inspect_err(|_| forget())?;
+                    dial.laps.note(Lap::FirstByte, stopwatch);
                     if outcome.as_ref().is_err_and(|why| why.recovery() != ErrorRecovery::UseLink) {
-                        self.pool.forget_slot(key, &slot);
+                        forget();
                     }
                     return judge(outcome);
                 }
                 Err(why) if why.recovery() == ErrorRecovery::UseLink => return Err(unsent(&why)),
                 // The broker closes what is idle; nothing was handed over.
-                Err(_) if !is_new && tries < LINKS_TRIED_MAX => self.pool.forget_slot(key, &slot),
+                Err(_) if !is_new && tries < LINKS_TRIED_MAX => forget(),
                 Err(why) => {
-                    self.pool.forget_slot(key, &slot);
+                    forget();
                     return Err(unsent(&why));
                 }
             }
         }
+    }
+}
+
+/// Waits for something, as long as the connection is open: it may never end by itself after that.
+async fn unless_closed<F: IntoFuture>(
+    closed: &mut watch::Receiver<()>,
+    done: F,
+) -> Result<F::Output, Failure> {
+    tokio::select! {
+        biased;
+        done = done.into_future() => Ok(done),
+        _ = closed.changed() => Err(cut_off()),
     }
 }

@@ -20,11 +20,13 @@ use crate::error::StoreError;
 use crate::postgres::call::{Work, change, rows};
 use crate::postgres::clock::{CLOCK, clock_of};
 use crate::postgres::code::rows_max;
+use crate::postgres::columns::{run_columns, state_columns};
 use crate::postgres::fault::Fault;
-use crate::postgres::row::{get, run, run_columns, state, unsigned};
+use crate::postgres::row::{get, run, state, unsigned};
 use crate::record::{JobKey, RunId};
 use crate::store::{RunAnswer, RunWrite};
 use batch::{Batch, KeptJob, KeptRun};
+pub(super) use write::write_ledger;
 
 /// Lets every claim expire.
 pub(super) struct ExpireClaims;
@@ -61,18 +63,24 @@ impl Commit {
     /// Locks the jobs of all writes in their order, then reads what the writes rest on. Each
     /// statement sees what was committed before it began, so the reads come after the locks.
     async fn read(&self, transaction: &Transaction<'_>) -> Result<Batch, Fault> {
-        let lock = "SELECT job, generation, enabled, collection_enabled, lifecycle, due, used,
-                last_execution, executions, failures, faulted, finished
-             FROM states
+        let lock = concat!(
+            "SELECT job, generation, enabled, collection_enabled, ",
+            state_columns!(""),
+            " FROM states
              WHERE job IN (SELECT unnest($1::bigint[])
                            UNION SELECT job FROM runs WHERE id = ANY ($2::bigint[]))
-             ORDER BY job FOR UPDATE";
+             ORDER BY job FOR UPDATE"
+        );
+        // Three searches, each along an index: one with alternatives looks at every open run.
         let read = concat!(
             "SELECT r.last_token, ",
-            run_columns!(),
-            " FROM runs r WHERE r.id = ANY ($1::bigint[]) OR r.job = ANY ($2::bigint[])
-                OR r.job IN (SELECT s.job FROM runs f JOIN states s ON s.job = f.job
-                             WHERE f.id = ANY ($1::bigint[]) AND s.due IS NULL)"
+            run_columns!("r."),
+            " FROM runs r WHERE r.id IN (
+                SELECT unnest($1::bigint[])
+                UNION SELECT id FROM runs WHERE job = ANY ($2::bigint[])
+                UNION SELECT o.id FROM runs f JOIN states s ON s.job = f.job
+                    JOIN runs o ON o.job = f.job
+                    WHERE f.id = ANY ($1::bigint[]) AND s.due IS NULL)"
         );
         let draw = "SELECT nextval('run_ids') AS id FROM generate_series(1, $1::bigint)";
         let (jobs, runs) = self.named();
