@@ -34,6 +34,8 @@ use crate::store::{
 const LOADING: usize = 1_000;
 /// Operations of a kind that are timed.
 const TIMED: usize = 2_000;
+/// Jobs that are read again and again.
+const OFTEN: usize = 1_000;
 /// Commits of [`BATCH`] runs that are timed; each run takes two, to begin and to finish. Enough for
 /// the store to bring its log into its tables meanwhile.
 const BATCHES: usize = 400;
@@ -54,6 +56,9 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
     let mut figures = vec![load];
     let bytes = bytes_in(folder)? as f64 / jobs as f64;
     let chosen = || scattered(TIMED, jobs);
+    // As many as there are where there are few, from all over the store.
+    let apart = (jobs / OFTEN).max(1);
+    let often = || scattered(TIMED, jobs.min(OFTEN)).map(move |job| job * apart);
     figures.push(time("PUT, one at a time", TIMED / 4, || {
         in_flight(1, chosen().take(TIMED / 4).map(|job| bench.put(job, 1)), drop)
     })?);
@@ -67,6 +72,10 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
     })?);
     figures.push(time("GET, 64 under way", TIMED, || {
         in_flight(CONCURRENT, chosen().map(|job| bench.get(job)), drop)
+    })?);
+    in_flight(1, often().map(|job| bench.get(job)), drop)?;
+    figures.push(time("… one at a time, of the same 1,000 jobs", TIMED, || {
+        in_flight(1, often().map(|job| bench.get(job)), drop)
     })?);
     figures.push(time("list, a page of 100", TIMED / 10, || {
         in_flight(1, chosen().take(TIMED / 10).map(|job| bench.list(job)), drop)

@@ -7,11 +7,10 @@
 //! the round began. A row may be written newer than that: the log says again what is newer, and says
 //! what is, not what was done. A row that is changed between the two stays for the next round.
 
-use kalends_recurrence::Instant;
-
 use crate::record::{JobKey, RunId};
 use crate::sqlite::desk::Desk;
 use crate::sqlite::due;
+use crate::sqlite::overlay::Placing;
 use crate::sqlite::state::{self, States as _};
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::{log, open_runs};
@@ -36,9 +35,9 @@ struct Round {
     upto: u64,
     jobs: std::vec::IntoIter<JobKey>,
     /// Jobs whose rows are written, by when they are due, with their versions.
-    saved: Vec<(Option<Instant>, JobKey, u64)>,
+    saved: Vec<Placing>,
     /// Those whose places have yet to be written, when all rows are.
-    places: Option<std::vec::IntoIter<(Option<Instant>, JobKey, u64)>>,
+    places: Option<std::vec::IntoIter<Placing>>,
     runs: std::vec::IntoIter<RunId>,
 }
 
@@ -69,10 +68,11 @@ impl Fold {
     pub(crate) fn begin(&mut self, desk: &mut Desk) {
         desk.logged = 0;
         let runs = desk.memory.runs();
+        let (jobs, saved) = desk.memory.overlay.unfolded();
         self.round = Some(Round {
             upto: desk.committed(),
-            jobs: desk.memory.overlay.jobs().into_iter(),
-            saved: Vec::new(),
+            jobs: jobs.into_iter(),
+            saved,
             places: None,
             runs: runs.unsaved().into_iter(),
         });
@@ -90,10 +90,9 @@ impl Fold {
         for job in round.jobs.by_ref().take(left) {
             left -= 1;
             // What is gone was removed from the table when it went.
-            if let Some(((version, row), is_saved)) = desk.memory.overlay.newest_and_saved(job) {
+            if let Some((version, row)) = desk.memory.overlay.newest(job) {
                 round.saved.push((row.and_then(|row| row.starts_at()), job, version));
-                let unsaved = row.filter(|_| !is_saved);
-                unsaved.map(|row| state::write(&mut statement, job, &row)).transpose()?;
+                row.map(|row| state::write(&mut statement, job, &row)).transpose()?;
             }
         }
         drop(statement);

@@ -41,6 +41,9 @@ pub(crate) type Version = (u64, Option<StateRow>);
 /// Where a job stands among those that are due.
 pub(crate) type Place = (Instant, JobKey);
 
+/// When a job is due, in the version that has this number.
+pub(crate) type Placing = (Option<Instant>, JobKey, u64);
+
 struct Versions {
     newest: Version,
     /// In their order; mostly none.
@@ -124,11 +127,6 @@ impl Overlay {
     /// The newest version of a row.
     pub(crate) fn newest(&self, job: JobKey) -> Option<Version> {
         self.read().by_job.get(&job).map(|versions| versions.newest)
-    }
-
-    /// The newest version of a row, and whether the table of states has it.
-    pub(crate) fn newest_and_saved(&self, job: JobKey) -> Option<(Version, bool)> {
-        self.read().by_job.get(&job).map(|versions| (versions.newest, versions.is_saved))
     }
 
     /// A row as of a transaction; `None` where the table has it.
@@ -242,11 +240,18 @@ impl Overlay {
         Some(versions.newest.1)
     }
 
-    /// All jobs that have rows here, in their order.
-    pub(crate) fn jobs(&self) -> Vec<JobKey> {
-        let mut jobs: Vec<_> = self.read().by_job.keys().copied().collect();
-        jobs.sort_unstable();
-        jobs
+    /// The jobs that have rows here which the table of states does not have, in their order; and the
+    /// others.
+    pub(crate) fn unfolded(&self) -> (Vec<JobKey>, Vec<Placing>) {
+        let (mut unsaved, mut saved) = (Vec::new(), Vec::new());
+        for (job, versions) in &self.read().by_job {
+            match versions.is_saved {
+                true => saved.push((due(&versions.newest), *job, versions.newest.0)),
+                false => unsaved.push(*job),
+            }
+        }
+        unsaved.sort_unstable();
+        (unsaved, saved)
     }
 
     /// Jobs whose newest rows fulfil a condition, in their order.
@@ -435,7 +440,7 @@ mod tests {
     #[test]
     fn a_new_row_is_saved_and_has_no_place_until_it_is_changed() {
         let overlay = Overlay::new(std::iter::empty(), 4, 0);
-        let is_saved = || overlay.newest_and_saved(JOB).unwrap().1;
+        let is_saved = || overlay.unfolded().0.is_empty();
         let added = overlay.add(JOB, (5, due_at(10)));
         assert_eq!(due_as_of(&overlay, 5), [(10, 1)]);
         assert!(is_saved());
