@@ -198,6 +198,9 @@ impl Located {
 /// Whether this machine has an address: who speaks to himself speaks from it. Nothing is sent, and
 /// addresses that come and go are known at once.
 fn whose(address: IpAddr) -> Whose {
+    if address.is_loopback() {
+        return Whose::Ours;
+    }
     let any: SocketAddr = match address {
         IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
