@@ -29,7 +29,7 @@ mod tag;
 pub use egress::{EgressSettings, Proxy, ProxyProblem};
 pub use endpoints::{AmqpEndpoint, AmqpLogin, Endpoint, NotAnEndpoint, Services};
 pub use fetch::{FetchError, Fetcher};
-pub use perform::{Order, Perform, Performing, Report};
+pub use perform::{Order, Perform, Performing, Readying, Report};
 pub use performer::{NetworkPerformer, PerformerSettings};
 pub use refusal::{Refusal, Unreadable, read_refusal};
 pub use signing::{Signer, SigningEpochs, SigningKey};

@@ -10,10 +10,21 @@ use kalends_recurrence::Instant;
 /// An attempt that is going on.
 pub type Performing<'a> = Pin<Box<dyn Future<Output = Report> + Send + 'a>>;
 
+/// What is being made ready for attempts.
+pub type Readying = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Carries out attempts.
 pub trait Perform: Send + Sync {
     /// Carries out one attempt. It ends within the order's time-out.
     fn perform(&self, order: Order) -> Performing<'_>;
+
+    /// What makes ready that which attempts need, which are all to be made when a while has passed;
+    /// it is given up then. The targets are told nothing of the attempts. Who makes nothing ready is
+    /// only later with them.
+    fn make_ready(&self, orders: &[&Order], ahead: Duration) -> Vec<Readying> {
+        let _ = (orders, ahead);
+        Vec::new()
+    }
 }
 
 /// One attempt that is to be made.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kalends_domain::Target;
 use kalends_environment::{Clock, Entropy, Stopwatch};
@@ -12,7 +13,7 @@ use crate::endpoints::Services;
 use crate::http::HttpPerformer;
 use crate::laps::Laps;
 use crate::oauth::Tokens;
-use crate::perform::{Order, Perform, Performing};
+use crate::perform::{Order, Perform, Performing, Readying};
 use crate::service_bus::{EntityKind, ServiceBus};
 use crate::signing::Signer;
 use crate::storage_queue::StorageQueues;
@@ -88,5 +89,9 @@ impl Perform for NetworkPerformer {
             };
             report.with_timing(laps.total(watch))
         })
+    }
+
+    fn make_ready(&self, orders: &[&Order], ahead: Duration) -> Vec<Readying> {
+        self.http.make_ready(orders, ahead)
     }
 }

@@ -68,25 +68,52 @@ pub(crate) enum How {
     Held,
 }
 
+/// As many attempts at one instant have their connections made before it: one after the other, each
+/// would wait for all others to be connected.
+const TOGETHER_MIN: usize = 8;
+/// Not worth it where there is less time than this.
+const AHEAD_MIN: Duration = Duration::from_millis(1);
+
 /// Makes attempts, each at its instant.
-pub(crate) async fn depart(mut group: Vec<Assignment>, tools: Tools, results: Sender<Box<Ended>>) {
-    group.sort_by_key(|assignment| assignment.run.progress.next_at);
-    while let Some(first) = group.first() {
+pub(crate) async fn depart(group: Vec<Assignment>, tools: Tools, results: Sender<Box<Ended>>) {
+    let with_order = |assignment| {
+        let order = order_of(&assignment);
+        (assignment, order)
+    };
+    let mut group: Vec<_> = group.into_iter().map(with_order).collect();
+    group.sort_by_key(|(assignment, _)| assignment.run.progress.next_at);
+    make_ready(&group, &tools);
+    while let Some((first, _)) = group.first() {
         wait_for(first.run.progress.next_at, &*tools.clock).await;
         let now = Instant::from(tools.clock.now());
-        let count = group.partition_point(|assignment| assignment.run.progress.next_at <= now);
+        let count = group.partition_point(|(assignment, _)| assignment.run.progress.next_at <= now);
         let later = group.split_off(count);
-        let jobs = group.iter().map(|assignment| assignment.run.job).collect();
+        let jobs = group.iter().map(|(assignment, _)| assignment.run.job).collect();
         // Where the store does not say, nothing is sent.
         let standings = tools.store.standings(jobs).await.ok();
         let standings =
             standings.unwrap_or_default().into_iter().map(Some).chain([None].into_iter().cycle());
-        for (assignment, standing) in group.into_iter().zip(standings) {
+        for ((assignment, order), standing) in group.into_iter().zip(standings) {
             let (now, uptime) = (Instant::from(tools.clock.now()), tools.clock.uptime());
             let gate = gate(&assignment, standing, now, uptime);
-            tokio::spawn(work(assignment, gate, tools.clone(), results.clone()));
+            tokio::spawn(work(assignment, order, gate, tools.clone(), results.clone()));
         }
         group = later;
+    }
+}
+
+/// Has ready what many attempts at one instant need.
+fn make_ready(group: &[(Assignment, Order)], tools: &Tools) {
+    let now = Instant::from(tools.clock.now());
+    let at = |(assignment, _): &(Assignment, Order)| assignment.run.progress.next_at;
+    for together in group.chunk_by(|one, next| at(one) == at(next)) {
+        let ahead = together.first().map_or(Duration::ZERO, |first| at(first).since(now));
+        if together.len() >= TOGETHER_MIN && ahead >= AHEAD_MIN {
+            let orders: Vec<_> = together.iter().map(|(_, order)| order).collect();
+            for ready in tools.performer.make_ready(&orders, ahead) {
+                drop(tokio::spawn(ready));
+            }
+        }
     }
 }
 
@@ -132,9 +159,15 @@ fn gate(
     }
 }
 
-async fn work(assignment: Assignment, gate: Gate, tools: Tools, results: Sender<Box<Ended>>) {
+async fn work(
+    assignment: Assignment,
+    order: Order,
+    gate: Gate,
+    tools: Tools,
+    results: Sender<Box<Ended>>,
+) {
     let how = match gate {
-        Gate::Open => attempt(&assignment, &tools).await,
+        Gate::Open => attempt(&assignment.run, order, &tools).await,
         Gate::Edited => How::Superseded,
         Gate::Held => How::Held,
         Gate::Closed => How::NotMade,
@@ -145,7 +178,8 @@ async fn work(assignment: Assignment, gate: Gate, tools: Tools, results: Sender<
     drop(results.send(ended).await);
 }
 
-async fn attempt(assignment: &Assignment, tools: &Tools) -> How {
+/// What is to be done.
+fn order_of(assignment: &Assignment) -> Order {
     let Assignment { run, brief, timeout, .. } = assignment;
     let JobBrief { job, location, .. } = &**brief;
     let main = &job.job.definition.action;
@@ -154,7 +188,7 @@ async fn attempt(assignment: &Assignment, tools: &Tools) -> How {
         (ActionRole::Error, Some(error)) => &error.action,
         _ => &main.action,
     };
-    let order = Order {
+    Order {
         path: job.path.clone(),
         uid: job.job.uid.0,
         generation: run.generation,
@@ -166,7 +200,10 @@ async fn attempt(assignment: &Assignment, tools: &Tools) -> How {
         retry: run.progress.retry,
         timeout: *timeout,
         signing: job.job.definition.extensions.signing.unwrap_or(Signing::Off),
-    };
+    }
+}
+
+async fn attempt(run: &OpenRun, order: Order, tools: &Tools) -> How {
     let (started, begin) = (Instant::from(tools.clock.now()), tools.clock.uptime());
     let _held = tools.figures.begun(run, started);
     let report = tools.performer.perform(order).await;

@@ -70,6 +70,12 @@ impl Instant {
         Instant(self.0.saturating_add(ticks)).min(Instant::MAX)
     }
 
+    /// How long after another instant it is; nothing where it is not.
+    pub fn since(self, other: Instant) -> Duration {
+        let ticks = self.0.saturating_sub(other.0).max(0).unsigned_abs();
+        Duration::from_nanos(ticks.saturating_mul(100))
+    }
+
     /// The instant whole `months` later on the calendar; the last day of a shorter month stands in
     /// for a day that it does not have.
     pub(crate) fn plus_months(self, months: i64) -> Ticks {

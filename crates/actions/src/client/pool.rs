@@ -100,6 +100,15 @@ impl Pool {
         }
     }
 
+    /// How many requests the connections that are kept can take at once.
+    pub(super) fn kept(&self, target: &Target) -> usize {
+        let kept = lock(&target.kept);
+        match kept.http2 {
+            Some(_) => usize::MAX,
+            None => kept.http1.len(),
+        }
+    }
+
     /// Keeps a connection, or closes it where there are enough.
     pub(super) fn keep(&self, target: &Target, connection: Http1) {
         if self.shared.count.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_KEPT_MAX {

@@ -11,7 +11,7 @@ pub(crate) enum Security {
 }
 
 /// Where a connection goes, and on behalf of which collection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Destination {
     pub(crate) security: Security,
     pub(crate) host: Host<String>,

@@ -10,10 +10,12 @@ mod redirect;
 mod retry_after;
 mod words;
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use kalends_domain::{CollectionPath, HttpAuthentication, HttpRequest, Outcome, Secret};
-use kalends_environment::{Clock, Entropy};
+use kalends_domain::{CollectionPath, HttpAuthentication, HttpRequest, Outcome, Secret, Target};
+use kalends_environment::{Clock, Entropy, Stopwatch};
 use kalends_recurrence::Instant;
 use url::Url;
 
@@ -24,7 +26,7 @@ use crate::client::{Answer, Client};
 use crate::egress::{Destination, Identity};
 use crate::laps::Laps;
 use crate::oauth::{Application, Tokens};
-use crate::perform::{Order, Report};
+use crate::perform::{Order, Readying, Report};
 use crate::signing::Signer;
 
 /// Bytes of an answer's body that are kept until it is cut to what history shows: as many
@@ -73,6 +75,31 @@ impl HttpPerformer {
                 Report::failed(words::failure(url.host_str().unwrap_or_default(), why))
             }
         }
+    }
+
+    /// Makes the connections that requests need which are to be sent together. Those that show a
+    /// certificate are left out: reading it takes longer than there is time.
+    pub(crate) fn make_ready(&self, orders: &[&Order], ahead: Duration) -> Vec<Readying> {
+        let mut wanted: HashMap<Destination, usize> = HashMap::new();
+        for order in orders {
+            let Target::Http(request) = &order.action.target else { continue };
+            if matches!(request.authentication, Some(HttpAuthentication::ClientCertificate { .. }))
+            {
+                continue;
+            }
+            let url = Url::parse(request.uri.as_str()).ok();
+            let to = url.and_then(|url| Destination::of_url(&url, &order.path.collection));
+            to.into_iter().for_each(|to| *wanted.entry(to).or_default() += 1);
+        }
+        let watch = Stopwatch::start();
+        let connect = |(to, count)| -> Readying {
+            let client = Arc::clone(&self.client);
+            Box::pin(async move {
+                let left = ahead.saturating_sub(watch.elapsed());
+                drop(tokio::time::timeout(left, client.connect_ahead(to, count)).await);
+            })
+        };
+        wanted.into_iter().map(connect).collect()
     }
 
     async fn attempt(

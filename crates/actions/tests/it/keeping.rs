@@ -1,11 +1,14 @@
 //! Connections that are kept, and who shares them.
 
+use std::time::Duration;
+
+use kalends_actions::Perform as _;
 use kalends_domain::Outcome;
 use tokio::io::AsyncWriteExt;
 
 use crate::world::{
-    OK, Sink, collection, get, has_succeeded, open, order, perform, performer, post, read_request,
-    request,
+    OK, Sink, collection, get, guarded, has_succeeded, open, order, perform, performer, post,
+    read_request, request,
 };
 
 #[tokio::test]
@@ -21,6 +24,55 @@ async fn a_connection_serves_one_request_after_the_other() {
         );
         assert_eq!(sink.next().await.0, 0);
     }
+}
+
+#[tokio::test]
+async fn connections_that_were_made_ahead_are_used_and_nothing_is_said_on_them_before() {
+    let mut sink = Sink::answering(|_| OK.into()).await;
+    let performer = performer(open());
+    let orders = [(); 3].map(|()| order(request(&sink.uri("/"))));
+    let ahead = Duration::from_secs(60);
+    // Again: what is there is not made a second time.
+    for _ in 0..2 {
+        for ready in performer.make_ready(&orders.each_ref(), ahead) {
+            ready.await;
+        }
+    }
+    assert!(sink.requests.try_recv().is_err());
+    let [a, b, c] = orders.map(|order| perform(&performer, order));
+    for report in <[_; 3]>::from(tokio::join!(a, b, c)) {
+        assert!(has_succeeded(&report), "{}", report.message);
+        assert_eq!(report.timing.connect, None, "connected before");
+    }
+    let mut connections = Vec::new();
+    for _ in 0..3 {
+        connections.push(sink.next().await.0);
+    }
+    connections.sort_unstable();
+    assert_eq!(connections, [0, 1, 2]);
+}
+
+#[tokio::test]
+async fn what_is_made_ready_is_given_up_in_time_and_never_where_jobs_may_not_go() {
+    let mut silent = Sink::start("127.0.0.1:0", |stream, number, connected| async move {
+        let _ = connected.send((number, String::new()));
+        // As if the handshake went on for ever.
+        std::future::pending::<()>().await;
+        drop(stream);
+    })
+    .await;
+    let secure = silent.uri("/").replace("http:", "https:");
+    let ready = performer(open()).make_ready(&[&order(request(&secure))], Duration::from_millis(1));
+    assert_eq!(ready.len(), 1);
+    for ready in ready {
+        ready.await;
+    }
+    let denied = order(request(&silent.uri("/")));
+    for ready in performer(guarded(&[])).make_ready(&[&denied], Duration::from_secs(60)) {
+        ready.await;
+    }
+    assert!(silent.requests.try_recv().map_or(true, |(number, _)| number == 0));
+    assert!(silent.requests.try_recv().is_err(), "nobody else connected");
 }
 
 #[tokio::test]

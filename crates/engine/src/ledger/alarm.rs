@@ -42,8 +42,7 @@ impl Alarm {
 /// Waits from `now` until the clock shows `until`, and no longer than that should take: the clock
 /// may be set back meanwhile.
 async fn wait(clock: &dyn Clock, now: Instant, until: Instant) {
-    let ticks = until.ticks().saturating_sub(now.ticks()).max(0).unsigned_abs();
-    let lasts = Duration::from_nanos(ticks.saturating_mul(100));
+    let lasts = until.since(now);
     let Some(until) = until.timestamp() else { return clock.pass(lasts).await };
     tokio::select! {
         biased;

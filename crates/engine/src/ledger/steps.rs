@@ -18,6 +18,9 @@ use crate::worker::Ended;
 /// Questions of one kind that are asked at once: one is being answered while the next is put
 /// together.
 const AT_ONCE_MAX: usize = 2;
+/// Jobs that one question is about before they begin: a few milliseconds, so that the first of many
+/// that are due at once are claimed before their instant.
+const BRIEFS_MAX: usize = 256;
 /// As much is removed at once, so that nothing waits long for it.
 const PRUNE_BATCH: usize = 1_000;
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
@@ -61,7 +64,7 @@ impl Ledger {
         while self.may_ask_about_due() {
             // Once it is time for one, those that follow soon are taken with it, into one commit.
             let until = now.saturating_add(2 * CLAIM_AHEAD);
-            let limit = self.rooms.takes_more().min(BATCH_MAX);
+            let limit = self.rooms.takes_more().min(BRIEFS_MAX);
             let mut items: Vec<_> =
                 self.timetable.take_runs(until, limit).into_iter().map(Item::Run).collect();
             let rooms = &self.rooms;

@@ -38,6 +38,27 @@ fn a_recurring_job_fires_at_each_of_its_instants_and_never_early() {
 }
 
 #[test]
+fn what_many_need_at_one_instant_is_made_ready_before_it() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        for (second, count) in [(60, 20), (120, 3)] {
+            for number in 0..count {
+                world.put(&format!("j{second}-{number}"), job(&at(second), None)).await;
+            }
+        }
+        let ahead = Duration::from_millis(15);
+        for called in [20, 23] {
+            world.pass(59).await;
+            world.jump(Duration::from_secs(1) - ahead).await;
+            world.jump(ahead).await;
+            assert_eq!(world.calls().len(), called);
+        }
+        assert_eq!(*world.script.readied.lock().unwrap(), [(20, ahead)]);
+    });
+}
+
+#[test]
 fn a_count_ends_the_job_with_its_last_run() {
     run(async {
         let mut world = World::new().await;

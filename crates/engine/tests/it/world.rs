@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kalends_actions::{Order, Perform, Performing, Report};
+use kalends_actions::{Order, Perform, Performing, Readying, Report};
 use kalends_domain::{
     Action, ActionRole, Collection, CollectionName, CollectionPath, CollectionState, ErrorAction,
     Extensions, GroupName, GroupPath, HistoryEntry, HttpRequest, JobDefinition, JobName, JobPath,
@@ -40,6 +40,8 @@ pub(crate) struct Script {
     clock: Arc<ManualClock>,
     calls: Mutex<Vec<Call>>,
     answers: Mutex<VecDeque<Answer>>,
+    /// For how many attempts it was to be ready, and how long before.
+    pub(crate) readied: Mutex<Vec<(usize, Duration)>>,
     called: Notify,
     open: Notify,
 }
@@ -75,6 +77,11 @@ impl Perform for Script {
             Report::new(outcome, "scripted")
         })
     }
+
+    fn make_ready(&self, orders: &[&Order], ahead: Duration) -> Vec<Readying> {
+        self.readied.lock().unwrap().push((orders.len(), ahead));
+        Vec::new()
+    }
 }
 
 pub(crate) struct World {
@@ -94,6 +101,7 @@ impl World {
             clock: clock.clone(),
             calls: Mutex::default(),
             answers: Mutex::default(),
+            readied: Mutex::default(),
             called: Notify::new(),
             open: Notify::new(),
         });

@@ -15,6 +15,7 @@ use crate::sqlite::desk::Desk;
 use crate::sqlite::groups::no_name;
 use crate::sqlite::memory::Memory;
 use crate::sqlite::names::{CollectionKeys, Names, PathKeys};
+use crate::sqlite::remembered::Changes;
 use crate::sqlite::state::{StateRow, States, read_state};
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::view::View;
@@ -145,18 +146,19 @@ pub(crate) fn find(
 }
 
 /// A job by its path, and the state of its collection. The job is read by one statement, which sees
-/// one state of the store; the collection is as it was when this began, or later.
+/// one state of the store; the collection is as it was when this began, or later. `since` is from
+/// before the view was taken.
 pub(crate) fn by_path(
     view: &View,
     keeper: &Keeper,
     path: &JobPath,
+    since: Changes,
 ) -> Worked<Option<(JobRecord, CollectionState)>> {
     let Memory { homes, names, .. } = &*view.memory;
     let keys = PathKeys::new(path);
     let home = match homes.get(&keys.collection) {
         Some(home) => home,
         None => {
-            let since = homes.changes();
             let found = home(view.connection(), &path.collection)?;
             let found = Arc::new(found.ok_or(StoreError::NoCollection)?);
             homes.learn(since, [(CollectionKeys::new(&path.collection), Arc::clone(&found))]);

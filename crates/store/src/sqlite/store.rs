@@ -242,8 +242,8 @@ impl Store for SqliteStore {
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
-        let keeper = Arc::clone(&self.keeper);
-        self.readers.read_one(move |view| jobs::by_path(view, &keeper, &path))
+        let (keeper, since) = (Arc::clone(&self.keeper), self.memory.homes.changes());
+        self.readers.read_one(move |view| jobs::by_path(view, &keeper, &path, since))
     }
 
     fn jobs(
@@ -359,5 +359,59 @@ impl Store for SqliteStore {
     fn check(&self) -> Reply<'_, Vec<String>> {
         let keeper = Arc::clone(&self.keeper);
         self.readers.read_file(move |connection| inspect::inspect_with(connection, &keeper))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use kalends_domain::{Collection, CollectionName, GroupName, Location, Plan};
+    use kalends_environment::{SeededEntropy, SystemClock};
+
+    use super::*;
+    use crate::seal::{MasterKey, Sealer};
+    use crate::store::CollectionWrite;
+
+    fn open(path: &Path) -> SqliteStore {
+        let entropy = Arc::new(SeededEntropy::new(1));
+        let (key, _) = MasterKey::generate(&*entropy).unwrap();
+        let keeper = Keeper::new(Sealer::new(key, vec![], entropy), &[]);
+        SqliteStore::open(path, SqliteSettings::default(), keeper, Arc::new(SystemClock)).unwrap()
+    }
+
+    fn job_path() -> JobPath {
+        let subscription = SubscriptionId::new("6c55a6f0-6593-472f-9b3e-a51a9a757b40").unwrap();
+        let group = GroupPath { subscription, group: GroupName::new("g").unwrap() };
+        let collection = CollectionPath { group, collection: CollectionName::new("c").unwrap() };
+        JobPath { collection, job: JobName::new("j").unwrap() }
+    }
+
+    #[tokio::test]
+    async fn a_collection_that_goes_while_it_is_read_is_not_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder.path().join("kalends.db"));
+        let edit = async |write: CollectionWrite| {
+            let decide = Box::new(move |_: crate::store::CollectionContext<'_>| Ok(write.clone()));
+            store.edit_collection(job_path().collection, decide).await.unwrap();
+        };
+        let plan = Plan::Standard;
+        let (location, state) = (Location::restore("West US".into()), CollectionState::Enabled);
+        let collection = Collection { location, tags: None, plan, state, quota: None };
+        edit(CollectionWrite::Put(collection)).await;
+
+        let ((is_taken, taken), (go_on, goes_on)) = (sync_channel(0), sync_channel(0));
+        let (keeper, since) = (Arc::clone(&store.keeper), store.memory.homes.changes());
+        let reading = store.readers.read(move |view| {
+            // The view is taken by now.
+            is_taken.send(()).unwrap();
+            goes_on.recv().unwrap();
+            jobs::by_path(view, &keeper, &job_path(), since)
+        });
+        taken.recv().unwrap();
+        edit(CollectionWrite::Delete).await;
+        go_on.send(()).unwrap();
+        assert_eq!(reading.await, Ok(None), "it was there then");
+        assert_eq!(store.job(job_path()).await, Err(StoreError::NoCollection));
     }
 }

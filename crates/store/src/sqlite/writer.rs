@@ -250,9 +250,9 @@ impl Working {
             if self.end(done, stopped).is_err() {
                 break;
             }
+            self.fold.tidy(&self.desk);
             self.mind_log(stopped);
         }
-        self.fold.tidy(&self.desk);
     }
 
     fn execute(&self, sql: &str) -> Worked<()> {
