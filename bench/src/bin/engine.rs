@@ -49,7 +49,7 @@ fn main() -> anyhow::Result<()> {
             let idle = idle.first().map(|text| text.parse()).transpose()?;
             measure(async |bench| {
                 if let Some(idle) = idle {
-                    let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(365 * 24);
+                    let later = now() + jiff::SignedDuration::from_hours(365 * 24);
                     bench.define(idle, |_| format!(r#""startTime":"{later:.0}","#)).await?;
                 }
                 bench.steady(rate, seconds).await

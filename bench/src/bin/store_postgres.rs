@@ -8,7 +8,7 @@
 //! seconds; everything that is timed goes through the store.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant as Stopwatch};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use kalends_domain::{
@@ -16,7 +16,7 @@ use kalends_domain::{
     Extensions, GroupName, GroupPath, HistoryEntry, HttpRequest, JobDefinition, JobName, JobPath,
     Lifecycle, Location, MainAction, Method, Plan, SubscriptionId, Switch, Target, Timing, Uri,
 };
-use kalends_environment::SeededEntropy;
+use kalends_environment::{SeededEntropy, Stopwatch};
 use kalends_recurrence::{Frequency, Instant, Recurrence};
 use kalends_store::form::Keeper;
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
@@ -68,17 +68,17 @@ async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
     println!("{:>10.0} bytes per job", bytes as f64 / jobs as f64);
 
     let some = |time: usize| (time as i64 * 7_919 % (jobs - 1)) + 2;
-    let timer = Stopwatch::now();
+    let timer = Stopwatch::start();
     for time in 0..TIMES * 5 {
         put(&store, &format!("job{}", some(time))).await?;
     }
     told("PUT", timer, TIMES * 5);
-    let timer = Stopwatch::now();
+    let timer = Stopwatch::start();
     for time in 0..TIMES * 10 {
         store.job(path(&format!("job{}", some(time)))?).await?.context("a job")?;
     }
     told("GET", timer, TIMES * 10);
-    let timer = Stopwatch::now();
+    let timer = Stopwatch::start();
     for time in 0..TIMES {
         let after = Some(JobName::new(&format!("job{}", some(time)))?);
         let page = Page { after, skip: 0, limit: 100 };
@@ -88,10 +88,10 @@ async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
     let mut spent = [Duration::ZERO; 3];
     let mut begun_in_all = 0;
     for _ in 0..TIMES {
-        let timer = Stopwatch::now();
+        let timer = Stopwatch::start();
         let due = store.due(Instant::MAX, BATCH).await?;
         spent[0] += timer.elapsed();
-        let timer = Stopwatch::now();
+        let timer = Stopwatch::start();
         let begun = store.commit(due.iter().map(|due| begin(&due.on)).collect()).await?;
         spent[1] += timer.elapsed();
         let finishes = begun.iter().map(|answer| match *answer {
@@ -100,7 +100,7 @@ async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
         });
         let finishes = finishes.collect::<anyhow::Result<Vec<_>>>()?;
         begun_in_all += finishes.len();
-        let timer = Stopwatch::now();
+        let timer = Stopwatch::start();
         store.commit(finishes).await?;
         spent[2] += timer.elapsed();
     }

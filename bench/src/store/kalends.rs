@@ -140,7 +140,11 @@ fn beside(bench: &Bench) -> anyhow::Result<Vec<Figure>> {
     let mut puts = Vec::with_capacity(BESIDE);
     std::thread::scope(|scope| {
         let engine = scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) && bench.run_batch(together).is_ok() {}
+            while !is_over.load(Ordering::Relaxed) {
+                if bench.run_batch(together).is_err() {
+                    break;
+                }
+            }
         });
         let put = |number: usize| {
             let path = job_path(bench.jobs + number)?;
