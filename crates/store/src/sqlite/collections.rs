@@ -12,6 +12,7 @@ use crate::form::{read_collection, write_collection};
 use crate::record::{CollectionFacts, CollectionRecord, enabled_since};
 use crate::sqlite::code::{Code as _, Coded, collect, read, rows};
 use crate::sqlite::groups::{self, no_name, read_path};
+use crate::sqlite::names::CollectionKeys;
 use crate::sqlite::trouble::Worked;
 use crate::store::{Page, Scope};
 
@@ -42,16 +43,15 @@ fn read_found(row: &Row<'_>) -> Worked<Found> {
 }
 
 /// A collection.
-pub(crate) fn find(connection: &Connection, path: &CollectionPath) -> Worked<Option<Found>> {
+pub(crate) fn find(connection: &Connection, keys: &CollectionKeys) -> Worked<Option<Found>> {
     let mut statement = connection.prepare_cached(
         "SELECT c.id, c.name AS collection_name, c.created, c.enabled_since, c.version, c.jobs,
              c.definition, g.subscription, g.name AS group_name
          FROM groups g JOIN collections c ON c.group_id = g.id
          WHERE g.subscription_key = ? AND g.name_key = ? AND c.name_key = ?",
     )?;
-    let group = &path.group;
-    let keys = (group.subscription.key(), group.group.key(), path.collection.key());
-    Ok(collect(statement.query(keys)?, read_found)?.pop())
+    let CollectionKeys { subscription, group, collection } = keys;
+    Ok(collect(statement.query((subscription, group, collection))?, read_found)?.pop())
 }
 
 /// What is asked of a collection when its jobs are read.
@@ -73,20 +73,19 @@ fn read_collection_state(row: &Row<'_>) -> Worked<CollectionState> {
 }
 
 /// Where the jobs of a collection are.
-pub(crate) fn home(connection: &Connection, path: &CollectionPath) -> Worked<Option<Home>> {
+pub(crate) fn home(connection: &Connection, keys: &CollectionKeys) -> Worked<Option<Home>> {
     let mut statement = connection.prepare_cached(
         "SELECT c.id, c.name AS collection_name, c.enabled,
              c.definition AS collection_definition, g.subscription, g.name AS group_name
          FROM groups g JOIN collections c ON c.group_id = g.id
          WHERE g.subscription_key = ? AND g.name_key = ? AND c.name_key = ?",
     )?;
-    let group = &path.group;
-    let keys = (group.subscription.key(), group.group.key(), path.collection.key());
+    let CollectionKeys { subscription, group, collection } = keys;
     let home = |row: &Row<'_>| {
         let state = read_collection_state(row)?;
         Ok(Home { id: row.get("id")?, path: read_collection_path(row)?, state })
     };
-    Ok(collect(statement.query(keys)?, home)?.pop())
+    Ok(collect(statement.query((subscription, group, collection))?, home)?.pop())
 }
 
 /// A page of the collections of a subscription or a group.

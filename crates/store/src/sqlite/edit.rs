@@ -19,7 +19,7 @@ use crate::sqlite::code::Coded;
 use crate::sqlite::collections::{self, Found, recount, ticks};
 use crate::sqlite::desk::Desk;
 use crate::sqlite::jobs::{self, Kept};
-use crate::sqlite::names::PathKeys;
+use crate::sqlite::names::{CollectionKeys, PathKeys};
 use crate::sqlite::removal::{delete_collection, delete_job};
 use crate::sqlite::runs;
 use crate::sqlite::state::{StateRow, States as _};
@@ -37,7 +37,8 @@ pub(crate) fn edit_collection(
     now: Instant,
 ) -> Worked<Edited<CollectionRecord>> {
     let connection = desk.connection();
-    let found = collections::find(connection, path)?;
+    let keys = CollectionKeys::new(path);
+    let found = collections::find(connection, &keys)?;
     let id = found.as_ref().map(|found| found.id);
     let before = found.map(|found| found.record);
     let facts = match id {
@@ -71,7 +72,7 @@ pub(crate) fn edit_collection(
                 }
                 None => collections::insert(connection, path, &collection, now)?,
             }
-            let after = collections::find(connection, path)?.map(|found| found.record);
+            let after = collections::find(connection, &keys)?.map(|found| found.record);
             desk.forget_collections();
             after
         }
@@ -87,9 +88,9 @@ pub(crate) fn edit_job(
     mut decide: DecideJob,
     now: Instant,
 ) -> Worked<Edited<JobRecord>> {
-    let Found { id, record: collection, jobs } =
-        collections::find(desk.connection(), &path.collection)?.ok_or(StoreError::NoCollection)?;
     let keys = PathKeys::new(path);
+    let found = collections::find(desk.connection(), &keys.collection)?;
+    let Found { id, record: collection, jobs } = found.ok_or(StoreError::NoCollection)?;
     let kept = jobs::find(desk, keeper, (id, &collection.path), &keys)?;
     let before = kept.as_ref().map(|kept| &kept.record);
     let context = JobContext { collection: &collection, jobs, existing: before };

@@ -14,7 +14,7 @@ use crate::sqlite::collections::{Home, home};
 use crate::sqlite::desk::Desk;
 use crate::sqlite::groups::no_name;
 use crate::sqlite::memory::Memory;
-use crate::sqlite::names::{CollectionKeys, Names, PathKeys};
+use crate::sqlite::names::{Names, PathKeys};
 use crate::sqlite::remembered::Changes;
 use crate::sqlite::state::{StateRow, States, read_state};
 use crate::sqlite::trouble::Worked;
@@ -159,9 +159,9 @@ pub(crate) fn by_path(
     let home = match homes.get(&keys.collection) {
         Some(home) => home,
         None => {
-            let found = home(view.connection(), &path.collection)?;
+            let found = home(view.connection(), &keys.collection)?;
             let found = Arc::new(found.ok_or(StoreError::NoCollection)?);
-            homes.learn(since, [(CollectionKeys::new(&path.collection), Arc::clone(&found))]);
+            homes.learn(since, [(keys.collection.clone(), Arc::clone(&found))]);
             found
         }
     };
@@ -179,10 +179,11 @@ pub(crate) fn by_path(
 
 /// The number of a job.
 pub(crate) fn key(connection: &Connection, path: &JobPath) -> Worked<Option<JobKey>> {
-    let Home { id, .. } = home(connection, &path.collection)?.ok_or(StoreError::NoCollection)?;
+    let keys = PathKeys::new(path);
+    let Home { id, .. } = home(connection, &keys.collection)?.ok_or(StoreError::NoCollection)?;
     let mut statement =
         connection.prepare_cached("SELECT job FROM jobs WHERE collection = ? AND name_key = ?")?;
-    let found = statement.query((id, path.job.key()))?;
+    let found = statement.query((id, keys.job))?;
     Ok(collect(found, |row| Ok(read(row, "job")?))?.pop())
 }
 

@@ -31,7 +31,7 @@ const BUCKET_BITS_MAX: u32 = 18;
 pub(crate) struct Names(RwLock<Table>);
 
 /// The parts of the path of a collection, as they are compared.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct CollectionKeys {
     pub(crate) subscription: String,
     pub(crate) group: String,

@@ -52,8 +52,9 @@ impl Readers {
         reply(self.send(task).map(|()| answer))
     }
 
-    /// The same for one statement that finds a few rows: at once and on the thread that asks, where a
-    /// view is free. Handing it to another thread and back would take longer than it takes itself.
+    /// The same for statements that find a few rows and each see one state: at once and on the thread
+    /// that asks, where a view is free. Handing it to another thread and back would take longer than
+    /// it takes itself.
     pub(crate) fn read_one<'a, T: Send + 'static>(
         &self,
         work: impl FnOnce(&View) -> Worked<T> + Send + 'static,

@@ -13,6 +13,7 @@ use crate::sqlite::code::{collect, rows};
 use crate::sqlite::collections::{Home, home};
 use crate::sqlite::groups::no_name;
 use crate::sqlite::jobs::{read_job, select_job, state_of};
+use crate::sqlite::names::CollectionKeys;
 use crate::sqlite::state::States;
 use crate::sqlite::trouble::Worked;
 use crate::store::{Found, JobFilter, Page};
@@ -30,7 +31,7 @@ pub(crate) fn jobs(
 ) -> Worked<Found> {
     let connection = states.connection();
     let Home { id, path: collection, state: collection_state } =
-        home(connection, path)?.ok_or(StoreError::NoCollection)?;
+        home(connection, &CollectionKeys::new(path))?.ok_or(StoreError::NoCollection)?;
     let after = page.after.as_ref().map(JobName::key).unwrap_or_default();
     if *filter == JobFilter::default() {
         let mut statement = connection.prepare_cached(select_job!(

@@ -21,6 +21,7 @@ use crate::sqlite::desk::Desk;
 use crate::sqlite::lock::Lock;
 use crate::sqlite::memory::Memory;
 use crate::sqlite::mover::Mover;
+use crate::sqlite::names::CollectionKeys;
 use crate::sqlite::prune::{self, Aged, Removed, Surplus};
 use crate::sqlite::queue::Turn;
 use crate::sqlite::readers::Readers;
@@ -225,7 +226,8 @@ impl Store for SqliteStore {
 
     fn collection(&self, path: CollectionPath) -> Reply<'_, Option<CollectionRecord>> {
         self.read(move |view, _| {
-            Ok(collections::find(view.connection(), &path)?.map(|found| found.record))
+            let keys = CollectionKeys::new(&path);
+            Ok(collections::find(view.connection(), &keys)?.map(|found| found.record))
         })
     }
 
