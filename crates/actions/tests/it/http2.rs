@@ -3,12 +3,14 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use kalends_actions::Perform as _;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -16,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 
 use crate::trust::Authority;
-use crate::world::{Sink, get, has_succeeded, headers, order, perform, performer, post};
+use crate::world::{Sink, get, has_succeeded, headers, order, perform, performer, post, request};
 
 #[derive(Clone)]
 struct Tasks;
@@ -102,6 +104,24 @@ async fn a_target_that_offers_http2_gets_it_over_one_connection() {
     assert!(report.message.contains("too many headers"), "{}", report.message);
     assert!(has_succeeded(&get(&performer, &uri).await), "after both the connection still serves");
     for _ in 0..3 {
+        assert_eq!(sink.next().await.0, 0);
+    }
+}
+
+#[tokio::test]
+async fn one_connection_made_ahead_is_enough_where_it_is_http2() {
+    let authority = Authority::new();
+    let mut sink = serve(&authority).await;
+    let performer = performer(authority.trusted());
+    let uri = format!("https://localhost:{}", sink.address.port());
+    let orders = [(); 9].map(|()| order(request(&uri)));
+    for ready in performer.make_ready(&orders.each_ref(), Duration::from_secs(60)) {
+        ready.await;
+    }
+    for order in orders {
+        let report = perform(&performer, order).await;
+        assert!(has_succeeded(&report), "{}", report.message);
+        assert_eq!((report.timing.connect, report.timing.tls), (None, None));
         assert_eq!(sink.next().await.0, 0);
     }
 }
