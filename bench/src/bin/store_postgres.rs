@@ -18,15 +18,15 @@ use kalends_domain::{
 };
 use kalends_environment::{SeededEntropy, Stopwatch};
 use kalends_recurrence::{Frequency, Instant, Recurrence};
-use kalends_store::form::Keeper;
+use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::record::{
-    Cause, Disposition, JobFacts, JobState, JobUid, LedgerRecord, NodeId, Progress, RunId, Token,
+    Cause, Disposition, JobFacts, JobState, JobUid, LedgerRecord, NodeId, Progress, RunId, FencingToken,
 };
-use kalends_store::seal::{MasterKey, Sealer};
+use kalends_store::encryption::{MasterKey, Cipher};
 use kalends_store::{
     Advance, CollectionContext, CollectionWrite, DueJob, JobContext, JobFilter, JobPut, JobWrite,
-    LOOKS_MAX, Page, RunAnswer, RunWrite, Store, Tally,
+    SCAN_MAX, Page, RunWriteResult, RunWrite, Store, AttemptCounts,
 };
 use tokio_postgres::NoTls;
 
@@ -59,8 +59,8 @@ async fn main() -> anyhow::Result<()> {
 async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
     let entropy = Arc::new(SeededEntropy::new(1));
     let (key, _) = MasterKey::generate(&*entropy)?;
-    let keeper = Keeper::new(Sealer::new(key, vec![], entropy), &[]);
-    let store = PostgresStore::connect(url, PostgresSettings::default(), keeper).await?;
+    let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
+    let store = PostgresStore::connect(url, PostgresSettings::default(), codec).await?;
     let decide = |_: CollectionContext<'_>| Ok(CollectionWrite::Put(standard()));
     store.edit_collection(path("j")?.collection, Box::new(decide)).await?;
     put(&store, "job1").await?;
@@ -82,7 +82,7 @@ async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
     for time in 0..TIMES {
         let after = Some(JobName::new(&format!("job{}", some(time)))?);
         let page = Page { after, skip: 0, limit: 100 };
-        store.jobs(path("j")?.collection, JobFilter::default(), page, LOOKS_MAX).await?;
+        store.jobs(path("j")?.collection, JobFilter::default(), page, SCAN_MAX).await?;
     }
     told("list, a page of 100", timer, TIMES);
     let mut spent = [Duration::ZERO; 3];
@@ -95,7 +95,7 @@ async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
         let begun = store.commit(due.iter().map(|due| begin(&due.on)).collect()).await?;
         spent[1] += timer.elapsed();
         let finishes = begun.iter().map(|answer| match *answer {
-            RunAnswer::Begun { run, claim: Some(claim) } => Ok(finish(run, claim.token)),
+            RunWriteResult::Begun { run, claim: Some(claim) } => Ok(finish(run, claim.token)),
             answer => bail!("{answer:?}"),
         });
         let finishes = finishes.collect::<anyhow::Result<Vec<_>>>()?;
@@ -194,8 +194,8 @@ fn some_put() -> JobPut {
         },
         facts: JobFacts::default(),
         state: JobState { due: Some(at(60)), ..JobState::default() },
-        waiting: kalends_store::Waiting::Keep,
-        passed: None,
+        waiting: kalends_store::WaitingRuns::Keep,
+        closed_by_edit: None,
     }
 }
 
@@ -213,7 +213,7 @@ fn begin(on: &DueJob) -> RunWrite {
     }
 }
 
-fn finish(run: RunId, token: Token) -> RunWrite {
+fn finish(run: RunId, token: FencingToken) -> RunWrite {
     let (message, at) = ("Http Action - Response from host 'example.com': 'OK'".into(), at(60));
     let (started, ended, expected) = (at, at, at);
     let (status, role) = (AttemptStatus::Completed, ActionRole::Main);
@@ -231,6 +231,6 @@ fn finish(run: RunId, token: Token) -> RunWrite {
     let (cause, disposition) = (Cause::Scheduled, Disposition::Completed);
     let closed =
         LedgerRecord { generation: 1, from: at, to: at, count: 1, cause, disposition, closed: at };
-    let tally = Tally { executed: Some(at), failed: false, faulted: false };
-    RunWrite::Finish { run, token, entry: Some(entry), tally, closed, lifecycle: None }
+    let counts = AttemptCounts { executed: Some(at), failed: false, faulted: false };
+    RunWrite::Finish { run, token, entry: Some(entry), counts, closed, lifecycle: None }
 }

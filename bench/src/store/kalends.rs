@@ -13,16 +13,16 @@ use kalends_domain::{
 };
 use kalends_environment::{SeededEntropy, SystemClock};
 use kalends_recurrence::{Frequency, Instant, Recurrence};
-use kalends_store::form::Keeper;
+use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::record::{
     Cause, Disposition, JobFacts, JobRecord, JobState, JobUid, LedgerRecord, NodeId, Progress,
 };
-use kalends_store::seal::{MasterKey, Sealer};
+use kalends_store::encryption::{MasterKey, Cipher};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::{
-    Advance, CollectionContext, CollectionWrite, DueJob, Edited, Found, HistoryFilter, JobContext,
-    JobFilter, JobPut, JobWrite, LOOKS_MAX, Page, Reply, RunAnswer, RunWrite, Store, Tally,
-    Waiting,
+    Advance, CollectionContext, CollectionWrite, DueJob, Edited, JobsPage, HistoryFilter, JobContext,
+    JobFilter, JobPut, JobWrite, SCAN_MAX, Page, Reply, RunWriteResult, RunWrite, Store, AttemptCounts,
+    WaitingRuns,
 };
 
 use crate::store::{
@@ -223,11 +223,11 @@ impl Bench {
         }
     }
 
-    fn list(&self, job: usize) -> Reply<'_, Found> {
+    fn list(&self, job: usize) -> Reply<'_, JobsPage> {
         match job_path(job) {
             Ok(JobPath { collection, job }) => {
                 let page = Page { after: Some(job), skip: 0, limit: PAGE };
-                self.store.jobs(collection, JobFilter::default(), page, LOOKS_MAX)
+                self.store.jobs(collection, JobFilter::default(), page, SCAN_MAX)
             }
             Err(error) => refused(error),
         }
@@ -239,7 +239,7 @@ impl Bench {
         loop {
             let page = Page { after: after.take(), skip: 0, limit: PAGE };
             let path = collection_path(collection)?;
-            let found = wait(self.store.jobs(path, JobFilter::default(), page, LOOKS_MAX))?;
+            let found = wait(self.store.jobs(path, JobFilter::default(), page, SCAN_MAX))?;
             match found.jobs.last() {
                 Some(last) => after = Some(last.path.job.clone()),
                 None => return Ok(()),
@@ -265,7 +265,7 @@ impl Bench {
             anyhow::Ok(())
         })?;
         let finishes = begun.iter().zip(&due).map(|(answer, due)| match *answer {
-            RunAnswer::Begun { run, claim: Some(claim) } => {
+            RunWriteResult::Begun { run, claim: Some(claim) } => {
                 Ok(finish(run, claim.token, due.on.due))
             }
             answer => bail!("job {:?} was not begun: {answer:?}", due.on.job),
@@ -276,7 +276,7 @@ impl Bench {
             finished = wait(self.store.commit(finishes))?;
             anyhow::Ok(())
         })?;
-        match finished.iter().all(|answer| *answer == RunAnswer::Done) {
+        match finished.iter().all(|answer| *answer == RunWriteResult::Done) {
             true => Ok([begin.value, finish.value]),
             false => bail!("a run was not finished"),
         }
@@ -305,9 +305,9 @@ fn refused<'a, T: Send + 'a>(error: kalends_domain::NameError) -> Reply<'a, T> {
 fn open(folder: &Path) -> anyhow::Result<SqliteStore> {
     let entropy = Arc::new(SeededEntropy::new(1));
     let (key, _) = MasterKey::generate(&*entropy)?;
-    let keeper = Keeper::new(Sealer::new(key, vec![], entropy), &[]);
+    let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
     let path = folder.join("kalends.db");
-    Ok(SqliteStore::open(&path, SqliteSettings::default(), keeper, Arc::new(SystemClock))?)
+    Ok(SqliteStore::open(&path, SqliteSettings::default(), codec, Arc::new(SystemClock))?)
 }
 
 fn collection_path(number: usize) -> Result<CollectionPath, kalends_domain::NameError> {
@@ -355,8 +355,8 @@ fn some_put(job: usize, edit: usize, due: Instant) -> JobPut {
         definition,
         facts: JobFacts { shortest_gap: Some(Duration::from_secs(900)), ..JobFacts::default() },
         state: JobState { due: Some(due), ..JobState::default() },
-        waiting: Waiting::Keep,
-        passed: None,
+        waiting: WaitingRuns::Keep,
+        closed_by_edit: None,
     }
 }
 
@@ -392,7 +392,7 @@ fn begin(on: DueJob, next: Instant) -> RunWrite {
 
 fn finish(
     run: kalends_store::record::RunId,
-    token: kalends_store::record::Token,
+    token: kalends_store::record::FencingToken,
     at: Instant,
 ) -> RunWrite {
     let entry = HistoryEntry {
@@ -415,6 +415,6 @@ fn finish(
         disposition: Disposition::Completed,
         closed: at,
     };
-    let tally = Tally { executed: Some(at), failed: false, faulted: false };
-    RunWrite::Finish { run, token, entry: Some(entry), tally, closed, lifecycle: None }
+    let counts = AttemptCounts { executed: Some(at), failed: false, faulted: false };
+    RunWrite::Finish { run, token, entry: Some(entry), counts, closed, lifecycle: None }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use kalends_domain::{ActionRole, Outcome};
 use kalends_environment::Clock;
-use kalends_figures::{Counter, Figures, Gauge, Held, Histogram, Page};
+use kalends_metrics::{Counter, Figures, Gauge, Held, Histogram, Page};
 use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, LedgerRecord, OpenRun};
-use kalends_store::{RunAnswer, RunWrite, Store, StoreError};
+use kalends_store::{RunWrite, RunWriteResult, Store, StoreError};
 
 use crate::ledger::KINDS;
 
@@ -24,7 +24,7 @@ const DISPOSITIONS: [(Disposition, &str); 7] = [
 
 /// What the engine counts of its work.
 #[derive(Debug, Default)]
-pub struct EngineFigures {
+pub struct EngineMetrics {
     closed: [Counter; DISPOSITIONS.len()],
     succeeded: Counter,
     failed: Counter,
@@ -43,14 +43,14 @@ pub struct EngineFigures {
     surveys: Counter,
 }
 
-impl EngineFigures {
+impl EngineMetrics {
     /// Has decisions written, and counts them.
     pub(crate) async fn commit(
         &self,
         store: &dyn Store,
         clock: &dyn Clock,
         writes: Vec<RunWrite>,
-    ) -> Result<Vec<RunAnswer>, StoreError> {
+    ) -> Result<Vec<RunWriteResult>, StoreError> {
         let closing: Vec<_> = writes.iter().map(closed_by).collect();
         let begin = clock.uptime();
         let committed = store.commit(writes).await;
@@ -60,7 +60,7 @@ impl EngineFigures {
                 self.writes.add(answers.len() as u64);
                 for (closing, answer) in closing.iter().zip(answers) {
                     match answer {
-                        RunAnswer::Stale => self.stale.count(),
+                        RunWriteResult::Stale => self.stale.count(),
                         _ => closing.iter().for_each(|&(how, count)| self.closed(how, count)),
                     }
                 }
@@ -125,7 +125,7 @@ impl EngineFigures {
 fn closed_by(write: &RunWrite) -> Vec<(Disposition, u64)> {
     let told = |row: &LedgerRecord| (row.disposition, row.count);
     match write {
-        RunWrite::Begin { closed, .. } | RunWrite::Pass { closed, .. } => {
+        RunWrite::Begin { closed, .. } | RunWrite::Skip { closed, .. } => {
             closed.iter().map(told).collect()
         }
         RunWrite::Finish { closed, .. } => vec![told(closed)],
@@ -133,7 +133,7 @@ fn closed_by(write: &RunWrite) -> Vec<(Disposition, u64)> {
     }
 }
 
-impl Figures for EngineFigures {
+impl Figures for EngineMetrics {
     fn write(&self, page: &mut Page) {
         let mut closed =
             page.counter("kalends_occurrences_closed_total", "Occurrences, by what became of them");

@@ -210,7 +210,7 @@ impl Ledger {
         }
         self.write(now);
         self.prune(now);
-        self.survey();
+        self.scan_jobs();
         self.settings.figures.known(self.timetable.jobs());
     }
 

@@ -25,5 +25,5 @@ mod timetable;
 mod worker;
 
 pub use engine::{Engine, Nudge};
-pub use figures::EngineFigures;
+pub use figures::EngineMetrics;
 pub use settings::{EngineSettings, Neighbours, OnViolation, WhoseClock};

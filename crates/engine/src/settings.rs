@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kalends_store::Retention;
 
-use crate::figures::EngineFigures;
+use crate::figures::EngineMetrics;
 
 /// What an operator sets about the engine.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct EngineSettings {
     /// What is done where something is found that must not be.
     pub on_violation: OnViolation,
     /// Where the engine counts what it does.
-    pub figures: Arc<EngineFigures>,
+    pub figures: Arc<EngineMetrics>,
 }
 
 /// What is done where something is found that must not be.

@@ -10,10 +10,10 @@ use kalends_domain::{ActionRole, Outcome, Signing, Switch};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::Store;
-use kalends_store::record::{Claim, JobBrief, JobStanding, OpenRun};
+use kalends_store::record::{Claim, GateState, JobForRun, OpenRun};
 use tokio::sync::mpsc::Sender;
 
-use crate::figures::EngineFigures;
+use crate::figures::EngineMetrics;
 use crate::rooms::Place;
 
 /// What attempts are made with.
@@ -22,7 +22,7 @@ pub(crate) struct Tools {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) performer: Arc<dyn Perform>,
-    pub(crate) figures: Arc<EngineFigures>,
+    pub(crate) figures: Arc<EngineMetrics>,
 }
 
 /// What a worker is handed.
@@ -32,7 +32,7 @@ pub(crate) struct Assignment {
     /// Until when the claim surely holds, as time that has passed.
     pub(crate) holds_until: Duration,
     /// The job as it was when the run was claimed.
-    pub(crate) brief: Arc<JobBrief>,
+    pub(crate) brief: Arc<JobForRun>,
     pub(crate) place: Place,
     pub(crate) timeout: Duration,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Assignment {
 pub(crate) struct Ended {
     pub(crate) run: OpenRun,
     pub(crate) claim: Claim,
-    pub(crate) brief: Arc<JobBrief>,
+    pub(crate) brief: Arc<JobForRun>,
     pub(crate) place: Place,
     pub(crate) how: How,
 }
@@ -90,7 +90,7 @@ pub(crate) async fn depart(group: Vec<Assignment>, tools: Tools, results: Sender
         let later = group.split_off(count);
         let jobs = group.iter().map(|(assignment, _)| assignment.run.job).collect();
         // Where the store does not say, nothing is sent.
-        let standings = tools.store.standings(jobs).await.ok();
+        let standings = tools.store.gate_states(jobs).await.ok();
         let standings =
             standings.unwrap_or_default().into_iter().map(Some).chain([None].into_iter().cycle());
         for ((assignment, order), standing) in group.into_iter().zip(standings) {
@@ -139,7 +139,7 @@ enum Gate {
 /// says anything.
 fn gate(
     assignment: &Assignment,
-    standing: Option<Option<JobStanding>>,
+    standing: Option<Option<GateState>>,
     now: Instant,
     uptime: Duration,
 ) -> Gate {
@@ -181,7 +181,7 @@ async fn work(
 /// What is to be done.
 fn order_of(assignment: &Assignment) -> Order {
     let Assignment { run, brief, timeout, .. } = assignment;
-    let JobBrief { job, location, .. } = &**brief;
+    let JobForRun { job, location, .. } = &**brief;
     let main = &job.job.definition.action;
     let role = run.progress.role;
     let action = match (role, &main.error_action) {

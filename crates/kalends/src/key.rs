@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use kalends_domain::Secret;
 use kalends_environment::SystemEntropy;
 use kalends_store::KeyFile;
-use kalends_store::seal::MasterKey;
+use kalends_store::encryption::MasterKey;
 
 /// The environment variable that holds the key itself, for who keeps no key on disk.
 const VARIABLE: &str = "KALENDS_KEY";

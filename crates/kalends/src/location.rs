@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use kalends_environment::SystemEntropy;
-use kalends_store::form::Keeper;
-use kalends_store::seal::{MasterKey, Sealer};
+use kalends_store::encryption::{Cipher, MasterKey};
+use kalends_store::stored_form::DefinitionCodec;
 
 use crate::key;
 
@@ -74,8 +74,8 @@ impl Location {
 }
 
 /// What opens the secrets of a store.
-pub(crate) fn keeper(key: MasterKey) -> Keeper {
-    Keeper::new(Sealer::new(key, vec![], Arc::new(SystemEntropy)), &[])
+pub(crate) fn codec(key: MasterKey) -> DefinitionCodec {
+    DefinitionCodec::new(Cipher::new(key, vec![], Arc::new(SystemEntropy)), &[])
 }
 
 /// Makes the folder that a file is to be in.

@@ -18,10 +18,10 @@ use anyhow::Context as _;
 use kalends_actions::{Fetcher, NetworkPerformer, PerformerSettings, Signer};
 use kalends_domain::EgressMode;
 use kalends_engine::{
-    Engine, EngineFigures, EngineSettings, Neighbours, Nudge, OnViolation, WhoseClock,
+    Engine, EngineMetrics, EngineSettings, Neighbours, Nudge, OnViolation, WhoseClock,
 };
 use kalends_environment::{Clock as _, Entropy, SystemClock, SystemEntropy};
-use kalends_figures::Figures;
+use kalends_metrics::Figures;
 use kalends_server::{App, Events, PageKey, ServerFigures, Settings};
 use kalends_store::Store;
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
@@ -34,7 +34,7 @@ use zeroize::Zeroizing;
 
 use self::endpoints::Endpoints;
 use self::engine_thread::EngineThread;
-use crate::location::{Kept, Location, keeper, make_folder};
+use crate::location::{Kept, Location, codec, make_folder};
 use crate::log::LogSettings;
 use crate::serve::encryption::Encryption;
 use crate::serve::limits::LimitSettings;
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     arguments.log.begin(Arc::new(SystemClock));
     let tls = arguments.encryption.read()?;
-    let engine_figures = Arc::new(EngineFigures::default());
+    let engine_figures = Arc::new(EngineMetrics::default());
     let others: Vec<Arc<dyn Figures>> = vec![engine_figures.clone()];
     let figures = ServerFigures::new(others, SystemClock.now());
     let Opened { store, neighbours, nudges, signing_root } = open(&arguments.location).await?;
@@ -179,7 +179,7 @@ fn start_engine(
     neighbours: Neighbours,
     settings: &Settings,
     performing: PerformerSettings,
-    figures: Arc<EngineFigures>,
+    figures: Arc<EngineMetrics>,
 ) -> anyhow::Result<EngineThread> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
@@ -243,10 +243,10 @@ async fn open(location: &Location) -> anyhow::Result<Opened> {
     }
     let key = location.key_or_new()?;
     let signing_root = key.derive(SIGNING);
-    let keeper = keeper(key);
+    let codec = codec(key);
     match kept {
         Kept::Database(url) => {
-            let connected = PostgresStore::connect(url, PostgresSettings::default(), keeper).await;
+            let connected = PostgresStore::connect(url, PostgresSettings::default(), codec).await;
             let database = connected.context("cannot open the database")?;
             let nudges = Some(database.nudges());
             let neighbours = Neighbours::Possible;
@@ -254,7 +254,7 @@ async fn open(location: &Location) -> anyhow::Result<Opened> {
         }
         Kept::File(path) => {
             let (settings, clock) = (SqliteSettings::default(), Arc::new(SystemClock));
-            let opened = SqliteStore::open(path, settings, keeper, clock);
+            let opened = SqliteStore::open(path, settings, codec, clock);
             let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
             // The file is locked: whoever worked on it before is gone.
             let neighbours = Neighbours::Impossible;

@@ -12,7 +12,8 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, JobRecord, JobState, JobUid, LedgerRecord};
 use kalends_store::{
-    CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, Refusal, RefusalKind, Waiting,
+    CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, Refusal, RefusalKind,
+    WaitingRuns,
 };
 use kalends_wire::Errors;
 
@@ -140,21 +141,22 @@ impl JobEdit {
             finished: (standing.lifecycle != Lifecycle::Active).then_some(self.now),
             ..before
         };
-        let passed =
-            context.existing.and_then(|existing| self.passed(existing, &new, context, &schedules));
+        let closed_by_edit = context
+            .existing
+            .and_then(|existing| self.closed_by_edit(existing, &new, context, &schedules));
         Ok(JobWrite::Put(Box::new(JobPut {
             uid: self.uid,
             created: self.now,
             definition: new,
             facts,
             state,
-            waiting: Waiting::Close(Disposition::Superseded),
-            passed,
+            waiting: WaitingRuns::Close(Disposition::Superseded),
+            closed_by_edit,
         })))
     }
 
     /// What had come due of the job as it was, and will not run any more.
-    fn passed(
+    fn closed_by_edit(
         &self,
         existing: &JobRecord,
         new: &JobDefinition,
@@ -165,8 +167,8 @@ impl JobEdit {
         let collection = context.collection.collection.state.switch();
         let old = &existing.job.definition;
         let rule = kept_rule_of(old, existing.job.created, schedules).ok()?;
-        let passed = closed_by_edit(old, new, &rule, due, self.now, collection)?;
-        Some(passed.row(existing.job.generation, self.now))
+        let closed_by_edit = closed_by_edit(old, new, &rule, due, self.now, collection)?;
+        Some(closed_by_edit.row(existing.job.generation, self.now))
     }
 
     /// Whether the schedule is one, for a job that were created now.

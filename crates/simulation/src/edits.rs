@@ -7,7 +7,7 @@ use kalends_domain::{
 };
 use kalends_recurrence::{Instant, Settings};
 use kalends_store::record::{Disposition, JobRecord, JobState, JobUid, LedgerRecord};
-use kalends_store::{JobContext, JobPut, JobWrite, Refusal, RefusalKind, Waiting};
+use kalends_store::{JobContext, JobPut, JobWrite, Refusal, RefusalKind, WaitingRuns};
 
 /// An edit that somebody asks for.
 #[derive(Clone, Debug)]
@@ -76,8 +76,8 @@ impl Edit {
                 finished: (standing.lifecycle != Lifecycle::Active).then_some(self.now),
                 ..before
             },
-            waiting: Waiting::Close(Disposition::Superseded),
-            passed: context
+            waiting: WaitingRuns::Close(Disposition::Superseded),
+            closed_by_edit: context
                 .existing
                 .and_then(|existing| self.passed(existing, context, &schedules)),
         })))

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kalends_store::{RunAnswer, RunWrite, Store, StoreError};
+use kalends_store::{RunWrite, RunWriteResult, Store, StoreError};
 
 use crate::chance::Chance;
 use crate::log::{Kind, Log};
@@ -31,7 +31,7 @@ pub(crate) struct Weather {
 }
 
 /// Who is told of everything that was committed.
-pub(crate) type Observer = Box<dyn Fn(&[RunWrite], &[RunAnswer]) + Send + Sync>;
+pub(crate) type Observer = Box<dyn Fn(&[RunWrite], &[RunWriteResult]) + Send + Sync>;
 
 /// The way from one node to the store.
 pub(crate) struct Link {
@@ -158,7 +158,7 @@ impl Link {
     }
 
     /// A commit that was carried out, for who checks claims.
-    pub(crate) fn note_commit(&self, writes: &[RunWrite], answers: &[RunAnswer]) {
+    pub(crate) fn note_commit(&self, writes: &[RunWrite], answers: &[RunWriteResult]) {
         if let Some(observer) = &self.observer {
             observer(writes, answers);
             return;
@@ -166,16 +166,16 @@ impl Link {
         let mut noted = self.log.noted();
         for (write, answer) in writes.iter().zip(answers) {
             match (write, answer) {
-                (RunWrite::Begin { on, scheduled, .. }, RunAnswer::Begun { run, claim }) => {
+                (RunWrite::Begin { on, scheduled, .. }, RunWriteResult::Begun { run, claim }) => {
                     noted.runs.insert(*run, (on.job, *scheduled));
                     noted.tokens.extend(claim.map(|claim| (*run, claim.token)));
                 }
-                (RunWrite::Claim { run, .. }, RunAnswer::Claimed(claim)) => {
+                (RunWrite::Claim { run, .. }, RunWriteResult::Claimed(claim)) => {
                     noted.tokens.insert(*run, claim.token);
                 }
                 (
                     RunWrite::Finish { run, token, .. } | RunWrite::Continue { run, token, .. },
-                    RunAnswer::Done,
+                    RunWriteResult::Done,
                 ) if noted.tokens.get(run) != Some(token) => {
                     let node = self.node;
                     noted.seen.push(format!("FENCE a stale write of node {node} was accepted"));
@@ -191,17 +191,17 @@ impl Link {
     }
 
     /// What the node was told about its claims.
-    pub(crate) fn note_told(&self, writes: &[RunWrite], answers: &[RunAnswer]) {
+    pub(crate) fn note_told(&self, writes: &[RunWrite], answers: &[RunWriteResult]) {
         if self.observer.is_some() {
             return;
         }
         let mut noted = self.log.noted();
         for (write, answer) in writes.iter().zip(answers) {
             let run = match (write, answer) {
-                (_, RunAnswer::Begun { run, claim: Some(claim) }) => Some((*run, claim)),
+                (_, RunWriteResult::Begun { run, claim: Some(claim) }) => Some((*run, claim)),
                 (
-                    RunWrite::Claim { run, .. } | RunWrite::Extend { run, .. },
-                    RunAnswer::Claimed(claim),
+                    RunWrite::Claim { run, .. } | RunWrite::RenewLease { run, .. },
+                    RunWriteResult::Claimed(claim),
                 ) => Some((*run, claim)),
                 _ => None,
             };
@@ -247,7 +247,7 @@ impl Link {
     }
 }
 
-fn in_words((write, answer): (&RunWrite, &RunAnswer)) -> String {
+fn in_words((write, answer): (&RunWrite, &RunWriteResult)) -> String {
     let what = match write {
         RunWrite::Begin { on, scheduled, advance, closed, owner, .. } => format!(
             "begin job {} of {scheduled}{} (was due {}, next {:?}, used {}, {:?}, closed {:?})",
@@ -259,7 +259,7 @@ fn in_words((write, answer): (&RunWrite, &RunAnswer)) -> String {
             advance.lifecycle,
             closed.iter().map(|c| (c.disposition, c.from, c.to, c.count)).collect::<Vec<_>>(),
         ),
-        RunWrite::Pass { on, advance, closed, .. } => format!(
+        RunWrite::Skip { on, advance, closed, .. } => format!(
             "pass job {} due {} (next {:?}, {:?}, closed {:?})",
             on.job.0,
             on.due,
@@ -268,15 +268,15 @@ fn in_words((write, answer): (&RunWrite, &RunAnswer)) -> String {
             closed.iter().map(|c| (c.disposition, c.from, c.to, c.count)).collect::<Vec<_>>(),
         ),
         RunWrite::Claim { run, progress, .. } => format!("claim run {} {progress:?}", run.0),
-        RunWrite::Extend { run, .. } => format!("extend run {}", run.0),
+        RunWrite::RenewLease { run, .. } => format!("extend run {}", run.0),
         RunWrite::Continue { run, progress, .. } => format!("continue run {} {progress:?}", run.0),
         RunWrite::Finish { run, closed, lifecycle, .. } => {
             format!("finish run {} {:?} {lifecycle:?}", run.0, closed.disposition)
         }
     };
     match answer {
-        RunAnswer::Stale => format!("{what}: STALE"),
-        RunAnswer::Begun { run, .. } => format!("{what}: run {}", run.0),
+        RunWriteResult::Stale => format!("{what}: STALE"),
+        RunWriteResult::Begun { run, .. } => format!("{what}: run {}", run.0),
         _ => what,
     }
 }

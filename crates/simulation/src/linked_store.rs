@@ -5,12 +5,12 @@ use kalends_domain::{
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
-    CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
+    CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
     LedgerRecord, OpenRun,
 };
 use kalends_store::{
-    DecideCollection, DecideJob, Due, Edited, EventPosition, Events, Found, HistoryFilter,
-    JobFilter, Page, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Survey,
+    DecideCollection, DecideJob, Due, Edited, EventPosition, Events, HistoryFilter, JobFilter,
+    JobsPage, Page, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope, Store,
 };
 
 use kalends_store::{TokenId, TokenRecord, Tokens};
@@ -67,9 +67,9 @@ impl Store for Link {
         path: CollectionPath,
         filter: JobFilter,
         page: Page<JobName>,
-        looks: usize,
-    ) -> Reply<'_, Found> {
-        Box::pin(self.call(Does::Read, move || self.inner.jobs(path, filter, page, looks)))
+        scan_max: usize,
+    ) -> Reply<'_, JobsPage> {
+        Box::pin(self.call(Does::Read, move || self.inner.jobs(path, filter, page, scan_max)))
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
@@ -80,19 +80,19 @@ impl Store for Link {
         Box::pin(self.call(Does::Read, move || self.inner.due(until, limit)))
     }
 
-    fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>> {
-        Box::pin(self.call(Does::Read, move || self.inner.briefs(jobs)))
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
+        Box::pin(self.call(Does::Read, move || self.inner.jobs_for_run(jobs)))
     }
 
-    fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>> {
-        Box::pin(self.call(Does::Read, move || self.inner.standings(jobs)))
+    fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
+        Box::pin(self.call(Does::Read, move || self.inner.gate_states(jobs)))
     }
 
     fn expire_claims(&self) -> Reply<'_, usize> {
         Box::pin(self.call(Does::Write, move || self.inner.expire_claims()))
     }
 
-    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {
+    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
         Box::pin(async move {
             let kept = writes.clone();
             let make = || async {
@@ -141,8 +141,8 @@ impl Store for Link {
         Box::pin(self.call(Does::Write, move || self.inner.prune(retention, now, limit)))
     }
 
-    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
-        Box::pin(self.call(Does::Read, move || self.inner.survey(after, looks)))
+    fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage> {
+        Box::pin(self.call(Does::Read, move || self.inner.scan_jobs(after, scan_max)))
     }
 
     fn now(&self) -> Reply<'_, Instant> {

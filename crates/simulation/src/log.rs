@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kalends_domain::{ActionRole, Outcome};
 use kalends_recurrence::Instant;
-use kalends_store::record::{JobKey, RunId, Token};
+use kalends_store::record::{FencingToken, JobKey, RunId};
 
 use crate::time::VirtualTime;
 
@@ -36,7 +36,7 @@ pub(crate) struct Noted {
     /// Until when a node knows that it holds an occurrence, by the clock of the store.
     pub(crate) leases: BTreeMap<(usize, JobKey, Instant), i64>,
     /// The newest proof of each claim.
-    pub(crate) tokens: BTreeMap<RunId, Token>,
+    pub(crate) tokens: BTreeMap<RunId, FencingToken>,
     /// Jobs by the number that their identity is made of.
     pub(crate) keys: BTreeMap<u64, JobKey>,
     /// What no world may come to, seen while it ran.

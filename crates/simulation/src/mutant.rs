@@ -12,8 +12,8 @@ use kalends_actions::{Order, Perform, Performing, Report};
 use kalends_domain::{ActionRole, Lifecycle, Outcome};
 use kalends_environment::{Clock, Waiting as Wait};
 use kalends_recurrence::Instant;
-use kalends_store::record::{Disposition, JobKey, JobRecord, LedgerRecord, RunId, Token};
-use kalends_store::{JobPut, JobWrite, RunAnswer, RunWrite, Store, Waiting};
+use kalends_store::record::{Disposition, FencingToken, JobKey, JobRecord, LedgerRecord, RunId};
+use kalends_store::{JobPut, JobWrite, RunWrite, RunWriteResult, Store, WaitingRuns};
 
 use crate::seed::Plant;
 
@@ -83,7 +83,7 @@ pub(crate) struct Planted {
     pub(crate) inner: Arc<dyn Store>,
     chances: AtomicU64,
     /// The newest proof of each claim.
-    tokens: Mutex<BTreeMap<RunId, Token>>,
+    tokens: Mutex<BTreeMap<RunId, FencingToken>>,
     /// Jobs as they were when they were first read.
     first_seen: Mutex<BTreeMap<JobKey, JobRecord>>,
 }
@@ -116,7 +116,7 @@ impl Planted {
             RunWrite::Begin { on, advance, closed, postponed, .. }
                 if self.is(Mutant::DropsAnOccurrence) =>
             {
-                RunWrite::Pass { on, advance, closed, postponed }
+                RunWrite::Skip { on, advance, closed, postponed }
             }
             RunWrite::Begin {
                 on,
@@ -143,14 +143,14 @@ impl Planted {
                     postponed,
                 }
             }
-            RunWrite::Pass { on, mut advance, mut closed, postponed } => {
+            RunWrite::Skip { on, mut advance, mut closed, postponed } => {
                 self.spoil_closed(&mut closed);
                 if self.mutant == Mutant::NeverEnds {
                     advance.lifecycle = Lifecycle::Active;
                 }
-                RunWrite::Pass { on, advance, closed, postponed }
+                RunWrite::Skip { on, advance, closed, postponed }
             }
-            RunWrite::Continue { run, token, entry, mut tally, mut progress } => {
+            RunWrite::Continue { run, token, entry, mut counts, mut progress } => {
                 match self.mutant {
                     Mutant::RetriesOnceMore if progress.retry > 0 && self.bites() => {
                         progress.retry -= 1;
@@ -164,19 +164,19 @@ impl Planted {
                         progress.next_at =
                             progress.next_at.saturating_add(Duration::from_secs(90_000_000));
                     }
-                    Mutant::CountsAttemptsTwice => tally.failed = false,
+                    Mutant::CountsAttemptsTwice => counts.failed = false,
                     _ => {}
                 }
                 let entry = if self.is(Mutant::ForgetsHistory) { None } else { entry };
-                RunWrite::Continue { run, token, entry, tally, progress }
+                RunWrite::Continue { run, token, entry, counts, progress }
             }
-            RunWrite::Finish { run, token, entry, tally, mut closed, lifecycle } => {
+            RunWrite::Finish { run, token, entry, counts, mut closed, lifecycle } => {
                 let is_failed = closed.disposition == Disposition::Failed;
                 if self.mutant == Mutant::CompletesBeforeTheOutcome && is_failed {
                     closed.disposition = Disposition::Completed;
                 }
                 let lifecycle = lifecycle.filter(|_| self.mutant != Mutant::NeverEnds);
-                RunWrite::Finish { run, token, entry, tally, closed, lifecycle }
+                RunWrite::Finish { run, token, entry, counts, closed, lifecycle }
             }
             other => other,
         }
@@ -198,27 +198,27 @@ impl Planted {
     pub(crate) fn forge(&self, write: RunWrite) -> RunWrite {
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         match write {
-            RunWrite::Finish { run, token, entry, tally, closed, lifecycle } => {
+            RunWrite::Finish { run, token, entry, counts, closed, lifecycle } => {
                 let token = tokens.get(&run).copied().unwrap_or(token);
-                RunWrite::Finish { run, token, entry, tally, closed, lifecycle }
+                RunWrite::Finish { run, token, entry, counts, closed, lifecycle }
             }
-            RunWrite::Continue { run, token, entry, tally, progress } => {
+            RunWrite::Continue { run, token, entry, counts, progress } => {
                 let token = tokens.get(&run).copied().unwrap_or(token);
-                RunWrite::Continue { run, token, entry, tally, progress }
+                RunWrite::Continue { run, token, entry, counts, progress }
             }
             other => other,
         }
     }
 
     /// Remembers the proofs of claims.
-    pub(crate) fn remember(&self, writes: &[RunWrite], answers: &[RunAnswer]) {
+    pub(crate) fn remember(&self, writes: &[RunWrite], answers: &[RunWriteResult]) {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         for (write, answer) in writes.iter().zip(answers) {
             match (write, answer) {
-                (_, RunAnswer::Begun { run, claim: Some(claim) }) => {
+                (_, RunWriteResult::Begun { run, claim: Some(claim) }) => {
                     tokens.insert(*run, claim.token);
                 }
-                (RunWrite::Claim { run, .. }, RunAnswer::Claimed(claim)) => {
+                (RunWrite::Claim { run, .. }, RunWriteResult::Claimed(claim)) => {
                     tokens.insert(*run, claim.token);
                 }
                 _ => {}
@@ -242,7 +242,7 @@ impl Planted {
             JobWrite::Put(_) if existed == Existed::Yes && loses => JobWrite::Keep,
             JobWrite::Put(mut put) => {
                 if keeps {
-                    put.waiting = Waiting::Keep;
+                    put.waiting = WaitingRuns::Keep;
                 }
                 spoil_passed(&mut put, mutant);
                 JobWrite::Put(put)
@@ -252,15 +252,15 @@ impl Planted {
     }
 }
 
-/// Spoils what an edit says of the instants that passed while the job was off.
+/// Spoils what an edit says of the instants that closed_by_edit while the job was off.
 fn spoil_passed(put: &mut JobPut, mutant: Mutant) {
-    let JobPut { passed, state, .. } = put;
-    let Some(row) = passed else { return };
+    let JobPut { closed_by_edit, state, .. } = put;
+    let Some(row) = closed_by_edit else { return };
     if row.disposition != Disposition::SkippedDisabled {
         return;
     }
     match mutant {
-        Mutant::ForgetsWhatPassedOff => *passed = None,
+        Mutant::ForgetsWhatPassedOff => *closed_by_edit = None,
         Mutant::CountsWhatPassedOffWrong => row.count += 1,
         Mutant::FiresWhatPassedOff if state.due.is_some() => state.due = Some(row.to),
         _ => {}

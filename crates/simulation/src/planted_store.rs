@@ -5,12 +5,12 @@ use kalends_domain::{
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
-    CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
+    CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
     LedgerRecord, OpenRun,
 };
 use kalends_store::{
-    DecideCollection, DecideJob, Due, Edited, EventPosition, Events, Found, HistoryFilter,
-    JobFilter, Page, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Survey, TokenId,
+    DecideCollection, DecideJob, Due, Edited, EventPosition, Events, HistoryFilter, JobFilter,
+    JobsPage, Page, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope, Store, TokenId,
     TokenRecord, Tokens,
 };
 
@@ -73,9 +73,9 @@ impl Store for Planted {
         path: CollectionPath,
         filter: JobFilter,
         page: Page<JobName>,
-        looks: usize,
-    ) -> Reply<'_, Found> {
-        self.inner.jobs(path, filter, page, looks)
+        scan_max: usize,
+    ) -> Reply<'_, JobsPage> {
+        self.inner.jobs(path, filter, page, scan_max)
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
@@ -89,9 +89,9 @@ impl Store for Planted {
         self.inner.due(until, limit)
     }
 
-    fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>> {
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
         Box::pin(async move {
-            let old = |brief: JobBrief| JobBrief {
+            let old = |brief: JobForRun| JobForRun {
                 job: self.old(brief.job),
                 enabled_since: match self.mutant {
                     Mutant::FiresWhatWasOff => Instant::MIN,
@@ -99,13 +99,13 @@ impl Store for Planted {
                 },
                 ..brief
             };
-            let briefs = self.inner.briefs(jobs).await?;
+            let briefs = self.inner.jobs_for_run(jobs).await?;
             Ok(briefs.into_iter().map(|brief| brief.map(old)).collect())
         })
     }
 
-    fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>> {
-        self.inner.standings(jobs)
+    fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
+        self.inner.gate_states(jobs)
     }
 
     fn expire_claims(&self) -> Reply<'_, usize> {
@@ -116,7 +116,7 @@ impl Store for Planted {
         self.inner.events(after, limit)
     }
 
-    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {
+    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
         Box::pin(async move {
             let spoilt = writes.into_iter().map(|write| self.spoil(write));
             let spoilt: Vec<_> = match self.mutant {
@@ -160,8 +160,8 @@ impl Store for Planted {
         self.inner.prune(retention, now, limit)
     }
 
-    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
-        self.inner.survey(after, looks)
+    fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage> {
+        self.inner.scan_jobs(after, scan_max)
     }
 
     fn now(&self) -> Reply<'_, Instant> {

@@ -17,7 +17,7 @@ use kalends_recurrence::{Instant, Settings};
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::{Disposition, JobUid, LedgerRecord, NodeId};
 use kalends_store::{
-    CollectionContext, CollectionWrite, JobContext, Retention, RunAnswer, RunWrite, Store,
+    CollectionContext, CollectionWrite, JobContext, Retention, RunWrite, RunWriteResult, Store,
     StoreError,
 };
 
@@ -268,13 +268,13 @@ impl Stage {
     }
 
     /// What the engine closed without a run.
-    fn watch(&self, writes: &[RunWrite], answers: &[RunAnswer]) {
+    fn watch(&self, writes: &[RunWrite], answers: &[RunWriteResult]) {
         for (write, answer) in writes.iter().zip(answers) {
-            let (RunWrite::Begin { on, closed, .. } | RunWrite::Pass { on, closed, .. }) = write
+            let (RunWrite::Begin { on, closed, .. } | RunWrite::Skip { on, closed, .. }) = write
             else {
                 continue;
             };
-            if *answer != RunAnswer::Stale {
+            if *answer != RunWriteResult::Stale {
                 let number = usize::try_from(on.job.0 - 1).unwrap_or_default();
                 let name = self.names.get(number).cloned().unwrap_or_default();
                 closed.iter().for_each(|row| self.watch_row(&name, row));

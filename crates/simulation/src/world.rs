@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kalends_domain::CollectionState;
-use kalends_engine::{EngineFigures, EngineSettings, WhoseClock};
+use kalends_engine::{EngineMetrics, EngineSettings, WhoseClock};
 use kalends_recurrence::Instant;
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::NodeId;
@@ -58,7 +58,7 @@ pub(crate) struct World<'a> {
     nodes_started: usize,
     looks_ahead: Duration,
     /// What all nodes count.
-    figures: Arc<EngineFigures>,
+    figures: Arc<EngineMetrics>,
 }
 
 /// What is left of a world, for who checks it.

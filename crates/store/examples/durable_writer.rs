@@ -20,15 +20,15 @@ use std::time::Duration;
 use kalends_domain::{ActionRole, AttemptStatus, HistoryEntry, Target, Timing};
 use kalends_environment::{SeededEntropy, SystemClock};
 use kalends_recurrence::Instant;
-use kalends_store::form::Keeper;
+use kalends_store::encryption::{Cipher, MasterKey};
 use kalends_store::record::{
-    Cause, Disposition, JobRecord, LedgerRecord, NodeId, Progress, RunId, Token,
+    Cause, Disposition, FencingToken, JobRecord, LedgerRecord, NodeId, Progress, RunId,
 };
-use kalends_store::seal::{MasterKey, Sealer};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
+use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::{
-    CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext, JobWrite, Page,
-    RunAnswer, RunWrite, Store, Tally,
+    AttemptCounts, CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext, JobWrite,
+    Page, RunWrite, RunWriteResult, Store,
 };
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -59,9 +59,9 @@ fn main() -> ExitCode {
 fn open(file: &Path) -> Outcome<SqliteStore> {
     let entropy = Arc::new(SeededEntropy::new(1));
     let (key, _) = MasterKey::generate(&*entropy)?;
-    let keeper = Keeper::new(Sealer::new(key, vec![], entropy), &[]);
+    let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
     let settings = SqliteSettings { fold_at: FOLD_AT, ..SqliteSettings::default() };
-    Ok(SqliteStore::open(file, settings, keeper, Arc::new(SystemClock))?)
+    Ok(SqliteStore::open(file, settings, codec, Arc::new(SystemClock))?)
 }
 
 fn say(line: &str) -> Outcome<()> {
@@ -133,17 +133,17 @@ async fn run(store: &SqliteStore, job: &JobRecord, due: Instant) -> Outcome<()> 
         postponed: vec![],
     };
     let begun = store.commit(vec![begin]).await?;
-    let [RunAnswer::Begun { run, claim: Some(claim) }] = begun.as_slice() else {
+    let [RunWriteResult::Begun { run, claim: Some(claim) }] = begun.as_slice() else {
         return Err(format!("not begun: {begun:?}").into());
     };
     let finished = store.commit(vec![finish(*run, claim.token, due)]).await?;
-    match finished == [RunAnswer::Done] {
+    match finished == [RunWriteResult::Done] {
         true => Ok(()),
         false => Err(format!("not finished: {finished:?}").into()),
     }
 }
 
-fn finish(run: RunId, token: Token, due: Instant) -> RunWrite {
+fn finish(run: RunId, token: FencingToken, due: Instant) -> RunWrite {
     let entry = HistoryEntry {
         started: due,
         ended: due,
@@ -164,8 +164,8 @@ fn finish(run: RunId, token: Token, due: Instant) -> RunWrite {
         disposition: Disposition::Completed,
         closed: due,
     };
-    let tally = Tally { executed: Some(due), failed: false, faulted: false };
-    RunWrite::Finish { run, token, entry: Some(entry), tally, closed, lifecycle: None }
+    let counts = AttemptCounts { executed: Some(due), failed: false, faulted: false };
+    RunWrite::Finish { run, token, entry: Some(entry), counts, closed, lifecycle: None }
 }
 
 fn verify(file: &Path) -> Outcome<()> {

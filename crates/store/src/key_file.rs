@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use kalends_domain::Secret;
 use kalends_environment::Entropy;
 
+use crate::encryption::MasterKey;
 use crate::error::StoreError;
-use crate::seal::MasterKey;
 
 /// A key is 43 characters; a file with much more is not a key file.
 const KEY_FILE_BYTES_MAX: u64 = 1024;

@@ -20,29 +20,30 @@
     reason = "the suite is tests, though it stands in the library for stores elsewhere"
 )]
 pub mod conformance;
+pub mod encryption;
 mod error;
 mod events;
-pub mod form;
+mod invariant_scan;
 mod key_file;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod record;
-pub mod seal;
 mod search;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod store;
-mod survey;
+pub mod stored_form;
 mod tokens;
 
 pub use error::StoreError;
 pub use events::{ClosingRecord, EventPosition, Events};
+pub use invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 pub use key_file::KeyFile;
 pub use store::{
-    Advance, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited,
-    Found, HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, LOOKS_MAX, Page,
-    Refusal, RefusalKind, Reply, Retention, RunAnswer, RunWrite, Scope, Store, Tally, Waiting,
+    Advance, AttemptCounts, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due,
+    DueJob, Edited, HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite,
+    JobsPage, Page, Refusal, RefusalKind, Reply, Retention, RunWrite, RunWriteResult, SCAN_MAX,
+    Scope, Store, WaitingRuns,
 };
-pub use survey::{HistorySums, Orphan, Survey, Surveyed};
 pub use tokens::{NewToken, TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens, read_token};

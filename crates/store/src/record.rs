@@ -125,7 +125,7 @@ pub struct JobState {
 
 /// What there is to know of a job before a run of it is begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobBrief {
+pub struct JobForRun {
     /// The job.
     pub job: JobRecord,
     /// Its collection.
@@ -140,7 +140,7 @@ pub struct JobBrief {
 
 /// How a job stands: what changes with edits and runs, without its definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobStanding {
+pub struct GateState {
     /// Grows with every edit.
     pub generation: u64,
     /// Whether its author has switched it on.
@@ -161,7 +161,7 @@ pub struct NodeId(pub u64);
 
 /// Proof of a claim: who claims a run later has a larger one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
+pub struct FencingToken(pub u64);
 
 /// An occurrence being worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +213,7 @@ pub struct Claim {
     /// Who.
     pub owner: NodeId,
     /// The proof.
-    pub token: Token,
+    pub token: FencingToken,
     /// Until when, by the clock of the store.
     pub lease_until: Instant,
 }

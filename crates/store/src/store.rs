@@ -17,12 +17,12 @@ use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
+use crate::invariant_scan::ScanPage;
 use crate::record::{
-    Claim, CollectionFacts, CollectionKey, CollectionRecord, Disposition, GroupRecord,
-    HistoryRecord, JobBrief, JobFacts, JobKey, JobRecord, JobStanding, JobState, JobUid,
-    LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
+    Claim, CollectionFacts, CollectionKey, CollectionRecord, Disposition, FencingToken, GateState,
+    GroupRecord, HistoryRecord, JobFacts, JobForRun, JobKey, JobRecord, JobState, JobUid,
+    LedgerRecord, NodeId, OpenRun, Progress, RunId,
 };
-use crate::survey::Survey;
 use crate::tokens::Tokens;
 
 /// An answer that is on its way.
@@ -70,15 +70,15 @@ pub trait Store: Tokens {
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>>;
 
     /// The jobs of a collection by name; [`StoreError::NoCollection`] where there is none. With a
-    /// filter it looks at no more than `looks` jobs, and at one at least; what it found until then
+    /// filter it scan_max at no more than `scan_max` jobs, and at one at least; what it found until then
     /// may be less than the page, or nothing.
     fn jobs(
         &self,
         path: CollectionPath,
         filter: JobFilter,
         page: Page<JobName>,
-        looks: usize,
-    ) -> Reply<'_, Found>;
+        scan_max: usize,
+    ) -> Reply<'_, JobsPage>;
 
     /// A job by its number, for who works on a run of it.
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>>;
@@ -89,15 +89,15 @@ pub trait Store: Tokens {
 
     /// What there is to know of jobs before runs of them are begun; `None` for a job that is no
     /// longer there. A job that was begun while this was read is not seen as due any more.
-    fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>>;
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>>;
 
     /// How jobs stand; `None` for a job that is no longer there.
-    fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>>;
+    fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>>;
 
     /// Carries out what the engine has decided, all in one transaction. Each write says what it
     /// rests on; one that rests on what is no longer so changes nothing and is answered
-    /// [`RunAnswer::Stale`], and the others are carried out all the same.
-    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>>;
+    /// [`RunWriteResult::Stale`], and the others are carried out all the same.
+    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>>;
 
     /// Runs that nobody works on and whose next attempt is due at or before an instant, and runs
     /// whose claim has expired by the clock of the store; in enabled collections only, the earliest
@@ -139,8 +139,8 @@ pub trait Store: Tokens {
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize>;
 
     /// Looks through all jobs, after one, in the order of their numbers, for who checks that all is
-    /// well. It looks at no more than `looks` rows, and at one job at least.
-    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey>;
+    /// well. It scan_max at no more than `scan_max` rows, and at one job at least.
+    fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage>;
 
     /// The time by the clock that leases are measured with.
     fn now(&self) -> Reply<'_, Instant>;
@@ -220,15 +220,15 @@ pub struct JobPut {
     /// What has become of it.
     pub state: JobState,
     /// What becomes of its open runs that nobody works on.
-    pub waiting: Waiting,
+    pub waiting: WaitingRuns,
     /// Occurrences of the job as it was that had come due and were not begun: the edit closes them.
-    pub passed: Option<LedgerRecord>,
+    pub closed_by_edit: Option<LedgerRecord>,
 }
 
 /// What an edit does with open runs that nobody works on. Those being worked on are not touched:
 /// who works on them sees the edit by the job's generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum WaitingRuns {
     /// They stay.
     Keep,
     /// They go, and the ledger says so.
@@ -291,11 +291,11 @@ pub struct Page<K> {
 }
 
 /// As many jobs a search looks at before others have their turn: some milliseconds.
-pub const LOOKS_MAX: usize = 5_000;
+pub const SCAN_MAX: usize = 5_000;
 
 /// Jobs that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct JobsPage {
     /// They, by name.
     pub jobs: Vec<JobRecord>,
     /// The state of their collection.
@@ -305,7 +305,7 @@ pub struct Found {
     pub rest: Option<Page<JobName>>,
 }
 
-impl Found {
+impl JobsPage {
     /// What was found of a page when `skip` matches were still to be passed over, and the search
     /// has come as far as `end`, which is nowhere if there is nothing behind it.
     pub(crate) fn new(
@@ -313,10 +313,10 @@ impl Found {
         page: &Page<JobName>,
         skip: u64,
         end: Option<JobName>,
-    ) -> Found {
+    ) -> JobsPage {
         let limit = page.limit.saturating_sub(jobs.len());
         let rest = end.filter(|_| limit > 0).map(|end| Page { after: Some(end), skip, limit });
-        Found { jobs, collection, rest }
+        JobsPage { jobs, collection, rest }
     }
 }
 
@@ -411,7 +411,7 @@ pub enum RunWrite {
         postponed: Vec<HistoryEntry>,
     },
     /// Occurrences are closed without a run, and the job goes on. It rests on the same.
-    Pass {
+    Skip {
         /// What it rests on.
         on: DueJob,
         /// What has become of the job.
@@ -428,7 +428,7 @@ pub enum RunWrite {
         /// Which.
         run: RunId,
         /// The token it was seen with.
-        seen: Option<Token>,
+        seen: Option<FencingToken>,
         /// Who works on it.
         owner: NodeId,
         /// For how long.
@@ -437,11 +437,11 @@ pub enum RunWrite {
         progress: Progress,
     },
     /// A claim is prolonged, or, with a lease of no time, handed back. It rests on the token.
-    Extend {
+    RenewLease {
         /// Which.
         run: RunId,
         /// The proof.
-        token: Token,
+        token: FencingToken,
         /// For how long from now.
         lease: Duration,
     },
@@ -450,11 +450,11 @@ pub enum RunWrite {
         /// Which.
         run: RunId,
         /// The proof.
-        token: Token,
+        token: FencingToken,
         /// What history says of the attempt.
         entry: Option<HistoryEntry>,
         /// What the counters say of it.
-        tally: Tally,
+        counts: AttemptCounts,
         /// Where the run stands now; the claim is given up.
         progress: Progress,
     },
@@ -463,11 +463,11 @@ pub enum RunWrite {
         /// Which.
         run: RunId,
         /// The proof.
-        token: Token,
+        token: FencingToken,
         /// What history says of the last attempt.
         entry: Option<HistoryEntry>,
         /// What the counters say of it.
-        tally: Tally,
+        counts: AttemptCounts,
         /// How the occurrence was closed.
         closed: LedgerRecord,
         /// What the job becomes if this was its last run: it has no next occurrence, no other run
@@ -490,7 +490,7 @@ pub struct Advance {
 
 /// What one attempt adds to the counters of its job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct AttemptCounts {
     /// When an attempt of the main action started.
     pub executed: Option<Instant>,
     /// Whether it failed.
@@ -501,7 +501,7 @@ pub struct Tally {
 
 /// What became of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunAnswer {
+pub enum RunWriteResult {
     /// A run was opened.
     Begun {
         /// Its number.

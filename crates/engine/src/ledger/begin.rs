@@ -7,7 +7,7 @@ use kalends_domain::{
     decide_due, jittered, rule_of,
 };
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, JobBrief, OpenRun, Progress};
+use kalends_store::record::{Cause, JobForRun, OpenRun, Progress};
 use kalends_store::{Advance, Due, RunWrite, StoreError};
 
 use super::follow_up::About;
@@ -18,7 +18,7 @@ use crate::rooms::{Entry, Place};
 /// What may begin when there is room for it.
 pub(crate) struct Candidate {
     item: Item,
-    brief: Arc<JobBrief>,
+    brief: Arc<JobForRun>,
 }
 
 impl Ledger {
@@ -26,7 +26,7 @@ impl Ledger {
     pub(super) fn take_in_briefs(
         &mut self,
         items: Vec<Item>,
-        briefs: Result<Vec<Option<JobBrief>>, StoreError>,
+        briefs: Result<Vec<Option<JobForRun>>, StoreError>,
     ) {
         let now = self.now();
         let Ok(briefs) = briefs else {
@@ -92,7 +92,7 @@ impl Ledger {
 
     /// What becomes of a job that is due. `None` where the job is no longer as it was, or has to
     /// wait for what is under way.
-    fn decide(&self, due: &Due, brief: &JobBrief, now: Instant) -> Option<DueDecision> {
+    fn decide(&self, due: &Due, brief: &JobForRun, now: Instant) -> Option<DueDecision> {
         let (job, due) = (&brief.job, due.on);
         if job.job.generation != due.generation || job.state.due != Some(due.due) {
             return None;
@@ -120,7 +120,7 @@ impl Ledger {
         })
     }
 
-    fn begins_now(&self, decision: &DueDecision, brief: &JobBrief, now: Instant) -> bool {
+    fn begins_now(&self, decision: &DueDecision, brief: &JobForRun, now: Instant) -> bool {
         let soon = now.saturating_add(2 * CLAIM_AHEAD);
         let begins_now = |begin: Begin| {
             let start = self.start_of(brief, begin.scheduled);
@@ -131,7 +131,7 @@ impl Ledger {
 
     /// When the first attempt of an occurrence is made: one with jitter waits for it in the
     /// timetable, like a retry.
-    fn start_of(&self, brief: &JobBrief, scheduled: Instant) -> Instant {
+    fn start_of(&self, brief: &JobForRun, scheduled: Instant) -> Instant {
         let job = &brief.job.job;
         let Some(jitter) = &job.definition.extensions.jitter else { return scheduled };
         match rule_of(&job.definition, job.created, &self.schedules) {
@@ -146,7 +146,7 @@ impl Ledger {
     fn write_decision(
         &mut self,
         due: Due,
-        brief: Arc<JobBrief>,
+        brief: Arc<JobForRun>,
         place: Option<Place>,
         decision: DueDecision,
         now: Instant,
@@ -167,7 +167,7 @@ impl Ledger {
                 // What was to begin may have been passed over while it waited for room.
                 place.iter().for_each(|place| self.rooms.leave(place));
                 (
-                    RunWrite::Pass { on, advance, closed, postponed },
+                    RunWrite::Skip { on, advance, closed, postponed },
                     About::Passed { due, next: decision.next },
                 )
             }
@@ -190,7 +190,7 @@ impl Ledger {
     }
 
     /// The write for a run that waits for its next attempt, or whose owner has died.
-    fn write_claim(&mut self, run: OpenRun, brief: Arc<JobBrief>, place: Place, now: Instant) {
+    fn write_claim(&mut self, run: OpenRun, brief: Arc<JobForRun>, place: Place, now: Instant) {
         let progress = match run.claim {
             None => run.progress,
             // It was claimed here, and nobody was told: the answer of the store was lost.
@@ -215,7 +215,7 @@ impl Ledger {
 }
 
 /// Whether a run need not wait for another of its job.
-fn is_in_turn(run: &OpenRun, brief: &JobBrief) -> bool {
+fn is_in_turn(run: &OpenRun, brief: &JobForRun) -> bool {
     let is_queued = run.cause == Cause::Scheduled
         && run.progress.first_started.is_none()
         && run.claim.is_none();

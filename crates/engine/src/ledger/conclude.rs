@@ -8,8 +8,8 @@ use kalends_domain::{
     conclude, final_state,
 };
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, Disposition, JobStanding, LedgerRecord, OpenRun, Progress};
-use kalends_store::{RunWrite, StoreError, Tally};
+use kalends_store::record::{Cause, Disposition, GateState, LedgerRecord, OpenRun, Progress};
+use kalends_store::{AttemptCounts, RunWrite, StoreError};
 
 use super::follow_up::About;
 use super::{Ledger, STORE_RETRY};
@@ -26,7 +26,7 @@ impl Ledger {
     pub(super) fn take_in_standings(
         &mut self,
         ended: VecDeque<Box<Ended>>,
-        standings: Result<Vec<Option<JobStanding>>, StoreError>,
+        standings: Result<Vec<Option<GateState>>, StoreError>,
     ) {
         let Ok(standings) = standings else {
             self.unsettled.extend(ended);
@@ -40,10 +40,10 @@ impl Ledger {
 }
 
 /// The write for one ended attempt. `present` is how the job stands now, if there still is one.
-fn written(ended: Box<Ended>, present: Option<JobStanding>, now: Instant) -> (RunWrite, About) {
+fn written(ended: Box<Ended>, present: Option<GateState>, now: Instant) -> (RunWrite, About) {
     let (run, token) = (ended.run, ended.claim.token);
     let is_edited = present.is_none_or(|job| job.generation != run.generation);
-    let (conclusion, entry, tally) = match &ended.how {
+    let (conclusion, entry, counts) = match &ended.how {
         How::NotMade | How::Held => {
             // Not at once: what kept it from being made may last.
             let next_at = run.progress.next_at.max(now.saturating_add(STORE_RETRY));
@@ -52,7 +52,7 @@ fn written(ended: Box<Ended>, present: Option<JobStanding>, now: Instant) -> (Ru
                 run: run.id,
                 token,
                 entry: None,
-                tally: Tally::default(),
+                counts: AttemptCounts::default(),
                 progress,
             };
             // What is held is found again when its collection is enabled.
@@ -65,7 +65,7 @@ fn written(ended: Box<Ended>, present: Option<JobStanding>, now: Instant) -> (Ru
                 run: run.id,
                 token,
                 entry: None,
-                tally: Tally::default(),
+                counts: AttemptCounts::default(),
                 closed: row(&run, Disposition::Superseded, now),
                 lifecycle: None,
             };
@@ -99,11 +99,11 @@ fn written(ended: Box<Ended>, present: Option<JobStanding>, now: Instant) -> (Ru
         Some(_) if is_edited => {
             let closed = row(&run, Disposition::Superseded, now);
             let write =
-                RunWrite::Finish { run: run.id, token, entry, tally, closed, lifecycle: None };
+                RunWrite::Finish { run: run.id, token, entry, counts, closed, lifecycle: None };
             (write, About::Ended(ended, None))
         }
         Some(progress) => {
-            let write = RunWrite::Continue { run: run.id, token, entry, tally, progress };
+            let write = RunWrite::Continue { run: run.id, token, entry, counts, progress };
             let waiting = OpenRun { progress, claim: None, ..run };
             (write, About::Ended(ended, Some(waiting)))
         }
@@ -114,7 +114,7 @@ fn written(ended: Box<Ended>, present: Option<JobStanding>, now: Instant) -> (Ru
             };
             let closed = row(&run, disposition, now);
             let lifecycle = (run.cause == Cause::Scheduled).then(|| final_state(conclusion));
-            let write = RunWrite::Finish { run: run.id, token, entry, tally, closed, lifecycle };
+            let write = RunWrite::Finish { run: run.id, token, entry, counts, closed, lifecycle };
             (write, About::Ended(ended, None))
         }
     }
@@ -125,7 +125,7 @@ fn attempted(
     started: Instant,
     at: Instant,
     report: &Report,
-) -> (Conclusion, HistoryEntry, Tally) {
+) -> (Conclusion, HistoryEntry, AttemptCounts) {
     let (run, main) = (&ended.run, &ended.brief.job.job.definition.action);
     let Progress { role, retry, redelivery, first_started, .. } = run.progress;
     let attempt =
@@ -153,12 +153,12 @@ fn attempted(
     };
     let is_main = role == ActionRole::Main;
     let exhausted = matches!(conclusion, Conclusion::Faulted | Conclusion::RunErrorAction);
-    let tally = Tally {
+    let counts = AttemptCounts {
         executed: is_main.then_some(started),
         failed: has_failed(role, report),
         faulted: is_main && exhausted,
     };
-    (conclusion, entry, tally)
+    (conclusion, entry, counts)
 }
 
 fn row(run: &OpenRun, disposition: Disposition, now: Instant) -> LedgerRecord {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use kalends_actions::Report;
 use kalends_domain::{MissedPolicy, Outcome, Overlap, REDELIVERIES_MAX};
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, Claim, JobBrief, OpenRun, Progress, RunId};
-use kalends_store::{Advance, Due, DueJob, RunAnswer, RunWrite, StoreError};
+use kalends_store::record::{Cause, Claim, JobForRun, OpenRun, Progress, RunId};
+use kalends_store::{Advance, Due, DueJob, RunWrite, RunWriteResult, StoreError};
 
 use super::{BATCH_MAX, Item, Ledger, Renewal};
 use crate::rooms::Place;
@@ -26,7 +26,7 @@ pub(super) enum About {
         due: Due,
         scheduled: Instant,
         progress: Progress,
-        brief: Arc<JobBrief>,
+        brief: Arc<JobForRun>,
         advance: Advance,
         /// The room that was taken for it, where it is worked on at once.
         place: Option<Place>,
@@ -38,7 +38,7 @@ pub(super) enum About {
     Claimed {
         run: OpenRun,
         progress: Progress,
-        brief: Arc<JobBrief>,
+        brief: Arc<JobForRun>,
         place: Place,
     },
     Prolonged(RunId),
@@ -51,7 +51,7 @@ impl Ledger {
         &mut self,
         began: Duration,
         abouts: Vec<About>,
-        answers: Result<Vec<RunAnswer>, StoreError>,
+        answers: Result<Vec<RunWriteResult>, StoreError>,
     ) {
         let Ok(answers) = answers else {
             // Nothing is lost: results are kept, their tokens keep them from being recorded twice,
@@ -89,14 +89,14 @@ impl Ledger {
     fn follow_up(
         &mut self,
         about: About,
-        answer: RunAnswer,
+        answer: RunWriteResult,
         began: Duration,
         now: Instant,
     ) -> Option<Assignment> {
         match (about, answer) {
             (
                 About::Begun { due, scheduled, progress, brief, advance, place },
-                RunAnswer::Begun { run, claim },
+                RunWriteResult::Begun { run, claim },
             ) => {
                 self.busy_jobs.remove(&due.on.job);
                 self.expect(due, advance.due);
@@ -118,12 +118,12 @@ impl Ledger {
                     }
                 }
             }
-            (About::Passed { due, next }, RunAnswer::Done) => {
+            (About::Passed { due, next }, RunWriteResult::Done) => {
                 self.busy_jobs.remove(&due.on.job);
                 self.expect(due, next);
                 None
             }
-            (About::Claimed { run, progress, brief, place }, RunAnswer::Claimed(claim)) => {
+            (About::Claimed { run, progress, brief, place }, RunWriteResult::Claimed(claim)) => {
                 self.busy_runs.remove(&run.id);
                 let died = run.claim.is_some_and(|claim| claim.owner != self.node);
                 let died_again = died && run.progress.redelivery >= REDELIVERIES_MAX;
@@ -137,7 +137,7 @@ impl Ledger {
                     false => Some(assignment),
                 }
             }
-            (About::Prolonged(run), RunAnswer::Claimed(claim)) => {
+            (About::Prolonged(run), RunWriteResult::Claimed(claim)) => {
                 if let Some(held) = self.under_way.get_mut(&run) {
                     *held = claim;
                     self.renew_after(self.settings.lease / 2, run);
@@ -148,7 +148,7 @@ impl Ledger {
             (About::Prolonged(_), _) => None,
             (About::Ended(ended, next), answer) => {
                 self.under_way.remove(&ended.run.id);
-                match next.filter(|_| answer == RunAnswer::Done) {
+                match next.filter(|_| answer == RunWriteResult::Done) {
                     Some(run) => self.timetable.add_run(run),
                     None => self.load_if_others_wait(&ended.brief, now),
                 }
@@ -167,7 +167,7 @@ impl Ledger {
         run: OpenRun,
         claim: Claim,
         began: Duration,
-        brief: Arc<JobBrief>,
+        brief: Arc<JobForRun>,
         place: Place,
     ) -> Assignment {
         self.under_way.insert(run.id, claim);
@@ -199,7 +199,7 @@ impl Ledger {
         while count < BATCH_MAX && self.renewals.front().is_some_and(|next| next.at <= elapsed) {
             let Some(Renewal { run, .. }) = self.renewals.pop_front() else { break };
             if let Some(claim) = self.under_way.get(&run) {
-                let write = RunWrite::Extend { run, token: claim.token, lease };
+                let write = RunWrite::RenewLease { run, token: claim.token, lease };
                 self.unwritten.push_back((write, About::Prolonged(run)));
                 count += 1;
             }
@@ -207,7 +207,7 @@ impl Ledger {
     }
 
     /// Other occurrences of a job may have waited for the end of one.
-    fn load_if_others_wait(&mut self, brief: &JobBrief, now: Instant) {
+    fn load_if_others_wait(&mut self, brief: &JobForRun, now: Instant) {
         let extensions = &brief.job.job.definition.extensions;
         let missed = extensions.missed_runs.as_ref();
         let makes_up = missed.is_some_and(|missed| missed.policy == MissedPolicy::All);

@@ -6,7 +6,7 @@ use kalends_domain::{
 use kalends_recurrence::{Instant, Settings};
 use kalends_store::record::{JobKey, JobState};
 use kalends_store::{
-    JobContext, JobPut, JobWrite, Refusal, RefusalKind, Store, StoreError, Waiting,
+    JobContext, JobPut, JobWrite, Refusal, RefusalKind, Store, StoreError, WaitingRuns,
 };
 
 /// Does so where the job is still as it was seen. It is an edit that changes nothing: the next run is
@@ -49,8 +49,8 @@ pub(super) async fn mend(
             definition: definition.clone(),
             facts: facts_of(definition, &rule),
             state: JobState { due, used, lifecycle, finished, ..existing.state },
-            waiting: Waiting::Keep,
-            passed: None,
+            waiting: WaitingRuns::Keep,
+            closed_by_edit: None,
         })))
     };
     store.edit_job(record.path, Box::new(decide)).await.map(drop)

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_recurrence::Instant;
-use kalends_store::record::{JobBrief, JobStanding};
-use kalends_store::{RunAnswer, RunWrite, StoreError, Survey};
+use kalends_store::record::{GateState, JobForRun};
+use kalends_store::{RunWrite, RunWriteResult, ScanPage, StoreError};
 
 use super::follow_up::About;
 use super::load::Loaded;
@@ -30,12 +30,25 @@ pub(super) type Step = Pin<Box<dyn Future<Output = Done> + Send>>;
 
 /// An answer of the store.
 pub(super) enum Done {
-    Loaded { began: Duration, found: Result<Loaded, StoreError> },
-    Briefed { items: Vec<Item>, briefs: Result<Vec<Option<JobBrief>>, StoreError> },
-    Stood { ended: VecDeque<Box<Ended>>, standings: Result<Vec<Option<JobStanding>>, StoreError> },
-    Written { began: Duration, abouts: Vec<About>, answers: Result<Vec<RunAnswer>, StoreError> },
+    Loaded {
+        began: Duration,
+        found: Result<Loaded, StoreError>,
+    },
+    Briefed {
+        items: Vec<Item>,
+        briefs: Result<Vec<Option<JobForRun>>, StoreError>,
+    },
+    Stood {
+        ended: VecDeque<Box<Ended>>,
+        standings: Result<Vec<Option<GateState>>, StoreError>,
+    },
+    Written {
+        began: Duration,
+        abouts: Vec<About>,
+        answers: Result<Vec<RunWriteResult>, StoreError>,
+    },
     Pruned(Result<usize, StoreError>),
-    Surveyed(Result<Survey, StoreError>),
+    ScannedJob(Result<ScanPage, StoreError>),
     Mended(Result<(), StoreError>),
 }
 
@@ -84,7 +97,7 @@ impl Ledger {
             let store = Arc::clone(&self.tools.store);
             self.steps.push(Box::pin(async move {
                 let jobs = items.iter().map(Item::job).collect();
-                let briefs = store.briefs(jobs).await;
+                let briefs = store.jobs_for_run(jobs).await;
                 Done::Briefed { items, briefs }
             }));
         }
@@ -99,7 +112,7 @@ impl Ledger {
             let store = Arc::clone(&self.tools.store);
             self.steps.push(Box::pin(async move {
                 let jobs = ended.iter().map(|ended| ended.run.job).collect();
-                let standings = store.standings(jobs).await;
+                let standings = store.gate_states(jobs).await;
                 Done::Stood { ended, standings }
             }));
         }
@@ -161,7 +174,7 @@ impl Ledger {
                 self.going.writing -= 1;
                 self.take_in_answers(began, abouts, answers);
             }
-            Done::Surveyed(survey) => self.take_in_survey(survey),
+            Done::ScannedJob(survey) => self.take_in_survey(survey),
             Done::Mended(mended) => self.take_in_mended(mended),
             Done::Pruned(removed) => {
                 self.going.pruning = false;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use kalends_domain::{Lifecycle, Switch};
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, JobKey, OpenRun, RunId, Token};
-use kalends_store::{Due, DueJob, Orphan, StoreError, Survey, Surveyed};
+use kalends_store::record::{Cause, FencingToken, JobKey, OpenRun, RunId};
+use kalends_store::{Due, DueJob, Orphan, ScanPage, ScannedJob, StoreError};
 
 use super::mend::mend;
 use super::steps::Done;
@@ -50,7 +50,7 @@ enum Suspicion {
     /// A job is enabled, and nothing of it is due or under way.
     NeverDue { job: JobKey, generation: u64 },
     /// A run waits, or was given up, and no load tells of it.
-    LostRun { run: RunId, next_at: Instant, token: Option<Token> },
+    LostRun { run: RunId, next_at: Instant, token: Option<FencingToken> },
     /// The counters of a job are not what its history says.
     Counts(JobKey),
     /// Something belongs to nothing.
@@ -99,7 +99,7 @@ impl Scanner {
 
 impl Ledger {
     /// Has the next slice looked at.
-    pub(super) fn survey(&mut self) {
+    pub(super) fn scan_jobs(&mut self) {
         let elapsed = self.tools.clock.uptime();
         if self.scanner.is_going || elapsed < self.scanner.at {
             return;
@@ -112,10 +112,11 @@ impl Ledger {
         }
         self.scanner.is_going = true;
         let (store, after) = (Arc::clone(&self.tools.store), self.scanner.after);
-        self.steps.push(Box::pin(async move { Done::Surveyed(store.survey(after, LOOKS).await) }));
+        self.steps
+            .push(Box::pin(async move { Done::ScannedJob(store.scan_jobs(after, LOOKS).await) }));
     }
 
-    pub(super) fn take_in_survey(&mut self, survey: Result<Survey, StoreError>) {
+    pub(super) fn take_in_survey(&mut self, survey: Result<ScanPage, StoreError>) {
         self.scanner.is_going = false;
         let elapsed = self.tools.clock.uptime();
         let Ok(survey) = survey else {
@@ -144,15 +145,15 @@ impl Ledger {
         }
     }
 
-    fn suspicions(&self, survey: &Survey) -> Vec<Suspicion> {
+    fn suspicions(&self, survey: &ScanPage) -> Vec<Suspicion> {
         let orphans = survey.orphans.iter().copied().map(Suspicion::Orphan);
         let now = self.now();
         orphans.chain(survey.jobs.iter().flat_map(|job| self.suspicions_of(job, now))).collect()
     }
 
-    fn suspicions_of(&self, job: &Surveyed, now: Instant) -> Vec<Suspicion> {
+    fn suspicions_of(&self, job: &ScannedJob, now: Instant) -> Vec<Suspicion> {
         let late = earlier(now, LATE_AFTER);
-        let Surveyed { standing, ref open, .. } = *job;
+        let ScannedJob { standing, ref open, .. } = *job;
         let is_on =
             (standing.state.lifecycle, standing.switch) == (Lifecycle::Active, Switch::Enabled);
         let may_run = standing.collection == Switch::Enabled;
@@ -193,7 +194,7 @@ impl Ledger {
     }
 
     /// Whether the counters of a job cannot be what happened, as far as history is kept.
-    fn counts_wrong(&self, job: &Surveyed, now: Instant) -> bool {
+    fn counts_wrong(&self, job: &ScannedJob, now: Instant) -> bool {
         let (kept, state) = (job.history, job.standing.state);
         let retention = self.settings.retention;
         let all_is_kept = job.created >= self.scanner.kept_since
@@ -205,7 +206,7 @@ impl Ledger {
     }
 
     /// Counts it, tells of it, and puts it right where that can do no harm.
-    fn violation(&mut self, violation: Suspicion, survey: &Survey) {
+    fn violation(&mut self, violation: Suspicion, survey: &ScanPage) {
         self.settings.figures.violated(violation.kind());
         let kind = KINDS.get(violation.kind()).copied().unwrap_or_default();
         tracing::error!(kind, "what must not be: {violation:?}");

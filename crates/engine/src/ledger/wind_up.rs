@@ -71,7 +71,7 @@ impl Ledger {
     /// Gives up the claims that are left, so that others need not wait until they expire.
     async fn hand_back(&mut self) {
         let lease = std::time::Duration::ZERO;
-        let hand_back = self.under_way.iter().map(|(&run, claim)| RunWrite::Extend {
+        let hand_back = self.under_way.iter().map(|(&run, claim)| RunWrite::RenewLease {
             run,
             token: claim.token,
             lease,

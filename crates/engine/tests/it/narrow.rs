@@ -6,7 +6,7 @@ use kalends_domain::{CollectionState, Lifecycle, RetryKind, RetryPolicy};
 use kalends_environment::Clock;
 use kalends_recurrence::{Frequency, Recurrence};
 use kalends_store::record::{Disposition, NodeId};
-use kalends_store::{RunAnswer, RunWrite, Store};
+use kalends_store::{RunWrite, RunWriteResult, Store};
 
 use crate::world::{Answer, World, at, job, run};
 
@@ -116,7 +116,7 @@ fn a_claim_that_another_has_taken_over_is_not_extended_for_ever() {
             progress: open[0].progress,
         };
         let answer = world.store.commit(vec![taken]).await.unwrap();
-        assert!(matches!(answer[0], RunAnswer::Claimed(_)));
+        assert!(matches!(answer[0], RunWriteResult::Claimed(_)));
         // Where it asked again without waiting, this would not come back.
         world.pass(20).await;
         world.open_target();

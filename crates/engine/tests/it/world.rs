@@ -19,7 +19,7 @@ use kalends_store::record::{
     Disposition, JobFacts, JobRecord, JobState, JobUid, LedgerRecord, NodeId,
 };
 use kalends_store::{
-    CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, Page, Store, Waiting,
+    CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, Page, Store, WaitingRuns,
 };
 use tokio::sync::Notify;
 
@@ -161,8 +161,8 @@ impl World {
                     lifecycle: standing.lifecycle,
                     ..JobState::default()
                 },
-                waiting: Waiting::Close(Disposition::Superseded),
-                passed: None,
+                waiting: WaitingRuns::Close(Disposition::Superseded),
+                closed_by_edit: None,
             })))
         };
         let edited = self.store.edit_job(job_path(name), Box::new(decide)).await.unwrap();

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use anyhow::bail;
 use kalends_store::sqlite::inspect;
 
-use crate::location::{Location, keeper};
+use crate::location::{Location, codec};
 
 /// Look for damage: of the file, of rows that belong to nothing, of secrets that cannot be opened.
 ///
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let path = arguments.location.file()?;
-    let found = inspect(path, &keeper(arguments.location.key()?))?;
+    let found = inspect(path, &codec(arguments.location.key()?))?;
     let mut output = io::stdout().lock();
     for line in &found {
         writeln!(output, "{line}")?;

@@ -9,7 +9,7 @@ use kalends_store::Tokens;
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, SqliteTokens};
 
-use crate::location::{Kept, Location, keeper, make_folder};
+use crate::location::{Kept, Location, codec, make_folder};
 
 #[derive(clap::Args)]
 pub(crate) struct Book {
@@ -31,8 +31,8 @@ impl Book {
             Kept::Database(url) => {
                 let settings =
                     PostgresSettings { connections_max: 1, ..PostgresSettings::default() };
-                let keeper = keeper(self.location.key()?);
-                let connected = PostgresStore::connect(url, settings, keeper).await;
+                let codec = codec(self.location.key()?);
+                let connected = PostgresStore::connect(url, settings, codec).await;
                 Ok(Box::new(connected.context("cannot open the database")?))
             }
             Kept::File(path) => self.open_file(path, absent),
@@ -44,7 +44,7 @@ impl Book {
             bail!("there is no file {}", path.display());
         }
         make_folder(path)?;
-        let key = || self.location.key_or_new().map(keeper);
+        let key = || self.location.key_or_new().map(codec);
         if let Ok(tokens) = SqliteTokens::open(path, &key()?) {
             return Ok(Box::new(tokens));
         }

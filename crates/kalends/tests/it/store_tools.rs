@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use kalends_environment::{SystemClock, SystemEntropy};
 use kalends_store::KeyFile;
-use kalends_store::form::Keeper;
-use kalends_store::seal::Sealer;
+use kalends_store::encryption::Cipher;
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
+use kalends_store::stored_form::DefinitionCodec;
 
 /// Makes a store and its key file, as a server does at its first start.
 fn make_store(path: &Path) -> SqliteStore {
     let entropy = Arc::new(SystemEntropy);
     let key = KeyFile::beside(path).read_or_create(path, &*entropy).unwrap();
-    let keeper = Keeper::new(Sealer::new(key, vec![], entropy), &[]);
-    SqliteStore::open(path, SqliteSettings::default(), keeper, Arc::new(SystemClock)).unwrap()
+    let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
+    SqliteStore::open(path, SqliteSettings::default(), codec, Arc::new(SystemClock)).unwrap()
 }
 
 fn kalends(arguments: &[&str], key: Option<&str>) -> Output {

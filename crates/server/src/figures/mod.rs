@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use kalends_figures::{Counter, Figures, Gauge, Histogram, Page};
+use kalends_metrics::{Counter, Figures, Gauge, Histogram, Page};
 
 use crate::door::Security;
 use crate::figures::labels::{CLASSES, METHODS, ROUTES, class, method, route};

@@ -1,6 +1,6 @@
 //! Figures of the process, as Linux tells them. Those that another system does not tell are absent.
 
-use kalends_figures::Page;
+use kalends_metrics::Page;
 
 /// Ticks of processor time in a second; the same on every Linux.
 const TICKS: f64 = 100.0;

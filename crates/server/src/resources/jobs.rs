@@ -11,7 +11,7 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 use kalends_store::record::JobRecord;
 use kalends_store::{
-    DecideJob, Edited, Found, JobContext, JobFilter, JobWrite, Refusal, RefusalKind, StoreError,
+    DecideJob, Edited, JobContext, JobFilter, JobWrite, JobsPage, Refusal, RefusalKind, StoreError,
 };
 use kalends_wire::{
     Code, Error, Errors, JobFacts, Json, Version, keep_extensions, patch_job, read_job, write_job,
@@ -43,7 +43,7 @@ pub(super) async fn list(asked: Asked, path: CollectionPath) -> Done {
         AskedPage::read(&asked, version, OLD_PAGE_DEFAULT, |position| JobName::new(position).ok())?;
     let page = asked_page.page.clone();
     let until = if version.is_old() { Until::Full } else { Until::Looked };
-    let Found { mut jobs, collection, rest } =
+    let JobsPage { mut jobs, collection, rest } =
         search(&asked.app, &path, &filter, page, until).await?;
     let goes_on = rest.and_then(|rest| rest.after).map(|name| name.to_string());
     let next = asked_page.cut(&mut jobs, |job| job.path.job.to_string());

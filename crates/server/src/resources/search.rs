@@ -2,7 +2,7 @@
 //! collection keeps nobody waiting.
 
 use kalends_domain::{CollectionPath, JobName};
-use kalends_store::{Found, JobFilter, LOOKS_MAX, Page};
+use kalends_store::{JobFilter, JobsPage, Page, SCAN_MAX};
 
 use super::jobs::missing;
 use crate::answer::Refused;
@@ -25,9 +25,9 @@ pub(super) async fn search(
     filter: &JobFilter,
     page: Page<JobName>,
     until: Until,
-) -> Result<Found, Refused> {
+) -> Result<JobsPage, Refused> {
     let look = async |page| {
-        let found = app.store.jobs(path.clone(), filter.clone(), page, LOOKS_MAX).await;
+        let found = app.store.jobs(path.clone(), filter.clone(), page, SCAN_MAX).await;
         found.map_err(|error| missing(error, path))
     };
     let mut found = look(page).await?;

@@ -8,7 +8,7 @@ use kalends_domain::{
 };
 use kalends_server::Settings;
 use kalends_store::record::JobRecord;
-use kalends_store::{JobFilter, JobPut, JobWrite, LOOKS_MAX, Page, Store as _, Waiting};
+use kalends_store::{JobFilter, JobPut, JobWrite, Page, SCAN_MAX, Store as _, WaitingRuns};
 use kalends_wire::Json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use crate::serving::{COLLECTION, Server, start_with};
 
 /// More than two requests look at.
-const JOBS: usize = 2 * LOOKS_MAX + 345;
+const JOBS: usize = 2 * SCAN_MAX + 345;
 
 async fn ask(server: SocketAddr, method: &str, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(server).await.unwrap();
@@ -57,7 +57,7 @@ async fn copy(server: &Server, job: &JobRecord, number: usize, description: Opti
         definition,
         facts: Default::default(),
         state: job.state,
-        waiting: Waiting::Keep,
+        waiting: WaitingRuns::Keep,
         passed: None,
     };
     let path = JobPath { job: JobName::new(&name(number)).unwrap(), ..job.path.clone() };
@@ -74,7 +74,7 @@ async fn haystack(is_needle: impl Fn(usize) -> bool) -> Server {
     let job = r#"{"properties":{"startTime":"2027-01-01T00:00:00Z","action":{"type":"Http","request":{"uri":"http://example.com/","method":"GET"}}}}"#;
     ask(server.address, "PUT", &jobs(&format!("/{}", name(0))), job).await;
     let (page, all) = (Page::first(1), JobFilter::default());
-    let found = server.store.jobs(collection(), all, page, LOOKS_MAX).await.unwrap();
+    let found = server.store.jobs(collection(), all, page, SCAN_MAX).await.unwrap();
     let record = found.jobs.first().unwrap();
     for number in 0..JOBS {
         copy(&server, record, number, is_needle(number).then_some("a needle")).await;

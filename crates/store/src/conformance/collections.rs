@@ -80,7 +80,7 @@ pub async fn a_collection_knows_since_when_it_is_enabled(subject: Subject) {
     assert_eq!(made.enabled_since, made.created);
     let job = subject.make_due_job("j").await.key;
     let told = async || {
-        let briefs = subject.store.briefs(vec![job]).await.unwrap();
+        let briefs = subject.store.jobs_for_run(vec![job]).await.unwrap();
         briefs[0].as_ref().unwrap().enabled_since
     };
     assert_eq!(told().await, made.created);

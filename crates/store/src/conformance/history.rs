@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::events::{ClosingRecord, EventPosition, Events};
 use crate::record::{Disposition, HistoryRecord, JobRecord, LedgerRecord};
 use crate::store::{
-    Advance, HistoryFilter, JobFilterState, JobWrite, Page, Retention, RunAnswer, RunWrite,
+    Advance, HistoryFilter, JobFilterState, JobWrite, Page, Retention, RunWrite, RunWriteResult,
 };
 
 const DAY: u64 = 86_400;
@@ -23,13 +23,13 @@ async fn recorded(
     rows: Vec<LedgerRecord>,
 ) -> JobRecord {
     let job = subject.make_due_job(name).await;
-    let pass = RunWrite::Pass {
+    let pass = RunWrite::Skip {
         on: due(&job),
         advance: Advance { due: Some(at(60)), used: 0, lifecycle: Lifecycle::Active },
         closed: rows,
         postponed: entries,
     };
-    assert_eq!(subject.commit(pass).await, RunAnswer::Done);
+    assert_eq!(subject.commit(pass).await, RunWriteResult::Done);
     job
 }
 
@@ -262,17 +262,17 @@ pub async fn events_of_all_jobs_follow_each_other(subject: Subject) {
 pub async fn closings_tell_what_has_become_of_the_job(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
-    let pass = RunWrite::Pass {
+    let pass = RunWrite::Skip {
         on: due(&job),
         advance: Advance { due: None, used: 0, lifecycle: Lifecycle::Completed },
         closed: vec![closed(Disposition::Missed, 60)],
         postponed: vec![],
     };
-    assert_eq!(subject.commit(pass).await, RunAnswer::Done);
+    assert_eq!(subject.commit(pass).await, RunWriteResult::Done);
     let off = subject.make_due_job("off").await;
     let mut switched = put(definition(), Some(at(120)));
     switched.definition.switch = kalends_domain::Switch::Disabled;
-    switched.passed = Some(closed(Disposition::SkippedDisabled, 60));
+    switched.closed_by_edit = Some(closed(Disposition::SkippedDisabled, 60));
     assert_eq!(subject.put_job("off", switched).await.key, off.key);
     let events = subject.store.events(Some(EventPosition::default()), 9).await.unwrap();
     let told = events

@@ -191,10 +191,11 @@ pub async fn a_search_ends_in_time_and_goes_on_where_it_ended(subject: Subject) 
     let mut job = put(definition(), None);
     job.definition.extensions.tags = tags("x");
     subject.put_job("B", job).await;
-    let search = async |filter: &JobFilter, page: Page<JobName>, looks| {
+    let search = async |filter: &JobFilter, page: Page<JobName>, scan_max| {
         let (mut names, mut page, mut calls) = (Vec::new(), page, 0);
         loop {
-            let jobs = subject.store.jobs(collection_path("g", "c"), filter.clone(), page, looks);
+            let jobs =
+                subject.store.jobs(collection_path("g", "c"), filter.clone(), page, scan_max);
             let found = jobs.await.unwrap();
             calls += 1;
             names.extend(found.jobs.into_iter().map(|job| job.path.job.as_str().to_owned()));
@@ -221,12 +222,12 @@ pub async fn a_search_ends_in_time_and_goes_on_where_it_ended(subject: Subject) 
         (JobFilter { contains: Some("_".into()), ..tag(Some("x")) }, &["C_2"]),
         (JobFilter { tag: tag(Some("y")).tag, ..disabled }, &["E"]),
     ] {
-        for looks in [0, 1, 2, 3, 7, 8] {
-            let what = format!("{filter:?}, {looks} at a time");
-            assert_eq!(search(&filter, Page::first(9), looks).await.0, expected, "{what}");
+        for scan_max in [0, 1, 2, 3, 7, 8] {
+            let what = format!("{filter:?}, {scan_max} at a time");
+            assert_eq!(search(&filter, Page::first(9), scan_max).await.0, expected, "{what}");
             let page = Page { after: None, skip: 1, limit: 2 };
             let part: Vec<_> = expected.iter().skip(1).take(2).copied().collect();
-            assert_eq!(search(&filter, page, looks).await.0, part, "{what}, a part");
+            assert_eq!(search(&filter, page, scan_max).await.0, part, "{what}, a part");
         }
     }
     let (_, calls) = search(&text("nothing like it"), Page::first(9), 2).await;

@@ -5,12 +5,12 @@
 
 pub mod collections;
 pub mod ends;
+pub mod gate_states;
 pub mod history;
+pub mod invariant_scan;
 pub mod jobs;
 pub mod runs;
 mod sample;
-pub mod standings;
-pub mod survey;
 pub mod tokens;
 
 use std::sync::Arc;

@@ -9,8 +9,8 @@ use crate::conformance::sample::{
     LEASE, NODE, advance, at, begin, closed, collection_path, definition, due, entry, failed,
     finish, put, standard,
 };
-use crate::record::{Cause, Disposition, JobKey, JobStanding, NodeId, Progress, RunId, Token};
-use crate::store::{Advance, DueJob, JobPut, JobWrite, RunAnswer, RunWrite, Waiting};
+use crate::record::{Cause, Disposition, FencingToken, GateState, JobKey, NodeId, Progress, RunId};
+use crate::store::{Advance, DueJob, JobPut, JobWrite, RunWrite, RunWriteResult, WaitingRuns};
 
 fn again_at(seconds: u64) -> Progress {
     Progress {
@@ -22,12 +22,12 @@ fn again_at(seconds: u64) -> Progress {
     }
 }
 
-fn wait(run: RunId, token: Token, seconds: u64) -> RunWrite {
+fn wait(run: RunId, token: FencingToken, seconds: u64) -> RunWrite {
     RunWrite::Continue {
         run,
         token,
         entry: Some(entry(AttemptStatus::Failed, 60)),
-        tally: failed(60),
+        counts: failed(60),
         progress: again_at(seconds),
     }
 }
@@ -58,7 +58,7 @@ pub async fn only_active_enabled_jobs_in_enabled_collections_are_due(subject: Su
         let collection = kalends_domain::Collection { state, ..standard() };
         subject.put_collection(collection_path("g", "c"), collection).await;
         assert_eq!(jobs(61, 9).await, []);
-        assert_eq!(subject.commit(begin(&early)).await, RunAnswer::Stale);
+        assert_eq!(subject.commit(begin(&early)).await, RunWriteResult::Stale);
     }
     subject.put_collection(collection_path("g", "c"), standard()).await;
     assert_eq!(jobs(61, 9).await, [due(&early), due(&late)]);
@@ -71,7 +71,7 @@ pub async fn beginning_an_occurrence_moves_the_job_on(subject: Subject) {
     let before = subject.store.now().await.unwrap();
     let (run, claim) = subject.begin_run(&job).await;
     let after = subject.store.now().await.unwrap();
-    assert_eq!((claim.owner, claim.token), (NODE, Token(1)));
+    assert_eq!((claim.owner, claim.token), (NODE, FencingToken(1)));
     assert!(before.saturating_add(LEASE) <= claim.lease_until);
     assert!(claim.lease_until <= after.saturating_add(LEASE));
     let moved = subject.job("j").await.unwrap();
@@ -89,17 +89,17 @@ pub async fn what_has_been_edited_is_not_begun(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
     let edited = subject.make_due_job("j").await;
-    assert_eq!(subject.commit(begin(&job)).await, RunAnswer::Stale, "another generation");
+    assert_eq!(subject.commit(begin(&job)).await, RunWriteResult::Stale, "another generation");
     let elsewhere = DueJob { due: at(61), ..due(&edited) };
-    let pass = RunWrite::Pass {
+    let pass = RunWrite::Skip {
         on: elsewhere,
         advance: advance(&edited),
         closed: vec![],
         postponed: vec![],
     };
-    assert_eq!(subject.commit(pass).await, RunAnswer::Stale, "another instant");
+    assert_eq!(subject.commit(pass).await, RunWriteResult::Stale, "another instant");
     subject.edit_job("j", JobWrite::Delete).await;
-    assert_eq!(subject.commit(begin(&edited)).await, RunAnswer::Stale, "deleted");
+    assert_eq!(subject.commit(begin(&edited)).await, RunWriteResult::Stale, "deleted");
 }
 
 /// The newest missed occurrence runs in the place of the oldest.
@@ -112,7 +112,7 @@ pub async fn a_later_occurrence_may_run_than_the_one_that_was_due(subject: Subje
         progress.next_at = at(600);
         *rows = vec![closed(Disposition::Missed, 60)];
     }
-    assert!(matches!(subject.commit(write).await, RunAnswer::Begun { .. }));
+    assert!(matches!(subject.commit(write).await, RunWriteResult::Begun { .. }));
     let open = subject.store.open_runs(job.key).await.unwrap();
     assert_eq!((open[0].scheduled, open[0].progress.next_at), (at(600), at(600)));
     assert_eq!(subject.ledger_of(&job).await, [closed(Disposition::Missed, 60)]);
@@ -123,8 +123,11 @@ pub async fn an_occurrence_is_begun_once(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
     let answers = subject.store.commit(vec![begin(&job), begin(&job)]).await.unwrap();
-    assert!(matches!(answers[..], [RunAnswer::Begun { .. }, RunAnswer::Stale]), "{answers:?}");
-    assert_eq!(subject.commit(begin(&job)).await, RunAnswer::Stale);
+    assert!(
+        matches!(answers[..], [RunWriteResult::Begun { .. }, RunWriteResult::Stale]),
+        "{answers:?}"
+    );
+    assert_eq!(subject.commit(begin(&job)).await, RunWriteResult::Stale);
     assert_eq!(subject.store.open_runs(job.key).await.unwrap().len(), 1);
 }
 
@@ -135,26 +138,26 @@ pub async fn occurrences_are_passed_over_with_a_record(subject: Subject) {
     let mut missed = closed(Disposition::Missed, 60);
     (missed.to, missed.count) = (at(6_000), 100);
     let postponed = entry(AttemptStatus::Postponed, 60);
-    let pass = RunWrite::Pass {
+    let pass = RunWrite::Skip {
         on: due(&job),
         advance: Advance { due: Some(at(6_060)), used: 0, lifecycle: Lifecycle::Active },
         closed: vec![missed.clone()],
         postponed: vec![postponed.clone()],
     };
-    assert_eq!(subject.commit(pass.clone()).await, RunAnswer::Done);
-    assert_eq!(subject.commit(pass).await, RunAnswer::Stale);
+    assert_eq!(subject.commit(pass.clone()).await, RunWriteResult::Done);
+    assert_eq!(subject.commit(pass).await, RunWriteResult::Stale);
     assert_eq!(subject.ledger_of(&job).await, [missed]);
     assert_eq!(subject.history_of("j").await, [postponed]);
     let state = subject.job("j").await.unwrap().state;
     assert_eq!((state.due, state.used, state.executions), (Some(at(6_060)), 0, 0));
 
-    let last = RunWrite::Pass {
+    let last = RunWrite::Skip {
         on: DueJob { due: at(6_060), ..due(&job) },
         advance: Advance { due: None, used: 0, lifecycle: Lifecycle::Completed },
         closed: vec![closed(Disposition::SkippedOverlap, 6_060)],
         postponed: vec![],
     };
-    assert_eq!(subject.commit(last).await, RunAnswer::Done);
+    assert_eq!(subject.commit(last).await, RunWriteResult::Done);
     let state = subject.job("j").await.unwrap().state;
     assert_eq!((state.due, state.lifecycle), (None, Lifecycle::Completed));
     assert!(state.finished.is_some());
@@ -165,27 +168,33 @@ pub async fn a_run_is_continued_and_finished_by_its_token_only(subject: Subject)
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
     let (run, claim) = subject.begin_run(&job).await;
-    let stranger = Token(claim.token.0 + 1);
-    assert_eq!(subject.commit(wait(run, stranger, 90)).await, RunAnswer::Stale);
-    assert_eq!(subject.commit(finish(run, stranger, None)).await, RunAnswer::Stale);
+    let stranger = FencingToken(claim.token.0 + 1);
+    assert_eq!(subject.commit(wait(run, stranger, 90)).await, RunWriteResult::Stale);
+    assert_eq!(subject.commit(finish(run, stranger, None)).await, RunWriteResult::Stale);
     assert_eq!(subject.history_of("j").await, []);
 
-    assert_eq!(subject.commit(wait(run, claim.token, 90)).await, RunAnswer::Done);
+    assert_eq!(subject.commit(wait(run, claim.token, 90)).await, RunWriteResult::Done);
     let open = subject.store.open_runs(job.key).await.unwrap();
     assert_eq!((open[0].claim, open[0].progress), (None, again_at(90)));
-    assert_eq!(subject.commit(wait(run, claim.token, 90)).await, RunAnswer::Stale, "given up");
+    assert_eq!(subject.commit(wait(run, claim.token, 90)).await, RunWriteResult::Stale, "given up");
 
     let claimed =
         RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress: again_at(90) };
-    let RunAnswer::Claimed(second) = subject.commit(claimed).await else { panic!("not claimed") };
+    let RunWriteResult::Claimed(second) = subject.commit(claimed).await else {
+        panic!("not claimed")
+    };
     assert!(second.token > claim.token);
     assert_eq!(
         subject.commit(finish(run, claim.token, None)).await,
-        RunAnswer::Stale,
+        RunWriteResult::Stale,
         "an old token"
     );
-    assert_eq!(subject.commit(finish(run, second.token, None)).await, RunAnswer::Done);
-    assert_eq!(subject.commit(finish(run, second.token, None)).await, RunAnswer::Stale, "over");
+    assert_eq!(subject.commit(finish(run, second.token, None)).await, RunWriteResult::Done);
+    assert_eq!(
+        subject.commit(finish(run, second.token, None)).await,
+        RunWriteResult::Stale,
+        "over"
+    );
     assert_eq!(subject.store.open_runs(job.key).await.unwrap(), []);
     assert_eq!(subject.ledger_of(&job).await, [closed(Disposition::Completed, 60)]);
     let statuses: Vec<_> = subject.history_of("j").await.iter().map(|entry| entry.status).collect();
@@ -208,7 +217,7 @@ pub async fn a_run_without_a_claim_is_claimed_once(subject: Subject) {
         |owner| RunWrite::Claim { run, seen: None, owner, lease: LEASE, progress: again_at(90) };
     let answers = subject.store.commit(vec![claim(NodeId(1)), claim(NodeId(2))]).await.unwrap();
     assert!(
-        matches!(answers[..], [RunAnswer::Claimed(claim), RunAnswer::Stale] if claim.owner == NodeId(1))
+        matches!(answers[..], [RunWriteResult::Claimed(claim), RunWriteResult::Stale] if claim.owner == NodeId(1))
     );
     assert_eq!(claimable(90).await, []);
 }
@@ -222,7 +231,9 @@ pub async fn an_expired_claim_is_taken_over_and_the_old_token_is_worth_nothing(s
     if let RunWrite::Begin { lease, .. } = &mut write {
         *lease = short;
     }
-    let RunAnswer::Begun { run, claim: Some(old) } = subject.commit(write).await else { panic!() };
+    let RunWriteResult::Begun { run, claim: Some(old) } = subject.commit(write).await else {
+        panic!()
+    };
     (subject.pass)(short * 2).await;
     let expired = subject.store.claimable(at(0), 9).await.unwrap();
     assert_eq!(expired.iter().map(|run| run.id).collect::<Vec<_>>(), [run]);
@@ -233,14 +244,20 @@ pub async fn an_expired_claim_is_taken_over_and_the_old_token_is_worth_nothing(s
         lease: LEASE,
         progress: Progress { redelivery: 1, ..Progress::first(at(60)) },
     };
-    assert_eq!(subject.commit(take(None)).await, RunAnswer::Stale, "it has a claim");
-    let RunAnswer::Claimed(new) = subject.commit(take(Some(old.token))).await else { panic!() };
+    assert_eq!(subject.commit(take(None)).await, RunWriteResult::Stale, "it has a claim");
+    let RunWriteResult::Claimed(new) = subject.commit(take(Some(old.token))).await else {
+        panic!()
+    };
     assert!(new.token > old.token);
-    assert_eq!(subject.commit(take(Some(new.token))).await, RunAnswer::Stale, "it has not expired");
-    assert_eq!(subject.commit(finish(run, old.token, None)).await, RunAnswer::Stale);
-    let extend = RunWrite::Extend { run, token: old.token, lease: LEASE };
-    assert_eq!(subject.commit(extend).await, RunAnswer::Stale);
-    assert_eq!(subject.commit(finish(run, new.token, None)).await, RunAnswer::Done);
+    assert_eq!(
+        subject.commit(take(Some(new.token))).await,
+        RunWriteResult::Stale,
+        "it has not expired"
+    );
+    assert_eq!(subject.commit(finish(run, old.token, None)).await, RunWriteResult::Stale);
+    let extend = RunWrite::RenewLease { run, token: old.token, lease: LEASE };
+    assert_eq!(subject.commit(extend).await, RunWriteResult::Stale);
+    assert_eq!(subject.commit(finish(run, new.token, None)).await, RunWriteResult::Done);
     assert_eq!(subject.ledger_of(&job).await.len(), 1);
 }
 
@@ -252,25 +269,30 @@ pub async fn a_run_that_has_moved_on_is_not_claimed_as_it_was(subject: Subject) 
     subject.commit(wait(run, claim.token, 90)).await;
     let claim_at =
         |progress| RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress };
-    let RunAnswer::Claimed(second) = subject.commit(claim_at(again_at(90))).await else { panic!() };
+    let RunWriteResult::Claimed(second) = subject.commit(claim_at(again_at(90))).await else {
+        panic!()
+    };
     subject.commit(wait(run, second.token, 180)).await;
-    assert_eq!(subject.commit(claim_at(again_at(90))).await, RunAnswer::Stale);
-    let RunAnswer::Claimed(third) = subject.commit(claim_at(again_at(180))).await else { panic!() };
-    assert_eq!(third.token, Token(3));
+    assert_eq!(subject.commit(claim_at(again_at(90))).await, RunWriteResult::Stale);
+    let RunWriteResult::Claimed(third) = subject.commit(claim_at(again_at(180))).await else {
+        panic!()
+    };
+    assert_eq!(third.token, FencingToken(3));
 }
 
 /// What had come due and was not begun has its record, too.
 pub async fn an_edit_records_what_it_passes_over(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
-    let passed = crate::record::LedgerRecord {
+    let closed_by_edit = crate::record::LedgerRecord {
         to: at(180),
         count: 3,
         ..closed(Disposition::Superseded, 60)
     };
-    let edit = JobPut { passed: Some(passed.clone()), ..put(definition(), Some(at(240))) };
+    let edit =
+        JobPut { closed_by_edit: Some(closed_by_edit.clone()), ..put(definition(), Some(at(240))) };
     subject.put_job("j", edit).await;
-    assert_eq!(subject.ledger_of(&job).await, [passed]);
+    assert_eq!(subject.ledger_of(&job).await, [closed_by_edit]);
 }
 
 /// Long attempts.
@@ -278,8 +300,8 @@ pub async fn a_claim_is_extended_by_its_token(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
     let (run, claim) = subject.begin_run(&job).await;
-    let extend = RunWrite::Extend { run, token: claim.token, lease: 6 * LEASE };
-    let RunAnswer::Claimed(longer) = subject.commit(extend).await else { panic!() };
+    let extend = RunWrite::RenewLease { run, token: claim.token, lease: 6 * LEASE };
+    let RunWriteResult::Claimed(longer) = subject.commit(extend).await else { panic!() };
     assert_eq!((longer.owner, longer.token), (claim.owner, claim.token));
     assert!(longer.lease_until >= claim.lease_until.saturating_add(5 * LEASE));
     assert_eq!(subject.store.open_runs(job.key).await.unwrap()[0].claim, Some(longer));
@@ -307,7 +329,7 @@ pub async fn an_edit_closes_runs_that_nobody_works_on(subject: Subject) {
     subject.commit(wait(waiting, claim.token, 90)).await;
     let (busy, held) = subject.begin_run(&subject.job("j").await.unwrap()).await;
     let edit = JobPut {
-        waiting: Waiting::Close(Disposition::Superseded),
+        waiting: WaitingRuns::Close(Disposition::Superseded),
         ..put(definition(), Some(at(180)))
     };
     let edited = subject.put_job("j", edit).await;
@@ -319,7 +341,7 @@ pub async fn an_edit_closes_runs_that_nobody_works_on(subject: Subject) {
         (ledger[0].from, ledger[0].disposition, ledger[0].generation),
         (at(60), Disposition::Superseded, 1)
     );
-    assert_eq!(subject.commit(finish(busy, held.token, None)).await, RunAnswer::Done);
+    assert_eq!(subject.commit(finish(busy, held.token, None)).await, RunWriteResult::Done);
 }
 
 /// Nothing of a deleted job is written.
@@ -328,7 +350,7 @@ pub async fn runs_of_a_deleted_job_are_gone(subject: Subject) {
     let job = subject.make_due_job("j").await;
     let (run, claim) = subject.begin_run(&job).await;
     subject.edit_job("j", JobWrite::Delete).await;
-    assert_eq!(subject.commit(finish(run, claim.token, None)).await, RunAnswer::Stale);
+    assert_eq!(subject.commit(finish(run, claim.token, None)).await, RunWriteResult::Stale);
     assert_eq!(subject.store.open_runs(job.key).await.unwrap(), []);
     assert_eq!(subject.ledger_of(&job).await, []);
     assert_eq!(subject.store.check().await.unwrap(), [""; 0]);
@@ -353,10 +375,14 @@ pub async fn stale_writes_do_not_keep_others_from_being_carried_out(subject: Sub
     let first = subject.make_due_job("first").await;
     let second = subject.make_due_job("second").await;
     subject.commit(begin(&first)).await;
-    let writes = vec![begin(&first), begin(&second), finish(RunId(i64::MAX), Token(1), None)];
+    let writes =
+        vec![begin(&first), begin(&second), finish(RunId(i64::MAX), FencingToken(1), None)];
     let answers = subject.store.commit(writes).await.unwrap();
     assert!(
-        matches!(answers[..], [RunAnswer::Stale, RunAnswer::Begun { .. }, RunAnswer::Stale]),
+        matches!(
+            answers[..],
+            [RunWriteResult::Stale, RunWriteResult::Begun { .. }, RunWriteResult::Stale]
+        ),
         "{answers:?}"
     );
     assert_eq!(subject.store.commit(vec![]).await.unwrap(), []);
@@ -373,18 +399,18 @@ pub async fn writes_about_one_run_in_one_batch_follow_each_other(subject: Subjec
         finish(run, claim.token, None),
         begin(&next),
         RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress: again_at(90) },
-        finish(run, Token(claim.token.0 + 1), None),
+        finish(run, FencingToken(claim.token.0 + 1), None),
     ];
     let answers = subject.store.commit(writes).await.unwrap();
     assert!(
         matches!(
             answers[..],
             [
-                RunAnswer::Done,
-                RunAnswer::Stale,
-                RunAnswer::Begun { .. },
-                RunAnswer::Claimed(_),
-                RunAnswer::Done
+                RunWriteResult::Done,
+                RunWriteResult::Stale,
+                RunWriteResult::Begun { .. },
+                RunWriteResult::Claimed(_),
+                RunWriteResult::Done
             ]
         ),
         "{answers:?}"
@@ -406,8 +432,8 @@ pub async fn jobs_are_told_of_in_batches(subject: Subject) {
     let busy = subject.job("busy").await.unwrap();
 
     let asked = vec![off.key, JobKey(i64::MAX), busy.key, idle.key];
-    let briefs = subject.store.briefs(asked.clone()).await.unwrap();
-    let standings = subject.store.standings(asked).await.unwrap();
+    let briefs = subject.store.jobs_for_run(asked.clone()).await.unwrap();
+    let standings = subject.store.gate_states(asked).await.unwrap();
     let location = standard().location;
     for (job, (brief, standing)) in
         [Some(&off), None, Some(&busy), Some(&idle)].into_iter().zip(briefs.iter().zip(&standings))
@@ -416,7 +442,7 @@ pub async fn jobs_are_told_of_in_batches(subject: Subject) {
         assert_eq!(told, job.map(|job| (job, &location)));
         let open = brief.as_ref().map_or(0, |brief| brief.open.len());
         assert_eq!(open, usize::from(job == Some(&busy)));
-        let expected = job.map(|job| JobStanding {
+        let expected = job.map(|job| GateState {
             generation: job.job.generation,
             switch: job.job.definition.switch,
             collection: Switch::Enabled,
@@ -426,7 +452,7 @@ pub async fn jobs_are_told_of_in_batches(subject: Subject) {
     }
     let disabled = kalends_domain::Collection { state: CollectionState::Disabled, ..standard() };
     subject.put_collection(collection_path("g", "c"), disabled).await;
-    let standings = subject.store.standings(vec![idle.key]).await.unwrap();
+    let standings = subject.store.gate_states(vec![idle.key]).await.unwrap();
     assert_eq!(standings[0].map(|standing| standing.collection), Some(Switch::Disabled));
 }
 
@@ -443,5 +469,5 @@ pub async fn all_claims_can_be_let_expire_at_once(subject: Subject) {
     let progress = Progress { redelivery: 1, ..Progress::first(at(60)) };
     let take = RunWrite::Claim { run, seen, owner: NodeId(8), lease: LEASE, progress };
     let taken = subject.commit(take).await;
-    assert!(matches!(taken, RunAnswer::Claimed(taken) if taken.token > claim.token));
+    assert!(matches!(taken, RunWriteResult::Claimed(taken) if taken.token > claim.token));
 }

@@ -15,12 +15,12 @@ use kalends_recurrence::{
 
 use crate::conformance::Subject;
 use crate::record::{
-    Cause, Claim, CollectionRecord, Disposition, JobFacts, JobRecord, JobState, JobUid,
-    LedgerRecord, NodeId, Progress, RunId, Token,
+    Cause, Claim, CollectionRecord, Disposition, FencingToken, JobFacts, JobRecord, JobState,
+    JobUid, LedgerRecord, NodeId, Progress, RunId,
 };
 use crate::store::{
-    Advance, CollectionWrite, DueJob, Edited, JobPut, JobWrite, Page, RunAnswer, RunWrite, Tally,
-    Waiting,
+    Advance, AttemptCounts, CollectionWrite, DueJob, Edited, JobPut, JobWrite, Page, RunWrite,
+    RunWriteResult, WaitingRuns,
 };
 
 pub(crate) const NODE: NodeId = NodeId(7);
@@ -163,8 +163,8 @@ pub(crate) fn put(definition: JobDefinition, due: Option<Instant>) -> JobPut {
         definition,
         facts: JobFacts::default(),
         state: JobState { due, ..JobState::default() },
-        waiting: Waiting::Keep,
-        passed: None,
+        waiting: WaitingRuns::Keep,
+        closed_by_edit: None,
     }
 }
 
@@ -202,14 +202,14 @@ impl Subject {
         self.store.job(job_path(name)).await.unwrap().map(|(job, _)| job)
     }
 
-    pub(crate) async fn commit(&self, write: RunWrite) -> RunAnswer {
+    pub(crate) async fn commit(&self, write: RunWrite) -> RunWriteResult {
         self.store.commit(vec![write]).await.unwrap()[0]
     }
 
     /// Begins the occurrence that a job is due for.
     pub(crate) async fn begin_run(&self, job: &JobRecord) -> (RunId, Claim) {
         match self.commit(begin(job)).await {
-            RunAnswer::Begun { run, claim: Some(claim) } => (run, claim),
+            RunWriteResult::Begun { run, claim: Some(claim) } => (run, claim),
             answer => panic!("{answer:?}"),
         }
     }
@@ -248,12 +248,12 @@ pub(crate) fn begin(job: &JobRecord) -> RunWrite {
     }
 }
 
-pub(crate) fn finish(run: RunId, token: Token, lifecycle: Option<Lifecycle>) -> RunWrite {
+pub(crate) fn finish(run: RunId, token: FencingToken, lifecycle: Option<Lifecycle>) -> RunWrite {
     RunWrite::Finish {
         run,
         token,
         entry: Some(entry(AttemptStatus::Completed, 60)),
-        tally: Tally { executed: Some(at(60)), failed: false, faulted: false },
+        counts: AttemptCounts { executed: Some(at(60)), failed: false, faulted: false },
         closed: closed(Disposition::Completed, 60),
         lifecycle,
     }
@@ -285,6 +285,6 @@ pub(crate) fn closed(disposition: Disposition, scheduled: u64) -> LedgerRecord {
     }
 }
 
-pub(crate) fn failed(started: u64) -> Tally {
-    Tally { executed: Some(at(started)), failed: true, faulted: false }
+pub(crate) fn failed(started: u64) -> AttemptCounts {
+    AttemptCounts { executed: Some(at(started)), failed: true, faulted: false }
 }

@@ -9,11 +9,13 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 
 use crate::record::{
-    Cause, Claim, CollectionFacts, CollectionKey, CollectionRecord, Disposition, GroupRecord,
-    HistoryRecord, Job, JobFacts, JobKey, JobRecord, JobStanding, JobState, LedgerRecord, NodeId,
-    OpenRun, Progress, RunId, Token,
+    Cause, Claim, CollectionFacts, CollectionKey, CollectionRecord, Disposition, FencingToken,
+    GateState, GroupRecord, HistoryRecord, Job, JobFacts, JobKey, JobRecord, JobState,
+    LedgerRecord, NodeId, OpenRun, Progress, RunId,
 };
-use crate::store::{Advance, DueJob, JobPut, Retention, RunAnswer, RunWrite, Tally, Waiting};
+use crate::store::{
+    Advance, AttemptCounts, DueJob, JobPut, Retention, RunWrite, RunWriteResult, WaitingRuns,
+};
 use crate::tokens::{TokenId, TokenRecord};
 
 #[derive(Default)]
@@ -89,7 +91,7 @@ impl Kept {
         before: Option<&JobRecord>,
         now: Instant,
     ) -> JobRecord {
-        let JobPut { uid, created, definition, facts, state, waiting, passed } = put;
+        let JobPut { uid, created, definition, facts, state, waiting, closed_by_edit } = put;
         let record = match before {
             Some(before) => JobRecord {
                 key: before.key,
@@ -108,10 +110,10 @@ impl Kept {
                 JobRecord { key: JobKey(self.last_key), path, job, state, version: 1 }
             }
         };
-        if let Waiting::Close(disposition) = waiting {
+        if let WaitingRuns::Close(disposition) = waiting {
             self.close_waiting(record.key, disposition, now);
         }
-        self.close(record.key, passed);
+        self.close(record.key, closed_by_edit);
         self.paths.insert(record.key, record.path.clone());
         self.jobs.insert(record.path.clone(), JobRow { record: record.clone(), facts });
         record
@@ -144,14 +146,14 @@ impl Kept {
         self.ledger.remove(&key);
     }
 
-    pub(super) fn standing(&self, key: JobKey) -> Option<JobStanding> {
+    pub(super) fn standing(&self, key: JobKey) -> Option<GateState> {
         let JobRecord { path, job, state, .. } = &self.job(key)?.record;
         let collection = match self.is_enabled(&path.collection) {
             true => Switch::Enabled,
             false => Switch::Disabled,
         };
         let switch = job.definition.switch;
-        Some(JobStanding { generation: job.generation, switch, collection, state: *state })
+        Some(GateState { generation: job.generation, switch, collection, state: *state })
     }
 
     pub(super) fn open_runs(&self, job: JobKey) -> Vec<OpenRun> {
@@ -189,7 +191,8 @@ impl Kept {
         claim: Option<(NodeId, Instant)>,
     ) -> OpenRun {
         self.last_run += 1;
-        let claim = claim.map(|(owner, lease_until)| Claim { owner, token: Token(1), lease_until });
+        let claim =
+            claim.map(|(owner, lease_until)| Claim { owner, token: FencingToken(1), lease_until });
         let generation = job.job.generation;
         let id = RunId(self.last_run);
         let run =
@@ -199,7 +202,7 @@ impl Kept {
     }
 
     /// `None` where what the write rests on is no longer so.
-    pub(super) fn commit_one(&mut self, write: RunWrite, now: Instant) -> Option<RunAnswer> {
+    pub(super) fn commit_one(&mut self, write: RunWrite, now: Instant) -> Option<RunWriteResult> {
         match write {
             RunWrite::Begin {
                 on,
@@ -217,13 +220,13 @@ impl Kept {
                 self.record(on.job, closed, postponed);
                 let run =
                     self.open_run(&job, scheduled, Cause::Scheduled, advance.used, progress, claim);
-                Some(RunAnswer::Begun { run: run.id, claim: run.claim })
+                Some(RunWriteResult::Begun { run: run.id, claim: run.claim })
             }
-            RunWrite::Pass { on, advance, closed, postponed } => {
+            RunWrite::Skip { on, advance, closed, postponed } => {
                 self.rests_on(on)?;
                 self.advance(on.job, advance, now);
                 self.record(on.job, closed, postponed);
-                Some(RunAnswer::Done)
+                Some(RunWriteResult::Done)
             }
             RunWrite::Claim { run, seen, owner, lease, progress } => {
                 let row = self.runs.get_mut(&run)?;
@@ -235,31 +238,31 @@ impl Kept {
                 row.last_token += 1;
                 let claim = Claim {
                     owner,
-                    token: Token(row.last_token),
+                    token: FencingToken(row.last_token),
                     lease_until: now.saturating_add(lease),
                 };
                 row.run.claim = Some(claim);
                 row.run.progress = progress;
-                Some(RunAnswer::Claimed(claim))
+                Some(RunWriteResult::Claimed(claim))
             }
-            RunWrite::Extend { run, token, lease } => {
+            RunWrite::RenewLease { run, token, lease } => {
                 let claim = self.held(run, token)?.run.claim.as_mut()?;
                 claim.lease_until = now.saturating_add(lease);
-                Some(RunAnswer::Claimed(*claim))
+                Some(RunWriteResult::Claimed(*claim))
             }
-            RunWrite::Continue { run, token, entry, tally, progress } => {
+            RunWrite::Continue { run, token, entry, counts, progress } => {
                 let row = self.held(run, token)?;
                 row.run.claim = None;
                 row.run.progress = progress;
                 let job = row.run.job;
-                self.tally(job, tally);
+                self.counts(job, counts);
                 self.record(job, vec![], entry.into_iter().collect());
-                Some(RunAnswer::Done)
+                Some(RunWriteResult::Done)
             }
-            RunWrite::Finish { run, token, entry, tally, closed, lifecycle } => {
+            RunWrite::Finish { run, token, entry, counts, closed, lifecycle } => {
                 let OpenRun { job, generation, .. } = self.held(run, token)?.run;
                 self.runs.remove(&run);
-                self.tally(job, tally);
+                self.counts(job, counts);
                 self.record(job, vec![closed], entry.into_iter().collect());
                 let is_last = !self.has_open(job, generation);
                 let over = self.job_mut(job).filter(|row| {
@@ -271,7 +274,7 @@ impl Kept {
                 if let (Some(lifecycle), Some(row)) = (lifecycle, over) {
                     finish(&mut row.record.state, lifecycle, now);
                 }
-                Some(RunAnswer::Done)
+                Some(RunWriteResult::Done)
             }
         }
     }
@@ -283,7 +286,7 @@ impl Kept {
         (as_seen && self.runs_by_itself(row)).then_some(row)
     }
 
-    fn held(&mut self, run: RunId, token: Token) -> Option<&mut RunRow> {
+    fn held(&mut self, run: RunId, token: FencingToken) -> Option<&mut RunRow> {
         self.runs
             .get_mut(&run)
             .filter(|row| row.run.claim.is_some_and(|claim| claim.token == token))
@@ -307,13 +310,13 @@ impl Kept {
         finish(&mut row.record.state, lifecycle, now);
     }
 
-    fn tally(&mut self, job: JobKey, tally: Tally) {
+    fn counts(&mut self, job: JobKey, counts: AttemptCounts) {
         let Some(row) = self.job_mut(job) else { return };
         let state = &mut row.record.state;
-        state.last_execution = tally.executed.or(state.last_execution);
-        state.executions += u64::from(tally.executed.is_some());
-        state.failures += u64::from(tally.failed);
-        state.faulted += u64::from(tally.faulted);
+        state.last_execution = counts.executed.or(state.last_execution);
+        state.executions += u64::from(counts.executed.is_some());
+        state.failures += u64::from(counts.failed);
+        state.faulted += u64::from(counts.faulted);
     }
 
     fn close(&mut self, job: JobKey, rows: impl IntoIterator<Item = LedgerRecord>) {

@@ -2,8 +2,8 @@
 //! must do.
 
 mod events;
+mod invariant_scan;
 mod kept;
-mod survey;
 mod tokens;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,17 +16,17 @@ use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
+use crate::invariant_scan::ScanPage;
 use crate::record::{
-    Cause, CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
+    Cause, CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
     LedgerRecord, OpenRun, Progress, enabled_since,
 };
 use crate::search::{has_tag, search_text};
 use crate::store::{
-    CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited, Found,
-    HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, Page, Reply, Retention,
-    RunAnswer, RunWrite, Scope, Store,
+    CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited,
+    HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, JobsPage, Page, Reply,
+    Retention, RunWrite, RunWriteResult, Scope, Store,
 };
-use crate::survey::Survey;
 use kept::{JobRow, Kept};
 
 /// A store that forgets everything with its process.
@@ -199,8 +199,8 @@ impl Store for MemoryStore {
         path: CollectionPath,
         filter: JobFilter,
         page: Page<JobName>,
-        looks: usize,
-    ) -> Reply<'_, Found> {
+        scan_max: usize,
+    ) -> Reply<'_, JobsPage> {
         let kept = self.kept();
         let Some(collection) = kept.collections.get(&path) else {
             return ready(Err(StoreError::NoCollection));
@@ -217,17 +217,17 @@ impl Store for MemoryStore {
                 && wanted.as_ref().is_none_or(holds)
                 && has_tag(definition, &filter)
         };
-        let looks = if filter == JobFilter::default() { usize::MAX } else { looks.max(1) };
+        let scan_max = if filter == JobFilter::default() { usize::MAX } else { scan_max.max(1) };
         let after =
             |record: &&JobRecord| page.after.as_ref().is_none_or(|after| record.path.job > *after);
         let jobs = kept.jobs_of(&path).map(|row| &row.record).filter(after);
-        let seen: Vec<_> = jobs.take(looks).collect();
-        let end = seen.get(looks - 1).map(|record| record.path.job.clone());
+        let seen: Vec<_> = jobs.take(scan_max).collect();
+        let end = seen.get(scan_max - 1).map(|record| record.path.job.clone());
         let fitting: Vec<_> = seen.into_iter().filter(fits).collect();
         let skipped = page.skip.min(fitting.len() as u64);
         let jobs = fitting.into_iter().skip(page.skip as usize).take(page.limit).cloned();
         let found = (jobs.collect(), collection.collection.state);
-        ready(Ok(Found::new(found, &page, page.skip - skipped, end)))
+        ready(Ok(JobsPage::new(found, &page, page.skip - skipped, end)))
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
@@ -249,7 +249,7 @@ impl Store for MemoryStore {
         ready(Ok(jobs))
     }
 
-    fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>> {
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
         let kept = self.kept();
         let brief = |key: &JobKey| {
             let job = kept.job(*key)?.record.clone();
@@ -258,20 +258,20 @@ impl Store for MemoryStore {
             let enabled_since = collection.enabled_since;
             let collection = *kept.collection_keys.get(&job.path.collection)?;
             let open = kept.open_runs(*key);
-            Some(JobBrief { job, collection, location, enabled_since, open })
+            Some(JobForRun { job, collection, location, enabled_since, open })
         };
         ready(Ok(jobs.iter().map(brief).collect()))
     }
 
-    fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>> {
+    fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
         let kept = self.kept();
         ready(Ok(jobs.iter().map(|key| kept.standing(*key)).collect()))
     }
 
-    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {
+    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
         let now = self.at();
         let mut kept = self.kept();
-        let mut carry_out = |write| kept.commit_one(write, now).unwrap_or(RunAnswer::Stale);
+        let mut carry_out = |write| kept.commit_one(write, now).unwrap_or(RunWriteResult::Stale);
         ready(Ok(writes.into_iter().map(&mut carry_out).collect()))
     }
 
@@ -346,8 +346,8 @@ impl Store for MemoryStore {
         ready(Ok(self.kept().prune(retention, now, limit)))
     }
 
-    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
-        ready(Ok(self.kept().survey(after, looks)))
+    fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage> {
+        ready(Ok(self.kept().scan_jobs(after, scan_max)))
     }
 
     fn now(&self) -> Reply<'_, Instant> {

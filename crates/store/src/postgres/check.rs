@@ -4,11 +4,11 @@
 use deadpool_postgres::Transaction;
 
 use crate::error::StoreError;
-use crate::form::Keeper;
 use crate::postgres::call::{Length, Work, rows};
 use crate::postgres::columns::job_columns;
 use crate::postgres::fault::Fault;
 use crate::postgres::row::{get, job};
+use crate::stored_form::DefinitionCodec;
 
 /// Findings of each kind that are told; one is enough to be worried.
 const FINDINGS_MAX: i64 = 20;
@@ -44,7 +44,7 @@ const CHECKS: [&str; 9] = [
 ];
 
 /// Looks for what must not be.
-pub(super) struct Check<'a>(pub(super) &'a Keeper);
+pub(super) struct Check<'a>(pub(super) &'a DefinitionCodec);
 
 impl Work for Check<'_> {
     type Answer = Vec<String>;

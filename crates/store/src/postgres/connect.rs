@@ -9,9 +9,9 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
 
 use crate::error::StoreError;
-use crate::form::Keeper;
 use crate::postgres::nudge::{Listener, listen};
 use crate::postgres::{PostgresSettings, migrate};
+use crate::stored_form::DefinitionCodec;
 
 /// How much earlier than the caller the server gives up, so that its answer still arrives.
 pub(super) const SERVER_MARGIN: Duration = Duration::from_millis(200);
@@ -22,7 +22,7 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 pub struct PostgresStore {
     pub(super) pool: Pool,
     pub(super) settings: PostgresSettings,
-    pub(super) keeper: Keeper,
+    pub(super) codec: DefinitionCodec,
     pub(super) listener: Listener,
 }
 
@@ -40,16 +40,16 @@ impl PostgresStore {
     pub async fn connect(
         url: &str,
         settings: PostgresSettings,
-        keeper: Keeper,
+        codec: DefinitionCodec,
     ) -> Result<PostgresStore, StoreError> {
-        PostgresStore::connect_with(url, settings, keeper, NoTls).await
+        PostgresStore::connect_with(url, settings, codec, NoTls).await
     }
 
     /// The same over what `tls` makes of a connection.
     pub async fn connect_with<T>(
         url: &str,
         settings: PostgresSettings,
-        keeper: Keeper,
+        codec: DefinitionCodec,
         tls: T,
     ) -> Result<PostgresStore, StoreError>
     where
@@ -59,7 +59,7 @@ impl PostgresStore {
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
         let config = config(url, &settings)?;
-        migrate::bring_up_to_date(&config, &settings, tls.clone(), &keeper).await?;
+        migrate::bring_up_to_date(&config, &settings, tls.clone(), &codec).await?;
         let listener = listen(config.clone(), settings, tls.clone());
         let how = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let pool = Pool::builder(Manager::from_config(config, tls, how))
@@ -70,7 +70,7 @@ impl PostgresStore {
             .recycle_timeout(Some(settings.connect_deadline))
             .build()
             .map_err(|error| StoreError::Failed(error.to_string()))?;
-        Ok(PostgresStore { pool, settings, keeper, listener })
+        Ok(PostgresStore { pool, settings, codec, listener })
     }
 
     /// Changes when somebody, on any node, has edited something or asked for a run. It says that it

@@ -6,7 +6,6 @@ use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 
 use crate::error::StoreError;
-use crate::form::write_collection;
 use crate::postgres::call::{Length, Work, change, rows};
 use crate::postgres::clock::clock;
 use crate::postgres::code::{Code, span};
@@ -17,6 +16,7 @@ use crate::postgres::removal::{delete_collections, lock_states_of};
 use crate::postgres::row::{collection, get, unsigned, word, write_group};
 use crate::record::{CollectionFacts, CollectionRecord, GroupRecord, enabled_since};
 use crate::store::{CollectionContext, CollectionWrite, DecideCollection, Edited};
+use crate::stored_form::write_collection;
 
 /// Makes, changes or deletes a collection as `decide` says.
 pub(super) struct EditCollection {

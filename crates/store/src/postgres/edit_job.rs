@@ -7,7 +7,6 @@ use kalends_domain::{CollectionState, JobDefinition, JobPath, Switch};
 use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
-use crate::form::{Keeper, write_definition};
 use crate::postgres::call::{Work, change, rows};
 use crate::postgres::clock::clock;
 use crate::postgres::code::{Code, ticks, without_nul};
@@ -19,13 +18,14 @@ use crate::postgres::removal::delete_jobs;
 use crate::postgres::row::{get, job};
 use crate::record::{Cause, Disposition, Job, JobFacts, JobKey, JobRecord, JobState, Progress};
 use crate::search::search_text;
-use crate::store::{DecideJob, Edited, JobContext, JobPut, JobWrite, Waiting};
+use crate::store::{DecideJob, Edited, JobContext, JobPut, JobWrite, WaitingRuns};
+use crate::stored_form::{DefinitionCodec, write_definition};
 
 /// Makes, changes, runs or deletes a job as `decide` says.
 pub(super) struct EditJob<'a> {
     pub(super) path: JobPath,
     pub(super) decide: DecideJob,
-    pub(super) keeper: &'a Keeper,
+    pub(super) codec: &'a DefinitionCodec,
 }
 
 impl Work for EditJob<'_> {
@@ -77,7 +77,7 @@ impl EditJob<'_> {
               WHERE j.collection_id = $1 AND j.job_key = $2 FOR UPDATE OF s"
         );
         let found = rows(transaction, lock, &[&collection.id, &self.path.job.key()]).await?;
-        Ok(found.first().map(|row| job(row, self.keeper)).transpose()?)
+        Ok(found.first().map(|row| job(row, self.codec)).transpose()?)
     }
 
     async fn make(
@@ -86,10 +86,10 @@ impl EditJob<'_> {
         put: JobPut,
         collection: &Locked,
     ) -> Result<JobRecord, Fault> {
-        let JobPut { uid, created, definition, facts, state, waiting: _, passed: _ } = put;
+        let JobPut { uid, created, definition, facts, state, waiting: _, closed_by_edit: _ } = put;
         let path =
             JobPath { collection: collection.record.path.clone(), job: self.path.job.clone() };
-        let text = write_definition(&definition, uid, self.keeper)?;
+        let text = write_definition(&definition, uid, self.codec)?;
         let make = "INSERT INTO jobs (collection_id, job_key, name, uid, created, version,
                 definition, search, tags, shortest_gap, authenticated, shortest_retry)
              VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $8, $9, $10, $11) RETURNING key";
@@ -156,15 +156,15 @@ impl EditJob<'_> {
         put: JobPut,
         before: &JobRecord,
     ) -> Result<JobRecord, Fault> {
-        let JobPut { definition, facts, state, waiting, passed, .. } = put;
+        let JobPut { definition, facts, state, waiting, closed_by_edit, .. } = put;
         let key = before.key.0;
-        if let Waiting::Close(disposition) = waiting {
+        if let WaitingRuns::Close(disposition) = waiting {
             close_waiting(transaction, key, disposition).await?;
         }
-        if let Some(passed) = passed {
-            write_ledger(transaction, &[(before.key, passed)]).await?;
+        if let Some(closed_by_edit) = closed_by_edit {
+            write_ledger(transaction, &[(before.key, closed_by_edit)]).await?;
         }
-        let text = write_definition(&definition, before.job.uid, self.keeper)?;
+        let text = write_definition(&definition, before.job.uid, self.codec)?;
         let replace = "UPDATE jobs SET version = version + 1, definition = $2, search = $3,
                 tags = $4, shortest_gap = $5, authenticated = $6, shortest_retry = $7
              WHERE key = $1";

@@ -6,9 +6,9 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Client, Config, Socket};
 
 use crate::error::StoreError;
-use crate::form::Keeper;
 use crate::postgres::PostgresSettings;
 use crate::postgres::fault::{Before, Fault, unconnected};
+use crate::stored_form::DefinitionCodec;
 
 /// Every step there ever was; the number of a step is its place, from 1.
 const STEPS: [(&str, &str); 4] = [
@@ -29,7 +29,7 @@ pub(super) async fn bring_up_to_date<T>(
     config: &Config,
     settings: &PostgresSettings,
     tls: T,
-    keeper: &Keeper,
+    codec: &DefinitionCodec,
 ) -> Result<(), StoreError>
 where
     T: MakeTlsConnect<Socket>,
@@ -43,7 +43,7 @@ where
     let pump = tokio::spawn(connection);
     let done = timeout(settings.long_deadline, async {
         apply(&mut client).await?;
-        check_key(&client, keeper).await
+        check_key(&client, codec).await
     })
     .await;
     drop(client);
@@ -87,17 +87,17 @@ async fn apply(client: &mut Client) -> Result<(), Fault> {
     Ok(())
 }
 
-async fn check_key(client: &Client, keeper: &Keeper) -> Result<(), Fault> {
+async fn check_key(client: &Client, codec: &DefinitionCodec) -> Result<(), Fault> {
     let Some(row) = client.query_opt("SELECT sealed FROM key_check", &[]).await? else {
-        let sealed = keeper.sealer().seal(KEY_PLACE, KEY_TEXT)?;
+        let sealed = codec.cipher().seal(KEY_PLACE, KEY_TEXT)?;
         client.execute("INSERT INTO key_check (id, sealed) VALUES (1, $1)", &[&sealed]).await?;
         return Ok(());
     };
     let sealed: Vec<u8> = row.try_get(0)?;
-    match keeper.sealer().open(KEY_PLACE, &sealed) {
+    match codec.cipher().open(KEY_PLACE, &sealed) {
         Ok(text) if text.reveal() == KEY_TEXT => Ok(()),
         _ => {
-            let key = keeper.sealer().current().id();
+            let key = codec.cipher().current().id();
             let message = format!(
                 "its secrets were sealed with another key than {key}; start with the key file that \
                  belongs to this database"

@@ -20,7 +20,6 @@
 //! and nothing here brings a TLS stack. An address that demands TLS is refused by
 //! [`PostgresStore::connect`].
 
-mod briefs;
 mod call;
 mod check;
 mod clock;
@@ -33,6 +32,8 @@ mod edit_job;
 mod events;
 mod fault;
 mod group;
+mod invariant_scan;
+mod jobs_for_run;
 mod migrate;
 mod nudge;
 mod prune;
@@ -43,7 +44,6 @@ mod schema;
 mod search;
 mod settings;
 mod store;
-mod survey;
 mod tokens;
 
 pub use connect::PostgresStore;

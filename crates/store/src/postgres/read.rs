@@ -108,7 +108,7 @@ impl PostgresStore {
         let rows = self.ask(sql, &[&subscription, &group, &collection, &path.job.key()]).await?;
         let state = row::collection_state(rows.first().ok_or(StoreError::NoCollection)?)?;
         let job = present(&rows, "key")?.into_iter().next();
-        job.map(|row| Ok((row::job(row, &self.keeper)?, state))).transpose()
+        job.map(|row| Ok((row::job(row, &self.codec)?, state))).transpose()
     }
 
     pub(super) async fn read_job_by_key(
@@ -122,7 +122,7 @@ impl PostgresStore {
               JOIN groups g ON g.id = c.group_id WHERE j.key = $1"
         );
         let rows = self.ask(sql, &[&key.0]).await?;
-        rows.first().map(|row| row::job(row, &self.keeper)).transpose()
+        rows.first().map(|row| row::job(row, &self.codec)).transpose()
     }
 
     pub(super) async fn read_due(

@@ -9,12 +9,12 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use crate::error::StoreError;
-use crate::form::{Keeper, read_collection, read_definition};
 use crate::postgres::code::{Code, instant};
 use crate::record::{
-    Claim, CollectionRecord, GroupRecord, HistoryRecord, Job, JobKey, JobRecord, JobState, JobUid,
-    LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
+    Claim, CollectionRecord, FencingToken, GroupRecord, HistoryRecord, Job, JobKey, JobRecord,
+    JobState, JobUid, LedgerRecord, NodeId, OpenRun, Progress, RunId,
 };
+use crate::stored_form::{DefinitionCodec, read_collection, read_definition};
 
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: &str) -> Result<T, StoreError> {
     row.try_get(column).map_err(|error| StoreError::Damaged(format!("{column}: {error}")))
@@ -94,7 +94,7 @@ pub(super) fn collection_state(row: &Row) -> Result<CollectionState, StoreError>
     Ok(read_collection(get(row, "collection_definition")?)?.state)
 }
 
-pub(super) fn job(row: &Row, keeper: &Keeper) -> Result<JobRecord, StoreError> {
+pub(super) fn job(row: &Row, codec: &DefinitionCodec) -> Result<JobRecord, StoreError> {
     let uid: &[u8] = get(row, "uid")?;
     let uid = uid.try_into().map(JobUid);
     let uid = uid.map_err(|_| StoreError::Damaged("uid has not 16 bytes".into()))?;
@@ -107,7 +107,7 @@ pub(super) fn job(row: &Row, keeper: &Keeper) -> Result<JobRecord, StoreError> {
         job: Job {
             uid,
             created: at(row, "created")?,
-            definition: read_definition(get(row, "definition")?, uid, keeper)?,
+            definition: read_definition(get(row, "definition")?, uid, codec)?,
             generation: unsigned(row, "generation")?,
         },
         state: state(row)?,
@@ -133,7 +133,7 @@ pub(super) fn run(row: &Row) -> Result<OpenRun, StoreError> {
     let claim = |owner: i64| {
         Ok::<_, StoreError>(Claim {
             owner: NodeId(owner.cast_unsigned()),
-            token: Token(unsigned(row, "token")?),
+            token: FencingToken(unsigned(row, "token")?),
             lease_until: at(row, "lease_until")?,
         })
     };

@@ -10,18 +10,18 @@ use crate::postgres::edit_job::tag;
 use crate::postgres::read::{keys, present};
 use crate::postgres::row;
 use crate::postgres::row::get;
-use crate::store::{Found, JobFilter, JobFilterState, Page};
+use crate::store::{JobFilter, JobFilterState, JobsPage, Page};
 
 impl PostgresStore {
-    /// One statement, so that it shows one moment. A search looks at a stretch of names: `e` is where
+    /// One statement, so that it shows one moment. A search scan_max at a stretch of names: `e` is where
     /// it ends, and `~` is greater than all that names are made of.
     pub(super) async fn read_jobs(
         &self,
         path: CollectionPath,
         filter: JobFilter,
         page: Page<JobName>,
-        looks: usize,
-    ) -> Result<Found, StoreError> {
+        scan_max: usize,
+    ) -> Result<JobsPage, StoreError> {
         let sql = concat!(
             "SELECT ",
             job_columns!(),
@@ -57,7 +57,7 @@ impl PostgresStore {
         // What a search passes over it counts here: there may be more of it behind its end.
         let (skip, skip_here, behind) = match filter == JobFilter::default() {
             true => (page.skip, 0, None),
-            false => (0, page.skip, Some(rows_max(looks.max(1) - 1))),
+            false => (0, page.skip, Some(rows_max(scan_max.max(1) - 1))),
         };
         let limit = rows_max(skip_here.saturating_add(page.limit as u64));
         let skip = rows_max(skip);
@@ -87,8 +87,8 @@ impl PostgresStore {
         let rows = present(&rows, "key")?;
         let skipped = skip_here.min(rows.len() as u64);
         let jobs = rows.into_iter().skip(usize::try_from(skipped).unwrap_or(usize::MAX));
-        let jobs = jobs.map(|row| row::job(row, &self.keeper)).collect::<Result<_, _>>()?;
-        Ok(Found::new((jobs, collection), &page, skip_here - skipped, end))
+        let jobs = jobs.map(|row| row::job(row, &self.codec)).collect::<Result<_, _>>()?;
+        Ok(JobsPage::new((jobs, collection), &page, skip_here - skipped, end))
     }
 }
 

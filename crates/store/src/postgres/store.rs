@@ -9,6 +9,7 @@ use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
+use crate::invariant_scan::ScanPage;
 use crate::postgres::PostgresStore;
 use crate::postgres::check::Check;
 use crate::postgres::commit::{Commit, ExpireClaims};
@@ -16,14 +17,13 @@ use crate::postgres::edit_collection::EditCollection;
 use crate::postgres::edit_job::EditJob;
 use crate::postgres::group::{DeleteGroup, PutGroup};
 use crate::record::{
-    CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
+    CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
     LedgerRecord, OpenRun,
 };
 use crate::store::{
-    DecideCollection, DecideJob, Due, Edited, Found, HistoryFilter, JobFilter, Page, Reply,
-    Retention, RunAnswer, RunWrite, Scope, Store,
+    DecideCollection, DecideJob, Due, Edited, HistoryFilter, JobFilter, JobsPage, Page, Reply,
+    Retention, RunWrite, RunWriteResult, Scope, Store,
 };
-use crate::survey::Survey;
 
 impl PostgresStore {
     /// The same, and a nudge where it was done.
@@ -75,7 +75,7 @@ impl Store for PostgresStore {
     }
 
     fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
-        let edit = EditJob { path, decide, keeper: &self.keeper };
+        let edit = EditJob { path, decide, codec: &self.codec };
         Box::pin(self.nudging(self.transact(edit)))
     }
 
@@ -88,9 +88,9 @@ impl Store for PostgresStore {
         path: CollectionPath,
         filter: JobFilter,
         page: Page<JobName>,
-        looks: usize,
-    ) -> Reply<'_, Found> {
-        Box::pin(self.read_jobs(path, filter, page, looks))
+        scan_max: usize,
+    ) -> Reply<'_, JobsPage> {
+        Box::pin(self.read_jobs(path, filter, page, scan_max))
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
@@ -101,18 +101,17 @@ impl Store for PostgresStore {
         Box::pin(self.read_due(until, limit))
     }
 
-    fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>> {
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
         Box::pin(self.read_briefs(jobs))
     }
 
-    fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>> {
+    fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
         Box::pin(self.read_standings(jobs))
     }
 
-    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {
+    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
         // Others need not wait for their next look to take over what is handed back.
-        let hands_back =
-            |write: &RunWrite| matches!(write, RunWrite::Extend { lease, .. } if lease.is_zero());
+        let hands_back = |write: &RunWrite| matches!(write, RunWrite::RenewLease { lease, .. } if lease.is_zero());
         match writes.iter().any(hands_back) {
             true => Box::pin(self.nudging(self.transact(Commit(writes)))),
             false => Box::pin(self.transact(Commit(writes))),
@@ -158,8 +157,8 @@ impl Store for PostgresStore {
         Box::pin(self.prune_all(retention, now, limit))
     }
 
-    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
-        Box::pin(self.read_survey(after, looks))
+    fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage> {
+        Box::pin(self.read_scan_page(after, scan_max))
     }
 
     fn now(&self) -> Reply<'_, Instant> {
@@ -167,6 +166,6 @@ impl Store for PostgresStore {
     }
 
     fn check(&self) -> Reply<'_, Vec<String>> {
-        Box::pin(self.transact(Check(&self.keeper)))
+        Box::pin(self.transact(Check(&self.codec)))
     }
 }

@@ -6,11 +6,11 @@ use kalends_domain::{CollectionPath, Location};
 use kalends_recurrence::Instant;
 use rusqlite::Connection;
 
-use crate::form::read_collection;
 use crate::record::CollectionKey;
 use crate::sqlite::code::{collect, read};
 use crate::sqlite::collections::read_collection_path;
 use crate::sqlite::trouble::Worked;
+use crate::stored_form::read_collection;
 
 /// What is read of a job's collection with it.
 #[derive(Clone)]

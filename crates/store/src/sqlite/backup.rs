@@ -7,17 +7,17 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
 use crate::error::StoreError;
-use crate::form::Keeper;
 use crate::sqlite::inspect::open_existing;
 use crate::sqlite::key_check;
 use crate::sqlite::lock::beside;
 use crate::sqlite::trouble::Worked;
+use crate::stored_form::DefinitionCodec;
 
 /// Copies a store to a file that is not there yet. What is committed when it begins is in the copy,
 /// what comes later is not; a process may work with the store meanwhile. The key is not copied.
-pub fn back_up(path: &Path, keeper: &Keeper, to: &Path) -> Result<(), StoreError> {
+pub fn back_up(path: &Path, codec: &DefinitionCodec, to: &Path) -> Result<(), StoreError> {
     let connection = open_existing(path)?;
-    key_check::check(&connection, keeper.sealer())?;
+    key_check::check(&connection, codec.cipher())?;
     Ok(back_up_with(&connection, to)?)
 }
 

@@ -5,7 +5,7 @@ use kalends_recurrence::Instant;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Row, Rows};
 
-use crate::record::{Cause, Disposition, JobKey, NodeId, RunId, Token};
+use crate::record::{Cause, Disposition, FencingToken, JobKey, NodeId, RunId};
 use crate::sqlite::trouble::Worked;
 
 /// A value that is kept as a number.
@@ -151,7 +151,7 @@ macro_rules! wrapped_bits {
     )*};
 }
 
-wrapped_bits!(NodeId, Token);
+wrapped_bits!(NodeId, FencingToken);
 
 /// The numbers of an enum's variants. They are in files: none is ever used for another one.
 macro_rules! numbered {

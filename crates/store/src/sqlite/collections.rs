@@ -8,16 +8,16 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
-use crate::form::{read_collection, write_collection};
 use crate::record::{CollectionFacts, CollectionRecord, enabled_since};
 use crate::sqlite::code::{Code as _, Coded, collect, read, rows};
 use crate::sqlite::groups::{self, no_name, read_path};
 use crate::sqlite::names::CollectionKeys;
 use crate::sqlite::trouble::Worked;
 use crate::store::{Page, Scope};
+use crate::stored_form::{read_collection, write_collection};
 
 /// A collection and its number.
-pub(crate) struct Found {
+pub(crate) struct CollectionRow {
     pub(crate) id: i64,
     pub(crate) record: CollectionRecord,
     pub(crate) jobs: u64,
@@ -30,7 +30,7 @@ pub(crate) fn read_collection_path(row: &Row<'_>) -> Worked<CollectionPath> {
     Ok(CollectionPath { group: read_path(row)?, collection })
 }
 
-fn read_found(row: &Row<'_>) -> Worked<Found> {
+fn read_found(row: &Row<'_>) -> Worked<CollectionRow> {
     let definition = row.get_ref("definition")?.as_str().map_err(rusqlite::Error::from)?;
     let record = CollectionRecord {
         path: read_collection_path(row)?,
@@ -39,11 +39,14 @@ fn read_found(row: &Row<'_>) -> Worked<Found> {
         enabled_since: read(row, "enabled_since")?,
         version: read(row, "version")?,
     };
-    Ok(Found { id: row.get("id")?, record, jobs: read(row, "jobs")? })
+    Ok(CollectionRow { id: row.get("id")?, record, jobs: read(row, "jobs")? })
 }
 
 /// A collection.
-pub(crate) fn find(connection: &Connection, keys: &CollectionKeys) -> Worked<Option<Found>> {
+pub(crate) fn find(
+    connection: &Connection,
+    keys: &CollectionKeys,
+) -> Worked<Option<CollectionRow>> {
     let mut statement = connection.prepare_cached(
         "SELECT c.id, c.name AS collection_name, c.created, c.enabled_since, c.version, c.jobs,
              c.definition, g.subscription, g.name AS group_name

@@ -80,7 +80,7 @@ pub(crate) fn due(view: &View, until: Instant, limit: usize) -> Worked<Vec<Due>>
         } else {
             changed.ready.pop_front();
         }
-        let Found { place: (due, job), generation, collection } = next;
+        let DueRow { place: (due, job), generation, collection } = next;
         // A job in memory may have its place in the table as well.
         if last.replace((due, job)) == Some((due, job)) {
             continue;
@@ -103,20 +103,20 @@ pub(crate) fn due(view: &View, until: Instant, limit: usize) -> Worked<Vec<Due>>
 
 /// A job that is due, in the order in which they are told.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
+struct DueRow {
     place: Place,
     generation: u64,
     collection: i64,
 }
 
-impl Found {
-    fn new(place: Place, row: &StateRow) -> Found {
-        Found { place, generation: row.generation, collection: row.collection }
+impl DueRow {
+    fn new(place: Place, row: &StateRow) -> DueRow {
+        DueRow { place, generation: row.generation, collection: row.collection }
     }
 }
 
 /// The next job of the table that is still at its place.
-fn next_stored(view: &View, rows: &mut Rows<'_>) -> Worked<Option<Found>> {
+fn next_stored(view: &View, rows: &mut Rows<'_>) -> Worked<Option<DueRow>> {
     while let Some(row) = rows.next()? {
         let (due, job): Place = (nth(row, 0)?, nth(row, 1)?);
         let now = match view.changed(job) {
@@ -127,7 +127,7 @@ fn next_stored(view: &View, rows: &mut Rows<'_>) -> Worked<Option<Found>> {
             }
         };
         if let Some(now) = now {
-            return Ok(Some(Found::new((due, job), &now)));
+            return Ok(Some(DueRow::new((due, job), &now)));
         }
     }
     Ok(None)
@@ -137,18 +137,18 @@ fn next_stored(view: &View, rows: &mut Rows<'_>) -> Worked<Option<Found>> {
 struct Changed<'a> {
     view: &'a View,
     until: Instant,
-    ready: VecDeque<Found>,
+    ready: VecDeque<DueRow>,
     /// Behind which place there are more; none where there are no more.
     after: Option<Option<Place>>,
 }
 
 impl Changed<'_> {
-    fn first(&mut self) -> Option<Found> {
+    fn first(&mut self) -> Option<DueRow> {
         while self.ready.is_empty()
             && let Some(after) = self.after
         {
             let (rows, last) = self.view.due_changed(after, self.until, LOOKS);
-            self.ready.extend(rows.iter().map(|(place, row)| Found::new(*place, row)));
+            self.ready.extend(rows.iter().map(|(place, row)| DueRow::new(*place, row)));
             self.after = last.map(Some);
         }
         self.ready.front().copied()

@@ -8,7 +8,6 @@ use kalends_recurrence::Instant;
 use rusqlite::Connection;
 
 use crate::error::StoreError;
-use crate::form::{Keeper, write_definition};
 use crate::record::{
     Cause, CollectionFacts, CollectionRecord, Job, JobKey, JobRecord, JobUid, Progress,
     enabled_since,
@@ -16,7 +15,7 @@ use crate::record::{
 use crate::search::search_text;
 use crate::sqlite::chain::close;
 use crate::sqlite::code::Coded;
-use crate::sqlite::collections::{self, Found, recount, ticks};
+use crate::sqlite::collections::{self, CollectionRow, recount, ticks};
 use crate::sqlite::desk::Desk;
 use crate::sqlite::jobs::{self, Kept};
 use crate::sqlite::names::{CollectionKeys, PathKeys};
@@ -26,8 +25,9 @@ use crate::sqlite::state::{StateRow, States as _};
 use crate::sqlite::trouble::Worked;
 use crate::store::{
     CollectionContext, CollectionWrite, DecideCollection, DecideJob, Edited, JobContext, JobPut,
-    JobWrite, Waiting,
+    JobWrite, WaitingRuns,
 };
+use crate::stored_form::{DefinitionCodec, write_definition};
 
 /// Makes, changes or deletes a collection as `decide` says.
 pub(crate) fn edit_collection(
@@ -83,15 +83,15 @@ pub(crate) fn edit_collection(
 /// Makes, changes or deletes a job as `decide` says.
 pub(crate) fn edit_job(
     desk: &mut Desk,
-    keeper: &Keeper,
+    codec: &DefinitionCodec,
     path: &JobPath,
     mut decide: DecideJob,
     now: Instant,
 ) -> Worked<Edited<JobRecord>> {
     let keys = PathKeys::new(path);
     let found = collections::find(desk.connection(), &keys.collection)?;
-    let Found { id, record: collection, jobs } = found.ok_or(StoreError::NoCollection)?;
-    let kept = jobs::find(desk, keeper, (id, &collection.path), &keys)?;
+    let CollectionRow { id, record: collection, jobs } = found.ok_or(StoreError::NoCollection)?;
+    let kept = jobs::find(desk, codec, (id, &collection.path), &keys)?;
     let before = kept.as_ref().map(|kept| &kept.record);
     let context = JobContext { collection: &collection, jobs, existing: before };
     let write = decide(context).map_err(StoreError::Refused)?;
@@ -118,10 +118,10 @@ pub(crate) fn edit_job(
             );
             before.cloned()
         }
-        (JobWrite::Put(put), Some(kept)) => Some(update_job(desk, keeper, kept, *put, now)?),
+        (JobWrite::Put(put), Some(kept)) => Some(update_job(desk, codec, kept, *put, now)?),
         (JobWrite::Put(put), None) => {
             let path = JobPath { collection: collection.path.clone(), job: path.job.clone() };
-            let after = insert_job(desk, keeper, id, path, *put)?;
+            let after = insert_job(desk, codec, id, path, *put)?;
             desk.memory.names.learn(&keys, after.key);
             Some(after)
         }
@@ -131,7 +131,7 @@ pub(crate) fn edit_job(
 
 fn insert_job(
     desk: &mut Desk,
-    keeper: &Keeper,
+    codec: &DefinitionCodec,
     collection: i64,
     path: JobPath,
     put: JobPut,
@@ -155,7 +155,7 @@ fn insert_job(
             facts.shortest_retry.map(ticks),
             facts.authenticated,
             search_text(&definition),
-            write_definition(&definition, uid, keeper)?,
+            write_definition(&definition, uid, codec)?,
         ))?;
     let key = JobKey(connection.last_insert_rowid());
     insert_tags(connection, (collection, &path.job), key, &tag_rows(&definition))?;
@@ -176,13 +176,13 @@ fn insert_job(
 
 fn update_job(
     desk: &mut Desk,
-    keeper: &Keeper,
+    codec: &DefinitionCodec,
     kept: &Kept,
     put: JobPut,
     now: Instant,
 ) -> Worked<JobRecord> {
     let Kept { record: before, row, .. } = kept;
-    let JobPut { definition, facts, state, waiting, passed, .. } = put;
+    let JobPut { definition, facts, state, waiting, closed_by_edit, .. } = put;
     let (key, uid) = (before.key, before.job.uid);
     let connection = desk.connection();
     connection
@@ -193,7 +193,7 @@ fn update_job(
         .execute((
             facts.authenticated,
             search_text(&definition),
-            write_definition(&definition, uid, keeper)?,
+            write_definition(&definition, uid, codec)?,
             Coded(key),
         ))?;
     // Apart, for it changes pages of two indexes even where they stay the same.
@@ -219,11 +219,11 @@ fn update_job(
         state,
         ..*row
     };
-    if let Waiting::Close(disposition) = waiting {
+    if let WaitingRuns::Close(disposition) = waiting {
         runs::close_waiting(desk, key, &mut after, disposition, now)?;
     }
-    if let Some(passed) = &passed {
-        close(desk, key, &mut after, passed)?;
+    if let Some(closed_by_edit) = &closed_by_edit {
+        close(desk, key, &mut after, closed_by_edit)?;
     }
     desk.set_state(key, row, Some(after))?;
     let job = Job { uid, created: before.job.created, definition, generation: after.generation };

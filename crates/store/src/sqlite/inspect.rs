@@ -5,12 +5,12 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use crate::error::StoreError;
-use crate::form::{Keeper, read_collection, read_definition};
 use crate::record::{JobKey, JobUid};
 use crate::sqlite::code::{Coded, collect, nth};
 use crate::sqlite::log::{self, Numbers, Replayed};
 use crate::sqlite::trouble::{Trouble, Worked};
 use crate::sqlite::{connection, key_check, migrate, open_runs, state, tokens};
+use crate::stored_form::{DefinitionCodec, read_collection, read_definition};
 
 /// Lines of one kind that are told: a store that is lost need not be listed row by row.
 const LINES_MAX: i64 = 100;
@@ -110,13 +110,13 @@ const WRONG: [&str; 20] = [
 ];
 
 /// Looks into the file of a store, also while a process works with it. What it finds, a line each.
-pub fn inspect(path: &Path, keeper: &Keeper) -> Result<Vec<String>, StoreError> {
+pub fn inspect(path: &Path, codec: &DefinitionCodec) -> Result<Vec<String>, StoreError> {
     let connection = open_existing(path)?;
-    match key_check::check(&connection, keeper.sealer())? {
+    match key_check::check(&connection, codec.cipher())? {
         Some(()) => {
             // One state of the store, whatever a process does meanwhile.
             let snapshot = connection.unchecked_transaction().map_err(Trouble::from)?;
-            Ok(inspect_with(&snapshot, keeper)?)
+            Ok(inspect_with(&snapshot, codec)?)
         }
         None => Ok(vec!["the store is bound to no key".to_owned()]),
     }
@@ -136,7 +136,10 @@ pub(crate) fn open_existing(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Looks into an open store.
-pub(crate) fn inspect_with(connection: &Connection, keeper: &Keeper) -> Worked<Vec<String>> {
+pub(crate) fn inspect_with(
+    connection: &Connection,
+    codec: &DefinitionCodec,
+) -> Worked<Vec<String>> {
     let mut found = Vec::new();
     let mut integrity = connection.prepare("PRAGMA integrity_check(100)")?;
     found.extend(collect(integrity.query(())?, |row| Ok(row.get::<_, String>(0)?))?);
@@ -151,7 +154,7 @@ pub(crate) fn inspect_with(connection: &Connection, keeper: &Keeper) -> Worked<V
     let compared = compare(connection);
     connection.execute_batch(NO_PRESENT)?;
     found.extend(compared?);
-    found.extend(unreadable(connection, keeper)?);
+    found.extend(unreadable(connection, codec)?);
     Ok(found)
 }
 
@@ -238,7 +241,7 @@ fn numbers(connection: &Connection, replayed: &Replayed) -> Worked<Vec<String>> 
 }
 
 /// Definitions that cannot be read, secrets that cannot be opened.
-fn unreadable(connection: &Connection, keeper: &Keeper) -> Worked<Vec<String>> {
+fn unreadable(connection: &Connection, codec: &DefinitionCodec) -> Worked<Vec<String>> {
     let mut found = Vec::new();
     let mut statement = connection.prepare("SELECT id, definition FROM collections")?;
     let mut rows = statement.query(())?;
@@ -252,7 +255,7 @@ fn unreadable(connection: &Connection, keeper: &Keeper) -> Worked<Vec<String>> {
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
         let definition = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
-        if let Err(error) = read_definition(definition, JobUid(row.get(1)?), keeper) {
+        if let Err(error) = read_definition(definition, JobUid(row.get(1)?), codec) {
             found.push(format!("job {}: {error}", row.get::<_, i64>(0)?));
         }
         if found.len() as i64 >= LINES_MAX {

@@ -6,7 +6,6 @@ use kalends_domain::{CollectionPath, CollectionState, JobName, JobPath};
 use rusqlite::{Connection, Row};
 
 use crate::error::StoreError;
-use crate::form::{Keeper, read_definition};
 use crate::record::{Job, JobKey, JobRecord, JobUid};
 use crate::sqlite::around::{Around, Arounds};
 use crate::sqlite::code::{Coded, collect, nth, nth_option, read};
@@ -19,6 +18,7 @@ use crate::sqlite::remembered::Changes;
 use crate::sqlite::state::{StateRow, States, read_state};
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::view::View;
+use crate::stored_form::{DefinitionCodec, read_definition};
 
 /// Selects jobs, with the rest of a statement; and more columns than those of the job.
 macro_rules! select_job {
@@ -55,7 +55,7 @@ pub(crate) fn state_of(states: &impl States, row: &Row<'_>) -> Worked<(JobKey, S
 /// A job in an answer.
 pub(crate) fn read_job(
     row: &Row<'_>,
-    keeper: &Keeper,
+    codec: &DefinitionCodec,
     collection: CollectionPath,
     (key, state): (JobKey, StateRow),
 ) -> Worked<JobRecord> {
@@ -68,7 +68,7 @@ pub(crate) fn read_job(
         job: Job {
             uid,
             created: nth(row, 3)?,
-            definition: read_definition(text(5)?, uid, keeper)?,
+            definition: read_definition(text(5)?, uid, codec)?,
             generation: state.generation,
         },
         state: state.state,
@@ -129,7 +129,7 @@ pub(crate) struct Kept {
 /// A job of a collection, for an edit.
 pub(crate) fn find(
     desk: &Desk,
-    keeper: &Keeper,
+    codec: &DefinitionCodec,
     (id, collection): (i64, &CollectionPath),
     keys: &PathKeys,
 ) -> Worked<Option<Kept>> {
@@ -137,7 +137,7 @@ pub(crate) fn find(
     look_up(desk, &desk.memory.names, (id, keys), sql, |row| {
         let (key, state) = state_of(desk, row)?;
         Ok(Kept {
-            record: read_job(row, keeper, collection.clone(), (key, state))?,
+            record: read_job(row, codec, collection.clone(), (key, state))?,
             row: state,
             authenticated: row.get(MORE)?,
             shortest: (row.get(MORE + 1)?, row.get(MORE + 2)?),
@@ -150,7 +150,7 @@ pub(crate) fn find(
 /// before the view was taken.
 pub(crate) fn by_path(
     view: &View,
-    keeper: &Keeper,
+    codec: &DefinitionCodec,
     path: &JobPath,
     since: Changes,
 ) -> Worked<Option<(JobRecord, CollectionState)>> {
@@ -173,7 +173,7 @@ pub(crate) fn by_path(
             Some(changed) => changed,
             None => read_state(row, STATE)?,
         };
-        Ok((read_job(row, keeper, home.path.clone(), (key, state))?, home.state))
+        Ok((read_job(row, codec, home.path.clone(), (key, state))?, home.state))
     })
 }
 
@@ -198,7 +198,7 @@ pub(crate) fn is_there(connection: &Connection, job: JobKey) -> Worked<bool> {
 /// A job by its number, and what is around it: of collections that were asked for before it is known.
 pub(crate) fn by_key(
     states: &impl States,
-    keeper: &Keeper,
+    codec: &DefinitionCodec,
     key: JobKey,
     arounds: &mut Arounds,
 ) -> Worked<Option<(JobRecord, Around)>> {
@@ -209,6 +209,6 @@ pub(crate) fn by_key(
     let (key, state) = state_of(states, row)?;
     // Jobs of a collection that is gone are out of reach.
     let Some(around) = arounds.get(connection, state.collection)? else { return Ok(None) };
-    let job = read_job(row, keeper, around.path.clone(), (key, state))?;
+    let job = read_job(row, codec, around.path.clone(), (key, state))?;
     Ok(Some((job, around)))
 }

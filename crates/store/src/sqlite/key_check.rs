@@ -5,21 +5,21 @@
 
 use rusqlite::{Connection, OptionalExtension as _};
 
+use crate::encryption::Cipher;
 use crate::error::StoreError;
-use crate::seal::Sealer;
 use crate::sqlite::trouble::Worked;
 
 const NAME: &str = "key-check";
 const TEXT: &str = "the key is the right one";
 
 /// Checks the key; `None` where the store knows none yet.
-pub(crate) fn check(connection: &Connection, sealer: &Sealer) -> Worked<Option<()>> {
+pub(crate) fn check(connection: &Connection, cipher: &Cipher) -> Worked<Option<()>> {
     let sealed: Option<Vec<u8>> = connection
         .query_row("SELECT value FROM meta WHERE name = ?", [NAME], |row| row.get(0))
         .optional()?;
     let Some(sealed) = sealed else { return Ok(None) };
-    let opened = sealer.open(NAME, &sealed).map_err(|_| {
-        let id = sealer.current().id();
+    let opened = cipher.open(NAME, &sealed).map_err(|_| {
+        let id = cipher.current().id();
         StoreError::Damaged(format!("it was written with another key than {id}"))
     })?;
     match opened.reveal() == TEXT {
@@ -29,9 +29,9 @@ pub(crate) fn check(connection: &Connection, sealer: &Sealer) -> Worked<Option<(
 }
 
 /// Checks the key, or binds a new store to it.
-pub(crate) fn check_or_write(connection: &Connection, sealer: &Sealer) -> Worked<()> {
-    if check(connection, sealer)?.is_none() {
-        let sealed = sealer.seal(NAME, TEXT)?;
+pub(crate) fn check_or_write(connection: &Connection, cipher: &Cipher) -> Worked<()> {
+    if check(connection, cipher)?.is_none() {
+        let sealed = cipher.seal(NAME, TEXT)?;
         connection.execute("INSERT INTO meta (name, value) VALUES (?, ?)", (NAME, sealed))?;
     }
     Ok(())

@@ -286,7 +286,7 @@ fn take_instant(from: &mut &[u8]) -> Option<Option<Instant>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Cause, NodeId, Token};
+    use crate::record::{Cause, FencingToken, NodeId};
     use kalends_domain::{ActionRole, Lifecycle};
 
     fn state() -> StateRow {
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn what_was_put_is_taken() {
         let owner = NodeId(u64::MAX);
-        let claim = Claim { owner, token: Token(8), lease_until: Instant::MAX };
+        let claim = Claim { owner, token: FencingToken(8), lease_until: Instant::MAX };
         let numbers = Numbers { run: 9, entry: -1, closing: i64::MIN };
         let jobs = [(JobKey(3), Some(state())), (JobKey(-4), None)];
         let runs =

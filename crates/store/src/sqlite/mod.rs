@@ -20,7 +20,6 @@
 
 mod around;
 mod backup;
-mod briefs;
 mod chain;
 mod code;
 mod collections;
@@ -33,7 +32,9 @@ mod fold;
 mod groups;
 mod history;
 mod inspect;
+mod invariant_scan;
 mod jobs;
+mod jobs_for_run;
 mod key_check;
 mod lock;
 mod log;
@@ -54,7 +55,6 @@ mod search;
 mod settings;
 mod state;
 mod store;
-mod survey;
 mod task;
 mod tokens;
 mod trouble;

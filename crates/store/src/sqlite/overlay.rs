@@ -134,27 +134,27 @@ impl Overlay {
         self.read().by_job.get(&job)?.as_of(transaction)
     }
 
-    /// Jobs that are due behind a place, as of a transaction, of the next `looks` that are here; and
+    /// Jobs that are due behind a place, as of a transaction, of the next `scan_max` that are here; and
     /// the last that was looked at, where there may be more.
     pub(crate) fn due(
         &self,
         after: Option<Place>,
         until: Instant,
         transaction: u64,
-        looks: usize,
+        scan_max: usize,
     ) -> (Vec<(Place, StateRow)>, Option<Place>) {
         let rows = self.read();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let places = rows.places.range((from, Bound::Unbounded));
         let (mut found, mut looked, mut last) = (Vec::new(), 0, None);
-        for (due, job) in places.take_while(|(due, _)| *due <= until).take(looks) {
+        for (due, job) in places.take_while(|(due, _)| *due <= until).take(scan_max) {
             looked += 1;
             last = Some((*due, *job));
             let row = rows.by_job.get(job).and_then(|versions| versions.as_of(transaction));
             let is_there = |row: &StateRow| row.starts_at() == Some(*due);
             found.extend(row.flatten().filter(is_there).map(|row| ((*due, *job), row)));
         }
-        (found, last.filter(|_| looked == looks))
+        (found, last.filter(|_| looked == scan_max))
     }
 
     /// A row as of the newest commit; `None` where it has to be read from the table. All that was

@@ -22,13 +22,13 @@ pub(crate) enum Turn {
 
 /// What waits.
 pub(crate) struct Queue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingRuns>,
     arrived: Condvar,
     waiting_max: usize,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingRuns {
     edits: VecDeque<Writing>,
     engine: VecDeque<Writing>,
     is_closed: bool,
@@ -50,7 +50,7 @@ impl Queue {
         Queue { waiting: Mutex::default(), arrived: Condvar::new(), waiting_max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, WaitingRuns> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,7 +79,7 @@ impl Queue {
 
     /// The next, which may take its time to arrive.
     pub(crate) fn wait(&self, patience: Duration) -> Next {
-        let is_empty = |waiting: &mut Waiting| {
+        let is_empty = |waiting: &mut WaitingRuns| {
             waiting.edits.is_empty() && waiting.engine.is_empty() && !waiting.is_closed
         };
         let (mut waiting, _) = self
@@ -99,7 +99,7 @@ impl Queue {
     }
 }
 
-impl Waiting {
+impl WaitingRuns {
     fn take(&mut self, first: Turn) -> Option<(Turn, Writing)> {
         let edit = |line: &mut VecDeque<Writing>| line.pop_front().map(|task| (Turn::Edit, task));
         let engine =

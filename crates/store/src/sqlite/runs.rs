@@ -6,8 +6,8 @@ use kalends_domain::{HistoryEntry, Lifecycle};
 use kalends_recurrence::Instant;
 
 use crate::record::{
-    Cause, Claim, Disposition, JobKey, JobState, LedgerRecord, NodeId, OpenRun, Progress, RunId,
-    Token,
+    Cause, Claim, Disposition, FencingToken, JobKey, JobState, LedgerRecord, NodeId, OpenRun,
+    Progress, RunId,
 };
 use crate::sqlite::chain::{append, close};
 use crate::sqlite::code::collect;
@@ -17,7 +17,7 @@ use crate::sqlite::open_runs::RunRow;
 use crate::sqlite::state::{StateRow, States as _};
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::view::View;
-use crate::store::{Advance, DueJob, RunAnswer, RunWrite, Tally};
+use crate::store::{Advance, AttemptCounts, DueJob, RunWrite, RunWriteResult};
 
 /// A run that is to be opened.
 pub(crate) struct Opening {
@@ -33,14 +33,15 @@ pub(crate) struct Opening {
 }
 
 /// Opens a run.
-pub(crate) fn open(desk: &mut Desk, opening: Opening) -> RunAnswer {
+pub(crate) fn open(desk: &mut Desk, opening: Opening) -> RunWriteResult {
     let Opening { job, collection, generation, scheduled, cause, repeat, progress, owner } =
         opening;
     let id = desk.new_run();
-    let claim = owner.map(|(owner, lease_until)| Claim { owner, token: Token(1), lease_until });
+    let claim =
+        owner.map(|(owner, lease_until)| Claim { owner, token: FencingToken(1), lease_until });
     let run = OpenRun { id, job, generation, scheduled, cause, repeat, progress, claim };
     desk.set_run(id, Some(RunRow { run, collection, last_token: u64::from(claim.is_some()) }));
-    RunAnswer::Begun { run: id, claim }
+    RunWriteResult::Begun { run: id, claim }
 }
 
 /// Closes the open runs of a job that nobody works on.
@@ -68,7 +69,7 @@ pub(crate) fn carry_out(
     desk: &mut Desk,
     write: &RunWrite,
     now: Instant,
-) -> Worked<Option<RunAnswer>> {
+) -> Worked<Option<RunWriteResult>> {
     match write {
         RunWrite::Begin { on, scheduled, progress, owner, lease, advance, closed, postponed } => {
             let Some(before) = as_seen(desk, *on)? else { return Ok(None) };
@@ -87,10 +88,10 @@ pub(crate) fn carry_out(
                 },
             )))
         }
-        RunWrite::Pass { on, advance, closed, postponed } => {
+        RunWrite::Skip { on, advance, closed, postponed } => {
             let Some(before) = as_seen(desk, *on)? else { return Ok(None) };
             go_on(desk, on.job, before, *advance, (closed, postponed), now)?;
-            Ok(Some(RunAnswer::Done))
+            Ok(Some(RunWriteResult::Done))
         }
         RunWrite::Claim { run, seen, owner, lease, progress } => {
             let free = |row: &RunRow| {
@@ -103,35 +104,35 @@ pub(crate) fn carry_out(
             };
             let Some(mut row) = desk.run(*run).filter(free) else { return Ok(None) };
             row.last_token += 1;
-            let (owner, token) = (*owner, Token(row.last_token));
+            let (owner, token) = (*owner, FencingToken(row.last_token));
             let claim = Claim { owner, token, lease_until: now.saturating_add(*lease) };
             row.run.claim = Some(claim);
             row.run.progress = *progress;
             desk.set_run(*run, Some(row));
-            Ok(Some(RunAnswer::Claimed(claim)))
+            Ok(Some(RunWriteResult::Claimed(claim)))
         }
-        RunWrite::Extend { run, token, lease } => {
+        RunWrite::RenewLease { run, token, lease } => {
             let Some((mut row, mut claim)) = held(desk, *run, *token) else { return Ok(None) };
             claim.lease_until = now.saturating_add(*lease);
             row.run.claim = Some(claim);
             desk.set_run(*run, Some(row));
-            Ok(Some(RunAnswer::Claimed(claim)))
+            Ok(Some(RunWriteResult::Claimed(claim)))
         }
-        RunWrite::Continue { run, token, entry, tally, progress } => {
+        RunWrite::Continue { run, token, entry, counts, progress } => {
             let Some((mut row, _)) = held(desk, *run, *token) else { return Ok(None) };
             row.run.claim = None;
             row.run.progress = *progress;
             desk.set_run(*run, Some(row));
-            conclude(desk, row.run, *tally, (&[], entry.as_slice()), |_| {})?;
-            Ok(Some(RunAnswer::Done))
+            conclude(desk, row.run, *counts, (&[], entry.as_slice()), |_| {})?;
+            Ok(Some(RunWriteResult::Done))
         }
-        RunWrite::Finish { run, token, entry, tally, closed, lifecycle } => {
+        RunWrite::Finish { run, token, entry, counts, closed, lifecycle } => {
             let Some((row, _)) = held(desk, *run, *token) else { return Ok(None) };
             desk.set_run(*run, None);
             let records = (std::slice::from_ref(closed), entry.as_slice());
             // Looked for only where it matters: it takes a look at all that the transaction did.
             let is_last = lifecycle.is_some() && !has_open(desk, row.run.job, row.run.generation);
-            conclude(desk, row.run, *tally, records, |after| {
+            conclude(desk, row.run, *counts, records, |after| {
                 if let Some(lifecycle) = lifecycle
                     && is_last
                     && after.generation == row.run.generation
@@ -141,7 +142,7 @@ pub(crate) fn carry_out(
                     finish(&mut after.state, *lifecycle, now);
                 }
             })?;
-            Ok(Some(RunAnswer::Done))
+            Ok(Some(RunWriteResult::Done))
         }
     }
 }
@@ -164,7 +165,7 @@ fn as_seen(desk: &mut Desk, on: DueJob) -> Worked<Option<StateRow>> {
 }
 
 /// The run, where the token is that of its claim.
-fn held(desk: &Desk, run: RunId, token: Token) -> Option<(RunRow, Claim)> {
+fn held(desk: &Desk, run: RunId, token: FencingToken) -> Option<(RunRow, Claim)> {
     let row = desk.run(run)?;
     let claim = row.run.claim.filter(|claim| claim.token == token)?;
     Some((row, claim))
@@ -202,7 +203,7 @@ fn go_on(
 fn conclude(
     desk: &mut Desk,
     run: OpenRun,
-    tally: Tally,
+    counts: AttemptCounts,
     records: Records<'_>,
     then: impl FnOnce(&mut StateRow),
 ) -> Worked<()> {
@@ -210,10 +211,10 @@ fn conclude(
     let Some(before) = desk.state(run.job)? else { return Ok(()) };
     let mut after = before;
     let state = &mut after.state;
-    state.last_execution = tally.executed.or(state.last_execution);
-    state.executions += u64::from(tally.executed.is_some());
-    state.failures += u64::from(tally.failed);
-    state.faulted += u64::from(tally.faulted);
+    state.last_execution = counts.executed.or(state.last_execution);
+    state.executions += u64::from(counts.executed.is_some());
+    state.failures += u64::from(counts.failed);
+    state.faulted += u64::from(counts.faulted);
     then(&mut after);
     record(desk, run.job, &mut after, records)?;
     desk.set_state(run.job, &before, Some(after))

@@ -8,7 +8,6 @@ use kalends_domain::{CollectionPath, JobName};
 use rusqlite::{Connection, OptionalExtension as _, ToSql, named_params};
 
 use crate::error::StoreError;
-use crate::form::Keeper;
 use crate::sqlite::code::{collect, rows};
 use crate::sqlite::collections::{Home, home};
 use crate::sqlite::groups::no_name;
@@ -16,7 +15,8 @@ use crate::sqlite::jobs::{read_job, select_job, state_of};
 use crate::sqlite::names::CollectionKeys;
 use crate::sqlite::state::States;
 use crate::sqlite::trouble::Worked;
-use crate::store::{Found, JobFilter, Page};
+use crate::store::{JobFilter, JobsPage, Page};
+use crate::stored_form::DefinitionCodec;
 
 /// No name comes after it: it is greater than all that names are made of.
 const AFTER_ALL: &str = "~";
@@ -24,11 +24,11 @@ const AFTER_ALL: &str = "~";
 /// A page of the jobs of a collection.
 pub(crate) fn jobs(
     states: &impl States,
-    keeper: &Keeper,
+    codec: &DefinitionCodec,
     path: &CollectionPath,
-    (filter, looks): (&JobFilter, usize),
+    (filter, scan_max): (&JobFilter, usize),
     page: &Page<JobName>,
-) -> Worked<Found> {
+) -> Worked<JobsPage> {
     let connection = states.connection();
     let Home { id, path: collection, state: collection_state } =
         home(connection, &CollectionKeys::new(path))?.ok_or(StoreError::NoCollection)?;
@@ -39,14 +39,14 @@ pub(crate) fn jobs(
         ))?;
         let (limit, skip) = (rows(page.limit as u64), rows(page.skip));
         let jobs = collect(statement.query((id, after, limit, skip))?, |row| {
-            read_job(row, keeper, collection.clone(), state_of(states, row)?)
+            read_job(row, codec, collection.clone(), state_of(states, row)?)
         })?;
-        return Ok(Found { jobs, collection: collection_state, rest: None });
+        return Ok(JobsPage { jobs, collection: collection_state, rest: None });
     }
     let text = filter.contains.as_ref().map(|text| text.to_lowercase());
     let (tag, value) = filter.tag.clone().unzip();
     let (tag, value) = (tag.map(|name| name.to_ascii_uppercase()), value.flatten());
-    let behind = rows(looks.max(1) as u64 - 1);
+    let behind = rows(scan_max.max(1) as u64 - 1);
     let end = match (&tag, &value) {
         (Some(tag), Some(value)) => name(
             connection,
@@ -94,13 +94,13 @@ pub(crate) fn jobs(
         let (key, state) = state_of(states, row)?;
         if filter.state.is_none_or(|wanted| wanted == state.as_seen()) {
             match skip {
-                0 => jobs.push(read_job(row, keeper, collection.clone(), (key, state))?),
+                0 => jobs.push(read_job(row, codec, collection.clone(), (key, state))?),
                 _ => skip -= 1,
             }
         }
     }
     let end = end.map(|end| JobName::new(&end)).transpose().map_err(no_name)?;
-    Ok(Found::new((jobs, collection_state), page, skip, end))
+    Ok(JobsPage::new((jobs, collection_state), page, skip, end))
 }
 
 fn name(connection: &Connection, sql: &str, values: &[&dyn ToSql]) -> Worked<Option<String>> {

@@ -11,9 +11,9 @@ use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
-use crate::form::Keeper;
+use crate::invariant_scan::ScanPage;
 use crate::record::{
-    CollectionRecord, GroupRecord, HistoryRecord, JobBrief, JobKey, JobRecord, JobStanding,
+    CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
     LedgerRecord, OpenRun,
 };
 use crate::sqlite::around::Arounds;
@@ -31,14 +31,14 @@ use crate::sqlite::trouble::Worked;
 use crate::sqlite::view::View;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
-    backup, briefs, collections, connection, due, edit, events, groups, history, inspect, jobs,
-    key_check, migrate, runs, search, survey, tokens,
+    backup, collections, connection, due, edit, events, groups, history, inspect, invariant_scan,
+    jobs, jobs_for_run, key_check, migrate, runs, search, tokens,
 };
 use crate::store::{
-    DecideCollection, DecideJob, Due, Edited, Found, HistoryFilter, JobFilter, Page, Reply,
-    Retention, RunAnswer, RunWrite, Scope, Store,
+    DecideCollection, DecideJob, Due, Edited, HistoryFilter, JobFilter, JobsPage, Page, Reply,
+    Retention, RunWrite, RunWriteResult, Scope, Store,
 };
-use crate::survey::Survey;
+use crate::stored_form::DefinitionCodec;
 use crate::tokens::{TokenId, TokenRecord, Tokens};
 
 /// What an edit weighs for the writer, in rows.
@@ -48,7 +48,7 @@ const EDIT_WEIGHT: usize = 4;
 pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
-    keeper: Arc<Keeper>,
+    codec: Arc<DefinitionCodec>,
     memory: Arc<Memory>,
     clock: Arc<dyn Clock>,
     path: PathBuf,
@@ -64,7 +64,7 @@ impl SqliteStore {
     pub fn open(
         path: &Path,
         settings: SqliteSettings,
-        keeper: Keeper,
+        codec: DefinitionCodec,
         clock: Arc<dyn Clock>,
     ) -> Result<SqliteStore, StoreError> {
         let lock = Lock::take(path)?;
@@ -74,7 +74,7 @@ impl SqliteStore {
         }
         let mut writing = connection::for_writing(path, &settings)?;
         migrate::migrate(&mut writing)?;
-        key_check::check_or_write(&writing, keeper.sealer())?;
+        key_check::check_or_write(&writing, codec.cipher())?;
         let readers = settings.readers.max(1);
         let (memory, end) = Memory::load(&writing, readers + settings.readers_at_hand)?;
         let memory = Arc::new(memory);
@@ -90,7 +90,7 @@ impl SqliteStore {
         Ok(SqliteStore {
             writer: Writer::start(desk, mover, settings.writes_waiting_max, settings.fold_at)?,
             readers: Readers::start(views, at_hand, settings.reads_waiting_max)?,
-            keeper: Arc::new(keeper),
+            codec: Arc::new(codec),
             memory,
             clock,
             path: path.to_owned(),
@@ -130,19 +130,19 @@ impl SqliteStore {
 
     fn edit<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Desk, &Keeper, Instant) -> Worked<T> + Send + 'static,
+        work: impl FnOnce(&mut Desk, &DefinitionCodec, Instant) -> Worked<T> + Send + 'static,
     ) -> Reply<'_, T> {
-        let (keeper, clock) = (Arc::clone(&self.keeper), Arc::clone(&self.clock));
-        let work = move |desk: &mut Desk| work(desk, &keeper, clock.now().into());
+        let (codec, clock) = (Arc::clone(&self.codec), Arc::clone(&self.clock));
+        let work = move |desk: &mut Desk| work(desk, &codec, clock.now().into());
         self.writer.write(Turn::Edit, EDIT_WEIGHT, work)
     }
 
     fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&View, &Keeper) -> Worked<T> + Send + 'static,
+        work: impl FnOnce(&View, &DefinitionCodec) -> Worked<T> + Send + 'static,
     ) -> Reply<'_, T> {
-        let keeper = Arc::clone(&self.keeper);
-        self.readers.read(move |view| work(view, &keeper))
+        let codec = Arc::clone(&self.codec);
+        self.readers.read(move |view| work(view, &codec))
     }
 
     /// Removes entries of jobs that have more than are kept; how many there were.
@@ -150,7 +150,8 @@ impl SqliteStore {
         let (mut after, mut left) = (JobKey(i64::MIN), limit);
         while left > 0 {
             let batch = left.min(prune::BATCH_MAX);
-            let read = move |view: &View, _: &Keeper| prune::surplus(view, after, keep, batch);
+            let read =
+                move |view: &View, _: &DefinitionCodec| prune::surplus(view, after, keep, batch);
             let Surplus { entries, next } = self.read(read).await?;
             if !entries.is_empty() {
                 let write = move |desk: &mut Desk| prune::remove_surplus(desk, &entries);
@@ -240,12 +241,12 @@ impl Store for SqliteStore {
     }
 
     fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
-        self.edit(move |desk, keeper, now| edit::edit_job(desk, keeper, &path, decide, now))
+        self.edit(move |desk, codec, now| edit::edit_job(desk, codec, &path, decide, now))
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
-        let (keeper, since) = (Arc::clone(&self.keeper), self.memory.homes.changes());
-        self.readers.read_one(move |view| jobs::by_path(view, &keeper, &path, since))
+        let (codec, since) = (Arc::clone(&self.codec), self.memory.homes.changes());
+        self.readers.read_one(move |view| jobs::by_path(view, &codec, &path, since))
     }
 
     fn jobs(
@@ -253,14 +254,14 @@ impl Store for SqliteStore {
         path: CollectionPath,
         filter: JobFilter,
         page: Page<JobName>,
-        looks: usize,
-    ) -> Reply<'_, Found> {
-        self.read(move |view, keeper| search::jobs(view, keeper, &path, (&filter, looks), &page))
+        scan_max: usize,
+    ) -> Reply<'_, JobsPage> {
+        self.read(move |view, codec| search::jobs(view, codec, &path, (&filter, scan_max), &page))
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
-        self.read(move |view, keeper| {
-            let found = jobs::by_key(view, keeper, key, &mut Arounds::default())?;
+        self.read(move |view, codec| {
+            let found = jobs::by_key(view, codec, key, &mut Arounds::default())?;
             Ok(found.map(|(job, _)| job))
         })
     }
@@ -269,24 +270,24 @@ impl Store for SqliteStore {
         self.read(move |view, _| due::due(view, until, limit))
     }
 
-    fn briefs(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobBrief>>> {
-        self.read(move |view, keeper| briefs::briefs(view, keeper, &jobs))
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
+        self.read(move |view, codec| jobs_for_run::jobs_for_run(view, codec, &jobs))
     }
 
-    fn standings(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobStanding>>> {
-        if let Some(standings) = briefs::standings_at_once(&self.memory, &jobs) {
+    fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
+        if let Some(standings) = jobs_for_run::cached_gate_states(&self.memory, &jobs) {
             return Box::pin(std::future::ready(Ok(standings)));
         }
         let since = self.memory.switches.changes();
-        self.read(move |view, _| briefs::standings(view, &jobs, since))
+        self.read(move |view, _| jobs_for_run::gate_states(view, &jobs, since))
     }
 
-    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunAnswer>> {
+    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
         let clock = Arc::clone(&self.clock);
         self.writer.write(Turn::Engine, writes.len(), move |desk| {
             let now = clock.now().into();
             let carry_out =
-                |write| Ok(runs::carry_out(desk, write, now)?.unwrap_or(RunAnswer::Stale));
+                |write| Ok(runs::carry_out(desk, write, now)?.unwrap_or(RunWriteResult::Stale));
             writes.iter().map(carry_out).collect()
         })
     }
@@ -348,9 +349,9 @@ impl Store for SqliteStore {
         })
     }
 
-    fn survey(&self, after: Option<JobKey>, looks: usize) -> Reply<'_, Survey> {
+    fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage> {
         let after = after.unwrap_or(JobKey(i64::MIN));
-        self.read(move |view, _| survey::survey(view, after, looks))
+        self.read(move |view, _| invariant_scan::scan_jobs(view, after, scan_max))
     }
 
     fn now(&self) -> Reply<'_, Instant> {
@@ -359,8 +360,8 @@ impl Store for SqliteStore {
     }
 
     fn check(&self) -> Reply<'_, Vec<String>> {
-        let keeper = Arc::clone(&self.keeper);
-        self.readers.read_file(move |connection| inspect::inspect_with(connection, &keeper))
+        let codec = Arc::clone(&self.codec);
+        self.readers.read_file(move |connection| inspect::inspect_with(connection, &codec))
     }
 }
 
@@ -372,14 +373,14 @@ mod tests {
     use kalends_environment::{SeededEntropy, SystemClock};
 
     use super::*;
-    use crate::seal::{MasterKey, Sealer};
+    use crate::encryption::{Cipher, MasterKey};
     use crate::store::CollectionWrite;
 
     fn open(path: &Path) -> SqliteStore {
         let entropy = Arc::new(SeededEntropy::new(1));
         let (key, _) = MasterKey::generate(&*entropy).unwrap();
-        let keeper = Keeper::new(Sealer::new(key, vec![], entropy), &[]);
-        SqliteStore::open(path, SqliteSettings::default(), keeper, Arc::new(SystemClock)).unwrap()
+        let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
+        SqliteStore::open(path, SqliteSettings::default(), codec, Arc::new(SystemClock)).unwrap()
     }
 
     fn job_path() -> JobPath {
@@ -403,12 +404,12 @@ mod tests {
         edit(CollectionWrite::Put(collection)).await;
 
         let ((is_taken, taken), (go_on, goes_on)) = (sync_channel(0), sync_channel(0));
-        let (keeper, since) = (Arc::clone(&store.keeper), store.memory.homes.changes());
+        let (codec, since) = (Arc::clone(&store.codec), store.memory.homes.changes());
         let reading = store.readers.read(move |view| {
             // The view is taken by now.
             is_taken.send(()).unwrap();
             goes_on.recv().unwrap();
-            jobs::by_path(view, &keeper, &job_path(), since)
+            jobs::by_path(view, &codec, &job_path(), since)
         });
         taken.recv().unwrap();
         edit(CollectionWrite::Delete).await;

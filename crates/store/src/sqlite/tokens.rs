@@ -8,12 +8,12 @@ use kalends_recurrence::Instant;
 use rusqlite::{Connection, Row};
 
 use crate::error::StoreError;
-use crate::form::Keeper;
 use crate::sqlite::code::{Code, Coded, collect, read, read_option};
 use crate::sqlite::settings::SqliteSettings;
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::{connection, inspect, key_check};
 use crate::store::Reply;
+use crate::stored_form::DefinitionCodec;
 use crate::tokens::{TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens};
 
 impl Code for Role {
@@ -109,12 +109,12 @@ pub struct SqliteTokens(Mutex<Connection>);
 
 impl SqliteTokens {
     /// Opens the tokens of a store.
-    pub fn open(path: &Path, keeper: &Keeper) -> Result<SqliteTokens, StoreError> {
+    pub fn open(path: &Path, codec: &DefinitionCodec) -> Result<SqliteTokens, StoreError> {
         // A tool makes and changes no tables.
         drop(inspect::open_existing(path)?);
         let settings = SqliteSettings { writer_cache_kib: 1024, ..SqliteSettings::default() };
         let connection = connection::for_writing(path, &settings)?;
-        key_check::check(&connection, keeper.sealer())?;
+        key_check::check(&connection, codec.cipher())?;
         Ok(SqliteTokens(Mutex::new(connection)))
     }
 

@@ -62,15 +62,15 @@ impl View {
         Ok(worked)
     }
 
-    /// Jobs that were changed lately and are due behind a place; of the next `looks`, and
+    /// Jobs that were changed lately and are due behind a place; of the next `scan_max`, and
     /// the last of them, where there may be more.
     pub(crate) fn due_changed(
         &self,
         after: Option<Place>,
         until: Instant,
-        looks: usize,
+        scan_max: usize,
     ) -> (Vec<(Place, StateRow)>, Option<Place>) {
-        self.memory.overlay.due(after, until, self.seen, looks)
+        self.memory.overlay.due(after, until, self.seen, scan_max)
     }
 
     /// Gives up the snapshot, whatever became of the work.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use kalends_actions::{Order, Perform, Performing, Report};
 use kalends_domain::Outcome;
-use kalends_engine::{Engine, EngineFigures, EngineSettings};
+use kalends_engine::{Engine, EngineMetrics, EngineSettings};
 use kalends_environment::{Clock, ManualClock};
-use kalends_figures::{Figures, Page};
+use kalends_metrics::{Figures, Page};
 use kalends_recurrence::Instant;
 use kalends_store::record::NodeId;
 use kalends_store::{JobContext, JobWrite, Store};
@@ -35,13 +35,13 @@ pub(crate) struct Mending {
     store: Arc<dyn Store>,
     clock: Arc<ManualClock>,
     calls: Arc<Calls>,
-    figures: Arc<EngineFigures>,
+    figures: Arc<EngineMetrics>,
     engine: Engine,
 }
 
 impl Mending {
     pub(crate) fn start(store: Arc<dyn Store>, clock: &Arc<ManualClock>) -> Mending {
-        let (calls, figures) = (Arc::new(Calls::default()), Arc::new(EngineFigures::default()));
+        let (calls, figures) = (Arc::new(Calls::default()), Arc::new(EngineMetrics::default()));
         // The clock is moved faster than a disk can follow.
         let (figures_of_engine, lease) = (figures.clone(), Duration::from_secs(3_600));
         let settings =

@@ -9,7 +9,7 @@ use kalends_domain::{
 };
 use kalends_recurrence::{Frequency, Instant, Recurrence};
 use kalends_store::record::{JobFacts, JobState, JobUid};
-use kalends_store::{Advance, JobPut, Waiting};
+use kalends_store::{Advance, JobPut, WaitingRuns};
 
 pub(crate) fn group_path(name: &str) -> Result<GroupPath, NameError> {
     let subscription = SubscriptionId::new("6c55a6f0-6593-472f-9b3e-a51a9a757b40")?;
@@ -63,8 +63,8 @@ pub(crate) fn put(definition: JobDefinition, uid: u128, due: Instant) -> JobPut 
         definition,
         facts: JobFacts::default(),
         state: JobState { due: Some(due), ..JobState::default() },
-        waiting: Waiting::Keep,
-        passed: None,
+        waiting: WaitingRuns::Keep,
+        closed_by_edit: None,
     }
 }
 

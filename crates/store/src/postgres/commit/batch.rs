@@ -6,9 +6,9 @@ use kalends_domain::{HistoryEntry, Lifecycle};
 use kalends_recurrence::Instant;
 
 use crate::record::{
-    Cause, Claim, JobKey, JobState, LedgerRecord, NodeId, OpenRun, Progress, RunId, Token,
+    Cause, Claim, FencingToken, JobKey, JobState, LedgerRecord, NodeId, OpenRun, Progress, RunId,
 };
-use crate::store::{Advance, DueJob, RunAnswer, RunWrite, Tally};
+use crate::store::{Advance, AttemptCounts, DueJob, RunWrite, RunWriteResult};
 
 /// A job as it was read.
 pub(super) struct KeptJob {
@@ -71,8 +71,8 @@ impl Batch {
     }
 
     /// Carries a write out, or leaves all as it is where what it rests on is not so.
-    pub(super) fn decide(&mut self, write: &RunWrite) -> RunAnswer {
-        self.carry_out(write).unwrap_or(RunAnswer::Stale)
+    pub(super) fn decide(&mut self, write: &RunWrite) -> RunWriteResult {
+        self.carry_out(write).unwrap_or(RunWriteResult::Stale)
     }
 
     /// What has changed.
@@ -92,7 +92,7 @@ impl Batch {
         }
     }
 
-    fn carry_out(&mut self, write: &RunWrite) -> Option<RunAnswer> {
+    fn carry_out(&mut self, write: &RunWrite) -> Option<RunWriteResult> {
         match write {
             RunWrite::Begin {
                 on,
@@ -107,7 +107,7 @@ impl Batch {
                 self.rests_on(*on)?;
                 let id = self.fresh_ids.pop_front()?;
                 let lease_until = self.now.saturating_add(*lease);
-                let claim = owner.map(|owner| Claim { owner, token: Token(1), lease_until });
+                let claim = owner.map(|owner| Claim { owner, token: FencingToken(1), lease_until });
                 self.advance(on.job, *advance);
                 self.record(on.job, closed, postponed);
                 let run = OpenRun {
@@ -122,40 +122,40 @@ impl Batch {
                 };
                 self.runs.insert(id, KeptRun { run, last_token: u64::from(claim.is_some()) });
                 self.opened.insert(id);
-                Some(RunAnswer::Begun { run: id, claim })
+                Some(RunWriteResult::Begun { run: id, claim })
             }
-            RunWrite::Pass { on, advance, closed, postponed } => {
+            RunWrite::Skip { on, advance, closed, postponed } => {
                 self.rests_on(*on)?;
                 self.advance(on.job, *advance);
                 self.record(on.job, closed, postponed);
-                Some(RunAnswer::Done)
+                Some(RunWriteResult::Done)
             }
             RunWrite::Claim { run, seen, owner, lease, progress } => {
                 let lease_until = self.now.saturating_add(*lease);
                 self.claim(*run, *seen, *owner, lease_until, *progress)
             }
-            RunWrite::Extend { run, token, lease } => {
+            RunWrite::RenewLease { run, token, lease } => {
                 let lease_until = self.now.saturating_add(*lease);
                 let claim = self.held(*run, *token)?.run.claim.as_mut()?;
                 claim.lease_until = lease_until;
                 let claim = *claim;
                 self.touch(*run);
-                Some(RunAnswer::Claimed(claim))
+                Some(RunWriteResult::Claimed(claim))
             }
-            RunWrite::Continue { run, token, entry, tally, progress } => {
+            RunWrite::Continue { run, token, entry, counts, progress } => {
                 let kept = self.held(*run, *token)?;
                 kept.run.claim = None;
                 kept.run.progress = *progress;
                 let job = kept.run.job;
                 self.touch(*run);
-                self.tally(job, *tally);
+                self.counts(job, *counts);
                 self.record(job, &[], entry.as_slice());
-                Some(RunAnswer::Done)
+                Some(RunWriteResult::Done)
             }
-            RunWrite::Finish { run, token, entry, tally, closed, lifecycle } => {
+            RunWrite::Finish { run, token, entry, counts, closed, lifecycle } => {
                 let OpenRun { job, generation, .. } = self.held(*run, *token)?.run;
                 self.close(*run);
-                self.tally(job, *tally);
+                self.counts(job, *counts);
                 self.record(job, std::slice::from_ref(closed), entry.as_slice());
                 let is_last = !self.has_open(job, generation);
                 let over = self.jobs.get_mut(&job).filter(|kept| {
@@ -167,7 +167,7 @@ impl Batch {
                 if let (Some(lifecycle), Some(kept)) = (lifecycle, over) {
                     finish(&mut kept.state, *lifecycle, self.now);
                 }
-                Some(RunAnswer::Done)
+                Some(RunWriteResult::Done)
             }
         }
     }
@@ -178,7 +178,7 @@ impl Batch {
         (as_seen && kept.is_on && kept.state.lifecycle == Lifecycle::Active).then_some(())
     }
 
-    fn held(&mut self, run: RunId, token: Token) -> Option<&mut KeptRun> {
+    fn held(&mut self, run: RunId, token: FencingToken) -> Option<&mut KeptRun> {
         let kept = self.runs.get_mut(&run);
         kept.filter(|kept| kept.run.claim.is_some_and(|claim| claim.token == token))
     }
@@ -186,11 +186,11 @@ impl Batch {
     fn claim(
         &mut self,
         id: RunId,
-        seen: Option<Token>,
+        seen: Option<FencingToken>,
         owner: NodeId,
         lease_until: Instant,
         progress: Progress,
-    ) -> Option<RunAnswer> {
+    ) -> Option<RunWriteResult> {
         let kept = self.runs.get_mut(&id)?;
         let is_free = kept.run.claim.is_none_or(|claim| claim.lease_until < self.now);
         let moved_on = kept.run.claim.is_none() && kept.run.progress != progress;
@@ -198,11 +198,11 @@ impl Batch {
             return None;
         }
         kept.last_token += 1;
-        let claim = Claim { owner, token: Token(kept.last_token), lease_until };
+        let claim = Claim { owner, token: FencingToken(kept.last_token), lease_until };
         kept.run.claim = Some(claim);
         kept.run.progress = progress;
         self.touch(id);
-        Some(RunAnswer::Claimed(claim))
+        Some(RunWriteResult::Claimed(claim))
     }
 
     fn touch(&mut self, run: RunId) {
@@ -238,13 +238,13 @@ impl Batch {
         self.changed_jobs.insert(job);
     }
 
-    fn tally(&mut self, job: JobKey, tally: Tally) {
+    fn counts(&mut self, job: JobKey, counts: AttemptCounts) {
         let Some(kept) = self.jobs.get_mut(&job) else { return };
         let state = &mut kept.state;
-        state.last_execution = tally.executed.or(state.last_execution);
-        state.executions += u64::from(tally.executed.is_some());
-        state.failures += u64::from(tally.failed);
-        state.faulted += u64::from(tally.faulted);
+        state.last_execution = counts.executed.or(state.last_execution);
+        state.executions += u64::from(counts.executed.is_some());
+        state.failures += u64::from(counts.failed);
+        state.faulted += u64::from(counts.faulted);
         self.changed_jobs.insert(job);
     }
 

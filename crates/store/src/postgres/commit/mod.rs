@@ -24,7 +24,7 @@ use crate::postgres::columns::{run_columns, state_columns};
 use crate::postgres::fault::Fault;
 use crate::postgres::row::{get, run, state, unsigned};
 use crate::record::{JobKey, RunId};
-use crate::store::{RunAnswer, RunWrite};
+use crate::store::{RunWrite, RunWriteResult};
 use batch::{Batch, KeptJob, KeptRun};
 pub(super) use write::write_ledger;
 
@@ -49,9 +49,12 @@ impl Work for ExpireClaims {
 pub(super) struct Commit(pub(super) Vec<RunWrite>);
 
 impl Work for Commit {
-    type Answer = Vec<RunAnswer>;
+    type Answer = Vec<RunWriteResult>;
 
-    async fn carry_out(&mut self, transaction: &Transaction<'_>) -> Result<Vec<RunAnswer>, Fault> {
+    async fn carry_out(
+        &mut self,
+        transaction: &Transaction<'_>,
+    ) -> Result<Vec<RunWriteResult>, Fault> {
         let mut batch = self.read(transaction).await?;
         let answers = self.0.iter().map(|write| batch.decide(write)).collect();
         write::write(transaction, batch.changes()).await?;
@@ -130,7 +133,7 @@ impl Commit {
     /// over depends on their other runs.
     fn ending(&self) -> Vec<i64> {
         let ending = self.0.iter().filter_map(|write| match write {
-            RunWrite::Begin { on, advance, .. } | RunWrite::Pass { on, advance, .. } => {
+            RunWrite::Begin { on, advance, .. } | RunWrite::Skip { on, advance, .. } => {
                 let may_end = advance.due.is_none() || advance.lifecycle != Lifecycle::Active;
                 may_end.then_some(on.job.0)
             }
@@ -145,9 +148,9 @@ impl Commit {
         let mut runs = BTreeSet::new();
         for write in &self.0 {
             match write {
-                RunWrite::Begin { on, .. } | RunWrite::Pass { on, .. } => jobs.insert(on.job.0),
+                RunWrite::Begin { on, .. } | RunWrite::Skip { on, .. } => jobs.insert(on.job.0),
                 RunWrite::Claim { run, .. }
-                | RunWrite::Extend { run, .. }
+                | RunWrite::RenewLease { run, .. }
                 | RunWrite::Continue { run, .. }
                 | RunWrite::Finish { run, .. } => runs.insert(run.0),
             };

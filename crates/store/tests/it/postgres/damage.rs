@@ -10,7 +10,7 @@ use kalends_store::postgres::PostgresStore;
 use kalends_store::record::NodeId;
 
 use super::sample::{at, begin, due_jobs, job_path};
-use super::scratch::{Scratch, keeper, settings};
+use super::scratch::{Scratch, codec, settings};
 use super::with_server;
 use crate::mended::Mending;
 
@@ -32,7 +32,7 @@ async fn unseen_by(index: &str, scratch: &Scratch, written: impl Future<Output =
 /// does not search so it takes for very long then, and would compile it first.
 async fn by_index(scratch: &Scratch) -> Arc<PostgresStore> {
     let url = format!("{}?options=-c%20enable_seqscan%3Doff%20-c%20jit%3Doff", scratch.url);
-    Arc::new(PostgresStore::connect(&url, settings(), keeper(1)).await.unwrap())
+    Arc::new(PostgresStore::connect(&url, settings(), codec(1)).await.unwrap())
 }
 
 #[test]

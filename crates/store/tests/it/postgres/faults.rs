@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::sample::{due_jobs, job_path, put, put_collection, put_job, standard, try_put_job};
-use super::scratch::{Scratch, keeper};
+use super::scratch::{Scratch, codec};
 use super::with_server;
 
 /// Short deadlines, and how long the slowest call may then take.
@@ -30,7 +30,7 @@ fn hasty() -> PostgresSettings {
 const AT_MOST: Duration = Duration::from_secs(3);
 
 async fn hasty_store(scratch: &Scratch) -> PostgresStore {
-    PostgresStore::connect(&scratch.url, hasty(), keeper(1)).await.unwrap()
+    PostgresStore::connect(&scratch.url, hasty(), codec(1)).await.unwrap()
 }
 
 #[track_caller]
@@ -46,10 +46,10 @@ fn a_database_out_of_reach_is_busy() {
         let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         for address in [silent, closed] {
             let url = format!("postgres://kalends@{address}/x");
-            let connect = PostgresStore::connect(&url, hasty(), keeper(1));
+            let connect = PostgresStore::connect(&url, hasty(), codec(1));
             assert_busy(timeout(AT_MOST, connect).await.unwrap());
         }
-        let refused = PostgresStore::connect("not an address", hasty(), keeper(1)).await;
+        let refused = PostgresStore::connect("not an address", hasty(), codec(1)).await;
         assert!(matches!(refused, Err(StoreError::Failed(_))), "{refused:?}");
     });
 }
@@ -182,7 +182,7 @@ fn a_commit_that_is_cut_off_is_unknown_and_never_half_done() {
             let (server, name) = address(&scratch.url);
             let through = proxy(server, cut, armed.clone()).await;
             let url = format!("postgres://kalends@{through}/{name}");
-            let store = PostgresStore::connect(&url, hasty(), keeper(1)).await.unwrap();
+            let store = PostgresStore::connect(&url, hasty(), codec(1)).await.unwrap();
             armed.store(true, Ordering::Relaxed);
             let cut_off = timeout(AT_MOST, try_put_job(&store, "j", put(None))).await.unwrap();
             assert!(matches!(cut_off, Err(StoreError::Unknown(_))), "{cut_off:?}");
@@ -276,7 +276,7 @@ fn crashing_server() {
     with_server(async {
         let scratch = Scratch::make().await;
         let settings = PostgresSettings { deadline: Duration::from_secs(5), ..hasty() };
-        let store = PostgresStore::connect(&scratch.url, settings, keeper(1)).await.unwrap();
+        let store = PostgresStore::connect(&scratch.url, settings, codec(1)).await.unwrap();
         let store = Arc::new(store);
         put_collection(&*store, "c", standard()).await;
         let over = Arc::new(AtomicBool::new(false));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use kalends_domain::{Collection, CollectionState, Plan};
 use kalends_store::postgres::PostgresStore;
-use kalends_store::record::{NodeId, Progress, Token};
+use kalends_store::record::{FencingToken, NodeId, Progress};
 use kalends_store::{
     CollectionContext, CollectionWrite, HistoryFilter, JobContext, JobFilter, JobPut, JobWrite,
-    Page, Refusal, RefusalKind, RunAnswer, RunWrite, Store, StoreError,
+    Page, Refusal, RefusalKind, RunWrite, RunWriteResult, Store, StoreError,
 };
 use tokio::task::JoinSet;
 
@@ -115,11 +115,11 @@ fn each_run_is_claimed_by_one_of_two_nodes() {
         other.reverse();
         for (run, (one, other)) in runs.iter().zip(one.into_iter().zip(other)) {
             let (claim, owner) = match (one, other) {
-                (RunAnswer::Claimed(claim), RunAnswer::Stale) => (claim, NodeId(1)),
-                (RunAnswer::Stale, RunAnswer::Claimed(claim)) => (claim, NodeId(2)),
+                (RunWriteResult::Claimed(claim), RunWriteResult::Stale) => (claim, NodeId(1)),
+                (RunWriteResult::Stale, RunWriteResult::Claimed(claim)) => (claim, NodeId(2)),
                 answers => panic!("{answers:?}"),
             };
-            assert_eq!((claim.owner, claim.token), (owner, Token(1)));
+            assert_eq!((claim.owner, claim.token), (owner, FencingToken(1)));
             let open = nodes[0].open_runs(run.job).await.unwrap();
             assert_eq!(open[0].claim, Some(claim));
         }
@@ -133,20 +133,22 @@ fn a_stale_token_records_nothing() {
         let (zombie, heir) = (scratch.connect().await, scratch.connect().await);
         let jobs = due_jobs(&zombie, 1).await;
         let begun = zombie.commit(vec![begin(&jobs[0], Some(NodeId(1)))]).await.unwrap();
-        let [RunAnswer::Begun { run, claim: Some(old) }] = begun[..] else { panic!("{begun:?}") };
+        let [RunWriteResult::Begun { run, claim: Some(old) }] = begun[..] else {
+            panic!("{begun:?}")
+        };
         scratch.pass(LEASE * 2).await;
         let progress = Progress::first(at(60));
         let seen = Some(old.token);
         let take = RunWrite::Claim { run, seen, owner: NodeId(2), lease: LEASE, progress };
         let taken = heir.commit(vec![take]).await.unwrap();
-        let [RunAnswer::Claimed(new)] = taken[..] else { panic!("{taken:?}") };
-        let extend = RunWrite::Extend { run, token: old.token, lease: LEASE };
+        let [RunWriteResult::Claimed(new)] = taken[..] else { panic!("{taken:?}") };
+        let extend = RunWrite::RenewLease { run, token: old.token, lease: LEASE };
         let (late, done) = tokio::join!(
             zombie.commit(vec![extend, finish(run, old.token)]),
             heir.commit(vec![finish(run, new.token)]),
         );
-        assert_eq!(late.unwrap(), [RunAnswer::Stale, RunAnswer::Stale]);
-        assert_eq!(done.unwrap(), [RunAnswer::Done]);
+        assert_eq!(late.unwrap(), [RunWriteResult::Stale, RunWriteResult::Stale]);
+        assert_eq!(done.unwrap(), [RunWriteResult::Done]);
         let history = heir.history(job_path("j0"), HistoryFilter::default(), Page::first(9));
         assert_eq!(history.await.unwrap().unwrap().len(), 1);
         assert_eq!(heir.job_by_key(jobs[0].key).await.unwrap().unwrap().state.executions, 1);
@@ -192,7 +194,7 @@ fn what_runs_count_is_not_lost_to_edits() {
         let mut runs = Vec::new();
         for _ in 0..60 {
             let begun = nodes[0].commit(vec![begin(&job, Some(NodeId(1)))]).await.unwrap();
-            let [RunAnswer::Begun { run, claim: Some(claim) }] = begun[..] else { panic!() };
+            let [RunWriteResult::Begun { run, claim: Some(claim) }] = begun[..] else { panic!() };
             runs.push((run, claim.token));
             job = nodes[0].job_by_key(job.key).await.unwrap().unwrap();
         }
@@ -211,7 +213,7 @@ fn what_runs_count_is_not_lost_to_edits() {
         }
         for (run, token) in runs {
             let done = nodes[1].commit(vec![finish(run, token)]).await.unwrap();
-            assert_eq!(done, [RunAnswer::Done]);
+            assert_eq!(done, [RunWriteResult::Done]);
         }
         editors.shutdown().await;
         let job = nodes[0].job_by_key(job.key).await.unwrap().unwrap();
@@ -236,7 +238,7 @@ fn nothing_begins_after_an_acknowledged_disable() {
                     let mut number = 0;
                     loop {
                         let answer = nodes[1].commit(vec![begin(&current, None)]).await.unwrap();
-                        if answer == [RunAnswer::Stale] {
+                        if answer == [RunWriteResult::Stale] {
                             return number;
                         }
                         number += 1;
@@ -249,7 +251,7 @@ fn nothing_begins_after_an_acknowledged_disable() {
                     let open = nodes[0].open_runs(job.key).await.unwrap().len();
                     let now = nodes[0].job_by_key(job.key).await.unwrap().unwrap();
                     let late = nodes[0].commit(vec![begin(&now, None)]).await.unwrap();
-                    assert_eq!(late, [RunAnswer::Stale]);
+                    assert_eq!(late, [RunWriteResult::Stale]);
                     assert_eq!(nodes[0].open_runs(job.key).await.unwrap().len(), open);
                 },
             );

@@ -15,10 +15,12 @@ use kalends_domain::{
 use kalends_environment::{Clock, ManualClock};
 use kalends_store::memory::MemoryStore;
 use kalends_store::postgres::PostgresStore;
-use kalends_store::record::{Disposition, JobState, NodeId, OpenRun, Progress, RunId, Token};
+use kalends_store::record::{
+    Disposition, FencingToken, JobState, NodeId, OpenRun, Progress, RunId,
+};
 use kalends_store::{
-    Advance, CollectionWrite, HistoryFilter, JobFilter, JobFilterState, JobPut, JobWrite, Page,
-    Retention, RunAnswer, RunWrite, Scope, Store, Tally, Waiting,
+    Advance, AttemptCounts, CollectionWrite, HistoryFilter, JobFilter, JobFilterState, JobPut,
+    JobWrite, Page, Retention, RunWrite, RunWriteResult, Scope, Store, WaitingRuns,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -177,7 +179,7 @@ impl Side {
                 put.definition.extensions.tags =
                     (*tag > 0).then(|| vec![("Team".into(), format!("t{tag}"))]);
                 if *closes {
-                    put.waiting = Waiting::Close(Disposition::Superseded);
+                    put.waiting = WaitingRuns::Close(Disposition::Superseded);
                 }
                 self.edit(*name, move |existing| {
                     let kept = existing.map(|state| JobState {
@@ -254,9 +256,9 @@ impl Side {
             run.map(|run| (run.id, run.claim.map(|claim| claim.token)))
                 .unwrap_or((RunId(i64::MAX), None))
         };
-        let token = |claim: Option<Token>, is_stale: bool| {
-            let token = claim.unwrap_or(Token(1));
-            if is_stale { Token(token.0 + 1) } else { token }
+        let token = |claim: Option<FencingToken>, is_stale: bool| {
+            let token = claim.unwrap_or(FencingToken(1));
+            if is_stale { FencingToken(token.0 + 1) } else { token }
         };
         let mut batch = Vec::new();
         for write in writes {
@@ -276,7 +278,7 @@ impl Side {
                 Write::Pass { name, lifecycle: number } => {
                     let Some(job) = self.due_job(*name).await else { continue };
                     let due = job.state.due.map(|due| due.saturating_add(HOUR));
-                    RunWrite::Pass {
+                    RunWrite::Skip {
                         on: super::sample::due(&job),
                         advance: Advance {
                             due,
@@ -294,7 +296,7 @@ impl Side {
                 }
                 Write::Extend { run: number, is_stale } => {
                     let (run, claim) = run(*number);
-                    RunWrite::Extend { run, token: token(claim, *is_stale), lease: HOUR }
+                    RunWrite::RenewLease { run, token: token(claim, *is_stale), lease: HOUR }
                 }
                 Write::Continue { run: number, next } => {
                     let (run, claim) = run(*number);
@@ -302,7 +304,11 @@ impl Side {
                         run,
                         token: token(claim, false),
                         entry: Some(entry("failed")),
-                        tally: Tally { executed: Some(at(60)), failed: true, faulted: false },
+                        counts: AttemptCounts {
+                            executed: Some(at(60)),
+                            failed: true,
+                            faulted: false,
+                        },
                         progress: Progress {
                             role: ActionRole::Error,
                             retry: 1,
@@ -327,13 +333,15 @@ impl Side {
         told.join(", ")
     }
 
-    fn told(&mut self, answer: RunAnswer) -> String {
+    fn told(&mut self, answer: RunWriteResult) -> String {
         match answer {
-            RunAnswer::Begun { run, claim } => {
+            RunWriteResult::Begun { run, claim } => {
                 let claim = claim.map(|claim| (claim.owner, claim.token));
                 format!("begun {} {claim:?}", self.name("run", run.0))
             }
-            RunAnswer::Claimed(claim) => format!("claimed {:?} {:?}", claim.owner, claim.token),
+            RunWriteResult::Claimed(claim) => {
+                format!("claimed {:?} {:?}", claim.owner, claim.token)
+            }
             other => format!("{other:?}"),
         }
     }

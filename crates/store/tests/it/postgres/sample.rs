@@ -10,12 +10,12 @@ use kalends_domain::{
 };
 use kalends_recurrence::{Frequency, Instant, Recurrence};
 use kalends_store::record::{
-    Cause, CollectionRecord, Disposition, JobFacts, JobRecord, JobState, JobUid, LedgerRecord,
-    NodeId, Progress, RunId, Token,
+    Cause, CollectionRecord, Disposition, FencingToken, JobFacts, JobRecord, JobState, JobUid,
+    LedgerRecord, NodeId, Progress, RunId,
 };
 use kalends_store::{
-    Advance, CollectionContext, CollectionWrite, DueJob, JobContext, JobPut, JobWrite, RunWrite,
-    Store, StoreError, Tally, Waiting,
+    Advance, AttemptCounts, CollectionContext, CollectionWrite, DueJob, JobContext, JobPut,
+    JobWrite, RunWrite, Store, StoreError, WaitingRuns,
 };
 
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
@@ -82,8 +82,8 @@ pub(crate) fn put(due: Option<Instant>) -> JobPut {
         definition: definition(),
         facts: JobFacts::default(),
         state: JobState { due, ..JobState::default() },
-        waiting: Waiting::Keep,
-        passed: None,
+        waiting: WaitingRuns::Keep,
+        closed_by_edit: None,
     }
 }
 
@@ -152,12 +152,12 @@ pub(crate) fn entry(message: &str) -> HistoryEntry {
     }
 }
 
-pub(crate) fn finish(run: RunId, token: Token) -> RunWrite {
+pub(crate) fn finish(run: RunId, token: FencingToken) -> RunWrite {
     RunWrite::Finish {
         run,
         token,
         entry: Some(entry("done")),
-        tally: Tally { executed: Some(at(60)), failed: false, faulted: false },
+        counts: AttemptCounts { executed: Some(at(60)), failed: false, faulted: false },
         closed: LedgerRecord {
             generation: 1,
             from: at(60),

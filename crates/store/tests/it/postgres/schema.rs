@@ -6,7 +6,7 @@ use kalends_store::{Store, StoreError};
 use tokio::task::JoinSet;
 
 use super::sample::{begin, due_jobs};
-use super::scratch::{Scratch, keeper, settings};
+use super::scratch::{Scratch, codec, settings};
 use super::with_server;
 
 /// Set to write the file anew instead of comparing with it.
@@ -33,7 +33,7 @@ fn many_nodes_may_start_at_once_on_an_empty_database() {
         for _ in 0..8 {
             let url = scratch.url.clone();
             tasks.spawn(async move {
-                PostgresStore::connect(&url, settings(), keeper(1)).await.map(drop)
+                PostgresStore::connect(&url, settings(), codec(1)).await.map(drop)
             });
         }
         assert_eq!(tasks.join_all().await, vec![Ok(()); 8]);
@@ -50,7 +50,7 @@ fn a_step_that_failed_half_way_leaves_nothing_and_is_taken_again() {
         let client = scratch.plain().await;
         // In the way of one of the last statements.
         client.batch_execute("CREATE TABLE key_check (id INT)").await.unwrap();
-        let failed = PostgresStore::connect(&scratch.url, settings(), keeper(1)).await;
+        let failed = PostgresStore::connect(&scratch.url, settings(), codec(1)).await;
         assert!(matches!(failed, Err(StoreError::Failed(_))), "{failed:?}");
         let left = "SELECT count(*) FROM pg_tables WHERE tablename = 'jobs'";
         let left: i64 = client.query_one(left, &[]).await.unwrap().get(0);
@@ -67,7 +67,7 @@ fn a_schema_of_a_newer_version_is_refused() {
         scratch.connect().await;
         let newer = "INSERT INTO schema_steps (number, name) VALUES (7, 'of the future')";
         scratch.plain().await.execute(newer, &[]).await.unwrap();
-        let refused = PostgresStore::connect(&scratch.url, settings(), keeper(1)).await;
+        let refused = PostgresStore::connect(&scratch.url, settings(), codec(1)).await;
         let Err(error) = refused else { panic!("{refused:?}") };
         assert_eq!(error, StoreError::TooNew { found: 7, known: 4 });
     });

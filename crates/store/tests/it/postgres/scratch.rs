@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use kalends_environment::SeededEntropy;
-use kalends_store::form::Keeper;
+use kalends_store::encryption::{Cipher, MasterKey};
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
-use kalends_store::seal::{MasterKey, Sealer};
+use kalends_store::stored_form::DefinitionCodec;
 use tokio_postgres::{Client, NoTls};
 
 /// A database that nobody else uses.
@@ -19,10 +19,10 @@ pub(crate) fn settings() -> PostgresSettings {
     PostgresSettings { connections_max: 4, ..PostgresSettings::default() }
 }
 
-pub(crate) fn keeper(seed: u64) -> Keeper {
+pub(crate) fn codec(seed: u64) -> DefinitionCodec {
     let entropy = Arc::new(SeededEntropy::new(seed));
     let (key, _) = MasterKey::generate(&*entropy).unwrap();
-    Keeper::new(Sealer::new(key, vec![], entropy), &[])
+    DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[])
 }
 
 async fn plain(url: &str) -> Client {
@@ -43,7 +43,7 @@ impl Scratch {
     }
 
     pub(crate) async fn connect(&self) -> PostgresStore {
-        PostgresStore::connect(&self.url, settings(), keeper(1)).await.unwrap()
+        PostgresStore::connect(&self.url, settings(), codec(1)).await.unwrap()
     }
 
     /// A connection past the store.

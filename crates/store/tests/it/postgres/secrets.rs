@@ -8,7 +8,7 @@ use kalends_store::postgres::PostgresStore;
 use kalends_store::{Store, StoreError};
 
 use super::sample::{does, job_path, put, put_collection, put_job, request, standard};
-use super::scratch::{Scratch, keeper, settings};
+use super::scratch::{Scratch, codec, settings};
 use super::with_server;
 
 fn canary(member: &str) -> Option<Secret> {
@@ -126,7 +126,7 @@ fn another_key_is_refused_and_sealed_texts_cannot_be_moved() {
             put.definition.action.action = does(targets().remove(0));
             put_job(&store, name, put).await;
         }
-        let other = PostgresStore::connect(&scratch.url, settings(), keeper(2)).await;
+        let other = PostgresStore::connect(&scratch.url, settings(), codec(2)).await;
         let Err(StoreError::Damaged(message)) = other else { panic!("{other:?}") };
         assert!(message.contains("another key"), "{message}");
 

@@ -12,17 +12,18 @@ use kalends_environment::{Clock as _, ManualClock};
 use kalends_recurrence::Instant;
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::{
-    Cause, Disposition, GroupRecord, JobFacts, JobKey, LedgerRecord, NodeId, Progress, RunId, Token,
+    Cause, Disposition, FencingToken, GroupRecord, JobFacts, JobKey, LedgerRecord, NodeId,
+    Progress, RunId,
 };
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::{
-    Advance, CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext, JobFilter,
-    JobFilterState, JobWrite, Page, Refusal, RefusalKind, Retention, RunWrite, Scope, Store,
-    StoreError, Tally, Waiting,
+    Advance, AttemptCounts, CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext,
+    JobFilter, JobFilterState, JobWrite, Page, Refusal, RefusalKind, Retention, RunWrite, Scope,
+    Store, StoreError, WaitingRuns,
 };
 use proptest::prelude::*;
 
-use super::{at, clock, keeper};
+use super::{at, clock, codec};
 use crate::block_on;
 use crate::sample::{collection, collection_path, definition, group_path, job_path, put, request};
 
@@ -174,7 +175,7 @@ fn some_job(due: u8, seed: u8, jobs: u64) -> kalends_store::JobPut {
         put.state.finished = Some(at(u64::from(due)));
     }
     if seed % 3 == 1 {
-        put.waiting = Waiting::Close(Disposition::Superseded);
+        put.waiting = WaitingRuns::Close(Disposition::Superseded);
     }
     put
 }
@@ -197,7 +198,7 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
         let missing = DueJob { job: JobKey(i64::from(seed % 7)), generation: 1, due: at(0) };
         let on = due.get(which).copied().unwrap_or(missing);
         let (run, token) =
-            held.get(which).copied().unwrap_or((RunId(i64::from(seed % 9)), Token(1)));
+            held.get(which).copied().unwrap_or((RunId(i64::from(seed % 9)), FencingToken(1)));
         let moment = at(u64::from(seed));
         let lifecycle =
             if seed.is_multiple_of(9) { Lifecycle::Completed } else { Lifecycle::Active };
@@ -228,7 +229,7 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
         };
         let progress = Progress { retry: u32::from(seed), ..Progress::first(moment) };
         let lease = Duration::from_secs(u64::from(seed % 4) * 5);
-        let tally = Tally {
+        let counts = AttemptCounts {
             executed: Some(moment),
             failed: seed.is_multiple_of(2),
             faulted: seed.is_multiple_of(3),
@@ -249,7 +250,7 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
                     postponed,
                 }
             }
-            2 => RunWrite::Pass { on, advance, closed, postponed },
+            2 => RunWrite::Skip { on, advance, closed, postponed },
             // Also of what is claimed: its time may just be over, or not yet.
             3 if seed.is_multiple_of(2) => {
                 RunWrite::Claim { run, seen: Some(token), owner, lease, progress }
@@ -260,12 +261,12 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
                 let run = run.map_or(RunId(i64::from(seed)), |run| run.id);
                 RunWrite::Claim { run, seen, owner, lease, progress }
             }
-            4 => RunWrite::Extend { run, token, lease },
-            5 => RunWrite::Continue { run, token, entry: Some(entry), tally, progress },
+            4 => RunWrite::RenewLease { run, token, lease },
+            5 => RunWrite::Continue { run, token, entry: Some(entry), counts, progress },
             _ => {
                 let entry = (!seed.is_multiple_of(3)).then_some(entry);
                 let lifecycle = (seed.is_multiple_of(2)).then_some(lifecycle);
-                RunWrite::Finish { run, token, entry, tally, closed: ledger, lifecycle }
+                RunWrite::Finish { run, token, entry, counts, closed: ledger, lifecycle }
             }
         }
     };
@@ -351,7 +352,7 @@ proptest! {
         let mut path = folder.path().join("0.db");
         // Other tests start processes, which hold the lock of this file until their program begins.
         let open = |path: &Path| {
-            let open = || SqliteStore::open(path, settings, keeper(1), clock.clone());
+            let open = || SqliteStore::open(path, settings, codec(1), clock.clone());
             let mut tries = 0;
             loop {
                 match open() {

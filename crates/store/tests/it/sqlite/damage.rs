@@ -14,14 +14,14 @@ use kalends_store::{
 };
 use rusqlite::Connection;
 
-use super::{at, clock, keeper};
+use super::{at, clock, codec};
 use crate::block_on;
 use crate::mended::Mending;
 use crate::sample::{advance, collection, collection_path, definition, job_path, put, request};
 
 fn open(path: &Path, clock: &Arc<ManualClock>) -> Arc<SqliteStore> {
     let settings = SqliteSettings::default();
-    Arc::new(SqliteStore::open(path, settings, keeper(1), clock.clone()).unwrap())
+    Arc::new(SqliteStore::open(path, settings, codec(1), clock.clone()).unwrap())
 }
 
 /// A folder with a store that has one job, due every minute from a minute on.

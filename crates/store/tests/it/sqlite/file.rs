@@ -12,7 +12,7 @@ use kalends_store::{
 };
 use rusqlite::Connection;
 
-use super::{at, clock, keeper, open};
+use super::{at, clock, codec, open};
 use crate::block_on;
 use crate::sample::{collection, collection_path, definition, job_path, put, request};
 
@@ -86,11 +86,11 @@ fn another_key_is_refused_and_the_right_one_still_opens() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
     drop(open(&path).unwrap());
-    let other = SqliteStore::open(&path, SqliteSettings::default(), keeper(2), clock());
+    let other = SqliteStore::open(&path, SqliteSettings::default(), codec(2), clock());
     assert!(
         matches!(other.err().unwrap(), StoreError::Damaged(text) if text.contains("another key"))
     );
-    assert!(matches!(inspect(&path, &keeper(2)), Err(StoreError::Damaged(_))));
+    assert!(matches!(inspect(&path, &codec(2)), Err(StoreError::Damaged(_))));
     open(&path).unwrap();
 }
 
@@ -147,7 +147,7 @@ fn more_than_may_wait_is_told_that_the_store_is_busy() {
     block_on(async {
         let settings = SqliteSettings { writes_waiting_max: 2, ..SqliteSettings::default() };
         let path = folder.path().join("kalends.db");
-        let store = SqliteStore::open(&path, settings, keeper(1), clock()).unwrap();
+        let store = SqliteStore::open(&path, settings, codec(1), clock()).unwrap();
         make_collection(&store).await;
         // The writer stands still in the first decision until the rest has been asked for.
         let (begun, has_begun) = std::sync::mpsc::channel();
@@ -177,7 +177,7 @@ fn a_full_store_says_so_and_goes_on_when_there_is_room() {
     let path = folder.path().join("kalends.db");
     let settings = SqliteSettings { size_max_kib: Some(512), ..SqliteSettings::default() };
     block_on(async {
-        let store = SqliteStore::open(&path, settings, keeper(1), clock()).unwrap();
+        let store = SqliteStore::open(&path, settings, codec(1), clock()).unwrap();
         make_collection(&store).await;
         let mut written = 0;
         let error = loop {
@@ -222,8 +222,8 @@ fn a_copy_made_while_it_is_written_is_whole() {
         let again = store.backup(copy.clone()).await;
         assert!(matches!(again, Err(StoreError::Failed(text)) if text.contains("exists")));
         // A tool may copy beside the process, too.
-        back_up(&path, &keeper(1), &folder.path().join("second.db")).unwrap();
-        assert_eq!(inspect(&path, &keeper(1)).unwrap(), Vec::<String>::new());
+        back_up(&path, &codec(1), &folder.path().join("second.db")).unwrap();
+        assert_eq!(inspect(&path, &codec(1)).unwrap(), Vec::<String>::new());
 
         let copied = open(&copy).unwrap();
         assert_eq!(copied.check().await.unwrap(), Vec::<String>::new());
@@ -263,9 +263,9 @@ fn what_must_not_be_is_found() {
             make_collection(&store).await;
             put_job(&store, "job").await.unwrap();
         });
-        assert_eq!(inspect(&path, &keeper(1)).unwrap(), Vec::<String>::new());
+        assert_eq!(inspect(&path, &codec(1)).unwrap(), Vec::<String>::new());
         tamper(&path, sql);
-        let found = inspect(&path, &keeper(1)).unwrap();
+        let found = inspect(&path, &codec(1)).unwrap();
         assert!(found.iter().any(|line| line.contains(said)), "{sql}: {found:?}");
         fs::remove_file(&path).unwrap();
     }

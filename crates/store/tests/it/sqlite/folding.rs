@@ -11,12 +11,12 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Disposition, JobKey, LedgerRecord, NodeId, Progress};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, inspect};
 use kalends_store::{
-    CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext, JobFilter, JobWrite,
-    Page, Retention, RunAnswer, RunWrite, Store, StoreError, Tally,
+    AttemptCounts, CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext,
+    JobFilter, JobWrite, Page, Retention, RunWrite, RunWriteResult, Store, StoreError,
 };
 use rusqlite::Connection;
 
-use super::{at, clock, keeper};
+use super::{at, clock, codec};
 use crate::block_on;
 use crate::sample::{
     advance, collection, collection_path, definition, group_path, job_path, put, request,
@@ -26,7 +26,7 @@ const NOTHING: Vec<String> = Vec::new();
 
 fn open(path: &Path, fold_at: usize) -> SqliteStore {
     let settings = SqliteSettings { fold_at, ..SqliteSettings::default() };
-    SqliteStore::open(path, settings, keeper(1), clock()).unwrap()
+    SqliteStore::open(path, settings, codec(1), clock()).unwrap()
 }
 
 async fn make_collection(store: &SqliteStore, write: CollectionWrite) {
@@ -55,7 +55,9 @@ async fn run(store: &SqliteStore, job: JobKey, number: u64) {
         postponed: vec![],
     };
     let begun = store.commit(vec![begin]).await.unwrap();
-    let [RunAnswer::Begun { run, claim: Some(claim) }] = begun[..] else { panic!("{begun:?}") };
+    let [RunWriteResult::Begun { run, claim: Some(claim) }] = begun[..] else {
+        panic!("{begun:?}")
+    };
     let entry = HistoryEntry {
         started: due,
         ended: due,
@@ -76,11 +78,11 @@ async fn run(store: &SqliteStore, job: JobKey, number: u64) {
         disposition: Disposition::Completed,
         closed: due,
     };
-    let tally = Tally { executed: Some(due), failed: false, faulted: false };
+    let counts = AttemptCounts { executed: Some(due), failed: false, faulted: false };
     let token = claim.token;
     let finish =
-        RunWrite::Finish { run, token, entry: Some(entry), tally, closed, lifecycle: None };
-    assert_eq!(store.commit(vec![finish]).await.unwrap(), [RunAnswer::Done]);
+        RunWrite::Finish { run, token, entry: Some(entry), counts, closed, lifecycle: None };
+    assert_eq!(store.commit(vec![finish]).await.unwrap(), [RunWriteResult::Done]);
 }
 
 /// A number in the file, as another process sees it.
@@ -156,7 +158,7 @@ fn the_log_gets_shorter_by_itself_and_what_it_said_stays() {
         }
         job
     });
-    assert_eq!(inspect(&path, &keeper(1)).unwrap(), NOTHING);
+    assert_eq!(inspect(&path, &codec(1)).unwrap(), NOTHING);
     // Nobody asks for anything: it is time for upkeep.
     wait_for(&path, "SELECT executions FROM state", 20);
     wait_for(&path, "SELECT count(*) < 10 FROM log", 1);
@@ -185,7 +187,7 @@ fn new_jobs_are_due_before_they_have_their_places_in_the_table() {
         store.edit_job(job_path("c", "b").unwrap(), delete).await.unwrap();
         run(&store, keys[2], 0).await;
         assert_eq!(due().await, [keys[0], keys[2]]);
-        assert_eq!(inspect(&path, &keeper(1)).unwrap(), NOTHING);
+        assert_eq!(inspect(&path, &codec(1)).unwrap(), NOTHING);
         store.fold().await.unwrap();
         assert_eq!(count(&path, "SELECT count(*) FROM due"), 2);
         assert_eq!(count(&path, "SELECT count(*) FROM log"), 1, "nothing is left of it");
@@ -208,8 +210,8 @@ fn open_runs_and_numbers_survive_folds_and_starts() {
         closed: vec![],
         postponed: vec![],
     };
-    let run_of = |answers: Vec<RunAnswer>| match answers[..] {
-        [RunAnswer::Begun { run, .. }] => run,
+    let run_of = |answers: Vec<RunWriteResult>| match answers[..] {
+        [RunWriteResult::Begun { run, .. }] => run,
         _ => panic!("{answers:?}"),
     };
     block_on(async {
@@ -267,13 +269,13 @@ fn what_is_removed_from_the_middle_leaves_the_rest_within_reach() {
     block_on(async {
         make_collection(&store, CollectionWrite::Put(collection())).await;
         let job = make_job(&store, "job").await;
-        let pass = RunWrite::Pass {
+        let pass = RunWrite::Skip {
             on: DueJob { job, generation: 1, due: at(0) },
             advance: advance(at(0), 0),
             closed: times.map(closing).to_vec(),
             postponed: times.map(entry).to_vec(),
         };
-        assert_eq!(store.commit(vec![pass]).await.unwrap(), [RunAnswer::Done]);
+        assert_eq!(store.commit(vec![pass]).await.unwrap(), [RunWriteResult::Done]);
         let retention = Retention { history_age: Duration::ZERO, ..Retention::default() };
         assert_eq!(store.prune(retention, at(50), 100).await.unwrap(), 6);
         let (filter, page) = (HistoryFilter::default(), Page::first(10));
@@ -309,7 +311,7 @@ fn a_deleted_collection_is_gone_at_once_and_removed_afterwards() {
             assert_eq!(store.ledger(key, Instant::MIN, Instant::MAX, 10).await.unwrap(), []);
         }
         assert_eq!(store.due(Instant::MAX, 10).await.unwrap(), []);
-        assert_eq!(inspect(&path, &keeper(1)).unwrap(), NOTHING);
+        assert_eq!(inspect(&path, &codec(1)).unwrap(), NOTHING);
 
         // Its name is free, and counts nothing of what was there.
         make_collection(&store, CollectionWrite::Put(collection())).await;

@@ -17,15 +17,15 @@ use jiff::Timestamp;
 use kalends_environment::{ManualClock, SeededEntropy};
 use kalends_recurrence::Instant;
 use kalends_store::StoreError;
-use kalends_store::form::Keeper;
-use kalends_store::seal::{MasterKey, Sealer};
+use kalends_store::encryption::{Cipher, MasterKey};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
+use kalends_store::stored_form::DefinitionCodec;
 
-/// The keeper of a seed: the same key each time.
-fn keeper(seed: u64) -> Keeper {
+/// The codec of a seed: the same key each time.
+fn codec(seed: u64) -> DefinitionCodec {
     let entropy = Arc::new(SeededEntropy::new(seed));
     let (key, _) = MasterKey::generate(&*entropy).unwrap();
-    Keeper::new(Sealer::new(key, vec![], entropy), &[])
+    DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[])
 }
 
 fn clock() -> Arc<ManualClock> {
@@ -33,7 +33,7 @@ fn clock() -> Arc<ManualClock> {
 }
 
 fn open(path: &Path) -> Result<SqliteStore, StoreError> {
-    SqliteStore::open(path, SqliteSettings::default(), keeper(1), clock())
+    SqliteStore::open(path, SqliteSettings::default(), codec(1), clock())
 }
 
 /// Instants as seconds from the time that [`clock`] shows.

@@ -12,8 +12,8 @@ use kalends_domain::{
 use kalends_store::record::{JobRecord, NodeId, Progress};
 use kalends_store::sqlite::SqliteStore;
 use kalends_store::{
-    CollectionContext, CollectionWrite, DueJob, JobContext, JobWrite, RunAnswer, RunWrite, Store,
-    Tally,
+    AttemptCounts, CollectionContext, CollectionWrite, DueJob, JobContext, JobWrite, RunWrite,
+    RunWriteResult, Store,
 };
 
 use super::{at, open};
@@ -103,7 +103,9 @@ async fn run(store: &SqliteStore, job: &JobRecord) {
         postponed: vec![],
     };
     let begun = store.commit(vec![begin]).await.unwrap();
-    let [RunAnswer::Begun { run, claim: Some(claim) }] = begun[..] else { panic!("{begun:?}") };
+    let [RunWriteResult::Begun { run, claim: Some(claim) }] = begun[..] else {
+        panic!("{begun:?}")
+    };
     let entry = HistoryEntry {
         started: due,
         ended: due,
@@ -115,10 +117,10 @@ async fn run(store: &SqliteStore, job: &JobRecord) {
         role: ActionRole::Main,
         timing: Timing::default(),
     };
-    let (entry, tally) = (Some(entry), Tally::default());
+    let (entry, counts) = (Some(entry), AttemptCounts::default());
     let progress = Progress::first(due);
-    let next = RunWrite::Continue { run, token: claim.token, entry, tally, progress };
-    assert_eq!(store.commit(vec![next]).await.unwrap(), [RunAnswer::Done]);
+    let next = RunWrite::Continue { run, token: claim.token, entry, counts, progress };
+    assert_eq!(store.commit(vec![next]).await.unwrap(), [RunWriteResult::Done]);
 }
 
 /// Files of a folder that hold the canary, and all their names.

@@ -6,14 +6,14 @@ use kalends_environment::Clock as _;
 use kalends_store::conformance::{Passing, Subject};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 
-use super::{clock, keeper};
+use super::{clock, codec};
 
 async fn subject() -> Subject {
     let folder = tempfile::tempdir().unwrap();
     let clock = clock();
     let path = folder.path().join("kalends.db");
     let store =
-        SqliteStore::open(&path, SqliteSettings::default(), keeper(1), clock.clone()).unwrap();
+        SqliteStore::open(&path, SqliteSettings::default(), codec(1), clock.clone()).unwrap();
     let pass = move |duration| -> Passing {
         // The folder lives as long as the subject.
         let _ = &folder;

@@ -6,7 +6,7 @@ use kalends_store::sqlite::{SqliteTokens, inspect};
 use kalends_store::{NewToken, StoreError, TOKENS_MAX, TokenRecord, Tokens};
 use rusqlite::Connection;
 
-use super::{at, keeper, open};
+use super::{at, codec, open};
 use crate::block_on;
 
 fn token(seed: u64) -> TokenRecord {
@@ -31,7 +31,7 @@ fn a_tool_and_a_server_see_each_others_tokens() {
     let path = folder.path().join("kalends.db");
     block_on(async {
         let store = open(&path).unwrap();
-        let tool = SqliteTokens::open(&path, &keeper(1)).unwrap();
+        let tool = SqliteTokens::open(&path, &codec(1)).unwrap();
         assert!(tool.put_token(token(1)).await.unwrap());
         assert_eq!(store.token(token(1).id).await.unwrap(), Some(token(1)));
         store.note_token_use(token(1).id, at(5)).await.unwrap();
@@ -47,11 +47,11 @@ fn a_tool_and_a_server_see_each_others_tokens() {
 fn a_tool_needs_a_store_and_its_key() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
-    let refused = |seed| SqliteTokens::open(&path, &keeper(seed)).err().unwrap();
+    let refused = |seed| SqliteTokens::open(&path, &codec(seed)).err().unwrap();
     assert!(matches!(refused(1), StoreError::Failed(_)));
     drop(open(&path).unwrap());
     assert!(matches!(refused(2), StoreError::Damaged(_)));
-    assert!(SqliteTokens::open(&path, &keeper(1)).is_ok());
+    assert!(SqliteTokens::open(&path, &codec(1)).is_ok());
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn tokens_are_bounded_and_damaged_ones_are_found() {
         assert_eq!(store.tokens().await.unwrap().len(), TOKENS_MAX);
         drop(store);
         connection.execute_batch("UPDATE tokens SET place = 'nowhere' WHERE name <> ''").unwrap();
-        let found = inspect(&path, &keeper(1)).unwrap();
+        let found = inspect(&path, &codec(1)).unwrap();
         assert!(found.iter().any(|line| line.contains("no readable place")), "{found:?}");
     });
 }

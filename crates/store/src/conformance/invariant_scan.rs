@@ -6,16 +6,16 @@ use crate::conformance::Subject;
 use crate::conformance::sample::{
     at, begin, collection_path, definition, due, entry, job_path, put, standard,
 };
+use crate::invariant_scan::{HistorySums, ScanPage, ScannedJob};
 use crate::record::{Cause, JobKey, JobRecord};
-use crate::store::{Advance, CollectionWrite, JobWrite, RunAnswer, RunWrite};
-use crate::survey::{HistorySums, Survey, Surveyed};
+use crate::store::{Advance, CollectionWrite, JobWrite, RunWrite, RunWriteResult};
 
 /// Slice after slice.
-async fn slices(subject: &Subject, looks: usize) -> Vec<Survey> {
-    let mut slices: Vec<Survey> = vec![];
+async fn slices(subject: &Subject, scan_max: usize) -> Vec<ScanPage> {
+    let mut slices: Vec<ScanPage> = vec![];
     loop {
         let after = slices.last().and_then(|slice| slice.next);
-        let slice = subject.store.survey(after, looks).await.unwrap();
+        let slice = subject.store.scan_jobs(after, scan_max).await.unwrap();
         assert_eq!(slice.orphans, []);
         let is_over = slice.next.is_none();
         slices.push(slice);
@@ -25,8 +25,8 @@ async fn slices(subject: &Subject, looks: usize) -> Vec<Survey> {
     }
 }
 
-async fn all(subject: &Subject, looks: usize) -> Vec<Surveyed> {
-    slices(subject, looks).await.into_iter().flat_map(|slice| slice.jobs).collect()
+async fn all(subject: &Subject, scan_max: usize) -> Vec<ScannedJob> {
+    slices(subject, scan_max).await.into_iter().flat_map(|slice| slice.jobs).collect()
 }
 
 async fn keys(subject: &Subject) -> Vec<JobKey> {
@@ -39,13 +39,13 @@ async fn recorded(subject: &Subject, name: &str) -> JobRecord {
     let job = subject.make_due_job(name).await;
     let mut error = entry(Failed, 4);
     error.role = kalends_domain::ActionRole::Error;
-    let pass = RunWrite::Pass {
+    let pass = RunWrite::Skip {
         on: due(&job),
         advance: Advance { due: Some(at(60)), used: 0, lifecycle: Lifecycle::Active },
         closed: vec![],
         postponed: vec![entry(Completed, 1), entry(Failed, 2), entry(Postponed, 3), error],
     };
-    assert_eq!(subject.commit(pass).await, RunAnswer::Done);
+    assert_eq!(subject.commit(pass).await, RunWriteResult::Done);
     job
 }
 
@@ -61,7 +61,7 @@ pub async fn every_job_is_surveyed_once_with_what_must_agree(subject: Subject) {
     done.state.lifecycle = Lifecycle::Completed;
     let done = subject.put_job("done", done).await;
     let running = subject.make_due_job("running").await;
-    assert!(matches!(subject.commit(begin(&running)).await, RunAnswer::Begun { .. }));
+    assert!(matches!(subject.commit(begin(&running)).await, RunWriteResult::Begun { .. }));
     subject.edit_job("running", JobWrite::Run { at: at(70) }).await;
 
     let jobs = all(&subject, 1_000).await;
@@ -89,8 +89,8 @@ pub async fn every_job_is_surveyed_once_with_what_must_agree(subject: Subject) {
         one_by_one.iter().all(|slice| slice.jobs.len() <= 1),
         "a slice is no longer than asked"
     );
-    for looks in [1, 2, 3, 5, 7] {
-        assert_eq!(all(&subject, looks).await, jobs, "in slices of {looks}");
+    for scan_max in [1, 2, 3, 5, 7] {
+        assert_eq!(all(&subject, scan_max).await, jobs, "in slices of {scan_max}");
     }
     let off = kalends_domain::Collection { state: CollectionState::Disabled, ..standard() };
     subject.put_collection(collection_path("g", "c"), off).await;
@@ -107,7 +107,7 @@ pub async fn what_is_deleted_is_surveyed_no_more(subject: Subject) {
         recorded(&subject, "third").await,
     ];
     assert_eq!(keys(&subject).await, [first.key, second.key, third.key]);
-    assert!(matches!(subject.commit(begin(&second)).await, RunAnswer::Begun { .. }));
+    assert!(matches!(subject.commit(begin(&second)).await, RunWriteResult::Begun { .. }));
     subject.edit_job("second", JobWrite::Delete).await;
     assert_eq!(subject.store.job(job_path("second")).await.unwrap(), None);
     assert_eq!(keys(&subject).await, [first.key, third.key]);

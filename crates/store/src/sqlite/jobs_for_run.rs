@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use kalends_domain::Switch;
 
-use crate::form::Keeper;
-use crate::record::{JobBrief, JobKey, JobStanding};
+use crate::record::{GateState, JobForRun, JobKey};
 use crate::sqlite::around::{Around, Arounds};
 use crate::sqlite::memory::Memory;
 use crate::sqlite::remembered::Changes;
@@ -13,31 +12,32 @@ use crate::sqlite::state::{StateRow, States as _};
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::view::View;
 use crate::sqlite::{collections, jobs, runs};
+use crate::stored_form::DefinitionCodec;
 
 /// What there is to know of jobs before runs of them are begun.
-pub(crate) fn briefs(
+pub(crate) fn jobs_for_run(
     view: &View,
-    keeper: &Keeper,
+    codec: &DefinitionCodec,
     jobs: &[JobKey],
-) -> Worked<Vec<Option<JobBrief>>> {
+) -> Worked<Vec<Option<JobForRun>>> {
     let mut arounds = Arounds::default();
     let mut brief = |key: &JobKey| {
-        let found = jobs::by_key(view, keeper, *key, &mut arounds)?;
+        let found = jobs::by_key(view, codec, *key, &mut arounds)?;
         let Some((job, Around { key: collection, enabled_since, location, .. })) = found else {
             return Ok(None);
         };
         let open = runs::of_job(view, *key);
-        Ok(Some(JobBrief { job, collection, location, enabled_since, open }))
+        Ok(Some(JobForRun { job, collection, location, enabled_since, open }))
     };
     jobs.iter().map(&mut brief).collect()
 }
 
 /// How jobs stand, where all of them were changed lately, as those are that have just been begun: so
 /// nobody has to wait for a reader. All that was answered before is in it.
-pub(crate) fn standings_at_once(
+pub(crate) fn cached_gate_states(
     memory: &Memory,
     jobs: &[JobKey],
-) -> Option<Vec<Option<JobStanding>>> {
+) -> Option<Vec<Option<GateState>>> {
     let standing = |key: &JobKey| {
         let Some(row) = memory.overlay.as_committed(*key)? else { return Some(None) };
         let is_enabled = memory.switches.get(&row.collection)?;
@@ -47,11 +47,11 @@ pub(crate) fn standings_at_once(
 }
 
 /// How jobs stand. `since` is from before the view was taken.
-pub(crate) fn standings(
+pub(crate) fn gate_states(
     view: &View,
     jobs: &[JobKey],
     since: Changes,
-) -> Worked<Vec<Option<JobStanding>>> {
+) -> Worked<Vec<Option<GateState>>> {
     let mut enabled: HashMap<i64, Option<bool>> = HashMap::new();
     let mut standing = |key: &JobKey| {
         let Some(row) = view.state(*key)? else { return Ok(None) };
@@ -70,8 +70,8 @@ pub(crate) fn standings(
     standings
 }
 
-fn standing_of(row: &StateRow, is_enabled: bool) -> JobStanding {
-    JobStanding {
+fn standing_of(row: &StateRow, is_enabled: bool) -> GateState {
+    GateState {
         generation: row.generation,
         switch: switch(row.switched_on),
         collection: switch(is_enabled),

@@ -6,17 +6,17 @@ use kalends_domain::Switch;
 use tokio_postgres::Row;
 
 use crate::error::StoreError;
-use crate::form::read_collection;
 use crate::postgres::PostgresStore;
 use crate::postgres::columns::{job_columns, run_columns, state_columns};
 use crate::postgres::row::{self, get};
-use crate::record::{CollectionKey, JobBrief, JobKey, JobStanding, OpenRun};
+use crate::record::{CollectionKey, GateState, JobForRun, JobKey, OpenRun};
+use crate::stored_form::read_collection;
 
 impl PostgresStore {
     pub(super) async fn read_briefs(
         &self,
         jobs: Vec<JobKey>,
-    ) -> Result<Vec<Option<JobBrief>>, StoreError> {
+    ) -> Result<Vec<Option<JobForRun>>, StoreError> {
         let sql = concat!(
             "SELECT ",
             job_columns!(),
@@ -37,12 +37,12 @@ impl PostgresStore {
         let rows = self.ask(sql, &[&keys]).await?;
         let mut found = HashMap::new();
         for row in &rows {
-            let job = row::job(row, &self.keeper)?;
+            let job = row::job(row, &self.codec)?;
             let location = read_collection(get(row, "collection_definition")?)?.location;
             let open = runs.remove(&job.key).unwrap_or_default();
             let collection = CollectionKey(get(row, "collection_id")?);
             let enabled_since = row::at(row, "enabled_since")?;
-            found.insert(job.key, JobBrief { job, collection, location, enabled_since, open });
+            found.insert(job.key, JobForRun { job, collection, location, enabled_since, open });
         }
         Ok(jobs.iter().map(|job| found.remove(job)).collect())
     }
@@ -50,7 +50,7 @@ impl PostgresStore {
     pub(super) async fn read_standings(
         &self,
         jobs: Vec<JobKey>,
-    ) -> Result<Vec<Option<JobStanding>>, StoreError> {
+    ) -> Result<Vec<Option<GateState>>, StoreError> {
         let sql = concat!(
             "SELECT job, generation, enabled, collection_enabled, ",
             state_columns!(""),
@@ -67,8 +67,8 @@ fn keys(jobs: &[JobKey]) -> Vec<i64> {
     jobs.iter().map(|job| job.0).collect()
 }
 
-pub(super) fn standing(row: &Row) -> Result<JobStanding, StoreError> {
-    Ok(JobStanding {
+pub(super) fn standing(row: &Row) -> Result<GateState, StoreError> {
+    Ok(GateState {
         generation: row::unsigned(row, "generation")?,
         switch: switch(get(row, "enabled")?),
         collection: switch(get(row, "collection_enabled")?),

@@ -5,7 +5,7 @@ use kalends_recurrence::Frequency;
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
-use crate::form::damaged;
+use crate::stored_form::damaged;
 
 #[derive(Serialize, Deserialize)]
 struct CollectionForm {

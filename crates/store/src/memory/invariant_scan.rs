@@ -2,17 +2,17 @@
 
 use kalends_domain::{ActionRole, AttemptStatus};
 
+use crate::invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 use crate::memory::kept::Kept;
 use crate::record::{HistoryRecord, JobKey};
-use crate::survey::{HistorySums, Orphan, Survey, Surveyed};
 
 impl Kept {
-    pub(super) fn survey(&self, after: Option<JobKey>, looks: usize) -> Survey {
+    pub(super) fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> ScanPage {
         let mut keys: Vec<_> = self.paths.keys().copied().collect();
         keys.retain(|key| after.is_none_or(|after| *key > after));
         keys.sort_unstable();
-        let mut survey = Survey::default();
-        let mut left = looks.max(1);
+        let mut survey = ScanPage::default();
+        let mut left = scan_max.max(1);
         for key in &keys {
             let Some(job) = self.surveyed(*key) else {
                 survey.orphans.push(Orphan::Job(*key));
@@ -33,9 +33,9 @@ impl Kept {
         survey
     }
 
-    fn surveyed(&self, key: JobKey) -> Option<Surveyed> {
+    fn surveyed(&self, key: JobKey) -> Option<ScannedJob> {
         let record = &self.job(key)?.record;
-        Some(Surveyed {
+        Some(ScannedJob {
             job: key,
             collection: *self.collection_keys.get(&record.path.collection)?,
             created: record.job.created,

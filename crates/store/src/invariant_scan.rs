@@ -2,13 +2,13 @@
 
 use kalends_recurrence::Instant;
 
-use crate::record::{CollectionKey, JobKey, JobStanding, OpenRun, RunId};
+use crate::record::{CollectionKey, GateState, JobKey, OpenRun, RunId};
 
 /// A slice of the jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Survey {
+pub struct ScanPage {
     /// They, in the order of their numbers.
-    pub jobs: Vec<Surveyed>,
+    pub jobs: Vec<ScannedJob>,
     /// What belongs to nothing, among the same numbers.
     pub orphans: Vec<Orphan>,
     /// The slice goes on after this job; `None` where all was looked at.
@@ -17,7 +17,7 @@ pub struct Survey {
 
 /// A job with what must agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Surveyed {
+pub struct ScannedJob {
     /// Which.
     pub job: JobKey,
     /// Its collection.
@@ -25,7 +25,7 @@ pub struct Surveyed {
     /// When it was created.
     pub created: Instant,
     /// How it stands.
-    pub standing: JobStanding,
+    pub standing: GateState,
     /// Its open runs.
     pub open: Vec<OpenRun>,
     /// What history has of it.

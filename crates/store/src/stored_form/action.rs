@@ -9,15 +9,15 @@ use kalends_recurrence::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
-use crate::form::Keeper;
-use crate::form::recurrence::{DurationForm, instant};
-use crate::form::text::Text;
 use crate::record::JobUid;
+use crate::stored_form::DefinitionCodec;
+use crate::stored_form::recurrence::{DurationForm, instant};
+use crate::stored_form::text::Text;
 
 /// Where an action stands, and who seals for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
-    pub(crate) keeper: &'a Keeper,
+    pub(crate) codec: &'a DefinitionCodec,
     pub(crate) uid: JobUid,
     pub(crate) prefix: &'static str,
 }
@@ -28,13 +28,12 @@ impl Place<'_> {
     }
 
     fn seal(&self, member: &str, secret: &Option<Secret>) -> Result<Option<Text>, StoreError> {
-        let seal =
-            |secret: &Secret| self.keeper.seal(self.uid, &self.path(member), secret.reveal());
+        let seal = |secret: &Secret| self.codec.seal(self.uid, &self.path(member), secret.reveal());
         secret.as_ref().map(seal).transpose()
     }
 
     fn open(&self, member: &str, text: Option<Text>) -> Result<Option<Secret>, StoreError> {
-        text.map(|text| self.keeper.open_secret(self.uid, &self.path(member), text)).transpose()
+        text.map(|text| self.codec.open_secret(self.uid, &self.path(member), text)).transpose()
     }
 }
 
@@ -191,7 +190,7 @@ impl ActionForm {
 
 fn write_http(request: &HttpRequest, place: Place<'_>) -> Result<HttpForm, StoreError> {
     let header = |(name, value): (&str, &str)| {
-        let text = place.keeper.header(place.uid, &place.path("request.headers"), name, value)?;
+        let text = place.codec.header(place.uid, &place.path("request.headers"), name, value)?;
         Ok((name.to_owned(), text))
     };
     let headers = |headers: &Headers| headers.iter().map(header).collect::<Result<_, StoreError>>();
@@ -221,7 +220,7 @@ fn write_http(request: &HttpRequest, place: Place<'_>) -> Result<HttpForm, Store
             })
         }
     };
-    let uri = place.keeper.address(place.uid, &place.path("request.uri"), request.uri.as_str())?;
+    let uri = place.codec.address(place.uid, &place.path("request.uri"), request.uri.as_str())?;
     Ok(HttpForm {
         uri,
         method: request.method.as_str().to_owned(),
@@ -234,7 +233,7 @@ fn write_http(request: &HttpRequest, place: Place<'_>) -> Result<HttpForm, Store
 fn read_http(form: HttpForm, place: Place<'_>) -> Result<HttpRequest, StoreError> {
     let header = |(name, text): (String, Text)| {
         let member = format!("{}.{}", place.path("request.headers"), name.to_ascii_lowercase());
-        let value = place.keeper.open(place.uid, &member, text)?;
+        let value = place.codec.open(place.uid, &member, text)?;
         Ok((name, value))
     };
     let headers = |list: Vec<(String, Text)>| list.into_iter().map(header).collect();
@@ -270,7 +269,7 @@ fn read_http(form: HttpForm, place: Place<'_>) -> Result<HttpRequest, StoreError
         }
     };
     Ok(HttpRequest {
-        uri: Uri::restore(place.keeper.open(place.uid, &place.path("request.uri"), form.uri)?),
+        uri: Uri::restore(place.codec.open(place.uid, &place.path("request.uri"), form.uri)?),
         method: Method::restore(form.method),
         headers: headers.transpose()?.map(Headers::restore),
         body: form.body,

@@ -8,10 +8,10 @@ use kalends_recurrence::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
-use crate::form::action::{ActionForm, Place};
-use crate::form::recurrence::{DurationForm, RecurrenceForm, instant};
-use crate::form::{Keeper, damaged};
 use crate::record::JobUid;
+use crate::stored_form::action::{ActionForm, Place};
+use crate::stored_form::recurrence::{DurationForm, RecurrenceForm, instant};
+use crate::stored_form::{DefinitionCodec, damaged};
 
 #[derive(Serialize, Deserialize)]
 struct JobForm {
@@ -85,12 +85,12 @@ enum OverlapForm {
 pub fn write_definition(
     definition: &JobDefinition,
     uid: JobUid,
-    keeper: &Keeper,
+    codec: &DefinitionCodec,
 ) -> Result<String, StoreError> {
     let JobDefinition { start, action, recurrence, switch, extensions } = definition;
     let Extensions { description, tags, missed_runs, overlap, jitter, timeout, signing } =
         extensions;
-    let main = Place { keeper, uid, prefix: "action" };
+    let main = Place { codec, uid, prefix: "action" };
     let error = Place { prefix: "action.errorAction", ..main };
     let error_action = match &action.error_action {
         Some(action) => Some(Box::new(main_form(error, &action.action, action.retry.as_ref())?)),
@@ -149,10 +149,10 @@ fn main_form(
 pub fn read_definition(
     text: &str,
     uid: JobUid,
-    keeper: &Keeper,
+    codec: &DefinitionCodec,
 ) -> Result<JobDefinition, StoreError> {
     let form: JobForm = serde_json::from_str(text).map_err(damaged)?;
-    let main = Place { keeper, uid, prefix: "action" };
+    let main = Place { codec, uid, prefix: "action" };
     let error = Place { prefix: "action.errorAction", ..main };
     let error_action = match form.action.error {
         Some(form) => {

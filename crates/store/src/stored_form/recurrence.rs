@@ -9,7 +9,7 @@ use kalends_recurrence::{
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
-use crate::form::damaged;
+use crate::stored_form::damaged;
 
 /// A duration: how it was written, and what it means in 100 ns.
 #[derive(Serialize, Deserialize)]

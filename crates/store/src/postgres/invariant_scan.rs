@@ -3,23 +3,23 @@
 use tokio_postgres::Row;
 
 use crate::error::StoreError;
+use crate::invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 use crate::postgres::PostgresStore;
-use crate::postgres::briefs::standing;
 use crate::postgres::code::rows_max;
 use crate::postgres::columns::{run_columns, state_columns};
+use crate::postgres::jobs_for_run::standing;
 use crate::postgres::row::{self, get};
 use crate::record::{CollectionKey, JobKey};
-use crate::survey::{HistorySums, Orphan, Survey, Surveyed};
 
 /// Jobs of one slice: each has its history counted, of up to a thousand entries by default.
 const JOBS_MAX: usize = 100;
 
 impl PostgresStore {
-    pub(super) async fn read_survey(
+    pub(super) async fn read_scan_page(
         &self,
         after: Option<JobKey>,
-        looks: usize,
-    ) -> Result<Survey, StoreError> {
+        scan_max: usize,
+    ) -> Result<ScanPage, StoreError> {
         // One statement, so that it shows one moment. How much history a job has is known before it
         // is counted, and ends the slice.
         let sql = concat!(
@@ -43,9 +43,9 @@ impl PostgresStore {
              WHERE p.looked <= $2::bigint OR p.place = 1 ORDER BY p.key"
         );
         let after = after.map_or(i64::MIN, |after| after.0);
-        let limit = rows_max(looks.clamp(1, JOBS_MAX));
-        let found = self.ask(sql, &[&after, &rows_max(looks), &limit]).await?;
-        let mut survey = Survey::default();
+        let limit = rows_max(scan_max.clamp(1, JOBS_MAX));
+        let found = self.ask(sql, &[&after, &rows_max(scan_max), &limit]).await?;
+        let mut survey = ScanPage::default();
         for row in &found {
             match get::<Option<i64>>(row, "job")? {
                 Some(_) => survey.jobs.push(surveyed(row)?),
@@ -62,7 +62,12 @@ impl PostgresStore {
 
     /// Runs are read later than the jobs: one that is over since is not missed, and one that was
     /// begun since is of a job that has moved on.
-    async fn add_runs(&self, after: i64, last: i64, survey: &mut Survey) -> Result<(), StoreError> {
+    async fn add_runs(
+        &self,
+        after: i64,
+        last: i64,
+        survey: &mut ScanPage,
+    ) -> Result<(), StoreError> {
         let sql = concat!(
             "SELECT ",
             run_columns!(""),
@@ -78,8 +83,8 @@ impl PostgresStore {
     }
 }
 
-fn surveyed(row: &Row) -> Result<Surveyed, StoreError> {
-    Ok(Surveyed {
+fn surveyed(row: &Row) -> Result<ScannedJob, StoreError> {
+    Ok(ScannedJob {
         job: JobKey(get(row, "key")?),
         collection: CollectionKey(get(row, "collection_id")?),
         created: row::at(row, "created")?,

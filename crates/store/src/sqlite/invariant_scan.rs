@@ -4,14 +4,14 @@ use kalends_domain::{ActionRole, AttemptStatus, Switch};
 use kalends_recurrence::Instant;
 use rusqlite::OptionalExtension as _;
 
-use crate::record::{CollectionKey, JobKey, JobStanding};
+use crate::invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
+use crate::record::{CollectionKey, GateState, JobKey};
 use crate::sqlite::code::{Coded, collect, nth, rows};
 use crate::sqlite::history::walk;
 use crate::sqlite::runs;
 use crate::sqlite::state::{StateRow, States as _};
 use crate::sqlite::trouble::Worked;
 use crate::sqlite::view::View;
-use crate::survey::{HistorySums, Orphan, Survey, Surveyed};
 
 /// A job that is to be looked at.
 struct Row {
@@ -23,32 +23,32 @@ struct Row {
 }
 
 /// Jobs after one, in the order of their numbers, until so many rows were looked at.
-pub(crate) fn survey(view: &View, after: JobKey, looks: usize) -> Worked<Survey> {
+pub(crate) fn scan_jobs(view: &View, after: JobKey, scan_max: usize) -> Worked<ScanPage> {
     let mut statement = view.connection().prepare_cached(
         "SELECT j.job, j.created, j.collection, c.enabled FROM jobs j
          LEFT JOIN collections c ON c.id = j.collection
          WHERE j.job > ? ORDER BY j.job LIMIT ?",
     )?;
-    let looks = looks.max(1);
-    let found = statement.query((Coded(after), rows(looks as u64)))?;
+    let scan_max = scan_max.max(1);
+    let found = statement.query((Coded(after), rows(scan_max as u64)))?;
     let found = collect(found, |row| {
         let (job, created, collection) = (nth(row, 0)?, nth(row, 1)?, row.get(2)?);
         Ok(Row { job, created, collection, is_enabled: row.get(3)? })
     })?;
-    let is_whole = found.len() < looks;
-    let mut survey = Survey::default();
+    let is_whole = found.len() < scan_max;
+    let mut survey = ScanPage::default();
     let (mut looked, mut last) = (0, None);
     for row in &found {
         last = Some(row.job);
         looked += look(view, row, &mut survey)?;
-        if looked >= looks as u64 {
+        if looked >= scan_max as u64 {
             break;
         }
     }
     let ended = is_whole && last == found.last().map(|row| row.job);
     survey.next = last.filter(|_| !ended);
     let until = if ended { newest(view)? } else { last.unwrap_or(after) };
-    find_orphans(view, (after, until), looks, &mut survey)?;
+    find_orphans(view, (after, until), scan_max, &mut survey)?;
     Ok(survey)
 }
 
@@ -62,7 +62,7 @@ fn newest(view: &View) -> Worked<JobKey> {
 }
 
 /// How many rows it took.
-fn look(view: &View, row: &Row, survey: &mut Survey) -> Worked<u64> {
+fn look(view: &View, row: &Row, survey: &mut ScanPage) -> Worked<u64> {
     let Some(is_enabled) = row.is_enabled else { return Ok(1) };
     let Some(state) = view.state(row.job)? else {
         survey.orphans.push(Orphan::Job(row.job));
@@ -71,11 +71,11 @@ fn look(view: &View, row: &Row, survey: &mut Survey) -> Worked<u64> {
     let history = sums(view, &state)?;
     let open = runs::of_job(view, row.job);
     let looked = 1 + history.entries + open.len() as u64;
-    survey.jobs.push(Surveyed {
+    survey.jobs.push(ScannedJob {
         job: row.job,
         collection: CollectionKey(row.collection),
         created: row.created,
-        standing: JobStanding {
+        standing: GateState {
             generation: state.generation,
             switch: switch(state.switched_on),
             collection: switch(is_enabled),
@@ -107,7 +107,7 @@ fn find_orphans(
     view: &View,
     (after, until): (JobKey, JobKey),
     limit: usize,
-    survey: &mut Survey,
+    survey: &mut ScanPage,
 ) -> Worked<()> {
     let mut statement = view.connection().prepare_cached(
         "SELECT s.job FROM state s LEFT JOIN jobs j ON j.job = s.job

@@ -78,22 +78,22 @@ impl fmt::Debug for MasterKey {
 
 /// Seals with one key, and opens with it and with those that came before it.
 #[derive(Clone)]
-pub struct Sealer {
+pub struct Cipher {
     current: MasterKey,
     older: Vec<MasterKey>,
     entropy: Arc<dyn Entropy>,
 }
 
-impl fmt::Debug for Sealer {
+impl fmt::Debug for Cipher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sealer({:?}, and {} older)", self.current, self.older.len())
+        write!(f, "Cipher({:?}, and {} older)", self.current, self.older.len())
     }
 }
 
-impl Sealer {
+impl Cipher {
     /// Seals with `current`.
-    pub fn new(current: MasterKey, older: Vec<MasterKey>, entropy: Arc<dyn Entropy>) -> Sealer {
-        Sealer { current, older, entropy }
+    pub fn new(current: MasterKey, older: Vec<MasterKey>, entropy: Arc<dyn Entropy>) -> Cipher {
+        Cipher { current, older, entropy }
     }
 
     /// The key that is sealed with.
@@ -150,46 +150,46 @@ mod tests {
 
     use super::*;
 
-    fn sealer(seed: u64) -> Sealer {
+    fn cipher(seed: u64) -> Cipher {
         let entropy = Arc::new(SeededEntropy::new(seed));
         let (key, _) = MasterKey::generate(&*entropy).unwrap();
-        Sealer::new(key, vec![], entropy)
+        Cipher::new(key, vec![], entropy)
     }
 
     #[test]
     fn what_is_sealed_is_opened_at_its_place_only() {
-        let sealer = sealer(1);
-        let sealed = sealer.seal("job 1 password", "canary").unwrap();
+        let cipher = cipher(1);
+        let sealed = cipher.seal("job 1 password", "canary").unwrap();
         assert!(!sealed.windows(6).any(|bytes| bytes == b"canary"));
-        assert_eq!(sealer.open("job 1 password", &sealed).unwrap().reveal(), "canary");
-        assert!(matches!(sealer.open("job 2 password", &sealed), Err(StoreError::Damaged(_))));
+        assert_eq!(cipher.open("job 1 password", &sealed).unwrap().reveal(), "canary");
+        assert!(matches!(cipher.open("job 2 password", &sealed), Err(StoreError::Damaged(_))));
         assert_ne!(
             sealed,
-            sealer.seal("job 1 password", "canary").unwrap(),
+            cipher.seal("job 1 password", "canary").unwrap(),
             "a new nonce each time"
         );
     }
 
     #[test]
     fn every_changed_byte_and_every_cut_is_noticed() {
-        let sealer = sealer(1);
-        let sealed = sealer.seal("here", "canary").unwrap();
+        let cipher = cipher(1);
+        let sealed = cipher.seal("here", "canary").unwrap();
         for index in 0..sealed.len() {
             let mut changed = sealed.clone();
             changed[index] ^= 1;
-            assert!(sealer.open("here", &changed).is_err(), "byte {index}");
-            assert!(sealer.open("here", &sealed[..index]).is_err(), "cut at {index}");
+            assert!(cipher.open("here", &changed).is_err(), "byte {index}");
+            assert!(cipher.open("here", &sealed[..index]).is_err(), "cut at {index}");
         }
     }
 
     #[test]
     fn older_keys_open_and_foreign_ones_do_not() {
-        let (old, new) = (sealer(1), sealer(2));
+        let (old, new) = (cipher(1), cipher(2));
         let sealed = old.seal("here", "canary").unwrap();
         assert!(
             matches!(new.open("here", &sealed), Err(StoreError::Damaged(text)) if text.contains("another key"))
         );
-        let both = Sealer::new(new.current.clone(), vec![old.current.clone()], new.entropy.clone());
+        let both = Cipher::new(new.current.clone(), vec![old.current.clone()], new.entropy.clone());
         assert_eq!(both.open("here", &sealed).unwrap().reveal(), "canary");
     }
 

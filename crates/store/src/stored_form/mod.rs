@@ -11,7 +11,7 @@ mod text;
 
 pub use collection::{read_collection, write_collection};
 pub use job::{read_definition, write_definition};
-pub use text::Keeper;
+pub use text::DefinitionCodec;
 
 use crate::error::StoreError;
 

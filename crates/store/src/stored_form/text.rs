@@ -5,10 +5,10 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use kalends_domain::{SECRET_HEADERS, SECRET_PARAMETERS, Secret};
 use serde::{Deserialize, Serialize};
 
+use crate::encryption::Cipher;
 use crate::error::StoreError;
-use crate::form::damaged;
 use crate::record::JobUid;
-use crate::seal::Sealer;
+use crate::stored_form::damaged;
 
 /// A text, in the clear or sealed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,26 +20,26 @@ pub(crate) enum Text {
 
 /// Seals and opens the texts of jobs.
 #[derive(Clone, Debug)]
-pub struct Keeper {
-    sealer: Sealer,
+pub struct DefinitionCodec {
+    cipher: Cipher,
     secret_headers: Vec<String>,
 }
 
-impl Keeper {
-    /// Seals with `sealer`; `secret_headers` are sealed beside those that always are.
-    pub fn new(sealer: Sealer, secret_headers: &[String]) -> Keeper {
+impl DefinitionCodec {
+    /// Seals with `cipher`; `secret_headers` are sealed beside those that always are.
+    pub fn new(cipher: Cipher, secret_headers: &[String]) -> DefinitionCodec {
         let always = SECRET_HEADERS.iter().map(|name| name.to_string());
         let named = secret_headers.iter().map(|name| name.to_ascii_lowercase());
-        Keeper { sealer, secret_headers: always.chain(named).collect() }
+        DefinitionCodec { cipher, secret_headers: always.chain(named).collect() }
     }
 
     /// What seals.
-    pub fn sealer(&self) -> &Sealer {
-        &self.sealer
+    pub fn cipher(&self) -> &Cipher {
+        &self.cipher
     }
 
     pub(crate) fn seal(&self, uid: JobUid, member: &str, text: &str) -> Result<Text, StoreError> {
-        let sealed = self.sealer.seal(&place(uid, member), text)?;
+        let sealed = self.cipher.seal(&place(uid, member), text)?;
         Ok(Text::Sealed { sealed: STANDARD_NO_PAD.encode(sealed) })
     }
 
@@ -48,7 +48,7 @@ impl Keeper {
             Text::Clear(text) => Ok(text),
             Text::Sealed { sealed } => {
                 let sealed = STANDARD_NO_PAD.decode(sealed).map_err(damaged)?;
-                Ok(self.sealer.open(&place(uid, member), &sealed)?.reveal().to_owned())
+                Ok(self.cipher.open(&place(uid, member), &sealed)?.reveal().to_owned())
             }
         }
     }

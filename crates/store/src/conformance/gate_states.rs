@@ -4,13 +4,13 @@ use kalends_domain::{Collection, CollectionState, Switch};
 
 use crate::conformance::Subject;
 use crate::conformance::sample::{at, begin, collection_path, definition, put, standard};
-use crate::record::{JobKey, JobStanding};
+use crate::record::{GateState, JobKey};
 use crate::store::{CollectionWrite, JobWrite};
 
-async fn standing(subject: &Subject, job: JobKey) -> Option<JobStanding> {
+async fn standing(subject: &Subject, job: JobKey) -> Option<GateState> {
     // Asked twice: the second answer may come from what was learned for the first.
-    drop(subject.store.standings(vec![job]).await.unwrap());
-    subject.store.standings(vec![job]).await.unwrap().pop().unwrap()
+    drop(subject.store.gate_states(vec![job]).await.unwrap());
+    subject.store.gate_states(vec![job]).await.unwrap().pop().unwrap()
 }
 
 /// What was answered to whoever edits is seen by whoever looks afterwards.
