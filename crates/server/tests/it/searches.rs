@@ -58,7 +58,7 @@ async fn copy(server: &Server, job: &JobRecord, number: usize, description: Opti
         facts: Default::default(),
         state: job.state,
         waiting: WaitingRuns::Keep,
-        passed: None,
+        closed_by_edit: None,
     };
     let path = JobPath { job: JobName::new(&name(number)).unwrap(), ..job.path.clone() };
     let decide = move |_: kalends_store::JobContext<'_>| Ok(JobWrite::Put(Box::new(put.clone())));
