@@ -9,7 +9,7 @@ use kalends_store::record::NodeId;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use crate::ledger::Ledger;
+use crate::scheduler::Scheduler;
 use crate::settings::EngineSettings;
 
 /// Tells the engine that something has changed. It carries nothing: the engine looks for itself,
@@ -47,7 +47,7 @@ impl Engine {
     ) -> Engine {
         let nudge = Nudge::default();
         let (stop, stopping) = watch::channel(false);
-        let ledger = Ledger::new(store, clock, performer, node, settings);
+        let ledger = Scheduler::new(store, clock, performer, node, settings);
         let clock = ledger.clock();
         let task = tokio::spawn(ledger.run(nudge.clone(), stopping));
         Engine { nudge, clock, stop, task }

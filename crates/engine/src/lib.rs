@@ -8,22 +8,22 @@
 //! | part | what it does |
 //! |---|---|
 //! | `timetable` | what is due soon, in memory; bounded, and rebuilt from the store at any time |
-//! | `rooms` | how many attempts may be under way: in all, at one host, for one collection |
+//! | `admission` | how many attempts may be under way: in all, at one host, for one collection |
 //! | `ledger` | the loop: ask, decide, commit, hand out |
 //! | `ledger/survey` | looks for what must not be, and puts it right |
 //! | `worker` | attempts: wait for their instant, pass the gate, perform |
 //! | [`kalends_actions::Perform`] | what an attempt does to the world |
 
+mod admission;
 mod engine;
-mod figures;
-mod ledger;
 mod messages;
-mod rooms;
+mod metrics;
+mod scheduler;
 mod settings;
 mod store_clock;
 mod timetable;
 mod worker;
 
 pub use engine::{Engine, Nudge};
-pub use figures::EngineMetrics;
-pub use settings::{EngineSettings, Neighbours, OnViolation, WhoseClock};
+pub use metrics::EngineMetrics;
+pub use settings::{ClockSource, EngineSettings, Nodes, OnViolation};

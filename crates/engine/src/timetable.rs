@@ -61,7 +61,7 @@ impl Timetable {
         }
     }
 
-    /// How many jobs are known.
+    /// AssignmentResult many jobs are known.
     pub(crate) fn jobs(&self) -> usize {
         self.known.len()
     }

@@ -13,16 +13,16 @@ use kalends_store::Store;
 use kalends_store::record::{Claim, GateState, JobForRun, OpenRun};
 use tokio::sync::mpsc::Sender;
 
-use crate::figures::EngineMetrics;
-use crate::rooms::Place;
+use crate::admission::Slot;
+use crate::metrics::EngineMetrics;
 
 /// What attempts are made with.
 #[derive(Clone)]
-pub(crate) struct Tools {
+pub(crate) struct Services {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) performer: Arc<dyn Perform>,
-    pub(crate) figures: Arc<EngineMetrics>,
+    pub(crate) metrics: Arc<EngineMetrics>,
 }
 
 /// What a worker is handed.
@@ -32,40 +32,42 @@ pub(crate) struct Assignment {
     /// Until when the claim surely holds, as time that has passed.
     pub(crate) holds_until: Duration,
     /// The job as it was when the run was claimed.
-    pub(crate) brief: Arc<JobForRun>,
-    pub(crate) place: Place,
+    pub(crate) job_for_run: Arc<JobForRun>,
+    pub(crate) slot: Slot,
     pub(crate) timeout: Duration,
 }
 
 /// What a worker hands back.
-pub(crate) struct Ended {
+pub(crate) struct FinishedAssignment {
     pub(crate) run: OpenRun,
     pub(crate) claim: Claim,
-    pub(crate) brief: Arc<JobForRun>,
-    pub(crate) place: Place,
-    pub(crate) how: How,
+    pub(crate) job_for_run: Arc<JobForRun>,
+    pub(crate) slot: Slot,
+    pub(crate) how: AssignmentResult,
 }
 
-impl Ended {
+impl FinishedAssignment {
     /// Whether it is over, whatever has become of the job meanwhile.
     pub(crate) fn is_final(&self) -> bool {
         match &self.how {
-            How::Attempted { report, .. } => report.outcome == Outcome::Succeeded,
-            How::Superseded | How::NotMade | How::Held => true,
+            AssignmentResult::Attempted { report, .. } => report.outcome == Outcome::Succeeded,
+            AssignmentResult::Superseded
+            | AssignmentResult::NotStarted
+            | AssignmentResult::CollectionDisabled => true,
         }
     }
 }
 
-/// How an assignment ended.
-pub(crate) enum How {
+/// AssignmentResult an assignment ended.
+pub(crate) enum AssignmentResult {
     /// The attempt was made.
     Attempted { started: Instant, ended: Instant, report: Report },
     /// The job was edited or deleted before it was made.
     Superseded,
     /// It was not made, and can be made later.
-    NotMade,
+    NotStarted,
     /// It was not made, and waits until its collection is enabled again.
-    Held,
+    CollectionDisabled,
 }
 
 /// As many attempts at one instant have their connections made before it: one after the other, each
@@ -75,42 +77,46 @@ const TOGETHER_MIN: usize = 8;
 const AHEAD_MIN: Duration = Duration::from_millis(1);
 
 /// Makes attempts, each at its instant.
-pub(crate) async fn depart(group: Vec<Assignment>, tools: Tools, results: Sender<Box<Ended>>) {
+pub(crate) async fn run_assignments(
+    group: Vec<Assignment>,
+    services: Services,
+    results: Sender<Box<FinishedAssignment>>,
+) {
     let with_order = |assignment| {
-        let order = order_of(&assignment);
+        let order = order_for(&assignment);
         (assignment, order)
     };
     let mut group: Vec<_> = group.into_iter().map(with_order).collect();
     group.sort_by_key(|(assignment, _)| assignment.run.progress.next_at);
-    make_ready(&group, &tools);
+    make_ready(&group, &services);
     while let Some((first, _)) = group.first() {
-        wait_for(first.run.progress.next_at, &*tools.clock).await;
-        let now = Instant::from(tools.clock.now());
+        wait_for(first.run.progress.next_at, &*services.clock).await;
+        let now = Instant::from(services.clock.now());
         let count = group.partition_point(|(assignment, _)| assignment.run.progress.next_at <= now);
         let later = group.split_off(count);
         let jobs = group.iter().map(|(assignment, _)| assignment.run.job).collect();
         // Where the store does not say, nothing is sent.
-        let standings = tools.store.gate_states(jobs).await.ok();
-        let standings =
-            standings.unwrap_or_default().into_iter().map(Some).chain([None].into_iter().cycle());
-        for ((assignment, order), standing) in group.into_iter().zip(standings) {
-            let (now, uptime) = (Instant::from(tools.clock.now()), tools.clock.uptime());
+        let gate_states = services.store.gate_states(jobs).await.ok();
+        let gate_states =
+            gate_states.unwrap_or_default().into_iter().map(Some).chain([None].into_iter().cycle());
+        for ((assignment, order), standing) in group.into_iter().zip(gate_states) {
+            let (now, uptime) = (Instant::from(services.clock.now()), services.clock.uptime());
             let gate = gate(&assignment, standing, now, uptime);
-            tokio::spawn(work(assignment, order, gate, tools.clone(), results.clone()));
+            tokio::spawn(work(assignment, order, gate, services.clone(), results.clone()));
         }
         group = later;
     }
 }
 
 /// Has ready what many attempts at one instant need.
-fn make_ready(group: &[(Assignment, Order)], tools: &Tools) {
-    let now = Instant::from(tools.clock.now());
+fn make_ready(group: &[(Assignment, Order)], services: &Services) {
+    let now = Instant::from(services.clock.now());
     let at = |(assignment, _): &(Assignment, Order)| assignment.run.progress.next_at;
     for together in group.chunk_by(|one, next| at(one) == at(next)) {
         let ahead = together.first().map_or(Duration::ZERO, |first| at(first).since(now));
         if together.len() >= TOGETHER_MIN && ahead >= AHEAD_MIN {
             let orders: Vec<_> = together.iter().map(|(_, order)| order).collect();
-            for ready in tools.performer.make_ready(&orders, ahead) {
+            for ready in services.performer.make_ready(&orders, ahead) {
                 drop(tokio::spawn(ready));
             }
         }
@@ -130,7 +136,7 @@ enum Gate {
     Open,
     Edited,
     /// The collection is switched off.
-    Held,
+    CollectionDisabled,
     Closed,
 }
 
@@ -147,7 +153,7 @@ fn gate(
         None => Gate::Closed,
         Some(Some(standing)) if standing.generation == assignment.run.generation => {
             match standing.collection {
-                Switch::Disabled => Gate::Held,
+                Switch::Disabled => Gate::CollectionDisabled,
                 // The clock may have been set back on the way.
                 Switch::Enabled if now < assignment.run.progress.next_at => Gate::Closed,
                 Switch::Enabled if uptime < assignment.holds_until => Gate::Open,
@@ -163,25 +169,25 @@ async fn work(
     assignment: Assignment,
     order: Order,
     gate: Gate,
-    tools: Tools,
-    results: Sender<Box<Ended>>,
+    services: Services,
+    results: Sender<Box<FinishedAssignment>>,
 ) {
     let how = match gate {
-        Gate::Open => attempt(&assignment.run, order, &tools).await,
-        Gate::Edited => How::Superseded,
-        Gate::Held => How::Held,
-        Gate::Closed => How::NotMade,
+        Gate::Open => attempt(&assignment.run, order, &services).await,
+        Gate::Edited => AssignmentResult::Superseded,
+        Gate::CollectionDisabled => AssignmentResult::CollectionDisabled,
+        Gate::Closed => AssignmentResult::NotStarted,
     };
-    let Assignment { run, claim, brief, place, .. } = assignment;
+    let Assignment { run, claim, job_for_run, slot, .. } = assignment;
     // Where nobody listens any more the process is ending, and the claim will expire.
-    let ended = Box::new(Ended { run, claim, brief, place, how });
+    let ended = Box::new(FinishedAssignment { run, claim, job_for_run, slot, how });
     drop(results.send(ended).await);
 }
 
 /// What is to be done.
-fn order_of(assignment: &Assignment) -> Order {
-    let Assignment { run, brief, timeout, .. } = assignment;
-    let JobForRun { job, location, .. } = &**brief;
+fn order_for(assignment: &Assignment) -> Order {
+    let Assignment { run, job_for_run, timeout, .. } = assignment;
+    let JobForRun { job, location, .. } = &**job_for_run;
     let main = &job.job.definition.action;
     let role = run.progress.role;
     let action = match (role, &main.error_action) {
@@ -203,12 +209,12 @@ fn order_of(assignment: &Assignment) -> Order {
     }
 }
 
-async fn attempt(run: &OpenRun, order: Order, tools: &Tools) -> How {
-    let (started, begin) = (Instant::from(tools.clock.now()), tools.clock.uptime());
-    let _held = tools.figures.begun(run, started);
-    let report = tools.performer.perform(order).await;
-    tools.figures.ended(report.outcome, tools.clock.uptime().saturating_sub(begin));
-    How::Attempted { started, ended: tools.clock.now().into(), report }
+async fn attempt(run: &OpenRun, order: Order, services: &Services) -> AssignmentResult {
+    let (started, begin) = (Instant::from(services.clock.now()), services.clock.uptime());
+    let _held = services.metrics.begun(run, started);
+    let report = services.performer.perform(order).await;
+    services.metrics.ended(report.outcome, services.clock.uptime().saturating_sub(begin));
+    AssignmentResult::Attempted { started, ended: services.clock.now().into(), report }
 }
 
 /// Whether an attempt of the main action failed, for its counters.

@@ -18,7 +18,7 @@ use anyhow::Context as _;
 use kalends_actions::{Fetcher, NetworkPerformer, PerformerSettings, Signer};
 use kalends_domain::EgressMode;
 use kalends_engine::{
-    Engine, EngineMetrics, EngineSettings, Neighbours, Nudge, OnViolation, WhoseClock,
+    ClockSource, Engine, EngineMetrics, EngineSettings, Nodes, Nudge, OnViolation,
 };
 use kalends_environment::{Clock as _, Entropy, SystemClock, SystemEntropy};
 use kalends_metrics::Figures;
@@ -103,10 +103,10 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     arguments.log.begin(Arc::new(SystemClock));
     let tls = arguments.encryption.read()?;
-    let engine_figures = Arc::new(EngineMetrics::default());
-    let others: Vec<Arc<dyn Figures>> = vec![engine_figures.clone()];
+    let engine_metrics = Arc::new(EngineMetrics::default());
+    let others: Vec<Arc<dyn Figures>> = vec![engine_metrics.clone()];
     let figures = ServerFigures::new(others, SystemClock.now());
-    let Opened { store, neighbours, nudges, signing_root } = open(&arguments.location).await?;
+    let Opened { store, nodes, nudges, signing_root } = open(&arguments.location).await?;
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
     let address = listener.local_addr()?;
@@ -133,7 +133,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         true => None,
         false => {
             let store = Arc::clone(&store);
-            Some(start_engine(store, neighbours, &settings, performing, engine_figures)?)
+            Some(start_engine(store, nodes, &settings, performing, engine_metrics)?)
         }
     };
     let running = engine.as_ref().map(EngineThread::engine);
@@ -176,10 +176,10 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
 
 fn start_engine(
     store: Arc<dyn Store>,
-    neighbours: Neighbours,
+    nodes: Nodes,
     settings: &Settings,
     performing: PerformerSettings,
-    figures: Arc<EngineMetrics>,
+    metrics: Arc<EngineMetrics>,
 ) -> anyhow::Result<EngineThread> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
@@ -188,9 +188,9 @@ fn start_engine(
     let performer = performer.context("cannot set up TLS")?;
     let schedules = settings.schedules.clone();
     // What many nodes share has the clock that all of them go by.
-    let clock = match neighbours {
-        Neighbours::Possible => WhoseClock::Store,
-        Neighbours::Impossible => WhoseClock::Node,
+    let clock = match nodes {
+        Nodes::Multiple => ClockSource::Store,
+        Nodes::Single => ClockSource::Node,
     };
     let on_violation = if cfg!(debug_assertions) {
         // Tests run what is built for them: none of them may pass over it.
@@ -200,9 +200,9 @@ fn start_engine(
     };
     let settings = EngineSettings {
         schedules,
-        neighbours,
+        nodes,
         clock,
-        figures,
+        metrics,
         on_violation,
         ..EngineSettings::default()
     };
@@ -223,7 +223,7 @@ fn announce(scheme: &str, address: SocketAddr) {
 /// A store, whether others may work on it, and what tells of their edits.
 struct Opened {
     store: Arc<dyn Store>,
-    neighbours: Neighbours,
+    nodes: Nodes,
     nudges: Option<watch::Receiver<()>>,
     /// What keys of signatures follow from.
     signing_root: Zeroizing<[u8; 32]>,
@@ -249,16 +249,16 @@ async fn open(location: &Location) -> anyhow::Result<Opened> {
             let connected = PostgresStore::connect(url, PostgresSettings::default(), codec).await;
             let database = connected.context("cannot open the database")?;
             let nudges = Some(database.nudges());
-            let neighbours = Neighbours::Possible;
-            Ok(Opened { store: Arc::new(database), neighbours, nudges, signing_root })
+            let nodes = Nodes::Multiple;
+            Ok(Opened { store: Arc::new(database), nodes, nudges, signing_root })
         }
         Kept::File(path) => {
             let (settings, clock) = (SqliteSettings::default(), Arc::new(SystemClock));
             let opened = SqliteStore::open(path, settings, codec, clock);
             let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
             // The file is locked: whoever worked on it before is gone.
-            let neighbours = Neighbours::Impossible;
-            Ok(Opened { store: Arc::new(file), neighbours, nudges: None, signing_root })
+            let nodes = Nodes::Single;
+            Ok(Opened { store: Arc::new(file), nodes, nudges: None, signing_root })
         }
     }
 }

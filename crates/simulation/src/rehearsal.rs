@@ -236,7 +236,7 @@ fn path() -> Result<CollectionPath, NameError> {
 
 fn settings() -> EngineSettings {
     EngineSettings {
-        looks_ahead: LOOKS_AHEAD,
+        lookahead: LOOKS_AHEAD,
         // What has been told need not be kept.
         retention: Retention {
             history_age: Duration::from_secs(3_600),
@@ -244,7 +244,7 @@ fn settings() -> EngineSettings {
             finished_jobs: Duration::from_secs(100 * 366 * 86_400),
         },
         // Nothing is synced here: what follows from a failure is told at its instant.
-        commits_apart: Duration::ZERO,
+        commit_interval: Duration::ZERO,
         ..EngineSettings::default()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kalends_domain::CollectionState;
-use kalends_engine::{EngineMetrics, EngineSettings, WhoseClock};
+use kalends_engine::{ClockSource, EngineMetrics, EngineSettings};
 use kalends_recurrence::Instant;
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::NodeId;
@@ -56,9 +56,9 @@ pub(crate) struct World<'a> {
     acts: BTreeMap<(i64, u64), Act>,
     acts_added: u64,
     nodes_started: usize,
-    looks_ahead: Duration,
+    lookahead: Duration,
     /// What all nodes count.
-    figures: Arc<EngineMetrics>,
+    metrics: Arc<EngineMetrics>,
 }
 
 /// What is left of a world, for who checks it.
@@ -133,11 +133,11 @@ impl<'a> World<'a> {
             acts: BTreeMap::new(),
             acts_added: 0,
             nodes_started: 0,
-            looks_ahead: match plan.span {
+            lookahead: match plan.span {
                 Span::Weeks => Duration::from_secs(600),
-                _ => EngineSettings::default().looks_ahead,
+                _ => EngineSettings::default().lookahead,
             },
-            figures: Arc::default(),
+            metrics: Arc::default(),
         }
     }
 
@@ -145,7 +145,7 @@ impl<'a> World<'a> {
     pub(crate) fn run(mut self) -> Evidence<'a> {
         let start = self.time.now();
         let heal_at = start + ticks(self.plan.span.length());
-        let end = heal_at + 3 * ticks(self.looks_ahead) + 200 * SECOND;
+        let end = heal_at + 3 * ticks(self.lookahead) + 200 * SECOND;
         for &(at, act) in &self.plan.acts {
             self.add(start + at, act);
         }
@@ -171,9 +171,9 @@ impl<'a> World<'a> {
         for slot in &mut self.slots {
             slot.node = None;
         }
-        let (found, surveys) = (self.figures.violations(), self.figures.surveys());
-        if found > 0 || surveys == 0 {
-            let what = format!("SCAN {found} found in {surveys} passes that must not be");
+        let (found, scans) = (self.metrics.violations(), self.metrics.scans_completed());
+        if found > 0 || scans == 0 {
+            let what = format!("SCAN {found} found in {scans} passes that must not be");
             self.log.noted().seen.push(what);
         }
         for index in 0..self.users.lives.len() {
@@ -258,17 +258,17 @@ impl<'a> World<'a> {
             seed: self.seed,
         };
         let settings = EngineSettings {
-            looks_ahead: self.looks_ahead,
+            lookahead: self.lookahead,
             clock: match self.plan.nodes {
-                1 => WhoseClock::Node,
-                _ => WhoseClock::Store,
+                1 => ClockSource::Node,
+                _ => ClockSource::Store,
             },
             retention: Retention {
                 history_age: FOREVER,
                 history_count: u64::MAX,
                 finished_jobs: FOREVER,
             },
-            figures: Arc::clone(&self.figures),
+            metrics: Arc::clone(&self.metrics),
             ..EngineSettings::default()
         };
         self.log.trace(|| format!("node {number} starts in place {slot}"));

@@ -9,7 +9,7 @@ use kalends_recurrence::{Frequency, Recurrence};
 use kalends_store::JobWrite;
 use kalends_store::record::Disposition;
 
-use kalends_engine::{EngineSettings, Neighbours};
+use kalends_engine::{EngineSettings, Nodes};
 
 use crate::world::{Answer, World, action_at, at, job, run, with_error_action};
 
@@ -314,8 +314,8 @@ fn who_is_alone_takes_over_at_once_what_a_dead_process_had_claimed() {
         world.pass(12).await;
         assert_eq!(world.calls().len(), 1);
         world.kill_engine();
-        let neighbours = Neighbours::Impossible;
-        world.start_engine_with(EngineSettings { neighbours, ..EngineSettings::default() });
+        let nodes = Nodes::Single;
+        world.start_engine_with(EngineSettings { nodes, ..EngineSettings::default() });
         world.settle().await;
         let calls = world.calls();
         assert_eq!((calls.len(), &calls[1].at), (2, &at(12)), "without waiting for the lease");

@@ -118,7 +118,7 @@ impl World {
         self.engines += 1;
         let (store, clock, script) = (self.store.clone(), self.clock.clone(), self.script.clone());
         // A clock that stands still never comes to the next commit.
-        let settings = EngineSettings { commits_apart: Duration::ZERO, ..settings };
+        let settings = EngineSettings { commit_interval: Duration::ZERO, ..settings };
         self.engine = Some(Engine::start(store, clock, script, NodeId(self.engines), settings));
     }
 

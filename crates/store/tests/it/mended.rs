@@ -35,20 +35,20 @@ pub(crate) struct Mending {
     store: Arc<dyn Store>,
     clock: Arc<ManualClock>,
     calls: Arc<Calls>,
-    figures: Arc<EngineMetrics>,
+    metrics: Arc<EngineMetrics>,
     engine: Engine,
 }
 
 impl Mending {
     pub(crate) fn start(store: Arc<dyn Store>, clock: &Arc<ManualClock>) -> Mending {
-        let (calls, figures) = (Arc::new(Calls::default()), Arc::new(EngineMetrics::default()));
+        let (calls, metrics) = (Arc::new(Calls::default()), Arc::new(EngineMetrics::default()));
         // The clock is moved faster than a disk can follow.
-        let (figures_of_engine, lease) = (figures.clone(), Duration::from_secs(3_600));
+        let (engine_metrics, lease) = (metrics.clone(), Duration::from_secs(3_600));
         let settings =
-            EngineSettings { figures: figures_of_engine, lease, ..EngineSettings::default() };
+            EngineSettings { metrics: engine_metrics, lease, ..EngineSettings::default() };
         let (kept, clock) = (store.clone(), clock.clone());
         let engine = Engine::start(store, clock.clone(), calls.clone(), NodeId(1), settings);
-        Mending { store: kept, clock, calls, figures, engine }
+        Mending { store: kept, clock, calls, metrics, engine }
     }
 
     /// Lets time pass, second by second, until it is so.
@@ -72,7 +72,7 @@ impl Mending {
     /// What was found, as `kind count`.
     pub(crate) fn found(&self) -> Vec<String> {
         let mut page = Page::default();
-        self.figures.write(&mut page);
+        self.metrics.write(&mut page);
         let text = page.finish();
         let lines = text.lines().filter_map(|line| {
             let (kind, count) = line
@@ -84,7 +84,7 @@ impl Mending {
     }
 
     pub(crate) fn surveys(&self) -> u64 {
-        self.figures.surveys()
+        self.metrics.scans_completed()
     }
 
     /// The instants that the target was called for.

@@ -1,4 +1,4 @@
-//! A job that is enabled and never due is given its place in its schedule again.
+//! A job that is enabled and never due is given its slot in its schedule again.
 
 use kalends_domain::{
     EditKind, Lifecycle, Standing, Switch, facts_of, rule_of, standing_after_edit,
@@ -11,7 +11,7 @@ use kalends_store::{
 
 /// Does so where the job is still as it was seen. It is an edit that changes nothing: the next run is
 /// the next instant, and a job that has nothing left is over.
-pub(super) async fn mend(
+pub(super) async fn repair_never_due_job(
     store: &dyn Store,
     job: JobKey,
     generation: u64,

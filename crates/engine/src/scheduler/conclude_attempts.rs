@@ -11,40 +11,44 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Disposition, GateState, LedgerRecord, OpenRun, Progress};
 use kalends_store::{AttemptCounts, RunWrite, StoreError};
 
-use super::follow_up::About;
-use super::{Ledger, STORE_RETRY};
-use crate::worker::{Ended, How, has_failed};
+use super::commit_results::WriteContext;
+use super::{STORE_RETRY, Scheduler};
+use crate::worker::{AssignmentResult, FinishedAssignment, has_failed};
 
-impl Ledger {
+impl Scheduler {
     /// Writes for attempts that have ended for good: nothing has to be known of their jobs.
-    pub(super) fn conclude_ended(&mut self, now: Instant) {
-        let ended = self.ended.drain(..).map(|ended| written(ended, None, now));
-        self.unwritten.extend(ended);
+    pub(super) fn queue_final_results(&mut self, now: Instant) {
+        let ended = self.final_results.drain(..).map(|ended| written(ended, None, now));
+        self.pending_writes.extend(ended);
     }
 
     /// Writes for attempts after which there may be another.
-    pub(super) fn take_in_standings(
+    pub(super) fn handle_gate_states(
         &mut self,
-        ended: VecDeque<Box<Ended>>,
-        standings: Result<Vec<Option<GateState>>, StoreError>,
+        ended: VecDeque<Box<FinishedAssignment>>,
+        gate_states: Result<Vec<Option<GateState>>, StoreError>,
     ) {
-        let Ok(standings) = standings else {
-            self.unsettled.extend(ended);
-            return self.rest();
+        let Ok(gate_states) = gate_states else {
+            self.undecided_results.extend(ended);
+            return self.pause_store_calls();
         };
         let now = self.now();
-        self.watch.answered(now);
+        self.outage.store_responded(now);
         let written = |(ended, present)| written(ended, present, now);
-        self.unwritten.extend(ended.into_iter().zip(standings).map(written));
+        self.pending_writes.extend(ended.into_iter().zip(gate_states).map(written));
     }
 }
 
 /// The write for one ended attempt. `present` is how the job stands now, if there still is one.
-fn written(ended: Box<Ended>, present: Option<GateState>, now: Instant) -> (RunWrite, About) {
+fn written(
+    ended: Box<FinishedAssignment>,
+    present: Option<GateState>,
+    now: Instant,
+) -> (RunWrite, WriteContext) {
     let (run, token) = (ended.run, ended.claim.token);
     let is_edited = present.is_none_or(|job| job.generation != run.generation);
     let (conclusion, entry, counts) = match &ended.how {
-        How::NotMade | How::Held => {
+        AssignmentResult::NotStarted | AssignmentResult::CollectionDisabled => {
             // Not at once: what kept it from being made may last.
             let next_at = run.progress.next_at.max(now.saturating_add(STORE_RETRY));
             let progress = Progress { next_at, ..run.progress };
@@ -57,10 +61,10 @@ fn written(ended: Box<Ended>, present: Option<GateState>, now: Instant) -> (RunW
             };
             // What is held is found again when its collection is enabled.
             let waiting = OpenRun { progress, claim: None, ..run };
-            let waiting = matches!(ended.how, How::NotMade).then_some(waiting);
-            return (write, About::Ended(ended, waiting));
+            let waiting = matches!(ended.how, AssignmentResult::NotStarted).then_some(waiting);
+            return (write, WriteContext::Conclude(ended, waiting));
         }
-        How::Superseded => {
+        AssignmentResult::Superseded => {
             let write = RunWrite::Finish {
                 run: run.id,
                 token,
@@ -69,9 +73,11 @@ fn written(ended: Box<Ended>, present: Option<GateState>, now: Instant) -> (RunW
                 closed: row(&run, Disposition::Superseded, now),
                 lifecycle: None,
             };
-            return (write, About::Ended(ended, None));
+            return (write, WriteContext::Conclude(ended, None));
         }
-        How::Attempted { started, ended: at, report } => attempted(&ended, *started, *at, report),
+        AssignmentResult::Attempted { started, ended: at, report } => {
+            attempted(&ended, *started, *at, report)
+        }
     };
     let next = match conclusion {
         Conclusion::Retry { at } => Some(Progress {
@@ -100,12 +106,12 @@ fn written(ended: Box<Ended>, present: Option<GateState>, now: Instant) -> (RunW
             let closed = row(&run, Disposition::Superseded, now);
             let write =
                 RunWrite::Finish { run: run.id, token, entry, counts, closed, lifecycle: None };
-            (write, About::Ended(ended, None))
+            (write, WriteContext::Conclude(ended, None))
         }
         Some(progress) => {
             let write = RunWrite::Continue { run: run.id, token, entry, counts, progress };
             let waiting = OpenRun { progress, claim: None, ..run };
-            (write, About::Ended(ended, Some(waiting)))
+            (write, WriteContext::Conclude(ended, Some(waiting)))
         }
         None => {
             let disposition = match conclusion {
@@ -115,18 +121,18 @@ fn written(ended: Box<Ended>, present: Option<GateState>, now: Instant) -> (RunW
             let closed = row(&run, disposition, now);
             let lifecycle = (run.cause == Cause::Scheduled).then(|| final_state(conclusion));
             let write = RunWrite::Finish { run: run.id, token, entry, counts, closed, lifecycle };
-            (write, About::Ended(ended, None))
+            (write, WriteContext::Conclude(ended, None))
         }
     }
 }
 
 fn attempted(
-    ended: &Ended,
+    ended: &FinishedAssignment,
     started: Instant,
     at: Instant,
     report: &Report,
 ) -> (Conclusion, HistoryEntry, AttemptCounts) {
-    let (run, main) = (&ended.run, &ended.brief.job.job.definition.action);
+    let (run, main) = (&ended.run, &ended.job_for_run.job.job.definition.action);
     let Progress { role, retry, redelivery, first_started, .. } = run.progress;
     let attempt =
         Attempt { role, retry, redelivery, first_started: first_started.unwrap_or(started) };

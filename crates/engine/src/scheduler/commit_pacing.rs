@@ -8,16 +8,16 @@ const ENOUGH: usize = 128;
 /// For what somebody waits for, commits may follow each other so many times faster.
 const HURRY: u32 = 5;
 
-/// How commits follow each other. Times are those that have passed.
-pub(super) struct Pace {
+/// AssignmentResult commits follow each other. Times are those that have passed.
+pub(super) struct CommitPacing {
     apart: Duration,
     last: Option<Duration>,
 }
 
-impl Pace {
+impl CommitPacing {
     /// Commits that hold nothing but outcomes are so far apart.
-    pub(super) fn new(apart: Duration) -> Pace {
-        Pace { apart, last: None }
+    pub(super) fn new(apart: Duration) -> CommitPacing {
+        CommitPacing { apart, last: None }
     }
 
     /// From when on so many decisions and outcomes may be written.
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn the_first_is_written_at_once_and_others_wait_for_more() {
-        let mut pace = Pace::new(APART);
+        let mut pace = CommitPacing::new(APART);
         assert_eq!(pace.next(0, 0), None);
         assert_eq!(pace.next(0, 1), Some(Duration::ZERO));
         let went = Duration::from_secs(7);

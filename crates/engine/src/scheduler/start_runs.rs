@@ -10,81 +10,83 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, JobForRun, OpenRun, Progress};
 use kalends_store::{Advance, Due, RunWrite, StoreError};
 
-use super::follow_up::About;
-use super::{CLAIM_AHEAD, Item, Ledger};
+use super::commit_results::WriteContext;
+use super::{CLAIM_AHEAD, DueItem, Scheduler};
+use crate::admission::{Acquired, Slot};
 use crate::messages::postponed;
-use crate::rooms::{Entry, Place};
 
 /// What may begin when there is room for it.
 pub(crate) struct Candidate {
-    item: Item,
-    brief: Arc<JobForRun>,
+    item: DueItem,
+    job_for_run: Arc<JobForRun>,
 }
 
-impl Ledger {
+impl Scheduler {
     /// Decides on what was asked about.
-    pub(super) fn take_in_briefs(
+    pub(super) fn handle_jobs_for_run(
         &mut self,
-        items: Vec<Item>,
-        briefs: Result<Vec<Option<JobForRun>>, StoreError>,
+        items: Vec<DueItem>,
+        jobs: Result<Vec<Option<JobForRun>>, StoreError>,
     ) {
         let now = self.now();
-        let Ok(briefs) = briefs else {
-            items.iter().for_each(|item| self.leave_to_others(item));
-            return self.rest();
+        let Ok(jobs) = jobs else {
+            items.iter().for_each(|item| self.release_item(item));
+            return self.pause_store_calls();
         };
-        self.watch.answered(now);
-        for (item, brief) in items.into_iter().zip(briefs) {
-            match brief {
-                Some(brief) => self.consider(Candidate { item, brief: Arc::new(brief) }, now),
-                None => self.leave_to_others(&item),
+        self.outage.store_responded(now);
+        for (item, job_for_run) in items.into_iter().zip(jobs) {
+            match job_for_run {
+                Some(job_for_run) => {
+                    self.admit(Candidate { item, job_for_run: Arc::new(job_for_run) }, now)
+                }
+                None => self.release_item(&item),
             }
         }
     }
 
     /// It is no longer decided on here: the next load shows how it is.
-    pub(super) fn leave_to_others(&mut self, item: &Item) {
+    pub(super) fn release_item(&mut self, item: &DueItem) {
         match item {
-            Item::Job(due) => self.busy_jobs.remove(&due.on.job),
-            Item::Run(run) => self.busy_runs.remove(&run.id),
+            DueItem::Job(due) => self.busy_jobs.remove(&due.on.job),
+            DueItem::Run(run) => self.busy_runs.remove(&run.id),
         };
     }
 
     /// Begins it where there is room, or has it wait for room.
-    fn consider(&mut self, candidate: Candidate, now: Instant) {
+    fn admit(&mut self, candidate: Candidate, now: Instant) {
         let role = match &candidate.item {
-            Item::Job(due) => match self.decide(due, &candidate.brief, now) {
-                None => return self.leave_to_others(&candidate.item),
-                Some(decision) if !self.begins_now(&decision, &candidate.brief, now) => {
-                    return self.write_decision(*due, candidate.brief, None, decision, now);
+            DueItem::Job(due) => match self.decide(due, &candidate.job_for_run, now) {
+                None => return self.release_item(&candidate.item),
+                Some(decision) if !self.starts_now(&decision, &candidate.job_for_run, now) => {
+                    return self.queue_decision(*due, candidate.job_for_run, None, decision, now);
                 }
                 Some(_) => ActionRole::Main,
             },
-            Item::Run(run) if is_in_turn(run, &candidate.brief) => run.progress.role,
+            DueItem::Run(run) if is_next_in_queue(run, &candidate.job_for_run) => run.progress.role,
             // Found again at the next load, or when the other ends.
-            Item::Run(_) => return self.leave_to_others(&candidate.item),
+            DueItem::Run(_) => return self.release_item(&candidate.item),
         };
-        let main = &candidate.brief.job.job.definition.action;
+        let main = &candidate.job_for_run.job.job.definition.action;
         let action = match (role, &main.error_action) {
             (ActionRole::Error, Some(error)) => &error.action,
             _ => &main.action,
         };
-        let place = Place::of(action, candidate.brief.collection);
-        if let Entry::Entered(candidate) = self.rooms.enter(&place, candidate) {
-            self.begin_at(place, candidate, now);
+        let slot = Slot::of(action, candidate.job_for_run.collection);
+        if let Acquired::Slot(candidate) = self.admission.acquire(&slot, candidate) {
+            self.start_admitted(slot, candidate, now);
         }
     }
 
     /// Begins what has room.
-    pub(super) fn begin_at(&mut self, place: Place, candidate: Candidate, now: Instant) {
-        let Candidate { item, brief } = candidate;
+    pub(super) fn start_admitted(&mut self, slot: Slot, candidate: Candidate, now: Instant) {
+        let Candidate { item, job_for_run } = candidate;
         match item {
-            Item::Run(run) => self.write_claim(run, brief, place, now),
-            Item::Job(due) => match self.decide(&due, &brief, now) {
-                Some(decision) => self.write_decision(due, brief, Some(place), decision, now),
+            DueItem::Run(run) => self.queue_claim(run, job_for_run, slot, now),
+            DueItem::Job(due) => match self.decide(&due, &job_for_run, now) {
+                Some(decision) => self.queue_decision(due, job_for_run, Some(slot), decision, now),
                 None => {
-                    self.rooms.leave(&place);
-                    self.leave_to_others(&Item::Job(due));
+                    self.admission.release(&slot);
+                    self.release_item(&DueItem::Job(due));
                 }
             },
         }
@@ -92,8 +94,8 @@ impl Ledger {
 
     /// What becomes of a job that is due. `None` where the job is no longer as it was, or has to
     /// wait for what is under way.
-    fn decide(&self, due: &Due, brief: &JobForRun, now: Instant) -> Option<DueDecision> {
-        let (job, due) = (&brief.job, due.on);
+    fn decide(&self, due: &Due, job_for_run: &JobForRun, now: Instant) -> Option<DueDecision> {
+        let (job, due) = (&job_for_run.job, due.on);
         if job.job.generation != due.generation || job.state.due != Some(due.due) {
             return None;
         }
@@ -107,8 +109,8 @@ impl Ledger {
             due: due.due,
             // What is claimed ahead of its instant is decided as at its instant.
             now: now.max(due.due),
-            watched_since: self.watch.since(),
-            enabled_since: brief.enabled_since,
+            watched_since: self.outage.continuous_since(),
+            enabled_since: job_for_run.enabled_since,
             used: job.state.used,
             count: count.map(i64::unsigned_abs),
             missed: (
@@ -116,23 +118,23 @@ impl Ledger {
                 missed.and_then(|missed| missed.within.as_ref()).map(|within| *within.value()),
             ),
             overlap: extensions.overlap.unwrap_or_default(),
-            under_way: under_way(&brief.open, due.generation, now),
+            under_way: under_way(&job_for_run.open, due.generation, now),
         })
     }
 
-    fn begins_now(&self, decision: &DueDecision, brief: &JobForRun, now: Instant) -> bool {
+    fn starts_now(&self, decision: &DueDecision, job_for_run: &JobForRun, now: Instant) -> bool {
         let soon = now.saturating_add(2 * CLAIM_AHEAD);
-        let begins_now = |begin: Begin| {
-            let start = self.start_of(brief, begin.scheduled);
+        let starts_now = |begin: Begin| {
+            let start = self.start_time(job_for_run, begin.scheduled);
             begin.when == When::Now && (start == begin.scheduled || start <= soon)
         };
-        decision.begin.is_some_and(begins_now)
+        decision.begin.is_some_and(starts_now)
     }
 
     /// When the first attempt of an occurrence is made: one with jitter waits for it in the
     /// timetable, like a retry.
-    fn start_of(&self, brief: &JobForRun, scheduled: Instant) -> Instant {
-        let job = &brief.job.job;
+    fn start_time(&self, job_for_run: &JobForRun, scheduled: Instant) -> Instant {
+        let job = &job_for_run.job.job;
         let Some(jitter) = &job.definition.extensions.jitter else { return scheduled };
         match rule_of(&job.definition, job.created, &self.schedules) {
             Ok(rule) => {
@@ -142,12 +144,12 @@ impl Ledger {
         }
     }
 
-    /// `place` is the room that was taken for it.
-    fn write_decision(
+    /// `slot` is the room that was taken for it.
+    fn queue_decision(
         &mut self,
         due: Due,
-        brief: Arc<JobForRun>,
-        place: Option<Place>,
+        job_for_run: Arc<JobForRun>,
+        slot: Option<Slot>,
         decision: DueDecision,
         now: Instant,
     ) {
@@ -162,35 +164,38 @@ impl Ledger {
             lifecycle: if nothing_left { Lifecycle::Completed } else { Lifecycle::Active },
         };
         let on = due.on;
-        self.unwritten.push_back(match decision.begin {
+        self.pending_writes.push_back(match decision.begin {
             None => {
                 // What was to begin may have been passed over while it waited for room.
-                place.iter().for_each(|place| self.rooms.leave(place));
+                slot.iter().for_each(|slot| self.admission.release(slot));
                 (
                     RunWrite::Skip { on, advance, closed, postponed },
-                    About::Passed { due, next: decision.next },
+                    WriteContext::Skip { due, next: decision.next },
                 )
             }
             Some(begin) => {
-                let progress = Progress::first(self.start_of(&brief, begin.scheduled));
+                let progress = Progress::first(self.start_time(&job_for_run, begin.scheduled));
                 let write = RunWrite::Begin {
                     on,
                     scheduled: begin.scheduled,
                     progress,
-                    owner: place.is_some().then_some(self.node),
+                    owner: slot.is_some().then_some(self.node),
                     lease: self.settings.lease,
                     advance,
                     closed,
                     postponed,
                 };
                 let scheduled = begin.scheduled;
-                (write, About::Begun { due, scheduled, progress, brief, advance, place })
+                (
+                    write,
+                    WriteContext::Begin { due, scheduled, progress, job_for_run, advance, slot },
+                )
             }
         });
     }
 
     /// The write for a run that waits for its next attempt, or whose owner has died.
-    fn write_claim(&mut self, run: OpenRun, brief: Arc<JobForRun>, place: Place, now: Instant) {
+    fn queue_claim(&mut self, run: OpenRun, job_for_run: Arc<JobForRun>, slot: Slot, now: Instant) {
         let progress = match run.claim {
             None => run.progress,
             // It was claimed here, and nobody was told: the answer of the store was lost.
@@ -210,18 +215,19 @@ impl Ledger {
             lease: self.settings.lease,
             progress,
         };
-        self.unwritten.push_back((write, About::Claimed { run, progress, brief, place }));
+        self.pending_writes
+            .push_back((write, WriteContext::Claim { run, progress, job_for_run, slot }));
     }
 }
 
 /// Whether a run need not wait for another of its job.
-fn is_in_turn(run: &OpenRun, brief: &JobForRun) -> bool {
+fn is_next_in_queue(run: &OpenRun, job_for_run: &JobForRun) -> bool {
     let is_queued = run.cause == Cause::Scheduled
         && run.progress.first_started.is_none()
         && run.claim.is_none();
     let others_run =
-        brief.open.iter().any(|other| other.id < run.id && other.cause == Cause::Scheduled);
-    let overlap = brief.job.job.definition.extensions.overlap.unwrap_or_default();
+        job_for_run.open.iter().any(|other| other.id < run.id && other.cause == Cause::Scheduled);
+    let overlap = job_for_run.job.job.definition.extensions.overlap.unwrap_or_default();
     !(is_queued && others_run) || overlap == Overlap::Allow
 }
 

@@ -19,9 +19,9 @@ const READ_MIN: usize = 250;
 /// Where there is little room in all, for one part of it in so many.
 const READ_SHARE: usize = 8;
 
-/// How many attempts may be under way at once.
+/// AssignmentResult many attempts may be under way at once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RoomLimits {
+pub(crate) struct AdmissionLimits {
     pub(crate) all: usize,
     pub(crate) host: usize,
     pub(crate) collection: usize,
@@ -29,14 +29,14 @@ pub(crate) struct RoomLimits {
 
 /// Where an attempt takes up room.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     pub(crate) host: Arc<str>,
     pub(crate) collection: CollectionKey,
 }
 
-impl Place {
-    pub(crate) fn of(action: &Action, collection: CollectionKey) -> Place {
-        Place { host: host_of(action), collection }
+impl Slot {
+    pub(crate) fn of(action: &Action, collection: CollectionKey) -> Slot {
+        Slot { host: host_of(action), collection }
     }
 }
 
@@ -56,9 +56,9 @@ fn host_of(action: &Action) -> Arc<str> {
     name.unwrap_or_default().into()
 }
 
-/// The rooms, and who waits for them.
-pub(crate) struct Rooms<W> {
-    limits: RoomLimits,
+/// The admission, and who waits for them.
+pub(crate) struct Admission<W> {
+    limits: AdmissionLimits,
     inside: usize,
     hosts: BTreeMap<Arc<str>, Host<W>>,
     collections: BTreeMap<CollectionKey, Collection>,
@@ -81,16 +81,16 @@ struct Collection {
 }
 
 /// Whether there was room.
-pub(crate) enum Entry<W> {
-    /// There is; it is taken until [`Rooms::leave`].
-    Entered(W),
+pub(crate) enum Acquired<W> {
+    /// There is; it is taken until [`Admission::leave`].
+    Slot(W),
     /// There is none, and it waits.
-    Waits,
+    Queued,
 }
 
-impl<W> Rooms<W> {
-    pub(crate) fn new(limits: RoomLimits) -> Rooms<W> {
-        Rooms {
+impl<W> Admission<W> {
+    pub(crate) fn new(limits: AdmissionLimits) -> Admission<W> {
+        Admission {
             limits,
             inside: 0,
             hosts: BTreeMap::new(),
@@ -102,13 +102,13 @@ impl<W> Rooms<W> {
     }
 
     /// Whether more of a collection should be read.
-    pub(crate) fn takes_more_of(&self, collection: CollectionKey) -> bool {
+    pub(crate) fn accepts_more_of(&self, collection: CollectionKey) -> bool {
         let of_it = self.collections.get(&collection).map_or(0, |collection| collection.waiting);
         of_it < COLLECTION_WAITING_MAX
     }
 
-    /// How many more should be read.
-    pub(crate) fn takes_more(&self) -> usize {
+    /// AssignmentResult many more should be read.
+    pub(crate) fn read_capacity(&self) -> usize {
         let room = self.limits.all.saturating_sub(self.inside + self.waiting);
         let room = room.min(WAITING_MAX.saturating_sub(self.waiting));
         let is_worth_it = room >= READ_MIN.min(self.limits.all / READ_SHARE);
@@ -116,18 +116,18 @@ impl<W> Rooms<W> {
     }
 
     /// Takes room, or waits for it behind those who wait for the same host.
-    pub(crate) fn enter(&mut self, place: &Place, who: W) -> Entry<W> {
+    pub(crate) fn acquire(&mut self, slot: &Slot, who: W) -> Acquired<W> {
         let free = |host: &Host<W>| host.inside < self.limits.host && host.waiting.is_empty();
-        let host_is_free = self.hosts.get(&place.host).is_none_or(free);
-        if host_is_free && self.is_free_elsewhere(place.collection) {
-            self.take(place);
-            return Entry::Entered(who);
+        let host_is_free = self.hosts.get(&slot.host).is_none_or(free);
+        if host_is_free && self.is_free_elsewhere(slot.collection) {
+            self.take(slot);
+            return Acquired::Slot(who);
         }
         self.elsewhere |= host_is_free;
-        self.host(&place.host).waiting.push_back((place.collection, who));
-        self.collections.entry(place.collection).or_default().waiting += 1;
+        self.host(&slot.host).waiting.push_back((slot.collection, who));
+        self.collections.entry(slot.collection).or_default().waiting += 1;
         self.waiting += 1;
-        Entry::Waits
+        Acquired::Queued
     }
 
     fn is_free_elsewhere(&self, collection: CollectionKey) -> bool {
@@ -140,28 +140,28 @@ impl<W> Rooms<W> {
         self.hosts.entry(Arc::clone(name)).or_insert_with(new)
     }
 
-    fn take(&mut self, place: &Place) {
+    fn take(&mut self, slot: &Slot) {
         self.inside += 1;
-        self.host(&place.host).inside += 1;
-        self.collections.entry(place.collection).or_default().inside += 1;
+        self.host(&slot.host).inside += 1;
+        self.collections.entry(slot.collection).or_default().inside += 1;
     }
 
     /// Gives room back.
-    pub(crate) fn leave(&mut self, place: &Place) {
+    pub(crate) fn release(&mut self, slot: &Slot) {
         self.inside = self.inside.saturating_sub(1);
-        let host = self.host(&place.host);
+        let host = self.host(&slot.host);
         host.inside = host.inside.saturating_sub(1);
         let is_waited_for = !host.waiting.is_empty();
         if host.inside == 0 && !is_waited_for {
-            self.hosts.remove(&place.host);
+            self.hosts.remove(&slot.host);
         }
         if is_waited_for {
-            self.vacant.insert(Arc::clone(&place.host));
+            self.vacant.insert(Arc::clone(&slot.host));
         }
-        let collection = self.collections.entry(place.collection).or_default();
+        let collection = self.collections.entry(slot.collection).or_default();
         collection.inside = collection.inside.saturating_sub(1);
         if collection.inside + collection.waiting == 0 {
-            self.collections.remove(&place.collection);
+            self.collections.remove(&slot.collection);
         }
         if std::mem::take(&mut self.elsewhere) {
             let waited_for = self.hosts.iter().filter(|(_, host)| !host.waiting.is_empty());
@@ -170,7 +170,7 @@ impl<W> Rooms<W> {
     }
 
     /// Those who find room now; it is taken.
-    pub(crate) fn admitted(&mut self) -> Vec<(Place, W)> {
+    pub(crate) fn admit_waiting(&mut self) -> Vec<(Slot, W)> {
         let mut admitted = Vec::new();
         for name in std::mem::take(&mut self.vacant) {
             loop {
@@ -186,9 +186,9 @@ impl<W> Rooms<W> {
                 let Some((collection, who)) = self.host(&name).waiting.pop_front() else { break };
                 self.waiting -= 1;
                 self.collections.entry(collection).or_default().waiting -= 1;
-                let place = Place { host: Arc::clone(&name), collection };
-                self.take(&place);
-                admitted.push((place, who));
+                let slot = Slot { host: Arc::clone(&name), collection };
+                self.take(&slot);
+                admitted.push((slot, who));
             }
         }
         admitted
@@ -199,89 +199,91 @@ impl<W> Rooms<W> {
 mod tests {
     use super::*;
 
-    const LIMITS: RoomLimits = RoomLimits { all: 5, host: 2, collection: 4 };
+    const LIMITS: AdmissionLimits = AdmissionLimits { all: 5, host: 2, collection: 4 };
 
-    fn place(host: &str, collection: i64) -> Place {
-        Place { host: host.into(), collection: CollectionKey(collection) }
+    fn slot(host: &str, collection: i64) -> Slot {
+        Slot { host: host.into(), collection: CollectionKey(collection) }
     }
 
-    fn enters(rooms: &mut Rooms<u32>, place: &Place, who: u32) -> bool {
-        matches!(rooms.enter(place, who), Entry::Entered(_))
+    fn enters(admission: &mut Admission<u32>, slot: &Slot, who: u32) -> bool {
+        matches!(admission.acquire(slot, who), Acquired::Slot(_))
     }
 
-    fn who(admitted: Vec<(Place, u32)>) -> Vec<u32> {
+    fn who(admitted: Vec<(Slot, u32)>) -> Vec<u32> {
         admitted.into_iter().map(|(_, who)| who).collect()
     }
 
     #[test]
     fn a_full_host_keeps_others_waiting_and_nobody_else() {
-        let mut rooms = Rooms::new(LIMITS);
-        let (slow, fast) = (place("slow", 1), place("fast", 1));
-        let inside: Vec<_> = (0..4).map(|who| enters(&mut rooms, &slow, who)).collect();
+        let mut admission = Admission::new(LIMITS);
+        let (slow, fast) = (slot("slow", 1), slot("fast", 1));
+        let inside: Vec<_> = (0..4).map(|who| enters(&mut admission, &slow, who)).collect();
         assert_eq!(inside, [true, true, false, false]);
-        assert!(enters(&mut rooms, &fast, 9));
-        assert_eq!(who(rooms.admitted()), [0; 0], "nobody has left");
-        rooms.leave(&slow);
-        assert!(!enters(&mut rooms, &slow, 4), "those who wait come first");
-        assert_eq!(who(rooms.admitted()), [2]);
-        rooms.leave(&slow);
-        rooms.leave(&slow);
-        assert_eq!(who(rooms.admitted()), [3, 4]);
+        assert!(enters(&mut admission, &fast, 9));
+        assert_eq!(who(admission.admit_waiting()), [0; 0], "nobody has left");
+        admission.release(&slow);
+        assert!(!enters(&mut admission, &slow, 4), "those who wait come first");
+        assert_eq!(who(admission.admit_waiting()), [2]);
+        admission.release(&slow);
+        admission.release(&slow);
+        assert_eq!(who(admission.admit_waiting()), [3, 4]);
     }
 
     #[test]
     fn a_collection_leaves_room_for_others() {
-        let mut rooms = Rooms::new(LIMITS);
-        let of = |host: u32, collection| place(&host.to_string(), collection);
-        let inside: Vec<_> = (0..5).map(|who| enters(&mut rooms, &of(who, 1), who)).collect();
+        let mut admission = Admission::new(LIMITS);
+        let of = |host: u32, collection| slot(&host.to_string(), collection);
+        let inside: Vec<_> = (0..5).map(|who| enters(&mut admission, &of(who, 1), who)).collect();
         assert_eq!(inside, [true, true, true, true, false]);
-        assert!(enters(&mut rooms, &of(7, 2), 7));
-        assert!(!enters(&mut rooms, &of(8, 3), 8), "all room is taken");
-        rooms.leave(&of(7, 2));
-        assert_eq!(who(rooms.admitted()), [8], "the other collection is still full");
-        rooms.leave(&of(0, 1));
-        assert_eq!(who(rooms.admitted()), [4]);
+        assert!(enters(&mut admission, &of(7, 2), 7));
+        assert!(!enters(&mut admission, &of(8, 3), 8), "all room is taken");
+        admission.release(&of(7, 2));
+        assert_eq!(who(admission.admit_waiting()), [8], "the other collection is still full");
+        admission.release(&of(0, 1));
+        assert_eq!(who(admission.admit_waiting()), [4]);
     }
 
     #[test]
     fn what_is_empty_is_forgotten() {
-        let mut rooms = Rooms::new(LIMITS);
+        let mut admission = Admission::new(LIMITS);
         for number in 0..10_000 {
-            let place = place(&number.to_string(), number);
-            assert!(enters(&mut rooms, &place, 0));
-            rooms.leave(&place);
+            let slot = slot(&number.to_string(), number);
+            assert!(enters(&mut admission, &slot, 0));
+            admission.release(&slot);
         }
-        assert_eq!((rooms.hosts.len(), rooms.collections.len()), (0, 0));
+        assert_eq!((admission.hosts.len(), admission.collections.len()), (0, 0));
     }
 
     #[test]
     fn no_more_is_read_than_can_wait() {
-        let mut rooms = Rooms::new(RoomLimits { all: 100_000, host: 1, collection: 100_000 });
-        let place = place("h", 1);
+        let mut admission =
+            Admission::new(AdmissionLimits { all: 100_000, host: 1, collection: 100_000 });
+        let slot = slot("h", 1);
         for who in 0..=COLLECTION_WAITING_MAX {
-            assert!(rooms.takes_more_of(CollectionKey(1)));
-            rooms.enter(&place, who);
+            assert!(admission.accepts_more_of(CollectionKey(1)));
+            admission.acquire(&slot, who);
         }
-        assert!(!rooms.takes_more_of(CollectionKey(1)));
-        assert!(rooms.takes_more_of(CollectionKey(2)));
-        assert_eq!(rooms.takes_more(), WAITING_MAX - COLLECTION_WAITING_MAX);
+        assert!(!admission.accepts_more_of(CollectionKey(1)));
+        assert!(admission.accepts_more_of(CollectionKey(2)));
+        assert_eq!(admission.read_capacity(), WAITING_MAX - COLLECTION_WAITING_MAX);
     }
 
     #[test]
     fn while_some_wait_others_are_read_many_at_a_time() {
-        let mut rooms = Rooms::new(RoomLimits { all: 1_000, host: 1, collection: 1_000 });
+        let mut admission =
+            Admission::new(AdmissionLimits { all: 1_000, host: 1, collection: 1_000 });
         for who in 0..800 {
-            rooms.enter(&place("h", 1), who);
+            admission.acquire(&slot("h", 1), who);
         }
-        assert_eq!(rooms.takes_more(), 200);
+        assert_eq!(admission.read_capacity(), 200);
         for who in 0..80 {
-            rooms.enter(&place("h", 1), who);
+            admission.acquire(&slot("h", 1), who);
         }
-        assert_eq!(rooms.takes_more(), 0);
+        assert_eq!(admission.read_capacity(), 0);
         for _ in 0..5 {
-            rooms.leave(&place("h", 1));
-            rooms.admitted();
+            admission.release(&slot("h", 1));
+            admission.admit_waiting();
         }
-        assert_eq!(rooms.takes_more(), 125);
+        assert_eq!(admission.read_capacity(), 125);
     }
 }

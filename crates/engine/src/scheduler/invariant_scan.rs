@@ -12,39 +12,39 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, FencingToken, JobKey, OpenRun, RunId};
 use kalends_store::{Due, DueJob, Orphan, ScanPage, ScannedJob, StoreError};
 
-use super::mend::mend;
-use super::steps::Done;
-use super::{Ledger, earlier};
+use super::repair::repair_never_due_job;
+use super::store_calls::StoreResponse;
+use super::{Scheduler, earlier};
 use crate::settings::OnViolation;
 
 /// Rows that a slice looks at: a few milliseconds of one reader.
-const LOOKS: usize = 2_000;
+const SCAN_ROWS: usize = 2_000;
 /// From one slice to the next: a million jobs take some hours.
-const SLICE_EVERY: Duration = Duration::from_secs(1);
+const PAGE_INTERVAL: Duration = Duration::from_secs(1);
 /// A pass begins so many times the look ahead of the engine after the last: every two minutes, where
 /// there are few jobs.
-const PASS_EVERY_LOOKS: u32 = 6;
+const PASS_INTERVAL_LOOKAHEADS: u32 = 6;
 /// What is due, or whose claim is over, for so long must be in somebody's hands.
 const LATE_AFTER: Duration = Duration::from_secs(10);
 /// What looks wrong is looked at again so much later.
-const SECOND_LOOK_AFTER: Duration = Duration::from_secs(5);
+const CONFIRM_AFTER: Duration = Duration::from_secs(5);
 
-/// How far the scanner has come.
-pub(super) struct Scanner {
+/// AssignmentResult far the scanner has come.
+pub(super) struct InvariantScan {
     /// The next slice, as time that has passed.
     at: Duration,
     pause: Duration,
     after: Option<JobKey>,
     is_going: bool,
     /// What looked wrong in this slice, and when.
-    suspects: Option<(Duration, Vec<Suspicion>)>,
+    suspects: Option<(Duration, Vec<Violation>)>,
     /// Since when history is kept as it is now, as far as can be known.
     kept_since: Instant,
 }
 
 /// Something that must not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Suspicion {
+enum Violation {
     /// A job is due, nothing of it is under way, and no load tells of it.
     Overdue(Due),
     /// A job is enabled, and nothing of it is due or under way.
@@ -58,26 +58,27 @@ enum Suspicion {
 }
 
 /// The kinds of what must not be, as figures tell them apart.
-pub(crate) const KINDS: [&str; 5] = ["overdue", "never_due", "lost_run", "counts", "orphan"];
+pub(crate) const VIOLATION_KINDS: [&str; 5] =
+    ["overdue", "never_due", "lost_run", "counts", "orphan"];
 
-impl Suspicion {
-    /// Its place among the kinds.
+impl Violation {
+    /// Its slot among the kinds.
     fn kind(self) -> usize {
         match self {
-            Suspicion::Overdue(_) => 0,
-            Suspicion::NeverDue { .. } => 1,
-            Suspicion::LostRun { .. } => 2,
-            Suspicion::Counts(_) => 3,
-            Suspicion::Orphan(_) => 4,
+            Violation::Overdue(_) => 0,
+            Violation::NeverDue { .. } => 1,
+            Violation::LostRun { .. } => 2,
+            Violation::Counts(_) => 3,
+            Violation::Orphan(_) => 4,
         }
     }
 }
 
-impl Scanner {
-    pub(super) fn new(elapsed: Duration, now: Instant, looks_ahead: Duration) -> Scanner {
-        Scanner {
-            at: elapsed + looks_ahead,
-            pause: looks_ahead * PASS_EVERY_LOOKS,
+impl InvariantScan {
+    pub(super) fn new(elapsed: Duration, now: Instant, lookahead: Duration) -> InvariantScan {
+        InvariantScan {
+            at: elapsed + lookahead,
+            pause: lookahead * PASS_INTERVAL_LOOKAHEADS,
             after: None,
             is_going: false,
             suspects: None,
@@ -97,39 +98,40 @@ impl Scanner {
     }
 }
 
-impl Ledger {
+impl Scheduler {
     /// Has the next slice looked at.
     pub(super) fn scan_jobs(&mut self) {
-        let elapsed = self.tools.clock.uptime();
-        if self.scanner.is_going || elapsed < self.scanner.at {
+        let elapsed = self.services.clock.uptime();
+        if self.invariant_scan.is_going || elapsed < self.invariant_scan.at {
             return;
         }
-        if let Some((since, _)) = &self.scanner.suspects
-            && !self.loads.has_loaded_since(*since)
+        if let Some((since, _)) = &self.invariant_scan.suspects
+            && !self.load_schedule.has_loaded_since(*since)
         {
-            self.scanner.at = elapsed + SLICE_EVERY;
+            self.invariant_scan.at = elapsed + PAGE_INTERVAL;
             return;
         }
-        self.scanner.is_going = true;
-        let (store, after) = (Arc::clone(&self.tools.store), self.scanner.after);
-        self.steps
-            .push(Box::pin(async move { Done::ScannedJob(store.scan_jobs(after, LOOKS).await) }));
+        self.invariant_scan.is_going = true;
+        let (store, after) = (Arc::clone(&self.services.store), self.invariant_scan.after);
+        self.store_calls.push(Box::pin(async move {
+            StoreResponse::Scanned(store.scan_jobs(after, SCAN_ROWS).await)
+        }));
     }
 
-    pub(super) fn take_in_survey(&mut self, survey: Result<ScanPage, StoreError>) {
-        self.scanner.is_going = false;
-        let elapsed = self.tools.clock.uptime();
+    pub(super) fn handle_scan_page(&mut self, survey: Result<ScanPage, StoreError>) {
+        self.invariant_scan.is_going = false;
+        let elapsed = self.services.clock.uptime();
         let Ok(survey) = survey else {
-            self.scanner.suspects = None;
-            self.scanner.at = elapsed + self.scanner.pause;
+            self.invariant_scan.suspects = None;
+            self.invariant_scan.at = elapsed + self.invariant_scan.pause;
             return;
         };
         let found = self.suspicions(&survey);
-        match self.scanner.suspects.take() {
+        match self.invariant_scan.suspects.take() {
             None if !found.is_empty() => {
-                self.scanner.suspects = Some((elapsed, found));
-                self.scanner.at = elapsed + SECOND_LOOK_AFTER;
-                return self.loads.at_once(self.now());
+                self.invariant_scan.suspects = Some((elapsed, found));
+                self.invariant_scan.at = elapsed + CONFIRM_AFTER;
+                return self.load_schedule.at_once(self.now());
             }
             Some((_, first)) => {
                 let confirmed = found.into_iter().filter(|suspicion| first.contains(suspicion));
@@ -137,52 +139,53 @@ impl Ledger {
             }
             None => {}
         }
-        self.scanner.after = survey.next;
+        self.invariant_scan.after = survey.next;
         let is_over = survey.next.is_none();
-        self.scanner.at = elapsed + if is_over { self.scanner.pause } else { SLICE_EVERY };
+        self.invariant_scan.at =
+            elapsed + if is_over { self.invariant_scan.pause } else { PAGE_INTERVAL };
         if is_over {
-            self.settings.figures.passed_over();
+            self.settings.metrics.scan_completed();
         }
     }
 
-    fn suspicions(&self, survey: &ScanPage) -> Vec<Suspicion> {
-        let orphans = survey.orphans.iter().copied().map(Suspicion::Orphan);
+    fn suspicions(&self, survey: &ScanPage) -> Vec<Violation> {
+        let orphans = survey.orphans.iter().copied().map(Violation::Orphan);
         let now = self.now();
         orphans.chain(survey.jobs.iter().flat_map(|job| self.suspicions_of(job, now))).collect()
     }
 
-    fn suspicions_of(&self, job: &ScannedJob, now: Instant) -> Vec<Suspicion> {
+    fn suspicions_of(&self, job: &ScannedJob, now: Instant) -> Vec<Violation> {
         let late = earlier(now, LATE_AFTER);
         let ScannedJob { standing, ref open, .. } = *job;
         let is_on =
             (standing.state.lifecycle, standing.switch) == (Lifecycle::Active, Switch::Enabled);
         let may_run = standing.collection == Switch::Enabled;
         // Where more is due than is held, what is not held is no wonder.
-        let sees_all = !self.loads.is_cut() && !self.timetable.is_full();
+        let sees_all = !self.load_schedule.is_cut() && !self.timetable.is_full();
         let generation = standing.generation;
         let mut found = Vec::new();
         match standing.state.due {
             Some(due) if is_on && may_run && sees_all && due < late && open.is_empty() => {
                 let on = DueJob { job: job.job, generation, due };
                 if !self.timetable.has_job(job.job) && !self.busy_jobs.contains(&job.job) {
-                    found.push(Suspicion::Overdue(Due { on, collection: job.collection }));
+                    found.push(Violation::Overdue(Due { on, collection: job.collection }));
                 }
             }
             None if is_on && !open.iter().any(|run| is_of_schedule(run, generation)) => {
-                found.push(Suspicion::NeverDue { job: job.job, generation });
+                found.push(Violation::NeverDue { job: job.job, generation });
             }
             _ => {}
         }
         let lost = open.iter().filter(|run| {
             may_run && sees_all && is_late(run, open, late) && !self.holds_run(run.id)
         });
-        found.extend(lost.map(|run| Suspicion::LostRun {
+        found.extend(lost.map(|run| Violation::LostRun {
             run: run.id,
             next_at: run.progress.next_at,
             token: run.claim.map(|claim| claim.token),
         }));
         if self.counts_wrong(job, now) {
-            found.push(Suspicion::Counts(job.job));
+            found.push(Violation::Counts(job.job));
         }
         found
     }
@@ -190,14 +193,14 @@ impl Ledger {
     fn holds_run(&self, run: RunId) -> bool {
         self.timetable.has_run(run)
             || self.busy_runs.contains(&run)
-            || self.under_way.contains_key(&run)
+            || self.held_claims.contains_key(&run)
     }
 
     /// Whether the counters of a job cannot be what happened, as far as history is kept.
     fn counts_wrong(&self, job: &ScannedJob, now: Instant) -> bool {
         let (kept, state) = (job.history, job.standing.state);
         let retention = self.settings.retention;
-        let all_is_kept = job.created >= self.scanner.kept_since
+        let all_is_kept = job.created >= self.invariant_scan.kept_since
             && job.created.saturating_add(retention.history_age) > now
             && kept.entries < retention.history_count;
         let counted = (state.executions, state.failures);
@@ -206,38 +209,40 @@ impl Ledger {
     }
 
     /// Counts it, tells of it, and puts it right where that can do no harm.
-    fn violation(&mut self, violation: Suspicion, survey: &ScanPage) {
-        self.settings.figures.violated(violation.kind());
-        let kind = KINDS.get(violation.kind()).copied().unwrap_or_default();
+    fn violation(&mut self, violation: Violation, survey: &ScanPage) {
+        self.settings.metrics.violation_found(violation.kind());
+        let kind = VIOLATION_KINDS.get(violation.kind()).copied().unwrap_or_default();
         tracing::error!(kind, "what must not be: {violation:?}");
         if self.settings.on_violation == OnViolation::Abort {
             std::process::abort();
         }
         match violation {
-            Suspicion::Overdue(due) => self.timetable.add_job(due),
-            Suspicion::LostRun { run, .. } => {
+            Violation::Overdue(due) => self.timetable.add_job(due),
+            Violation::LostRun { run, .. } => {
                 let mut runs = survey.jobs.iter().flat_map(|job| &job.open);
                 let run = runs.find(|open| open.id == run).copied();
                 run.into_iter().for_each(|run| self.timetable.add_run(run));
             }
-            Suspicion::NeverDue { job, generation } => {
-                let (store, schedules) = (Arc::clone(&self.tools.store), self.schedules.clone());
+            Violation::NeverDue { job, generation } => {
+                let (store, schedules) = (Arc::clone(&self.services.store), self.schedules.clone());
                 let now = self.now();
-                self.steps.push(Box::pin(async move {
-                    Done::Mended(mend(&*store, job, generation, schedules, now).await)
+                self.store_calls.push(Box::pin(async move {
+                    StoreResponse::Repaired(
+                        repair_never_due_job(&*store, job, generation, schedules, now).await,
+                    )
                 }));
             }
             // What the right numbers are, and what should become of what belongs to nothing, is for
             // people to say.
-            Suspicion::Counts(_) | Suspicion::Orphan(_) => {}
+            Violation::Counts(_) | Violation::Orphan(_) => {}
         }
     }
 
-    pub(super) fn take_in_mended(&mut self, mended: Result<(), StoreError>) {
+    pub(super) fn handle_repair(&mut self, mended: Result<(), StoreError>) {
         if let Err(error) = mended {
             tracing::error!("a job that was never due could not be mended: {error}");
         }
-        self.loads.at_once(self.now());
+        self.load_schedule.at_once(self.now());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Loading what is due soon. How far ahead depends on how much there is: a load should be over in
+//! Loading what is due soon. AssignmentResult far ahead depends on how much there is: a load should be over in
 //! milliseconds, however many jobs there are.
 
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use kalends_recurrence::Instant;
 use kalends_store::record::OpenRun;
 use kalends_store::{Due, StoreError};
 
-use super::Ledger;
-use super::steps::Done;
+use super::Scheduler;
+use super::store_calls::StoreResponse;
 use crate::timetable::TIMETABLE_MAX;
 
-/// Loads reach at least so far ahead, and are made twice as often.
+/// LoadSchedule reach at least so far ahead, and are made twice as often.
 const REACH_MIN: Duration = Duration::from_secs(1);
 /// A load that finds more reaches less far the next time.
 const ROWS_AIM: usize = 10_000;
@@ -20,7 +20,7 @@ const ROWS_AIM: usize = 10_000;
 const NUDGED_SHARE: u32 = 5;
 
 /// When to load, and how far ahead.
-pub(super) struct Loads {
+pub(super) struct LoadSchedule {
     at: Instant,
     reach: Duration,
     reach_max: Duration,
@@ -32,10 +32,10 @@ pub(super) struct Loads {
     is_cut: bool,
 }
 
-impl Loads {
-    pub(super) fn new(now: Instant, reach_max: Duration) -> Loads {
+impl LoadSchedule {
+    pub(super) fn new(now: Instant, reach_max: Duration) -> LoadSchedule {
         let last = (Duration::ZERO, Duration::ZERO);
-        Loads { at: now, reach: reach_max, reach_max, nudged: false, last, is_cut: false }
+        LoadSchedule { at: now, reach: reach_max, reach_max, nudged: false, last, is_cut: false }
     }
 
     pub(super) fn at_once(&mut self, now: Instant) {
@@ -77,48 +77,48 @@ impl Loads {
 }
 
 /// What a load found.
-pub(super) struct Loaded {
+pub(super) struct LoadedRows {
     jobs: Vec<Due>,
     runs: Vec<OpenRun>,
 }
 
-impl Ledger {
+impl Scheduler {
     pub(super) fn load(&mut self, now: Instant) {
-        let elapsed = self.tools.clock.uptime();
-        let runs_low = self.loads.is_cut && self.timetable.jobs() < TIMETABLE_MAX / 4;
-        let is_time = self.loads.next(elapsed, now).is_some_and(|at| at <= now);
-        if self.going.loading || !(is_time || runs_low) {
+        let elapsed = self.services.clock.uptime();
+        let runs_low = self.load_schedule.is_cut && self.timetable.jobs() < TIMETABLE_MAX / 4;
+        let is_time = self.load_schedule.next(elapsed, now).is_some_and(|at| at <= now);
+        if self.calls.loading || !(is_time || runs_low) {
             return;
         }
-        self.going.loading = true;
-        self.loads.nudged = false;
-        let until = now.saturating_add(self.loads.reach);
-        let (store, clock) = (Arc::clone(&self.tools.store), self.store_clock.clone());
-        self.steps.push(Box::pin(async move {
+        self.calls.loading = true;
+        self.load_schedule.nudged = false;
+        let until = now.saturating_add(self.load_schedule.reach);
+        let (store, clock) = (Arc::clone(&self.services.store), self.store_clock.clone());
+        self.store_calls.push(Box::pin(async move {
             let found = async {
                 if let Some(clock) = clock {
                     clock.ask(&*store).await?;
                 }
                 let jobs = store.due(until, TIMETABLE_MAX).await?;
-                Ok(Loaded { jobs, runs: store.claimable(until, TIMETABLE_MAX).await? })
+                Ok(LoadedRows { jobs, runs: store.claimable(until, TIMETABLE_MAX).await? })
             };
-            Done::Loaded { began: elapsed, found: found.await }
+            StoreResponse::Loaded { began: elapsed, found: found.await }
         }));
     }
 
-    pub(super) fn take_in_load(&mut self, began: Duration, found: Result<Loaded, StoreError>) {
-        self.going.loading = false;
-        let Ok(Loaded { jobs, runs }) = found else { return self.rest() };
+    pub(super) fn handle_load(&mut self, began: Duration, found: Result<LoadedRows, StoreError>) {
+        self.calls.loading = false;
+        let Ok(LoadedRows { jobs, runs }) = found else { return self.pause_store_calls() };
         let now = self.now();
-        self.watch.answered(now);
-        self.loads.done(now, (began, self.tools.clock.uptime()), jobs.len());
+        self.outage.store_responded(now);
+        self.load_schedule.done(now, (began, self.services.clock.uptime()), jobs.len());
         for due in jobs {
             if !self.busy_jobs.contains(&due.on.job) {
                 self.timetable.add_job(due);
             }
         }
         for run in runs {
-            if !self.busy_runs.contains(&run.id) && !self.under_way.contains_key(&run.id) {
+            if !self.busy_runs.contains(&run.id) && !self.held_claims.contains_key(&run.id) {
                 self.timetable.add_run(run);
             }
         }
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn much_to_load_makes_loads_shorter_and_little_makes_them_reach_further() {
         let now = Instant::MIN;
-        let mut loads = Loads::new(now, REACH_MAX);
+        let mut loads = LoadSchedule::new(now, REACH_MAX);
         let took = (Duration::ZERO, Duration::from_millis(1));
         let mut reach_after = |rows| {
             loads.done(now, took, rows);
@@ -150,7 +150,7 @@ mod tests {
     fn edits_are_looked_at_at_once_but_loads_take_up_a_part_of_the_time_only() {
         let now: Instant = "2026-01-01".parse().unwrap();
         let seconds = Duration::from_secs;
-        let mut loads = Loads::new(now, REACH_MAX);
+        let mut loads = LoadSchedule::new(now, REACH_MAX);
         loads.done(now, (seconds(100), seconds(101)), 0);
         let later = now.saturating_add(seconds(10));
         assert_eq!(loads.next(seconds(101), now), Some(later));

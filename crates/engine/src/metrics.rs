@@ -9,7 +9,7 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, LedgerRecord, OpenRun};
 use kalends_store::{RunWrite, RunWriteResult, Store, StoreError};
 
-use crate::ledger::KINDS;
+use crate::scheduler::VIOLATION_KINDS;
 
 /// Every way in which an occurrence can be closed, and what it is called.
 const DISPOSITIONS: [(Disposition, &str); 7] = [
@@ -28,7 +28,7 @@ pub struct EngineMetrics {
     closed: [Counter; DISPOSITIONS.len()],
     succeeded: Counter,
     failed: Counter,
-    under_way: Gauge,
+    in_flight: Gauge,
     took: Histogram,
     late: Histogram,
     writes: Counter,
@@ -38,9 +38,9 @@ pub struct EngineMetrics {
     /// Jobs that the timetable holds.
     known: Gauge,
     /// What must not be and was found, by kind.
-    violations: [Counter; KINDS.len()],
-    /// How often all jobs were looked through.
-    surveys: Counter,
+    violations: [Counter; VIOLATION_KINDS.len()],
+    /// AssignmentResult often all jobs were looked through.
+    scans_completed: Counter,
 }
 
 impl EngineMetrics {
@@ -76,7 +76,7 @@ impl EngineMetrics {
             let ticks = started.ticks() - run.scheduled.ticks();
             self.late.record(Duration::from_nanos(u64::try_from(ticks).unwrap_or(0) * 100));
         }
-        self.under_way.hold()
+        self.in_flight.hold()
     }
 
     /// An attempt has ended.
@@ -94,23 +94,23 @@ impl EngineMetrics {
     }
 
     /// Something was found that must not be.
-    pub(crate) fn violated(&self, kind: usize) {
+    pub(crate) fn violation_found(&self, kind: usize) {
         self.violations.get(kind).iter().for_each(|counter| counter.count());
     }
 
     /// All jobs were looked through.
-    pub(crate) fn passed_over(&self) {
-        self.surveys.count();
+    pub(crate) fn scan_completed(&self) {
+        self.scans_completed.count();
     }
 
-    /// How much was found that must not be.
+    /// AssignmentResult much was found that must not be.
     pub fn violations(&self) -> u64 {
         self.violations.iter().map(Counter::get).sum()
     }
 
-    /// How often all jobs were looked through for it.
-    pub fn surveys(&self) -> u64 {
-        self.surveys.get()
+    /// AssignmentResult often all jobs were looked through for it.
+    pub fn scans_completed(&self) -> u64 {
+        self.scans_completed.get()
     }
 
     fn closed(&self, how: Disposition, count: u64) {
@@ -144,12 +144,12 @@ impl Figures for EngineMetrics {
             .value(&[("outcome", "succeeded")], self.succeeded.get())
             .value(&[("outcome", "failed")], self.failed.get());
         page.gauge("kalends_attempts_under_way", "Attempts under way")
-            .value(&[], self.under_way.get());
-        page.histogram("kalends_attempt_duration_seconds", "How long attempts took")
+            .value(&[], self.in_flight.get());
+        page.histogram("kalends_attempt_duration_seconds", "AssignmentResult long attempts took")
             .times(&[], &self.took);
         page.histogram(
             "kalends_start_lag_seconds",
-            "How long after its instant the first attempt of an occurrence began",
+            "AssignmentResult long after its instant the first attempt of an occurrence began",
         )
         .times(&[], &self.late);
         page.gauge(
@@ -157,8 +157,11 @@ impl Figures for EngineMetrics {
             "Jobs that are due or will be soon, as far as they are known",
         )
         .value(&[], self.known.get());
-        page.histogram("kalends_commit_duration_seconds", "How long commits of decisions took")
-            .times(&[], &self.commits);
+        page.histogram(
+            "kalends_commit_duration_seconds",
+            "AssignmentResult long commits of decisions took",
+        )
+        .times(&[], &self.commits);
         page.counter("kalends_commits_failed_total", "Commits of decisions that failed")
             .value(&[], self.commits_failed.get());
         page.counter("kalends_commit_writes_total", "Decisions that were committed")
@@ -167,11 +170,14 @@ impl Figures for EngineMetrics {
             "kalends_invariant_violations_total",
             "What must not be and was found when all jobs were looked through, by kind",
         );
-        for (kind, counter) in KINDS.iter().zip(&self.violations) {
+        for (kind, counter) in VIOLATION_KINDS.iter().zip(&self.violations) {
             found.value(&[("kind", kind)], counter.get());
         }
-        page.counter("kalends_surveys_total", "How often all jobs were looked through")
-            .value(&[], self.surveys.get());
+        page.counter(
+            "kalends_surveys_total",
+            "AssignmentResult often all jobs were looked through",
+        )
+        .value(&[], self.scans_completed.get());
         page.counter("kalends_commit_stale_total", "Decisions that something else had overtaken")
             .value(&[], self.stale.get());
     }

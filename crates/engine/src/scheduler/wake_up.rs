@@ -8,21 +8,21 @@ use std::time::Duration;
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 
-/// Waking so much late does no harm, and setting the alarm again costs more than looking once too
+/// Waking so much late does no harm, and setting the wake_up again costs more than looking once too
 /// often.
 const SLACK: Duration = Duration::from_micros(200);
 
 /// Wakes the loop. It is set anew only where it would ring too late.
 #[derive(Default)]
-pub(super) struct Alarm {
+pub(super) struct WakeUp {
     set: Option<(Instant, Ringing)>,
 }
 
 type Ringing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl Alarm {
+impl WakeUp {
     /// Sees to it that it rings at an instant, or before.
-    pub(super) fn set(&mut self, clock: &Arc<dyn Clock>, now: Instant, at: Instant) {
+    pub(super) fn arm(&mut self, clock: &Arc<dyn Clock>, now: Instant, at: Instant) {
         let rings_in_time = |rings: Instant| rings > now && rings <= at.saturating_add(SLACK);
         if !self.set.as_ref().is_some_and(|(rings, _)| rings_in_time(*rings)) {
             let clock = Arc::clone(clock);
@@ -31,7 +31,7 @@ impl Alarm {
     }
 
     /// Waits until it rings.
-    pub(super) async fn rings(&mut self) {
+    pub(super) async fn fired(&mut self) {
         if let Some((_, ringing)) = &mut self.set {
             ringing.await;
         }
