@@ -86,7 +86,7 @@ macro_rules! conformance_tests {
                 a_job_ends_with_the_last_of_its_open_runs,
                 a_job_with_an_open_run_is_not_ended_by_moving_on,
             ]
-            standings: [
+            gate_states: [
                 an_edit_is_seen_as_soon_as_it_is_answered,
                 what_is_deleted_stands_nowhere,
             ]
@@ -102,7 +102,7 @@ macro_rules! conformance_tests {
                 events_of_all_jobs_follow_each_other,
                 closings_tell_what_has_become_of_the_job,
             ]
-            survey: [
+            invariant_scan: [
                 every_job_is_surveyed_once_with_what_must_agree,
                 what_is_deleted_is_surveyed_no_more,
             ]
