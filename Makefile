@@ -109,7 +109,7 @@ bench:
 ## Every fuzz target for SECONDS each. cargo-fuzz wants a nightly feature of the stable compiler.
 fuzz:
 	$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz --version $(FUZZ_VERSION)
-	@for target in json job rule egress refusal; do \
+	@for target in json job rule egress service_error; do \
 		mkdir -p fuzz/corpus/$$target; \
 		RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
 			-max_total_time=$(SECONDS) -timeout=5 -rss_limit_mb=512 -dict=fuzz/definition.dict || exit 1; \

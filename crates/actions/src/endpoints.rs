@@ -45,7 +45,7 @@ pub enum Endpoint {
 /// What is no endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {0}")]
-pub struct NotAnEndpoint(&'static str);
+pub struct ParseEndpointError(&'static str);
 
 impl Endpoint {
     /// The address of one account, namespace or tenant. It ends with a slash.
@@ -68,11 +68,12 @@ impl Endpoint {
 }
 
 impl FromStr for Endpoint {
-    type Err = NotAnEndpoint;
+    type Err = ParseEndpointError;
 
-    fn from_str(text: &str) -> Result<Endpoint, NotAnEndpoint> {
-        const EXPECTED: NotAnEndpoint =
-            NotAnEndpoint("a suffix such as core.example.org or an address such as http://host:1");
+    fn from_str(text: &str) -> Result<Endpoint, ParseEndpointError> {
+        const EXPECTED: ParseEndpointError = ParseEndpointError(
+            "a suffix such as core.example.org or an address such as http://host:1",
+        );
         if !text.contains("://") {
             let is_suffix = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b))
                 && text.split('.').all(|label| !label.is_empty());
@@ -133,11 +134,12 @@ impl AmqpEndpoint {
 }
 
 impl FromStr for AmqpEndpoint {
-    type Err = NotAnEndpoint;
+    type Err = ParseEndpointError;
 
-    fn from_str(text: &str) -> Result<AmqpEndpoint, NotAnEndpoint> {
-        const EXPECTED: NotAnEndpoint =
-            NotAnEndpoint("an address such as amqps://host:5671 or amqps://host:5671?sasl=plain");
+    fn from_str(text: &str) -> Result<AmqpEndpoint, ParseEndpointError> {
+        const EXPECTED: ParseEndpointError = ParseEndpointError(
+            "an address such as amqps://host:5671 or amqps://host:5671?sasl=plain",
+        );
         let (scheme, rest) = text.split_once("://").ok_or(EXPECTED)?;
         let (scheme, default_port) = match scheme {
             "amqps" => ("https", 5671),

@@ -1,10 +1,10 @@
-//! Performs one attempt of a job's action.
+//! Executes one attempt of a job's action.
 //!
-//! [`Perform`] is what the engine asks; [`NetworkPerformer`] does it. `egress` is the one door to
-//! the network, `client` speaks HTTP through it, `http` is the HTTP action. [`certificate`] reads
-//! the file with which an HTTP action shows who it is, `signing` signs what it sends, `oauth` gets
-//! its tokens. `storage_queue` and `service_bus` send messages. [`Fetcher`] is for documents that
-//! the service needs for itself.
+//! [`ActionExecutor`] is the interface that the engine calls; [`NetworkExecutor`] implements it.
+//! `egress` is the only module that opens outbound connections, `client` speaks HTTP over them and
+//! `http` is the HTTP action. [`certificate`] reads client certificates for HTTP actions, `signing`
+//! signs their requests and `oauth` gets their access tokens. `storage_queue` and `service_bus` send
+//! messages. [`Fetcher`] downloads documents for the server itself.
 
 pub mod certificate;
 mod client;
@@ -12,25 +12,25 @@ mod conceal;
 mod egress;
 mod endpoints;
 mod exchange;
+mod executor;
 mod fetch;
 mod http;
+mod idempotency_key;
 mod laps;
+mod network_executor;
 mod oauth;
-mod perform;
-mod performer;
-mod refusal;
 mod service_bus;
+mod service_error;
 mod signature;
 mod signing;
 mod status;
 mod storage_queue;
-mod tag;
 
-pub use egress::{EgressSettings, Proxy, ProxyProblem};
-pub use endpoints::{AmqpEndpoint, AmqpLogin, Endpoint, NotAnEndpoint, Services};
+pub use egress::{EgressSettings, ParseProxyError, Proxy};
+pub use endpoints::{AmqpEndpoint, AmqpLogin, Endpoint, ParseEndpointError, Services};
+pub use executor::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, PrewarmFuture};
 pub use fetch::{FetchError, Fetcher};
-pub use perform::{Order, Perform, Performing, Readying, Report};
-pub use performer::{NetworkPerformer, PerformerSettings};
-pub use refusal::{Refusal, Unreadable, read_refusal};
-pub use signing::{Signer, SigningEpochs, SigningKey};
-pub use tag::execution_tag;
+pub use idempotency_key::idempotency_key;
+pub use network_executor::{ExecutorSettings, NetworkExecutor};
+pub use service_error::{ServiceError, XmlError, parse_service_error};
+pub use signing::{Signer, SigningKey, SigningKeyVersions};

@@ -16,15 +16,15 @@ use zeroize::Zeroizing;
 
 /// Which epoch each collection is in, from 1 on.
 #[derive(Clone, Debug)]
-pub struct SigningEpochs {
+pub struct SigningKeyVersions {
     usual: u32,
     own: HashMap<CollectionPath, u32>,
 }
 
-impl SigningEpochs {
+impl SigningKeyVersions {
     /// All are in the same.
-    pub fn all(epoch: u32) -> SigningEpochs {
-        SigningEpochs { usual: epoch.max(1), own: HashMap::new() }
+    pub fn all(epoch: u32) -> SigningKeyVersions {
+        SigningKeyVersions { usual: epoch.max(1), own: HashMap::new() }
     }
 
     /// One is in another; `false` where it had one of its own.
@@ -41,7 +41,7 @@ impl SigningEpochs {
 #[derive(Clone)]
 pub struct Signer {
     root: hmac::Key,
-    epochs: SigningEpochs,
+    epochs: SigningKeyVersions,
 }
 
 impl fmt::Debug for Signer {
@@ -69,7 +69,7 @@ impl fmt::Debug for SigningKey {
 
 impl Signer {
     /// Signs with keys that follow from `root`.
-    pub fn new(root: &[u8; 32], epochs: SigningEpochs) -> Signer {
+    pub fn new(root: &[u8; 32], epochs: SigningKeyVersions) -> Signer {
         Signer { root: hmac::Key::new(hmac::HMAC_SHA256, root), epochs }
     }
 
@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn each_collection_has_two_keys_and_the_newer_becomes_the_older() {
-        let signer = |root: u8, epoch: u32| Signer::new(&[root; 32], SigningEpochs::all(epoch));
+        let signer =
+            |root: u8, epoch: u32| Signer::new(&[root; 32], SigningKeyVersions::all(epoch));
         let (first, second) = (signer(7, 1), signer(7, 2));
         let [new, old] = reveal(&first, "jc");
         assert_ne!(new, old);
@@ -141,18 +142,18 @@ mod tests {
 
     #[test]
     fn a_collection_changes_its_keys_alone() {
-        let before = Signer::new(&[7; 32], SigningEpochs::all(3));
-        let mut epochs = SigningEpochs::all(3);
+        let before = Signer::new(&[7; 32], SigningKeyVersions::all(3));
+        let mut epochs = SigningKeyVersions::all(3);
         assert!(epochs.set(collection("JC"), 4));
         assert!(!epochs.set(collection("jc"), 5), "case plays no part");
-        epochs = SigningEpochs::all(3);
+        epochs = SigningKeyVersions::all(3);
         epochs.set(collection("JC"), 4);
         let after = Signer::new(&[7; 32], epochs.clone());
         assert_eq!(reveal(&after, "jc")[1], reveal(&before, "jc")[0], "the newer is the older");
         assert_ne!(reveal(&after, "jc")[0], reveal(&before, "jc")[0]);
         assert_eq!(reveal(&after, "other"), reveal(&before, "other"));
         // All others go on without it.
-        let all = SigningEpochs { usual: 4, ..epochs };
+        let all = SigningKeyVersions { usual: 4, ..epochs };
         assert_eq!(reveal(&Signer::new(&[7; 32], all), "jc"), reveal(&after, "jc"));
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kalends_actions::Perform;
+use kalends_actions::ActionExecutor;
 use kalends_environment::Clock;
 use kalends_store::Store;
 use kalends_store::record::NodeId;
@@ -41,13 +41,13 @@ impl Engine {
     pub fn start(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        performer: Arc<dyn Perform>,
+        executor: Arc<dyn ActionExecutor>,
         node: NodeId,
         settings: EngineSettings,
     ) -> Engine {
         let nudge = Nudge::default();
         let (stop, stopping) = watch::channel(false);
-        let ledger = Scheduler::new(store, clock, performer, node, settings);
+        let ledger = Scheduler::new(store, clock, executor, node, settings);
         let clock = ledger.clock();
         let task = tokio::spawn(ledger.run(nudge.clone(), stopping));
         Engine { nudge, clock, stop, task }

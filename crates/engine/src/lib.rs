@@ -12,7 +12,7 @@
 //! | `ledger` | the loop: ask, decide, commit, hand out |
 //! | `ledger/survey` | looks for what must not be, and puts it right |
 //! | `worker` | attempts: wait for their instant, pass the gate, perform |
-//! | [`kalends_actions::Perform`] | what an attempt does to the world |
+//! | [`kalends_actions::ActionExecutor`] | what an attempt does to the world |
 
 mod admission;
 mod engine;

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use kalends_actions::Perform;
+use kalends_actions::ActionExecutor;
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::record::{Claim, JobKey, NodeId, OpenRun, RunId};
@@ -114,7 +114,7 @@ impl Scheduler {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        performer: Arc<dyn Perform>,
+        executor: Arc<dyn ActionExecutor>,
         node: NodeId,
         settings: EngineSettings,
     ) -> Scheduler {
@@ -128,7 +128,7 @@ impl Scheduler {
         schedules.interval_max = every_interval();
         schedules.start_months_ahead_max = i64::MAX;
         Scheduler {
-            services: Services { store, clock, performer, metrics: Arc::clone(&settings.metrics) },
+            services: Services { store, clock, executor, metrics: Arc::clone(&settings.metrics) },
             store_clock,
             node,
             schedules,

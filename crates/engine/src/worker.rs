@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_actions::{Order, Perform, Report};
+use kalends_actions::{ActionExecutor, AttemptReport, AttemptRequest};
 use kalends_domain::{ActionRole, Outcome, Signing, Switch};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
@@ -21,7 +21,7 @@ use crate::metrics::EngineMetrics;
 pub(crate) struct Services {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) performer: Arc<dyn Perform>,
+    pub(crate) executor: Arc<dyn ActionExecutor>,
     pub(crate) metrics: Arc<EngineMetrics>,
 }
 
@@ -61,7 +61,7 @@ impl FinishedAssignment {
 /// AssignmentResult an assignment ended.
 pub(crate) enum AssignmentResult {
     /// The attempt was made.
-    Attempted { started: Instant, ended: Instant, report: Report },
+    Attempted { started: Instant, ended: Instant, report: AttemptReport },
     /// The job was edited or deleted before it was made.
     Superseded,
     /// It was not made, and can be made later.
@@ -88,7 +88,7 @@ pub(crate) async fn run_assignments(
     };
     let mut group: Vec<_> = group.into_iter().map(with_order).collect();
     group.sort_by_key(|(assignment, _)| assignment.run.progress.next_at);
-    make_ready(&group, &services);
+    prewarm(&group, &services);
     while let Some((first, _)) = group.first() {
         wait_for(first.run.progress.next_at, &*services.clock).await;
         let now = Instant::from(services.clock.now());
@@ -109,14 +109,14 @@ pub(crate) async fn run_assignments(
 }
 
 /// Has ready what many attempts at one instant need.
-fn make_ready(group: &[(Assignment, Order)], services: &Services) {
+fn prewarm(group: &[(Assignment, AttemptRequest)], services: &Services) {
     let now = Instant::from(services.clock.now());
-    let at = |(assignment, _): &(Assignment, Order)| assignment.run.progress.next_at;
+    let at = |(assignment, _): &(Assignment, AttemptRequest)| assignment.run.progress.next_at;
     for together in group.chunk_by(|one, next| at(one) == at(next)) {
         let ahead = together.first().map_or(Duration::ZERO, |first| at(first).since(now));
         if together.len() >= TOGETHER_MIN && ahead >= AHEAD_MIN {
             let orders: Vec<_> = together.iter().map(|(_, order)| order).collect();
-            for ready in services.performer.make_ready(&orders, ahead) {
+            for ready in services.executor.prewarm(&orders, ahead) {
                 drop(tokio::spawn(ready));
             }
         }
@@ -167,7 +167,7 @@ fn gate(
 
 async fn work(
     assignment: Assignment,
-    order: Order,
+    order: AttemptRequest,
     gate: Gate,
     services: Services,
     results: Sender<Box<FinishedAssignment>>,
@@ -185,7 +185,7 @@ async fn work(
 }
 
 /// What is to be done.
-fn order_for(assignment: &Assignment) -> Order {
+fn order_for(assignment: &Assignment) -> AttemptRequest {
     let Assignment { run, job_for_run, timeout, .. } = assignment;
     let JobForRun { job, location, .. } = &**job_for_run;
     let main = &job.job.definition.action;
@@ -194,7 +194,7 @@ fn order_for(assignment: &Assignment) -> Order {
         (ActionRole::Error, Some(error)) => &error.action,
         _ => &main.action,
     };
-    Order {
+    AttemptRequest {
         path: job.path.clone(),
         uid: job.job.uid.0,
         generation: run.generation,
@@ -209,15 +209,15 @@ fn order_for(assignment: &Assignment) -> Order {
     }
 }
 
-async fn attempt(run: &OpenRun, order: Order, services: &Services) -> AssignmentResult {
+async fn attempt(run: &OpenRun, order: AttemptRequest, services: &Services) -> AssignmentResult {
     let (started, begin) = (Instant::from(services.clock.now()), services.clock.uptime());
     let _held = services.metrics.begun(run, started);
-    let report = services.performer.perform(order).await;
+    let report = services.executor.execute(order).await;
     services.metrics.ended(report.outcome, services.clock.uptime().saturating_sub(begin));
     AssignmentResult::Attempted { started, ended: services.clock.now().into(), report }
 }
 
 /// Whether an attempt of the main action failed, for its counters.
-pub(crate) fn has_failed(role: ActionRole, report: &Report) -> bool {
+pub(crate) fn has_failed(role: ActionRole, report: &AttemptReport) -> bool {
     role == ActionRole::Main && report.outcome != Outcome::Succeeded
 }

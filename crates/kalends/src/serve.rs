@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kalends_actions::{Fetcher, NetworkPerformer, PerformerSettings, Signer};
+use kalends_actions::{ExecutorSettings, Fetcher, NetworkExecutor, Signer};
 use kalends_domain::EgressMode;
 use kalends_engine::{
     ClockSource, Engine, EngineMetrics, EngineSettings, Nodes, Nudge, OnViolation,
@@ -123,11 +123,11 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     settings.plans = arguments.limits.plans();
     settings.connections_per_client_max =
         arguments.limits.connections_per_client_max(granted.egress);
-    let performing = PerformerSettings {
+    let performing = ExecutorSettings {
         egress,
         signer: Some(Signer::new(&signing_root, arguments.signing.epochs()?)),
         services: arguments.endpoints.into(),
-        ..PerformerSettings::default()
+        ..ExecutorSettings::default()
     };
     let engine = match arguments.hold {
         true => None,
@@ -178,14 +178,13 @@ fn start_engine(
     store: Arc<dyn Store>,
     nodes: Nodes,
     settings: &Settings,
-    performing: PerformerSettings,
+    performing: ExecutorSettings,
     metrics: Arc<EngineMetrics>,
 ) -> anyhow::Result<EngineThread> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
-    let performer =
-        NetworkPerformer::new(performing, Arc::new(SystemClock), Arc::new(SystemEntropy));
-    let performer = performer.context("cannot set up TLS")?;
+    let executor = NetworkExecutor::new(performing, Arc::new(SystemClock), Arc::new(SystemEntropy));
+    let executor = executor.context("cannot set up TLS")?;
     let schedules = settings.schedules.clone();
     // What many nodes share has the clock that all of them go by.
     let clock = match nodes {
@@ -207,9 +206,9 @@ fn start_engine(
         ..EngineSettings::default()
     };
     let node = NodeId(u64::from_le_bytes(node));
-    let (clock, performer) = (Arc::new(SystemClock), Arc::new(performer));
+    let (clock, executor) = (Arc::new(SystemClock), Arc::new(executor));
     let started =
-        EngineThread::start(move || Engine::start(store, clock, performer, node, settings));
+        EngineThread::start(move || Engine::start(store, clock, executor, node, settings));
     started.context("cannot start a thread for the engine")
 }
 

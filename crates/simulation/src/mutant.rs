@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kalends_actions::{Order, Perform, Performing, Report};
+use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest};
 use kalends_domain::{ActionRole, Lifecycle, Outcome};
 use kalends_environment::{Clock, Waiting as Wait};
 use kalends_recurrence::Instant;
@@ -277,12 +277,12 @@ pub(crate) enum Existed {
 /// Targets behind a bug of the engine.
 pub(crate) struct PlantedTargets {
     pub(crate) mutant: Mutant,
-    pub(crate) inner: Arc<dyn Perform>,
+    pub(crate) inner: Arc<dyn ActionExecutor>,
     pub(crate) calls: AtomicU64,
 }
 
-impl Perform for PlantedTargets {
-    fn perform(&self, order: Order) -> Performing<'_> {
+impl ActionExecutor for PlantedTargets {
+    fn execute(&self, order: AttemptRequest) -> AttemptFuture<'_> {
         Box::pin(async move {
             let bites =
                 self.calls.fetch_add(1, Ordering::Relaxed) % BITES_ONCE_IN == BITES_ONCE_IN - 1;
@@ -293,12 +293,12 @@ impl Perform for PlantedTargets {
                 _ => false,
             };
             if self.mutant == Mutant::ForgetsTheErrorAction && is_error {
-                return Report::new(Outcome::Succeeded, "never sent");
+                return AttemptReport::new(Outcome::Succeeded, "never sent");
             }
             if twice {
-                self.inner.perform(order.clone()).await;
+                self.inner.execute(order.clone()).await;
             }
-            self.inner.perform(order).await
+            self.inner.execute(order).await
         })
     }
 }
@@ -331,7 +331,7 @@ impl Plant for Mutant {
         Arc::new(Planted::new(*self, inner))
     }
 
-    fn targets(&self, inner: Arc<dyn Perform>) -> Arc<dyn Perform> {
+    fn targets(&self, inner: Arc<dyn ActionExecutor>) -> Arc<dyn ActionExecutor> {
         Arc::new(PlantedTargets { mutant: *self, inner, calls: AtomicU64::new(0) })
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
-use kalends_actions::Perform;
+use kalends_actions::ActionExecutor;
 use kalends_engine::{Engine, EngineSettings, Nudge};
 use kalends_environment::Clock;
 use kalends_store::Store;
@@ -41,7 +41,7 @@ impl Node {
     pub fn start(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        performer: Arc<dyn Perform>,
+        executor: Arc<dyn ActionExecutor>,
         id: NodeId,
         settings: EngineSettings,
     ) -> io::Result<Node> {
@@ -49,7 +49,7 @@ impl Node {
         let told = Arc::clone(&idle);
         let runtime = Builder::new_current_thread().on_thread_park(move || told.reach()).build()?;
         let entered = runtime.enter();
-        let engine = Engine::start(store, clock, performer, id, settings);
+        let engine = Engine::start(store, clock, executor, id, settings);
         drop(entered);
         let nudge = engine.nudge();
         Ok(Node { runtime, idle, engine: Some(engine), nudge, stopped: Arc::default() })

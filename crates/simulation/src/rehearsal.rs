@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kalends_actions::{Order, Perform, Performing, Report};
+use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest};
 use kalends_domain::{
     ActionRole, Collection, CollectionName, CollectionPath, CollectionState, EditKind, GroupName,
     GroupPath, JobDefinition, JobName, JobPath, Location, NameError, Outcome, Plan, SubscriptionId,
@@ -295,13 +295,13 @@ impl Stage {
     }
 }
 
-impl Perform for Stage {
-    fn perform(&self, order: Order) -> Performing<'_> {
+impl ActionExecutor for Stage {
+    fn execute(&self, order: AttemptRequest) -> AttemptFuture<'_> {
         Box::pin(async move {
             let job = order.path.job.to_string();
             let fails = self.failing.contains(&job) && order.role == ActionRole::Main;
             let succeeds = if fails { Succeeds::No } else { Succeeds::Yes };
-            let Order { role, retry, scheduled, .. } = order;
+            let AttemptRequest { role, retry, scheduled, .. } = order;
             let what = What::Attempt { role, retry, succeeds };
             self.seen().push(Happening { at: self.at(), job, scheduled, what });
             if !self.takes.is_zero() {
@@ -311,7 +311,7 @@ impl Perform for Stage {
                 true => Outcome::Failed { retry_after: None },
                 false => Outcome::Succeeded,
             };
-            Report::new(outcome, "")
+            AttemptReport::new(outcome, "")
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_actions::Perform;
+use kalends_actions::ActionExecutor;
 use kalends_environment::Clock;
 use kalends_store::Store;
 
@@ -30,7 +30,7 @@ pub struct Ending {
 /// What stands between the engine and its world.
 pub(crate) trait Plant {
     fn store(&self, inner: Arc<dyn Store>) -> Arc<dyn Store>;
-    fn targets(&self, inner: Arc<dyn Perform>) -> Arc<dyn Perform>;
+    fn targets(&self, inner: Arc<dyn ActionExecutor>) -> Arc<dyn ActionExecutor>;
     fn clock(&self, inner: Arc<dyn Clock>) -> Arc<dyn Clock>;
 }
 
@@ -42,7 +42,7 @@ impl Plant for Nothing {
         inner
     }
 
-    fn targets(&self, inner: Arc<dyn Perform>) -> Arc<dyn Perform> {
+    fn targets(&self, inner: Arc<dyn ActionExecutor>) -> Arc<dyn ActionExecutor> {
         inner
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_actions::{Order, Perform, Performing, Report};
+use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest};
 use kalends_domain::{ActionRole, Outcome};
 
 use crate::chance::Chance;
@@ -33,8 +33,8 @@ pub(crate) enum Temper {
     Moody,
 }
 
-impl Perform for Targets {
-    fn perform(&self, order: Order) -> Performing<'_> {
+impl ActionExecutor for Targets {
+    fn execute(&self, order: AttemptRequest) -> AttemptFuture<'_> {
         Box::pin(async move {
             let [a, b, c, d, e, f, g, h, ..] = order.uid;
             let job = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
@@ -48,14 +48,14 @@ impl Perform for Targets {
             }
             drop(noted);
             self.log.trace(|| format!("node {}: call {index} answers {outcome:?}", self.node));
-            Report::new(outcome, "simulated")
+            AttemptReport::new(outcome, "simulated")
         })
     }
 }
 
 impl Targets {
     /// Writes a call down. Says its number, and how many like it there were before.
-    fn note(&self, job: u64, order: &Order) -> (usize, u64) {
+    fn note(&self, job: u64, order: &AttemptRequest) -> (usize, u64) {
         let call = Call {
             node: self.node,
             job,
@@ -87,7 +87,7 @@ impl Targets {
         noted.calls.push(call);
         drop(noted);
         self.log.trace(|| {
-            let Order { generation, scheduled, role, retry, .. } = order;
+            let AttemptRequest { generation, scheduled, role, retry, .. } = order;
             let node = self.node;
             format!(
                 "node {node}: call {index}: job {job}.{generation} of {scheduled} {role:?} retry {retry}"
@@ -96,7 +96,7 @@ impl Targets {
         (index, again)
     }
 
-    fn answer(&self, job: u64, order: &Order, again: u64) -> (Duration, Outcome) {
+    fn answer(&self, job: u64, order: &AttemptRequest, again: u64) -> (Duration, Outcome) {
         if self.temper == Temper::Kind {
             return (Duration::from_millis(1 + job % 20), Outcome::Succeeded);
         }

@@ -272,11 +272,11 @@ impl<'a> World<'a> {
             ..EngineSettings::default()
         };
         self.log.trace(|| format!("node {number} starts in place {slot}"));
-        let performer = self.plant.targets(Arc::new(targets));
+        let executor = self.plant.targets(Arc::new(targets));
         let node = Node::start(
             link.clone(),
             self.plant.clock(place.clock.clone()),
-            performer,
+            executor,
             NodeId(number as u64),
             settings,
         );

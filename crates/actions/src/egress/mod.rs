@@ -30,6 +30,6 @@ mod transport;
 pub(crate) use connect::{Egress, Located, Protocols};
 pub(crate) use destination::{Destination, Security};
 pub(crate) use no_connection::NoConnection;
-pub use settings::{EgressSettings, Proxy, ProxyProblem};
+pub use settings::{EgressSettings, ParseProxyError, Proxy};
 pub(crate) use tls::Identity;
 pub(crate) use transport::Transport;

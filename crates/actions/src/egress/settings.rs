@@ -49,20 +49,20 @@ pub struct Proxy {
 /// Why a text names no proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected http://HOST:PORT without user, path or query")]
-pub struct ProxyProblem;
+pub struct ParseProxyError;
 
 impl Proxy {
     /// Reads `http://HOST:PORT`.
-    pub fn read(text: &str) -> Result<Proxy, ProxyProblem> {
-        let url = Url::parse(text).map_err(|_| ProxyProblem)?;
+    pub fn read(text: &str) -> Result<Proxy, ParseProxyError> {
+        let url = Url::parse(text).map_err(|_| ParseProxyError)?;
         let is_plain = url.scheme() == "http"
             && url.username().is_empty()
             && url.password().is_none()
             && url.path() == "/"
             && url.query().is_none();
-        let host = url.host_str().filter(|_| is_plain).ok_or(ProxyProblem)?;
+        let host = url.host_str().filter(|_| is_plain).ok_or(ParseProxyError)?;
         let host = host.trim_matches(['[', ']']).to_owned();
-        Ok(Proxy { host, port: url.port_or_known_default().ok_or(ProxyProblem)? })
+        Ok(Proxy { host, port: url.port_or_known_default().ok_or(ParseProxyError)? })
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(Proxy::read("http://proxy.corp:3128"), proxy("proxy.corp", 3128));
         assert_eq!(Proxy::read("http://[::1]:3128/"), proxy("::1", 3128));
         for text in ["proxy:3128", "https://proxy:3128", "http://u@proxy:1", "http://proxy/x", ""] {
-            assert_eq!(Proxy::read(text), Err(ProxyProblem), "{text}");
+            assert_eq!(Proxy::read(text), Err(ParseProxyError), "{text}");
         }
     }
 }

@@ -11,9 +11,9 @@ use url::{Position, Url};
 
 use super::redirect::{BodyAfter, MethodAfter};
 use crate::client::{Headers, Request};
-use crate::perform::Order;
+use crate::executor::AttemptRequest;
+use crate::idempotency_key::idempotency_key;
 use crate::signing::Signer;
-use crate::tag::execution_tag;
 
 /// Room that is made for headers; there may be more.
 const HEADERS: usize = 16;
@@ -28,12 +28,12 @@ pub(super) struct Message {
 impl Message {
     /// The request of an order, not signed yet.
     pub(super) fn new(
-        order: &Order,
+        order: &AttemptRequest,
         request: &HttpRequest,
         url: &Url,
         entropy: &dyn Entropy,
     ) -> Result<Message, String> {
-        let tag = execution_tag(order);
+        let tag = idempotency_key(order);
         let mut message = Message {
             request: Request {
                 method: request.method.as_str().to_ascii_uppercase(),

@@ -24,9 +24,9 @@ use self::message::Message;
 use self::redirect::{Hop, Step};
 use crate::client::{Answer, Client};
 use crate::egress::{Destination, Identity};
+use crate::executor::{AttemptReport, AttemptRequest, PrewarmFuture};
 use crate::laps::Laps;
 use crate::oauth::{Application, Tokens};
-use crate::perform::{Order, Readying, Report};
 use crate::signing::Signer;
 
 /// Bytes of an answer's body that are kept until it is cut to what history shows: as many
@@ -34,7 +34,7 @@ use crate::signing::Signer;
 const BODY_BYTES_KEPT: usize = 8 * 1024;
 
 /// Makes requests.
-pub(crate) struct HttpPerformer {
+pub(crate) struct HttpExecutor {
     client: Arc<Client>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -44,7 +44,7 @@ pub(crate) struct HttpPerformer {
     secret_headers: Vec<String>,
 }
 
-impl HttpPerformer {
+impl HttpExecutor {
     pub(crate) fn new(
         client: Arc<Client>,
         clock: Arc<dyn Clock>,
@@ -52,19 +52,19 @@ impl HttpPerformer {
         tokens: Tokens,
         signer: Option<Signer>,
         secret_headers: &[String],
-    ) -> HttpPerformer {
+    ) -> HttpExecutor {
         let secret_headers = secret_headers.iter().map(|name| name.to_ascii_lowercase()).collect();
-        HttpPerformer { client, clock, entropy, tokens, signer, secret_headers }
+        HttpExecutor { client, clock, entropy, tokens, signer, secret_headers }
     }
 
-    pub(crate) async fn perform(
+    pub(crate) async fn execute(
         &self,
-        order: &Order,
+        order: &AttemptRequest,
         request: &HttpRequest,
         laps: &Laps,
-    ) -> Report {
+    ) -> AttemptReport {
         let Ok(url) = Url::parse(request.uri.as_str()) else {
-            return Report::failed(words::failure("", "the address cannot be read"));
+            return AttemptReport::failed(words::failure("", "the address cannot be read"));
         };
         let mask = Mask::of(request, &url, &self.secret_headers);
         let attempt = self.attempt(order, request, url.clone(), mask, laps);
@@ -72,14 +72,18 @@ impl HttpPerformer {
             Ok(report) => report,
             Err(_) => {
                 let why = "Timeout The operation has timed out";
-                Report::failed(words::failure(url.host_str().unwrap_or_default(), why))
+                AttemptReport::failed(words::failure(url.host_str().unwrap_or_default(), why))
             }
         }
     }
 
     /// Makes the connections that requests need which are to be sent together. Those that show a
     /// certificate are left out: reading it takes longer than there is time.
-    pub(crate) fn make_ready(&self, orders: &[&Order], ahead: Duration) -> Vec<Readying> {
+    pub(crate) fn prewarm(
+        &self,
+        orders: &[&AttemptRequest],
+        ahead: Duration,
+    ) -> Vec<PrewarmFuture> {
         let mut wanted: HashMap<Destination, usize> = HashMap::new();
         for order in orders {
             let Target::Http(request) = &order.action.target else { continue };
@@ -92,7 +96,7 @@ impl HttpPerformer {
             to.into_iter().for_each(|to| *wanted.entry(to).or_default() += 1);
         }
         let watch = Stopwatch::start();
-        let connect = |(to, count)| -> Readying {
+        let connect = |(to, count)| -> PrewarmFuture {
             let client = Arc::clone(&self.client);
             Box::pin(async move {
                 let left = ahead.saturating_sub(watch.elapsed());
@@ -104,15 +108,15 @@ impl HttpPerformer {
 
     async fn attempt(
         &self,
-        order: &Order,
+        order: &AttemptRequest,
         request: &HttpRequest,
         mut url: Url,
         mut mask: Mask,
         laps: &Laps,
-    ) -> Report {
+    ) -> AttemptReport {
         let failed = |url: &Url, why: &str, mask: &Mask| {
             let host = url.host_str().unwrap_or_default();
-            Report::failed(mask.apply(words::failure(host, why)))
+            AttemptReport::failed(mask.apply(words::failure(host, why)))
         };
         let prepared = match self.prepare(order, request, &url).await {
             Ok(prepared) => prepared,
@@ -153,7 +157,7 @@ impl HttpPerformer {
     /// What is sent first, as whom, and the token that says so.
     async fn prepare(
         &self,
-        order: &Order,
+        order: &AttemptRequest,
         request: &HttpRequest,
         url: &Url,
     ) -> Result<(Message, Identity, Option<Secret>), String> {
@@ -206,14 +210,14 @@ impl HttpPerformer {
         sent.map_err(|failure| failure.to_string())
     }
 
-    fn report(&self, url: &Url, answer: &Answer, mask: &Mask) -> Report {
+    fn report(&self, url: &Url, answer: &Answer, mask: &Mask) -> AttemptReport {
         let message = words::answer(url.host_str().unwrap_or_default(), answer, mask);
         let now = Instant::from(self.clock.now());
         let outcome = match answer.status {
             200..=299 => Outcome::Succeeded,
             _ => Outcome::Failed { retry_after: retry_after::of(answer, now) },
         };
-        Report::new(outcome, message)
+        AttemptReport::new(outcome, message)
     }
 
     fn is_secret_header(&self, name: &str) -> bool {

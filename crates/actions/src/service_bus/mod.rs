@@ -21,9 +21,9 @@ use self::rest::RestSender;
 use crate::client::Client;
 use crate::conceal::conceal;
 use crate::endpoints::Services;
+use crate::executor::{AttemptReport, AttemptRequest};
+use crate::idempotency_key::idempotency_key;
 use crate::laps::Laps;
-use crate::perform::{Order, Report};
-use crate::tag::execution_tag;
 
 /// What a message is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,14 +67,14 @@ impl ServiceBus {
         }
     }
 
-    pub(crate) async fn perform(
+    pub(crate) async fn execute(
         &self,
-        order: &Order,
+        order: &AttemptRequest,
         kind: EntityKind,
         message: &ServiceBusMessage,
         laps: &Laps,
-    ) -> Report {
-        let tag = execution_tag(order);
+    ) -> AttemptReport {
+        let tag = idempotency_key(order);
         let sent = match self.complete(message, &tag) {
             Err(why) => Err(why),
             Ok(complete) => match message.transport {
@@ -109,7 +109,11 @@ impl ServiceBus {
     }
 }
 
-fn report(kind: EntityKind, message: &ServiceBusMessage, sent: Result<(), Failure>) -> Report {
+fn report(
+    kind: EntityKind,
+    message: &ServiceBusMessage,
+    sent: Result<(), Failure>,
+) -> AttemptReport {
     let (action, noun) = match kind {
         EntityKind::Queue => ("ServiceBusQueue", "queue"),
         EntityKind::Topic => ("ServiceBusTopic", "topic"),
@@ -120,13 +124,16 @@ fn report(kind: EntityKind, message: &ServiceBusMessage, sent: Result<(), Failur
     match sent {
         Ok(()) => {
             let message = format!("{action} Action - Send message succeeded: {place}");
-            Report::new(Outcome::Succeeded, message)
+            AttemptReport::new(Outcome::Succeeded, message)
         }
         Err(failure) => {
             let key = message.authentication.as_ref().and_then(|found| found.sas_key.as_ref());
             let words = conceal(&failure.to_string(), &key.into_iter().collect::<Vec<_>>());
             let outcome = Outcome::Failed { retry_after: failure.retry_after() };
-            Report::new(outcome, format!("{action} Action - Send message failed: {place} {words}"))
+            AttemptReport::new(
+                outcome,
+                format!("{action} Action - Send message failed: {place} {words}"),
+            )
         }
     }
 }

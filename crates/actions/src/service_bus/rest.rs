@@ -19,9 +19,9 @@ use super::properties::Properties;
 use crate::client::Client;
 use crate::endpoints::Endpoint;
 use crate::exchange::{Answer, AnswerLimits, NoAnswer, exchange};
+use crate::executor::AttemptRequest;
 use crate::laps::Laps;
-use crate::perform::Order;
-use crate::refusal::{ANSWER_BYTES_MAX, read_refusal};
+use crate::service_error::{ANSWER_BYTES_MAX, parse_service_error};
 use crate::signature::shared_access_signature;
 use crate::status::status_name;
 
@@ -54,7 +54,7 @@ pub(super) struct RestSender {
 impl RestSender {
     pub(super) async fn send(
         &self,
-        order: &Order,
+        order: &AttemptRequest,
         message: &Message<'_>,
         laps: &Laps,
     ) -> Result<(), Failure> {
@@ -192,7 +192,7 @@ fn judge(answer: &Answer) -> Result<(), Failure> {
     if answer.status.is_success() {
         return Ok(());
     }
-    let said = match read_refusal(&answer.body) {
+    let said = match parse_service_error(&answer.body) {
         Ok(refusal) => refusal.message.or(refusal.code).unwrap_or_default(),
         Err(why) => why.to_string(),
     };

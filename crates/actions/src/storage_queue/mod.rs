@@ -25,11 +25,11 @@ use crate::conceal::conceal;
 use crate::egress::NoConnection;
 use crate::endpoints::Endpoint;
 use crate::exchange::{Answer, AnswerLimits, NoAnswer, exchange};
+use crate::executor::{AttemptReport, AttemptRequest};
+use crate::idempotency_key::idempotency_key;
 use crate::laps::Laps;
-use crate::perform::{Order, Report};
-use crate::refusal::{ANSWER_BYTES_MAX, read_refusal};
+use crate::service_error::{ANSWER_BYTES_MAX, parse_service_error};
 use crate::status::status_name;
-use crate::tag::execution_tag;
 
 /// The oldest version of the storage API that emulators and installations in use still share.
 const API_VERSION: &str = "2019-02-02";
@@ -52,12 +52,12 @@ struct Place<'a> {
 }
 
 impl StorageQueues {
-    pub(crate) async fn perform(
+    pub(crate) async fn execute(
         &self,
-        order: &Order,
+        order: &AttemptRequest,
         message: &StorageQueueMessage,
         laps: &Laps,
-    ) -> Report {
+    ) -> AttemptReport {
         let place = Place {
             account: message.storage_account.as_deref().unwrap_or_default(),
             queue: message.queue_name.as_deref().unwrap_or_default(),
@@ -81,7 +81,7 @@ impl StorageQueues {
 
     fn request(
         &self,
-        order: &Order,
+        order: &AttemptRequest,
         message: &StorageQueueMessage,
         place: &Place<'_>,
     ) -> Result<(Url, Request<Bytes>), String> {
@@ -129,7 +129,11 @@ impl StorageQueues {
     }
 
     /// Consumers read the text with a library that takes base64 off.
-    fn body(&self, order: &Order, message: &StorageQueueMessage) -> Result<String, String> {
+    fn body(
+        &self,
+        order: &AttemptRequest,
+        message: &StorageQueueMessage,
+    ) -> Result<String, String> {
         let text = message.message.as_deref().unwrap_or_default();
         let format = match message.format {
             MessageFormat::Unset => self.format,
@@ -138,7 +142,7 @@ impl StorageQueues {
         let text = match format {
             MessageFormat::Raw => text.to_owned(),
             MessageFormat::Unset | MessageFormat::Envelope => Envelope {
-                tag: &execution_tag(order),
+                tag: &idempotency_key(order),
                 request_id: &new_guid(&*self.entropy),
                 expected: order.scheduled,
                 job: order.path.job.as_str(),
@@ -154,15 +158,15 @@ impl StorageQueues {
 }
 
 impl Place<'_> {
-    fn answered(&self, answer: &Answer, token: Option<&Secret>) -> Report {
+    fn answered(&self, answer: &Answer, token: Option<&Secret>) -> AttemptReport {
         let Place { account, queue } = self;
         if answer.status.is_success() {
             let message = format!(
                 "StorageQueue Action - Put message to account '{account}' queue '{queue}' succeeded"
             );
-            return Report::new(Outcome::Succeeded, message);
+            return AttemptReport::new(Outcome::Succeeded, message);
         }
-        let said = match read_refusal(&answer.body) {
+        let said = match parse_service_error(&answer.body) {
             Ok(refusal) => {
                 let parts = [refusal.code, refusal.message].into_iter().flatten();
                 parts.collect::<Vec<_>>().join(": ")
@@ -185,21 +189,21 @@ impl Place<'_> {
         report
     }
 
-    fn no_account(&self, host: &str) -> Report {
+    fn no_account(&self, host: &str) -> AttemptReport {
         let Place { account, queue } = self;
         let message = format!(
             "StorageQueue Action - The account '{account}' of queue '{queue}' could not be found: \
              NameResolutionFailure The remote name could not be resolved: '{host}'"
         );
-        Report::failed(message)
+        AttemptReport::failed(message)
     }
 
-    fn failed(&self, why: &str) -> Report {
+    fn failed(&self, why: &str) -> AttemptReport {
         let Place { account, queue } = self;
         let message = format!(
             "StorageQueue Action - Put message to account '{account}' queue '{queue}' failed: {why}"
         );
-        Report::failed(message)
+        AttemptReport::failed(message)
     }
 }
 

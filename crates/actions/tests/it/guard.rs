@@ -9,7 +9,7 @@ use kalends_domain::{Denial, Forbidden, Outcome};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
-use crate::world::{OK, Sink, get, guarded, has_succeeded, open, performer, read_request};
+use crate::world::{OK, Sink, executor, get, guarded, has_succeeded, open, read_request};
 
 /// What a name server says to a question: how often the name was asked for before, and addresses.
 type Zone = Arc<dyn Fn(&str, usize) -> Vec<IpAddr> + Send + Sync>;
@@ -134,18 +134,18 @@ async fn names_that_lead_inside_are_refused_and_nobody_is_called() {
     .await;
     let (outside, mut inside, settings) = outside_and_inside(server).await;
     let port = outside.address.port();
-    let performer = performer(settings);
+    let executor = executor(settings);
     for name in ["inside", "alias", "both", "mapped", "six", "metadata", "many"] {
-        let report = get(&performer, &format!("http://{name}.test:{port}/")).await;
+        let report = get(&executor, &format!("http://{name}.test:{port}/")).await;
         assert_eq!(report.outcome, Outcome::Failed { retry_after: None }, "{name}");
         assert!(report.message.contains("failed: EgressDenied"), "{name}: {}", report.message);
     }
     for name in ["good", "most"] {
-        let report = get(&performer, &format!("http://{name}.test:{port}/")).await;
+        let report = get(&executor, &format!("http://{name}.test:{port}/")).await;
         assert!(has_succeeded(&report), "{name}: {}", report.message);
         assert!(report.timing.dns.is_some() || report.timing.connect.is_none());
     }
-    let nowhere = get(&performer, &format!("http://nowhere.test:{port}/")).await;
+    let nowhere = get(&executor, &format!("http://nowhere.test:{port}/")).await;
     let words =
         "failed: NameResolutionFailure The remote name could not be resolved: 'nowhere.test'";
     assert!(nowhere.message.contains(words), "{}", nowhere.message);
@@ -161,10 +161,10 @@ async fn a_name_that_changes_its_mind_is_refused_or_reached_where_it_was_checked
     for _ in 0..5 {
         let (mut outside, mut inside, settings) = outside_and_inside(server).await;
         for _ in 0..2 {
-            // A performer that remembers nothing asks anew.
-            let performer = performer(settings.clone());
+            // A executor that remembers nothing asks anew.
+            let executor = executor(settings.clone());
             let report =
-                get(&performer, &format!("http://rebind.test:{}/", outside.address.port())).await;
+                get(&executor, &format!("http://rebind.test:{}/", outside.address.port())).await;
             match report.outcome {
                 Outcome::Succeeded => assert!(outside.requests.try_recv().is_ok()),
                 _ => assert!(report.message.contains("EgressDenied"), "{}", report.message),
@@ -178,7 +178,7 @@ async fn a_name_that_changes_its_mind_is_refused_or_reached_where_it_was_checked
 async fn every_spelling_of_this_machine_is_refused_and_nobody_is_called() {
     let mut inside = Sink::answering(|_| OK.into()).await;
     let port = inside.address.port();
-    let performer = performer(guarded(&[]));
+    let executor = executor(guarded(&[]));
     for host in [
         "127.0.0.1",
         "127.1",
@@ -197,7 +197,7 @@ async fn every_spelling_of_this_machine_is_refused_and_nobody_is_called() {
         "169.254.169.254",
         "metadata.google.internal",
     ] {
-        let report = get(&performer, &format!("http://{host}:{port}/")).await;
+        let report = get(&executor, &format!("http://{host}:{port}/")).await;
         assert!(report.message.contains("failed: EgressDenied"), "{host}: {}", report.message);
     }
     assert!(inside.requests.try_recv().is_err(), "nobody may come in");
@@ -208,9 +208,9 @@ async fn the_server_itself_is_not_reached_even_by_its_only_user() {
     let mut own = Sink::answering(|_| OK.into()).await;
     let mut settings = open();
     settings.policy.forbidden = vec![Forbidden::OwnPort(own.address.port())];
-    let performer = performer(settings);
+    let executor = executor(settings);
     for host in ["127.0.0.1", "localhost"] {
-        let report = get(&performer, &format!("http://{host}:{}/", own.address.port())).await;
+        let report = get(&executor, &format!("http://{host}:{}/", own.address.port())).await;
         let words = Denial::Ourselves.to_string();
         assert!(report.message.contains(&words), "{}", report.message);
     }
@@ -224,7 +224,7 @@ async fn the_next_address_of_a_name_is_tried_when_nobody_is_at_the_first() {
     let mut settings = guarded(&["127.0.0.2".into(), "127.0.0.3".into()]);
     settings.name_servers = vec![server];
     let report =
-        get(&performer(settings), &format!("http://two.test:{}/", outside.address.port())).await;
+        get(&executor(settings), &format!("http://two.test:{}/", outside.address.port())).await;
     assert!(has_succeeded(&report), "{}", report.message);
 }
 
@@ -233,7 +233,7 @@ async fn a_name_server_that_says_nothing_ends_in_no_name() {
     let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let mut settings = guarded(&[]);
     settings.name_servers = vec![silent.local_addr().unwrap()];
-    let report = get(&performer(settings), "http://example.test/").await;
+    let report = get(&executor(settings), "http://example.test/").await;
     assert!(report.message.contains("NameResolutionFailure"), "{}", report.message);
 }
 
@@ -260,15 +260,15 @@ async fn a_proxy_is_asked_for_the_address_that_was_checked() {
     let (mut outside, mut inside, mut settings) = outside_and_inside(server).await;
     let mut proxy = proxy().await;
     settings.proxy = Some(Proxy { host: "127.0.0.1".into(), port: proxy.address.port() });
-    let performer = performer(settings);
+    let executor = executor(settings);
     let port = outside.address.port();
-    let report = get(&performer, &format!("http://good.test:{port}/")).await;
+    let report = get(&executor, &format!("http://good.test:{port}/")).await;
     assert!(has_succeeded(&report), "{}", report.message);
     let (_, asked) = proxy.next().await;
     assert!(asked.starts_with(&format!("CONNECT 127.0.0.2:{port} HTTP/1.1\r\n")), "{asked}");
     let (_, request) = outside.next().await;
     assert!(request.contains(&format!("Host: good.test:{port}\r\n")), "{request}");
-    let report = get(&performer, &format!("http://bad.test:{port}/")).await;
+    let report = get(&executor, &format!("http://bad.test:{port}/")).await;
     assert!(report.message.contains("EgressDenied"), "{}", report.message);
     assert!(inside.requests.try_recv().is_err() && proxy.requests.try_recv().is_err());
 }

@@ -5,20 +5,20 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use kalends_actions::{EgressSettings, NetworkPerformer};
+use kalends_actions::{EgressSettings, NetworkExecutor};
 use kalends_domain::Outcome;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Duration, interval, timeout};
 
 use crate::world::{
-    OK, SHORT, Sink, get, has_succeeded, open, order, perform, performer, read_request, request,
+    OK, SHORT, Sink, execute, executor, get, has_succeeded, open, order, read_request, request,
 };
 
 type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Performs against a target that does with each connection what `serve` says, and checks that the
-/// message has the words; then that a good target still gets its request from the same performer.
+/// message has the words; then that a good target still gets its request from the same executor.
 async fn check(
     name: &str,
     serve: impl Fn(TcpStream) -> Serving + Send + Sync + 'static,
@@ -26,12 +26,12 @@ async fn check(
 ) {
     let serve = Arc::new(serve);
     let sink = Sink::start("127.0.0.1:0", move |stream, _, _| serve(stream)).await;
-    let performer = performer(open());
+    let executor = executor(open());
     let mut hostile = order(request(&sink.uri("/")));
     if expected == TIMEOUT {
         hostile.timeout = SHORT;
     }
-    let report = perform(&performer, hostile).await;
+    let report = execute(&executor, hostile).await;
     let words = match expected {
         Ok(words) => {
             assert_eq!(report.outcome, Outcome::Succeeded, "{name}: {}", report.message);
@@ -45,12 +45,12 @@ async fn check(
     };
     assert!(report.message.contains(words), "{name}: {}", report.message);
     assert!(report.message.len() < 48 * 1024, "{name}");
-    unaffected(name, &performer).await;
+    unaffected(name, &executor).await;
 }
 
-async fn unaffected(name: &str, performer: &NetworkPerformer) {
+async fn unaffected(name: &str, executor: &NetworkExecutor) {
     let good = Sink::answering(|_| OK.into()).await;
-    let report = get(performer, &good.uri("/")).await;
+    let report = get(executor, &good.uri("/")).await;
     assert!(has_succeeded(&report), "after {name}: {}", report.message);
 }
 
@@ -111,12 +111,12 @@ const SLOWLY: Duration = Duration::from_millis(50);
 #[tokio::test]
 async fn silent_and_slow_targets_are_left_at_the_time_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let performer = performer(open());
+    let executor = executor(open());
     let mut silent = order(request(&format!("http://{}/", listener.local_addr().unwrap())));
     silent.timeout = SHORT;
-    let report = perform(&performer, silent).await;
+    let report = execute(&executor, silent).await;
     assert!(report.message.contains("failed: Timeout"), "{}", report.message);
-    unaffected("never accepts", &performer).await;
+    unaffected("never accepts", &executor).await;
 
     check("accepts and hangs", say(""), TIMEOUT).await;
     check("half a head", say("HTTP/1.1 200 OK\r\nX: "), TIMEOUT).await;
@@ -144,14 +144,14 @@ async fn full() -> (TcpListener, Vec<TcpStream>) {
 async fn a_target_that_takes_no_connection_is_given_up() {
     let (listener, _waiting) = full().await;
     let uri = format!("http://{}/", listener.local_addr().unwrap());
-    let patient = performer(open());
+    let patient = executor(open());
     let mut short = order(request(&uri));
     short.timeout = SHORT;
-    let report = perform(&patient, short).await;
+    let report = execute(&patient, short).await;
     assert!(report.message.contains("failed: Timeout"), "{}", report.message);
     unaffected("takes no connection", &patient).await;
     // An attempt that has more time does not spend all of it on connecting.
-    let brief = performer(EgressSettings { connect_timeout: SHORT, ..open() });
+    let brief = executor(EgressSettings { connect_timeout: SHORT, ..open() });
     let report = get(&brief, &uri).await;
     assert!(report.message.contains("failed: ConnectFailure"), "{}", report.message);
 }
@@ -171,12 +171,12 @@ async fn an_answer_after_the_time_out_is_for_nobody() {
         }
     })
     .await;
-    let performer = performer(open());
+    let executor = executor(open());
     let mut late = order(request(&sink.uri("/")));
     late.timeout = SHORT;
-    let report = perform(&performer, late).await;
+    let report = execute(&executor, late).await;
     assert!(report.message.contains("failed: Timeout"), "{}", report.message);
-    let next = get(&performer, &sink.uri("/")).await;
+    let next = get(&executor, &sink.uri("/")).await;
     assert!(next.message.ends_with("Body: 1"), "not the late answer: {}", next.message);
 }
 
@@ -252,7 +252,7 @@ async fn nothing_is_decompressed() {
     let mut sink = Sink::answering(|_| OK.into()).await;
     let mut asks = request(&sink.uri("/"));
     asks.headers = crate::world::headers(&[("Accept-Encoding", "gzip")]);
-    assert!(has_succeeded(&perform(&performer(open()), order(asks)).await));
+    assert!(has_succeeded(&execute(&executor(open()), order(asks)).await));
     let (_, request) = sink.next().await;
     assert_eq!(request.matches("ncoding").count(), 1, "{request}");
     assert!(request.contains("accept-encoding: identity\r\n"), "{request}");
@@ -266,18 +266,18 @@ async fn a_hundred_hanging_targets_do_not_hold_up_a_good_one() {
         }
     })
     .await;
-    let performer = Arc::new(performer(open()));
+    let executor = Arc::new(executor(open()));
     let mut hanging_sink = hanging;
     let mut attempts = Vec::new();
     for _ in 0..100 {
-        let performer = performer.clone();
+        let executor = executor.clone();
         let order = order(request(&hanging_sink.uri("/")));
-        attempts.push(tokio::spawn(async move { perform(&performer, order).await }));
+        attempts.push(tokio::spawn(async move { execute(&executor, order).await }));
     }
     for _ in 0..100 {
         hanging_sink.next().await;
     }
-    unaffected("a hundred that hang", &performer).await;
+    unaffected("a hundred that hang", &executor).await;
     assert!(attempts.iter().all(|attempt| !attempt.is_finished()));
     attempts.iter().for_each(|attempt| attempt.abort());
 }

@@ -10,7 +10,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use kalends_actions::Perform as _;
+use kalends_actions::ActionExecutor as _;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 
 use crate::trust::Authority;
-use crate::world::{Sink, get, has_succeeded, headers, order, perform, performer, post, request};
+use crate::world::{Sink, execute, executor, get, has_succeeded, headers, order, post, request};
 
 #[derive(Clone)]
 struct Tasks;
@@ -81,11 +81,11 @@ async fn serve(authority: &Authority) -> Sink {
 async fn a_target_that_offers_http2_gets_it_over_one_connection() {
     let authority = Authority::new();
     let mut sink = serve(&authority).await;
-    let performer = performer(authority.trusted());
+    let executor = executor(authority.trusted());
     let uri = format!("https://localhost:{}", sink.address.port());
     let mut first = post(&format!("{uri}/a?b=c"), "hello");
     first.headers = headers(&[("X-Mine", "1")]);
-    let report = perform(&performer, order(first)).await;
+    let report = execute(&executor, order(first)).await;
     assert!(has_succeeded(&report), "{}", report.message);
     assert!(
         report.message.contains("'OK' Response Headers: X-Answer: yes\r\n"),
@@ -98,11 +98,11 @@ async fn a_target_that_offers_http2_gets_it_over_one_connection() {
     for part in ["HTTP/2.0", "POST", "/a?b=c", "\"x-mine\": \"1\"", "idempotency-key", " hello"] {
         assert!(request.contains(part), "{part}: {request}");
     }
-    let report = get(&performer, &format!("{uri}/large")).await;
+    let report = get(&executor, &format!("{uri}/large")).await;
     assert!(has_succeeded(&report) && report.message.contains("Body: xxxx"));
-    let report = get(&performer, &format!("{uri}/many")).await;
+    let report = get(&executor, &format!("{uri}/many")).await;
     assert!(report.message.contains("too many headers"), "{}", report.message);
-    assert!(has_succeeded(&get(&performer, &uri).await), "after both the connection still serves");
+    assert!(has_succeeded(&get(&executor, &uri).await), "after both the connection still serves");
     for _ in 0..3 {
         assert_eq!(sink.next().await.0, 0);
     }
@@ -112,14 +112,14 @@ async fn a_target_that_offers_http2_gets_it_over_one_connection() {
 async fn one_connection_made_ahead_is_enough_where_it_is_http2() {
     let authority = Authority::new();
     let mut sink = serve(&authority).await;
-    let performer = performer(authority.trusted());
+    let executor = executor(authority.trusted());
     let uri = format!("https://localhost:{}", sink.address.port());
     let orders = [(); 9].map(|()| order(request(&uri)));
-    for ready in performer.make_ready(&orders.each_ref(), Duration::from_secs(60)) {
+    for ready in executor.prewarm(&orders.each_ref(), Duration::from_secs(60)) {
         ready.await;
     }
     for order in orders {
-        let report = perform(&performer, order).await;
+        let report = execute(&executor, order).await;
         assert!(has_succeeded(&report), "{}", report.message);
         assert_eq!((report.timing.connect, report.timing.tls), (None, None));
         assert_eq!(sink.next().await.0, 0);
@@ -187,7 +187,7 @@ async fn serve_raw(authority: &Authority, begin: Vec<u8>, again: Vec<u8>) -> Sin
 #[tokio::test]
 async fn a_target_that_floods_a_connection_is_left() {
     let authority = Authority::new();
-    let performer = performer(authority.trusted());
+    let executor = executor(authority.trusted());
     let interim = head("103", 0);
     let answer = [head("200", 0), frame(DATA, END_STREAM, FIRST, b"ok")].concat();
     let eight = [interim.repeat(8), answer.clone()].concat();
@@ -202,7 +202,7 @@ async fn a_target_that_floods_a_connection_is_left() {
     ] {
         let sink = serve_raw(&authority, begin, again).await;
         let uri = format!("https://localhost:{}/", sink.address.port());
-        let report = get(&performer, &uri).await;
+        let report = get(&executor, &uri).await;
         let words = match expected {
             Ok(words) => {
                 assert!(has_succeeded(&report), "{name}: {}", report.message);
@@ -219,6 +219,6 @@ async fn a_target_that_floods_a_connection_is_left() {
     // After an answer nothing is asked for, and a connection over which much comes is not kept.
     let mut sink = serve_raw(&authority, answer, ping.repeat(100)).await;
     let uri = format!("https://localhost:{}/", sink.address.port());
-    assert!(has_succeeded(&get(&performer, &uri).await));
+    assert!(has_succeeded(&get(&executor, &uri).await));
     assert_eq!(sink.next().await.1, "closed");
 }

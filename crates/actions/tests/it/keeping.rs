@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use kalends_actions::Perform as _;
+use kalends_actions::ActionExecutor as _;
 use kalends_domain::Outcome;
 use tokio::io::AsyncWriteExt;
 
 use crate::world::{
-    OK, Sink, collection, get, guarded, has_succeeded, open, order, perform, performer, post,
+    OK, Sink, collection, execute, executor, get, guarded, has_succeeded, open, order, post,
     read_request, request,
 };
 
 #[tokio::test]
 async fn a_connection_serves_one_request_after_the_other() {
     let mut sink = Sink::answering(|_| OK.into()).await;
-    let performer = performer(open());
+    let executor = executor(open());
     for turn in 0..5 {
-        let report = get(&performer, &sink.uri("/")).await;
+        let report = get(&executor, &sink.uri("/")).await;
         assert!(has_succeeded(&report), "{}", report.message);
         assert_eq!(report.timing.connect.is_some(), turn == 0, "connected once");
         assert!(
@@ -29,17 +29,17 @@ async fn a_connection_serves_one_request_after_the_other() {
 #[tokio::test]
 async fn connections_that_were_made_ahead_are_used_and_nothing_is_said_on_them_before() {
     let mut sink = Sink::answering(|_| OK.into()).await;
-    let performer = performer(open());
+    let executor = executor(open());
     let orders = [(); 3].map(|()| order(request(&sink.uri("/"))));
     let ahead = Duration::from_secs(60);
     // Again: what is there is not made a second time.
     for _ in 0..2 {
-        for ready in performer.make_ready(&orders.each_ref(), ahead) {
+        for ready in executor.prewarm(&orders.each_ref(), ahead) {
             ready.await;
         }
     }
     assert!(sink.requests.try_recv().is_err());
-    let [a, b, c] = orders.map(|order| perform(&performer, order));
+    let [a, b, c] = orders.map(|order| execute(&executor, order));
     for report in <[_; 3]>::from(tokio::join!(a, b, c)) {
         assert!(has_succeeded(&report), "{}", report.message);
         assert_eq!(report.timing.connect, None, "connected before");
@@ -62,13 +62,13 @@ async fn what_is_made_ready_is_given_up_in_time_and_never_where_jobs_may_not_go(
     })
     .await;
     let secure = silent.uri("/").replace("http:", "https:");
-    let ready = performer(open()).make_ready(&[&order(request(&secure))], Duration::from_millis(1));
+    let ready = executor(open()).prewarm(&[&order(request(&secure))], Duration::from_millis(1));
     assert_eq!(ready.len(), 1);
     for ready in ready {
         ready.await;
     }
     let denied = order(request(&silent.uri("/")));
-    for ready in performer(guarded(&[])).make_ready(&[&denied], Duration::from_secs(60)) {
+    for ready in executor(guarded(&[])).prewarm(&[&denied], Duration::from_secs(60)) {
         ready.await;
     }
     assert!(silent.requests.try_recv().map_or(true, |(number, _)| number == 0));
@@ -78,11 +78,11 @@ async fn what_is_made_ready_is_given_up_in_time_and_never_where_jobs_may_not_go(
 #[tokio::test]
 async fn collections_do_not_share_a_connection() {
     let mut sink = Sink::answering(|_| OK.into()).await;
-    let performer = performer(open());
+    let executor = executor(open());
     for (name, connection) in [("a", 0), ("b", 1), ("A", 0), ("b", 1)] {
         let mut order = order(request(&sink.uri("/")));
         order.path.collection = collection(name);
-        assert!(has_succeeded(&perform(&performer, order).await));
+        assert!(has_succeeded(&execute(&executor, order).await));
         assert_eq!(sink.next().await.0, connection, "{name}");
     }
 }
@@ -94,9 +94,9 @@ async fn a_second_answer_to_one_request_is_for_nobody() {
         false => OK.into(),
     })
     .await;
-    let performer = performer(open());
+    let executor = executor(open());
     for path in ["/two", "/one", "/two", "/one"] {
-        let report = get(&performer, &sink.uri(path)).await;
+        let report = get(&executor, &sink.uri(path)).await;
         assert!(report.message.ends_with("Body: ok"), "{}", report.message);
     }
 }
@@ -113,9 +113,9 @@ async fn a_connection_that_was_closed_meanwhile_is_not_used() {
         }
     })
     .await;
-    let performer = performer(open());
+    let executor = executor(open());
     for connection in 0..20 {
-        let report = perform(&performer, order(post(&sink.uri("/"), "once"))).await;
+        let report = execute(&executor, order(post(&sink.uri("/"), "once"))).await;
         assert!(has_succeeded(&report), "{}", report.message);
         // It is closed when this is told.
         assert_eq!(sink.next().await.0, connection);
@@ -136,8 +136,8 @@ async fn a_request_that_may_have_been_seen_is_not_sent_again() {
         }
     })
     .await;
-    let performer = performer(open());
-    let send = || perform(&performer, order(post(&sink.uri("/"), "once")));
+    let executor = executor(open());
+    let send = || execute(&executor, order(post(&sink.uri("/"), "once")));
     assert!(has_succeeded(&send().await));
     let report = send().await;
     assert_eq!(report.outcome, Outcome::Failed { retry_after: None });
@@ -155,11 +155,11 @@ async fn a_burst_for_one_target_keeps_to_its_limit_of_connections() {
     let mut sink = Sink::answering(|_| OK.into()).await;
     let mut settings = open();
     settings.connections_per_target_max = 3;
-    let performer = std::sync::Arc::new(performer(settings));
+    let executor = std::sync::Arc::new(executor(settings));
     let mut attempts = Vec::new();
     for _ in 0..200 {
-        let (performer, order) = (performer.clone(), order(request(&sink.uri("/"))));
-        attempts.push(tokio::spawn(async move { perform(&performer, order).await }));
+        let (executor, order) = (executor.clone(), order(request(&sink.uri("/"))));
+        attempts.push(tokio::spawn(async move { execute(&executor, order).await }));
     }
     for attempt in attempts {
         assert!(has_succeeded(&attempt.await.unwrap()));

@@ -3,7 +3,7 @@
 use kalends_domain::{HttpAuthentication, Outcome, Secret};
 
 use crate::world::{
-    OK, Sink, get, guarded, has_succeeded, header, headers, open, order, perform, performer, post,
+    OK, Sink, execute, executor, get, guarded, has_succeeded, header, headers, open, order, post,
     request,
 };
 
@@ -21,7 +21,7 @@ async fn a_target_may_lead_to_another_place_of_its_own() {
     .await;
     let mut sent = post(&sink.uri("/a"), "body");
     sent.headers = headers(&[("Authorization", "Bearer canary"), ("Content-Type", "text/plain")]);
-    let report = perform(&performer(open()), order(sent)).await;
+    let report = execute(&executor(open()), order(sent)).await;
     assert!(has_succeeded(&report), "{}", report.message);
     sink.next().await;
     let (_, second) = sink.next().await;
@@ -49,12 +49,12 @@ async fn secrets_do_not_go_to_another_origin_and_do_not_come_back() {
         username: Some("user".into()),
         password: Some(Secret::new("canary-password".into())),
     });
-    let settings = kalends_actions::PerformerSettings {
+    let settings = kalends_actions::ExecutorSettings {
         egress: open(),
         secret_headers: vec!["X-Token".into()],
         ..Default::default()
     };
-    let report = perform(&crate::world::with_settings(settings), order(sent)).await;
+    let report = execute(&crate::world::with_settings(settings), order(sent)).await;
     assert!(has_succeeded(&report), "{}", report.message);
     let (_, request) = second.next().await;
     assert!(request.starts_with("GET /there "), "{request}");
@@ -82,7 +82,7 @@ async fn redirects_that_could_leak_or_mislead_are_refused_with_a_reason() {
     ] {
         let answer = to(status, location);
         let sink = Sink::answering(move |_| answer.clone()).await;
-        let report = perform(&performer(open()), order(post(&sink.uri("/"), "canary"))).await;
+        let report = execute(&executor(open()), order(post(&sink.uri("/"), "canary"))).await;
         assert_eq!(report.outcome, Outcome::Failed { retry_after: None }, "{location}");
         assert!(report.message.contains(reason), "{location}: {}", report.message);
         assert!(!report.message.contains("user:pw"), "{}", report.message);
@@ -97,9 +97,9 @@ async fn ten_redirects_are_followed_and_the_eleventh_is_not() {
         if left == 0 { OK.into() } else { to(302, &format!("/{}", left - 1)) }
     })
     .await;
-    let performer = performer(open());
-    assert!(has_succeeded(&get(&performer, &sink.uri("/10")).await));
-    let report = get(&performer, &sink.uri("/11")).await;
+    let executor = executor(open());
+    assert!(has_succeeded(&get(&executor, &sink.uri("/10")).await));
+    let report = get(&executor, &sink.uri("/11")).await;
     assert!(report.message.contains("RedirectRefused more than 10"), "{}", report.message);
 }
 
@@ -110,8 +110,8 @@ async fn a_redirect_into_the_machine_is_refused_and_nobody_is_called() {
     for host in ["127.0.0.1", "localhost", "0x7f.1", "[::ffff:7f00:1]", "[::1]", "127.0.0.3"] {
         let location = format!("http://{host}:{port}/");
         let outside = Sink::answering_at("127.0.0.2:0", move |_| to(302, &location)).await;
-        let performer = performer(guarded(&["127.0.0.2".into()]));
-        let report = perform(&performer, order(request(&outside.uri("/")))).await;
+        let executor = executor(guarded(&["127.0.0.2".into()]));
+        let report = execute(&executor, order(request(&outside.uri("/")))).await;
         assert!(report.message.contains("EgressDenied"), "{host}: {}", report.message);
     }
     assert!(inside.requests.try_recv().is_err());

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kalends_actions::{Order, PerformerSettings, Signer, SigningEpochs, execution_tag};
+use kalends_actions::{
+    AttemptRequest, ExecutorSettings, Signer, SigningKeyVersions, idempotency_key,
+};
 use kalends_domain::{ActionRole, Cause, HttpAuthentication, Outcome, Secret, Signing};
 use ring::hmac;
 
 use crate::world::{
-    OK, Sink, collection, get, has_succeeded, header, headers, open, order, perform, performer,
+    OK, Sink, collection, execute, executor, get, has_succeeded, header, headers, open, order,
     post, request, with_settings,
 };
 
@@ -20,8 +22,8 @@ async fn a_request_has_the_jobs_headers_and_those_of_the_scheduler() {
     let mut sent = post(&sink.uri("/p%2f?q=%20&r"), "hello");
     sent.headers = headers(&[("ConTent-tYPe", "text/plain"), ("X-Mine", "a\tb")]);
     let order = order(sent);
-    let tag = execution_tag(&order);
-    let report = perform(&performer(open()), order).await;
+    let tag = idempotency_key(&order);
+    let report = execute(&executor(open()), order).await;
     assert!(has_succeeded(&report), "{}", report.message);
     let (_, request) = sink.next().await;
     assert!(request.starts_with("POST /p%2f?q=%20&r HTTP/1.1\r\nHost: 127.0.0.1:"), "{request}");
@@ -49,18 +51,18 @@ async fn a_request_has_the_jobs_headers_and_those_of_the_scheduler() {
 #[test]
 fn a_tag_is_one_occurrences_alone() {
     let scheduled = order(request("http://example.com"));
-    let tag = execution_tag(&scheduled);
-    let retried = Order { retry: 3, ..scheduled.clone() };
-    assert_eq!(execution_tag(&retried), tag, "all attempts have the same");
+    let tag = idempotency_key(&scheduled);
+    let retried = AttemptRequest { retry: 3, ..scheduled.clone() };
+    assert_eq!(idempotency_key(&retried), tag, "all attempts have the same");
     let others = [
-        Order { cause: Cause::Manual, ..scheduled.clone() },
-        Order { role: ActionRole::Error, ..scheduled.clone() },
-        Order { role: ActionRole::Error, cause: Cause::Manual, ..scheduled.clone() },
-        Order { generation: 2, ..scheduled.clone() },
-        Order { uid: [2; 16], ..scheduled.clone() },
-        Order { scheduled: "2026-11-15T12:00:00.0000001Z".parse().unwrap(), ..scheduled },
+        AttemptRequest { cause: Cause::Manual, ..scheduled.clone() },
+        AttemptRequest { role: ActionRole::Error, ..scheduled.clone() },
+        AttemptRequest { role: ActionRole::Error, cause: Cause::Manual, ..scheduled.clone() },
+        AttemptRequest { generation: 2, ..scheduled.clone() },
+        AttemptRequest { uid: [2; 16], ..scheduled.clone() },
+        AttemptRequest { scheduled: "2026-11-15T12:00:00.0000001Z".parse().unwrap(), ..scheduled },
     ];
-    let tags: BTreeSet<_> = others.iter().map(execution_tag).chain([tag]).collect();
+    let tags: BTreeSet<_> = others.iter().map(idempotency_key).chain([tag]).collect();
     assert_eq!(tags.len(), 7);
 }
 
@@ -72,7 +74,7 @@ async fn history_says_what_the_target_answered_in_the_words_of_old() {
         body.len()
     );
     let sink = Sink::answering(move |_| answer.clone()).await;
-    let report = get(&performer(open()), &sink.uri("/")).await;
+    let report = get(&executor(open()), &sink.uri("/")).await;
     let shown = "ä".repeat(1_024);
     assert_eq!(
         report.message,
@@ -95,7 +97,7 @@ async fn what_a_busy_target_asks_for_is_heard() {
         let answer =
             format!("HTTP/1.1 {status} Busy\r\nRetry-After: {value}\r\nContent-Length: 0\r\n\r\n");
         let sink = Sink::answering(move |_| answer.clone()).await;
-        assert_eq!(get(&performer(open()), &sink.uri("/")).await.outcome, expected, "{value}");
+        assert_eq!(get(&executor(open()), &sink.uri("/")).await.outcome, expected, "{value}");
     }
 }
 
@@ -112,7 +114,7 @@ async fn a_target_that_repeats_secrets_does_not_bring_them_into_history() {
         username: Some("user".into()),
         password: Some(Secret::new("canary-password".into())),
     });
-    let report = perform(&performer(open()), order(sent)).await;
+    let report = execute(&executor(open()), order(sent)).await;
     assert!(has_succeeded(&report), "{}", report.message);
     let (_, request) = sink.next().await;
     let pair = STANDARD.encode("user:canary-password");
@@ -132,7 +134,7 @@ async fn half_an_authentication_fails_the_attempt_and_calls_nobody() {
     ] {
         let mut sent = request(&sink.uri("/").replace("http:", "https:"));
         sent.authentication = Some(authentication);
-        let report = perform(&performer(open()), order(sent)).await;
+        let report = execute(&executor(open()), order(sent)).await;
         assert!(report.message.contains("for its authentication"), "{}", report.message);
     }
     assert!(sink.requests.try_recv().is_err());
@@ -141,14 +143,14 @@ async fn half_an_authentication_fails_the_attempt_and_calls_nobody() {
 #[tokio::test]
 async fn a_signed_request_can_be_verified_with_either_key() {
     let mut sink = Sink::answering(|_| OK.into()).await;
-    let signer = Signer::new(&[7; 32], SigningEpochs::all(3));
+    let signer = Signer::new(&[7; 32], SigningKeyVersions::all(3));
     let keys = signer.keys(&collection("jc")).map(|key| key.reveal().to_string());
     let settings =
-        PerformerSettings { egress: open(), signer: Some(signer), ..PerformerSettings::default() };
+        ExecutorSettings { egress: open(), signer: Some(signer), ..ExecutorSettings::default() };
     let mut signed = order(post(&sink.uri("/"), "hello"));
     signed.signing = Signing::On;
-    let tag = execution_tag(&signed);
-    let report = perform(&with_settings(settings), signed).await;
+    let tag = idempotency_key(&signed);
+    let report = execute(&with_settings(settings), signed).await;
     assert!(has_succeeded(&report), "{}", report.message);
     let (_, request) = sink.next().await;
     assert_eq!(header(&request, "webhook-id"), Some(tag.as_str()));

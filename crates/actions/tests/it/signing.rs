@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use kalends_actions::{PerformerSettings, Signer, SigningEpochs};
+use kalends_actions::{ExecutorSettings, Signer, SigningKeyVersions};
 use kalends_domain::Signing;
 
 use crate::world::{
-    OK, Sink, collection, has_succeeded, header, open, order, perform, post, with_settings,
+    OK, Sink, collection, execute, has_succeeded, header, open, order, post, with_settings,
 };
 
 /// The first block of a language in the page.
@@ -34,13 +34,13 @@ fn verify(program: &str, language: &str, arguments: [&str; 4], body: &str) -> Op
 #[tokio::test]
 async fn the_verifiers_of_the_page_take_what_is_ours_and_nothing_else() {
     let mut sink = Sink::answering(|_| OK.into()).await;
-    let signer = Signer::new(&[7; 32], SigningEpochs::all(1));
+    let signer = Signer::new(&[7; 32], SigningKeyVersions::all(1));
     let [new, old] = signer.keys(&collection("jc")).map(|key| key.reveal().to_string());
     let settings =
-        PerformerSettings { egress: open(), signer: Some(signer), ..PerformerSettings::default() };
+        ExecutorSettings { egress: open(), signer: Some(signer), ..ExecutorSettings::default() };
     let mut signed = order(post(&sink.uri("/"), "häll\"o\n"));
     signed.signing = Signing::On;
-    assert!(has_succeeded(&perform(&with_settings(settings), signed).await));
+    assert!(has_succeeded(&execute(&with_settings(settings), signed).await));
     let (_, request) = sink.next().await;
     let value = |name: &str| header(&request, name).unwrap();
     let (id, at, signature) =
@@ -59,7 +59,7 @@ async fn the_verifiers_of_the_page_take_what_is_ours_and_nothing_else() {
         assert!(verify(&new, at, body) && verify(&old, at, body), "{program}");
         assert!(!verify(&new, at, "other"), "{program}: another body");
         assert!(!verify(&new, "1700000000", body), "{program}: another time");
-        let foreign = Signer::new(&[8; 32], SigningEpochs::all(1))
+        let foreign = Signer::new(&[8; 32], SigningKeyVersions::all(1))
             .keys(&collection("jc"))
             .map(|key| key.reveal());
         assert!(!verify(&foreign[0], at, body), "{program}: another key");

@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
 use crate::trust::{Authority, serve_plainly};
-use crate::world::{OK, SHORT, Sink, get, open, order, perform, performer, read_request, request};
+use crate::world::{OK, SHORT, Sink, execute, executor, get, open, order, read_request, request};
 
 /// Which parts are known: d(ns), c(onnect), t(ls), f(irst byte), and all of it.
 fn known(timing: &Timing) -> String {
@@ -25,24 +25,24 @@ fn known(timing: &Timing) -> String {
 async fn a_new_connection_has_all_parts_and_a_kept_one_only_its_answer() {
     let authority = Authority::new();
     let sink = serve_plainly(authority.certify("localhost", |_| ())).await;
-    let performer = performer(authority.trusted());
+    let executor = executor(authority.trusted());
     let uri = format!("https://localhost:{}/", sink.address.port());
-    assert_eq!(known(&get(&performer, &uri).await.timing), "dctfa");
+    assert_eq!(known(&get(&executor, &uri).await.timing), "dctfa");
     // The name is looked at every time, its addresses are not asked for.
-    assert_eq!(known(&get(&performer, &uri).await.timing), "dfa");
+    assert_eq!(known(&get(&executor, &uri).await.timing), "dfa");
     let plain = Sink::answering(|_| OK.into()).await;
-    assert_eq!(known(&get(&performer, &plain.uri("/")).await.timing), "cfa");
+    assert_eq!(known(&get(&executor, &plain.uri("/")).await.timing), "cfa");
 }
 
 #[tokio::test]
 async fn an_attempt_that_fails_says_how_far_it_came() {
-    let performer = performer(open());
+    let executor = executor(open());
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let report = get(&performer, &format!("http://localhost:{}/", nobody.port())).await;
+    let report = get(&executor, &format!("http://localhost:{}/", nobody.port())).await;
     assert_eq!(known(&report.timing), "da", "{}", report.message);
 
     let sink = serve_plainly(Authority::new().certify("localhost", |_| ())).await;
-    let report = get(&performer, &format!("https://localhost:{}/", sink.address.port())).await;
+    let report = get(&executor, &format!("https://localhost:{}/", sink.address.port())).await;
     assert_eq!(known(&report.timing), "dca", "not trusted: {}", report.message);
 
     for (begin, expected) in [("", "ca"), ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", "cfa")]
@@ -55,10 +55,10 @@ async fn an_attempt_that_fails_says_how_far_it_came() {
         .await;
         let mut hanging = order(request(&sink.uri("/")));
         hanging.timeout = SHORT;
-        let report = perform(&performer, hanging).await;
+        let report = execute(&executor, hanging).await;
         assert_eq!(known(&report.timing), expected, "{begin:?}: {}", report.message);
     }
-    let refused = get(&performer, "http://169.254.169.254/").await;
+    let refused = get(&executor, "http://169.254.169.254/").await;
     assert_eq!(known(&refused.timing), "a", "{}", refused.message);
 }
 
@@ -70,8 +70,8 @@ async fn parts_are_those_of_the_last_hop() {
         format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
     })
     .await;
-    let performer = performer(open());
+    let executor = executor(open());
     let uri = format!("http://localhost:{}/", sink.address.port());
-    assert_eq!(known(&get(&performer, &uri).await.timing), "cfa");
-    assert_eq!(known(&get(&performer, &uri).await.timing), "fa", "both were kept");
+    assert_eq!(known(&get(&executor, &uri).await.timing), "cfa");
+    assert_eq!(known(&get(&executor, &uri).await.timing), "fa", "both were kept");
 }

@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::data;
 use crate::world::{
-    OK, SHORT, Sink, answer_all, get, has_succeeded, open, order, perform, performer, read_request,
+    OK, SHORT, Sink, answer_all, execute, executor, get, has_succeeded, open, order, read_request,
     request,
 };
 
@@ -167,11 +167,11 @@ fn body(message: &str) -> usize {
 async fn an_operators_own_authority_is_trusted_and_nobody_else_is() {
     let (authority, other) = (Authority::new(), Authority::new());
     let sink = serve(authority.certify("localhost", |_| ()), Wants::Nothing).await;
-    let report = get(&performer(authority.trusted()), &uri(&sink, "localhost")).await;
+    let report = get(&executor(authority.trusted()), &uri(&sink, "localhost")).await;
     assert!(has_succeeded(&report), "{}", report.message);
     assert!(report.timing.tls.is_some());
     for settings in [open(), other.trusted()] {
-        let report = get(&performer(settings), &uri(&sink, "localhost")).await;
+        let report = get(&executor(settings), &uri(&sink, "localhost")).await;
         assert!(report.message.contains("failed: TrustFailure"), "{}", report.message);
     }
 }
@@ -194,7 +194,7 @@ async fn certificates_that_are_not_the_targets_or_not_valid_are_refused_with_the
         (self_signed, "UnknownIssuer"),
     ] {
         let sink = serve(certified, Wants::Nothing).await;
-        let report = get(&performer(authority.trusted()), &uri(&sink, "localhost")).await;
+        let report = get(&executor(authority.trusted()), &uri(&sink, "localhost")).await;
         assert!(report.message.contains("failed: TrustFailure"), "{}", report.message);
         assert!(report.message.contains(reason), "{reason}: {}", report.message);
     }
@@ -217,7 +217,7 @@ async fn a_target_that_speaks_no_tls_or_an_old_one_is_refused() {
     let first = Sink::start("127.0.0.1:0", |stream, _, _| hello(stream, [3, 1], [0, 0x2f])).await;
     let null = Sink::start("127.0.0.1:0", |stream, _, _| hello(stream, [3, 3], [0, 0x3b])).await;
     for (name, sink) in [("alert", old), ("plain", plain), ("1.0", first), ("null", null)] {
-        let report = get(&performer(open()), &uri(&sink, "localhost")).await;
+        let report = get(&executor(open()), &uri(&sink, "localhost")).await;
         let message = report.message;
         assert!(message.contains("failed: SecureChannelFailure"), "{name}: {message}");
     }
@@ -241,7 +241,7 @@ async fn a_target_that_never_agrees_on_encryption_is_left_at_the_time_out() {
     .await;
     let mut order = order(request(&uri(&silent, "localhost")));
     order.timeout = SHORT;
-    let report = perform(&performer(open()), order).await;
+    let report = execute(&executor(open()), order).await;
     assert!(report.message.contains("failed: Timeout"), "{}", report.message);
 }
 
@@ -249,7 +249,7 @@ async fn a_target_that_never_agrees_on_encryption_is_left_at_the_time_out() {
 async fn two_jobs_call_one_host_and_only_one_shows_a_certificate() {
     let authority = Authority::new();
     let mut sink = serve(authority.certify("localhost", |_| ()), Wants::IfYouLike).await;
-    let performer = performer(authority.trusted());
+    let executor = executor(authority.trusted());
     let uri = uri(&sink, "localhost");
     let mut connections = Vec::new();
     for file in
@@ -259,7 +259,7 @@ async fn two_jobs_call_one_host_and_only_one_shows_a_certificate() {
             Some(file) => with_certificate(&uri, file, "secret"),
             None => request(&uri),
         };
-        let report = perform(&performer, order(request)).await;
+        let report = execute(&executor, order(request)).await;
         assert!(has_succeeded(&report), "{}", report.message);
         let shown = body(&report.message);
         assert_eq!(shown > 0, file.is_some(), "{file:?}");
@@ -276,15 +276,15 @@ async fn two_jobs_call_one_host_and_only_one_shows_a_certificate() {
 async fn a_server_that_demands_a_certificate_gets_one_or_the_attempt_fails() {
     let authority = Authority::new();
     let sink = serve(authority.certify("localhost", |_| ()), Wants::Always).await;
-    let performer = performer(authority.trusted());
+    let executor = executor(authority.trusted());
     let uri = uri(&sink, "localhost");
-    let without = get(&performer, &uri).await;
+    let without = get(&executor, &uri).await;
     assert!(without.message.contains("CertificateRequired"), "{}", without.message);
     for file in ["aes256-chain.pfx", "ec-p384.pfx", "ed25519.pfx", "keytool-rsa.pfx"] {
-        let report = perform(&performer, order(with_certificate(&uri, file, "secret"))).await;
+        let report = execute(&executor, order(with_certificate(&uri, file, "secret"))).await;
         assert!(has_succeeded(&report), "{file}: {}", report.message);
     }
-    let wrong = perform(&performer, order(with_certificate(&uri, "ec-p256.pfx", "canary"))).await;
+    let wrong = execute(&executor, order(with_certificate(&uri, "ec-p256.pfx", "canary"))).await;
     assert!(wrong.message.contains("the client certificate cannot be used"), "{}", wrong.message);
     assert!(!wrong.message.contains("canary"));
 }
@@ -293,7 +293,7 @@ async fn a_server_that_demands_a_certificate_gets_one_or_the_attempt_fails() {
 async fn without_tls_there_is_nobody_to_show_a_certificate_to() {
     let mut sink = Sink::answering(|_| OK.into()).await;
     let request = with_certificate(&sink.uri("/"), "ec-p256.pfx", "secret");
-    let report = perform(&performer(open()), order(request)).await;
+    let report = execute(&executor(open()), order(request)).await;
     assert!(has_succeeded(&report), "{}", report.message);
     sink.next().await;
 }
@@ -308,7 +308,7 @@ async fn a_certificate_does_not_go_to_where_a_redirect_leads() {
     })
     .await;
     let request = with_certificate(&first.uri("/"), "ec-p256.pfx", "secret");
-    let report = perform(&performer(authority.trusted()), order(request)).await;
+    let report = execute(&executor(authority.trusted()), order(request)).await;
     assert!(has_succeeded(&report), "{}", report.message);
     assert_eq!(body(&report.message), 0);
     second.next().await;

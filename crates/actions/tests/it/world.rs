@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_actions::{
-    EgressSettings, NetworkPerformer, Order, Perform, PerformerSettings, Report,
+    ActionExecutor, AttemptReport, AttemptRequest, EgressSettings, ExecutorSettings,
+    NetworkExecutor,
 };
 use kalends_domain::{
     Action, ActionRole, AllowEntry, Cause, CollectionName, CollectionPath, EgressMode,
@@ -25,14 +26,14 @@ pub(crate) const SHORT: Duration = Duration::from_millis(400);
 /// A plain answer.
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-pub(crate) fn performer(egress: EgressSettings) -> NetworkPerformer {
-    let settings = PerformerSettings { egress, ..PerformerSettings::default() };
+pub(crate) fn executor(egress: EgressSettings) -> NetworkExecutor {
+    let settings = ExecutorSettings { egress, ..ExecutorSettings::default() };
     with_settings(settings)
 }
 
-pub(crate) fn with_settings(settings: PerformerSettings) -> NetworkPerformer {
+pub(crate) fn with_settings(settings: ExecutorSettings) -> NetworkExecutor {
     let entropy = Arc::new(SeededEntropy::new(1));
-    NetworkPerformer::new(settings, Arc::new(SystemClock), entropy).unwrap()
+    NetworkExecutor::new(settings, Arc::new(SystemClock), entropy).unwrap()
 }
 
 /// Everything on this machine may be reached.
@@ -74,8 +75,8 @@ pub(crate) fn headers(list: &[(&str, &str)]) -> Option<Headers> {
     Some(Headers::restore(list.collect()))
 }
 
-pub(crate) fn order(request: HttpRequest) -> Order {
-    Order {
+pub(crate) fn order(request: HttpRequest) -> AttemptRequest {
+    AttemptRequest {
         path: JobPath { collection: collection("jc"), job: JobName::new("j").unwrap() },
         uid: [1; 16],
         generation: 1,
@@ -91,16 +92,16 @@ pub(crate) fn order(request: HttpRequest) -> Order {
 }
 
 /// Makes an attempt; none may outlive its own time-out by itself.
-pub(crate) async fn perform(performer: &NetworkPerformer, order: Order) -> Report {
+pub(crate) async fn execute(executor: &NetworkExecutor, order: AttemptRequest) -> AttemptReport {
     let outer = order.timeout + PATIENCE;
-    tokio::time::timeout(outer, performer.perform(order)).await.expect("it ends by itself")
+    tokio::time::timeout(outer, executor.execute(order)).await.expect("it ends by itself")
 }
 
-pub(crate) async fn get(performer: &NetworkPerformer, uri: &str) -> Report {
-    perform(performer, order(request(uri))).await
+pub(crate) async fn get(executor: &NetworkExecutor, uri: &str) -> AttemptReport {
+    execute(executor, order(request(uri))).await
 }
 
-pub(crate) fn has_succeeded(report: &Report) -> bool {
+pub(crate) fn has_succeeded(report: &AttemptReport) -> bool {
     report.outcome == Outcome::Succeeded
 }
 

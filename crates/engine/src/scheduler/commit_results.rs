@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_actions::Report;
+use kalends_actions::AttemptReport;
 use kalends_domain::{MissedPolicy, Outcome, Overlap, REDELIVERIES_MAX};
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Claim, JobForRun, OpenRun, Progress, RunId};
@@ -185,7 +185,7 @@ impl Scheduler {
     /// An attempt in which one process after the other died is not begun again: it has failed.
     fn fail_after_redeliveries(&mut self, assignment: Assignment, now: Instant) {
         let Assignment { run, claim, job_for_run, slot, .. } = assignment;
-        let report = Report::new(Outcome::Indeterminate, DIED_AGAIN);
+        let report = AttemptReport::new(Outcome::Indeterminate, DIED_AGAIN);
         let how = AssignmentResult::Attempted { started: now, ended: now, report };
         self.receive_results(Box::new(FinishedAssignment { run, claim, job_for_run, slot, how }));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use kalends_actions::Report;
+use kalends_actions::AttemptReport;
 use kalends_domain::{
     ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, OnFault, Outcome, Retries,
     conclude, final_state,
@@ -130,7 +130,7 @@ fn attempted(
     ended: &FinishedAssignment,
     started: Instant,
     at: Instant,
-    report: &Report,
+    report: &AttemptReport,
 ) -> (Conclusion, HistoryEntry, AttemptCounts) {
     let (run, main) = (&ended.run, &ended.job_for_run.job.job.definition.action);
     let Progress { role, retry, redelivery, first_started, .. } = run.progress;

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kalends_actions::{Order, Perform, Performing, Readying, Report};
+use kalends_actions::{
+    ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, PrewarmFuture,
+};
 use kalends_domain::{
     Action, ActionRole, Collection, CollectionName, CollectionPath, CollectionState, ErrorAction,
     Extensions, GroupName, GroupPath, HistoryEntry, HttpRequest, JobDefinition, JobName, JobPath,
@@ -53,8 +55,8 @@ pub(crate) enum Answer {
     Hang,
 }
 
-impl Perform for Script {
-    fn perform(&self, order: Order) -> Performing<'_> {
+impl ActionExecutor for Script {
+    fn execute(&self, order: AttemptRequest) -> AttemptFuture<'_> {
         Box::pin(async move {
             let call = Call {
                 job: order.path.job.to_string(),
@@ -74,11 +76,11 @@ impl Perform for Script {
                     Outcome::Succeeded
                 }
             };
-            Report::new(outcome, "scripted")
+            AttemptReport::new(outcome, "scripted")
         })
     }
 
-    fn make_ready(&self, orders: &[&Order], ahead: Duration) -> Vec<Readying> {
+    fn prewarm(&self, orders: &[&AttemptRequest], ahead: Duration) -> Vec<PrewarmFuture> {
         self.readied.lock().unwrap().push((orders.len(), ahead));
         Vec::new()
     }

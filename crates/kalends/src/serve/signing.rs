@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use kalends_actions::SigningEpochs;
+use kalends_actions::SigningKeyVersions;
 use kalends_domain::CollectionPath;
 
 use crate::signing_keys::collection;
@@ -49,8 +49,8 @@ impl fmt::Display for Own {
 
 impl SigningSettings {
     /// Which keys each collection has; an error where one has two numbers.
-    pub(crate) fn epochs(&self) -> anyhow::Result<SigningEpochs> {
-        let mut epochs = SigningEpochs::all(self.signing_epoch);
+    pub(crate) fn epochs(&self) -> anyhow::Result<SigningKeyVersions> {
+        let mut epochs = SigningKeyVersions::all(self.signing_epoch);
         for own in &self.signing_epoch_of {
             if !epochs.set(own.collection.clone(), own.epoch) {
                 anyhow::bail!("--signing-epoch-of: {own} is the second number of its collection");

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kalends_actions::{Order, Perform, Performing, Report};
+use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest};
 use kalends_domain::Outcome;
 use kalends_engine::{Engine, EngineMetrics, EngineSettings};
 use kalends_environment::{Clock, ManualClock};
@@ -24,10 +24,10 @@ const QUESTIONS: usize = 6;
 #[derive(Default)]
 pub(crate) struct Calls(Mutex<Vec<Instant>>);
 
-impl Perform for Calls {
-    fn perform(&self, order: Order) -> Performing<'_> {
+impl ActionExecutor for Calls {
+    fn execute(&self, order: AttemptRequest) -> AttemptFuture<'_> {
         self.0.lock().unwrap().push(order.scheduled);
-        Box::pin(std::future::ready(Report::new(Outcome::Succeeded, "taken")))
+        Box::pin(std::future::ready(AttemptReport::new(Outcome::Succeeded, "taken")))
     }
 }
 

@@ -25,8 +25,8 @@ use super::Message;
 use super::failure::Failure;
 use crate::egress::Egress;
 use crate::endpoints::{AmqpEndpoint, Services};
+use crate::executor::AttemptRequest;
 use crate::laps::{Lap, Laps};
-use crate::perform::Order;
 
 /// Links that are tried for one message: a kept one, and another that was made meanwhile.
 const LINKS_TRIED_MAX: u32 = 3;
@@ -52,7 +52,7 @@ impl AmqpSender {
 
     pub(super) async fn send(
         &self,
-        order: &Order,
+        order: &AttemptRequest,
         message: &Message<'_>,
         laps: &Laps,
     ) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ const DEPTH_MAX: usize = 8;
 
 /// What a service says of its refusal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ServiceError {
     /// Its short name, such as `QueueNotFound`.
     pub code: Option<String>,
     /// In words.
@@ -19,7 +19,7 @@ pub struct Refusal {
 
 /// Why an answer is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum XmlError {
     /// It is longer than any refusal.
     #[error("the answer is too long")]
     TooLong,
@@ -35,13 +35,13 @@ pub enum Unreadable {
 }
 
 /// Reads the refusal in an answer's body.
-pub fn read_refusal(bytes: &[u8]) -> Result<Refusal, Unreadable> {
+pub fn parse_service_error(bytes: &[u8]) -> Result<ServiceError, XmlError> {
     if bytes.len() > ANSWER_BYTES_MAX {
-        return Err(Unreadable::TooLong);
+        return Err(XmlError::TooLong);
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::Malformed)?;
+    let text = std::str::from_utf8(bytes).map_err(|_| XmlError::Malformed)?;
     let mut rest = text.trim_start_matches('\u{feff}').trim_start();
-    let mut refusal = Refusal::default();
+    let mut refusal = ServiceError::default();
     let mut open: Vec<&str> = Vec::new();
     // Each turn takes at least one character.
     while !rest.is_empty() {
@@ -50,41 +50,41 @@ pub fn read_refusal(bytes: &[u8]) -> Result<Refusal, Unreadable> {
             rest = after;
             let plain = unescaped(text)?;
             match open.as_slice() {
-                [] if !plain.trim().is_empty() => return Err(Unreadable::Malformed),
+                [] if !plain.trim().is_empty() => return Err(XmlError::Malformed),
                 [_, name] => keep(&mut refusal, name, &plain),
                 _ => {}
             }
             continue;
         };
         if tag.starts_with('!') {
-            return Err(Unreadable::Forbidden);
+            return Err(XmlError::Forbidden);
         }
-        let (inside, after) = tag.split_once('>').ok_or(Unreadable::Malformed)?;
+        let (inside, after) = tag.split_once('>').ok_or(XmlError::Malformed)?;
         rest = after;
         if inside.starts_with('?') {
             continue;
         }
         if let Some(name) = inside.strip_prefix('/') {
             if open.pop() != Some(name.trim_end()) {
-                return Err(Unreadable::Malformed);
+                return Err(XmlError::Malformed);
             }
             continue;
         }
         let name = inside.split([' ', '\t', '\r', '\n', '/']).next().unwrap_or_default();
         if name.is_empty() || inside.contains('<') {
-            return Err(Unreadable::Malformed);
+            return Err(XmlError::Malformed);
         }
         if !inside.ends_with('/') {
             if open.len() == DEPTH_MAX {
-                return Err(Unreadable::TooDeep);
+                return Err(XmlError::TooDeep);
             }
             open.push(name);
         }
     }
-    open.is_empty().then_some(refusal).ok_or(Unreadable::Malformed)
+    open.is_empty().then_some(refusal).ok_or(XmlError::Malformed)
 }
 
-fn keep(refusal: &mut Refusal, name: &str, text: &str) {
+fn keep(refusal: &mut ServiceError, name: &str, text: &str) {
     let member = match name {
         "Code" => &mut refusal.code,
         "Message" | "Detail" => &mut refusal.message,
@@ -94,18 +94,18 @@ fn keep(refusal: &mut Refusal, name: &str, text: &str) {
 }
 
 /// The five entities of the language; no other, and no numbers, which no refusal has.
-fn unescaped(text: &str) -> Result<String, Unreadable> {
+fn unescaped(text: &str) -> Result<String, XmlError> {
     let mut parts = text.split('&');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let (entity, after) = part.split_once(';').ok_or(Unreadable::Malformed)?;
+        let (entity, after) = part.split_once(';').ok_or(XmlError::Malformed)?;
         plain.push(match entity {
             "amp" => '&',
             "lt" => '<',
             "gt" => '>',
             "quot" => '"',
             "apos" => '\'',
-            _ => return Err(Unreadable::Forbidden),
+            _ => return Err(XmlError::Forbidden),
         });
         plain.push_str(after);
     }
@@ -116,8 +116,8 @@ fn unescaped(text: &str) -> Result<String, Unreadable> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<(String, String), Unreadable> {
-        let refusal = read_refusal(text.as_bytes())?;
+    fn read(text: &str) -> Result<(String, String), XmlError> {
+        let refusal = parse_service_error(text.as_bytes())?;
         Ok((refusal.code.unwrap_or_default(), refusal.message.unwrap_or_default()))
     }
 
@@ -136,16 +136,16 @@ mod tests {
     #[test]
     fn documents_that_declare_or_nest_are_not_read() {
         let laughs = "<!DOCTYPE l [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;\">]><Error>&b;</Error>";
-        assert_eq!(read(laughs), Err(Unreadable::Forbidden));
-        assert_eq!(read("<Error><Code>&b;</Code></Error>"), Err(Unreadable::Forbidden));
-        assert_eq!(read("<Error><![CDATA[x]]></Error>"), Err(Unreadable::Forbidden));
+        assert_eq!(read(laughs), Err(XmlError::Forbidden));
+        assert_eq!(read("<Error><Code>&b;</Code></Error>"), Err(XmlError::Forbidden));
+        assert_eq!(read("<Error><![CDATA[x]]></Error>"), Err(XmlError::Forbidden));
         let nested = |depth| format!("{}{}", "<a>".repeat(depth), "</a>".repeat(depth));
         assert!(read(&nested(DEPTH_MAX)).is_ok());
-        assert_eq!(read(&nested(DEPTH_MAX + 1)), Err(Unreadable::TooDeep));
-        assert_eq!(read(&" ".repeat(ANSWER_BYTES_MAX + 1)), Err(Unreadable::TooLong));
+        assert_eq!(read(&nested(DEPTH_MAX + 1)), Err(XmlError::TooDeep));
+        assert_eq!(read(&" ".repeat(ANSWER_BYTES_MAX + 1)), Err(XmlError::TooLong));
         for text in ["<Error>", "</Error>", "<a></b>", "x", "<a", "<a><b</a>", "<>", "<a>&x</a>"] {
-            assert_eq!(read(text), Err(Unreadable::Malformed), "{text}");
+            assert_eq!(read(text), Err(XmlError::Malformed), "{text}");
         }
-        assert_eq!(read_refusal(&[0xff]), Err(Unreadable::Malformed));
+        assert_eq!(parse_service_error(&[0xff]), Err(XmlError::Malformed));
     }
 }

@@ -3,12 +3,12 @@
 
 #![no_main]
 
-use kalends_actions::read_refusal;
+use kalends_actions::parse_service_error;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Ok(refusal) = read_refusal(bytes) {
-        for text in [refusal.code, refusal.message].into_iter().flatten() {
+    if let Ok(error) = parse_service_error(bytes) {
+        for text in [error.code, error.message].into_iter().flatten() {
             assert!(text.len() <= bytes.len());
         }
     }
@@ -16,9 +16,9 @@ fuzz_target!(|bytes: &[u8]| {
     let plain = text.replace(['&', '<', '\u{feff}'], "");
     let written = format!("<Error><Code>{plain}</Code></Error>");
     let expected = (!plain.is_empty()).then(|| plain.trim().to_owned());
-    // Longer than any refusal is not read.
-    if let Ok(refusal) = read_refusal(written.as_bytes()) {
-        assert_eq!(refusal.code, expected);
+    // Longer than any error is not read.
+    if let Ok(error) = parse_service_error(written.as_bytes()) {
+        assert_eq!(error.code, expected);
     } else {
         assert!(written.len() > 64 * 1024);
     }

@@ -4,7 +4,7 @@
 use kalends_domain::{ActionRole, Cause};
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 
-use crate::perform::Order;
+use crate::executor::AttemptRequest;
 
 /// The namespace of our tags, drawn once.
 const NAMESPACE: [u8; 16] = [
@@ -12,7 +12,7 @@ const NAMESPACE: [u8; 16] = [
 ];
 
 /// A name-based UUID (version 5) of job, edit, instant, role and cause, as 32 hexadecimal digits.
-pub fn execution_tag(order: &Order) -> String {
+pub fn idempotency_key(order: &AttemptRequest) -> String {
     let mut context = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
     context.update(&NAMESPACE);
     context.update(&order.uid);

@@ -10,17 +10,17 @@ use kalends_environment::{Clock, Entropy, Stopwatch};
 use crate::client::Client;
 use crate::egress::{Egress, EgressSettings};
 use crate::endpoints::Services;
-use crate::http::HttpPerformer;
+use crate::executor::{ActionExecutor, AttemptFuture, AttemptRequest, PrewarmFuture};
+use crate::http::HttpExecutor;
 use crate::laps::Laps;
 use crate::oauth::Tokens;
-use crate::perform::{Order, Perform, Performing, Readying};
 use crate::service_bus::{EntityKind, ServiceBus};
 use crate::signing::Signer;
 use crate::storage_queue::StorageQueues;
 
 /// What an operator sets about actions.
 #[derive(Clone, Debug, Default)]
-pub struct PerformerSettings {
+pub struct ExecutorSettings {
     /// The door to the network.
     pub egress: EgressSettings,
     /// Signs requests of jobs that want it; without it none are signed.
@@ -32,20 +32,20 @@ pub struct PerformerSettings {
 }
 
 /// Carries out actions over the network.
-pub struct NetworkPerformer {
-    http: HttpPerformer,
+pub struct NetworkExecutor {
+    http: HttpExecutor,
     queues: StorageQueues,
     service_bus: ServiceBus,
 }
 
-impl NetworkPerformer {
+impl NetworkExecutor {
     /// Fails where certificates that are to be trusted cannot be read.
     pub fn new(
-        settings: PerformerSettings,
+        settings: ExecutorSettings,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-    ) -> io::Result<NetworkPerformer> {
-        let PerformerSettings { egress, signer, secret_headers, services } = settings;
+    ) -> io::Result<NetworkExecutor> {
+        let ExecutorSettings { egress, signer, secret_headers, services } = settings;
         let connections_max = egress.connections_per_target_max;
         let egress = Egress::new(egress, entropy.clone())?;
         let client = Arc::new(Client::new(egress, connections_max));
@@ -63,35 +63,35 @@ impl NetworkPerformer {
             Arc::clone(&entropy),
             &services,
         );
-        let http = HttpPerformer::new(client, clock, entropy, tokens, signer, &secret_headers);
-        Ok(NetworkPerformer { http, queues, service_bus })
+        let http = HttpExecutor::new(client, clock, entropy, tokens, signer, &secret_headers);
+        Ok(NetworkExecutor { http, queues, service_bus })
     }
 }
 
-impl Perform for NetworkPerformer {
-    fn perform(&self, order: Order) -> Performing<'_> {
+impl ActionExecutor for NetworkExecutor {
+    fn execute(&self, order: AttemptRequest) -> AttemptFuture<'_> {
         Box::pin(async move {
             let (laps, watch) = (Laps::default(), Stopwatch::start());
             // In boxes of their own where they are large and rare: a request is not to cost as much.
             let report = match &order.action.target {
-                Target::Http(request) => self.http.perform(&order, request, &laps).await,
+                Target::Http(request) => self.http.execute(&order, request, &laps).await,
                 Target::StorageQueue(message) => {
-                    Box::pin(self.queues.perform(&order, message, &laps)).await
+                    Box::pin(self.queues.execute(&order, message, &laps)).await
                 }
                 Target::ServiceBusQueue(message) => {
                     let kind = EntityKind::Queue;
-                    Box::pin(self.service_bus.perform(&order, kind, message, &laps)).await
+                    Box::pin(self.service_bus.execute(&order, kind, message, &laps)).await
                 }
                 Target::ServiceBusTopic(message) => {
                     let kind = EntityKind::Topic;
-                    Box::pin(self.service_bus.perform(&order, kind, message, &laps)).await
+                    Box::pin(self.service_bus.execute(&order, kind, message, &laps)).await
                 }
             };
             report.with_timing(laps.total(watch))
         })
     }
 
-    fn make_ready(&self, orders: &[&Order], ahead: Duration) -> Vec<Readying> {
-        self.http.make_ready(orders, ahead)
+    fn prewarm(&self, orders: &[&AttemptRequest], ahead: Duration) -> Vec<PrewarmFuture> {
+        self.http.prewarm(orders, ahead)
     }
 }

@@ -1,0 +1,83 @@
+//! The interface between the engine and the actions: one attempt in, one report out.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use kalends_domain::{Action, ActionRole, Cause, JobPath, Outcome, Signing, Timing};
+use kalends_recurrence::Instant;
+
+/// An attempt in flight.
+pub type AttemptFuture<'a> = Pin<Box<dyn Future<Output = AttemptReport> + Send + 'a>>;
+
+/// Opens connections for later attempts.
+pub type PrewarmFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Executes attempts.
+pub trait ActionExecutor: Send + Sync {
+    /// Executes one attempt. The future completes within the request's timeout.
+    fn execute(&self, request: AttemptRequest) -> AttemptFuture<'_>;
+
+    /// Opens connections for `requests`, which are all due in `ahead`. Each future gives up when
+    /// `ahead` has elapsed, and sends nothing of the attempts. The default opens none: attempts then
+    /// connect when they are due.
+    fn prewarm(&self, requests: &[&AttemptRequest], ahead: Duration) -> Vec<PrewarmFuture> {
+        let _ = (requests, ahead);
+        Vec::new()
+    }
+}
+
+/// One attempt to execute.
+#[derive(Clone, Debug)]
+pub struct AttemptRequest {
+    /// The job that the attempt belongs to.
+    pub path: JobPath,
+    /// The job's globally unique id.
+    pub uid: [u8; 16],
+    /// The job's generation, which increases with every edit.
+    pub generation: u64,
+    /// The location of the job's collection, for headers and messages.
+    pub region: String,
+    /// The action to execute.
+    pub action: Action,
+    /// Whether `action` is the job's main action or its error action.
+    pub role: ActionRole,
+    /// The scheduled time of the occurrence.
+    pub scheduled: Instant,
+    /// Whether the schedule or a user started the run.
+    pub cause: Cause,
+    /// 0 for the first attempt, n for the n-th retry.
+    pub retry: u32,
+    /// The time limit of the whole attempt.
+    pub timeout: Duration,
+    /// Whether HTTP requests are signed.
+    pub signing: Signing,
+}
+
+/// The result of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptReport {
+    /// Whether the attempt succeeded, failed or has an unknown result.
+    pub outcome: Outcome,
+    /// The message for the job's history.
+    pub message: String,
+    /// The duration of each phase; phases that were not reached have none.
+    pub timing: Timing,
+}
+
+impl AttemptReport {
+    /// A report without phase durations.
+    pub fn new(outcome: Outcome, message: impl Into<String>) -> AttemptReport {
+        AttemptReport { outcome, message: message.into(), timing: Timing::default() }
+    }
+
+    /// A failure without `Retry-After`.
+    pub fn failed(message: impl Into<String>) -> AttemptReport {
+        AttemptReport::new(Outcome::Failed { retry_after: None }, message)
+    }
+
+    /// Sets the phase durations.
+    pub fn with_timing(self, timing: Timing) -> AttemptReport {
+        AttemptReport { timing, ..self }
+    }
+}
