@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use arbitrary::Arbitrary;
 use kalends_domain::{
-    AllowEntry, CollectionName, CollectionPath, EgressMode, EgressPolicy, Forbidden, GroupName,
-    GroupPath, Limits, SubscriptionId, Uri, Whose,
+    AllowEntry, CollectionName, CollectionPath, EgressMode, EgressPolicy, ForbiddenEndpoint, GroupName,
+    GroupPath, Limits, SubscriptionId, Uri, AddressOwner,
 };
 use libfuzzer_sys::fuzz_target;
 use url::{Host, Url};
@@ -92,12 +92,12 @@ fn collection() -> Option<CollectionPath> {
 
 fuzz_target!(|input: Input| {
     let Some(collection) = collection() else { return };
-    let entry = input.allow.as_deref().and_then(|text| AllowEntry::read(text).ok());
+    let entry = input.allow.as_deref().and_then(|text| AllowEntry::parse(text).ok());
     if let Some(entry) = &entry {
-        assert_eq!(AllowEntry::read(&entry.to_string()).as_ref(), Ok(entry), "reads what it shows");
+        assert_eq!(AllowEntry::parse(&entry.to_string()).as_ref(), Ok(entry), "reads what it shows");
     }
     let mode = if input.single_user { EgressMode::SingleUser } else { EgressMode::Guarded };
-    let forbidden = vec![Forbidden::OwnPort(OWN_PORT)];
+    let forbidden = vec![ForbiddenEndpoint::OwnPort(OWN_PORT)];
     let has_entry = entry.is_some();
     let policy = EgressPolicy { mode, allow: entry.into_iter().collect(), forbidden };
     let Ok(uri) = Uri::new(&input.uri, &Limits::default()) else { return };
@@ -111,7 +111,7 @@ fuzz_target!(|input: Input| {
         Host::Domain(_) if input.is_v4 => (false, input.v4.into()),
         Host::Domain(_) => (false, input.v6.into()),
     };
-    let whose = if input.is_ours { Whose::Ours } else { Whose::Others };
+    let whose = if input.is_ours { AddressOwner::ThisHost } else { AddressOwner::Other };
     let is_reached =
         is_open && policy.check_address(&host, address, port, &collection, whose).is_ok();
     if !is_reached {

@@ -28,6 +28,6 @@ pub fn interrogate(rule: &Rule, at: Instant) {
     assert!(!rule.describe().is_empty());
     if let Some(&next) = near.first() {
         let year = std::time::Duration::from_secs(366 * 86_400);
-        drop(rule.clock_changes(next, next.saturating_add(year)));
+        drop(rule.dst_notes(next, next.saturating_add(year)));
     }
 }

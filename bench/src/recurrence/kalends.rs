@@ -31,7 +31,7 @@ pub(crate) fn build(schedule: Schedule, place: Place) -> Result<Box<dyn Question
 
 pub(crate) fn count(count: Count) -> Result<Box<dyn Question>> {
     let rule = counted(count)?;
-    let after = rule.anchor();
+    let after = rule.reference_time();
     Ok(asked(
         vec![instant(after.unix_seconds() + count.seconds())?],
         move |&until: &Instant| rule.count_between(after, until),
@@ -42,8 +42,8 @@ pub(crate) fn count(count: Count) -> Result<Box<dyn Question>> {
 /// The same count, by going from one occurrence to the next.
 pub(crate) fn count_one_by_one(count: Count) -> Result<usize> {
     let rule = counted(count)?;
-    let until = instant(rule.anchor().unix_seconds() + count.seconds())?;
-    Ok(rule.occurrences_after(rule.anchor()).take_while(|&at| at <= until).count())
+    let until = instant(rule.reference_time().unix_seconds() + count.seconds())?;
+    Ok(rule.occurrences_after(rule.reference_time()).take_while(|&at| at <= until).count())
 }
 
 fn counted(count: Count) -> Result<Rule> {

@@ -77,7 +77,7 @@ impl fmt::Display for Role {
 
 /// A place with all that is in it. Jobs belong to the place of their collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum AccessScope {
     /// The whole installation.
     Everything,
     /// A subscription.
@@ -88,9 +88,9 @@ pub enum Place {
     Collection(CollectionPath),
 }
 
-/// Why a text is no [`Place`].
+/// Why a text is no [`AccessScope`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
+pub enum AccessScopeError {
     /// It has another form.
     #[error(
         "expected /, /subscriptions/S, /subscriptions/S/resourceGroups/G or \
@@ -102,32 +102,32 @@ pub enum PlaceError {
     Name(#[from] NameError),
 }
 
-impl Place {
+impl AccessScope {
     /// Reads a path. Keywords are read without regard to case; the provider may be left out.
-    pub fn parse(text: &str) -> Result<Place, PlaceError> {
-        let path = text.strip_prefix('/').ok_or(PlaceError::Form)?;
+    pub fn parse(text: &str) -> Result<AccessScope, AccessScopeError> {
+        let path = text.strip_prefix('/').ok_or(AccessScopeError::Form)?;
         let path = path.strip_suffix('/').unwrap_or(path);
         if path.is_empty() {
-            return Ok(Place::Everything);
+            return Ok(AccessScope::Everything);
         }
         let segments: Vec<&str> = path.split('/').collect();
         let is = |segment: &str, word: &str| segment.eq_ignore_ascii_case(word);
         let (subscriptions, subscription, rest) = match segments.as_slice() {
             [word, name, rest @ ..] => (*word, SubscriptionId::new(name), rest),
-            _ => return Err(PlaceError::Form),
+            _ => return Err(AccessScopeError::Form),
         };
         if !is(subscriptions, "subscriptions") {
-            return Err(PlaceError::Form);
+            return Err(AccessScopeError::Form);
         }
         let subscription = subscription?;
         let (group, rest) = match rest {
-            [] => return Ok(Place::Subscription(subscription)),
+            [] => return Ok(AccessScope::Subscription(subscription)),
             [word, name, rest @ ..] if is(word, "resourceGroups") => (GroupName::new(name)?, rest),
-            _ => return Err(PlaceError::Form),
+            _ => return Err(AccessScopeError::Form),
         };
         let group = GroupPath { subscription, group };
         let rest = match rest {
-            [] => return Ok(Place::Group(group)),
+            [] => return Ok(AccessScope::Group(group)),
             [word, provider, rest @ ..]
                 if is(word, "providers") && is(provider, "Microsoft.Scheduler") =>
             {
@@ -138,42 +138,44 @@ impl Place {
         match rest {
             [word, name] if is(word, "jobCollections") => {
                 let collection = CollectionName::new(name)?;
-                Ok(Place::Collection(CollectionPath { group, collection }))
+                Ok(AccessScope::Collection(CollectionPath { group, collection }))
             }
-            _ => Err(PlaceError::Form),
+            _ => Err(AccessScopeError::Form),
         }
     }
 
     /// Whether the other place is this one or lies in it.
-    pub fn covers(&self, other: &Place) -> bool {
+    pub fn covers(&self, other: &AccessScope) -> bool {
         match self {
-            Place::Everything => true,
-            Place::Subscription(own) => other.subscription() == Some(own),
-            Place::Group(own) => other.group() == Some(own),
-            Place::Collection(_) => self == other,
+            AccessScope::Everything => true,
+            AccessScope::Subscription(own) => other.subscription() == Some(own),
+            AccessScope::Group(own) => other.group() == Some(own),
+            AccessScope::Collection(_) => self == other,
         }
     }
 
     fn subscription(&self) -> Option<&SubscriptionId> {
         match self {
-            Place::Everything => None,
-            Place::Subscription(subscription) => Some(subscription),
-            Place::Group(_) | Place::Collection(_) => self.group().map(|path| &path.subscription),
+            AccessScope::Everything => None,
+            AccessScope::Subscription(subscription) => Some(subscription),
+            AccessScope::Group(_) | AccessScope::Collection(_) => {
+                self.group().map(|path| &path.subscription)
+            }
         }
     }
 
     fn group(&self) -> Option<&GroupPath> {
         match self {
-            Place::Everything | Place::Subscription(_) => None,
-            Place::Group(group) => Some(group),
-            Place::Collection(collection) => Some(&collection.group),
+            AccessScope::Everything | AccessScope::Subscription(_) => None,
+            AccessScope::Group(group) => Some(group),
+            AccessScope::Collection(collection) => Some(&collection.group),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for AccessScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Place::Everything {
+        if *self == AccessScope::Everything {
             return f.write_str("/");
         }
         if let Some(subscription) = self.subscription() {
@@ -182,7 +184,7 @@ impl fmt::Display for Place {
         if let Some(path) = self.group() {
             write!(f, "/resourceGroups/{}", path.group)?;
         }
-        if let Place::Collection(path) = self {
+        if let AccessScope::Collection(path) = self {
             write!(f, "/providers/Microsoft.Scheduler/jobCollections/{}", path.collection)?;
         }
         Ok(())
@@ -195,13 +197,13 @@ pub struct Grant {
     /// What may be done.
     pub role: Role,
     /// Where.
-    pub place: Place,
+    pub scope: AccessScope,
 }
 
 impl Grant {
     /// Whether it is enough to do so there.
-    pub fn allows(&self, permission: Permission, place: &Place) -> bool {
-        self.role.permission() >= permission && self.place.covers(place)
+    pub fn allows(&self, permission: Permission, place: &AccessScope) -> bool {
+        self.role.permission() >= permission && self.scope.covers(place)
     }
 }
 
@@ -211,8 +213,8 @@ mod tests {
 
     const S: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40";
 
-    fn place(text: &str) -> Place {
-        Place::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    fn place(text: &str) -> AccessScope {
+        AccessScope::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
     #[test]
@@ -236,9 +238,9 @@ mod tests {
             &format!("{collection}/jobs/j"),
             &format!("{S}//resourceGroups/rg"),
         ] {
-            assert_eq!(Place::parse(text), Err(PlaceError::Form), "{text}");
+            assert_eq!(AccessScope::parse(text), Err(AccessScopeError::Form), "{text}");
         }
-        assert!(matches!(Place::parse("/subscriptions/1"), Err(PlaceError::Name(_))));
+        assert!(matches!(AccessScope::parse("/subscriptions/1"), Err(AccessScopeError::Name(_))));
     }
 
     #[test]
@@ -271,7 +273,7 @@ mod tests {
         let permissions =
             [Permission::Read, Permission::Operate, Permission::Write, Permission::Own];
         for (rank, role) in Role::ALL.into_iter().enumerate() {
-            let grant = Grant { role, place: Place::Everything };
+            let grant = Grant { role, scope: AccessScope::Everything };
             for (needed, permission) in permissions.into_iter().enumerate() {
                 assert_eq!(grant.allows(permission, &place(S)), rank >= needed);
             }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use kalends_recurrence::Frequency;
 
-use crate::fault::{Fault, FaultKind};
 use crate::job::Switch;
 use crate::plan::Plan;
+use crate::validation_error::{ValidationError, ValidationErrorKind};
 
 /// A collection as its author defined it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ const LOCATION_CHARS_MAX: usize = 100;
 
 impl Location {
     /// A place. A known one comes back in its usual spelling: `westus` is `West US`.
-    pub fn new(text: &str) -> Result<Location, Fault> {
+    pub fn new(text: &str) -> Result<Location, ValidationError> {
         let squeezed = |text: &str| text.replace(' ', "").to_ascii_lowercase();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || " -_()".contains(c);
         if text.trim().is_empty() || text.len() > LOCATION_CHARS_MAX || !text.chars().all(is_plain)
@@ -110,7 +110,7 @@ impl Location {
             let message = format!(
                 "expected a place such as West US, of at most {LOCATION_CHARS_MAX} letters, digits and blanks"
             );
-            return Err(Fault::new(FaultKind::LocationRequired, message));
+            return Err(ValidationError::new(ValidationErrorKind::LocationRequired, message));
         }
         let known = KNOWN_LOCATIONS.iter().find(|known| squeezed(known) == squeezed(text));
         Ok(Location(known.copied().unwrap_or(text).into()))

@@ -8,7 +8,7 @@ use kalends_recurrence::{Instant, Rule};
 use crate::job::Switch;
 use crate::ledger::{Disposition, LedgerRecord};
 use crate::run::{AttemptStatus, HistoryEntry, Lifecycle};
-use crate::timeline::{Course, RunUnderWay, Stage, before};
+use crate::timeline::{JobSnapshot, OccurrenceState, RunInFlight, before};
 
 /// Clock changes so near are told of: none moves an occurrence further.
 const CLOCK_CHANGE_NEAR: Duration = Duration::from_secs(3 * 3_600);
@@ -16,11 +16,11 @@ const SECOND_TICKS: i64 = 10_000_000;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
-pub struct ExplainQuestion<'a> {
+pub struct ExplainInput<'a> {
     /// The job's rule, without its count.
     pub rule: &'a Rule,
     /// How the job goes on.
-    pub course: Course,
+    pub job: JobSnapshot,
     /// When it was created.
     pub created: Instant,
     /// The instant; absent means now, and what comes next.
@@ -28,7 +28,7 @@ pub struct ExplainQuestion<'a> {
     /// What the ledger has around it.
     pub ledger: &'a [LedgerRecord],
     /// The runs under way.
-    pub runs: &'a [RunUnderWay],
+    pub runs: &'a [RunInFlight],
     /// The job's history, the newest first.
     pub history: &'a [HistoryEntry],
 }
@@ -37,7 +37,7 @@ pub struct ExplainQuestion<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// Why, for programs.
-    pub reason: Reason,
+    pub reason: ExplainReason,
     /// Why, for people.
     pub sentence: String,
     /// The occurrence it is about, where it is about one.
@@ -53,7 +53,7 @@ pub struct Explanation {
 /// Why a job did or did not run, or will or will not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Reason {
+pub enum ExplainReason {
     Completed,
     Failed,
     SkippedOverlap,
@@ -73,18 +73,18 @@ pub enum Reason {
     JobDisabled,
     CollectionDisabled,
     Finished,
-    NotKept,
+    NotRetained,
 }
 
 /// Why a job did or did not run.
-pub fn explain(question: ExplainQuestion<'_>) -> Explanation {
-    let near = question.at.unwrap_or(question.course.now);
+pub fn explain(question: ExplainInput<'_>) -> Explanation {
+    let near = question.at.unwrap_or(question.job.now);
     let (reason, occurrence, sentence) = match question.at {
         Some(at) => at_instant(&question, at),
         None => at_present(&question),
     };
     let from = Instant::from_ticks(near.ticks() - ticks(CLOCK_CHANGE_NEAR)).unwrap_or(Instant::MIN);
-    let changes = question.rule.clock_changes(from, near.saturating_add(CLOCK_CHANGE_NEAR));
+    let changes = question.rule.dst_notes(from, near.saturating_add(CLOCK_CHANGE_NEAR));
     let rule = question.rule;
     Explanation {
         reason,
@@ -96,40 +96,40 @@ pub fn explain(question: ExplainQuestion<'_>) -> Explanation {
     }
 }
 
-type Why = (Reason, Option<Instant>, String);
+type Why = (ExplainReason, Option<Instant>, String);
 
-fn at_present(question: &ExplainQuestion<'_>) -> Why {
-    let Course { now, lifecycle, .. } = question.course;
+fn at_present(question: &ExplainInput<'_>) -> Why {
+    let JobSnapshot { now, lifecycle, .. } = question.job;
     if let Some(run) = question.runs.iter().max_by_key(|run| run.scheduled) {
         return of_run(run, now);
     }
     if lifecycle != Lifecycle::Active {
-        return (Reason::Finished, None, finished(question));
+        return (ExplainReason::Finished, None, finished(question));
     }
-    let next = question.course.first_coming(question.rule);
-    match (question.course.stage_of_coming(), next) {
-        (Stage::JobDisabled, next) => {
+    let next = question.job.first_coming(question.rule);
+    match (question.job.stage_of_coming(), next) {
+        (OccurrenceState::JobDisabled, next) => {
             let would = next.map_or_else(String::new, |next| {
                 format!(" If it were enabled, it would run next at {next}.")
             });
-            (Reason::JobDisabled, next, format!("The job is disabled.{would}"))
+            (ExplainReason::JobDisabled, next, format!("The job is disabled.{would}"))
         }
-        (Stage::CollectionDisabled, next) => {
-            (Reason::CollectionDisabled, next, "The job's collection is disabled.".into())
+        (OccurrenceState::CollectionDisabled, next) => {
+            (ExplainReason::CollectionDisabled, next, "The job's collection is disabled.".into())
         }
-        (_, Some(next)) if next <= now => (Reason::Due, Some(next), due(next)),
+        (_, Some(next)) if next <= now => (ExplainReason::Due, Some(next), due(next)),
         (_, Some(next)) => {
             let sentence = format!("No occurrence is due now; the next is that of {next}.");
-            (Reason::Coming, Some(next), sentence)
+            (ExplainReason::Coming, Some(next), sentence)
         }
-        (_, None) => (Reason::Finished, None, finished(question)),
+        (_, None) => (ExplainReason::Finished, None, finished(question)),
     }
 }
 
-fn at_instant(question: &ExplainQuestion<'_>, at: Instant) -> Why {
+fn at_instant(question: &ExplainInput<'_>, at: Instant) -> Why {
     let same = |other: Instant| is_meant(at, other);
     if let Some(run) = question.runs.iter().rev().find(|run| same(run.scheduled)) {
-        return of_run(run, question.course.now);
+        return of_run(run, question.job.now);
     }
     let occurrence = question.occurrence_at(at);
     let covers = |row: &&LedgerRecord| {
@@ -146,23 +146,23 @@ fn at_instant(question: &ExplainQuestion<'_>, at: Instant) -> Why {
     }
 }
 
-fn of_run(run: &RunUnderWay, now: Instant) -> Why {
-    let RunUnderWay { scheduled, retry, attempt_at, .. } = *run;
+fn of_run(run: &RunInFlight, now: Instant) -> Why {
+    let RunInFlight { scheduled, retry, attempt_at, .. } = *run;
     let occurrence = format!("The occurrence of {scheduled}");
     let number = retry + 1;
     let (reason, sentence) = match (run.is_claimed, retry) {
         (true, _) => (
-            Reason::Running,
+            ExplainReason::Running,
             format!(
                 "{occurrence} is running: attempt {number}, begun at {attempt_at} or a little later."
             ),
         ),
         (false, 0) if attempt_at <= now => {
-            (Reason::Waiting, format!("{occurrence} waits for its turn since {attempt_at}."))
+            (ExplainReason::Waiting, format!("{occurrence} waits for its turn since {attempt_at}."))
         }
-        (false, 0) => (Reason::Waiting, format!("{occurrence} begins at {attempt_at}.")),
+        (false, 0) => (ExplainReason::Waiting, format!("{occurrence} begins at {attempt_at}.")),
         (false, _) => (
-            Reason::Retrying,
+            ExplainReason::Retrying,
             format!(
                 "{occurrence} is being retried: {retry} of its attempts failed, attempt {number} is made at {attempt_at}."
             ),
@@ -171,7 +171,7 @@ fn of_run(run: &RunUnderWay, now: Instant) -> Why {
     (reason, Some(scheduled), sentence)
 }
 
-fn of_row(question: &ExplainQuestion<'_>, row: &LedgerRecord, at: Instant) -> Why {
+fn of_row(question: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> Why {
     let entries = || question.history.iter().filter(|entry| entry.expected == row.from);
     let attempts = entries().filter(|entry| entry.status != AttemptStatus::Postponed).count();
     let after = match attempts {
@@ -189,30 +189,31 @@ fn of_row(question: &ExplainQuestion<'_>, row: &LedgerRecord, at: Instant) -> Wh
         failed.map_or_else(String::new, |entry| format!(" The last said: {}", entry.message));
     let (reason, what) = match row.disposition {
         Disposition::Completed => {
-            (Reason::Completed, format!("ran and was completed at {closed}{after}."))
+            (ExplainReason::Completed, format!("ran and was completed at {closed}{after}."))
         }
-        Disposition::Failed => {
-            (Reason::Failed, format!("failed at {closed}{after}; all tries are used up.{said}"))
-        }
+        Disposition::Failed => (
+            ExplainReason::Failed,
+            format!("failed at {closed}{after}; all tries are used up.{said}"),
+        ),
         Disposition::SkippedOverlap => (
-            Reason::SkippedOverlap,
+            ExplainReason::SkippedOverlap,
             "did not run because the one before was still running or retrying.".into(),
         ),
         Disposition::SkippedDisabled => (
-            Reason::SkippedDisabled,
+            ExplainReason::SkippedDisabled,
             "did not run because the job or its collection was disabled.".into(),
         ),
         Disposition::SkippedQuota => {
-            (Reason::SkippedQuota, "did not run because a quota held it.".into())
+            (ExplainReason::SkippedQuota, "did not run because a quota held it.".into())
         }
         Disposition::Missed => (
-            Reason::Missed,
+            ExplainReason::Missed,
             format!(
                 "was missed: nothing could run at its time, as was found at {closed}, and it does not run later."
             ),
         ),
         Disposition::Superseded => (
-            Reason::Superseded,
+            ExplainReason::Superseded,
             format!("was given up at {closed}{after}, because the job was edited meanwhile."),
         ),
     };
@@ -220,57 +221,57 @@ fn of_row(question: &ExplainQuestion<'_>, row: &LedgerRecord, at: Instant) -> Wh
 }
 
 /// An instant of the schedule of which nothing is recorded.
-fn of_occurrence(question: &ExplainQuestion<'_>, at: Instant) -> Why {
-    let Course { now, lifecycle, left, .. } = question.course;
-    if question.course.is_coming(question.rule, at) {
-        let (reason, sentence) = match question.course.stage_of_coming() {
-            Stage::JobDisabled => (
-                Reason::JobDisabled,
+fn of_occurrence(question: &ExplainInput<'_>, at: Instant) -> Why {
+    let JobSnapshot { now, lifecycle, left, .. } = question.job;
+    if question.job.is_coming(question.rule, at) {
+        let (reason, sentence) = match question.job.stage_of_coming() {
+            OccurrenceState::JobDisabled => (
+                ExplainReason::JobDisabled,
                 format!("The job is disabled; if it were enabled, it would run at {at}."),
             ),
-            Stage::CollectionDisabled => (
-                Reason::CollectionDisabled,
+            OccurrenceState::CollectionDisabled => (
+                ExplainReason::CollectionDisabled,
                 format!(
                     "The job's collection is disabled; if it were enabled, the job would run at {at}."
                 ),
             ),
-            _ if at <= now => (Reason::Due, due(at)),
-            _ => (Reason::Coming, format!("The occurrence of {at} is still to come.")),
+            _ if at <= now => (ExplainReason::Due, due(at)),
+            _ => (ExplainReason::Coming, format!("The occurrence of {at} is still to come.")),
         };
         return (reason, Some(at), sentence);
     }
-    if question.course.held(question.rule, at, at).is_some() {
-        let (reason, what) = match question.course.switch {
-            Switch::Disabled => (Reason::JobDisabled, "the job"),
-            Switch::Enabled => (Reason::CollectionDisabled, "the job's collection"),
+    if question.job.held(question.rule, at, at).is_some() {
+        let (reason, what) = match question.job.switch {
+            Switch::Disabled => (ExplainReason::JobDisabled, "the job"),
+            Switch::Enabled => (ExplainReason::CollectionDisabled, "the job's collection"),
         };
         let sentence = format!("The occurrence of {at} did not run: {what} is disabled.");
         return (reason, Some(at), sentence);
     }
-    if lifecycle != Lifecycle::Active && question.course.finished.is_some_and(|over| at > over) {
-        return (Reason::Finished, Some(at), finished(question));
+    if lifecycle != Lifecycle::Active && question.job.finished.is_some_and(|over| at > over) {
+        return (ExplainReason::Finished, Some(at), finished(question));
     }
     if at > now && left.is_some() {
         let sentence = format!("At {at} the count of the schedule is used up.");
-        return (Reason::CountUsedUp, Some(at), sentence);
+        return (ExplainReason::CountUsedUp, Some(at), sentence);
     }
     let sentence = format!(
         "Nothing is kept of {at}: the job was defined otherwise then, or the record has been removed in time."
     );
-    (Reason::NotKept, Some(at), sentence)
+    (ExplainReason::NotRetained, Some(at), sentence)
 }
 
-fn of_no_occurrence(question: &ExplainQuestion<'_>, at: Instant) -> Why {
+fn of_no_occurrence(question: &ExplainInput<'_>, at: Instant) -> Why {
     if at < question.created {
         let sentence = format!("The job was created later, at {}.", question.created);
-        return (Reason::BeforeCreation, None, sentence);
+        return (ExplainReason::BeforeCreation, None, sentence);
     }
     let recurrence = question.rule.definition().recurrence.as_ref();
     if let Some(end) = recurrence.and_then(|recurrence| recurrence.end).filter(|&end| end < at) {
-        return (Reason::AfterEnd, None, format!("The schedule ended at {end}."));
+        return (ExplainReason::AfterEnd, None, format!("The schedule ended at {end}."));
     }
-    if question.course.finished.is_some_and(|over| over < at) {
-        return (Reason::Finished, None, finished(question));
+    if question.job.finished.is_some_and(|over| over < at) {
+        return (ExplainReason::Finished, None, finished(question));
     }
     let nearest = match (question.rule.last_at_or_before(at), question.rule.next_after(at)) {
         (Some(last), Some(next)) => format!(": the one before is {last}, the one after {next}"),
@@ -279,18 +280,18 @@ fn of_no_occurrence(question: &ExplainQuestion<'_>, at: Instant) -> Why {
         (None, None) => String::new(),
     };
     let sentence = format!("{at} is no occurrence of the schedule{nearest}.");
-    (Reason::NotAnOccurrence, None, sentence)
+    (ExplainReason::NotAnOccurrence, None, sentence)
 }
 
-impl ExplainQuestion<'_> {
+impl ExplainInput<'_> {
     /// The occurrence that is meant: a whole second stands for what happens in it.
     fn occurrence_at(&self, at: Instant) -> Option<Instant> {
         let found = self.rule.next_after(before(at)).filter(|&next| is_meant(at, next));
-        found.or(self.course.due.filter(|&due| is_meant(at, due)))
+        found.or(self.job.due.filter(|&due| is_meant(at, due)))
     }
 
     fn goes_on(&self) -> bool {
-        self.course.lifecycle == Lifecycle::Active
+        self.job.lifecycle == Lifecycle::Active
     }
 }
 
@@ -303,8 +304,8 @@ fn due(at: Instant) -> String {
     format!("The occurrence of {at} is due and is about to run.")
 }
 
-fn finished(question: &ExplainQuestion<'_>) -> String {
-    let Course { lifecycle, finished, .. } = question.course;
+fn finished(question: &ExplainInput<'_>) -> String {
+    let JobSnapshot { lifecycle, finished, .. } = question.job;
     let at = finished.map_or_else(String::new, |at| format!(" since {at}"));
     match lifecycle {
         Lifecycle::Faulted => format!(

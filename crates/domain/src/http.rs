@@ -4,9 +4,9 @@ use std::fmt;
 
 use url::Url;
 
-use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
 use crate::secret::Secret;
+use crate::validation_error::{ValidationError, ValidationErrorKind};
 
 /// An absolute http or https address. Checked in its parsed form, kept and sent as it was written.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,8 +27,9 @@ impl fmt::Debug for Uri {
 
 impl Uri {
     /// Checks an address.
-    pub fn new(text: &str, limits: &Limits) -> Result<Uri, Fault> {
-        let invalid = |message: &str| Fault::new(FaultKind::InvalidUri, message);
+    pub fn new(text: &str, limits: &Limits) -> Result<Uri, ValidationError> {
+        let invalid =
+            |message: &str| ValidationError::new(ValidationErrorKind::InvalidUri, message);
         let max = limits.uri_chars_max;
         if text.chars().count() > max {
             return Err(invalid(&format!("it is longer than {max} characters")));
@@ -46,7 +47,10 @@ impl Uri {
             let is_scheme =
                 scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
             return Err(match is_scheme && !scheme.is_empty() && !scheme.contains('.') {
-                true => Fault::new(FaultKind::UnsupportedUriScheme, "allowed are http and https"),
+                true => ValidationError::new(
+                    ValidationErrorKind::UnsupportedUriScheme,
+                    "allowed are http and https",
+                ),
                 false => invalid("expected an absolute address such as https://example.com/path"),
             });
         }
@@ -58,7 +62,10 @@ impl Uri {
             return Err(invalid("no user or password in it; use authentication"));
         }
         if url.port() == Some(0) {
-            return Err(Fault::new(FaultKind::PortNotAllowed, "port 0 is not allowed"));
+            return Err(ValidationError::new(
+                ValidationErrorKind::PortNotAllowed,
+                "port 0 is not allowed",
+            ));
         }
         Ok(Uri { text: text.into(), is_https })
     }
@@ -88,12 +95,12 @@ impl Method {
     const ALLOWED: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
     /// Checks a method.
-    pub fn new(text: &str) -> Result<Method, Fault> {
+    pub fn new(text: &str) -> Result<Method, ValidationError> {
         match Method::ALLOWED.iter().any(|allowed| allowed.eq_ignore_ascii_case(text)) {
             true => Ok(Method(text.into())),
             false => {
                 let message = format!("allowed are {}", Method::ALLOWED.join(", "));
-                Err(Fault::new(FaultKind::InvalidHttpMethod, message))
+                Err(ValidationError::new(ValidationErrorKind::InvalidHttpMethod, message))
             }
         }
     }
@@ -148,35 +155,36 @@ const HEADER_FAMILIES_NOT_ALLOWED: [&str; 4] =
 
 impl Headers {
     /// Checks headers. A refusal names the header.
-    pub fn new(headers: Vec<(String, String)>, limits: &Limits) -> Result<Headers, HeaderFault> {
-        let whole = |kind, message| HeaderFault { name: None, fault: Fault::new(kind, message) };
+    pub fn new(headers: Vec<(String, String)>, limits: &Limits) -> Result<Headers, HeaderError> {
+        let whole =
+            |kind, message| HeaderError { name: None, error: ValidationError::new(kind, message) };
         if headers.len() > limits.headers_max {
             let message = format!("{} headers; allowed are {}", headers.len(), limits.headers_max);
-            return Err(whole(FaultKind::TooManyHeaders, message));
+            return Err(whole(ValidationErrorKind::TooManyHeaders, message));
         }
         let chars = |text: &str| text.chars().count();
         let total: usize = headers.iter().map(|(name, value)| chars(name) + chars(value)).sum();
         if total > limits.headers_chars_max {
             let max = limits.headers_chars_max;
             let message = format!("{total} characters in all; allowed are {max}");
-            return Err(whole(FaultKind::HeadersTooLarge, message));
+            return Err(whole(ValidationErrorKind::HeadersTooLarge, message));
         }
         for (number, (name, value)) in headers.iter().enumerate() {
             let earlier = headers.iter().take(number);
-            let fault = match check_header(name, value) {
-                Err(fault) => Some(fault),
+            let error = match check_header(name, value) {
+                Err(error) => Some(error),
                 Ok(()) => earlier
                     .into_iter()
                     .any(|(other, _)| other.eq_ignore_ascii_case(name))
                     .then(|| {
-                        Fault::new(
-                            FaultKind::DuplicateHeader,
+                        ValidationError::new(
+                            ValidationErrorKind::DuplicateHeader,
                             "it is given twice; case plays no part",
                         )
                     }),
             };
-            if let Some(fault) = fault {
-                return Err(HeaderFault { name: Some(name.clone()), fault });
+            if let Some(error) = error {
+                return Err(HeaderError { name: Some(name.clone()), error });
             }
         }
         Ok(Headers::restore(headers))
@@ -201,31 +209,31 @@ impl Headers {
 
 /// What is wrong with headers, and with which.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeaderFault {
+pub struct HeaderError {
     /// The header; absent where they are too many or too large together.
     pub name: Option<String>,
     /// What is wrong.
-    pub fault: Fault,
+    pub error: ValidationError,
 }
 
-fn check_header(name: &str, value: &str) -> Result<(), Fault> {
+fn check_header(name: &str, value: &str) -> Result<(), ValidationError> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
         let message = "a header's name has letters, digits and !#$%&'*+-.^_`|~ only";
-        return Err(Fault::new(FaultKind::InvalidHeader, message));
+        return Err(ValidationError::new(ValidationErrorKind::InvalidHeader, message));
     }
     let lower = name.to_ascii_lowercase();
     let is_reserved = HEADERS_NOT_ALLOWED.contains(&lower.as_str())
         || HEADER_FAMILIES_NOT_ALLOWED.iter().any(|family| lower.starts_with(family));
     if is_reserved {
         let message = "a job may not set this header";
-        return Err(Fault::new(FaultKind::HeaderNotAllowed, message));
+        return Err(ValidationError::new(ValidationErrorKind::HeaderNotAllowed, message));
     }
     let is_visible = |byte: u8| (b' '..=b'~').contains(&byte) || byte == b'\t';
     let has_edges = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
     if !value.bytes().all(is_visible) || has_edges {
         let message = "a header's value has visible ASCII characters, with blanks only inside";
-        return Err(Fault::new(FaultKind::InvalidHeader, message));
+        return Err(ValidationError::new(ValidationErrorKind::InvalidHeader, message));
     }
     Ok(())
 }
@@ -290,7 +298,7 @@ pub struct CertificateFacts {
 }
 
 /// A directory: a GUID or a domain name.
-pub fn check_tenant(text: &str) -> Result<(), Fault> {
+pub fn check_tenant(text: &str) -> Result<(), ValidationError> {
     let is_label = |label: &str| {
         !label.is_empty()
             && label.len() <= 63
@@ -302,13 +310,13 @@ pub fn check_tenant(text: &str) -> Result<(), Fault> {
         true => Ok(()),
         false => {
             let message = "expected the GUID or the domain name of a directory";
-            Err(Fault::new(FaultKind::InvalidAuthentication, message))
+            Err(ValidationError::new(ValidationErrorKind::InvalidAuthentication, message))
         }
     }
 }
 
 /// An audience: an absolute https or api URI, or a GUID.
-pub fn check_audience(text: &str) -> Result<(), Fault> {
+pub fn check_audience(text: &str) -> Result<(), ValidationError> {
     let is_guid = crate::name::SubscriptionId::new(text).is_ok();
     let is_uri = Url::parse(text)
         .is_ok_and(|url| matches!(url.scheme(), "http" | "https" | "api" | "spn" | "urn"));
@@ -316,7 +324,7 @@ pub fn check_audience(text: &str) -> Result<(), Fault> {
         true => Ok(()),
         false => {
             let message = "expected an absolute URI such as https://management.core.windows.net/";
-            Err(Fault::new(FaultKind::InvalidAuthentication, message))
+            Err(ValidationError::new(ValidationErrorKind::InvalidAuthentication, message))
         }
     }
 }
@@ -325,8 +333,8 @@ pub fn check_audience(text: &str) -> Result<(), Fault> {
 mod tests {
     use super::*;
 
-    fn uri(text: &str) -> Result<Uri, FaultKind> {
-        Uri::new(text, &Limits::default()).map_err(|fault| fault.kind)
+    fn uri(text: &str) -> Result<Uri, ValidationErrorKind> {
+        Uri::new(text, &Limits::default()).map_err(|error| error.kind)
     }
 
     #[test]
@@ -365,20 +373,20 @@ mod tests {
             "http://[fe80::1%25eth0]/",
             &long,
         ] {
-            assert_eq!(uri(text), Err(FaultKind::InvalidUri), "{text}");
+            assert_eq!(uri(text), Err(ValidationErrorKind::InvalidUri), "{text}");
         }
         for text in
             ["file:///etc/passwd", "gopher://x", "javascript:alert(1)", "data:,x", "ldap://x"]
         {
-            assert_eq!(uri(text), Err(FaultKind::UnsupportedUriScheme), "{text}");
+            assert_eq!(uri(text), Err(ValidationErrorKind::UnsupportedUriScheme), "{text}");
         }
-        assert_eq!(uri("http://example.com:0/"), Err(FaultKind::PortNotAllowed));
+        assert_eq!(uri("http://example.com:0/"), Err(ValidationErrorKind::PortNotAllowed));
         assert!(uri(&format!("http://example.com/{}", "x".repeat(2_029))).is_ok());
     }
 
-    fn headers(list: &[(&str, &str)]) -> Result<Headers, FaultKind> {
+    fn headers(list: &[(&str, &str)]) -> Result<Headers, ValidationErrorKind> {
         let owned = list.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-        Headers::new(owned.collect(), &Limits::default()).map_err(|fault| fault.fault.kind)
+        Headers::new(owned.collect(), &Limits::default()).map_err(|rejected| rejected.error.kind)
     }
 
     #[test]
@@ -399,7 +407,11 @@ mod tests {
             "X-aws-ec2-metadata-token-ttl-seconds",
             "Idempotency-Key",
         ] {
-            assert_eq!(headers(&[(name, "x")]), Err(FaultKind::HeaderNotAllowed), "{name}");
+            assert_eq!(
+                headers(&[(name, "x")]),
+                Err(ValidationErrorKind::HeaderNotAllowed),
+                "{name}"
+            );
         }
         for (name, value) in [
             ("X Y", "1"),
@@ -414,11 +426,11 @@ mod tests {
         ] {
             assert_eq!(
                 headers(&[(name, value)]),
-                Err(FaultKind::InvalidHeader),
+                Err(ValidationErrorKind::InvalidHeader),
                 "{name}: {value:?}"
             );
         }
-        assert_eq!(headers(&[("a", "1"), ("A", "2")]), Err(FaultKind::DuplicateHeader));
+        assert_eq!(headers(&[("a", "1"), ("A", "2")]), Err(ValidationErrorKind::DuplicateHeader));
     }
 
     #[test]
@@ -426,16 +438,22 @@ mod tests {
         let names: Vec<_> = (0..51).map(|number| format!("h{number}")).collect();
         let list: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
         assert!(headers(&list[..50]).is_ok());
-        assert_eq!(headers(&list), Err(FaultKind::TooManyHeaders));
+        assert_eq!(headers(&list), Err(ValidationErrorKind::TooManyHeaders));
         assert!(headers(&[("x", &"y".repeat(4_095))]).is_ok());
-        assert_eq!(headers(&[("x", &"y".repeat(4_096))]), Err(FaultKind::HeadersTooLarge));
+        assert_eq!(
+            headers(&[("x", &"y".repeat(4_096))]),
+            Err(ValidationErrorKind::HeadersTooLarge)
+        );
     }
 
     #[test]
     fn methods_are_read_without_case() {
         assert_eq!(Method::new("get").map(|method| method.as_str().to_owned()), Ok("get".into()));
         for text in ["CONNECT", "TRACE", "GET /x HTTP/1.1\r\n", ""] {
-            assert_eq!(Method::new(text).map_err(|f| f.kind), Err(FaultKind::InvalidHttpMethod));
+            assert_eq!(
+                Method::new(text).map_err(|f| f.kind),
+                Err(ValidationErrorKind::InvalidHttpMethod)
+            );
         }
     }
 

@@ -7,7 +7,7 @@ use kalends_recurrence::{Instant, Recurrence};
 use crate::http::HttpRequest;
 use crate::messaging::{ServiceBusMessage, StorageQueueMessage};
 use crate::retry::RetryPolicy;
-use crate::written::Written;
+use crate::verbatim::Verbatim;
 
 /// What a job does and when, less what the service adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,9 +88,9 @@ pub struct Extensions {
     /// What becomes of an occurrence that is due while the one before still runs.
     pub overlap: Option<Overlap>,
     /// Each occurrence is as much later as this job's own share of it.
-    pub jitter: Option<Written<Duration>>,
+    pub jitter: Option<Verbatim<Duration>>,
     /// How long an attempt may take.
-    pub timeout: Option<Written<Duration>>,
+    pub timeout: Option<Verbatim<Duration>>,
     /// Whether requests are signed.
     pub signing: Option<Signing>,
 }
@@ -101,7 +101,7 @@ pub struct MissedRuns {
     /// Which of them run, late.
     pub policy: MissedPolicy,
     /// Only those not older than this.
-    pub within: Option<Written<Duration>>,
+    pub within: Option<Verbatim<Duration>>,
 }
 
 /// Which missed occurrences run, late.

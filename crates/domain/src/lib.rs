@@ -4,7 +4,6 @@ mod access;
 mod collection;
 mod destination;
 mod explain;
-mod fault;
 mod http;
 mod jitter;
 mod job;
@@ -16,22 +15,22 @@ mod occurrence;
 mod plan;
 mod retry;
 mod run;
+mod schedule_state;
 mod secret;
-mod standing;
 mod timeline;
 mod timing;
-mod written;
+mod validation_error;
+mod verbatim;
 
-pub use access::{Grant, Permission, Place, PlaceError, Role};
+pub use access::{AccessScope, AccessScopeError, Grant, Permission, Role};
 pub use collection::{Collection, CollectionState, Location, MaxRecurrence, Quota};
 pub use destination::{
-    AllowEntry, AllowProblem, Denial, EgressMode, EgressPolicy, Forbidden, Network, Reach, Whose,
-    reach,
+    AddressClass, AddressOwner, AllowEntry, AllowEntryError, EgressDenial, EgressMode,
+    EgressPolicy, ForbiddenEndpoint, Network, classify_address,
 };
-pub use explain::{ExplainQuestion, Explanation, Reason, explain};
-pub use fault::{Fault, FaultKind};
+pub use explain::{ExplainInput, ExplainReason, Explanation, explain};
 pub use http::{
-    CertificateFacts, HeaderFault, Headers, HttpAuthentication, HttpRequest, Method, Uri,
+    CertificateFacts, HeaderError, Headers, HttpAuthentication, HttpRequest, Method, Uri,
     check_audience, check_tenant,
 };
 pub use jitter::jittered;
@@ -50,7 +49,10 @@ pub use name::{
     CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, NameError,
     SubscriptionId,
 };
-pub use occurrence::{Begin, Closed, DueDecision, DueQuestion, UnderWay, When, Why, decide_due};
+pub use occurrence::{
+    CloseReason, ClosedOccurrences, DueDecision, DueInput, InFlight, RunStart, StartTiming,
+    decide_due,
+};
 pub use plan::{
     CollectionFacts, JobFacts, Plan, PlanLimits, check_collection, check_job, facts_of, jobs_max,
 };
@@ -59,10 +61,12 @@ pub use run::{
     ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, JobStatus, Lifecycle, OnFault,
     Outcome, REDELIVERIES_MAX, conclude, final_state,
 };
-pub use secret::{SECRET_HEADERS, SECRET_PARAMETERS, Secret};
-pub use standing::{
-    EditKind, Standing, closed_by_edit, kept_rule_of, rule_of, standing_after_edit, standing_of_new,
+pub use schedule_state::{
+    EditKind, ScheduleState, closed_by_edit, rule_of, schedule_state_after_edit,
+    schedule_state_of_new, stored_rule_of,
 };
-pub use timeline::{Course, RunUnderWay, Stage, Timeline, TimelineRow};
+pub use secret::{SECRET_HEADERS, SECRET_PARAMETERS, Secret};
+pub use timeline::{JobSnapshot, OccurrenceState, RunInFlight, Timeline, TimelineRow};
 pub use timing::{Micros, Timing};
-pub use written::Written;
+pub use validation_error::{ValidationError, ValidationErrorKind};
+pub use verbatim::Verbatim;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use kalends_recurrence::Instant;
 
-use crate::fault::{Fault, FaultKind};
 use crate::secret::Secret;
-use crate::written::Written;
+use crate::validation_error::{ValidationError, ValidationErrorKind};
+use crate::verbatim::Verbatim;
 
 /// A message for a storage queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,57 +108,67 @@ pub struct BrokeredProperties {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimeToLive {
     /// From when it is sent.
-    For(Written<Duration>),
+    For(Verbatim<Duration>),
     /// Until then.
     Until(Instant),
 }
 
 /// A storage account: 3 to 24 letters and digits.
-pub fn check_storage_account(text: &str) -> Result<(), Fault> {
+pub fn check_storage_account(text: &str) -> Result<(), ValidationError> {
     let valid = (3..=24).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric());
     let message = "a storage account has 3 to 24 letters and digits";
-    valid.then_some(()).ok_or_else(|| Fault::new(FaultKind::InvalidStorageAccount, message))
+    valid
+        .then_some(())
+        .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidStorageAccount, message))
 }
 
 /// A storage queue: 3 to 63 letters, digits and single dashes inside.
-pub fn check_queue_name(text: &str) -> Result<(), Fault> {
+pub fn check_queue_name(text: &str) -> Result<(), ValidationError> {
     let valid = (3..=63).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         && !text.starts_with('-')
         && !text.ends_with('-')
         && !text.contains("--");
     let message = "a queue has 3 to 63 letters, digits and single dashes, none at its ends";
-    valid.then_some(()).ok_or_else(|| Fault::new(FaultKind::InvalidQueueName, message))
+    valid
+        .then_some(())
+        .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidQueueName, message))
 }
 
 /// A Service Bus namespace: 6 to 50 letters, digits and dashes, a letter first and no dash last.
-pub fn check_namespace(text: &str) -> Result<(), Fault> {
+pub fn check_namespace(text: &str) -> Result<(), ValidationError> {
     let valid = (6..=50).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         && text.starts_with(|first: char| first.is_ascii_alphabetic())
         && !text.ends_with('-');
     let message =
         "a namespace has 6 to 50 letters, digits and dashes, a letter first and no dash last";
-    valid.then_some(()).ok_or_else(|| Fault::new(FaultKind::InvalidServiceBus, message))
+    valid
+        .then_some(())
+        .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidServiceBus, message))
 }
 
 /// A Service Bus queue or topic: 1 to 260 characters, parts divided by single slashes.
-pub fn check_entity(text: &str) -> Result<(), Fault> {
+pub fn check_entity(text: &str) -> Result<(), ValidationError> {
     let part = |part: &str| {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$".contains(&byte);
         !part.is_empty() && part != "." && part != ".." && part.bytes().all(allowed)
     };
     let valid = (1..=260).contains(&text.len()) && text.split('/').all(part);
     let message = "a queue or topic has 1 to 260 letters, digits and -_.~, in parts divided by single slashes";
-    valid.then_some(()).ok_or_else(|| Fault::new(FaultKind::InvalidServiceBus, message))
+    valid
+        .then_some(())
+        .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidServiceBus, message))
 }
 
 /// A property that becomes a header or an AMQP property: short and without control characters.
-pub fn check_property(text: &str) -> Result<(), Fault> {
+pub fn check_property(text: &str) -> Result<(), ValidationError> {
     const CHARS_MAX: usize = 128;
     let valid = text.chars().count() <= CHARS_MAX && !text.contains(char::is_control);
     let message = format!("at most {CHARS_MAX} characters, without control characters");
-    valid.then_some(()).ok_or_else(|| Fault::new(FaultKind::InvalidBrokeredProperty, message))
+    valid
+        .then_some(())
+        .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidBrokeredProperty, message))
 }
 
 #[cfg(test)]
@@ -167,14 +177,15 @@ mod tests {
 
     #[test]
     fn parts_of_addresses_cannot_build_another_address() {
-        let check = |check: fn(&str) -> Result<(), Fault>, good: &[&str], bad: &[&str]| {
-            for text in good {
-                assert!(check(text).is_ok(), "{text}");
-            }
-            for text in bad {
-                assert!(check(text).is_err(), "{text}");
-            }
-        };
+        let check =
+            |check: fn(&str) -> Result<(), ValidationError>, good: &[&str], bad: &[&str]| {
+                for text in good {
+                    assert!(check(text).is_ok(), "{text}");
+                }
+                for text in bad {
+                    assert!(check(text).is_err(), "{text}");
+                }
+            };
         check(
             check_storage_account,
             &["schedulersdktest", "myStorageAccount", "abc"],

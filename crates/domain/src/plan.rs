@@ -5,9 +5,9 @@ use std::time::Duration;
 use kalends_recurrence::{Frequency, Rule};
 
 use crate::collection::{Collection, MaxRecurrence};
-use crate::fault::{Fault, FaultKind};
 use crate::job::{Action, JobDefinition, Target};
 use crate::retry::RetryPolicy;
+use crate::validation_error::{ValidationError, ValidationErrorKind};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -113,21 +113,25 @@ pub fn jobs_max(collection: &Collection, limits: PlanLimits) -> u32 {
 }
 
 /// Whether the quota of a collection is within its plan. A refusal names the member.
-fn check_quota(collection: &Collection, limits: PlanLimits) -> Result<(), (&'static str, Fault)> {
+fn check_quota(
+    collection: &Collection,
+    limits: PlanLimits,
+) -> Result<(), (&'static str, ValidationError)> {
     let Some(quota) = &collection.quota else { return Ok(()) };
     let plan = collection.plan;
     if limits == PlanLimits::Off {
         return Ok(());
     }
-    let fault = |message: String| Fault::new(FaultKind::QuotaAbovePlan, message);
+    let error =
+        |message: String| ValidationError::new(ValidationErrorKind::QuotaAbovePlan, message);
     if let Some(count) = quota.max_job_count.filter(|&count| count > plan.jobs_max()) {
         let message = format!("{count} is more than the plan allows ({})", plan.jobs_max());
-        return Err(("quota.maxJobCount", fault(message)));
+        return Err(("quota.maxJobCount", error(message)));
     }
     if quota.max_recurrence.is_some_and(|max| max.gap_min() < plan.gap_min()) {
         let message =
             format!("it is more frequent than the plan allows ({})", in_words(plan.gap_min()));
-        return Err(("quota.maxRecurrence", fault(message)));
+        return Err(("quota.maxRecurrence", error(message)));
     }
     Ok(())
 }
@@ -156,7 +160,7 @@ pub fn check_job(
     facts: &JobFacts,
     collection: &Collection,
     limits: PlanLimits,
-) -> Result<(), (&'static str, Fault)> {
+) -> Result<(), (&'static str, ValidationError)> {
     let gap_min = gap_min(collection, limits);
     if let Some(gap) = facts.shortest_gap.filter(|&gap| gap < gap_min) {
         let message = format!(
@@ -164,20 +168,23 @@ pub fn check_job(
             in_words(gap),
             in_words(gap_min)
         );
-        return Err(("recurrence", Fault::new(FaultKind::RecurrenceTooFrequent, message)));
+        return Err((
+            "recurrence",
+            ValidationError::new(ValidationErrorKind::RecurrenceTooFrequent, message),
+        ));
     }
     if limits == PlanLimits::Off || collection.plan != Plan::Free {
         return Ok(());
     }
-    let fault = |message: &str| Fault::new(FaultKind::NotInFreePlan, message);
+    let error = |message: &str| ValidationError::new(ValidationErrorKind::NotInFreePlan, message);
     if facts.authenticated {
         let message = "the Free plan has no authentication; choose another plan or leave it out";
-        return Err(("action.request.authentication", fault(message)));
+        return Err(("action.request.authentication", error(message)));
     }
     if facts.shortest_retry.is_some_and(|wait| wait < HOUR) {
         let message =
             "the Free plan retries after an hour at the earliest; allowed are PT1H and more";
-        return Err(("action.retryPolicy.retryInterval", fault(message)));
+        return Err(("action.retryPolicy.retryInterval", error(message)));
     }
     Ok(())
 }
@@ -189,10 +196,11 @@ pub fn check_collection(
     facts: &CollectionFacts,
     others_of_plan: u64,
     limits: PlanLimits,
-) -> Result<(), (&'static str, Fault)> {
+) -> Result<(), (&'static str, ValidationError)> {
     check_quota(collection, limits)?;
     let max = jobs_max(collection, limits);
-    let conflict = |message: String| Fault::new(FaultKind::QuotaConflict, message);
+    let conflict =
+        |message: String| ValidationError::new(ValidationErrorKind::QuotaConflict, message);
     if facts.jobs > u64::from(max) {
         let message = format!("it has {} jobs, and would be allowed {max}", facts.jobs);
         return Err(("quota.maxJobCount", conflict(message)));
@@ -213,7 +221,10 @@ pub fn check_collection(
         let message = format!(
             "the subscription has {others_of_plan} other collections of this plan; allowed are {max}"
         );
-        return Err(("sku.name", Fault::new(FaultKind::CollectionsMax, message)));
+        return Err((
+            "sku.name",
+            ValidationError::new(ValidationErrorKind::CollectionsMax, message),
+        ));
     }
     if collection.plan == Plan::Free && facts.authenticated > 0 {
         let message = format!(

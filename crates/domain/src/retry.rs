@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use kalends_recurrence::Instant;
 
-use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
-use crate::written::Written;
+use crate::validation_error::{ValidationError, ValidationErrorKind};
+use crate::verbatim::Verbatim;
 
 /// Retries when nothing is said: four more attempts, 30 seconds apart.
 const DEFAULT_COUNT: u32 = 4;
@@ -20,13 +20,13 @@ pub struct RetryPolicy {
     /// Of which kind.
     pub kind: RetryKind,
     /// How long to wait.
-    pub interval: Option<Written<Duration>>,
+    pub interval: Option<Verbatim<Duration>>,
     /// How many more attempts.
     pub count: Option<u32>,
     /// The longest wait, for exponential policies.
-    pub interval_max: Option<Written<Duration>>,
+    pub interval_max: Option<Verbatim<Duration>>,
     /// No attempt later than this after the first, for exponential policies.
-    pub age_max: Option<Written<Duration>>,
+    pub age_max: Option<Verbatim<Duration>>,
 }
 
 /// The kinds of retry policies.
@@ -42,8 +42,10 @@ pub enum RetryKind {
 
 impl RetryPolicy {
     /// Whether waits and number are within limits.
-    pub fn check(&self, limits: &Limits) -> Result<(), (&'static str, Fault)> {
-        let fault = |message: String| Fault::new(FaultKind::InvalidRetryPolicy, message);
+    pub fn check(&self, limits: &Limits) -> Result<(), (&'static str, ValidationError)> {
+        let error = |message: String| {
+            ValidationError::new(ValidationErrorKind::InvalidRetryPolicy, message)
+        };
         let (min, max) = (limits.retry_interval_min, limits.retry_interval_max);
         for (member, wait) in
             [("retryInterval", &self.interval), ("maxInterval", &self.interval_max)]
@@ -51,12 +53,12 @@ impl RetryPolicy {
             if wait.as_ref().is_some_and(|wait| !(min..=max).contains(wait.value())) {
                 let (min, max) = (min.as_secs(), max.as_secs() / 86_400);
                 let message = format!("allowed are {min} seconds to {max} days");
-                return Err((member, fault(message)));
+                return Err((member, error(message)));
             }
         }
         let count_max = limits.retry_count_max;
         if self.count.is_some_and(|count| count > count_max) {
-            return Err(("retryCount", fault(format!("allowed are 0 to {count_max}"))));
+            return Err(("retryCount", error(format!("allowed are 0 to {count_max}"))));
         }
         Ok(())
     }
@@ -86,7 +88,7 @@ impl Retries {
                 growth: Growth::Fixed,
             };
         };
-        let value = |wait: &Option<Written<Duration>>| wait.as_ref().map(|wait| *wait.value());
+        let value = |wait: &Option<Verbatim<Duration>>| wait.as_ref().map(|wait| *wait.value());
         Retries {
             count: match policy.kind {
                 RetryKind::None => 0,
@@ -140,8 +142,8 @@ mod tests {
         epoch.saturating_add(Duration::from_secs(seconds))
     }
 
-    fn wait(seconds: u64) -> Option<Written<Duration>> {
-        Some(Written::new("", Duration::from_secs(seconds)))
+    fn wait(seconds: u64) -> Option<Verbatim<Duration>> {
+        Some(Verbatim::new("", Duration::from_secs(seconds)))
     }
 
     fn policy(kind: RetryKind) -> RetryPolicy {

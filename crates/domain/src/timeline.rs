@@ -16,7 +16,7 @@ pub struct Timeline<'a> {
     /// The job's rule, without its count.
     pub rule: &'a Rule,
     /// How the job goes on.
-    pub course: Course,
+    pub job: JobSnapshot,
     /// Only rows whose last instant is not before this.
     pub from: Instant,
     /// Only rows whose first instant is not after this.
@@ -24,12 +24,12 @@ pub struct Timeline<'a> {
     /// What the ledger has there, in the order of its instants.
     pub ledger: Vec<LedgerRecord>,
     /// The runs under way.
-    pub runs: Vec<RunUnderWay>,
+    pub runs: Vec<RunInFlight>,
 }
 
 /// How a job goes on.
 #[derive(Clone, Copy, Debug)]
-pub struct Course {
+pub struct JobSnapshot {
     /// The present.
     pub now: Instant,
     /// Whether it goes on.
@@ -48,7 +48,7 @@ pub struct Course {
 
 /// An occurrence that is being worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunUnderWay {
+pub struct RunInFlight {
     /// Its instant.
     pub scheduled: Instant,
     /// Why there is one.
@@ -79,24 +79,24 @@ pub struct TimelineRow {
     /// Of which edit of the job, where that is known.
     pub generation: Option<u64>,
     /// What became or becomes of it.
-    pub stage: Stage,
+    pub stage: OccurrenceState,
 }
 
 /// What became or becomes of an occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum OccurrenceState {
     /// It is over.
     Closed(Disposition, Instant),
     /// It is being worked on.
-    UnderWay(RunUnderWay),
+    InFlight(RunInFlight),
     /// It is to come.
-    Coming,
+    Upcoming,
     /// It would come if the job were enabled, or would have if it had been.
     JobDisabled,
     /// It would come if the collection were enabled, or would have if it had been.
     CollectionDisabled,
     /// It has passed, and nothing is kept of it.
-    NotKept,
+    NotRetained,
 }
 
 impl Timeline<'_> {
@@ -125,7 +125,7 @@ impl Timeline<'_> {
             count: row.count,
             cause: row.cause,
             generation: Some(row.generation),
-            stage: Stage::Closed(row.disposition, row.closed),
+            stage: OccurrenceState::Closed(row.disposition, row.closed),
         });
         let runs = self.runs.iter().map(|run| TimelineRow {
             from: run.scheduled,
@@ -133,7 +133,7 @@ impl Timeline<'_> {
             count: 1,
             cause: run.cause,
             generation: Some(run.generation),
-            stage: Stage::UnderWay(*run),
+            stage: OccurrenceState::InFlight(*run),
         });
         let in_span = |row: &TimelineRow| row.to >= self.from && row.from <= self.to;
         let mut known: Vec<_> = closed.chain(runs).filter(in_span).collect();
@@ -146,28 +146,26 @@ impl Timeline<'_> {
         if from > to {
             return;
         }
-        let passed = to.min(self.course.passed_until(&self.runs));
+        let passed = to.min(self.job.passed_until(&self.runs));
         let first = self.rule.next_after(before(from)).filter(|&first| first <= passed);
         if let Some(first) = first {
             let last = self.rule.last_at_or_before(passed).unwrap_or(first);
             let count = self.rule.count_between(before(first), last);
-            rows.push(plain(first, last, count, Stage::NotKept));
+            rows.push(plain(first, last, count, OccurrenceState::NotRetained));
         }
-        let held = self.course.held(self.rule, from, to);
+        let held = self.job.held(self.rule, from, to);
         rows.extend(
-            held.map(|(first, last, count)| {
-                plain(first, last, count, self.course.stage_of_coming())
-            }),
+            held.map(|(first, last, count)| plain(first, last, count, self.job.stage_of_coming())),
         );
         let room = limit.saturating_sub(rows.len());
-        let coming = self.course.coming(self.rule, from, to).take(room);
-        rows.extend(coming.map(|at| plain(at, at, 1, self.course.stage_of_coming())));
+        let coming = self.job.coming(self.rule, from, to).take(room);
+        rows.extend(coming.map(|at| plain(at, at, 1, self.job.stage_of_coming())));
     }
 }
 
-impl Course {
+impl JobSnapshot {
     /// Occurrences up to here have a row, or are not kept.
-    fn passed_until(&self, runs: &[RunUnderWay]) -> Instant {
+    fn passed_until(&self, runs: &[RunInFlight]) -> Instant {
         match (self.lifecycle, self.due, self.switch) {
             (Lifecycle::Active, Some(due), _) => before(due),
             (Lifecycle::Active, None, Switch::Disabled) => self.now,
@@ -209,7 +207,7 @@ impl Course {
         from: Instant,
         to: Instant,
     ) -> Option<(Instant, Instant, u64)> {
-        let is_off = self.stage_of_coming() != Stage::Coming;
+        let is_off = self.stage_of_coming() != OccurrenceState::Upcoming;
         let due = self.due.filter(|_| is_off && self.lifecycle == Lifecycle::Active)?;
         let until = to.min(self.now);
         if rule.definition().recurrence.is_none() {
@@ -240,16 +238,16 @@ impl Course {
         self.coming(rule, at, at).next().is_some()
     }
 
-    pub(crate) fn stage_of_coming(&self) -> Stage {
+    pub(crate) fn stage_of_coming(&self) -> OccurrenceState {
         match (self.switch, self.collection) {
-            (Switch::Disabled, _) => Stage::JobDisabled,
-            (_, Switch::Disabled) => Stage::CollectionDisabled,
-            _ => Stage::Coming,
+            (Switch::Disabled, _) => OccurrenceState::JobDisabled,
+            (_, Switch::Disabled) => OccurrenceState::CollectionDisabled,
+            _ => OccurrenceState::Upcoming,
         }
     }
 }
 
-fn plain(from: Instant, to: Instant, count: u64, stage: Stage) -> TimelineRow {
+fn plain(from: Instant, to: Instant, count: u64, stage: OccurrenceState) -> TimelineRow {
     TimelineRow { from, to, count, cause: Cause::Scheduled, generation: None, stage }
 }
 

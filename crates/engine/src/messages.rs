@@ -1,19 +1,21 @@
 //! What history says of occurrences that did not run at their time.
 
-use kalends_domain::{ActionRole, AttemptStatus, Closed, HistoryEntry, Timing, Why};
+use kalends_domain::{
+    ActionRole, AttemptStatus, CloseReason, ClosedOccurrences, HistoryEntry, Timing,
+};
 use kalends_recurrence::Instant;
 
 /// The entry of occurrences that were closed without a run.
-pub(crate) fn postponed(closed: &Closed, repeat: u64, now: Instant) -> HistoryEntry {
+pub(crate) fn postponed(closed: &ClosedOccurrences, repeat: u64, now: Instant) -> HistoryEntry {
     let which = match closed.count {
         1 => format!("The occurrence of {}", closed.from),
         count => format!("{count} occurrences from {} to {}", closed.from, closed.to),
     };
-    let why = match closed.why {
-        Why::Missed => "could not run at their time and do not run later",
-        Why::Overlap => "did not run because the one before was still running or retrying",
-        Why::Edited => "did not run before the job was edited",
-        Why::Disabled => "did not run because the job's collection was disabled",
+    let why = match closed.reason {
+        CloseReason::Missed => "could not run at their time and do not run later",
+        CloseReason::Overlap => "did not run because the one before was still running or retrying",
+        CloseReason::Edited => "did not run before the job was edited",
+        CloseReason::Disabled => "did not run because the job's collection was disabled",
     };
     let why = if closed.count == 1 {
         why.replace("their", "its").replace(" do not", " does not")

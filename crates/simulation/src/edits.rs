@@ -2,8 +2,8 @@
 //! conditions.
 
 use kalends_domain::{
-    EditKind, JobDefinition, Lifecycle, Standing, closed_by_edit, facts_of, rule_of,
-    standing_after_edit, standing_of_new,
+    EditKind, JobDefinition, Lifecycle, ScheduleState, closed_by_edit, facts_of, rule_of,
+    schedule_state_after_edit, schedule_state_of_new,
 };
 use kalends_recurrence::{Instant, Settings};
 use kalends_store::record::{Disposition, JobRecord, JobState, JobUid, LedgerRecord};
@@ -48,9 +48,9 @@ impl Edit {
         let rule = rule_of(&self.definition, created, &schedules)
             .map_err(|problems| refused(&format!("{problems:?}")))?;
         let standing = match context.existing {
-            None => standing_of_new(&self.definition, &rule),
-            Some(existing) => standing_after_edit(
-                Standing {
+            None => schedule_state_of_new(&self.definition, &rule),
+            Some(existing) => schedule_state_after_edit(
+                ScheduleState {
                     due: existing.state.due,
                     used: existing.state.used,
                     lifecycle: existing.state.lifecycle,

@@ -10,7 +10,7 @@ use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptReque
 use kalends_domain::{
     ActionRole, Collection, CollectionName, CollectionPath, CollectionState, EditKind, GroupName,
     GroupPath, JobDefinition, JobName, JobPath, Location, NameError, Outcome, Plan, SubscriptionId,
-    Switch, closed_by_edit, rule_of, standing_of_new,
+    Switch, closed_by_edit, rule_of, schedule_state_of_new,
 };
 use kalends_engine::EngineSettings;
 use kalends_recurrence::{Instant, Settings};
@@ -178,7 +178,8 @@ impl Rehearsal {
     fn passed_off(&self, (name, job): &(JobName, JobDefinition)) -> Option<Happening> {
         let enabled = JobDefinition { switch: Switch::Enabled, ..job.clone() };
         let rule = rule_of(job, self.from, &Settings::default()).ok()?;
-        let due = standing_of_new(job, &rule).due.filter(|_| job.switch == Switch::Disabled)?;
+        let due =
+            schedule_state_of_new(job, &rule).due.filter(|_| job.switch == Switch::Disabled)?;
         let closed = closed_by_edit(job, &enabled, &rule, due, self.to, Switch::Enabled)?;
         let what = What::Disabled { to: closed.to, count: closed.count };
         Some(Happening { at: self.to, job: name.to_string(), scheduled: closed.from, what })

@@ -209,7 +209,7 @@ mod tests {
             hash: made.hash,
             grant: Grant {
                 role: kalends_domain::Role::Reader,
-                place: kalends_domain::Place::Everything,
+                scope: kalends_domain::AccessScope::Everything,
             },
             created: at(0),
             expires: Some(at(10)),

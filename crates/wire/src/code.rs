@@ -1,7 +1,7 @@
 //! The kinds of mistakes, as clients see them: their names, their HTTP statuses, and what the old
 //! versions of the API call them.
 
-use kalends_domain::{FaultKind, NameError};
+use kalends_domain::{NameError, ValidationErrorKind};
 
 /// Makes the enum, its names and its statuses from one table.
 macro_rules! codes {
@@ -79,38 +79,38 @@ pub const fn old_code(code: Code) -> (u16, &'static str) {
     (status, word)
 }
 
-impl From<FaultKind> for Code {
-    fn from(kind: FaultKind) -> Code {
+impl From<ValidationErrorKind> for Code {
+    fn from(kind: ValidationErrorKind) -> Code {
         match kind {
-            FaultKind::BodyTooLarge => Code::BodyTooLarge,
-            FaultKind::CollectionsMax => Code::QuotaExceeded,
-            FaultKind::DestinationNotAllowed => Code::DestinationNotAllowed,
-            FaultKind::DuplicateHeader => Code::DuplicateHeader,
-            FaultKind::HeaderNotAllowed => Code::HeaderNotAllowed,
-            FaultKind::HeadersTooLarge => Code::HeadersTooLarge,
-            FaultKind::InvalidAuthentication => Code::InvalidAuthentication,
-            FaultKind::InvalidBrokeredProperty => Code::InvalidBrokeredProperty,
-            FaultKind::InvalidClientCertificate => Code::InvalidClientCertificate,
-            FaultKind::InvalidDescription => Code::InvalidDescription,
-            FaultKind::InvalidHeader => Code::InvalidHeader,
-            FaultKind::InvalidHttpMethod => Code::InvalidHttpMethod,
-            FaultKind::InvalidQueueName => Code::InvalidQueueName,
-            FaultKind::InvalidQuota => Code::InvalidQuota,
-            FaultKind::InvalidRetryPolicy => Code::InvalidRetryPolicy,
-            FaultKind::InvalidServiceBus => Code::InvalidServiceBus,
-            FaultKind::InvalidStorageAccount => Code::InvalidStorageAccount,
-            FaultKind::InvalidStorageMessage => Code::InvalidStorageMessage,
-            FaultKind::InvalidTag => Code::InvalidTag,
-            FaultKind::InvalidTimeout => Code::InvalidTimeout,
-            FaultKind::InvalidUri => Code::InvalidUri,
-            FaultKind::LocationRequired => Code::LocationRequired,
-            FaultKind::NotInFreePlan => Code::NotInFreePlan,
-            FaultKind::PortNotAllowed => Code::PortNotAllowed,
-            FaultKind::QuotaAbovePlan => Code::QuotaExceeded,
-            FaultKind::QuotaConflict => Code::QuotaConflict,
-            FaultKind::RecurrenceTooFrequent => Code::MaxRecurrenceQuotaExceeded,
-            FaultKind::TooManyHeaders => Code::TooManyHeaders,
-            FaultKind::UnsupportedUriScheme => Code::UnsupportedUriScheme,
+            ValidationErrorKind::BodyTooLarge => Code::BodyTooLarge,
+            ValidationErrorKind::CollectionsMax => Code::QuotaExceeded,
+            ValidationErrorKind::DestinationNotAllowed => Code::DestinationNotAllowed,
+            ValidationErrorKind::DuplicateHeader => Code::DuplicateHeader,
+            ValidationErrorKind::HeaderNotAllowed => Code::HeaderNotAllowed,
+            ValidationErrorKind::HeadersTooLarge => Code::HeadersTooLarge,
+            ValidationErrorKind::InvalidAuthentication => Code::InvalidAuthentication,
+            ValidationErrorKind::InvalidBrokeredProperty => Code::InvalidBrokeredProperty,
+            ValidationErrorKind::InvalidClientCertificate => Code::InvalidClientCertificate,
+            ValidationErrorKind::InvalidDescription => Code::InvalidDescription,
+            ValidationErrorKind::InvalidHeader => Code::InvalidHeader,
+            ValidationErrorKind::InvalidHttpMethod => Code::InvalidHttpMethod,
+            ValidationErrorKind::InvalidQueueName => Code::InvalidQueueName,
+            ValidationErrorKind::InvalidQuota => Code::InvalidQuota,
+            ValidationErrorKind::InvalidRetryPolicy => Code::InvalidRetryPolicy,
+            ValidationErrorKind::InvalidServiceBus => Code::InvalidServiceBus,
+            ValidationErrorKind::InvalidStorageAccount => Code::InvalidStorageAccount,
+            ValidationErrorKind::InvalidStorageMessage => Code::InvalidStorageMessage,
+            ValidationErrorKind::InvalidTag => Code::InvalidTag,
+            ValidationErrorKind::InvalidTimeout => Code::InvalidTimeout,
+            ValidationErrorKind::InvalidUri => Code::InvalidUri,
+            ValidationErrorKind::LocationRequired => Code::LocationRequired,
+            ValidationErrorKind::NotInFreePlan => Code::NotInFreePlan,
+            ValidationErrorKind::PortNotAllowed => Code::PortNotAllowed,
+            ValidationErrorKind::QuotaAbovePlan => Code::QuotaExceeded,
+            ValidationErrorKind::QuotaConflict => Code::QuotaConflict,
+            ValidationErrorKind::RecurrenceTooFrequent => Code::MaxRecurrenceQuotaExceeded,
+            ValidationErrorKind::TooManyHeaders => Code::TooManyHeaders,
+            ValidationErrorKind::UnsupportedUriScheme => Code::UnsupportedUriScheme,
         }
     }
 }

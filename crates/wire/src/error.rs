@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use kalends_domain::{CollectionPath, Fault, JobName};
-use kalends_recurrence::{Problem, Problems, Reason};
+use kalends_domain::{CollectionPath, JobName, ValidationError};
+use kalends_recurrence::{RuleError, RuleErrorKind, RuleErrors};
 
 use crate::code::{Code, old_code};
 use crate::json::Json;
@@ -21,14 +21,14 @@ pub struct Error {
     pub message: String,
 }
 
-impl From<Problem> for Error {
-    fn from(problem: Problem) -> Error {
-        let code = match problem.reason {
-            Reason::StartTooFarAhead => Code::StartTimeOutOfRange,
-            Reason::InvalidRecurrence => Code::InvalidRecurrence,
-            Reason::IntervalTooLong => Code::RecurrenceSpanExceeded,
-            Reason::InvalidSchedule => Code::InvalidSchedule,
-            Reason::NeverFires => Code::RecurrenceNeverFires,
+impl From<RuleError> for Error {
+    fn from(problem: RuleError) -> Error {
+        let code = match problem.kind {
+            RuleErrorKind::StartTooFarAhead => Code::StartTimeOutOfRange,
+            RuleErrorKind::InvalidRecurrence => Code::InvalidRecurrence,
+            RuleErrorKind::IntervalTooLong => Code::RecurrenceSpanExceeded,
+            RuleErrorKind::InvalidSchedule => Code::InvalidSchedule,
+            RuleErrorKind::NeverFires => Code::RecurrenceNeverFires,
         };
         Error { code, path: problem.path, message: problem.message }
     }
@@ -82,8 +82,8 @@ impl Errors {
     }
 
     /// What is wrong with when a job is due, told with the paths of a job's body.
-    pub fn of_schedule(problems: Problems) -> Errors {
-        let within_job = |problem: Problem| {
+    pub fn of_schedule(problems: RuleErrors) -> Errors {
+        let within_job = |problem: RuleError| {
             let error = Error::from(problem);
             Error { path: format!("properties.{}", error.path), ..error }
         };
@@ -91,7 +91,7 @@ impl Errors {
     }
 
     /// What a decision found in a member of a job's or collection's `properties`.
-    pub fn of_fault(member: &str, fault: Fault) -> Errors {
+    pub fn of_fault(member: &str, fault: ValidationError) -> Errors {
         Errors::one(fault.kind.into(), format!("properties.{member}"), fault.message)
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use kalends_domain::{Fault, Limits, Secret, Written};
+use kalends_domain::{Limits, Secret, ValidationError, Verbatim};
 use kalends_recurrence::Instant;
 
 use crate::code::Code;
@@ -116,7 +116,7 @@ impl<'v> Node<'v> {
     }
 
     /// Notes what a check found.
-    pub(crate) fn fault(&self, fault: &Fault, errors: &mut Errors) {
+    pub(crate) fn fault(&self, fault: &ValidationError, errors: &mut Errors) {
         errors.add(fault.kind.into(), self.place.path(), &fault.message);
     }
 
@@ -220,7 +220,7 @@ impl<'v> Node<'v> {
     /// A text that passes `check`.
     pub(crate) fn checked(
         &self,
-        check: impl Fn(&str) -> Result<(), Fault>,
+        check: impl Fn(&str) -> Result<(), ValidationError>,
         errors: &mut Errors,
     ) -> Option<String> {
         let text = self.text(errors)?;
@@ -249,7 +249,7 @@ impl<'v> Node<'v> {
         }
     }
 
-    pub(crate) fn duration(&self, errors: &mut Errors) -> Option<Written<Duration>> {
+    pub(crate) fn duration(&self, errors: &mut Errors) -> Option<Verbatim<Duration>> {
         let text = self.text(errors)?;
         let value = parse_duration(text);
         if value.is_none() {
@@ -259,7 +259,7 @@ impl<'v> Node<'v> {
             );
             self.refuse(message, errors);
         }
-        value.map(|value| Written::new(text, value))
+        value.map(|value| Verbatim::new(text, value))
     }
 
     /// One of `words`, read without regard to case.

@@ -1,8 +1,8 @@
 //! What a job did and will do, and why. Only the newest version has these.
 
 use kalends_domain::{
-    ActionRole, Cause, Disposition, Explanation, JobPath, LedgerRecord, Reason, RunUnderWay, Stage,
-    TimelineRow,
+    ActionRole, Cause, Disposition, ExplainReason, Explanation, JobPath, LedgerRecord,
+    OccurrenceState, RunInFlight, TimelineRow,
 };
 
 use crate::id::{job_id, job_name};
@@ -20,8 +20,8 @@ pub fn write_occurrence(row: &TimelineRow) -> Json<'static> {
         .put("disposition", stage_word(&row.stage))
         .put_some("generation", row.generation);
     match &row.stage {
-        Stage::Closed(_, at) => members.put("decidedTime", *at),
-        Stage::UnderWay(run) => members
+        OccurrenceState::Closed(_, at) => members.put("decidedTime", *at),
+        OccurrenceState::InFlight(run) => members
             .put("actionName", role_word(run.role))
             .put("retryCount", run.retry)
             .put(if run.is_claimed { "attemptTime" } else { "nextAttemptTime" }, run.attempt_at),
@@ -113,41 +113,41 @@ fn disposition_word(disposition: Disposition) -> &'static str {
     }
 }
 
-fn stage_word(stage: &Stage) -> &'static str {
+fn stage_word(stage: &OccurrenceState) -> &'static str {
     match stage {
-        Stage::Closed(disposition, _) => disposition_word(*disposition),
-        Stage::UnderWay(RunUnderWay { is_claimed: true, .. }) => "Running",
-        Stage::UnderWay(RunUnderWay { retry: 0, .. }) => "Waiting",
-        Stage::UnderWay(_) => "Retrying",
-        Stage::Coming => "Scheduled",
-        Stage::JobDisabled => "JobDisabled",
-        Stage::CollectionDisabled => "CollectionDisabled",
-        Stage::NotKept => "NotKept",
+        OccurrenceState::Closed(disposition, _) => disposition_word(*disposition),
+        OccurrenceState::InFlight(RunInFlight { is_claimed: true, .. }) => "Running",
+        OccurrenceState::InFlight(RunInFlight { retry: 0, .. }) => "Waiting",
+        OccurrenceState::InFlight(_) => "Retrying",
+        OccurrenceState::Upcoming => "Scheduled",
+        OccurrenceState::JobDisabled => "JobDisabled",
+        OccurrenceState::CollectionDisabled => "CollectionDisabled",
+        OccurrenceState::NotRetained => "NotKept",
     }
 }
 
-fn reason_word(reason: Reason) -> &'static str {
+fn reason_word(reason: ExplainReason) -> &'static str {
     match reason {
-        Reason::Completed => "Completed",
-        Reason::Failed => "Failed",
-        Reason::SkippedOverlap => "SkippedOverlap",
-        Reason::SkippedDisabled => "SkippedDisabled",
-        Reason::SkippedQuota => "SkippedQuota",
-        Reason::Missed => "Missed",
-        Reason::Superseded => "Superseded",
-        Reason::Running => "Running",
-        Reason::Retrying => "Retrying",
-        Reason::Waiting => "Waiting",
-        Reason::Due => "Due",
-        Reason::Coming => "Scheduled",
-        Reason::NotAnOccurrence => "NotAnOccurrence",
-        Reason::BeforeCreation => "BeforeCreation",
-        Reason::AfterEnd => "AfterEnd",
-        Reason::CountUsedUp => "CountUsedUp",
-        Reason::JobDisabled => "JobDisabled",
-        Reason::CollectionDisabled => "CollectionDisabled",
-        Reason::Finished => "Finished",
-        Reason::NotKept => "NotKept",
+        ExplainReason::Completed => "Completed",
+        ExplainReason::Failed => "Failed",
+        ExplainReason::SkippedOverlap => "SkippedOverlap",
+        ExplainReason::SkippedDisabled => "SkippedDisabled",
+        ExplainReason::SkippedQuota => "SkippedQuota",
+        ExplainReason::Missed => "Missed",
+        ExplainReason::Superseded => "Superseded",
+        ExplainReason::Running => "Running",
+        ExplainReason::Retrying => "Retrying",
+        ExplainReason::Waiting => "Waiting",
+        ExplainReason::Due => "Due",
+        ExplainReason::Coming => "Scheduled",
+        ExplainReason::NotAnOccurrence => "NotAnOccurrence",
+        ExplainReason::BeforeCreation => "BeforeCreation",
+        ExplainReason::AfterEnd => "AfterEnd",
+        ExplainReason::CountUsedUp => "CountUsedUp",
+        ExplainReason::JobDisabled => "JobDisabled",
+        ExplainReason::CollectionDisabled => "CollectionDisabled",
+        ExplainReason::Finished => "Finished",
+        ExplainReason::NotRetained => "NotKept",
     }
 }
 
@@ -155,7 +155,7 @@ fn reason_word(reason: Reason) -> &'static str {
 mod tests {
     use super::*;
 
-    fn check(count: u64, stage: Stage, expected: &str) {
+    fn check(count: u64, stage: OccurrenceState, expected: &str) {
         let from = "2026-01-01T00:00:00Z".parse().unwrap();
         let to = "2026-01-01T05:00:00Z".parse().unwrap();
         let cause = Cause::Scheduled;
@@ -170,15 +170,15 @@ mod tests {
         let at = "2026-01-01T00:00:09Z".parse().unwrap();
         check(
             1,
-            Stage::Closed(Disposition::Completed, at),
+            OccurrenceState::Closed(Disposition::Completed, at),
             r#""count":1,"cause":"Scheduled","disposition":"Completed","generation":2,"decidedTime":"2026-01-01T00:00:09Z""#,
         );
         check(
             6,
-            Stage::Closed(Disposition::Missed, at),
+            OccurrenceState::Closed(Disposition::Missed, at),
             r#""lastScheduledTime":"2026-01-01T05:00:00Z","count":6,"cause":"Scheduled","disposition":"Missed","generation":2,"decidedTime":"2026-01-01T00:00:09Z""#,
         );
-        let run = RunUnderWay {
+        let run = RunInFlight {
             scheduled: at,
             cause: Cause::Scheduled,
             generation: 2,
@@ -189,12 +189,12 @@ mod tests {
         };
         check(
             1,
-            Stage::UnderWay(run),
+            OccurrenceState::InFlight(run),
             r#""count":1,"cause":"Scheduled","disposition":"Retrying","generation":2,"actionName":"MainAction","retryCount":1,"nextAttemptTime":"2026-01-01T00:00:09Z""#,
         );
         check(
             1,
-            Stage::UnderWay(RunUnderWay { is_claimed: true, ..run }),
+            OccurrenceState::InFlight(RunInFlight { is_claimed: true, ..run }),
             r#""count":1,"cause":"Scheduled","disposition":"Running","generation":2,"actionName":"MainAction","retryCount":1,"attemptTime":"2026-01-01T00:00:09Z""#,
         );
     }

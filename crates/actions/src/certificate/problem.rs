@@ -1,6 +1,6 @@
 //! Why a PFX file is refused. No message repeats any of the input, which is secret.
 
-use kalends_domain::{Fault, FaultKind};
+use kalends_domain::{ValidationError, ValidationErrorKind};
 
 use super::chain::CERTIFICATES_MAX;
 use super::work::ITERATIONS_MAX;
@@ -41,9 +41,9 @@ pub(crate) enum Problem {
     NoMatch,
 }
 
-impl From<Problem> for Fault {
-    fn from(problem: Problem) -> Fault {
-        Fault::new(FaultKind::InvalidClientCertificate, problem.to_string())
+impl From<Problem> for ValidationError {
+    fn from(problem: Problem) -> ValidationError {
+        ValidationError::new(ValidationErrorKind::InvalidClientCertificate, problem.to_string())
     }
 }
 

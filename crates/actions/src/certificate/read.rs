@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
-use kalends_domain::{CertificateFacts, Fault, Limits, Secret};
+use kalends_domain::{CertificateFacts, Limits, Secret, ValidationError};
 use kalends_recurrence::Instant;
 use ring::digest;
 use zeroize::Zeroizing;
@@ -29,13 +29,13 @@ const TICKS_PER_SECOND: i64 = 10_000_000;
 ///
 /// # Errors
 ///
-/// A [`Fault`] of the kind `InvalidClientCertificate` whose message says what is wrong and repeats
+/// A [`ValidationError`] of the kind `InvalidClientCertificate` whose message says what is wrong and repeats
 /// nothing of the input.
 pub fn read_pfx(
     pfx_base64: &Secret,
     password: &Secret,
     limits: &Limits,
-) -> Result<ClientIdentity, Fault> {
+) -> Result<ClientIdentity, ValidationError> {
     let file = decode(pfx_base64.reveal(), limits.pfx_bytes_max)?;
     Ok(open(&file, &Password::new(password))?)
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::{EgressPolicy, Secret, Whose};
+use kalends_domain::{AddressOwner, EgressPolicy, Secret};
 use kalends_environment::{Entropy, Stopwatch};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -114,7 +114,7 @@ impl Egress {
         // One address that may not be reached makes the whole name suspect.
         for address in found.iter() {
             policy
-                .check_address(&to.host, *address, to.port, &to.collection, Whose::Others)
+                .check_address(&to.host, *address, to.port, &to.collection, AddressOwner::Other)
                 .map_err(NoConnection::Denied)?;
         }
         let addresses = found.iter().map(|address| SocketAddr::new(*address, to.port)).collect();
@@ -197,9 +197,9 @@ impl Located {
 
 /// Whether this machine has an address: who speaks to himself speaks from it. Nothing is sent, and
 /// addresses that come and go are known at once.
-fn whose(address: IpAddr) -> Whose {
+fn whose(address: IpAddr) -> AddressOwner {
     if address.is_loopback() {
-        return Whose::Ours;
+        return AddressOwner::ThisHost;
     }
     let any: SocketAddr = match address {
         IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -210,8 +210,8 @@ fn whose(address: IpAddr) -> Whose {
         socket.local_addr()
     });
     match from {
-        Ok(from) if from.ip() == address => Whose::Ours,
-        _ => Whose::Others,
+        Ok(from) if from.ip() == address => AddressOwner::ThisHost,
+        _ => AddressOwner::Other,
     }
 }
 
@@ -221,15 +221,15 @@ mod tests {
 
     #[test]
     fn the_machine_knows_its_own_addresses() {
-        assert_eq!(whose(Ipv4Addr::LOCALHOST.into()), Whose::Ours);
-        assert_eq!(whose("198.51.100.77".parse().unwrap()), Whose::Others);
+        assert_eq!(whose(Ipv4Addr::LOCALHOST.into()), AddressOwner::ThisHost);
+        assert_eq!(whose("198.51.100.77".parse().unwrap()), AddressOwner::Other);
         // The address that it would speak to the world from, where it has one.
         let from = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
             socket.connect("198.51.100.77:9")?;
             socket.local_addr()
         });
         if let Ok(from) = from {
-            assert_eq!(whose(from.ip()), Whose::Ours, "{from}");
+            assert_eq!(whose(from.ip()), AddressOwner::ThisHost, "{from}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kalends_domain::Denial;
+use kalends_domain::EgressDenial;
 
 /// Why there is no connection. Printed as history has it: a word of the retired service, then what
 /// happened.
@@ -13,7 +13,7 @@ pub(crate) enum NoConnection {
     /// It has more addresses than any honest name.
     TooManyAddresses,
     /// It may not be reached.
-    Denied(Denial),
+    Denied(EgressDenial),
     /// Nobody answers there.
     Refused,
     /// The proxy does not make the connection.

@@ -62,7 +62,7 @@ impl<'a> Properties<'a> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use kalends_domain::Written;
+    use kalends_domain::Verbatim;
 
     use super::*;
 
@@ -95,7 +95,7 @@ pub(super) mod tests {
     }
 
     pub(in crate::service_bus) fn two_days() -> TimeToLive {
-        TimeToLive::For(Written::new("P2D", Duration::from_secs(172_800)))
+        TimeToLive::For(Verbatim::new("P2D", Duration::from_secs(172_800)))
     }
 
     #[test]

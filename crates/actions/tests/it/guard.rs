@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kalends_actions::{EgressSettings, Proxy};
-use kalends_domain::{Denial, Forbidden, Outcome};
+use kalends_domain::{EgressDenial, ForbiddenEndpoint, Outcome};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
@@ -207,11 +207,11 @@ async fn every_spelling_of_this_machine_is_refused_and_nobody_is_called() {
 async fn the_server_itself_is_not_reached_even_by_its_only_user() {
     let mut own = Sink::answering(|_| OK.into()).await;
     let mut settings = open();
-    settings.policy.forbidden = vec![Forbidden::OwnPort(own.address.port())];
+    settings.policy.forbidden = vec![ForbiddenEndpoint::OwnPort(own.address.port())];
     let executor = executor(settings);
     for host in ["127.0.0.1", "localhost"] {
         let report = get(&executor, &format!("http://{host}:{}/", own.address.port())).await;
-        let words = Denial::Ourselves.to_string();
+        let words = EgressDenial::OwnService.to_string();
         assert!(report.message.contains(&words), "{}", report.message);
     }
     assert!(own.requests.try_recv().is_err());

@@ -23,7 +23,7 @@ mod world;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kalends_actions::certificate::{ClientIdentity, read_pfx};
-use kalends_domain::{Fault, FaultKind, Limits, Secret};
+use kalends_domain::{Limits, Secret, ValidationError, ValidationErrorKind};
 
 /// The bytes of a file in `tests/data`.
 fn data(name: &str) -> Vec<u8> {
@@ -31,18 +31,18 @@ fn data(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn read_text(base64: &str, password: &str) -> Result<ClientIdentity, Fault> {
+fn read_text(base64: &str, password: &str) -> Result<ClientIdentity, ValidationError> {
     let limits = Limits::default();
     read_pfx(&Secret::new(base64.to_owned()), &Secret::new(password.to_owned()), &limits)
 }
 
-fn read(file: &[u8], password: &str) -> Result<ClientIdentity, Fault> {
+fn read(file: &[u8], password: &str) -> Result<ClientIdentity, ValidationError> {
     read_text(&STANDARD.encode(file), password)
 }
 
 /// The message of a refusal.
-fn refusal(result: Result<ClientIdentity, Fault>) -> String {
+fn refusal(result: Result<ClientIdentity, ValidationError>) -> String {
     let fault = result.expect_err("expected a refusal");
-    assert_eq!(fault.kind, FaultKind::InvalidClientCertificate);
+    assert_eq!(fault.kind, ValidationErrorKind::InvalidClientCertificate);
     fault.message
 }

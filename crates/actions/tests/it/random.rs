@@ -1,6 +1,6 @@
 //! Noise, and good files with noise in them: refused or read, but never a panic.
 
-use kalends_domain::FaultKind;
+use kalends_domain::ValidationErrorKind;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -40,7 +40,7 @@ proptest! {
             file[at] = byte;
         }
         if let Err(fault) = read(&file, PASSWORD) {
-            prop_assert_eq!(fault.kind, FaultKind::InvalidClientCertificate);
+            prop_assert_eq!(fault.kind, ValidationErrorKind::InvalidClientCertificate);
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn open() -> EgressSettings {
 
 /// Only what is public, and what is named.
 pub(crate) fn guarded(allow: &[String]) -> EgressSettings {
-    let allow = allow.iter().map(|text| AllowEntry::read(text).unwrap()).collect();
+    let allow = allow.iter().map(|text| AllowEntry::parse(text).unwrap()).collect();
     let policy = EgressPolicy { mode: EgressMode::Guarded, allow, forbidden: vec![] };
     EgressSettings { policy, ..EgressSettings::default() }
 }

@@ -6,82 +6,82 @@ use super::network::Network;
 
 /// Who can be behind an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum AddressClass {
     /// Anybody on the internet.
     Public,
     /// The machine itself, or its neighbours.
     Private,
     /// What machines tell about themselves (metadata, host agents), neighbours on the same wire,
     /// ways around the table (tunnels, translations), groups, and addresses that nobody has.
-    Never,
+    Blocked,
 }
 
 /// The first range that holds an address decides.
-const V4: [(Network, Reach); 19] = [
-    (Network::v4(0, 0, 0, 0, 8), Reach::Never),
-    (Network::v4(10, 0, 0, 0, 8), Reach::Private),
+const V4: [(Network, AddressClass); 19] = [
+    (Network::v4(0, 0, 0, 0, 8), AddressClass::Blocked),
+    (Network::v4(10, 0, 0, 0, 8), AddressClass::Private),
     // Alibaba's metadata, inside the addresses that carriers share.
-    (Network::v4(100, 100, 100, 200, 32), Reach::Never),
-    (Network::v4(100, 64, 0, 0, 10), Reach::Private),
-    (Network::v4(127, 0, 0, 0, 8), Reach::Private),
+    (Network::v4(100, 100, 100, 200, 32), AddressClass::Blocked),
+    (Network::v4(100, 64, 0, 0, 10), AddressClass::Private),
+    (Network::v4(127, 0, 0, 0, 8), AddressClass::Private),
     // Azure's host agent, a public address.
-    (Network::v4(168, 63, 129, 16, 32), Reach::Never),
+    (Network::v4(168, 63, 129, 16, 32), AddressClass::Blocked),
     // Link-local: metadata of most clouds at 169.254.169.254 and beside it.
-    (Network::v4(169, 254, 0, 0, 16), Reach::Never),
-    (Network::v4(172, 16, 0, 0, 12), Reach::Private),
+    (Network::v4(169, 254, 0, 0, 16), AddressClass::Blocked),
+    (Network::v4(172, 16, 0, 0, 12), AddressClass::Private),
     // Special purposes; Oracle's metadata at 192.0.0.192.
-    (Network::v4(192, 0, 0, 0, 24), Reach::Never),
+    (Network::v4(192, 0, 0, 0, 24), AddressClass::Blocked),
     // Documents.
-    (Network::v4(192, 0, 2, 0, 24), Reach::Never),
+    (Network::v4(192, 0, 2, 0, 24), AddressClass::Blocked),
     // Relays of 6to4.
-    (Network::v4(192, 88, 99, 0, 24), Reach::Never),
-    (Network::v4(192, 168, 0, 0, 16), Reach::Private),
+    (Network::v4(192, 88, 99, 0, 24), AddressClass::Blocked),
+    (Network::v4(192, 168, 0, 0, 16), AddressClass::Private),
     // Measurements.
-    (Network::v4(198, 18, 0, 0, 15), Reach::Never),
+    (Network::v4(198, 18, 0, 0, 15), AddressClass::Blocked),
     // Documents.
-    (Network::v4(198, 51, 100, 0, 24), Reach::Never),
-    (Network::v4(203, 0, 113, 0, 24), Reach::Never),
+    (Network::v4(198, 51, 100, 0, 24), AddressClass::Blocked),
+    (Network::v4(203, 0, 113, 0, 24), AddressClass::Blocked),
     // Groups.
-    (Network::v4(224, 0, 0, 0, 4), Reach::Never),
+    (Network::v4(224, 0, 0, 0, 4), AddressClass::Blocked),
     // Reserved, and everybody on the wire.
-    (Network::v4(240, 0, 0, 0, 4), Reach::Never),
-    (Network::v4(255, 255, 255, 255, 32), Reach::Never),
-    (Network::v4(0, 0, 0, 0, 0), Reach::Public),
+    (Network::v4(240, 0, 0, 0, 4), AddressClass::Blocked),
+    (Network::v4(255, 255, 255, 255, 32), AddressClass::Blocked),
+    (Network::v4(0, 0, 0, 0, 0), AddressClass::Public),
 ];
 
 const METADATA_OF_AWS: Network =
-    Network::one(IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)));
+    Network::single(IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)));
 const METADATA_OF_GOOGLE: Network =
-    Network::one(IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)));
+    Network::single(IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)));
 
 /// The first range that holds an address decides. Of the whole space only 2000::/3 is public; what
 /// is left of the rest (translations to IPv4 among it) falls to the last row.
-const V6: [(Network, Reach); 10] = [
-    (Network::one(IpAddr::V6(Ipv6Addr::LOCALHOST)), Reach::Private),
-    (METADATA_OF_AWS, Reach::Never),
-    (METADATA_OF_GOOGLE, Reach::Never),
-    (Network::v6([0xfc00, 0, 0, 0], 7), Reach::Private),
+const V6: [(Network, AddressClass); 10] = [
+    (Network::single(IpAddr::V6(Ipv6Addr::LOCALHOST)), AddressClass::Private),
+    (METADATA_OF_AWS, AddressClass::Blocked),
+    (METADATA_OF_GOOGLE, AddressClass::Blocked),
+    (Network::v6([0xfc00, 0, 0, 0], 7), AddressClass::Private),
     // Teredo, ORCHID, measurements.
-    (Network::v6([0x2001, 0, 0, 0], 23), Reach::Never),
+    (Network::v6([0x2001, 0, 0, 0], 23), AddressClass::Blocked),
     // Documents.
-    (Network::v6([0x2001, 0xdb8, 0, 0], 32), Reach::Never),
-    (Network::v6([0x3fff, 0, 0, 0], 20), Reach::Never),
+    (Network::v6([0x2001, 0xdb8, 0, 0], 32), AddressClass::Blocked),
+    (Network::v6([0x3fff, 0, 0, 0], 20), AddressClass::Blocked),
     // 6to4.
-    (Network::v6([0x2002, 0, 0, 0], 16), Reach::Never),
-    (Network::v6([0x2000, 0, 0, 0], 3), Reach::Public),
-    (Network::v6([0, 0, 0, 0], 0), Reach::Never),
+    (Network::v6([0x2002, 0, 0, 0], 16), AddressClass::Blocked),
+    (Network::v6([0x2000, 0, 0, 0], 3), AddressClass::Public),
+    (Network::v6([0, 0, 0, 0], 0), AddressClass::Blocked),
 ];
 
 /// Who can be behind an address. An IPv4 address in IPv6 clothes is judged as what it is.
-pub fn reach(address: IpAddr) -> Reach {
+pub fn classify_address(address: IpAddr) -> AddressClass {
     let address = address.to_canonical();
     let table = match address {
         IpAddr::V4(_) => V4.as_slice(),
-        IpAddr::V6(v6) if is_isatap(v6) => return Reach::Never,
+        IpAddr::V6(v6) if is_isatap(v6) => return AddressClass::Blocked,
         IpAddr::V6(_) => V6.as_slice(),
     };
     let row = table.iter().find(|(network, _)| network.contains(address));
-    row.map_or(Reach::Never, |(_, reach)| *reach)
+    row.map_or(AddressClass::Blocked, |(_, reach)| *reach)
 }
 
 /// Whether the last half names an IPv4 address to tunnel to.
@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn every_range_is_known_at_both_ends() {
-        let cases: [(Reach, &[&str]); 3] = [
+        let cases: [(AddressClass, &[&str]); 3] = [
             (
-                Reach::Public,
+                AddressClass::Public,
                 &[
                     "1.0.0.0",
                     "9.255.255.255",
@@ -122,7 +122,7 @@ mod tests {
                 ],
             ),
             (
-                Reach::Private,
+                AddressClass::Private,
                 &[
                     "10.0.0.0",
                     "10.255.255.255",
@@ -142,7 +142,7 @@ mod tests {
                 ],
             ),
             (
-                Reach::Never,
+                AddressClass::Blocked,
                 &[
                     "0.0.0.0",
                     "0.255.255.255",
@@ -186,7 +186,7 @@ mod tests {
         ];
         for (expected, texts) in cases {
             for text in texts {
-                assert_eq!(reach(text.parse().unwrap()), expected, "{text}");
+                assert_eq!(classify_address(text.parse().unwrap()), expected, "{text}");
             }
         }
     }

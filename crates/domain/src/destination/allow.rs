@@ -30,7 +30,7 @@ enum Target {
 
 /// Why a text is no such entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AllowProblem {
+pub enum AllowEntryError {
     /// Neither addresses nor a name.
     #[error("expected an address, a range such as 10.1.0.0/16, or a host name")]
     Target,
@@ -44,13 +44,13 @@ pub enum AllowProblem {
 
 impl AllowEntry {
     /// Reads an entry.
-    pub fn read(text: &str) -> Result<AllowEntry, AllowProblem> {
+    pub fn parse(text: &str) -> Result<AllowEntry, AllowEntryError> {
         let (target, collection) = match text.trim().split_once('@') {
             Some((target, collection)) => (target, Some(read_collection(collection)?)),
             None => (text.trim(), None),
         };
         let (target, port) = split_port(target)?;
-        let target = match Network::read(&target.replace(['[', ']'], "")) {
+        let target = match Network::parse(&target.replace(['[', ']'], "")) {
             Some(network) => Target::Network(network),
             None => read_name(target)?,
         };
@@ -115,7 +115,7 @@ impl fmt::Display for AllowEntry {
 
 /// The text before the port, and the port. Colons of an IPv6 address are no port's, unless the
 /// address is in brackets.
-fn split_port(text: &str) -> Result<(&str, Option<u16>), AllowProblem> {
+fn split_port(text: &str) -> Result<(&str, Option<u16>), AllowEntryError> {
     let is_bare_v6 = text.matches(':').count() > 1 && !text.contains('[');
     let after_brackets = text.rfind(']').map_or(0, |at| at + 1);
     let colon = text.get(after_brackets..).and_then(|rest| rest.rfind(':'));
@@ -124,10 +124,10 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), AllowProblem> {
     let digits = port.trim_start_matches(':');
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
     let port = digits.parse().ok().filter(|port| is_number && *port != 0);
-    Ok((target, Some(port.ok_or(AllowProblem::Port)?)))
+    Ok((target, Some(port.ok_or(AllowEntryError::Port)?)))
 }
 
-fn read_name(text: &str) -> Result<Target, AllowProblem> {
+fn read_name(text: &str) -> Result<Target, AllowEntryError> {
     let (below, name) = match text.strip_prefix("*.") {
         Some(name) => (true, name),
         None => (false, text),
@@ -142,16 +142,16 @@ fn read_name(text: &str) -> Result<Target, AllowProblem> {
     match (is_name, below) {
         (true, true) => Ok(Target::Below(name)),
         (true, false) => Ok(Target::Name(name)),
-        (false, _) => Err(AllowProblem::Target),
+        (false, _) => Err(AllowEntryError::Target),
     }
 }
 
-fn read_collection(text: &str) -> Result<CollectionPath, AllowProblem> {
+fn read_collection(text: &str) -> Result<CollectionPath, AllowEntryError> {
     let parts: Vec<_> = text.split('/').collect();
     let [subscription, group, collection] = parts.as_slice() else {
-        return Err(AllowProblem::Collection);
+        return Err(AllowEntryError::Collection);
     };
-    let wrong = |_| AllowProblem::Collection;
+    let wrong = |_| AllowEntryError::Collection;
     let subscription = SubscriptionId::new(subscription).map_err(wrong)?;
     let group = GroupPath { subscription, group: GroupName::new(group).map_err(wrong)? };
     Ok(CollectionPath { group, collection: CollectionName::new(collection).map_err(wrong)? })
@@ -174,34 +174,34 @@ mod tests {
             "*.corp.example",
             "localhost:3000@6c55a6f0-6593-472f-9b3e-a51a9a757b40/rg/jc",
         ] {
-            assert_eq!(AllowEntry::read(text).map(|entry| entry.to_string()), Ok(text.to_owned()));
+            assert_eq!(AllowEntry::parse(text).map(|entry| entry.to_string()), Ok(text.to_owned()));
         }
-        let bracketed = AllowEntry::read("[fd00::]/8").unwrap();
+        let bracketed = AllowEntry::parse("[fd00::]/8").unwrap();
         assert_eq!(bracketed.to_string(), "fd00::/8");
     }
 
     #[test]
     fn what_is_no_entry_is_refused() {
         for (text, problem) in [
-            ("", AllowProblem::Target),
-            ("*", AllowProblem::Target),
-            ("10.1.0.0/40", AllowProblem::Target),
-            ("10.1.2", AllowProblem::Target),
-            ("a b", AllowProblem::Target),
-            ("http://x", AllowProblem::Port),
-            ("x:0", AllowProblem::Port),
-            ("x:65536", AllowProblem::Port),
-            ("x:", AllowProblem::Port),
-            ("x@jc", AllowProblem::Collection),
-            ("x@a/b/c", AllowProblem::Collection),
+            ("", AllowEntryError::Target),
+            ("*", AllowEntryError::Target),
+            ("10.1.0.0/40", AllowEntryError::Target),
+            ("10.1.2", AllowEntryError::Target),
+            ("a b", AllowEntryError::Target),
+            ("http://x", AllowEntryError::Port),
+            ("x:0", AllowEntryError::Port),
+            ("x:65536", AllowEntryError::Port),
+            ("x:", AllowEntryError::Port),
+            ("x@jc", AllowEntryError::Collection),
+            ("x@a/b/c", AllowEntryError::Collection),
         ] {
-            assert_eq!(AllowEntry::read(text), Err(problem), "{text}");
+            assert_eq!(AllowEntry::parse(text), Err(problem), "{text}");
         }
     }
 
     #[test]
     fn names_below_a_name_are_below_it() {
-        let entry = AllowEntry::read("*.corp.example").unwrap();
+        let entry = AllowEntry::parse("*.corp.example").unwrap();
         assert!(entry.has_name("a.corp.example") && entry.has_name("a.b.CORP.example."));
         assert!(!entry.has_name("corp.example") && !entry.has_name("xcorp.example"));
     }

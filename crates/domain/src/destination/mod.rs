@@ -15,7 +15,7 @@ mod network;
 mod policy;
 mod port;
 
-pub use address::{Reach, reach};
-pub use allow::{AllowEntry, AllowProblem};
+pub use address::{AddressClass, classify_address};
+pub use allow::{AllowEntry, AllowEntryError};
 pub use network::Network;
-pub use policy::{Denial, EgressMode, EgressPolicy, Forbidden, Whose};
+pub use policy::{AddressOwner, EgressDenial, EgressMode, EgressPolicy, ForbiddenEndpoint};

@@ -22,22 +22,22 @@ impl Network {
     }
 
     /// A single address.
-    pub const fn one(address: IpAddr) -> Network {
+    pub const fn single(address: IpAddr) -> Network {
         let bits = if address.is_ipv4() { 32 } else { 128 };
         Network { first: address, bits }
     }
 
     /// Reads `10.0.0.0/8`, `fd00::/8`, or a single address. Bits beyond the range must be zero, or
     /// it would not be the range that its author has in mind.
-    pub fn read(text: &str) -> Option<Network> {
+    pub fn parse(text: &str) -> Option<Network> {
         let Some((address, bits)) = text.split_once('/') else {
-            return text.parse().ok().map(Network::one);
+            return text.parse().ok().map(Network::single);
         };
         let first: IpAddr = address.parse().ok()?;
         let is_number = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
         let bits: u8 = bits.parse().ok().filter(|_| is_number)?;
         let network = Network { first, bits };
-        let max = Network::one(first).bits;
+        let max = Network::single(first).bits;
         (bits <= max && network.masked(first) == Some(first)).then_some(network)
     }
 
@@ -64,7 +64,7 @@ impl Network {
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self == Network::one(self.first) {
+        match *self == Network::single(self.first) {
             true => write!(f, "{}", self.first),
             false => write!(f, "{}/{}", self.first, self.bits),
         }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     fn contains(network: &str, address: &str) -> bool {
-        Network::read(network).unwrap().contains(address.parse().unwrap())
+        Network::parse(network).unwrap().contains(address.parse().unwrap())
     }
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn what_is_no_range_is_refused() {
         for text in ["", "10.0.0.0/33", "10.0.0.1/8", "::/129", "10.0.0.0/", "10.0.0.0/+8", "x/8"] {
-            assert_eq!(Network::read(text), None, "{text}");
+            assert_eq!(Network::parse(text), None, "{text}");
         }
     }
 }

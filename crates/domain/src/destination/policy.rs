@@ -5,13 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use url::{Host, Url};
 
-use super::address::{Reach, reach};
+use super::address::{AddressClass, classify_address};
 use super::allow::AllowEntry;
 use super::name::{self, NameKind};
 use super::port;
-use crate::fault::{Fault, FaultKind};
 use crate::http::Uri;
 use crate::name::CollectionPath;
+use crate::validation_error::{ValidationError, ValidationErrorKind};
 
 /// How much is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum EgressMode {
 
 /// What is never reached, whatever an operator allows: it is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forbidden {
+pub enum ForbiddenEndpoint {
     /// A port of this machine: our own API.
     OwnPort(u16),
     /// Our database, our proxy.
@@ -36,16 +36,16 @@ pub enum Forbidden {
 
 /// Whose an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum AddressOwner {
     /// One of this machine's interfaces has it.
-    Ours,
+    ThisHost,
     /// It is elsewhere, or nobody asked.
-    Others,
+    Other,
 }
 
 /// Why a target may not be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denial {
+pub enum EgressDenial {
     /// The address.
     Address(IpAddr),
     /// The name.
@@ -55,17 +55,17 @@ pub enum Denial {
     /// It is not among what is listed.
     NotListed,
     /// It is the server itself, its database or its proxy.
-    Ourselves,
+    OwnService,
 }
 
-impl fmt::Display for Denial {
+impl fmt::Display for EgressDenial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Denial::Address(address) => write!(f, "the address {address} may not be reached"),
-            Denial::Name => f.write_str("this name may not be reached"),
-            Denial::Port(port) => write!(f, "port {port} may not be reached"),
-            Denial::NotListed => f.write_str("it is not on the list of what may be reached"),
-            Denial::Ourselves => f.write_str("the server itself may not be reached"),
+            EgressDenial::Address(address) => write!(f, "the address {address} may not be reached"),
+            EgressDenial::Name => f.write_str("this name may not be reached"),
+            EgressDenial::Port(port) => write!(f, "port {port} may not be reached"),
+            EgressDenial::NotListed => f.write_str("it is not on the list of what may be reached"),
+            EgressDenial::OwnService => f.write_str("the server itself may not be reached"),
         }
     }
 }
@@ -78,22 +78,23 @@ pub struct EgressPolicy {
     /// What is open beside that.
     pub allow: Vec<AllowEntry>,
     /// What never is.
-    pub forbidden: Vec<Forbidden>,
+    pub forbidden: Vec<ForbiddenEndpoint>,
 }
 
 impl EgressPolicy {
     /// What can be said of an address in a job's definition.
-    pub fn check_uri(&self, uri: &Uri, collection: &CollectionPath) -> Result<(), Fault> {
-        let invalid = |message: &str| Fault::new(FaultKind::InvalidUri, message);
+    pub fn check_uri(&self, uri: &Uri, collection: &CollectionPath) -> Result<(), ValidationError> {
+        let invalid =
+            |message: &str| ValidationError::new(ValidationErrorKind::InvalidUri, message);
         let url = Url::parse(uri.as_str()).map_err(|_| invalid("not an address"))?;
         let host = url.host().ok_or_else(|| invalid("expected a host"))?;
         let port = url.port_or_known_default().unwrap_or_default();
         self.check_host(&host, port, collection).map_err(|denial| {
             let kind = match denial {
-                Denial::Port(_) => FaultKind::PortNotAllowed,
-                _ => FaultKind::DestinationNotAllowed,
+                EgressDenial::Port(_) => ValidationErrorKind::PortNotAllowed,
+                _ => ValidationErrorKind::DestinationNotAllowed,
             };
-            Fault::new(kind, denial.to_string())
+            ValidationError::new(kind, denial.to_string())
         })
     }
 
@@ -103,16 +104,21 @@ impl EgressPolicy {
         host: &Host<impl AsRef<str>>,
         port: u16,
         collection: &CollectionPath,
-    ) -> Result<(), Denial> {
+    ) -> Result<(), EgressDenial> {
         let literal = match host {
             Host::Ipv4(v4) => IpAddr::V4(*v4),
             Host::Ipv6(v6) => IpAddr::V6(*v6),
             Host::Domain(name) => return self.check_name(name.as_ref(), port, collection),
         };
-        self.check_address(host, literal, port, collection, Whose::Others)
+        self.check_address(host, literal, port, collection, AddressOwner::Other)
     }
 
-    fn check_name(&self, name: &str, port: u16, collection: &CollectionPath) -> Result<(), Denial> {
+    fn check_name(
+        &self,
+        name: &str,
+        port: u16,
+        collection: &CollectionPath,
+    ) -> Result<(), EgressDenial> {
         let entries = || self.entries(port, collection);
         let is_named = entries().any(|entry| entry.has_name(name));
         let kind = name::kind(name);
@@ -126,8 +132,8 @@ impl EgressPolicy {
         };
         if !is_open {
             return Err(match self.mode {
-                EgressMode::Listed => Denial::NotListed,
-                _ => Denial::Name,
+                EgressMode::Listed => EgressDenial::NotListed,
+                _ => EgressDenial::Name,
             });
         }
         // Where a port is open to some, its addresses decide.
@@ -136,7 +142,7 @@ impl EgressPolicy {
                 entry.names_port(port) && (entry.is_network() || entry.has_name(name))
             });
         match port::is_refused(port) && !may_be_open {
-            true => Err(Denial::Port(port)),
+            true => Err(EgressDenial::Port(port)),
             false => Ok(()),
         }
     }
@@ -148,11 +154,11 @@ impl EgressPolicy {
         address: IpAddr,
         port: u16,
         collection: &CollectionPath,
-        whose: Whose,
-    ) -> Result<(), Denial> {
+        whose: AddressOwner,
+    ) -> Result<(), EgressDenial> {
         let address = address.to_canonical();
         if self.is_forbidden(address, port, whose) {
-            return Err(Denial::Ourselves);
+            return Err(EgressDenial::OwnService);
         }
         let name = match host {
             Host::Domain(name) => Some(name.as_ref()),
@@ -161,37 +167,39 @@ impl EgressPolicy {
         let is_named = |entry: &&AllowEntry| name.is_some_and(|name| entry.has_name(name));
         let entries = || self.entries(port, collection);
         let listed = |entry: &&AllowEntry| entry.has_address(address) || is_named(entry);
-        let reach = reach(address);
-        let is_at_home = self.mode == EgressMode::SingleUser && reach == Reach::Private;
+        let reach = classify_address(address);
+        let is_at_home = self.mode == EgressMode::SingleUser && reach == AddressClass::Private;
         let port_is_open = !port::is_refused(port)
             || (is_at_home && port != 0)
             || entries().filter(listed).any(|entry| entry.names_port(port));
         if !port_is_open {
-            return Err(Denial::Port(port));
+            return Err(EgressDenial::Port(port));
         }
         let is_open = match (reach, self.mode) {
-            (Reach::Public, EgressMode::SingleUser) | (Reach::Private, EgressMode::SingleUser) => {
-                true
+            (AddressClass::Public, EgressMode::SingleUser)
+            | (AddressClass::Private, EgressMode::SingleUser) => true,
+            (AddressClass::Public, EgressMode::Guarded) => {
+                whose == AddressOwner::Other || entries().any(|entry| listed(&entry))
             }
-            (Reach::Public, EgressMode::Guarded) => {
-                whose == Whose::Others || entries().any(|entry| listed(&entry))
+            (AddressClass::Public | AddressClass::Private, _) => {
+                entries().any(|entry| listed(&entry))
             }
-            (Reach::Public | Reach::Private, _) => entries().any(|entry| listed(&entry)),
             // Who answers for a name must not be able to lead us here.
-            (Reach::Never, _) => entries().any(|entry| entry.has_address(address)),
+            (AddressClass::Blocked, _) => entries().any(|entry| entry.has_address(address)),
         };
         match (is_open, self.mode) {
             (true, _) => Ok(()),
-            (false, EgressMode::Listed) => Err(Denial::NotListed),
-            (false, _) => Err(Denial::Address(address)),
+            (false, EgressMode::Listed) => Err(EgressDenial::NotListed),
+            (false, _) => Err(EgressDenial::Address(address)),
         }
     }
 
-    fn is_forbidden(&self, address: IpAddr, port: u16, whose: Whose) -> bool {
-        let is_here = whose == Whose::Ours || address.is_loopback() || address.is_unspecified();
+    fn is_forbidden(&self, address: IpAddr, port: u16, whose: AddressOwner) -> bool {
+        let is_here =
+            whose == AddressOwner::ThisHost || address.is_loopback() || address.is_unspecified();
         self.forbidden.iter().any(|forbidden| match forbidden {
-            Forbidden::OwnPort(own) => *own == port && is_here,
-            Forbidden::At(at) => at.ip().to_canonical() == address && at.port() == port,
+            ForbiddenEndpoint::OwnPort(own) => *own == port && is_here,
+            ForbiddenEndpoint::At(at) => at.ip().to_canonical() == address && at.port() == port,
         })
     }
 
@@ -217,14 +225,16 @@ mod tests {
     }
 
     fn policy(mode: EgressMode, allow: &[&str]) -> EgressPolicy {
-        let allow = allow.iter().map(|text| AllowEntry::read(text).unwrap()).collect();
-        let forbidden =
-            vec![Forbidden::OwnPort(8080), Forbidden::At("10.0.0.7:5432".parse().unwrap())];
+        let allow = allow.iter().map(|text| AllowEntry::parse(text).unwrap()).collect();
+        let forbidden = vec![
+            ForbiddenEndpoint::OwnPort(8080),
+            ForbiddenEndpoint::At("10.0.0.7:5432".parse().unwrap()),
+        ];
         EgressPolicy { mode, allow, forbidden }
     }
 
     /// What is said of the text of an address, or of the first address of its name.
-    fn judge(policy: &EgressPolicy, uri: &str, address: Option<&str>) -> Result<(), Denial> {
+    fn judge(policy: &EgressPolicy, uri: &str, address: Option<&str>) -> Result<(), EgressDenial> {
         let jc = collection("jc");
         let url = Url::parse(Uri::new(uri, &Limits::default()).unwrap().as_str()).unwrap();
         let (host, port) = (url.host().unwrap(), url.port_or_known_default().unwrap());
@@ -233,7 +243,7 @@ mod tests {
             None => Ok(()),
             Some(address) => {
                 let address = address.parse().unwrap();
-                policy.check_address(&host, address, port, &jc, Whose::Others)
+                policy.check_address(&host, address, port, &jc, AddressOwner::Other)
             }
         }
     }
@@ -266,16 +276,19 @@ mod tests {
             "http://[2002:7f00:1::]/",
         ] {
             assert!(
-                matches!(judge(&policy, uri, None), Err(Denial::Address(_) | Denial::Name)),
+                matches!(
+                    judge(&policy, uri, None),
+                    Err(EgressDenial::Address(_) | EgressDenial::Name)
+                ),
                 "{uri}"
             );
         }
-        assert_eq!(judge(&policy, "http://example.com:22/", None), Err(Denial::Port(22)));
-        assert_eq!(judge(&policy, "http://8.8.8.8:25/", None), Err(Denial::Port(25)));
+        assert_eq!(judge(&policy, "http://example.com:22/", None), Err(EgressDenial::Port(22)));
+        assert_eq!(judge(&policy, "http://8.8.8.8:25/", None), Err(EgressDenial::Port(25)));
         assert_eq!(judge(&policy, "http://example.com/", Some("8.8.8.8")), Ok(()));
         let inside: IpAddr = "10.0.0.1".parse().unwrap();
         let name = judge(&policy, "http://example.com/", Some("10.0.0.1"));
-        assert_eq!(name, Err(Denial::Address(inside)));
+        assert_eq!(name, Err(EgressDenial::Address(inside)));
     }
 
     #[test]
@@ -296,7 +309,7 @@ mod tests {
             assert!(judge(&policy, uri, None).is_err(), "{uri}");
         }
         let led_astray = judge(&policy, "http://example.com:25/", Some("8.8.8.8"));
-        assert_eq!(led_astray, Err(Denial::Port(25)));
+        assert_eq!(led_astray, Err(EgressDenial::Port(25)));
         assert!(judge(&policy, "http://example.com/", Some("169.254.169.254")).is_err());
     }
 
@@ -305,14 +318,19 @@ mod tests {
         for mode in [EgressMode::Guarded, EgressMode::SingleUser, EgressMode::Listed] {
             let policy = policy(mode, &["0.0.0.0/0", "0.0.0.0/0:8080", "0.0.0.0/0:5432", "::/0"]);
             for uri in ["http://127.0.0.1:8080/", "http://127.9.9.9:8080/", "http://[::1]:8080/"] {
-                assert_eq!(judge(&policy, uri, None), Err(Denial::Ourselves), "{mode:?} {uri}");
+                assert_eq!(
+                    judge(&policy, uri, None),
+                    Err(EgressDenial::OwnService),
+                    "{mode:?} {uri}"
+                );
             }
             let database = judge(&policy, "http://10.0.0.7:5432/", None);
-            assert_eq!(database, Err(Denial::Ourselves));
+            assert_eq!(database, Err(EgressDenial::OwnService));
             let ours: IpAddr = "8.8.8.8".parse().unwrap();
             let host: Host<&str> = Host::Domain("example.com");
-            let own = policy.check_address(&host, ours, 8080, &collection("jc"), Whose::Ours);
-            assert_eq!(own, Err(Denial::Ourselves));
+            let own =
+                policy.check_address(&host, ours, 8080, &collection("jc"), AddressOwner::ThisHost);
+            assert_eq!(own, Err(EgressDenial::OwnService));
         }
     }
 
@@ -321,10 +339,10 @@ mod tests {
         let host: Host<&str> = Host::Domain("example.com");
         let ours: IpAddr = "8.8.8.8".parse().unwrap();
         let judge = |policy: &EgressPolicy| {
-            policy.check_address(&host, ours, 80, &collection("jc"), Whose::Ours)
+            policy.check_address(&host, ours, 80, &collection("jc"), AddressOwner::ThisHost)
         };
         let guarded = policy(EgressMode::Guarded, &[]);
-        assert_eq!(judge(&guarded), Err(Denial::Address(ours)));
+        assert_eq!(judge(&guarded), Err(EgressDenial::Address(ours)));
         assert_eq!(judge(&policy(EgressMode::Guarded, &["example.com"])), Ok(()));
         assert_eq!(judge(&policy(EgressMode::SingleUser, &[])), Ok(()));
     }
@@ -333,7 +351,7 @@ mod tests {
     fn entries_lift_what_they_name_and_no_more() {
         let by_address = policy(EgressMode::Guarded, &["10.1.0.0/16", "10.2.0.0/16:6379"]);
         assert_eq!(judge(&by_address, "http://10.1.2.3/", None), Ok(()));
-        assert_eq!(judge(&by_address, "http://10.1.2.3:22/", None), Err(Denial::Port(22)));
+        assert_eq!(judge(&by_address, "http://10.1.2.3:22/", None), Err(EgressDenial::Port(22)));
         assert_eq!(judge(&by_address, "http://10.2.2.3:6379/", None), Ok(()));
         assert!(judge(&by_address, "http://10.2.2.3/", None).is_err());
         assert!(judge(&by_address, "http://10.3.2.3/", None).is_err());
@@ -360,7 +378,7 @@ mod tests {
         assert_eq!(judge(&policy, "https://api.example.com/", Some("1.1.1.1")), Ok(()));
         assert_eq!(judge(&policy, "https://dns.test/", Some("8.8.8.8")), Ok(()));
         let other = judge(&policy, "https://other.test/", Some("1.1.1.1"));
-        assert_eq!(other, Err(Denial::NotListed));
-        assert_eq!(judge(&policy, "https://1.1.1.1/", None), Err(Denial::NotListed));
+        assert_eq!(other, Err(EgressDenial::NotListed));
+        assert_eq!(judge(&policy, "https://1.1.1.1/", None), Err(EgressDenial::NotListed));
     }
 }

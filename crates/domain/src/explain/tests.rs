@@ -19,14 +19,14 @@ fn rule(recurrence: Recurrence) -> Rule {
 /// At half past four, of an hourly job whose next occurrence is at five.
 struct Case {
     rule: Rule,
-    course: Course,
+    job: JobSnapshot,
     ledger: Vec<LedgerRecord>,
-    runs: Vec<RunUnderWay>,
+    runs: Vec<RunInFlight>,
     history: Vec<HistoryEntry>,
 }
 
 fn case() -> Case {
-    let course = Course {
+    let job = JobSnapshot {
         now: at("04:30"),
         lifecycle: Lifecycle::Active,
         switch: Switch::Enabled,
@@ -36,7 +36,7 @@ fn case() -> Case {
         finished: None,
     };
     let rule = rule(Recurrence::every(1, Frequency::Hour));
-    Case { rule, course, ledger: vec![], runs: vec![], history: vec![] }
+    Case { rule, job, ledger: vec![], runs: vec![], history: vec![] }
 }
 
 impl Case {
@@ -44,16 +44,16 @@ impl Case {
         Case { ledger: vec![row("04:00", "04:00", 1, disposition)], ..case() }
     }
 
-    fn with(course: impl FnOnce(&mut Course)) -> Case {
+    fn with(job: impl FnOnce(&mut JobSnapshot)) -> Case {
         let mut case = case();
-        course(&mut case.course);
+        job(&mut case.job);
         case
     }
 
     fn ask(&self, when: Option<Instant>) -> Explanation {
-        explain(ExplainQuestion {
+        explain(ExplainInput {
             rule: &self.rule,
-            course: self.course,
+            job: self.job,
             created: at("00:00"),
             at: when,
             ledger: &self.ledger,
@@ -63,7 +63,7 @@ impl Case {
     }
 
     /// Asked about an hour, or about the present where it is empty.
-    fn check(&self, when: &str, reason: Reason, words: &str) {
+    fn check(&self, when: &str, reason: ExplainReason, words: &str) {
         let answer = self.ask((!when.is_empty()).then(|| at(when)));
         assert_eq!(answer.reason, reason, "{when}: {}", answer.sentence);
         assert!(answer.sentence.contains(words), "{when}: {}", answer.sentence);
@@ -75,8 +75,8 @@ fn row(from: &str, to: &str, count: u64, disposition: Disposition) -> LedgerReco
     LedgerRecord { generation: 1, from, to, count, cause: Cause::Scheduled, disposition, closed }
 }
 
-fn run(is_claimed: bool, retry: u32, attempt_at: &str) -> RunUnderWay {
-    RunUnderWay {
+fn run(is_claimed: bool, retry: u32, attempt_at: &str) -> RunInFlight {
+    RunInFlight {
         scheduled: at("04:00"),
         cause: Cause::Scheduled,
         generation: 1,
@@ -105,13 +105,17 @@ fn failed(message: &str, retry: u32) -> HistoryEntry {
 fn what_is_recorded_is_told() {
     use Disposition as D;
     for (disposition, reason, words) in [
-        (D::Completed, Reason::Completed, "was completed at 2026-01-01T04:10:00Z."),
-        (D::Failed, Reason::Failed, "failed at 2026-01-01T04:10:00Z; all tries are used up."),
-        (D::SkippedOverlap, Reason::SkippedOverlap, "the one before was still running"),
-        (D::SkippedDisabled, Reason::SkippedDisabled, "was disabled"),
-        (D::SkippedQuota, Reason::SkippedQuota, "a quota held it"),
-        (D::Missed, Reason::Missed, "nothing could run at its time"),
-        (D::Superseded, Reason::Superseded, "the job was edited meanwhile"),
+        (D::Completed, ExplainReason::Completed, "was completed at 2026-01-01T04:10:00Z."),
+        (
+            D::Failed,
+            ExplainReason::Failed,
+            "failed at 2026-01-01T04:10:00Z; all tries are used up.",
+        ),
+        (D::SkippedOverlap, ExplainReason::SkippedOverlap, "the one before was still running"),
+        (D::SkippedDisabled, ExplainReason::SkippedDisabled, "was disabled"),
+        (D::SkippedQuota, ExplainReason::SkippedQuota, "a quota held it"),
+        (D::Missed, ExplainReason::Missed, "nothing could run at its time"),
+        (D::Superseded, ExplainReason::Superseded, "the job was edited meanwhile"),
     ] {
         Case::closed(disposition).check("04:00", reason, words);
     }
@@ -121,16 +125,16 @@ fn what_is_recorded_is_told() {
 fn a_failure_is_told_with_its_attempts_and_its_last_message() {
     let history = vec![failed("no such host", 1), failed("timed out", 0)];
     let case = Case { history, ..Case::closed(Disposition::Failed) };
-    case.check("04:00", Reason::Failed, "after 2 attempts");
-    case.check("04:00", Reason::Failed, "The last said: no such host");
+    case.check("04:00", ExplainReason::Failed, "after 2 attempts");
+    case.check("04:00", ExplainReason::Failed, "The last said: no such host");
 }
 
 #[test]
 fn one_of_a_stretch_is_told_with_the_stretch() {
     let case = Case { ledger: vec![row("01:00", "03:00", 3, Disposition::Missed)], ..case() };
-    case.check("02:00", Reason::Missed, "The occurrence of 2026-01-01T02:00:00Z was missed");
-    case.check("02:00", Reason::Missed, "one of 3 from 2026-01-01T01:00:00Z");
-    case.check("02:30", Reason::NotAnOccurrence, "the one before is 2026-01-01T02:00:00Z");
+    case.check("02:00", ExplainReason::Missed, "The occurrence of 2026-01-01T02:00:00Z was missed");
+    case.check("02:00", ExplainReason::Missed, "one of 3 from 2026-01-01T01:00:00Z");
+    case.check("02:30", ExplainReason::NotAnOccurrence, "the one before is 2026-01-01T02:00:00Z");
 }
 
 #[test]
@@ -138,17 +142,21 @@ fn the_newest_of_two_definitions_tells() {
     let mut newer = row("04:00", "04:00", 1, Disposition::Completed);
     newer.generation = 2;
     let ledger = vec![newer, row("04:00", "04:00", 1, Disposition::Superseded)];
-    Case { ledger, ..case() }.check("04:00", Reason::Completed, "was completed");
+    Case { ledger, ..case() }.check("04:00", ExplainReason::Completed, "was completed");
 }
 
 #[test]
 fn what_is_under_way_is_told_with_its_attempt() {
     for (run, reason, words) in [
-        (run(true, 0, "04:00"), Reason::Running, "attempt 1"),
-        (run(true, 2, "04:25"), Reason::Running, "attempt 3"),
-        (run(false, 2, "04:35"), Reason::Retrying, "attempt 3 is made at 2026-01-01T04:35:00Z"),
-        (run(false, 0, "04:00"), Reason::Waiting, "waits for its turn"),
-        (run(false, 0, "04:40"), Reason::Waiting, "begins at 2026-01-01T04:40:00Z"),
+        (run(true, 0, "04:00"), ExplainReason::Running, "attempt 1"),
+        (run(true, 2, "04:25"), ExplainReason::Running, "attempt 3"),
+        (
+            run(false, 2, "04:35"),
+            ExplainReason::Retrying,
+            "attempt 3 is made at 2026-01-01T04:35:00Z",
+        ),
+        (run(false, 0, "04:00"), ExplainReason::Waiting, "waits for its turn"),
+        (run(false, 0, "04:40"), ExplainReason::Waiting, "begins at 2026-01-01T04:40:00Z"),
     ] {
         let case = Case { runs: vec![run], ..case() };
         case.check("04:00", reason, words);
@@ -158,64 +166,68 @@ fn what_is_under_way_is_told_with_its_attempt() {
 
 #[test]
 fn what_is_to_come_is_told_with_what_keeps_it_from_coming() {
-    case().check("05:00", Reason::Coming, "still to come");
-    case().check("09:00", Reason::Coming, "still to come");
-    case().check("", Reason::Coming, "the next is that of 2026-01-01T05:00:00Z");
-    let late = Case::with(|course| course.now = at("05:30"));
-    late.check("05:00", Reason::Due, "about to run");
-    late.check("", Reason::Due, "about to run");
-    let off = Case::with(|course| (course.switch, course.due) = (Switch::Disabled, None));
-    off.check("05:00", Reason::JobDisabled, "it would run at 2026-01-01T05:00:00Z");
-    off.check("", Reason::JobDisabled, "it would run next at 2026-01-01T05:00:00Z");
-    off.check("03:00", Reason::NotKept, "Nothing is kept");
-    let off = Case::with(|course| course.collection = Switch::Disabled);
-    off.check("05:00", Reason::CollectionDisabled, "collection is disabled");
-    off.check("", Reason::CollectionDisabled, "collection is disabled");
-    let held = Case::with(|course| {
-        (course.collection, course.due) = (Switch::Disabled, Some(at("02:00")));
+    case().check("05:00", ExplainReason::Coming, "still to come");
+    case().check("09:00", ExplainReason::Coming, "still to come");
+    case().check("", ExplainReason::Coming, "the next is that of 2026-01-01T05:00:00Z");
+    let late = Case::with(|job| job.now = at("05:30"));
+    late.check("05:00", ExplainReason::Due, "about to run");
+    late.check("", ExplainReason::Due, "about to run");
+    let off = Case::with(|job| (job.switch, job.due) = (Switch::Disabled, None));
+    off.check("05:00", ExplainReason::JobDisabled, "it would run at 2026-01-01T05:00:00Z");
+    off.check("", ExplainReason::JobDisabled, "it would run next at 2026-01-01T05:00:00Z");
+    off.check("03:00", ExplainReason::NotRetained, "Nothing is kept");
+    let off = Case::with(|job| job.collection = Switch::Disabled);
+    off.check("05:00", ExplainReason::CollectionDisabled, "collection is disabled");
+    off.check("", ExplainReason::CollectionDisabled, "collection is disabled");
+    let held = Case::with(|job| {
+        (job.collection, job.due) = (Switch::Disabled, Some(at("02:00")));
     });
     held.check(
         "03:00",
-        Reason::CollectionDisabled,
+        ExplainReason::CollectionDisabled,
         "did not run: the job's collection is disabled",
     );
-    held.check("05:00", Reason::CollectionDisabled, "the job would run at 2026-01-01T05:00:00Z");
+    held.check(
+        "05:00",
+        ExplainReason::CollectionDisabled,
+        "the job would run at 2026-01-01T05:00:00Z",
+    );
     assert_eq!(held.ask(None).occurrence, Some(at("05:00")));
-    let passed = Case::with(|course| {
-        (course.switch, course.due) = (Switch::Disabled, Some(at("02:00")));
+    let passed = Case::with(|job| {
+        (job.switch, job.due) = (Switch::Disabled, Some(at("02:00")));
     });
-    passed.check("03:00", Reason::JobDisabled, "did not run: the job is disabled");
-    passed.check("05:00", Reason::JobDisabled, "it would run at 2026-01-01T05:00:00Z");
-    let counted = Case::with(|course| course.left = Some(2));
-    counted.check("06:00", Reason::Coming, "still to come");
-    counted.check("07:00", Reason::CountUsedUp, "count of the schedule is used up");
+    passed.check("03:00", ExplainReason::JobDisabled, "did not run: the job is disabled");
+    passed.check("05:00", ExplainReason::JobDisabled, "it would run at 2026-01-01T05:00:00Z");
+    let counted = Case::with(|job| job.left = Some(2));
+    counted.check("06:00", ExplainReason::Coming, "still to come");
+    counted.check("07:00", ExplainReason::CountUsedUp, "count of the schedule is used up");
 }
 
 #[test]
 fn what_is_no_occurrence_is_told_with_its_neighbours() {
-    case().check("04:20", Reason::NotAnOccurrence, "the one after 2026-01-01T05:00:00Z");
+    case().check("04:20", ExplainReason::NotAnOccurrence, "the one after 2026-01-01T05:00:00Z");
     let answer = case().ask(Some(at("04:20")));
     assert_eq!((answer.before, answer.after), (Some(at("04:00")), Some(at("05:00"))));
     let long_ago: Instant = "2025-12-31T23:00:00Z".parse().unwrap();
-    assert_eq!(case().ask(Some(long_ago)).reason, Reason::BeforeCreation);
+    assert_eq!(case().ask(Some(long_ago)).reason, ExplainReason::BeforeCreation);
     let mut recurrence = Recurrence::every(1, Frequency::Hour);
     recurrence.end = Some(at("06:30"));
     let ending = Case { rule: rule(recurrence), ..case() };
-    ending.check("06:00", Reason::Coming, "still to come");
-    ending.check("07:00", Reason::AfterEnd, "ended at 2026-01-01T06:30:00Z");
+    ending.check("06:00", ExplainReason::Coming, "still to come");
+    ending.check("07:00", ExplainReason::AfterEnd, "ended at 2026-01-01T06:30:00Z");
 }
 
 #[test]
 fn a_job_that_is_over_says_so() {
     let over = |lifecycle| {
-        Case::with(|course| {
-            (course.lifecycle, course.due, course.finished) = (lifecycle, None, Some(at("04:10")));
+        Case::with(|job| {
+            (job.lifecycle, job.due, job.finished) = (lifecycle, None, Some(at("04:10")));
         })
     };
-    over(Lifecycle::Completed).check("", Reason::Finished, "The job is completed");
-    over(Lifecycle::Faulted).check("05:00", Reason::Finished, "The job is faulted");
-    over(Lifecycle::Faulted).check("04:20", Reason::Finished, "does not run again");
-    over(Lifecycle::Completed).check("03:00", Reason::NotKept, "Nothing is kept");
+    over(Lifecycle::Completed).check("", ExplainReason::Finished, "The job is completed");
+    over(Lifecycle::Faulted).check("05:00", ExplainReason::Finished, "The job is faulted");
+    over(Lifecycle::Faulted).check("04:20", ExplainReason::Finished, "does not run again");
+    over(Lifecycle::Completed).check("03:00", ExplainReason::NotRetained, "Nothing is kept");
     assert_eq!(over(Lifecycle::Completed).ask(Some(at("04:00"))).after, None);
 }
 
@@ -226,10 +238,10 @@ fn a_second_stands_for_what_happens_in_it() {
     let definition = Definition { start: Some(start), created: at("00:00"), recurrence };
     let rule = Rule::new(definition, &Settings::default()).unwrap();
     let mut case = Case { rule, ..case() };
-    case.course.due = Some("2026-01-01T05:00:00.25Z".parse().unwrap());
-    case.check("05:00", Reason::Coming, "2026-01-01T05:00:00.25Z");
+    case.job.due = Some("2026-01-01T05:00:00.25Z".parse().unwrap());
+    case.check("05:00", ExplainReason::Coming, "2026-01-01T05:00:00.25Z");
     let other: Instant = "2026-01-01T05:00:00.1Z".parse().unwrap();
-    assert_eq!(case.ask(Some(other)).reason, Reason::NotAnOccurrence);
+    assert_eq!(case.ask(Some(other)).reason, ExplainReason::NotAnOccurrence);
 }
 
 #[test]

@@ -13,8 +13,8 @@ fn hourly() -> Rule {
 }
 
 /// At half past four, and the next is at five.
-fn course() -> Course {
-    Course {
+fn job() -> JobSnapshot {
+    JobSnapshot {
         now: at("04:30"),
         lifecycle: Lifecycle::Active,
         switch: Switch::Enabled,
@@ -30,8 +30,8 @@ fn closed(from: &str, to: &str, count: u64, disposition: Disposition) -> LedgerR
     LedgerRecord { generation: 1, from, to, count, cause: Cause::Scheduled, disposition, closed }
 }
 
-fn run(scheduled: &str, cause: Cause) -> RunUnderWay {
-    RunUnderWay {
+fn run(scheduled: &str, cause: Cause) -> RunInFlight {
+    RunInFlight {
         scheduled: at(scheduled),
         cause,
         generation: 1,
@@ -45,8 +45,8 @@ fn run(scheduled: &str, cause: Cause) -> RunUnderWay {
 fn shown(row: &TimelineRow) -> String {
     let hour = |at: Instant| at.to_string().get(11..16).unwrap().to_owned();
     let stage = match row.stage {
-        Stage::Closed(disposition, _) => format!("{disposition:?}"),
-        Stage::UnderWay(_) => "UnderWay".into(),
+        OccurrenceState::Closed(disposition, _) => format!("{disposition:?}"),
+        OccurrenceState::InFlight(_) => "UnderWay".into(),
         stage => format!("{stage:?}"),
     };
     match row.count {
@@ -56,15 +56,15 @@ fn shown(row: &TimelineRow) -> String {
 }
 
 fn check(
-    (course, from, to): (Course, &str, &str),
+    (job, from, to): (JobSnapshot, &str, &str),
     ledger: &[LedgerRecord],
-    runs: &[RunUnderWay],
+    runs: &[RunInFlight],
     expected: &[&str],
 ) {
     let rule = hourly();
     let (from, to) = (at(from), at(to));
     let (ledger, runs) = (ledger.to_vec(), runs.to_vec());
-    let timeline = Timeline { rule: &rule, course, from, to, ledger, runs };
+    let timeline = Timeline { rule: &rule, job, from, to, ledger, runs };
     let rows: Vec<_> = timeline.rows(50).iter().map(shown).collect();
     assert_eq!(rows, expected);
     for limit in 0..rows.len() {
@@ -89,18 +89,18 @@ fn past_present_and_coming_are_one_list() {
         "05:00 Coming",
         "06:00 Coming",
     ];
-    check((course(), "00:00", "06:59"), &ledger, &runs, &expected);
-    check((course(), "02:30", "04:00"), &ledger, &runs, &expected[2..4]);
-    check((course(), "01:30", "01:45"), &ledger, &runs, &expected[1..2]);
+    check((job(), "00:00", "06:59"), &ledger, &runs, &expected);
+    check((job(), "02:30", "04:00"), &ledger, &runs, &expected[2..4]);
+    check((job(), "01:30", "01:45"), &ledger, &runs, &expected[1..2]);
 }
 
 #[test]
 fn what_nothing_is_kept_of_is_one_stretch_between_what_is_known() {
     let ledger = [closed("03:00", "03:00", 1, Disposition::Failed)];
     let expected = ["00:00-02:00 3 NotKept", "03:00 Failed", "04:00 NotKept", "05:00 Coming"];
-    check((course(), "00:00", "05:00"), &ledger, &[], &expected);
+    check((job(), "00:00", "05:00"), &ledger, &[], &expected);
     check(
-        (course(), "02:00", "05:00"),
+        (job(), "02:00", "05:00"),
         &ledger,
         &[],
         &["02:00 NotKept", "03:00 Failed", "04:00 NotKept", "05:00 Coming"],
@@ -116,32 +116,32 @@ fn a_manual_run_stands_beside_the_schedule() {
     let ledger = [manual, closed("04:00", "04:00", 1, Disposition::Completed)];
     let runs = [run("04:20", Cause::Manual)];
     let expected = ["03:00 Completed", "03:00 NotKept", "04:00 Completed", "04:20 UnderWay"];
-    check((course(), "02:30", "04:40"), &ledger, &runs, &expected);
+    check((job(), "02:30", "04:40"), &ledger, &runs, &expected);
 }
 
 #[test]
 fn what_is_disabled_would_come_and_what_is_over_would_not() {
-    let disabled = Course { switch: Switch::Disabled, due: None, ..course() };
+    let disabled = JobSnapshot { switch: Switch::Disabled, due: None, ..job() };
     check((disabled, "04:10", "06:00"), &[], &[], &["05:00 JobDisabled", "06:00 JobDisabled"]);
-    let collection = Course { collection: Switch::Disabled, ..course() };
+    let collection = JobSnapshot { collection: Switch::Disabled, ..job() };
     check((collection, "05:00", "05:00"), &[], &[], &["05:00 CollectionDisabled"]);
-    let held = Course { due: Some(at("02:00")), ..collection };
+    let held = JobSnapshot { due: Some(at("02:00")), ..collection };
     let expected =
         ["01:00 NotKept", "02:00-04:00 3 CollectionDisabled", "05:00 CollectionDisabled"];
     check((held, "01:00", "05:00"), &[], &[], &expected);
     check((held, "03:30", "04:30"), &[], &[], &["04:00 CollectionDisabled"]);
-    let passed = Course { switch: Switch::Disabled, collection: Switch::Enabled, ..held };
+    let passed = JobSnapshot { switch: Switch::Disabled, collection: Switch::Enabled, ..held };
     let expected = ["01:00 NotKept", "02:00-04:00 3 JobDisabled", "05:00 JobDisabled"];
     check((passed, "01:00", "05:00"), &[], &[], &expected);
     check((passed, "03:30", "04:30"), &[], &[], &["04:00 JobDisabled"]);
-    let both = Course { switch: Switch::Disabled, ..held };
+    let both = JobSnapshot { switch: Switch::Disabled, ..held };
     check((both, "01:00", "05:00"), &[], &[], &expected);
-    let counted = Course { left: Some(1), ..passed };
+    let counted = JobSnapshot { left: Some(1), ..passed };
     check((counted, "02:00", "09:00"), &[], &[], &expected[1..]);
     let lifecycle = Lifecycle::Completed;
-    let over = Course { lifecycle, due: None, finished: Some(at("03:10")), ..course() };
+    let over = JobSnapshot { lifecycle, due: None, finished: Some(at("03:10")), ..job() };
     check((over, "03:00", "09:00"), &[], &[], &["03:00 NotKept"]);
-    let last = Course { due: None, left: Some(0), ..course() };
+    let last = JobSnapshot { due: None, left: Some(0), ..job() };
     check((last, "04:00", "09:00"), &[], &[run("04:00", Cause::Scheduled)], &["04:00 UnderWay"]);
 }
 
@@ -150,24 +150,24 @@ fn what_runs_once_and_was_disabled_at_its_instant_is_one_row() {
     let definition =
         Definition { start: Some(at("03:00")), created: at("00:00"), recurrence: None };
     let rule = Rule::new(definition, &Settings::default()).unwrap();
-    let course = Course { switch: Switch::Disabled, due: Some(at("03:00")), ..course() };
-    let rows = |course| {
+    let job = JobSnapshot { switch: Switch::Disabled, due: Some(at("03:00")), ..job() };
+    let rows = |job| {
         let (from, to) = (at("00:00"), at("09:00"));
-        let timeline = Timeline { rule: &rule, course, from, to, ledger: vec![], runs: vec![] };
+        let timeline = Timeline { rule: &rule, job, from, to, ledger: vec![], runs: vec![] };
         timeline.rows(9).iter().map(shown).collect::<Vec<_>>()
     };
-    assert_eq!(rows(course), ["03:00 JobDisabled"]);
-    assert_eq!(rows(Course { now: at("02:00"), ..course }), ["03:00 JobDisabled"]);
+    assert_eq!(rows(job), ["03:00 JobDisabled"]);
+    assert_eq!(rows(JobSnapshot { now: at("02:00"), ..job }), ["03:00 JobDisabled"]);
 }
 
 #[test]
 fn of_a_count_only_what_is_left_comes() {
-    let counted = Course { left: Some(3), ..course() };
+    let counted = JobSnapshot { left: Some(3), ..job() };
     let expected = ["05:00 Coming", "06:00 Coming", "07:00 Coming"];
     check((counted, "04:30", "23:00"), &[], &[], &expected);
     check((counted, "06:30", "23:00"), &[], &[], &expected[2..]);
     check((counted, "07:30", "23:00"), &[], &[], &[]);
-    let late = Course { due: Some(at("04:40")), left: Some(1), ..course() };
+    let late = JobSnapshot { due: Some(at("04:40")), left: Some(1), ..job() };
     check((late, "04:31", "23:00"), &[], &[], &["04:40 Coming"]);
 }
 
@@ -178,11 +178,14 @@ fn a_year_of_minutes_is_a_page_at_a_time() {
     let rule = Rule::new(definition, &Settings::default()).unwrap();
     let now: Instant = "2027-01-01T00:00:30Z".parse().unwrap();
     let due: Instant = "2027-01-01T00:01:00Z".parse().unwrap();
-    let course = Course { now, due: Some(due), ..course() };
+    let job = JobSnapshot { now, due: Some(due), ..job() };
     let to = Instant::MAX;
     let (ledger, runs) = (vec![], vec![]);
-    let timeline = Timeline { rule: &rule, course, from: at("00:00"), to, ledger, runs };
+    let timeline = Timeline { rule: &rule, job, from: at("00:00"), to, ledger, runs };
     let rows = timeline.rows(101);
-    assert_eq!((rows.len(), rows[0].count, rows[0].stage), (101, 525_601, Stage::NotKept));
-    assert_eq!((rows[1].from, rows[100].stage), (due, Stage::Coming));
+    assert_eq!(
+        (rows.len(), rows[0].count, rows[0].stage),
+        (101, 525_601, OccurrenceState::NotRetained)
+    );
+    assert_eq!((rows[1].from, rows[100].stage), (due, OccurrenceState::Upcoming));
 }

@@ -1,7 +1,7 @@
 //! A job that is enabled and never due is given its slot in its schedule again.
 
 use kalends_domain::{
-    EditKind, Lifecycle, Standing, Switch, facts_of, rule_of, standing_after_edit,
+    EditKind, Lifecycle, ScheduleState, Switch, facts_of, rule_of, schedule_state_after_edit,
 };
 use kalends_recurrence::{Instant, Settings};
 use kalends_store::record::{JobKey, JobState};
@@ -32,8 +32,8 @@ pub(super) async fn repair_never_due_job(
         let rule = rule_of(definition, existing.job.created, &schedules).map_err(|problems| {
             Refusal { kind: RefusalKind::Invalid, path: None, message: problems.to_string() }
         })?;
-        let before = Standing { due, used, lifecycle };
-        let Standing { due, used, lifecycle } = standing_after_edit(
+        let before = ScheduleState { due, used, lifecycle };
+        let ScheduleState { due, used, lifecycle } = schedule_state_after_edit(
             before,
             definition,
             definition,

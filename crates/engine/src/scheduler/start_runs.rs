@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kalends_domain::{
-    ActionRole, Begin, DueDecision, DueQuestion, Lifecycle, MissedPolicy, Overlap, UnderWay, When,
-    decide_due, jittered, rule_of,
+    ActionRole, DueDecision, DueInput, InFlight, Lifecycle, MissedPolicy, Overlap, RunStart,
+    StartTiming, decide_due, jittered, rule_of,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, JobForRun, OpenRun, Progress};
@@ -104,7 +104,7 @@ impl Scheduler {
         let extensions = &definition.extensions;
         let missed = extensions.missed_runs.as_ref();
         let count = definition.recurrence.as_ref().and_then(|recurrence| recurrence.count);
-        decide_due(DueQuestion {
+        decide_due(DueInput {
             rule: &rule,
             due: due.due,
             // What is claimed ahead of its instant is decided as at its instant.
@@ -118,15 +118,15 @@ impl Scheduler {
                 missed.and_then(|missed| missed.within.as_ref()).map(|within| *within.value()),
             ),
             overlap: extensions.overlap.unwrap_or_default(),
-            under_way: under_way(&job_for_run.open, due.generation, now),
+            in_flight: in_flight(&job_for_run.open, due.generation, now),
         })
     }
 
     fn starts_now(&self, decision: &DueDecision, job_for_run: &JobForRun, now: Instant) -> bool {
         let soon = now.saturating_add(2 * CLAIM_AHEAD);
-        let starts_now = |begin: Begin| {
+        let starts_now = |begin: RunStart| {
             let start = self.start_time(job_for_run, begin.scheduled);
-            begin.when == When::Now && (start == begin.scheduled || start <= soon)
+            begin.when == StartTiming::Now && (start == begin.scheduled || start <= soon)
         };
         decision.begin.is_some_and(starts_now)
     }
@@ -231,14 +231,14 @@ fn is_next_in_queue(run: &OpenRun, job_for_run: &JobForRun) -> bool {
     !(is_queued && others_run) || overlap == Overlap::Allow
 }
 
-fn under_way(open: &[OpenRun], generation: u64, now: Instant) -> UnderWay {
+fn in_flight(open: &[OpenRun], generation: u64, now: Instant) -> InFlight {
     // What was claimed ahead of its instant before the job was edited will not be sent.
     let is_stopped = |run: &&OpenRun| run.generation != generation && run.progress.next_at > now;
     let scheduled = open.iter().filter(|run| run.cause == Cause::Scheduled && !is_stopped(run));
     match scheduled.count() {
-        0 => UnderWay::Nothing,
-        1 => UnderWay::Running,
-        _ => UnderWay::RunningAndWaiting,
+        0 => InFlight::Nothing,
+        1 => InFlight::Running,
+        _ => InFlight::RunningAndWaiting,
     }
 }
 

@@ -289,7 +289,7 @@ fn retries_keep_their_distance_over_a_restart() {
         let mut patient = job(&at(10), None);
         patient.action.retry = Some(RetryPolicy {
             kind: RetryKind::Fixed,
-            interval: Some(kalends_domain::Written::new("PT2M", Duration::from_secs(120))),
+            interval: Some(kalends_domain::Verbatim::new("PT2M", Duration::from_secs(120))),
             count: Some(1),
             interval_max: None,
             age_max: None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kalends_domain::{
     AttemptStatus, CollectionState, Lifecycle, MissedPolicy, MissedRuns, RetryKind, RetryPolicy,
-    Written,
+    Verbatim,
 };
 use kalends_recurrence::{Frequency, Recurrence};
 use kalends_store::record::Disposition;
@@ -20,7 +20,7 @@ fn jitter_begins_an_occurrence_later_and_keeps_its_instant() {
         world.start_engine();
         let mut spread = job(&at(10), Some(Recurrence::every(1, Frequency::Hour)));
         // The share of this job is a hair below one in 255: ten seconds.
-        spread.extensions.jitter = Some(Written::new("PT42M30S", Duration::from_secs(2_550)));
+        spread.extensions.jitter = Some(Verbatim::new("PT42M30S", Duration::from_secs(2_550)));
         world.put("j", spread).await;
         world.pass(19).await;
         assert_eq!(world.calls(), []);

@@ -11,7 +11,7 @@ use kalends_domain::{
     Action, ActionRole, Collection, CollectionName, CollectionPath, CollectionState, ErrorAction,
     Extensions, GroupName, GroupPath, HistoryEntry, HttpRequest, JobDefinition, JobName, JobPath,
     Limits, Location, MainAction, Method, Outcome, Plan, SubscriptionId, Switch, Target, Uri,
-    rule_of, standing_of_new,
+    rule_of, schedule_state_of_new,
 };
 use kalends_engine::{Engine, EngineSettings};
 use kalends_environment::{Clock, ManualClock};
@@ -149,7 +149,7 @@ impl World {
         let decide = move |context: JobContext<'_>| {
             let created = context.existing.map_or(now, |job| job.job.created);
             let rule = rule_of(&definition, created, &Settings::default()).unwrap();
-            let mut standing = standing_of_new(&definition, &rule);
+            let mut standing = schedule_state_of_new(&definition, &rule);
             if context.existing.is_some() {
                 standing.due = rule.next_after(now);
             }

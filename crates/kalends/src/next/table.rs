@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kalends_recurrence::{ClockChange, Instant, Rule};
+use kalends_recurrence::{DstNote, Instant, Rule};
 use kalends_wire::Json;
 
 /// How far ahead changes of the clocks are told: the coming year.
@@ -60,7 +60,7 @@ impl Answer<'_> {
         let occurrence = |&at: &Instant| {
             object([("utc", at.to_string().into()), ("local", zone.local(at).into())])
         };
-        let change = |change: ClockChange| {
+        let change = |change: DstNote| {
             object([("at", change.at.to_string().into()), ("text", change.text.into())])
         };
         let answer = object([
@@ -73,9 +73,9 @@ impl Answer<'_> {
         writeln!(output)
     }
 
-    fn notes(&self) -> Vec<ClockChange> {
+    fn notes(&self) -> Vec<DstNote> {
         let from = self.occurrences.first().map_or(self.now, |&first| first.min(self.now));
-        self.rule.clock_changes(from, from.saturating_add(NOTES_AHEAD))
+        self.rule.dst_notes(from, from.saturating_add(NOTES_AHEAD))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use kalends_actions::{EgressSettings, Proxy};
-use kalends_domain::{AllowEntry, EgressMode, EgressPolicy, Forbidden};
+use kalends_domain::{AllowEntry, EgressMode, EgressPolicy, ForbiddenEndpoint};
 use url::Url;
 
 /// The port of PostgreSQL where an address names none.
@@ -24,7 +24,7 @@ pub(super) struct EgressArguments {
         env = "KALENDS_EGRESS_ALLOW",
         value_name = "ENTRY",
         value_delimiter = ',',
-        value_parser = AllowEntry::read,
+        value_parser = AllowEntry::parse,
         help = "Where jobs may go beside that: TARGET[:PORT][@SUBSCRIPTION/GROUP/COLLECTION], where \
                 TARGET is a range of addresses such as 10.1.0.0/16, a host name, or *.DOMAIN; may be \
                 repeated"
@@ -84,8 +84,9 @@ impl EgressArguments {
             }
         };
         let proxy = self.egress_proxy.iter().flat_map(|proxy| addresses(&proxy.host, proxy.port));
-        let theirs = database(store).into_iter().chain(proxy).map(Forbidden::At);
-        let forbidden = [Forbidden::OwnPort(listen.port())].into_iter().chain(theirs).collect();
+        let theirs = database(store).into_iter().chain(proxy).map(ForbiddenEndpoint::At);
+        let forbidden =
+            [ForbiddenEndpoint::OwnPort(listen.port())].into_iter().chain(theirs).collect();
         Ok(EgressSettings {
             policy: EgressPolicy { mode, allow: self.egress_allow.clone(), forbidden },
             trusted,

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use anyhow::{Context as _, bail};
-use kalends_domain::{Grant, Place, Role};
+use kalends_domain::{AccessScope, Grant, Role};
 use kalends_environment::{Clock as _, SystemClock, SystemEntropy};
 use kalends_recurrence::Instant;
 use kalends_store::{NewToken, TOKENS_MAX, TokenRecord};
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// Where: /, /subscriptions/S, /subscriptions/S/resourceGroups/G or
     /// /subscriptions/S/resourceGroups/G/jobCollections/C
     #[arg(long, value_name = "PATH", value_parser = place)]
-    scope: Place,
+    scope: AccessScope,
 
     /// What people call it
     #[arg(long, default_value = "", value_parser = name)]
@@ -47,8 +47,8 @@ fn role(text: &str) -> Result<Role, String> {
     Role::named(text).ok_or_else(|| format!("expected one of {allowed}"))
 }
 
-fn place(text: &str) -> Result<Place, String> {
-    Place::parse(text).map_err(|error| error.to_string())
+fn place(text: &str) -> Result<AccessScope, String> {
+    AccessScope::parse(text).map_err(|error| error.to_string())
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -68,7 +68,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         id: id.clone(),
         name: arguments.name,
         hash,
-        grant: Grant { role: arguments.role, place: arguments.scope },
+        grant: Grant { role: arguments.role, scope: arguments.scope },
         created: now,
         expires,
         revoked: None,
@@ -83,7 +83,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         "token {id}, {} of {}; it is shown this once. A server that asks for no token yet does so \
          from its next start on.",
         grant.role,
-        grant.place
+        grant.scope
     )?;
     Ok(writeln!(io::stdout(), "{}", text.reveal())?)
 }

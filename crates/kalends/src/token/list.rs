@@ -55,7 +55,7 @@ fn line(token: &TokenRecord, now: Instant) -> [String; 7] {
         shown(Some(token.created), ""),
         shown(token.last_used, "never"),
         until,
-        token.grant.place.to_string(),
+        token.grant.scope.to_string(),
         token.name.clone(),
     ]
 }

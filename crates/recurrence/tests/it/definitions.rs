@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kalends_recurrence::{
-    Definition, Frequency, Instant, MonthlyOccurrence, Reason, Recurrence, Rule, Schedule,
+    Definition, Frequency, Instant, MonthlyOccurrence, Recurrence, Rule, RuleErrorKind, Schedule,
     Settings, Weekday, Zone,
 };
 use proptest::option;
@@ -81,7 +81,7 @@ impl Case {
             Ok(rule) => Some(rule),
             Err(problems) => {
                 assert!(
-                    problems.0.iter().all(|problem| problem.reason == Reason::NeverFires),
+                    problems.0.iter().all(|problem| problem.kind == RuleErrorKind::NeverFires),
                     "{problems}\n{self:?}"
                 );
                 None

@@ -3,8 +3,8 @@
 // Tells the lints that what is outside the test functions is for tests too.
 #![cfg(test)]
 
-mod clock_changes;
 mod definitions;
+mod dst_notes;
 mod leap_years;
 mod naive;
 mod odd_zones;

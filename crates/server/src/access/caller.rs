@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use kalends_domain::{Grant, Permission, Place, Role};
+use kalends_domain::{AccessScope, Grant, Permission, Role};
 use kalends_store::{TokenId, TokenRecord};
 
 /// Who asks, and what he may do.
@@ -50,16 +50,19 @@ impl Caller {
     }
 
     /// Whether he may do so there.
-    pub(crate) fn may(&self, permission: Permission, place: &Place) -> bool {
+    pub(crate) fn may(&self, permission: Permission, place: &AccessScope) -> bool {
         self.grants.iter().any(|grant| grant.allows(permission, place))
     }
 
     /// The places in `place` that he may read, where that is not all of it.
-    pub(crate) fn readable_in<'a>(&'a self, place: &'a Place) -> impl Iterator<Item = &'a Place> {
-        self.grants.iter().map(|grant| &grant.place).filter(|inner| place.covers(inner))
+    pub(crate) fn readable_in<'a>(
+        &'a self,
+        place: &'a AccessScope,
+    ) -> impl Iterator<Item = &'a AccessScope> {
+        self.grants.iter().map(|grant| &grant.scope).filter(|inner| place.covers(inner))
     }
 }
 
 fn everything() -> Grant {
-    Grant { role: Role::Owner, place: Place::Everything }
+    Grant { role: Role::Owner, scope: AccessScope::Everything }
 }

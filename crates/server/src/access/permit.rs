@@ -2,7 +2,7 @@
 //! looked up: what somebody may not read is answered as if it were not there, whether it is or not.
 
 use axum::http::{Method, StatusCode};
-use kalends_domain::{Permission, Place, Role};
+use kalends_domain::{AccessScope, Permission, Role};
 use kalends_wire::{Code, Error, Errors, Version};
 
 use crate::access::Caller;
@@ -19,7 +19,7 @@ pub(crate) enum Need {
     /// A token, whatever it allows: what is answered is cut to what its holder may read.
     Token,
     /// To be allowed something somewhere.
-    Permission(Permission, Place),
+    Permission(Permission, AccessScope),
 }
 
 impl Need {
@@ -34,7 +34,7 @@ impl Need {
 pub(crate) fn need(route: &Route, method: &Method) -> (Need, &'static str) {
     use Permission::{Operate, Own, Read, Write};
     let collection = |permission, path: &kalends_domain::CollectionPath| {
-        Need::Permission(permission, Place::Collection(path.clone()))
+        Need::Permission(permission, AccessScope::Collection(path.clone()))
     };
     let reads = method.is_safe();
     let deletes = method == Method::DELETE;
@@ -43,7 +43,7 @@ pub(crate) fn need(route: &Route, method: &Method) -> (Need, &'static str) {
         // Of what happens a caller is told what he may read.
         Route::Events => (Need::Token, "Microsoft.Scheduler/events/read"),
         Route::Metrics => {
-            (Need::Permission(Read, Place::Everything), "Microsoft.Scheduler/metrics/read")
+            (Need::Permission(Read, AccessScope::Everything), "Microsoft.Scheduler/metrics/read")
         }
         Route::Operations => (Need::Token, "Microsoft.Scheduler/operations/read"),
         Route::Provider { .. } => (Need::Token, "Microsoft.Scheduler/read"),
@@ -55,7 +55,7 @@ pub(crate) fn need(route: &Route, method: &Method) -> (Need, &'static str) {
             (Need::Token, "Microsoft.Scheduler/jobCollections/read")
         }
         Route::Group(path) => {
-            let need = |permission| Need::Permission(permission, Place::Group(path.clone()));
+            let need = |permission| Need::Permission(permission, AccessScope::Group(path.clone()));
             match (reads, deletes) {
                 (true, _) => (need(Read), "Microsoft.Resources/subscriptions/resourceGroups/read"),
                 (_, true) => (need(Own), "Microsoft.Resources/subscriptions/resourceGroups/delete"),
@@ -122,7 +122,7 @@ pub(crate) fn need(route: &Route, method: &Method) -> (Need, &'static str) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unallowed {
     /// He may not even know of it.
-    Hidden(Place),
+    Hidden(AccessScope),
     /// He may see it, and do no more.
     Forbidden(Refused),
 }
@@ -155,7 +155,7 @@ impl Unallowed {
     /// The answer: to who may not know of a thing, that of a thing that is not there.
     pub(crate) fn answer(&self, method: &Method, version: Version) -> Answer {
         match self {
-            Unallowed::Hidden(Place::Group(_)) if method == Method::HEAD => {
+            Unallowed::Hidden(AccessScope::Group(_)) if method == Method::HEAD => {
                 Answer::empty(StatusCode::NOT_FOUND)
             }
             unallowed => unallowed.clone().refused().answer(version),
@@ -163,11 +163,11 @@ impl Unallowed {
     }
 }
 
-fn missing(place: &Place) -> Refused {
+fn missing(place: &AccessScope) -> Refused {
     match place {
-        Place::Group(path) => group_not_found(path),
-        Place::Collection(path) => Error::collection_not_found(path).into(),
-        Place::Everything | Place::Subscription(_) => {
+        AccessScope::Group(path) => group_not_found(path),
+        AccessScope::Collection(path) => Error::collection_not_found(path).into(),
+        AccessScope::Everything | AccessScope::Subscription(_) => {
             Errors::one(Code::ResourceNotFound, "", "there is no such resource").into()
         }
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use kalends_domain::{CollectionPath, JobName, JobPath, Permission, Place, Switch};
+use kalends_domain::{AccessScope, CollectionPath, JobName, JobPath, Permission, Switch};
 use kalends_store::Page;
 use kalends_wire::{Code, Errors, Json, job_id};
 
@@ -36,7 +36,7 @@ pub(super) async fn edit(mut asked: Asked, path: CollectionPath) -> Done {
     let body = read_json(&mut asked).await?;
     let (action, names) = read(&body)?;
     if matches!(action, Action::Delete) {
-        asked.require(Permission::Write, Place::Collection(path.clone()))?;
+        asked.require(Permission::Write, AccessScope::Collection(path.clone()))?;
     }
     let app = &asked.app;
     let (names, more) = match names {

@@ -2,8 +2,8 @@
 
 use axum::http::{Method, StatusCode};
 use kalends_domain::{
-    Collection, CollectionName, CollectionPath, CollectionState, GroupName, GroupPath, Permission,
-    Place,
+    AccessScope, Collection, CollectionName, CollectionPath, CollectionState, GroupName, GroupPath,
+    Permission,
 };
 use kalends_store::record::CollectionRecord;
 use kalends_store::{
@@ -58,8 +58,8 @@ async fn readable(
 ) -> Result<Vec<CollectionRecord>, StoreError> {
     let store = &app.store;
     let place = match &scope {
-        Scope::Subscription(subscription) => Place::Subscription(subscription.clone()),
-        Scope::Group(group) => Place::Group(group.clone()),
+        Scope::Subscription(subscription) => AccessScope::Subscription(subscription.clone()),
+        Scope::Group(group) => AccessScope::Group(group.clone()),
     };
     if caller.may(Permission::Read, &place) {
         return store.collections(scope, page).await;
@@ -69,13 +69,13 @@ async fn readable(
     let mut found = Vec::new();
     for inner in caller.readable_in(&place) {
         match inner {
-            Place::Group(group) => {
+            AccessScope::Group(group) => {
                 let all = Page { after: page.after.clone(), skip: 0, limit };
                 found.extend(store.collections(Scope::Group(group.clone()), all).await?);
             }
-            Place::Collection(path) => found.extend(store.collection(path.clone()).await?),
+            AccessScope::Collection(path) => found.extend(store.collection(path.clone()).await?),
             // It would be the whole place, or more.
-            Place::Everything | Place::Subscription(_) => {}
+            AccessScope::Everything | AccessScope::Subscription(_) => {}
         }
     }
     found.retain(|record| page.after.as_ref().is_none_or(|after| record.path > *after));

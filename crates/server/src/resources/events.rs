@@ -9,7 +9,8 @@ use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use hyper::body::Frame;
 use kalends_domain::{
-    AttemptStatus, CollectionName, GroupName, JobName, NameError, Permission, Place, SubscriptionId,
+    AccessScope, AttemptStatus, CollectionName, GroupName, JobName, NameError, Permission,
+    SubscriptionId,
 };
 use kalends_store::EventPosition;
 use kalends_wire::{Code, Errors, Version, write_closing, write_history_entry};
@@ -206,7 +207,7 @@ impl Follower {
                 (path, "occurrence", write_closing(path, &record.row, state_word(record.job)))
             }
         };
-        let place = Place::Collection(path.collection.clone());
+        let place = AccessScope::Collection(path.collection.clone());
         if !self.scope.holds(path) || !self.caller.may(Permission::Read, &place) {
             return Ok(false);
         }

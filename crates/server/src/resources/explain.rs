@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use kalends_domain::{CollectionState, ExplainQuestion, JobPath};
+use kalends_domain::{CollectionState, ExplainInput, JobPath};
 use kalends_store::record::HistoryRecord;
 use kalends_store::{HistoryFilter, JobFilterState, Page};
 use kalends_wire::{Error, ExplainFacts, write_explanation, write_history_entry, write_occurrence};
@@ -36,9 +36,9 @@ pub(super) async fn explain(asked: Asked, path: JobPath) -> Done {
         history = read.map_err(Refused::from)?.ok_or_else(|| Error::job_not_found(&path.job))?;
     }
     let entries: Vec<_> = history.iter().map(|record| record.entry.clone()).collect();
-    let explanation = kalends_domain::explain(ExplainQuestion {
+    let explanation = kalends_domain::explain(ExplainInput {
         rule: &known.rule,
-        course: known.course,
+        job: known.snapshot,
         created: known.job.job.created,
         at,
         ledger: &ledger,
@@ -51,7 +51,7 @@ pub(super) async fn explain(asked: Asked, path: JobPath) -> Done {
     let is_of_it = |record: &&HistoryRecord| from.is_some_and(|from| record.entry.expected == from);
     let own = history.iter().filter(is_of_it).take(HISTORY_SHOWN_MAX);
     let own = own.map(|one| write_history_entry(&path, &one.entry, one.sequence, version));
-    let state = JobFilterState::of(known.job.job.definition.switch, known.course.lifecycle);
+    let state = JobFilterState::of(known.job.job.definition.switch, known.snapshot.lifecycle);
     let facts = ExplainFacts {
         job_state: state_word(state),
         collection_state: match collection {

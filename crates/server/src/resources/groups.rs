@@ -1,7 +1,7 @@
 //! Resource groups, as far as clients need them.
 
 use axum::http::{Method, StatusCode};
-use kalends_domain::{GroupPath, Location, Permission, Place, SubscriptionId};
+use kalends_domain::{AccessScope, GroupPath, Location, Permission, SubscriptionId};
 use kalends_store::record::GroupRecord;
 use kalends_wire::{Code, Errors, Json};
 
@@ -13,7 +13,7 @@ use crate::request::read_json;
 const TAGS_MAX: usize = 15;
 
 pub(super) async fn list(asked: Asked, subscription: SubscriptionId) -> Done {
-    let place = Place::Subscription(subscription.clone());
+    let place = AccessScope::Subscription(subscription.clone());
     let sees_some = asked.caller.may(Permission::Read, &place)
         || asked.caller.readable_in(&place).next().is_some();
     let groups = match sees_some {
@@ -21,7 +21,7 @@ pub(super) async fn list(asked: Asked, subscription: SubscriptionId) -> Done {
         false => vec![],
     };
     let may_read = |group: &&GroupRecord| {
-        asked.caller.may(Permission::Read, &Place::Group(group.path.clone()))
+        asked.caller.may(Permission::Read, &AccessScope::Group(group.path.clone()))
     };
     let values = groups.iter().filter(may_read).map(write).collect();
     Ok(Answer::json(StatusCode::OK, &kalends_wire::write_list(values, None)))

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::http::{Method, StatusCode};
 use kalends_actions::certificate::read_pfx;
 use kalends_domain::{
-    CollectionPath, CollectionState, EditKind, HttpAuthentication, JobDefinition, JobName, JobPath,
-    JobStatus, Lifecycle, Permission, Place, Switch, rule_of,
+    AccessScope, CollectionPath, CollectionState, EditKind, HttpAuthentication, JobDefinition,
+    JobName, JobPath, JobStatus, Lifecycle, Permission, Switch, rule_of,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::JobRecord;
@@ -134,7 +134,7 @@ pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
     };
     // Whether two definitions are the same tells whether a secret was guessed; that is for those who
     // may set it.
-    let place = Place::Collection(path.collection.clone());
+    let place = AccessScope::Collection(path.collection.clone());
     let may_compare = asked.caller.may(Permission::Write, &place);
     let stored = existing.as_ref().map(|(job, _)| &job.job.definition);
     check_destinations(&definition, stored, &path.collection, &app.settings.egress)?;
@@ -144,7 +144,7 @@ pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
         Some(_) => "Replace",
     };
     let occurrences = rule.occurrences().take(OCCURRENCES_SHOWN);
-    let changes = rule.clock_changes(now, now.saturating_add(YEAR));
+    let changes = rule.dst_notes(now, now.saturating_add(YEAR));
     let body = Json::Object(vec![
         ("effect".into(), effect.into()),
         ("description".into(), rule.describe().into()),

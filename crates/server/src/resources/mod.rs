@@ -23,7 +23,7 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Response, StatusCode, header};
 use futures_util::FutureExt as _;
-use kalends_domain::{Permission, Place};
+use kalends_domain::{AccessScope, Permission};
 use kalends_wire::{Code, Errors, Version};
 
 pub(crate) use groups::not_found as group_not_found;
@@ -243,7 +243,7 @@ impl Asked {
     }
 
     /// Asks for more than the route did, where that is known only from the body.
-    fn require(&self, permission: Permission, place: Place) -> Result<(), Refused> {
+    fn require(&self, permission: Permission, place: AccessScope) -> Result<(), Refused> {
         let need = Need::Permission(permission, place);
         permit::check(&self.caller, &need, self.operation()).map_err(permit::Unallowed::refused)
     }

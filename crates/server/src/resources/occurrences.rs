@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use kalends_domain::{
-    CollectionState, Course, JobPath, LedgerRecord, RunUnderWay, Timeline, TimelineRow,
-    kept_rule_of,
+    CollectionState, JobPath, JobSnapshot, LedgerRecord, RunInFlight, Timeline, TimelineRow,
+    stored_rule_of,
 };
 use kalends_recurrence::{Instant, Rule};
 use kalends_store::record::{JobRecord, OpenRun};
@@ -77,8 +77,8 @@ pub(super) async fn list(asked: Asked, path: JobPath) -> Done {
 pub(super) struct Known {
     pub(super) job: JobRecord,
     pub(super) rule: Rule,
-    pub(super) course: Course,
-    pub(super) runs: Vec<RunUnderWay>,
+    pub(super) snapshot: JobSnapshot,
+    pub(super) runs: Vec<RunInFlight>,
 }
 
 impl Known {
@@ -89,10 +89,10 @@ impl Known {
         now: Instant,
     ) -> Result<Known, Refused> {
         let definition = &job.job.definition;
-        let rule = kept_rule_of(definition, job.job.created, &app.settings.schedules);
+        let rule = stored_rule_of(definition, job.job.created, &app.settings.schedules);
         let rule = rule.map_err(|problems| Refused::internal(problems.to_string()))?;
         let count = definition.recurrence.as_ref().and_then(|recurrence| recurrence.count);
-        let course = Course {
+        let snapshot = JobSnapshot {
             now,
             lifecycle: job.state.lifecycle,
             switch: definition.switch,
@@ -104,7 +104,7 @@ impl Known {
         let mut runs = app.store.open_runs(job.key).await?;
         runs.sort_by_key(|run| (run.scheduled, run.id));
         let runs = runs.iter().map(under_way).collect();
-        Ok(Known { rule: rule.without_count(), course, runs, job })
+        Ok(Known { rule: rule.without_count(), snapshot, runs, job })
     }
 
     /// The first `wanted` rows in a span that begin at `first` or later.
@@ -138,8 +138,8 @@ impl Known {
         let is_cut = ledger.len() >= limit;
         // Beyond the last row that was read nothing is known.
         let to = ledger.last().filter(|_| is_cut).map_or(to, |last| last.from.min(to));
-        let (rule, course, runs) = (&self.rule, self.course, self.runs.clone());
-        Timeline { rule, course, from, to, ledger, runs }.rows(limit)
+        let (rule, job, runs) = (&self.rule, self.snapshot, self.runs.clone());
+        Timeline { rule, job, from, to, ledger, runs }.rows(limit)
     }
 
     /// What is recorded or to come in a span, as it is shown.
@@ -148,8 +148,8 @@ impl Known {
     }
 }
 
-fn under_way(run: &OpenRun) -> RunUnderWay {
-    RunUnderWay {
+fn under_way(run: &OpenRun) -> RunInFlight {
+    RunInFlight {
         scheduled: run.scheduled,
         cause: run.cause,
         generation: run.generation,

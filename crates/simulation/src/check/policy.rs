@@ -22,7 +22,7 @@ impl Asked {
         };
         let kind = policy.map_or(RetryKind::Fixed, |policy| policy.kind);
         let given =
-            |wait: Option<&kalends_domain::Written<Duration>>| wait.map(|wait| *wait.value());
+            |wait: Option<&kalends_domain::Verbatim<Duration>>| wait.map(|wait| *wait.value());
         let interval = given(policy.and_then(|policy| policy.interval.as_ref()));
         let doubles = kind == RetryKind::Exponential;
         let longest = given(policy.and_then(|policy| policy.interval_max.as_ref()));

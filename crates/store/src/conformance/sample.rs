@@ -7,7 +7,7 @@ use kalends_domain::{
     ErrorAction, Extensions, GroupName, GroupPath, Headers, HistoryEntry, HttpAuthentication,
     HttpRequest, JobDefinition, JobName, JobPath, Lifecycle, Limits, Location, MainAction,
     MessageFormat, Method, MissedPolicy, MissedRuns, Overlap, Plan, Quota, RetryKind, RetryPolicy,
-    Secret, Signing, StorageQueueMessage, SubscriptionId, Switch, Target, Timing, Uri, Written,
+    Secret, Signing, StorageQueueMessage, SubscriptionId, Switch, Target, Timing, Uri, Verbatim,
 };
 use kalends_recurrence::{
     Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
@@ -85,7 +85,7 @@ pub(crate) fn request(uri: &str) -> Action {
 
 /// A definition with as many members as there are.
 pub(crate) fn full_definition() -> JobDefinition {
-    let minute = || Some(Written::new("00:01:00", Duration::from_secs(60)));
+    let minute = || Some(Verbatim::new("00:01:00", Duration::from_secs(60)));
     let headers = vec![
         ("Content-Type".to_owned(), "text/plain".to_owned()),
         ("Authorization".to_owned(), "canary-header".to_owned()),
@@ -125,7 +125,7 @@ pub(crate) fn full_definition() -> JobDefinition {
                 kind: RetryKind::Exponential,
                 interval: minute(),
                 count: Some(3),
-                interval_max: Some(Written::new("PT1H", Duration::from_secs(3_600))),
+                interval_max: Some(Verbatim::new("PT1H", Duration::from_secs(3_600))),
                 age_max: None,
             }),
             error_action: Some(ErrorAction {

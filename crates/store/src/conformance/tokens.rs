@@ -1,6 +1,6 @@
 //! Tokens.
 
-use kalends_domain::{Grant, Place, Role};
+use kalends_domain::{AccessScope, Grant, Role};
 use kalends_environment::SeededEntropy;
 use kalends_recurrence::Instant;
 
@@ -17,7 +17,7 @@ fn token(seed: u64, role: Role, place: &str) -> TokenRecord {
         id,
         name: format!("token {seed}"),
         hash,
-        grant: Grant { role, place: Place::parse(place).unwrap() },
+        grant: Grant { role, scope: AccessScope::parse(place).unwrap() },
         created: at(seed.cast_signed()),
         expires: None,
         revoked: None,

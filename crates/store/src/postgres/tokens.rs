@@ -1,7 +1,7 @@
 //! Tokens.
 
 use deadpool_postgres::Transaction;
-use kalends_domain::{Grant, Place, Role};
+use kalends_domain::{AccessScope, Grant, Role};
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 
@@ -28,7 +28,7 @@ fn read(row: &Row) -> Result<TokenRecord, StoreError> {
         hash: TokenHash::from_bytes(hash.try_into().map_err(|_| damaged("hash"))?),
         grant: Grant {
             role: word(row, "role")?,
-            place: Place::parse(get(row, "place")?).map_err(|_| damaged("place"))?,
+            scope: AccessScope::parse(get(row, "place")?).map_err(|_| damaged("place"))?,
         },
         created: at(row, "created")?,
         expires: at_if_any(row, "expires")?,
@@ -58,7 +58,7 @@ impl Work for Put {
                 &token.name,
                 &token.hash.as_bytes().as_slice(),
                 &token.grant.role.code(),
-                &token.grant.place.to_string(),
+                &token.grant.scope.to_string(),
                 &token.created.ticks(),
                 &ticks(token.expires),
                 &ticks(token.revoked),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kalends_domain::{Grant, Place, Role};
+use kalends_domain::{AccessScope, Grant, Role};
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, Row};
 
@@ -35,12 +35,12 @@ fn read_token(row: &Row<'_>) -> Worked<TokenRecord> {
     let damaged = |what: &str| StoreError::Damaged(format!("a token has no readable {what}"));
     let text = |column: &str| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
     let id = TokenId::new(text("id")?).ok_or_else(|| damaged("id"))?;
-    let place = Place::parse(text("place")?).map_err(|_| damaged("place"))?;
+    let place = AccessScope::parse(text("place")?).map_err(|_| damaged("place"))?;
     Ok(TokenRecord {
         id,
         name: row.get("name")?,
         hash: TokenHash::from_bytes(row.get("hash")?),
-        grant: Grant { role: read(row, "role")?, place },
+        grant: Grant { role: read(row, "role")?, scope: place },
         created: read(row, "created")?,
         expires: read_option(row, "expires")?,
         revoked: read_option(row, "revoked")?,
@@ -60,7 +60,7 @@ pub(crate) fn put(connection: &Connection, token: &TokenRecord) -> Worked<bool> 
             &token.name,
             token.hash.as_bytes(),
             Coded(token.grant.role),
-            token.grant.place.to_string(),
+            token.grant.scope.to_string(),
             Coded(token.created),
             token.expires.map(Coded),
             token.revoked.map(Coded),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kalends_domain::Written;
+use kalends_domain::Verbatim;
 use kalends_recurrence::{
     Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
 };
@@ -15,16 +15,16 @@ use crate::stored_form::damaged;
 #[derive(Serialize, Deserialize)]
 pub(crate) struct DurationForm(String, u64);
 
-impl From<&Written<Duration>> for DurationForm {
-    fn from(written: &Written<Duration>) -> DurationForm {
+impl From<&Verbatim<Duration>> for DurationForm {
+    fn from(written: &Verbatim<Duration>) -> DurationForm {
         let ticks = u64::try_from(written.value().as_nanos() / 100).unwrap_or(u64::MAX);
         DurationForm(written.text().to_owned(), ticks)
     }
 }
 
-impl From<DurationForm> for Written<Duration> {
-    fn from(DurationForm(text, ticks): DurationForm) -> Written<Duration> {
-        Written::new(&text, Duration::from_nanos(ticks.saturating_mul(100)))
+impl From<DurationForm> for Verbatim<Duration> {
+    fn from(DurationForm(text, ticks): DurationForm) -> Verbatim<Duration> {
+        Verbatim::new(&text, Duration::from_nanos(ticks.saturating_mul(100)))
     }
 }
 

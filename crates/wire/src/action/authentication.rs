@@ -4,7 +4,8 @@
 //! of itself is read from its file elsewhere.
 
 use kalends_domain::{
-    CertificateFacts, Fault, FaultKind, HttpAuthentication, Secret, check_audience, check_tenant,
+    CertificateFacts, HttpAuthentication, Secret, ValidationError, ValidationErrorKind,
+    check_audience, check_tenant,
 };
 
 use crate::code::Code;
@@ -79,7 +80,7 @@ pub(super) fn read(
 fn part(
     node: Node<'_>,
     name: &str,
-    check: fn(&str) -> Result<(), Fault>,
+    check: fn(&str) -> Result<(), ValidationError>,
     context: Context<'_>,
     errors: &mut Errors,
 ) -> Option<String> {
@@ -107,18 +108,22 @@ fn pfx(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Secr
     Some(pfx)
 }
 
-fn check_username(text: &str) -> Result<(), Fault> {
+fn check_username(text: &str) -> Result<(), ValidationError> {
     // A colon ends the name on the wire.
     let valid = !text.contains(|c: char| c == ':' || c.is_control());
     let message = "a user's name has no colon and no control characters";
-    valid.then_some(()).ok_or_else(|| Fault::new(FaultKind::InvalidAuthentication, message))
+    valid
+        .then_some(())
+        .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidAuthentication, message))
 }
 
-fn check_client_id(text: &str) -> Result<(), Fault> {
+fn check_client_id(text: &str) -> Result<(), ValidationError> {
     let valid = (1..=CLIENT_ID_CHARS_MAX).contains(&text.chars().count())
         && !text.contains(char::is_control);
     let message = format!("expected 1 to {CLIENT_ID_CHARS_MAX} characters");
-    valid.then_some(()).ok_or_else(|| Fault::new(FaultKind::InvalidAuthentication, message))
+    valid
+        .then_some(())
+        .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidAuthentication, message))
 }
 
 pub(super) fn write(authentication: &HttpAuthentication, form: Form) -> Json<'_> {

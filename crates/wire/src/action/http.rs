@@ -67,7 +67,7 @@ fn read_headers(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Op
                 Some(name) => node.place.member(name).path(),
                 None => node.place.path(),
             };
-            errors.add(refused.fault.kind.into(), path, refused.fault.message);
+            errors.add(refused.error.kind.into(), path, refused.error.message);
         })
         .ok()
 }

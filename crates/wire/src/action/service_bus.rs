@@ -1,8 +1,8 @@
 //! Messages for Service Bus queues and topics.
 
 use kalends_domain::{
-    Fault, FaultKind, ServiceBusAuthentication, ServiceBusAuthenticationKind, ServiceBusMessage,
-    Transport, check_entity, check_namespace, check_property,
+    ServiceBusAuthentication, ServiceBusAuthenticationKind, ServiceBusMessage, Transport,
+    ValidationError, ValidationErrorKind, check_entity, check_namespace, check_property,
 };
 
 use super::brokered;
@@ -76,8 +76,9 @@ fn read_authentication(
 }
 
 /// It becomes a part of a header.
-fn check_key_name(text: &str) -> Result<(), Fault> {
-    check_property(text).map_err(|fault| Fault { kind: FaultKind::InvalidServiceBus, ..fault })
+fn check_key_name(text: &str) -> Result<(), ValidationError> {
+    check_property(text)
+        .map_err(|fault| ValidationError { kind: ValidationErrorKind::InvalidServiceBus, ..fault })
 }
 
 fn read_custom(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kalends_domain::{
     Action, Extensions, JobDefinition, Limits, MissedPolicy, MissedRuns, Overlap, RetryKind,
-    RetryPolicy, Signing, Target, Written,
+    RetryPolicy, Signing, Target, Verbatim,
 };
 
 use crate::code::Code;
@@ -94,7 +94,11 @@ fn read_missed_runs(node: Node<'_>, errors: &mut Errors) -> Option<MissedRuns> {
     Some(MissedRuns { policy: policy?, within })
 }
 
-fn read_timeout(node: Node<'_>, limits: &Limits, errors: &mut Errors) -> Option<Written<Duration>> {
+fn read_timeout(
+    node: Node<'_>,
+    limits: &Limits,
+    errors: &mut Errors,
+) -> Option<Verbatim<Duration>> {
     let node = node.or(Code::InvalidTimeout);
     let timeout = node.duration(errors)?;
     let max = limits.timeout_max;
@@ -120,14 +124,14 @@ pub(super) fn write_tail(extensions: Option<&Extensions>) -> Members<'_> {
     let missed_runs = all.missed_runs.as_ref().map(|missed| {
         Members::new()
             .put("policy", word(POLICIES, &missed.policy, pascal, version))
-            .put_some("within", missed.within.as_ref().map(Written::text))
+            .put_some("within", missed.within.as_ref().map(Verbatim::text))
     });
     let overlap = all.overlap.as_ref().map(|overlap| word(OVERLAPS, overlap, pascal, version));
     Members::new()
         .put_some("missedRuns", missed_runs)
         .put_some("overlap", overlap)
-        .put_some("jitter", all.jitter.as_ref().map(Written::text))
-        .put_some("timeout", all.timeout.as_ref().map(Written::text))
+        .put_some("jitter", all.jitter.as_ref().map(Verbatim::text))
+        .put_some("timeout", all.timeout.as_ref().map(Verbatim::text))
 }
 
 /// The extension member that stands in the action.

@@ -6,9 +6,9 @@
 //! why a row is for other tests. `$repeat`, `$list`, `$members` and `$name` stand for long values.
 
 use kalends_domain::{
-    CollectionFacts, CollectionName, CollectionPath, EgressPolicy, Fault, GroupName, GroupPath,
-    JobName, JobPath, Limits, PlanLimits, SubscriptionId, Target, check_collection, check_job,
-    facts_of,
+    CollectionFacts, CollectionName, CollectionPath, EgressPolicy, GroupName, GroupPath, JobName,
+    JobPath, Limits, PlanLimits, SubscriptionId, Target, ValidationError, check_collection,
+    check_job, facts_of,
 };
 use kalends_recurrence::{Definition, Instant, Rule, Settings};
 use kalends_wire::{Code, Errors, Json, Version, old_code, patch_job, read_collection, read_job};
@@ -140,7 +140,7 @@ fn judge_collection(row: &Value, version: Version) -> Result<(), Errors> {
     check_collection(&collection, &CollectionFacts::default(), 0, PlanLimits::On).map_err(at_member)
 }
 
-fn at_member((member, fault): (&'static str, Fault)) -> Errors {
+fn at_member((member, fault): (&'static str, ValidationError)) -> Errors {
     Errors::of_fault(member, fault)
 }
 

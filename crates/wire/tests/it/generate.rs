@@ -7,7 +7,7 @@ use kalends_domain::{
     JobDefinition, Limits, MainAction, MessageFormat, Method, MissedPolicy, MissedRuns, Overlap,
     RetryKind, RetryPolicy, Secret, ServiceBusAuthentication, ServiceBusAuthenticationKind,
     ServiceBusMessage, Signing, StorageQueueMessage, Switch, Target, TimeToLive, Transport, Uri,
-    Written,
+    Verbatim,
 };
 use kalends_recurrence::{
     Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
@@ -36,13 +36,13 @@ pub(crate) fn instant() -> impl Strategy<Value = Instant> {
 }
 
 /// A duration of whole hundreds of nanoseconds, written in one of its forms.
-pub(crate) fn written(seconds: std::ops::RangeInclusive<u64>) -> BoxedStrategy<Written<Duration>> {
+pub(crate) fn written(seconds: std::ops::RangeInclusive<u64>) -> BoxedStrategy<Verbatim<Duration>> {
     (seconds, prop_oneof![Just(0), 1..10_000_000_u32], any::<bool>())
         .prop_map(|(seconds, ticks, is_iso)| {
             let value = Duration::new(seconds, if seconds > 100 { ticks * 100 } else { 0 });
             let text = if is_iso { write_duration(value) } else { time_span(value) };
             assert_eq!(parse_duration(&text), Some(value), "{text}");
-            Written::new(&text, value)
+            Verbatim::new(&text, value)
         })
         .boxed()
 }

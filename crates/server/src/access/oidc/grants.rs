@@ -1,6 +1,6 @@
 //! From what a token says to what its holder may do.
 
-use kalends_domain::{Grant, Place, PlaceError, Role};
+use kalends_domain::{AccessScope, AccessScopeError, Grant, Role};
 
 use crate::access::oidc::jwt::Claims;
 
@@ -20,7 +20,7 @@ pub enum ClaimGrantError {
     /// Its role is none.
     Role(String),
     /// Its place is none.
-    Place(PlaceError),
+    AccessScope(AccessScopeError),
 }
 
 impl std::fmt::Display for ClaimGrantError {
@@ -33,7 +33,7 @@ impl std::fmt::Display for ClaimGrantError {
                 let known = Role::ALL.map(Role::as_str).join(", ");
                 write!(f, "{role} is no role; roles are {known}")
             }
-            ClaimGrantError::Place(error) => error.fmt(f),
+            ClaimGrantError::AccessScope(error) => error.fmt(f),
         }
     }
 }
@@ -51,8 +51,8 @@ impl ClaimGrant {
             return Err(form());
         }
         let role = Role::named(role).ok_or_else(|| ClaimGrantError::Role(role.to_owned()))?;
-        let place = Place::parse(place).map_err(ClaimGrantError::Place)?;
-        let grant = Grant { role, place };
+        let place = AccessScope::parse(place).map_err(ClaimGrantError::AccessScope)?;
+        let grant = Grant { role, scope: place };
         Ok(ClaimGrant { claim: claim.to_owned(), value: value.to_owned(), grant })
     }
 
@@ -62,7 +62,7 @@ impl ClaimGrant {
         let grant = |(role, name): (Role, &str)| ClaimGrant {
             claim: "roles".into(),
             value: name.into(),
-            grant: Grant { role, place: Place::Everything },
+            grant: Grant { role, scope: AccessScope::Everything },
         };
         Role::ALL.into_iter().zip(names).map(grant).collect()
     }
@@ -82,14 +82,14 @@ mod tests {
         let group = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/g";
         let grant = ClaimGrant::parse(&format!("groups=urn:a:b:operator:{group}")).unwrap();
         assert_eq!(grant.grant.role, Role::Operator);
-        assert_eq!(grant.grant.place.to_string(), group);
+        assert_eq!(grant.grant.scope.to_string(), group);
         assert!(grant.fits(&claims(r#"{"groups":["x","urn:a:b"]}"#)));
         assert!(!grant.fits(&claims(r#"{"groups":["urn:a"]}"#)));
         for text in ["", "a", "a=b", "a=b:owner", "=b:owner:/", "a=:owner:/", "b:owner:/"] {
             assert_eq!(ClaimGrant::parse(text), Err(ClaimGrantError::Form), "{text}");
         }
         assert!(matches!(ClaimGrant::parse("a=b:root:/"), Err(ClaimGrantError::Role(_))));
-        assert!(matches!(ClaimGrant::parse("a=b:owner:x"), Err(ClaimGrantError::Place(_))));
+        assert!(matches!(ClaimGrant::parse("a=b:owner:x"), Err(ClaimGrantError::AccessScope(_))));
     }
 
     #[test]
@@ -98,6 +98,6 @@ mod tests {
         let grants = ClaimGrant::of_app_roles();
         let fit: Vec<_> = grants.iter().filter(|grant| grant.fits(&held)).collect();
         assert_eq!(fit.len(), 1);
-        assert_eq!(fit[0].grant, Grant { role: Role::Operator, place: Place::Everything });
+        assert_eq!(fit[0].grant, Grant { role: Role::Operator, scope: AccessScope::Everything });
     }
 }

@@ -1,6 +1,6 @@
 //! The tokens of a file, beside the process that works with it.
 
-use kalends_domain::{Grant, Place, Role};
+use kalends_domain::{AccessScope, Grant, Role};
 use kalends_environment::SeededEntropy;
 use kalends_store::sqlite::{SqliteTokens, inspect};
 use kalends_store::{NewToken, StoreError, TOKENS_MAX, TokenRecord, Tokens};
@@ -11,7 +11,7 @@ use crate::block_on;
 
 fn token(seed: u64) -> TokenRecord {
     let NewToken { id, hash, .. } = NewToken::make(&SeededEntropy::new(seed)).unwrap();
-    let grant = Grant { role: Role::Operator, place: Place::Everything };
+    let grant = Grant { role: Role::Operator, scope: AccessScope::Everything };
     let name = "for a test".to_owned();
     TokenRecord {
         id,

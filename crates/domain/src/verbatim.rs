@@ -2,15 +2,15 @@
 
 /// A value as its author wrote it. Two are equal when both are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written<T> {
+pub struct Verbatim<T> {
     text: Box<str>,
     value: T,
 }
 
-impl<T> Written<T> {
+impl<T> Verbatim<T> {
     /// A value and its text.
-    pub fn new(text: &str, value: T) -> Written<T> {
-        Written { text: text.into(), value }
+    pub fn new(text: &str, value: T) -> Verbatim<T> {
+        Verbatim { text: text.into(), value }
     }
 
     /// What it means.

@@ -18,7 +18,7 @@ fn check_recurrence(recurrence: Recurrence, expected: &[&str]) {
     let definition =
         Definition { start: Some(start), created: start, recurrence: Some(recurrence) };
     let rule = Rule::new(definition, &Settings::default()).unwrap();
-    let changes = rule.clock_changes(instant("2027-01-01"), instant("2028-01-01"));
+    let changes = rule.dst_notes(instant("2027-01-01"), instant("2028-01-01"));
     let texts: Vec<_> = changes.iter().map(ToString::to_string).collect();
     assert_eq!(texts, expected);
 }

@@ -3,24 +3,24 @@
 /// A refusal: of what kind, and in words that say what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Fault {
+pub struct ValidationError {
     /// Of what kind.
-    pub kind: FaultKind,
+    pub kind: ValidationErrorKind,
     /// What was found and what is allowed.
     pub message: String,
 }
 
-impl Fault {
+impl ValidationError {
     /// A refusal of a kind, with a message that says what is allowed.
-    pub fn new(kind: FaultKind, message: impl Into<String>) -> Fault {
-        Fault { kind, message: message.into() }
+    pub fn new(kind: ValidationErrorKind, message: impl Into<String>) -> ValidationError {
+        ValidationError { kind, message: message.into() }
     }
 }
 
 /// The kinds of refusals that callers tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum FaultKind {
+pub enum ValidationErrorKind {
     BodyTooLarge,
     CollectionsMax,
     DestinationNotAllowed,

@@ -12,14 +12,14 @@ const TIMES_NAMED_MAX: usize = 3;
 
 /// A change of the clocks that touches occurrences of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClockChange {
+pub struct DstNote {
     /// When the clocks change.
     pub at: Instant,
     /// What happens to the rule, in one sentence.
     pub text: String,
 }
 
-impl fmt::Display for ClockChange {
+impl fmt::Display for DstNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -28,7 +28,7 @@ impl fmt::Display for ClockChange {
 impl Rule {
     /// Every change of the clocks after `after` and not after `until` that moves, drops or repeats
     /// an occurrence. A rule that only counts elapsed time is never touched.
-    pub fn clock_changes(&self, after: Instant, until: Instant) -> Vec<ClockChange> {
+    pub fn dst_notes(&self, after: Instant, until: Instant) -> Vec<DstNote> {
         let Some(points) = self.placement() else {
             return vec![];
         };
@@ -44,7 +44,7 @@ impl Rule {
         }
     }
 
-    fn change_at(&self, points: &Placement, segment: &Segment) -> Option<ClockChange> {
+    fn change_at(&self, points: &Placement, segment: &Segment) -> Option<DstNote> {
         let at = Instant::from_ticks(segment.start)?;
         let skipped = segment.offset > segment.offset_before;
         let (first, last) = if skipped {
@@ -81,10 +81,7 @@ impl Rule {
                 format!("{} {verb} both times", times(&named, count))
             }
         };
-        Some(ClockChange {
-            at,
-            text: format!("{}: {what}", headline(&points.zone, window, skipped)),
-        })
+        Some(DstNote { at, text: format!("{}: {what}", headline(&points.zone, window, skipped)) })
     }
 
     /// The first few points of the rule in a window, and how many there are.

@@ -4,15 +4,15 @@
 //! would else look enabled and be dead: a job that runs once, never did, and whose instant has
 //! passed. It runs at once.
 
-use kalends_recurrence::{Definition, Instant, IntervalMax, Problems, Rule, Settings};
+use kalends_recurrence::{Definition, Instant, IntervalMax, Rule, RuleErrors, Settings};
 
 use crate::job::{JobDefinition, Switch};
-use crate::occurrence::{Closed, Switches, passed_over};
+use crate::occurrence::{ClosedOccurrences, Switches, passed_over};
 use crate::run::Lifecycle;
 
 /// Where a job stands in its schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct ScheduleState {
     /// The first occurrence that is neither begun nor closed: the next one, or, of a job that is
     /// disabled, the first that has no record yet. None when it is over.
     pub due: Option<Instant>,
@@ -36,18 +36,18 @@ pub fn rule_of(
     job: &JobDefinition,
     created: Instant,
     settings: &Settings,
-) -> Result<Rule, Problems> {
+) -> Result<Rule, RuleErrors> {
     let recurrence = job.recurrence.clone();
     Rule::new(Definition { start: job.start, created, recurrence }, settings)
 }
 
 /// The rule of a job that is kept. It was checked when it was written, and limits may have changed
 /// since.
-pub fn kept_rule_of(
+pub fn stored_rule_of(
     job: &JobDefinition,
     created: Instant,
     settings: &Settings,
-) -> Result<Rule, Problems> {
+) -> Result<Rule, RuleErrors> {
     let all = i64::MAX;
     let interval_max =
         IntervalMax { minutes: all, hours: all, days: all, weeks: all, months: all, years: all };
@@ -57,20 +57,20 @@ pub fn kept_rule_of(
 }
 
 /// Where a new job stands.
-pub fn standing_of_new(job: &JobDefinition, rule: &Rule) -> Standing {
+pub fn schedule_state_of_new(job: &JobDefinition, rule: &Rule) -> ScheduleState {
     stand(job, rule.first(), 0)
 }
 
 /// Where an active job stands after an edit. `rule` is that of the new definition.
-pub fn standing_after_edit(
-    before: Standing,
+pub fn schedule_state_after_edit(
+    before: ScheduleState,
     old: &JobDefinition,
     new: &JobDefinition,
     rule: &Rule,
     kind: EditKind,
     now: Instant,
     settings: &Settings,
-) -> Standing {
+) -> ScheduleState {
     let moved = is_moved(old, new);
     let used = match kind {
         EditKind::Replace => 0,
@@ -119,20 +119,22 @@ pub fn closed_by_edit(
     due: Instant,
     now: Instant,
     collection: Switch,
-) -> Option<Closed> {
+) -> Option<ClosedOccurrences> {
     if keeps_waiting(old, new) {
         return None;
     }
     passed_over(&rule.without_count(), due, now, Switches { job: old.switch, collection })
 }
 
-fn stand(job: &JobDefinition, due: Option<Instant>, used: u64) -> Standing {
+fn stand(job: &JobDefinition, due: Option<Instant>, used: u64) -> ScheduleState {
     match (job.switch, due) {
-        (Switch::Disabled, due) => Standing { due, used, lifecycle: Lifecycle::Active },
+        (Switch::Disabled, due) => ScheduleState { due, used, lifecycle: Lifecycle::Active },
         (Switch::Enabled, Some(due)) => {
-            Standing { due: Some(due), used, lifecycle: Lifecycle::Active }
+            ScheduleState { due: Some(due), used, lifecycle: Lifecycle::Active }
         }
-        (Switch::Enabled, None) => Standing { due: None, used, lifecycle: Lifecycle::Completed },
+        (Switch::Enabled, None) => {
+            ScheduleState { due: None, used, lifecycle: Lifecycle::Completed }
+        }
     }
 }
 
@@ -179,24 +181,24 @@ mod tests {
         Recurrence::every(1, Frequency::Day)
     }
 
-    fn created(job: &JobDefinition) -> Standing {
-        standing_of_new(job, &rule_of(job, at(CREATED), &Settings::default()).unwrap())
+    fn created(job: &JobDefinition) -> ScheduleState {
+        schedule_state_of_new(job, &rule_of(job, at(CREATED), &Settings::default()).unwrap())
     }
 
     fn edited(
-        before: Standing,
+        before: ScheduleState,
         old: &JobDefinition,
         new: &JobDefinition,
         kind: EditKind,
         now: &str,
-    ) -> Standing {
+    ) -> ScheduleState {
         let settings = Settings::default();
         let rule = rule_of(new, at(CREATED), &settings).unwrap();
-        standing_after_edit(before, old, new, &rule, kind, at(now), &settings)
+        schedule_state_after_edit(before, old, new, &rule, kind, at(now), &settings)
     }
 
-    fn standing(due: Option<&str>, used: u64, lifecycle: Lifecycle) -> Standing {
-        Standing { due: due.map(at), used, lifecycle }
+    fn standing(due: Option<&str>, used: u64, lifecycle: Lifecycle) -> ScheduleState {
+        ScheduleState { due: due.map(at), used, lifecycle }
     }
 
     #[test]
@@ -254,8 +256,16 @@ mod tests {
         let settings = Settings { start_delay: Duration::from_secs(20), ..Settings::default() };
         let rule = rule_of(&once, at(CREATED), &settings).unwrap();
         let enable = |now| {
-            standing_after_edit(before, &off, &once, &rule, EditKind::Change, at(now), &settings)
-                .due
+            schedule_state_after_edit(
+                before,
+                &off,
+                &once,
+                &rule,
+                EditKind::Change,
+                at(now),
+                &settings,
+            )
+            .due
         };
         assert_eq!(enable("2026-01-15"), Some(at("2026-02-01")));
         assert_eq!(enable("2026-03-01"), Some(at("2026-03-01T00:00:20Z")));
@@ -295,8 +305,8 @@ mod tests {
         let rule = rule_of(old, at(CREATED), &Settings::default()).unwrap();
         let closed = closed_by_edit(old, new, &rule, at(due), at(now), Switch::Enabled)?;
         let day = |at: Instant| at.to_string().get(5..10).unwrap().to_owned();
-        let Closed { from, to, count, why } = closed;
-        Some(format!("{} {} {count} {why:?}", day(from), day(to)))
+        let ClosedOccurrences { from, to, count, reason } = closed;
+        Some(format!("{} {} {count} {reason:?}", day(from), day(to)))
     }
 
     #[test]
