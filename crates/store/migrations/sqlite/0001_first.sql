@@ -97,7 +97,7 @@ CREATE TABLE state (
 ) STRICT;
 
 -- The jobs whose schedule starts runs. Those that `log` has may be missing, or be here with a row of
--- before; see docs/decisions/0027.
+-- before; see docs/decisions/0018.
 CREATE TABLE due (
     due INTEGER NOT NULL,
     job INTEGER NOT NULL,
