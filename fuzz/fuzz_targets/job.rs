@@ -4,7 +4,7 @@
 #![no_main]
 
 use kalends_domain::Limits;
-use kalends_wire::{Json, Version, merge_patch, read_job, unmasked_job};
+use kalends_wire::{Json, Version, merge_patch, read_job, job_with_secrets};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|body: &[u8]| {
@@ -15,12 +15,12 @@ fuzz_target!(|body: &[u8]| {
     for version in Version::ALL {
         match read_job(&body, version, &limits) {
             Ok(job) => {
-                let written = unmasked_job(&job, version);
+                let written = job_with_secrets(&job, version);
                 assert_eq!(read_job(&written, version, &roomy).as_ref(), Ok(&job));
                 let patched = merge_patch(written, body.clone(), version);
                 let _ = read_job(&patched, version, &roomy);
             }
-            Err(errors) => assert_eq!(errors.answer(version).0, 400),
+            Err(errors) => assert_eq!(errors.response(version).0, 400),
         }
     }
 });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kalends_domain::{ActionRole, Outcome};
 use kalends_environment::Clock;
-use kalends_metrics::{Counter, Figures, Gauge, Held, Histogram, Page};
+use kalends_metrics::{Counter, Exposition, Gauge, GaugeGuard, Histogram, Metrics};
 use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, LedgerRecord, OpenRun};
 use kalends_store::{RunWrite, RunWriteResult, Store, StoreError};
@@ -39,7 +39,7 @@ pub struct EngineMetrics {
     known: Gauge,
     /// What must not be and was found, by kind.
     violations: [Counter; VIOLATION_KINDS.len()],
-    /// AssignmentResult often all jobs were looked through.
+    /// How often all jobs were looked through.
     scans_completed: Counter,
 }
 
@@ -60,31 +60,31 @@ impl EngineMetrics {
                 self.writes.add(answers.len() as u64);
                 for (closing, answer) in closing.iter().zip(answers) {
                     match answer {
-                        RunWriteResult::Stale => self.stale.count(),
+                        RunWriteResult::Stale => self.stale.increment(),
                         _ => closing.iter().for_each(|&(how, count)| self.closed(how, count)),
                     }
                 }
             }
-            Err(_) => self.commits_failed.count(),
+            Err(_) => self.commits_failed.increment(),
         }
         committed
     }
 
     /// An attempt begins; it is under way as long as this is held.
-    pub(crate) fn begun(&self, run: &OpenRun, started: Instant) -> Held<'_> {
+    pub(crate) fn begun(&self, run: &OpenRun, started: Instant) -> GaugeGuard<'_> {
         if run.progress.retry == 0 && run.progress.role == ActionRole::Main {
             let ticks = started.ticks() - run.scheduled.ticks();
             self.late.record(Duration::from_nanos(u64::try_from(ticks).unwrap_or(0) * 100));
         }
-        self.in_flight.hold()
+        self.in_flight.guard()
     }
 
     /// An attempt has ended.
     pub(crate) fn ended(&self, outcome: Outcome, took: Duration) {
         self.took.record(took);
         match outcome {
-            Outcome::Succeeded => self.succeeded.count(),
-            _ => self.failed.count(),
+            Outcome::Succeeded => self.succeeded.increment(),
+            _ => self.failed.increment(),
         }
     }
 
@@ -95,20 +95,20 @@ impl EngineMetrics {
 
     /// Something was found that must not be.
     pub(crate) fn violation_found(&self, kind: usize) {
-        self.violations.get(kind).iter().for_each(|counter| counter.count());
+        self.violations.get(kind).iter().for_each(|counter| counter.increment());
     }
 
     /// All jobs were looked through.
     pub(crate) fn scan_completed(&self) {
-        self.scans_completed.count();
+        self.scans_completed.increment();
     }
 
-    /// AssignmentResult much was found that must not be.
+    /// How much was found that must not be.
     pub fn violations(&self) -> u64 {
         self.violations.iter().map(Counter::get).sum()
     }
 
-    /// AssignmentResult often all jobs were looked through for it.
+    /// How often all jobs were looked through for it.
     pub fn scans_completed(&self) -> u64 {
         self.scans_completed.get()
     }
@@ -133,8 +133,8 @@ fn closed_by(write: &RunWrite) -> Vec<(Disposition, u64)> {
     }
 }
 
-impl Figures for EngineMetrics {
-    fn write(&self, page: &mut Page) {
+impl Metrics for EngineMetrics {
+    fn write(&self, page: &mut Exposition) {
         let mut closed =
             page.counter("kalends_occurrences_closed_total", "Occurrences, by what became of them");
         for ((_, name), counter) in DISPOSITIONS.iter().zip(&self.closed) {
@@ -145,23 +145,20 @@ impl Figures for EngineMetrics {
             .value(&[("outcome", "failed")], self.failed.get());
         page.gauge("kalends_attempts_under_way", "Attempts under way")
             .value(&[], self.in_flight.get());
-        page.histogram("kalends_attempt_duration_seconds", "AssignmentResult long attempts took")
-            .times(&[], &self.took);
+        page.histogram("kalends_attempt_duration_seconds", "How long attempts took")
+            .durations(&[], &self.took);
         page.histogram(
             "kalends_start_lag_seconds",
-            "AssignmentResult long after its instant the first attempt of an occurrence began",
+            "How long after its instant the first attempt of an occurrence began",
         )
-        .times(&[], &self.late);
+        .durations(&[], &self.late);
         page.gauge(
             "kalends_timetable_jobs",
             "Jobs that are due or will be soon, as far as they are known",
         )
         .value(&[], self.known.get());
-        page.histogram(
-            "kalends_commit_duration_seconds",
-            "AssignmentResult long commits of decisions took",
-        )
-        .times(&[], &self.commits);
+        page.histogram("kalends_commit_duration_seconds", "How long commits of decisions took")
+            .durations(&[], &self.commits);
         page.counter("kalends_commits_failed_total", "Commits of decisions that failed")
             .value(&[], self.commits_failed.get());
         page.counter("kalends_commit_writes_total", "Decisions that were committed")
@@ -173,11 +170,8 @@ impl Figures for EngineMetrics {
         for (kind, counter) in VIOLATION_KINDS.iter().zip(&self.violations) {
             found.value(&[("kind", kind)], counter.get());
         }
-        page.counter(
-            "kalends_surveys_total",
-            "AssignmentResult often all jobs were looked through",
-        )
-        .value(&[], self.scans_completed.get());
+        page.counter("kalends_surveys_total", "How often all jobs were looked through")
+            .value(&[], self.scans_completed.get());
         page.counter("kalends_commit_stale_total", "Decisions that something else had overtaken")
             .value(&[], self.stale.get());
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kalends_environment::{Clock, Waiting};
+use kalends_environment::{Clock, Sleep};
 use kalends_recurrence::Instant;
 use kalends_store::{Store, StoreError};
 use tokio::sync::Notify;
@@ -66,7 +66,7 @@ impl Clock for StoreClock {
         shown.unwrap_or_else(|| self.own.now())
     }
 
-    fn wait_until(&self, until: Timestamp) -> Waiting<'_> {
+    fn sleep_until(&self, until: Timestamp) -> Sleep<'_> {
         Box::pin(async move {
             loop {
                 // Listens before it looks, so that no correction is missed between the two.
@@ -81,7 +81,7 @@ impl Clock for StoreClock {
                 tokio::select! {
                     biased;
                     () = corrected => {}
-                    () = self.own.pass(left) => {}
+                    () = self.own.sleep(left) => {}
                 }
             }
         })
@@ -91,7 +91,7 @@ impl Clock for StoreClock {
         self.own.uptime()
     }
 
-    fn pass(&self, duration: Duration) -> Waiting<'_> {
-        self.own.pass(duration)
+    fn sleep(&self, duration: Duration) -> Sleep<'_> {
+        self.own.sleep(duration)
     }
 }

@@ -126,7 +126,7 @@ fn prewarm(group: &[(Assignment, AttemptRequest)], services: &Services) {
 /// Never early.
 async fn wait_for(at: Instant, clock: &dyn Clock) {
     if let Some(until) = at.timestamp() {
-        clock.wait_until(until).await;
+        clock.sleep_until(until).await;
     }
 }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Notify;
 
-use crate::alarm;
+use crate::timer;
 
 /// Counts the time that the machine slept, where the system can tell.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -21,7 +21,7 @@ const UPTIME: ClockId = ClockId::Monotonic;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A wait that is going on.
-pub type Waiting<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+pub type Sleep<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Tells the time of day, in UTC, and how much time passes.
 pub trait Clock: Send + Sync {
@@ -29,17 +29,17 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 
     /// Waits until the clock shows `until` or later. It never ends early.
-    fn wait_until(&self, until: Timestamp) -> Waiting<'_>;
+    fn sleep_until(&self, until: Timestamp) -> Sleep<'_>;
 
     /// How long the machine has been up, asleep or not. It goes on evenly, however the clock is
     /// set.
     fn uptime(&self) -> Duration;
 
     /// Lets some time pass, however the clock is set meanwhile.
-    fn pass(&self, duration: Duration) -> Waiting<'_>;
+    fn sleep(&self, duration: Duration) -> Sleep<'_>;
 }
 
-/// The machine's clock, read through the C library. Waiting for it takes a runtime with I/O and time.
+/// The machine's clock, read through the C library. Sleep for it takes a runtime with I/O and time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -49,7 +49,7 @@ impl Clock for SystemClock {
         Timestamp::now()
     }
 
-    fn wait_until(&self, until: Timestamp) -> Waiting<'_> {
+    fn sleep_until(&self, until: Timestamp) -> Sleep<'_> {
         Box::pin(async move {
             loop {
                 let left = until.duration_since(self.now());
@@ -57,7 +57,7 @@ impl Clock for SystemClock {
                 if left.is_zero() {
                     return;
                 }
-                alarm::sleep(left.min(LOOK_AGAIN)).await;
+                timer::sleep(left.min(LOOK_AGAIN)).await;
             }
         })
     }
@@ -67,7 +67,7 @@ impl Clock for SystemClock {
         Duration::try_from(shown).unwrap_or_default()
     }
 
-    fn pass(&self, duration: Duration) -> Waiting<'_> {
+    fn sleep(&self, duration: Duration) -> Sleep<'_> {
         let until = self.uptime().saturating_add(duration);
         Box::pin(async move {
             loop {
@@ -124,7 +124,7 @@ impl Clock for ManualClock {
         self.now.lock().unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn wait_until(&self, until: Timestamp) -> Waiting<'_> {
+    fn sleep_until(&self, until: Timestamp) -> Sleep<'_> {
         Box::pin(self.moved_until(move || self.now() >= until))
     }
 
@@ -132,7 +132,7 @@ impl Clock for ManualClock {
         self.now.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 
-    fn pass(&self, duration: Duration) -> Waiting<'_> {
+    fn sleep(&self, duration: Duration) -> Sleep<'_> {
         let until = self.uptime().saturating_add(duration);
         Box::pin(self.moved_until(move || self.uptime() >= until))
     }
@@ -167,7 +167,7 @@ mod tests {
             let clock = Arc::new(ManualClock::new(Timestamp::UNIX_EPOCH));
             let at = |second| Timestamp::from_second(second).unwrap();
             let waiting = clock.clone();
-            let task = tokio::spawn(async move { waiting.wait_until(at(10)).await });
+            let task = tokio::spawn(async move { waiting.sleep_until(at(10)).await });
             for second in [5, 9, 10] {
                 tokio::task::yield_now().await;
                 assert!(!task.is_finished(), "{second}");
@@ -183,7 +183,7 @@ mod tests {
             let clock = Arc::new(ManualClock::new(Timestamp::UNIX_EPOCH));
             let at = |second| Timestamp::from_second(second).unwrap();
             let waiting = clock.clone();
-            let task = tokio::spawn(async move { waiting.pass(Duration::from_secs(10)).await });
+            let task = tokio::spawn(async move { waiting.sleep(Duration::from_secs(10)).await });
             for second in [9, -100, -99] {
                 tokio::task::yield_now().await;
                 assert!(!task.is_finished(), "{second}");
@@ -192,7 +192,7 @@ mod tests {
             task.await.unwrap();
             assert_eq!(clock.uptime(), Duration::from_secs(10));
             let before = SystemClock.uptime();
-            SystemClock.pass(Duration::from_millis(3)).await;
+            SystemClock.sleep(Duration::from_millis(3)).await;
             assert!(SystemClock.uptime() >= before + Duration::from_millis(3));
         });
     }
@@ -204,10 +204,10 @@ mod tests {
         block_on(async {
             let until = SystemClock.now().checked_add(Duration::from_millis(3)).unwrap();
             let before = SystemClock.uptime();
-            SystemClock.wait_until(until).await;
+            SystemClock.sleep_until(until).await;
             assert!(SystemClock.now() >= until);
             assert!(SystemClock.uptime() > before);
-            SystemClock.wait_until(written).await;
+            SystemClock.sleep_until(written).await;
         });
     }
 }

@@ -5,28 +5,28 @@ use std::sync::{Mutex, PoisonError};
 /// Gives bytes that nobody can foretell.
 pub trait Entropy: Send + Sync {
     /// Fills `bytes`.
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy>;
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError>;
 }
 
 /// The system has no chance to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoEntropy;
+pub struct EntropyError;
 
-impl std::fmt::Display for NoEntropy {
+impl std::fmt::Display for EntropyError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the system gives no random numbers")
     }
 }
 
-impl std::error::Error for NoEntropy {}
+impl std::error::Error for EntropyError {}
 
 /// The generator of the system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy> {
-        getrandom::fill(bytes).map_err(|_| NoEntropy)
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
+        getrandom::fill(bytes).map_err(|_| EntropyError)
     }
 }
 
@@ -42,7 +42,7 @@ impl SeededEntropy {
 }
 
 impl Entropy for SeededEntropy {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy> {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for chunk in bytes.chunks_mut(8) {
             // A counter whose bits are well mixed: good enough for tests, and never the same twice.

@@ -6,11 +6,11 @@ use crate::entropy::Entropy;
 pub fn new_guid(entropy: &dyn Entropy) -> String {
     let mut bytes = [0; 16];
     let _ = entropy.fill(&mut bytes);
-    guid_of(bytes)
+    format_guid(bytes)
 }
 
 /// The usual form of the bytes of a GUID.
-pub fn guid_of(bytes: [u8; 16]) -> String {
+pub fn format_guid(bytes: [u8; 16]) -> String {
     let mut text = String::with_capacity(36);
     for (position, byte) in bytes.into_iter().enumerate() {
         if matches!(position, 4 | 6 | 8 | 10) {
@@ -41,6 +41,6 @@ mod tests {
         let lengths: Vec<_> = first.split('-').map(str::len).collect();
         assert_eq!(lengths, [8, 4, 4, 4, 12]);
         let bytes = 0x00112233_44556677_8899aabb_ccddeeff_u128.to_be_bytes();
-        assert_eq!(guid_of(bytes), "00112233-4455-6677-8899-aabbccddeeff");
+        assert_eq!(format_guid(bytes), "00112233-4455-6677-8899-aabbccddeeff");
     }
 }

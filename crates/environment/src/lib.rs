@@ -1,14 +1,14 @@
-//! Everything that differs from one run to the next, behind traits, so that tests decide it.
+//! Clock and random numbers behind traits, so that tests and simulations control them.
 //!
-//! This is the only crate that reads the system's clock and its random numbers.
+//! This is the only crate that reads the system clock and the system's random number generator.
 
-mod alarm;
 mod clock;
 mod entropy;
 mod guid;
 mod stopwatch;
+mod timer;
 
-pub use clock::{Clock, ManualClock, SystemClock, Waiting};
-pub use entropy::{Entropy, NoEntropy, SeededEntropy, SystemEntropy};
-pub use guid::{guid_of, new_guid};
+pub use clock::{Clock, ManualClock, Sleep, SystemClock};
+pub use entropy::{Entropy, EntropyError, SeededEntropy, SystemEntropy};
+pub use guid::{format_guid, new_guid};
 pub use stopwatch::Stopwatch;

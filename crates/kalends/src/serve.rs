@@ -21,7 +21,7 @@ use kalends_engine::{
     ClockSource, Engine, EngineMetrics, EngineSettings, Nodes, Nudge, OnViolation,
 };
 use kalends_environment::{Clock as _, Entropy, SystemClock, SystemEntropy};
-use kalends_metrics::Figures;
+use kalends_metrics::Metrics;
 use kalends_server::{App, Events, PageKey, ServerFigures, Settings};
 use kalends_store::Store;
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
@@ -104,7 +104,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     arguments.log.begin(Arc::new(SystemClock));
     let tls = arguments.encryption.read()?;
     let engine_metrics = Arc::new(EngineMetrics::default());
-    let others: Vec<Arc<dyn Figures>> = vec![engine_metrics.clone()];
+    let others: Vec<Arc<dyn Metrics>> = vec![engine_metrics.clone()];
     let figures = ServerFigures::new(others, SystemClock.now());
     let Opened { store, nodes, nudges, signing_root } = open(&arguments.location).await?;
     let listener = TcpListener::bind(arguments.listen).await;

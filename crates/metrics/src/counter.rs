@@ -1,55 +1,55 @@
-//! Numbers that many threads count up.
+//! Counters and gauges that many threads update without locks.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A number that only grows.
+/// A monotonically increasing value.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// One more.
-    pub fn count(&self) {
+    /// Adds 1.
+    pub fn increment(&self) {
         self.add(1);
     }
 
-    /// So many more.
+    /// Adds `more`.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Relaxed);
     }
 
-    /// How many.
+    /// Returns the current value.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// A number that goes up and down.
+/// A value that goes up and down.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
-    /// It is so much now.
-    pub fn set(&self, number: u64) {
-        self.0.store(number, Relaxed);
+    /// Replaces the value.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
     }
 
-    /// One more, until what is returned is dropped.
-    pub fn hold(&self) -> Held<'_> {
+    /// Adds 1 until the returned guard is dropped.
+    pub fn guard(&self) -> GaugeGuard<'_> {
         self.0.fetch_add(1, Relaxed);
-        Held(self)
+        GaugeGuard(self)
     }
 
-    /// How much it is.
+    /// Returns the current value.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// One of those that a gauge counts.
+/// Subtracts 1 from its [`Gauge`] when it is dropped.
 #[derive(Debug)]
-pub struct Held<'a>(&'a Gauge);
+pub struct GaugeGuard<'a>(&'a Gauge);
 
-impl Drop for Held<'_> {
+impl Drop for GaugeGuard<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Relaxed);
     }
@@ -60,11 +60,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gauge_counts_what_is_held() {
+    fn a_gauge_counts_the_guards_that_exist() {
         let gauge = Gauge::default();
-        let held = [gauge.hold(), gauge.hold()];
+        let guards = [gauge.guard(), gauge.guard()];
         assert_eq!(gauge.get(), 2);
-        drop(held);
+        drop(guards);
         assert_eq!(gauge.get(), 0);
     }
 }

@@ -1,19 +1,19 @@
-//! Counters that parts of the program keep of their own work, and the page that shows them.
+//! Counters, gauges and histograms, and their export in the Prometheus text format.
 //!
-//! A part has a struct of counters, counts into it where the work is done, and says with
-//! [`Figures`] what they are called. The page is text in the format of Prometheus. Nobody keeps a
-//! list of all counters: whoever serves the page is handed those who have some.
+//! Each component owns a struct of metrics, updates it where the work happens, and implements
+//! [`Metrics`] to export it. There is no global registry: the endpoint that serves `/metrics` is
+//! given the components to export.
 
 mod counter;
+mod exposition;
 mod histogram;
-mod page;
 
-pub use counter::{Counter, Gauge, Held};
-pub use histogram::{Histogram, SECONDS_MAX};
-pub use page::{Labels, Page, Series};
+pub use counter::{Counter, Gauge, GaugeGuard};
+pub use exposition::{Exposition, Labels, MetricFamily};
+pub use histogram::{BUCKET_BOUNDS_SECONDS, Histogram};
 
-/// Who has figures to show.
-pub trait Figures: Send + Sync {
-    /// Writes them.
-    fn write(&self, page: &mut Page);
+/// A component that exports metrics.
+pub trait Metrics: Send + Sync {
+    /// Appends the current values to `page`.
+    fn write(&self, page: &mut Exposition);
 }

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use kalends_recurrence::Instant;
 use kalends_store::{RefusalKind, StoreError};
-use kalends_wire::{Code, Error, Errors, Json, Version};
+use kalends_wire::{ErrorCode, ErrorDetail, ErrorDetails, Json, Version};
 
 use crate::app::{App, Ids};
 
@@ -115,7 +115,7 @@ fn tell_operator(request: &str, cause: &str) {
 /// Why a request is not done as asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
-    pub(crate) errors: Errors,
+    pub(crate) errors: ErrorDetails,
     /// What the operator is told and the client is not.
     cause: Option<String>,
     /// After how many seconds it may be asked again.
@@ -124,20 +124,20 @@ pub(crate) struct Refused {
 
 impl Refused {
     /// It may be asked again, but not at once.
-    pub(crate) fn wait(errors: Errors, seconds: u64) -> Refused {
+    pub(crate) fn wait(errors: ErrorDetails, seconds: u64) -> Refused {
         Refused { errors, cause: None, wait: Some(seconds) }
     }
 
     /// It failed for a reason that is none of the client's business.
     pub(crate) fn internal(cause: impl Into<String>) -> Refused {
         let message = "it failed; the log has more under the request id";
-        let errors = Errors::one(Code::InternalError, "", message);
+        let errors = ErrorDetails::one(ErrorCode::InternalError, "", message);
         Refused { errors, cause: Some(cause.into()), wait: None }
     }
 
     /// The answer to a client of that version.
     pub(crate) fn answer(&self, version: Version) -> Answer {
-        let (status, body) = self.errors.answer(version);
+        let (status, body) = self.errors.response(version);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let answer =
             Answer { status, body: Some(body.into()), headers: vec![], cause: self.cause.clone() };
@@ -146,18 +146,18 @@ impl Refused {
             None => answer,
         };
         match self.errors.code() {
-            Code::AuthenticationFailed => answer.with(header::WWW_AUTHENTICATE, "Bearer"),
+            ErrorCode::AuthenticationFailed => answer.with(header::WWW_AUTHENTICATE, "Bearer"),
             code if code.status() == 401 => {
                 answer.with(header::WWW_AUTHENTICATE, "Bearer error=\"invalid_token\"")
             }
-            Code::ServerBusy | Code::OperationOutcomeUnknown | Code::InsufficientStorage => {
-                answer.with(header::RETRY_AFTER, "5")
-            }
+            ErrorCode::ServerBusy
+            | ErrorCode::OperationOutcomeUnknown
+            | ErrorCode::InsufficientStorage => answer.with(header::RETRY_AFTER, "5"),
             // What is left of the body is not waited for.
-            Code::RequestTimeout | Code::RequestEntityTooLarge => {
+            ErrorCode::RequestTimeout | ErrorCode::RequestEntityTooLarge => {
                 answer.with(header::CONNECTION, "close")
             }
-            Code::ResourceNotFound => {
+            ErrorCode::ResourceNotFound => {
                 answer.with(HeaderName::from_static("x-ms-failure-cause"), "gateway")
             }
             _ => answer,
@@ -165,43 +165,47 @@ impl Refused {
     }
 }
 
-impl From<Errors> for Refused {
-    fn from(errors: Errors) -> Refused {
+impl From<ErrorDetails> for Refused {
+    fn from(errors: ErrorDetails) -> Refused {
         Refused { errors, cause: None, wait: None }
     }
 }
 
-impl From<Error> for Refused {
-    fn from(error: Error) -> Refused {
-        Errors::from(error).into()
+impl From<ErrorDetail> for Refused {
+    fn from(error: ErrorDetail) -> Refused {
+        ErrorDetails::from(error).into()
     }
 }
 
 impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Refused {
-        let one = |code, message: &str| Refused::from(Errors::one(code, "", message));
+        let one = |code, message: &str| Refused::from(ErrorDetails::one(code, "", message));
         match error {
             StoreError::Refused(refusal) => {
                 let code = match refusal.kind {
-                    RefusalKind::NotFound => Code::NotFound,
-                    RefusalKind::Invalid => Code::InvalidRequestContent,
-                    RefusalKind::JobFinished => Code::JobStateFinal,
-                    RefusalKind::JobsMax => Code::MaxJobCountExceeded,
-                    RefusalKind::CollectionsMax => Code::QuotaExceeded,
-                    RefusalKind::QuotaConflict => Code::QuotaConflict,
-                    RefusalKind::RecurrenceTooFrequent => Code::MaxRecurrenceQuotaExceeded,
-                    RefusalKind::NotInFreePlan => Code::NotInFreePlan,
-                    RefusalKind::PreconditionFailed => Code::PreconditionFailed,
+                    RefusalKind::NotFound => ErrorCode::NotFound,
+                    RefusalKind::Invalid => ErrorCode::InvalidRequestContent,
+                    RefusalKind::JobFinished => ErrorCode::JobStateFinal,
+                    RefusalKind::JobsMax => ErrorCode::MaxJobCountExceeded,
+                    RefusalKind::CollectionsMax => ErrorCode::QuotaExceeded,
+                    RefusalKind::QuotaConflict => ErrorCode::QuotaConflict,
+                    RefusalKind::RecurrenceTooFrequent => ErrorCode::MaxRecurrenceQuotaExceeded,
+                    RefusalKind::NotInFreePlan => ErrorCode::NotInFreePlan,
+                    RefusalKind::PreconditionFailed => ErrorCode::PreconditionFailed,
                 };
-                Errors::one(code, refusal.path.unwrap_or_default(), refusal.message).into()
+                ErrorDetails::one(code, refusal.path.unwrap_or_default(), refusal.message).into()
             }
-            StoreError::NoCollection => one(Code::ResourceNotFound, "there is no such collection"),
-            StoreError::Busy(_) => one(Code::ServerBusy, "too much is asked at once; try again"),
+            StoreError::NoCollection => {
+                one(ErrorCode::ResourceNotFound, "there is no such collection")
+            }
+            StoreError::Busy(_) => {
+                one(ErrorCode::ServerBusy, "too much is asked at once; try again")
+            }
             StoreError::Unknown(_) => {
                 let message = "whether it was done is not known; ask again, a repeated PUT is safe";
-                one(Code::OperationOutcomeUnknown, message)
+                one(ErrorCode::OperationOutcomeUnknown, message)
             }
-            StoreError::Full => one(Code::InsufficientStorage, "there is no room left"),
+            StoreError::Full => one(ErrorCode::InsufficientStorage, "there is no room left"),
             StoreError::Damaged(_) | StoreError::TooNew { .. } | StoreError::Failed(_) => {
                 Refused::internal(error.to_string())
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_domain::{EgressPolicy, Limits, PlanLimits};
-use kalends_environment::{Clock, Entropy, guid_of};
+use kalends_environment::{Clock, Entropy, format_guid};
 use kalends_recurrence::Instant;
 use kalends_store::Store;
 use kalends_store::record::JobUid;
@@ -102,7 +102,7 @@ impl App {
         let mut bytes = [[0; 16]; 2];
         // They tell answers apart; nothing rests on their being so.
         let _ = self.entropy.fill(bytes.as_flattened_mut());
-        let [request, correlation] = bytes.map(guid_of);
+        let [request, correlation] = bytes.map(format_guid);
         Ids { request: request.into(), correlation }
     }
 }

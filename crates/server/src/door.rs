@@ -11,7 +11,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::service::Service;
-use kalends_wire::{Code, Errors, Version};
+use kalends_wire::{ErrorCode, ErrorDetails, Version};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::access::Client;
@@ -104,7 +104,7 @@ impl Door {
             None => {
                 self.app.figures.refused_as_busy();
                 let message = "too much is asked at once; try again";
-                let refused = Refused::from(Errors::one(Code::ServerBusy, "", message));
+                let refused = Refused::from(ErrorDetails::one(ErrorCode::ServerBusy, "", message));
                 refused.answer(Version::V2016_03_01).respond(&self.app, self.app.new_ids())
             }
         };

@@ -16,23 +16,23 @@ use kalends_store::{
     CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, Refusal, RefusalKind,
     WaitingRuns,
 };
-use kalends_wire::Errors;
+use kalends_wire::ErrorDetails;
 
 use crate::app::Settings;
 
 /// Mistakes that were found inside the transaction, on their way out of it.
 #[derive(Clone, Default)]
-pub(crate) struct Mistakes(Arc<Mutex<Option<Errors>>>);
+pub(crate) struct Mistakes(Arc<Mutex<Option<ErrorDetails>>>);
 
 impl Mistakes {
     /// Keeps them, and gives the refusal that undoes the transaction.
-    pub(crate) fn keep(&self, errors: Errors) -> Refusal {
+    pub(crate) fn keep(&self, errors: ErrorDetails) -> Refusal {
         let message = errors.to_string();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(errors);
         Refusal { kind: RefusalKind::Invalid, path: None, message }
     }
 
-    pub(crate) fn take(&self) -> Option<Errors> {
+    pub(crate) fn take(&self) -> Option<ErrorDetails> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -112,7 +112,7 @@ impl JobEdit {
         let mut schedules = self.settings.schedules.clone();
         schedules.start_months_ahead_max = i64::from(i32::MAX);
         let rule = rule_of(&new, created, &schedules)
-            .map_err(|problems| self.mistakes.keep(Errors::of_schedule(problems)))?;
+            .map_err(|problems| self.mistakes.keep(ErrorDetails::from_rule_errors(problems)))?;
         let facts = facts_of(&new, &rule);
         let plans = self.settings.plans;
         check_job(&facts, &context.collection.collection, plans)
@@ -175,7 +175,9 @@ impl JobEdit {
     /// Whether the schedule is one, for a job that were created now.
     fn check_schedule(&self, new: &JobDefinition) -> Result<(), Refusal> {
         let checked = rule_of(new, self.now, &self.settings.schedules);
-        checked.map(drop).map_err(|problems| self.mistakes.keep(Errors::of_schedule(problems)))
+        checked
+            .map(drop)
+            .map_err(|problems| self.mistakes.keep(ErrorDetails::from_rule_errors(problems)))
     }
 }
 
@@ -187,9 +189,9 @@ pub(crate) fn check_destinations(
     stored: Option<&JobDefinition>,
     collection: &CollectionPath,
     policy: &EgressPolicy,
-) -> Result<(), Errors> {
+) -> Result<(), ErrorDetails> {
     let known: Vec<_> = stored.map(|stored| uris(stored).collect()).unwrap_or_default();
-    let mut errors = Errors::default();
+    let mut errors = ErrorDetails::default();
     for (path, uri) in uris(new).filter(|uri| !known.contains(uri)) {
         if let Err(fault) = policy.check_uri(uri, collection) {
             errors.add(fault.kind.into(), format!("{path}.request.uri"), fault.message);

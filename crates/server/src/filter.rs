@@ -2,7 +2,7 @@
 
 use kalends_domain::AttemptStatus;
 use kalends_store::{HistoryFilter, JobFilter, JobFilterState};
-use kalends_wire::{Code, Errors};
+use kalends_wire::{ErrorCode, ErrorDetails};
 
 /// Longer ones are nobody's.
 const CHARS_MAX: usize = 256;
@@ -10,7 +10,7 @@ const CHARS_MAX: usize = 256;
 const TERMS_MAX: usize = 4;
 
 /// Which jobs: `state eq Enabled`, `contains(name,'export')`, `tag eq 'team=billing'`.
-pub(crate) fn jobs(text: &str) -> Result<JobFilter, Errors> {
+pub(crate) fn jobs(text: &str) -> Result<JobFilter, ErrorDetails> {
     let mut filter = JobFilter::default();
     for term in terms(text)? {
         match term {
@@ -38,7 +38,7 @@ pub(crate) fn jobs(text: &str) -> Result<JobFilter, Errors> {
 }
 
 /// Which entries of history: `status eq 'Failed'`.
-pub(crate) fn history(text: &str) -> Result<HistoryFilter, Errors> {
+pub(crate) fn history(text: &str) -> Result<HistoryFilter, ErrorDetails> {
     let mut filter = HistoryFilter::default();
     for term in terms(text)? {
         match term {
@@ -62,7 +62,7 @@ enum Term<'a> {
     Contains(String),
 }
 
-fn terms(text: &str) -> Result<Vec<Term<'_>>, Errors> {
+fn terms(text: &str) -> Result<Vec<Term<'_>>, ErrorDetails> {
     if text.chars().count() > CHARS_MAX {
         return Err(refuse(format!("it is longer than {CHARS_MAX} characters")));
     }
@@ -83,7 +83,7 @@ fn terms(text: &str) -> Result<Vec<Term<'_>>, Errors> {
     }
 }
 
-fn term(text: &str) -> Result<(Term<'_>, &str), Errors> {
+fn term(text: &str) -> Result<(Term<'_>, &str), ErrorDetails> {
     let call = "contains(";
     if text.get(..call.len()).is_some_and(|head| head.eq_ignore_ascii_case(call)) {
         let inside = text.get(call.len()..).unwrap_or_default();
@@ -119,7 +119,7 @@ fn term(text: &str) -> Result<(Term<'_>, &str), Errors> {
 }
 
 /// A text in single quotes, in which two stand for one.
-fn quoted(text: &str) -> Result<(String, &str), Errors> {
+fn quoted(text: &str) -> Result<(String, &str), ErrorDetails> {
     let mut rest =
         text.strip_prefix('\'').ok_or_else(|| refuse("expected a text in single quotes"))?;
     let mut value = String::new();
@@ -136,7 +136,7 @@ fn quoted(text: &str) -> Result<(String, &str), Errors> {
     }
 }
 
-fn word<T: Copy>(words: &[(&str, T)], value: &str) -> Result<T, Errors> {
+fn word<T: Copy>(words: &[(&str, T)], value: &str) -> Result<T, ErrorDetails> {
     let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(value));
     let allowed: Vec<_> = words.iter().map(|(word, _)| *word).collect();
     found.map(|(_, value)| *value).ok_or_else(|| {
@@ -144,12 +144,12 @@ fn word<T: Copy>(words: &[(&str, T)], value: &str) -> Result<T, Errors> {
     })
 }
 
-fn unknown(name: &str, allowed: &str) -> Errors {
+fn unknown(name: &str, allowed: &str) -> ErrorDetails {
     refuse(format!("{name} is not allowed here; allowed are {allowed}"))
 }
 
-fn refuse(message: impl Into<String>) -> Errors {
-    Errors::one(Code::InvalidFilter, "$filter", message)
+fn refuse(message: impl Into<String>) -> ErrorDetails {
+    ErrorDetails::one(ErrorCode::InvalidFilter, "$filter", message)
 }
 
 #[cfg(test)]
@@ -187,8 +187,8 @@ mod tests {
             &"(".repeat(10_000),
             "state eq enabled and state eq enabled and state eq enabled and state eq enabled and state eq enabled",
         ] {
-            assert_eq!(jobs(text).unwrap_err().code(), Code::InvalidFilter, "{text}");
+            assert_eq!(jobs(text).unwrap_err().code(), ErrorCode::InvalidFilter, "{text}");
         }
-        assert_eq!(history("status eq 'exploded'").unwrap_err().code(), Code::InvalidFilter);
+        assert_eq!(history("status eq 'exploded'").unwrap_err().code(), ErrorCode::InvalidFilter);
     }
 }

@@ -5,7 +5,7 @@
 //! address from its own origin. Neither comes through.
 
 use axum::http::{HeaderMap, Method, Uri, header};
-use kalends_wire::{Code, Errors};
+use kalends_wire::{ErrorCode, ErrorDetails};
 
 use crate::hosts::Hosts;
 
@@ -18,21 +18,21 @@ pub(crate) fn check(
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
-) -> Result<(), Errors> {
+) -> Result<(), ErrorDetails> {
     let length = uri.path_and_query().map_or(0, |target| target.as_str().len());
     if length > URI_BYTES_MAX {
         let message = format!("the path has {length} bytes; allowed are {URI_BYTES_MAX}");
-        return Err(Errors::one(Code::RequestUriTooLong, "", message));
+        return Err(ErrorDetails::one(ErrorCode::RequestUriTooLong, "", message));
     }
     let host = host(headers)?;
     let named = uri.authority().map(|authority| authority.as_str());
     if ![Some(host), named].into_iter().flatten().all(|host| hosts.allow(host)) {
         let message = format!("the server answers to {}", hosts.in_words());
-        return Err(Errors::one(Code::MisdirectedRequest, "", message));
+        return Err(ErrorDetails::one(ErrorCode::MisdirectedRequest, "", message));
     }
     if !method.is_safe() && is_foreign(headers, host) {
         let message = "a page of another origin must not change anything here";
-        return Err(Errors::one(Code::AuthorizationFailed, "", message));
+        return Err(ErrorDetails::one(ErrorCode::AuthorizationFailed, "", message));
     }
     if method == Method::POST || method == Method::DELETE {
         check_no_form(headers)?;
@@ -40,11 +40,11 @@ pub(crate) fn check(
     Ok(())
 }
 
-fn host(headers: &HeaderMap) -> Result<&str, Errors> {
+fn host(headers: &HeaderMap) -> Result<&str, ErrorDetails> {
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next().and_then(|host| host.to_str().ok()), hosts.next()) {
         (Some(host), None) => Ok(host),
-        _ => Err(Errors::one(Code::InvalidRequest, "", "expected one Host header")),
+        _ => Err(ErrorDetails::one(ErrorCode::InvalidRequest, "", "expected one Host header")),
     }
 }
 
@@ -62,14 +62,14 @@ fn is_foreign(headers: &HeaderMap, host: &str) -> bool {
 }
 
 /// Forms of web pages need no permission to be sent anywhere; nothing here takes them.
-fn check_no_form(headers: &HeaderMap) -> Result<(), Errors> {
+fn check_no_form(headers: &HeaderMap) -> Result<(), ErrorDetails> {
     let forms = ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"];
     let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let media_type = media_type.unwrap_or("").split(';').next().unwrap_or("").trim();
     match forms.iter().any(|form| form.eq_ignore_ascii_case(media_type)) {
         true => {
             let message = "expected no body, or Content-Type application/json in UTF-8";
-            Err(Errors::one(Code::UnsupportedMediaType, "", message))
+            Err(ErrorDetails::one(ErrorCode::UnsupportedMediaType, "", message))
         }
         false => Ok(()),
     }
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    fn code(method: &Method, target: &str, headers: &[(&'static str, &str)]) -> Option<Code> {
+    fn code(method: &Method, target: &str, headers: &[(&'static str, &str)]) -> Option<ErrorCode> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
@@ -107,13 +107,17 @@ mod tests {
             "a:b",
         ] {
             let found = code(&Method::GET, "/", &[("host", host)]);
-            assert_eq!(found, Some(Code::MisdirectedRequest), "{host}");
+            assert_eq!(found, Some(ErrorCode::MisdirectedRequest), "{host}");
         }
         let absolute = code(&Method::GET, "http://evil.test/", &[("host", "localhost")]);
-        assert_eq!(absolute, Some(Code::MisdirectedRequest));
+        assert_eq!(absolute, Some(ErrorCode::MisdirectedRequest));
         let twice = [("host", "localhost"), ("host", "localhost")];
         for hosts in [&[][..], &twice] {
-            assert_eq!(code(&Method::GET, "/", hosts), Some(Code::InvalidRequest), "{hosts:?}");
+            assert_eq!(
+                code(&Method::GET, "/", hosts),
+                Some(ErrorCode::InvalidRequest),
+                "{hosts:?}"
+            );
         }
     }
 
@@ -123,7 +127,7 @@ mod tests {
         let check = |method: &Method, name, value, expected| {
             assert_eq!(code(method, "/", &[host, (name, value)]), expected, "{name}: {value}");
         };
-        let foreign = Some(Code::AuthorizationFailed);
+        let foreign = Some(ErrorCode::AuthorizationFailed);
         check(&Method::PUT, "origin", "http://evil.test", foreign);
         check(&Method::POST, "origin", "null", foreign);
         check(&Method::DELETE, "origin", "http://localhost:3000", foreign);
@@ -140,7 +144,7 @@ mod tests {
             let headers = [("host", "localhost"), ("content-type", media_type)];
             assert_eq!(code(&Method::POST, "/", &headers), expected, "{media_type}");
         };
-        let refused = Some(Code::UnsupportedMediaType);
+        let refused = Some(ErrorCode::UnsupportedMediaType);
         check("application/x-www-form-urlencoded", refused);
         check("text/plain;charset=UTF-8", refused);
         check("multipart/form-data; boundary=x", refused);
@@ -153,6 +157,6 @@ mod tests {
         let path = |length: usize| format!("/{}", "x".repeat(length - 1));
         assert_eq!(code(&Method::GET, &path(URI_BYTES_MAX), &host), None);
         let found = code(&Method::GET, &path(URI_BYTES_MAX + 1), &host);
-        assert_eq!(found, Some(Code::RequestUriTooLong));
+        assert_eq!(found, Some(ErrorCode::RequestUriTooLong));
     }
 }

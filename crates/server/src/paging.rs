@@ -9,9 +9,9 @@ use std::fmt;
 use axum::http::header;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use kalends_environment::{Entropy, NoEntropy};
+use kalends_environment::{Entropy, EntropyError};
 use kalends_store::Page;
-use kalends_wire::{Errors, Version};
+use kalends_wire::{ErrorDetails, Version};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use ring::hmac;
 
@@ -30,7 +30,7 @@ pub struct PageKey(hmac::Key);
 
 impl PageKey {
     /// A new key.
-    pub fn new(entropy: &dyn Entropy) -> Result<PageKey, NoEntropy> {
+    pub fn new(entropy: &dyn Entropy) -> Result<PageKey, EntropyError> {
         let mut bytes = [0; 32];
         entropy.fill(&mut bytes)?;
         Ok(PageKey(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
@@ -96,7 +96,7 @@ impl<K> AskedPage<K> {
         version: Version,
         old_default: usize,
         key_of: impl Fn(&str) -> Option<K>,
-    ) -> Result<AskedPage<K>, Errors> {
+    ) -> Result<AskedPage<K>, ErrorDetails> {
         AskedPage::read_with(asked, version, old_default, &[], key_of)
     }
 
@@ -107,7 +107,7 @@ impl<K> AskedPage<K> {
         old_default: usize,
         chosen: &[(&str, String)],
         key_of: impl Fn(&str) -> Option<K>,
-    ) -> Result<AskedPage<K>, Errors> {
+    ) -> Result<AskedPage<K>, ErrorDetails> {
         let skip = asked.query.skip()?;
         if version.is_old() {
             let shown = asked.query.top(old_default, PAGE_MAX)?;

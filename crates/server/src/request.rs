@@ -6,7 +6,7 @@ use axum::body::HttpBody as _;
 use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kalends_recurrence::Instant;
-use kalends_wire::{Code, Errors, Json, Version};
+use kalends_wire::{ErrorCode, ErrorDetails, Json, Version};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 
@@ -23,7 +23,7 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Reads the part after the question mark; a plus stands for a blank.
-    pub(crate) fn read(text: &str) -> Result<Query, Errors> {
+    pub(crate) fn read(text: &str) -> Result<Query, ErrorDetails> {
         let decode = |text: &str| {
             let spaced = match text.contains('+') {
                 true => Cow::Owned(text.replace('+', " ")),
@@ -46,7 +46,7 @@ impl Query {
         Ok(Query(parameters))
     }
 
-    fn get(&self, name: &str) -> Result<Option<&str>, Errors> {
+    fn get(&self, name: &str) -> Result<Option<&str>, ErrorDetails> {
         let mut found = self.0.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
         let first = found.next().map(|(_, value)| value.as_str());
         match found.next() {
@@ -55,23 +55,23 @@ impl Query {
         }
     }
 
-    pub(crate) fn version(&self) -> Result<Version, Errors> {
+    pub(crate) fn version(&self) -> Result<Version, ErrorDetails> {
         let twice = |_| {
             let message = "it is given twice";
-            Errors::one(Code::InvalidApiVersionParameter, "api-version", message)
+            ErrorDetails::one(ErrorCode::InvalidApiVersionParameter, "api-version", message)
         };
-        Version::asked_for(self.get("api-version").map_err(twice)?)
+        Version::from_query(self.get("api-version").map_err(twice)?)
     }
 
     /// `$top`: absent means `default`.
-    pub(crate) fn top(&self, default: usize, max: usize) -> Result<usize, Errors> {
+    pub(crate) fn top(&self, default: usize, max: usize) -> Result<usize, ErrorDetails> {
         let Some(text) = self.get("$top")? else { return Ok(default) };
         let number = text.parse::<usize>().ok().filter(|number| (1..=max).contains(number));
         number.ok_or_else(|| invalid("$top", format!("allowed are whole numbers from 1 to {max}")))
     }
 
     /// `$skip`: absent means none.
-    pub(crate) fn skip(&self) -> Result<u64, Errors> {
+    pub(crate) fn skip(&self) -> Result<u64, ErrorDetails> {
         const SKIP_MAX: u64 = 1_000_000_000;
         let Some(text) = self.get("$skip")? else { return Ok(0) };
         let number = text.parse::<u64>().ok().filter(|&number| number <= SKIP_MAX);
@@ -81,18 +81,18 @@ impl Query {
     }
 
     /// Where to go on in a list.
-    pub(crate) fn skip_token(&self) -> Result<Option<&str>, Errors> {
+    pub(crate) fn skip_token(&self) -> Result<Option<&str>, ErrorDetails> {
         self.get("$skiptoken")
     }
 
-    pub(crate) fn filter(&self) -> Result<Option<&str>, Errors> {
+    pub(crate) fn filter(&self) -> Result<Option<&str>, ErrorDetails> {
         Ok(self.get("$filter")?.filter(|text| !text.trim().is_empty()))
     }
 }
 
 impl Query {
     /// An instant.
-    pub(crate) fn instant(&self, name: &str) -> Result<Option<Instant>, Errors> {
+    pub(crate) fn instant(&self, name: &str) -> Result<Option<Instant>, ErrorDetails> {
         let Some(text) = self.get(name)? else { return Ok(None) };
         // The plus of an offset is often left as it is, and then read as a blank.
         let instant = text.replace(' ', "+").parse();
@@ -101,23 +101,23 @@ impl Query {
     }
 
     /// A text.
-    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Errors> {
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ErrorDetails> {
         Ok(self.get(name)?.filter(|text| !text.is_empty()))
     }
 }
 
-pub(crate) fn invalid(path: &str, message: impl Into<String>) -> Errors {
-    Errors::one(Code::InvalidQueryParameter, path, message)
+pub(crate) fn invalid(path: &str, message: impl Into<String>) -> ErrorDetails {
+    ErrorDetails::one(ErrorCode::InvalidQueryParameter, path, message)
 }
 
 /// Reads the body of a request as JSON.
-pub(crate) async fn read_json(asked: &mut Asked) -> Result<Json<'static>, Errors> {
+pub(crate) async fn read_json(asked: &mut Asked) -> Result<Json<'static>, ErrorDetails> {
     check_media_type(&asked.headers)?;
     let body = std::mem::take(&mut asked.body);
     let patience = asked.app.settings.patience.body;
     let too_long = || {
         let message = format!("the body is longer than {BODY_BYTES_MAX} bytes");
-        Errors::one(Code::RequestEntityTooLarge, "", message)
+        ErrorDetails::one(ErrorCode::RequestEntityTooLarge, "", message)
     };
     // Who says so beforehand is not listened to any longer.
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
@@ -128,18 +128,23 @@ pub(crate) async fn read_json(asked: &mut Asked) -> Result<Json<'static>, Errors
         Ok(Ok(bytes)) => bytes,
         Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_long()),
         Ok(Err(_)) => {
-            return Err(Errors::one(Code::InvalidRequest, "", "the body is cut or badly chunked"));
+            return Err(ErrorDetails::one(
+                ErrorCode::InvalidRequest,
+                "",
+                "the body is cut or badly chunked",
+            ));
         }
         Err(_) => {
             let message = format!("the body took longer than {} s", patience.as_secs_f64());
-            return Err(Errors::one(Code::RequestTimeout, "", message));
+            return Err(ErrorDetails::one(ErrorCode::RequestTimeout, "", message));
         }
     };
     Json::parse(&bytes.to_bytes()).map(Json::into_owned)
 }
 
-fn check_media_type(headers: &HeaderMap) -> Result<(), Errors> {
-    let unsupported = |message: &str| Err(Errors::one(Code::UnsupportedMediaType, "", message));
+fn check_media_type(headers: &HeaderMap) -> Result<(), ErrorDetails> {
+    let unsupported =
+        |message: &str| Err(ErrorDetails::one(ErrorCode::UnsupportedMediaType, "", message));
     if headers.contains_key(header::CONTENT_ENCODING) {
         return unsupported("the body must not be compressed");
     }
@@ -173,12 +178,16 @@ mod tests {
     fn what_is_no_page_is_refused() {
         for bad in ["0", "-1", "101", "1e3", "abc", ""] {
             let query = Query::read(&format!("$top={bad}")).unwrap();
-            assert_eq!(query.top(9, 100).unwrap_err().code(), Code::InvalidQueryParameter, "{bad}");
+            assert_eq!(
+                query.top(9, 100).unwrap_err().code(),
+                ErrorCode::InvalidQueryParameter,
+                "{bad}"
+            );
         }
         for bad in ["-5", "99999999999999999999"] {
             assert!(Query::read(&format!("$skip={bad}")).unwrap().skip().is_err(), "{bad}");
         }
         let twice = Query::read("api-version=2016-03-01&api-version=2014-08-01-preview").unwrap();
-        assert_eq!(twice.version().unwrap_err().code(), Code::InvalidApiVersionParameter);
+        assert_eq!(twice.version().unwrap_err().code(), ErrorCode::InvalidApiVersionParameter);
     }
 }

@@ -4,7 +4,7 @@ use axum::http::Method;
 use kalends_domain::{
     CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
 };
-use kalends_wire::{Code, Errors};
+use kalends_wire::{ErrorCode, ErrorDetails};
 use percent_encoding::percent_decode_str;
 
 /// What a path names.
@@ -75,12 +75,13 @@ impl Route {
 }
 
 /// Reads a path. `Ok(None)` where there is nothing of that form.
-pub(crate) fn route(method: &Method, path: &str) -> Result<Option<Route>, Errors> {
+pub(crate) fn route(method: &Method, path: &str) -> Result<Option<Route>, ErrorDetails> {
     let mut segments = Vec::new();
     for segment in path.strip_prefix('/').unwrap_or(path).split('/') {
         let decoded = percent_decode_str(segment).decode_utf8();
         let message = "the path is not UTF-8";
-        segments.push(decoded.map_err(|_| Errors::one(Code::InvalidRequest, "", message))?);
+        segments
+            .push(decoded.map_err(|_| ErrorDetails::one(ErrorCode::InvalidRequest, "", message))?);
     }
     let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
     Segments(&segments).route(method)
@@ -109,7 +110,7 @@ impl<'a> Segments<'a> {
         self.0.is_empty()
     }
 
-    fn route(mut self, method: &Method) -> Result<Option<Route>, Errors> {
+    fn route(mut self, method: &Method) -> Result<Option<Route>, ErrorDetails> {
         match self.0 {
             [""] => return Ok(Some(Route::Home)),
             ["livez"] => return Ok(Some(Route::Live)),
@@ -154,7 +155,11 @@ impl<'a> Segments<'a> {
         self.in_group(group, method)
     }
 
-    fn in_group(mut self, group: GroupPath, method: &Method) -> Result<Option<Route>, Errors> {
+    fn in_group(
+        mut self,
+        group: GroupPath,
+        method: &Method,
+    ) -> Result<Option<Route>, ErrorDetails> {
         let Some(name) = self.name() else { return Ok(Some(Route::CollectionsOfGroup(group))) };
         let collection = CollectionName::new(name).map_err(|error| refuse(error, name))?;
         let collection = CollectionPath { group, collection };
@@ -192,16 +197,16 @@ impl<'a> Segments<'a> {
     }
 }
 
-fn refuse(error: kalends_domain::NameError, name: &str) -> Errors {
+fn refuse(error: kalends_domain::NameError, name: &str) -> ErrorDetails {
     let shown: String = name.chars().take(100).collect();
-    Errors::one(error.into(), "", format!("{shown:?} is no name: {error}"))
+    ErrorDetails::one(error.into(), "", format!("{shown:?} is no name: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn route(path: &str) -> Result<Option<Route>, Errors> {
+    fn route(path: &str) -> Result<Option<Route>, ErrorDetails> {
         super::route(&Method::GET, path)
     }
 
@@ -273,11 +278,11 @@ mod tests {
             ["..%2f..%2fother", "%2e%2e", "a%00b", "a%0ab", "%E2%80%AEevil", "-", "1a", "%252e"]
         {
             let errors = route(&format!("{JC}/jobs/{name}")).unwrap_err();
-            assert_eq!(errors.code(), Code::InvalidResourceName, "{name}");
+            assert_eq!(errors.code(), ErrorCode::InvalidResourceName, "{name}");
         }
         let errors = route("/subscriptions/not-a-guid/resourceGroups").unwrap_err();
-        assert_eq!(errors.code(), Code::InvalidSubscriptionId);
-        assert_eq!(route(&format!("{JC}/jobs/%ff")).unwrap_err().code(), Code::InvalidRequest);
+        assert_eq!(errors.code(), ErrorCode::InvalidSubscriptionId);
+        assert_eq!(route(&format!("{JC}/jobs/%ff")).unwrap_err().code(), ErrorCode::InvalidRequest);
     }
 
     /// One number for each kind of route; a new kind must be added here, and then to the document.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest};
 use kalends_domain::{ActionRole, Lifecycle, Outcome};
-use kalends_environment::{Clock, Waiting as Wait};
+use kalends_environment::{Clock, Sleep};
 use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, FencingToken, JobKey, JobRecord, LedgerRecord, RunId};
 use kalends_store::{JobPut, JobWrite, RunWrite, RunWriteResult, Store, WaitingRuns};
@@ -313,16 +313,16 @@ impl Clock for EarlyClock {
         self.0.now().saturating_add(EARLY_BY).unwrap_or(Timestamp::MAX)
     }
 
-    fn wait_until(&self, until: Timestamp) -> Wait<'_> {
-        self.0.wait_until(until.saturating_sub(EARLY_BY).unwrap_or(until))
+    fn sleep_until(&self, until: Timestamp) -> Sleep<'_> {
+        self.0.sleep_until(until.saturating_sub(EARLY_BY).unwrap_or(until))
     }
 
     fn uptime(&self) -> Duration {
         self.0.uptime()
     }
 
-    fn pass(&self, duration: Duration) -> Wait<'_> {
-        self.0.pass(duration)
+    fn sleep(&self, duration: Duration) -> Sleep<'_> {
+        self.0.sleep(duration)
     }
 }
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kalends_environment::{Clock, Waiting};
+use kalends_environment::{Clock, Sleep};
 use kalends_recurrence::Instant;
 
 /// Time that passes evenly, whatever clocks show. In steps of 100 ns.
@@ -172,7 +172,7 @@ impl Clock for VirtualClock {
         shown.timestamp().unwrap_or(Timestamp::MAX)
     }
 
-    fn wait_until(&self, until: Timestamp) -> Waiting<'_> {
+    fn sleep_until(&self, until: Timestamp) -> Sleep<'_> {
         let until = Instant::from(until).ticks();
         let offset = Arc::clone(&self.offset);
         let due = move || until.saturating_sub(offset.load(Ordering::Relaxed));
@@ -186,7 +186,7 @@ impl Clock for VirtualClock {
         Duration::new(ticks / 10_000_000, (ticks % 10_000_000) as u32 * 100)
     }
 
-    fn pass(&self, duration: Duration) -> Waiting<'_> {
+    fn sleep(&self, duration: Duration) -> Sleep<'_> {
         Box::pin(self.lets_pass(duration))
     }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kalends_domain::{Grant, Secret};
-use kalends_environment::{Entropy, NoEntropy};
+use kalends_environment::{Entropy, EntropyError};
 use kalends_recurrence::Instant;
 use ring::digest;
 use subtle::ConstantTimeEq as _;
@@ -103,7 +103,7 @@ pub struct NewToken {
 
 impl NewToken {
     /// A token made of chance.
-    pub fn make(entropy: &dyn Entropy) -> Result<NewToken, NoEntropy> {
+    pub fn make(entropy: &dyn Entropy) -> Result<NewToken, EntropyError> {
         let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
         entropy.fill(&mut id)?;
         entropy.fill(&mut secret)?;

@@ -5,25 +5,25 @@ use kalends_domain::{
 };
 use kalends_recurrence::Frequency;
 
-use crate::code::Code;
-use crate::error::Errors;
+use crate::enum_text::{self, EnumText, OldCasing, word};
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
 use crate::id::{COLLECTION_TYPE, collection_id};
 use crate::json::Json;
-use crate::members::{Members, pairs};
-use crate::read::{Node, quoted};
+use crate::node::{Node, quoted};
+use crate::object::{ObjectBuilder, pairs};
 use crate::tags::read_tags;
 use crate::version::Version;
-use crate::words::{self, OldCasing, Words, word};
 
-const PLANS: &Words<Plan> = &[
+const PLANS: &EnumText<Plan> = &[
     ("Free", Plan::Free),
     ("Standard", Plan::Standard),
     ("P10Premium", Plan::P10Premium),
     ("P20Premium", Plan::P20Premium),
 ];
 /// What the two oldest versions call it.
-const PREMIUM: &Words<Plan> = &[("Premium", Plan::P10Premium)];
-const STATES: &Words<CollectionState> = &[
+const PREMIUM: &EnumText<Plan> = &[("Premium", Plan::P10Premium)];
+const STATES: &EnumText<CollectionState> = &[
     ("Enabled", CollectionState::Enabled),
     ("Disabled", CollectionState::Disabled),
     ("Suspended", CollectionState::Suspended),
@@ -35,8 +35,8 @@ pub fn read_collection(
     body: &Json<'_>,
     version: Version,
     limits: &Limits,
-) -> Result<Collection, Errors> {
-    let mut errors = Errors::default();
+) -> Result<Collection, ErrorDetails> {
+    let mut errors = ErrorDetails::default();
     let collection = read(Node::root(body), version, limits, &mut errors);
     collection.filter(|_| errors.is_empty()).ok_or(errors)
 }
@@ -56,7 +56,7 @@ fn read(
     root: Node<'_>,
     version: Version,
     limits: &Limits,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<Collection> {
     if !root.is_object(errors) {
         return None;
@@ -64,7 +64,7 @@ fn read(
     let location = read_location(root, errors);
     let tags = root.member("tags").and_then(|node| read_tags(node, limits, errors));
     let Some(properties) = root.member("properties") else {
-        root.missing("properties", Code::MissingRequiredProperty, "expected sku", errors);
+        root.missing("properties", ErrorCode::MissingRequiredProperty, "expected sku", errors);
         return None;
     };
     if !properties.is_object(errors) {
@@ -78,39 +78,39 @@ fn read(
     Some(Collection { location: location?, tags, plan: plan?, state: state?, quota })
 }
 
-fn read_location(root: Node<'_>, errors: &mut Errors) -> Option<Location> {
+fn read_location(root: Node<'_>, errors: &mut ErrorDetails) -> Option<Location> {
     let Some(node) = root.member("location") else {
         let expected = "expected a place such as West US";
-        root.missing("location", Code::LocationRequired, expected, errors);
+        root.missing("location", ErrorCode::LocationRequired, expected, errors);
         return None;
     };
-    let node = node.or(Code::LocationRequired);
+    let node = node.or(ErrorCode::LocationRequired);
     let location = Location::new(node.text(errors)?);
     location.map_err(|fault| node.fault(&fault, errors)).ok()
 }
 
 /// The two oldest versions know `Premium`; what they do not know, they read all the same.
-fn read_plan(properties: Node<'_>, version: Version, errors: &mut Errors) -> Option<Plan> {
+fn read_plan(properties: Node<'_>, version: Version, errors: &mut ErrorDetails) -> Option<Plan> {
     let known = PLANS.iter().chain(PREMIUM.iter().filter(|_| version.has_one_premium())).copied();
     let allowed: Vec<_> = known.clone().map(|(word, _)| word).collect();
     let allowed = format!("allowed are {}", allowed.join(", "));
     let Some(sku) = properties.member("sku") else {
-        properties.missing("sku", Code::MissingRequiredProperty, allowed, errors);
+        properties.missing("sku", ErrorCode::MissingRequiredProperty, allowed, errors);
         return None;
     };
-    let sku = sku.or(Code::InvalidSku);
+    let sku = sku.or(ErrorCode::InvalidSku);
     if !sku.is_object(errors) {
         return None;
     }
     let Some(name) = sku.member("name") else {
-        sku.missing("name", Code::MissingRequiredProperty, allowed, errors);
+        sku.missing("name", ErrorCode::MissingRequiredProperty, allowed, errors);
         return None;
     };
     name.word(known, errors)
 }
 
-fn read_quota(node: Node<'_>, errors: &mut Errors) -> Option<Quota> {
-    let node = node.or(Code::InvalidQuota);
+fn read_quota(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Quota> {
+    let node = node.or(ErrorCode::InvalidQuota);
     if !node.is_object(errors) {
         return None;
     }
@@ -123,7 +123,7 @@ fn read_quota(node: Node<'_>, errors: &mut Errors) -> Option<Quota> {
     })
 }
 
-fn read_max_recurrence(node: Node<'_>, errors: &mut Errors) -> Option<MaxRecurrence> {
+fn read_max_recurrence(node: Node<'_>, errors: &mut ErrorDetails) -> Option<MaxRecurrence> {
     if !node.is_object(errors) {
         return None;
     }
@@ -131,7 +131,12 @@ fn read_max_recurrence(node: Node<'_>, errors: &mut Errors) -> Option<MaxRecurre
         Some(node) => node.word(Frequency::ALL.iter().map(|&f| (f.word(), f)), errors),
         None => {
             let allowed = Frequency::ALL.map(Frequency::word).join(", ");
-            node.missing("frequency", Code::InvalidQuota, format!("allowed are {allowed}"), errors);
+            node.missing(
+                "frequency",
+                ErrorCode::InvalidQuota,
+                format!("allowed are {allowed}"),
+                errors,
+            );
             None
         }
     };
@@ -139,7 +144,7 @@ fn read_max_recurrence(node: Node<'_>, errors: &mut Errors) -> Option<MaxRecurre
     Some(MaxRecurrence { frequency: frequency?, interval: interval? })
 }
 
-fn positive(node: Node<'_>, errors: &mut Errors) -> Option<u32> {
+fn positive(node: Node<'_>, errors: &mut ErrorDetails) -> Option<u32> {
     let number = node.integer(errors)?;
     // What a signed 32-bit number holds: clients read no more.
     let valid = u32::try_from(number).ok().filter(|number| (1..=i32::MAX as u32).contains(number));
@@ -158,7 +163,7 @@ pub fn write_collection<'a>(
 ) -> Json<'a> {
     let quota = collection.quota.as_ref();
     let quota = quota.filter(|all| all.max_job_count.is_some() || all.max_recurrence.is_some());
-    Members::new()
+    ObjectBuilder::new()
         .put("id", collection_id(path))
         .put("type", COLLECTION_TYPE)
         .put("name", path.collection.as_str())
@@ -176,30 +181,30 @@ pub(crate) fn whole_collection(collection: &Collection, version: Version) -> Jso
 
 fn write_members<'a>(
     collection: &'a Collection,
-    quota: Option<Members<'a>>,
+    quota: Option<ObjectBuilder<'a>>,
     version: Version,
-) -> Members<'a> {
+) -> ObjectBuilder<'a> {
     let plan = match version.has_one_premium() && is_premium(collection.plan) {
         true => Json::from("Premium"),
         false => word(PLANS, &collection.plan, OldCasing::Pascal, version),
     };
-    let properties = Members::new()
-        .put("sku", Members::new().put("name", plan))
+    let properties = ObjectBuilder::new()
+        .put("sku", ObjectBuilder::new().put("name", plan))
         .put("state", word(STATES, &collection.state, OldCasing::Pascal, version))
         .put_some("quota", quota);
-    Members::new()
+    ObjectBuilder::new()
         .put("location", collection.location.as_str())
         .put_some("tags", collection.tags.as_deref().map(pairs))
         .put("properties", properties)
 }
 
-fn write_quota(quota: &Quota, version: Version) -> Members<'_> {
+fn write_quota(quota: &Quota, version: Version) -> ObjectBuilder<'_> {
     let max_recurrence = quota.max_recurrence.map(|max| {
-        Members::new()
-            .put("frequency", words::frequency(max.frequency, version))
+        ObjectBuilder::new()
+            .put("frequency", enum_text::frequency(max.frequency, version))
             .put("interval", max.interval)
     });
-    Members::new()
+    ObjectBuilder::new()
         .put_some("maxJobCount", quota.max_job_count)
         .put_some("maxRecurrence", max_recurrence)
 }

@@ -5,61 +5,61 @@ use std::fmt;
 use kalends_domain::{CollectionPath, JobName, ValidationError};
 use kalends_recurrence::{RuleError, RuleErrorKind, RuleErrors};
 
-use crate::code::{Code, old_code};
+use crate::error_code::{ErrorCode, old_code};
 use crate::json::Json;
-use crate::members::{Members, list};
+use crate::object::{ObjectBuilder, list};
 use crate::version::Version;
 
 /// One mistake: which member, and what is allowed there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
+pub struct ErrorDetail {
     /// What kind of mistake it is.
-    pub code: Code,
+    pub code: ErrorCode,
     /// The member, such as `recurrence.schedule.hours[1]`; empty for the body as a whole.
     pub path: String,
     /// What was found and what is allowed.
     pub message: String,
 }
 
-impl From<RuleError> for Error {
-    fn from(problem: RuleError) -> Error {
+impl From<RuleError> for ErrorDetail {
+    fn from(problem: RuleError) -> ErrorDetail {
         let code = match problem.kind {
-            RuleErrorKind::StartTooFarAhead => Code::StartTimeOutOfRange,
-            RuleErrorKind::InvalidRecurrence => Code::InvalidRecurrence,
-            RuleErrorKind::IntervalTooLong => Code::RecurrenceSpanExceeded,
-            RuleErrorKind::InvalidSchedule => Code::InvalidSchedule,
-            RuleErrorKind::NeverFires => Code::RecurrenceNeverFires,
+            RuleErrorKind::StartTooFarAhead => ErrorCode::StartTimeOutOfRange,
+            RuleErrorKind::InvalidRecurrence => ErrorCode::InvalidRecurrence,
+            RuleErrorKind::IntervalTooLong => ErrorCode::RecurrenceSpanExceeded,
+            RuleErrorKind::InvalidSchedule => ErrorCode::InvalidSchedule,
+            RuleErrorKind::NeverFires => ErrorCode::RecurrenceNeverFires,
         };
-        Error { code, path: problem.path, message: problem.message }
+        ErrorDetail { code, path: problem.path, message: problem.message }
     }
 }
 
-impl Error {
+impl ErrorDetail {
     /// There is no such job.
-    pub fn job_not_found(job: &JobName) -> Error {
+    pub fn job_not_found(job: &JobName) -> ErrorDetail {
         let message = format!("Job '{job}' cannot be found.");
-        Error { code: Code::NotFound, path: String::new(), message }
+        ErrorDetail { code: ErrorCode::NotFound, path: String::new(), message }
     }
 
     /// There is no such collection.
-    pub fn collection_not_found(path: &CollectionPath) -> Error {
+    pub fn collection_not_found(path: &CollectionPath) -> ErrorDetail {
         let message = format!(
             "The Resource 'Microsoft.Scheduler/jobcollections/{}' under resource group '{}' was not found.",
             path.collection, path.group.group
         );
-        Error { code: Code::ResourceNotFound, path: String::new(), message }
+        ErrorDetail { code: ErrorCode::ResourceNotFound, path: String::new(), message }
     }
 
-    fn members(&self) -> Members<'_> {
+    fn members(&self) -> ObjectBuilder<'_> {
         let target = Some(self.path.as_str()).filter(|path| !path.is_empty());
-        Members::new()
+        ObjectBuilder::new()
             .put("code", self.code.as_str())
             .put("message", &self.message)
             .put_some("target", target)
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for ErrorDetail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.path.as_str() {
             "" => f.write_str(&self.message),
@@ -70,51 +70,55 @@ impl fmt::Display for Error {
 
 /// All the mistakes in a body, in the order in which they were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Errors(pub(crate) Vec<Error>);
+pub struct ErrorDetails(pub(crate) Vec<ErrorDetail>);
 
 /// As many mistakes are told at once; an answer must stay readable.
 const ERRORS_MAX: usize = 20;
 
-impl Errors {
+impl ErrorDetails {
     /// A single mistake.
-    pub fn one(code: Code, path: impl Into<String>, message: impl Into<String>) -> Errors {
-        Errors(vec![Error { code, path: path.into(), message: message.into() }])
+    pub fn one(
+        code: ErrorCode,
+        path: impl Into<String>,
+        message: impl Into<String>,
+    ) -> ErrorDetails {
+        ErrorDetails(vec![ErrorDetail { code, path: path.into(), message: message.into() }])
     }
 
     /// What is wrong with when a job is due, told with the paths of a job's body.
-    pub fn of_schedule(problems: RuleErrors) -> Errors {
+    pub fn from_rule_errors(problems: RuleErrors) -> ErrorDetails {
         let within_job = |problem: RuleError| {
-            let error = Error::from(problem);
-            Error { path: format!("properties.{}", error.path), ..error }
+            let error = ErrorDetail::from(problem);
+            ErrorDetail { path: format!("properties.{}", error.path), ..error }
         };
         problems.0.into_iter().map(within_job).collect()
     }
 
     /// What a decision found in a member of a job's or collection's `properties`.
-    pub fn of_fault(member: &str, fault: ValidationError) -> Errors {
-        Errors::one(fault.kind.into(), format!("properties.{member}"), fault.message)
+    pub fn from_validation_error(member: &str, fault: ValidationError) -> ErrorDetails {
+        ErrorDetails::one(fault.kind.into(), format!("properties.{member}"), fault.message)
     }
 
     /// The HTTP status and the body of the answer.
     ///
     /// The old versions have one message that says it all; the newest tells code and member, and
     /// every mistake in `details` where there are several.
-    pub fn answer(&self, version: Version) -> (u16, String) {
+    pub fn response(&self, version: Version) -> (u16, String) {
         let (status, old) = old_code(self.code());
         let error: Json<'_> = match self.0.first() {
             Some(first) if !version.is_old() => {
                 let several = self.0.iter().filter(|_| self.0.len() > 1);
-                first.members().put("details", list(several.map(Error::members))).into()
+                first.members().put("details", list(several.map(ErrorDetail::members))).into()
             }
-            _ => Members::new().put("code", old).put("message", self.to_string()).into(),
+            _ => ObjectBuilder::new().put("code", old).put("message", self.to_string()).into(),
         };
-        (status, Json::from(Members::new().put("error", error)).to_string())
+        (status, Json::from(ObjectBuilder::new().put("error", error)).to_string())
     }
 
     /// Notes a mistake.
-    pub fn add(&mut self, code: Code, path: impl Into<String>, message: impl Into<String>) {
+    pub fn add(&mut self, code: ErrorCode, path: impl Into<String>, message: impl Into<String>) {
         if self.0.len() < ERRORS_MAX {
-            self.0.push(Error { code, path: path.into(), message: message.into() });
+            self.0.push(ErrorDetail { code, path: path.into(), message: message.into() });
         }
     }
 
@@ -124,29 +128,29 @@ impl Errors {
     }
 
     /// The mistakes, in the order in which they were found.
-    pub fn iter(&self) -> impl Iterator<Item = &Error> {
+    pub fn iter(&self) -> impl Iterator<Item = &ErrorDetail> {
         self.0.iter()
     }
 
     /// The code of the first mistake, which stands for the answer as a whole.
-    pub fn code(&self) -> Code {
-        self.0.first().map_or(Code::InvalidRequestContent, |error| error.code)
+    pub fn code(&self) -> ErrorCode {
+        self.0.first().map_or(ErrorCode::InvalidRequestContent, |error| error.code)
     }
 }
 
-impl From<Error> for Errors {
-    fn from(error: Error) -> Errors {
-        Errors(vec![error])
+impl From<ErrorDetail> for ErrorDetails {
+    fn from(error: ErrorDetail) -> ErrorDetails {
+        ErrorDetails(vec![error])
     }
 }
 
-impl FromIterator<Error> for Errors {
-    fn from_iter<I: IntoIterator<Item = Error>>(errors: I) -> Errors {
-        Errors(errors.into_iter().take(ERRORS_MAX).collect())
+impl FromIterator<ErrorDetail> for ErrorDetails {
+    fn from_iter<I: IntoIterator<Item = ErrorDetail>>(errors: I) -> ErrorDetails {
+        ErrorDetails(errors.into_iter().take(ERRORS_MAX).collect())
     }
 }
 
-impl fmt::Display for Errors {
+impl fmt::Display for ErrorDetails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, error) in self.0.iter().enumerate() {
             let separator = if number == 0 { "" } else { "; " };
@@ -156,4 +160,4 @@ impl fmt::Display for Errors {
     }
 }
 
-impl std::error::Error for Errors {}
+impl std::error::Error for ErrorDetails {}

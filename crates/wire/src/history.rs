@@ -6,14 +6,14 @@ use kalends_domain::{AttemptStatus, HistoryEntry, JobPath, Micros, Timing};
 use kalends_recurrence::Instant;
 
 use crate::duration::write_duration;
+use crate::enum_text::{EnumText, OldCasing, word};
 use crate::id::{HISTORY_TYPE, job_id, job_name};
 use crate::json::Json;
-use crate::members::Members;
+use crate::object::ObjectBuilder;
 use crate::timeline::role_word;
 use crate::version::Version;
-use crate::words::{OldCasing, Words, word};
 
-const STATUSES: &Words<AttemptStatus> = &[
+const STATUSES: &EnumText<AttemptStatus> = &[
     ("Completed", AttemptStatus::Completed),
     ("Failed", AttemptStatus::Failed),
     ("Postponed", AttemptStatus::Postponed),
@@ -31,7 +31,7 @@ pub fn write_history_entry<'a>(
     let is_told = !version.is_old() || entry.status != AttemptStatus::Completed;
     let status = is_told.then(|| word(STATUSES, &entry.status, OldCasing::Lower, version));
     let role = role_word(entry.role);
-    let properties = Members::new()
+    let properties = ObjectBuilder::new()
         .put("startTime", entry.started)
         .put("endTime", entry.ended)
         .put("expectedExecutionTime", entry.expected)
@@ -41,7 +41,7 @@ pub fn write_history_entry<'a>(
         .put("repeatCount", entry.repeat)
         .put("actionName", role)
         .put_some("timing", if version.is_old() { None } else { timing(entry.timing) });
-    Members::new()
+    ObjectBuilder::new()
         .put("id", format!("{}/history/{id}", job_id(path)))
         .put("type", HISTORY_TYPE)
         .put("name", format!("{}/{id}", job_name(path)))
@@ -50,11 +50,11 @@ pub fn write_history_entry<'a>(
 }
 
 /// What is known of how long the parts took.
-fn timing(timing: Timing) -> Option<Members<'static>> {
+fn timing(timing: Timing) -> Option<ObjectBuilder<'static>> {
     let written = |time: Micros| write_duration(Duration::from_micros(time.get().into()));
     let Timing { dns, connect, tls, first_byte, total } = timing;
     (timing != Timing::default()).then(|| {
-        Members::new()
+        ObjectBuilder::new()
             .put_some("dns", dns.map(written))
             .put_some("connect", connect.map(written))
             .put_some("tls", tls.map(written))

@@ -10,9 +10,9 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-use crate::code::Code;
-use crate::error::Errors;
-use crate::read::Place;
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
+use crate::node::JsonPath;
 
 /// No body of this API nests deeper than eight.
 const DEPTH_MAX: usize = 16;
@@ -44,20 +44,24 @@ pub enum Number {
 
 impl<'a> Json<'a> {
     /// Reads one JSON text.
-    pub fn parse(text: &'a [u8]) -> Result<Json<'a>, Errors> {
-        let mut errors = Errors::default();
+    pub fn parse(text: &'a [u8]) -> Result<Json<'a>, ErrorDetails> {
+        let mut errors = ErrorDetails::default();
         let value = match serde_json::from_slice::<Json<'a>>(text) {
             Ok(value) => value,
             Err(error) => {
-                errors.add(Code::InvalidRequestContent, "", format!("not valid JSON: {error}"));
+                errors.add(
+                    ErrorCode::InvalidRequestContent,
+                    "",
+                    format!("not valid JSON: {error}"),
+                );
                 return Err(errors);
             }
         };
         let mut members = 0;
-        value.check(Place::ROOT, 0, &mut members, &mut errors);
+        value.check(JsonPath::ROOT, 0, &mut members, &mut errors);
         if members > MEMBERS_MAX {
             let message = format!("it has {members} members; allowed are {MEMBERS_MAX}");
-            errors.add(Code::InvalidRequestContent, "", message);
+            errors.add(ErrorCode::InvalidRequestContent, "", message);
         }
         if errors.is_empty() { Ok(value) } else { Err(errors) }
     }
@@ -111,41 +115,50 @@ impl<'a> Json<'a> {
         }
     }
 
-    fn check(&self, place: Place<'_>, depth: usize, members: &mut usize, errors: &mut Errors) {
+    fn check(
+        &self,
+        path: JsonPath<'_>,
+        depth: usize,
+        members: &mut usize,
+        errors: &mut ErrorDetails,
+    ) {
         if depth > DEPTH_MAX {
             let message = format!("it nests deeper than {DEPTH_MAX}");
-            errors.add(Code::InvalidRequestContent, place.path(), message);
+            errors.add(ErrorCode::InvalidRequestContent, path.to_string(), message);
             return;
         }
         match self {
-            Json::String(text) => check_text(text, place, errors),
+            Json::String(text) => check_text(text, path, errors),
             Json::Array(values) => {
                 for (index, value) in values.iter().enumerate() {
-                    value.check(place.index(index), depth + 1, members, errors);
+                    value.check(path.index(index), depth + 1, members, errors);
                 }
             }
             Json::Object(entries) => {
                 *members += entries.len();
-                let is_headers = place.is_member("headers");
-                let duplicate =
-                    if is_headers { Code::DuplicateHeader } else { Code::DuplicateProperty };
+                let is_headers = path.is_member("headers");
+                let duplicate = if is_headers {
+                    ErrorCode::DuplicateHeader
+                } else {
+                    ErrorCode::DuplicateProperty
+                };
                 for (number, (name, value)) in entries.iter().enumerate().take(MEMBERS_MAX) {
                     if name.len() > NAME_BYTES_MAX {
                         let message = format!(
                             "a member's name has {} bytes; allowed are {NAME_BYTES_MAX}",
                             name.len()
                         );
-                        errors.add(Code::InvalidRequestContent, place.path(), message);
+                        errors.add(ErrorCode::InvalidRequestContent, path.to_string(), message);
                         continue;
                     }
-                    let place = place.member(name);
-                    check_text(name, place, errors);
+                    let path = path.member(name);
+                    check_text(name, path, errors);
                     let earlier = entries.iter().take(number);
                     if earlier.into_iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
                         let message = "it is given twice; names are read without regard to case";
-                        errors.add(duplicate, place.path(), message);
+                        errors.add(duplicate, path.to_string(), message);
                     }
-                    value.check(place, depth + 1, members, errors);
+                    value.check(path, depth + 1, members, errors);
                 }
             }
             Json::Null | Json::Bool(_) | Json::Number(_) => {}
@@ -153,9 +166,13 @@ impl<'a> Json<'a> {
     }
 }
 
-fn check_text(text: &str, place: Place<'_>, errors: &mut Errors) {
+fn check_text(text: &str, path: JsonPath<'_>, errors: &mut ErrorDetails) {
     if text.contains('\0') {
-        errors.add(Code::InvalidCharacter, place.path(), "it holds the character NUL (\\u0000)");
+        errors.add(
+            ErrorCode::InvalidCharacter,
+            path.to_string(),
+            "it holds the character NUL (\\u0000)",
+        );
     }
 }
 
@@ -264,7 +281,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
 mod tests {
     use super::*;
 
-    fn check(text: &str, code: Code, path: &str, phrase: &str) {
+    fn check(text: &str, code: ErrorCode, path: &str, phrase: &str) {
         let errors = Json::parse(text.as_bytes()).unwrap_err();
         let first = errors.iter().next().unwrap();
         assert_eq!((first.code, first.path.as_str()), (code, path), "{text}: {first}");
@@ -273,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_is_no_json_is_refused_with_its_position() {
-        let code = Code::InvalidRequestContent;
+        let code = ErrorCode::InvalidRequestContent;
         check("", code, "", "line 1 column 0");
         check("{\"a\":", code, "", "line 1 column 5");
         check("{} x", code, "", "trailing characters at line 1 column 4");
@@ -288,21 +305,21 @@ mod tests {
 
     #[test]
     fn a_member_given_twice_is_refused_at_any_level_and_in_any_case() {
-        check(r#"{"a":1,"a":2}"#, Code::DuplicateProperty, "a", "twice");
-        check(r#"{"a":{"b":[{"c":1,"C":2}]}}"#, Code::DuplicateProperty, "a.b[0].C", "twice");
+        check(r#"{"a":1,"a":2}"#, ErrorCode::DuplicateProperty, "a", "twice");
+        check(r#"{"a":{"b":[{"c":1,"C":2}]}}"#, ErrorCode::DuplicateProperty, "a.b[0].C", "twice");
     }
 
     #[test]
     fn nul_is_refused_in_values_and_names() {
-        check("{\"a\":\"x\\u0000\"}", Code::InvalidCharacter, "a", "NUL");
-        check("{\"a\\u0000\":1}", Code::InvalidCharacter, "a\0", "NUL");
+        check("{\"a\":\"x\\u0000\"}", ErrorCode::InvalidCharacter, "a", "NUL");
+        check("{\"a\\u0000\":1}", ErrorCode::InvalidCharacter, "a\0", "NUL");
     }
 
     #[test]
     fn nesting_and_the_number_of_members_are_limited() {
         let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         assert!(Json::parse(nested(16).as_bytes()).is_ok());
-        check(&nested(17), Code::InvalidRequestContent, &"[0]".repeat(17), "deeper");
+        check(&nested(17), ErrorCode::InvalidRequestContent, &"[0]".repeat(17), "deeper");
 
         let members = |count: usize| {
             let members: Vec<_> = (0..count).map(|number| format!("\"m{number}\":0")).collect();
@@ -310,9 +327,9 @@ mod tests {
         };
         let named = |length: usize| format!("{{\"a\":{{\"{}\":0}}}}", "x".repeat(length));
         assert!(Json::parse(named(4_096).as_bytes()).is_ok());
-        check(&named(4_097), Code::InvalidRequestContent, "a", "4097 bytes");
+        check(&named(4_097), ErrorCode::InvalidRequestContent, "a", "4097 bytes");
         assert!(Json::parse(members(500).as_bytes()).is_ok());
-        check(&members(501), Code::InvalidRequestContent, "", "501 members");
+        check(&members(501), ErrorCode::InvalidRequestContent, "", "501 members");
     }
 
     #[test]

@@ -12,37 +12,37 @@
 //! definition comes in as values.
 
 mod action;
-mod code;
 mod collection;
 mod duration;
+mod enum_text;
 mod error;
-mod form;
+mod error_code;
 mod history;
 mod id;
 mod job;
 mod json;
 mod list;
-mod members;
 mod next;
+mod node;
+mod object;
 mod patch;
-mod read;
 mod recurrence;
 mod tags;
 mod timeline;
 mod version;
-mod words;
+mod write_options;
 
-pub use code::{Code, old_code};
 pub use collection::{keep_plan, read_collection, write_collection};
 pub use duration::{parse_duration, write_duration};
-pub use error::{Error, Errors};
+pub use error::{ErrorDetail, ErrorDetails};
+pub use error_code::{ErrorCode, old_code};
 pub use history::write_history_entry;
 pub use id::{collection_id, job_id};
-pub use job::{JobFacts, keep_extensions, read_job, unmasked_job, write_job};
+pub use job::{JobRuntimeState, job_with_secrets, keep_extensions, read_job, write_job};
 pub use json::{Json, Number};
 pub use list::write_list;
 pub use next::NextRequest;
 pub use patch::{merge_patch, patch_collection, patch_job};
 pub use recurrence::read_definition;
-pub use timeline::{ExplainFacts, write_closing, write_explanation, write_occurrence};
+pub use timeline::{ExplainContext, write_closed_occurrence, write_explanation, write_occurrence};
 pub use version::Version;

@@ -2,10 +2,10 @@
 
 use kalends_recurrence::{Definition, Instant};
 
-use crate::code::Code;
-use crate::error::Errors;
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
 use crate::json::Json;
-use crate::read::Node;
+use crate::node::Node;
 use crate::recurrence::definition;
 
 /// Which occurrences of a definition are wanted.
@@ -26,9 +26,9 @@ const LIMIT_MAX: i64 = 1_000_000;
 
 impl NextRequest {
     /// Reads a line. Without `createdAt`, the definition is taken to be created `now`.
-    pub fn read(line: &[u8], now: Instant) -> Result<NextRequest, Errors> {
+    pub fn read(line: &[u8], now: Instant) -> Result<NextRequest, ErrorDetails> {
         let body = Json::parse(line)?;
-        let mut errors = Errors::default();
+        let mut errors = ErrorDetails::default();
         let node = Node::root(&body);
         let request =
             if node.is_object(&mut errors) { request(node, now, &mut errors) } else { None };
@@ -36,13 +36,13 @@ impl NextRequest {
     }
 }
 
-fn request(node: Node<'_>, now: Instant, errors: &mut Errors) -> Option<NextRequest> {
+fn request(node: Node<'_>, now: Instant, errors: &mut ErrorDetails) -> Option<NextRequest> {
     let created = node.member("createdAt").map_or(Some(now), |node| node.instant(errors));
     let after = node.member("after").and_then(|node| node.instant(errors));
     let limit = node.member("limit").map_or(Some(LIMIT_DEFAULT), |node| node.integer(errors));
     if let Some(limit) = limit.filter(|limit| !(0..=LIMIT_MAX).contains(limit)) {
         let message = format!("{limit} is not allowed; allowed are 0 to {LIMIT_MAX}");
-        errors.add(Code::InvalidRequestContent, "limit", message);
+        errors.add(ErrorCode::InvalidRequestContent, "limit", message);
     }
     let definition = definition(node, created.unwrap_or(now), errors)?;
     Some(NextRequest { definition, after, limit: limit?.try_into().ok()? })

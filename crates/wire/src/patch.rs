@@ -11,11 +11,11 @@ use kalends_domain::{
 
 use crate::action::foreign_payloads;
 use crate::collection::{keep_plan, read_collection, whole_collection};
-use crate::error::Errors;
+use crate::error::ErrorDetails;
 use crate::id::{collection_id, job_id, job_name};
-use crate::job::{keep_extensions, read_in, unmasked_job};
+use crate::job::{job_with_secrets, keep_extensions, read_in};
 use crate::json::Json;
-use crate::read::{Context, Node, Strictness, quoted};
+use crate::node::{Context, Node, Strictness, quoted};
 use crate::version::Version;
 
 type Object<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
@@ -34,14 +34,14 @@ pub fn patch_job(
     patch: Json<'_>,
     version: Version,
     limits: &Limits,
-) -> Result<JobDefinition, Errors> {
+) -> Result<JobDefinition, ErrorDetails> {
     let whole_name = job_name(path);
     check(&patch, &job_id(path), &[path.job.as_str(), &whole_name])?;
-    let before = unmasked_job(stored, version);
+    let before = job_with_secrets(stored, version);
     let mut context = Context::new(version, limits);
     // A definition that an old version let in without its secrets can still be switched off.
     if read_in(&before, context).is_err() {
-        context.strictness = Strictness::AsOld;
+        context.strictness = Strictness::Lenient;
     }
     let merged = merge_patch(before, patch, version);
     let mut patched = read_in(&merged, context)?;
@@ -59,7 +59,7 @@ pub fn patch_collection(
     patch: Json<'_>,
     version: Version,
     limits: &Limits,
-) -> Result<Collection, Errors> {
+) -> Result<Collection, ErrorDetails> {
     check(&patch, &collection_id(path), &[path.collection.as_str()])?;
     let merged = merge_patch(whole_collection(stored, version), patch, version);
     let mut patched = read_collection(&merged, version, limits)?;
@@ -68,8 +68,8 @@ pub fn patch_collection(
 }
 
 /// A patch names no other resource and leaves to the service what is the service's.
-fn check(patch: &Json<'_>, id: &str, names: &[&str]) -> Result<(), Errors> {
-    let mut errors = Errors::default();
+fn check(patch: &Json<'_>, id: &str, names: &[&str]) -> Result<(), ErrorDetails> {
+    let mut errors = ErrorDetails::default();
     let root = Node::root(patch);
     if root.is_object(&mut errors) {
         for (member, allowed) in [("id", &[id][..]), ("name", names)] {

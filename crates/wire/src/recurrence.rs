@@ -4,18 +4,18 @@ use kalends_recurrence::{
     Definition, Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
 };
 
-use crate::code::Code;
-use crate::error::Errors;
+use crate::enum_text;
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
 use crate::json::Json;
-use crate::members::{Members, list};
-use crate::read::{Node, quoted};
+use crate::node::{Node, quoted};
+use crate::object::{ObjectBuilder, list};
 use crate::version::Version;
-use crate::words;
 
 /// Reads what decides when a job is due from the members `startTime` and `recurrence` of an
 /// object, or of its `properties` where it is a whole job.
-pub fn read_definition(body: &Json<'_>, created: Instant) -> Result<Definition, Errors> {
-    let mut errors = Errors::default();
+pub fn read_definition(body: &Json<'_>, created: Instant) -> Result<Definition, ErrorDetails> {
+    let mut errors = ErrorDetails::default();
     let root = Node::root(body);
     let definition = if root.is_object(&mut errors) {
         let properties = root.member("properties");
@@ -31,7 +31,7 @@ pub fn read_definition(body: &Json<'_>, created: Instant) -> Result<Definition, 
 pub(crate) fn definition(
     node: Node<'_>,
     created: Instant,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<Definition> {
     let start = node.member("startTime").and_then(|node| node.instant(errors));
     let recurrence = match node.member("recurrence") {
@@ -45,18 +45,18 @@ pub(crate) fn definition(
 pub(crate) fn recurrence(
     node: Node<'_>,
     version: Version,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<Recurrence> {
     if !node.is_object(errors) {
         return None;
     }
-    let node = node.or(Code::InvalidRecurrence);
+    let node = node.or(ErrorCode::InvalidRecurrence);
     let frequency = match node.member("frequency") {
         Some(node) => node.word(Frequency::ALL.iter().map(|&f| (f.word(), f)), errors),
         None => {
             let allowed = Frequency::ALL.map(Frequency::word).join(", ");
             let expected = format!("allowed are {allowed}");
-            node.missing("frequency", Code::MissingRequiredProperty, expected, errors);
+            node.missing("frequency", ErrorCode::MissingRequiredProperty, expected, errors);
             None
         }
     };
@@ -78,8 +78,8 @@ pub(crate) fn recurrence(
     })
 }
 
-fn schedule(node: Node<'_>, errors: &mut Errors) -> Option<Schedule> {
-    let node = node.or(Code::InvalidSchedule);
+fn schedule(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Schedule> {
+    let node = node.or(ErrorCode::InvalidSchedule);
     if !node.is_object(errors) {
         return None;
     }
@@ -99,7 +99,7 @@ fn schedule(node: Node<'_>, errors: &mut Errors) -> Option<Schedule> {
     })
 }
 
-fn monthly_occurrence(node: Node<'_>, errors: &mut Errors) -> Option<MonthlyOccurrence> {
+fn monthly_occurrence(node: Node<'_>, errors: &mut ErrorDetails) -> Option<MonthlyOccurrence> {
     if !node.is_object(errors) {
         return None;
     }
@@ -107,7 +107,12 @@ fn monthly_occurrence(node: Node<'_>, errors: &mut Errors) -> Option<MonthlyOccu
         Some(node) => weekday(node, errors)?,
         None => {
             let allowed = Weekday::ALL.map(Weekday::name).join(", ");
-            node.missing("day", Code::InvalidSchedule, format!("allowed are {allowed}"), errors);
+            node.missing(
+                "day",
+                ErrorCode::InvalidSchedule,
+                format!("allowed are {allowed}"),
+                errors,
+            );
             return None;
         }
     };
@@ -115,11 +120,11 @@ fn monthly_occurrence(node: Node<'_>, errors: &mut Errors) -> Option<MonthlyOccu
     Some(MonthlyOccurrence { day, occurrence })
 }
 
-fn weekday(node: Node<'_>, errors: &mut Errors) -> Option<Weekday> {
+fn weekday(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Weekday> {
     node.word(Weekday::ALL.iter().map(|&day| (day.name(), day)), errors)
 }
 
-fn zone(node: Node<'_>, errors: &mut Errors) -> Option<Zone> {
+fn zone(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Zone> {
     let text = node.text(errors)?;
     match Zone::named(text) {
         Ok(zone) => Some(zone),
@@ -133,8 +138,8 @@ fn zone(node: Node<'_>, errors: &mut Errors) -> Option<Zone> {
 /// Writes a recurrence: `interval` always, its zone and first day of the week only for the newest
 /// version.
 pub(crate) fn write_recurrence(recurrence: &Recurrence, version: Version) -> Json<'_> {
-    let members = Members::new()
-        .put("frequency", words::frequency(recurrence.frequency, version))
+    let members = ObjectBuilder::new()
+        .put("frequency", enum_text::frequency(recurrence.frequency, version))
         .put_some("count", recurrence.count)
         .put_some("endTime", recurrence.end)
         .put("interval", recurrence.interval);
@@ -155,12 +160,14 @@ pub(crate) fn write_recurrence(recurrence: &Recurrence, version: Version) -> Jso
 fn write_schedule(schedule: &Schedule, version: Version) -> Json<'_> {
     let numbers =
         |list_of: &Option<Vec<i64>>| list_of.as_ref().map(|numbers| list(numbers.iter().copied()));
-    let weekday = move |day: &Weekday| words::weekday(*day, version);
+    let weekday = move |day: &Weekday| enum_text::weekday(*day, version);
     let occurrence = move |wanted: &MonthlyOccurrence| {
-        Members::new().put("day", weekday(&wanted.day)).put_some("occurrence", wanted.occurrence)
+        ObjectBuilder::new()
+            .put("day", weekday(&wanted.day))
+            .put_some("occurrence", wanted.occurrence)
     };
     let occurrences = schedule.monthly_occurrences.as_ref();
-    Members::new()
+    ObjectBuilder::new()
         .put_some("minutes", numbers(&schedule.minutes))
         .put_some("hours", numbers(&schedule.hours))
         .put_some(

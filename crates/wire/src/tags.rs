@@ -2,16 +2,16 @@
 
 use kalends_domain::Limits;
 
-use crate::code::Code;
-use crate::error::Errors;
-use crate::read::Node;
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
+use crate::node::Node;
 
 pub(crate) fn read_tags(
     node: Node<'_>,
     limits: &Limits,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<Vec<(String, String)>> {
-    let node = node.or(Code::InvalidTag);
+    let node = node.or(ErrorCode::InvalidTag);
     let tags = node.map(errors)?;
     if tags.len() > limits.tags_max {
         node.refuse(format!("{} tags; allowed are {}", tags.len(), limits.tags_max), errors);
@@ -21,7 +21,7 @@ pub(crate) fn read_tags(
             let length = text.chars().count();
             if length > max {
                 let message = format!("its {what} has {length} characters; allowed are {max}");
-                errors.add(Code::InvalidTag, node.place.member(name).path(), message);
+                errors.add(ErrorCode::InvalidTag, node.path.member(name).to_string(), message);
             }
         };
         check("name", name, limits.tag_name_chars_max);

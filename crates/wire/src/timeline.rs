@@ -7,12 +7,12 @@ use kalends_domain::{
 
 use crate::id::{job_id, job_name};
 use crate::json::Json;
-use crate::members::{Members, list};
+use crate::object::{ObjectBuilder, list};
 
 /// Writes a row of a job's occurrences.
 pub fn write_occurrence(row: &TimelineRow) -> Json<'static> {
     let stretch = (row.count != 1).then_some(row.to);
-    let members = Members::new()
+    let members = ObjectBuilder::new()
         .put("scheduledTime", row.from)
         .put_some("lastScheduledTime", stretch)
         .put("count", row.count)
@@ -32,9 +32,13 @@ pub fn write_occurrence(row: &TimelineRow) -> Json<'static> {
 
 /// Writes how occurrences of a job were closed, for who follows what happens. `job_state` is what has
 /// become of the job.
-pub fn write_closing<'a>(path: &JobPath, row: &LedgerRecord, job_state: &'a str) -> Json<'a> {
+pub fn write_closed_occurrence<'a>(
+    path: &JobPath,
+    row: &LedgerRecord,
+    job_state: &'a str,
+) -> Json<'a> {
     let stretch = (row.count != 1).then_some(row.to);
-    Members::new()
+    ObjectBuilder::new()
         .put("jobId", job_id(path))
         .put("jobName", job_name(path))
         .put("scheduledTime", row.from)
@@ -50,7 +54,7 @@ pub fn write_closing<'a>(path: &JobPath, row: &LedgerRecord, job_state: &'a str)
 
 /// What an explanation is told with.
 #[derive(Clone, Copy, Debug)]
-pub struct ExplainFacts<'a> {
+pub struct ExplainContext<'a> {
     /// `Enabled`, `Disabled`, `Completed` or `Faulted`.
     pub job_state: &'a str,
     /// `Enabled` or `Disabled`.
@@ -65,16 +69,16 @@ pub struct ExplainFacts<'a> {
 /// history that are about it.
 pub fn write_explanation<'a>(
     explanation: &'a Explanation,
-    facts: ExplainFacts<'a>,
+    facts: ExplainContext<'a>,
     rows: Vec<Json<'a>>,
     history: Vec<Json<'a>>,
 ) -> Json<'a> {
-    let job = Members::new()
+    let job = ObjectBuilder::new()
         .put("state", facts.job_state)
         .put("collectionState", facts.collection_state)
         .put("createdTime", facts.created)
         .put("generation", facts.generation);
-    Members::new()
+    ObjectBuilder::new()
         .put("reason", reason_word(explanation.reason))
         .put("explanation", &explanation.sentence)
         .put_some("occurrence", explanation.occurrence)

@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-use crate::code::Code;
-use crate::error::Errors;
-use crate::read::quoted;
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
+use crate::node::quoted;
 
 /// A version of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,19 +28,19 @@ impl Version {
     ];
 
     /// The version that a request asks for by `api-version`, read without regard to case.
-    pub fn asked_for(text: Option<&str>) -> Result<Version, Errors> {
+    pub fn from_query(text: Option<&str>) -> Result<Version, ErrorDetails> {
         let supported = Version::ALL.map(Version::as_str).join(", ");
-        let refuse = |code, message| Err(Errors::one(code, "api-version", message));
+        let refuse = |code, message| Err(ErrorDetails::one(code, "api-version", message));
         let Some(text) = text.filter(|text| !text.is_empty()) else {
             let message = format!("the query parameter is missing; supported are {supported}");
-            return refuse(Code::MissingApiVersionParameter, message);
+            return refuse(ErrorCode::MissingApiVersionParameter, message);
         };
         match Version::ALL.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(text)) {
             Some(version) => Ok(version),
             None => {
                 let message =
                     format!("{} is not supported; supported are {supported}", quoted(text));
-                refuse(Code::InvalidApiVersionParameter, message)
+                refuse(ErrorCode::InvalidApiVersionParameter, message)
             }
         }
     }
@@ -78,15 +78,15 @@ mod tests {
 
     #[test]
     fn versions_are_read_without_case_and_the_supported_ones_are_named() {
-        let ask = |text| Version::asked_for(text).map_err(|errors| errors.code());
+        let ask = |text| Version::from_query(text).map_err(|errors| errors.code());
         assert_eq!(ask(Some("2014-08-01-PREVIEW")), Ok(Version::V2014_08_01_Preview));
         assert_eq!(ask(Some("2026-11-01")), Ok(Version::V2026_11_01));
-        assert_eq!(ask(None), Err(Code::MissingApiVersionParameter));
-        assert_eq!(ask(Some("")), Err(Code::MissingApiVersionParameter));
+        assert_eq!(ask(None), Err(ErrorCode::MissingApiVersionParameter));
+        assert_eq!(ask(Some("")), Err(ErrorCode::MissingApiVersionParameter));
         for text in ["2016-13-01", "2016-03-01 ", "2016-03-01,2014-08-01-preview"] {
-            assert_eq!(ask(Some(text)), Err(Code::InvalidApiVersionParameter));
+            assert_eq!(ask(Some(text)), Err(ErrorCode::InvalidApiVersionParameter));
         }
-        let message = Version::asked_for(Some("1")).unwrap_err().to_string();
+        let message = Version::from_query(Some("1")).unwrap_err().to_string();
         assert!(message.contains("2014-08-01-preview, 2016-01-01, 2016-03-01, 2026-11-01"));
     }
 }

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use kalends_domain::{CollectionPath, HttpAuthentication, HttpRequest, Secret};
-use kalends_environment::{Entropy, guid_of};
+use kalends_environment::{Entropy, format_guid};
 use url::{Position, Url};
 
 use super::redirect::{BodyAfter, MethodAfter};
@@ -54,7 +54,7 @@ impl Message {
         message.put("x-ms-scheduler-jobcollection", &order.path.collection.collection)?;
         message.put("x-ms-scheduler-region", &order.region)?;
         message.put("x-ms-scheduler-expected-execution-time", order.scheduled)?;
-        message.put("x-ms-client-request-id", guid_of(id))?;
+        message.put("x-ms-client-request-id", format_guid(id))?;
         // All attempts of an occurrence are one trace, named by its tag.
         message.put("traceparent", format_args!("00-{tag}-{span:016x}-01"))?;
         message.put("idempotency-key", &tag)?;

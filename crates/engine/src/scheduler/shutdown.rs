@@ -16,7 +16,7 @@ impl Scheduler {
     /// Finds out the time, and takes over what a dead predecessor has claimed, where it must be dead.
     pub(super) async fn begin(&mut self, stopping: &signal::Receiver<bool>) {
         while self.prepare().await.is_err() && !*stopping.borrow() {
-            self.services.clock.pass(STORE_RETRY).await;
+            self.services.clock.sleep(STORE_RETRY).await;
         }
         let now = self.now();
         self.outage = OutageDetector::new(now, self.settings.lookahead / 2);

@@ -43,10 +43,10 @@ impl WakeUp {
 /// may be set back meanwhile.
 async fn wait(clock: &dyn Clock, now: Instant, until: Instant) {
     let lasts = until.since(now);
-    let Some(until) = until.timestamp() else { return clock.pass(lasts).await };
+    let Some(until) = until.timestamp() else { return clock.sleep(lasts).await };
     tokio::select! {
         biased;
-        () = clock.wait_until(until) => {}
-        () = clock.pass(lasts) => {}
+        () = clock.sleep_until(until) => {}
+        () = clock.sleep(lasts) => {}
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
 use kalends_recurrence::{Instant, Rule, Settings};
-use kalends_wire::{Code, Errors, NextRequest};
+use kalends_wire::{ErrorCode, ErrorDetails, NextRequest};
 
 /// A definition is at most 16 KiB; a longer line is refused, not kept.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
@@ -30,9 +30,9 @@ pub(super) fn run(
         }
         if line.len() as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") {
             skip_line(&mut input)?;
-            let mut errors = Errors::default();
+            let mut errors = ErrorDetails::default();
             let message = format!("the line is longer than {LINE_BYTES_MAX} bytes");
-            errors.add(Code::InvalidRequestContent, "", message);
+            errors.add(ErrorCode::InvalidRequestContent, "", message);
             write_error(&errors, &mut output)?;
         } else if !line.trim_ascii().is_empty() {
             answer(&line, now, settings, &mut output)?;
@@ -75,7 +75,7 @@ fn write_occurrences(
     output.write_all(b"]}\n")
 }
 
-fn write_error(errors: &Errors, output: &mut impl Write) -> io::Result<()> {
+fn write_error(errors: &ErrorDetails, output: &mut impl Write) -> io::Result<()> {
     let error = serde_json::json!({
         "error": { "code": errors.code().as_str(), "message": errors.to_string() }
     });

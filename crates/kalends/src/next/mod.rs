@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use kalends_environment::Clock;
 use kalends_recurrence::{Definition, Instant, Rule, Settings};
-use kalends_wire::{Errors, Json, read_definition};
+use kalends_wire::{ErrorDetails, Json, read_definition};
 
 /// A definition is at most 16 KiB; a file with more is not one.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: Arguments, clock: &impl Clock) -> anyhow::Result<()
         from_file(arguments.file.as_deref(), created)?
     };
     let rule = Rule::new(definition, &settings)
-        .map_err(|problems| problems.0.into_iter().map(Into::into).collect::<Errors>())?;
+        .map_err(|problems| problems.0.into_iter().map(Into::into).collect::<ErrorDetails>())?;
     let occurrences: Vec<_> = match arguments.after {
         Some(after) => rule.occurrences_after(after).take(arguments.limit).collect(),
         // What is due at this very instant is still to come.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
 use kalends_store::{TokenHash, TokenId, read_token};
-use kalends_wire::{Code, Errors};
+use kalends_wire::{ErrorCode, ErrorDetails};
 
 use crate::access::Caller;
 use crate::access::known::KnownTokens;
@@ -29,8 +29,8 @@ pub(super) struct Denied {
     pub(super) token: Option<TokenId>,
 }
 
-impl From<Errors> for Denied {
-    fn from(errors: Errors) -> Denied {
+impl From<ErrorDetails> for Denied {
+    fn from(errors: ErrorDetails) -> Denied {
         Denied { refused: errors.into(), token: None }
     }
 }
@@ -77,27 +77,29 @@ impl Authentication {
         }
         if !token.is_good(now) {
             let message = "the token has expired";
-            return Err(Errors::one(Code::ExpiredAuthenticationToken, "", message).into());
+            return Err(
+                ErrorDetails::one(ErrorCode::ExpiredAuthenticationToken, "", message).into()
+            );
         }
         self.known.note_use(&Arc::clone(&app.store), id, now);
         Ok(Caller::of_token(&token))
     }
 }
 
-fn invalid(message: &str) -> Errors {
-    Errors::one(Code::InvalidAuthenticationToken, "", message)
+fn invalid(message: &str) -> ErrorDetails {
+    ErrorDetails::one(ErrorCode::InvalidAuthenticationToken, "", message)
 }
 
 /// The token of a request.
-fn bearer(headers: &HeaderMap) -> Result<&str, Errors> {
+fn bearer(headers: &HeaderMap) -> Result<&str, ErrorDetails> {
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
     let Some(value) = all.next() else {
         let message = "expected the header Authorization: Bearer with a token";
-        return Err(Errors::one(Code::AuthenticationFailed, "", message));
+        return Err(ErrorDetails::one(ErrorCode::AuthenticationFailed, "", message));
     };
     if all.next().is_some() {
         let message = "the header Authorization is given twice";
-        return Err(Errors::one(Code::InvalidRequest, "", message));
+        return Err(ErrorDetails::one(ErrorCode::InvalidRequest, "", message));
     }
     let text = value.to_str().ok().and_then(|text| text.split_once(' '));
     let token = text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"));
@@ -119,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    fn read(values: &[&str]) -> Result<String, Code> {
+    fn read(values: &[&str]) -> Result<String, ErrorCode> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap());
@@ -137,11 +139,11 @@ mod tests {
 
     #[test]
     fn anything_else_is_told_from_nothing() {
-        assert_eq!(read(&[]), Err(Code::AuthenticationFailed));
+        assert_eq!(read(&[]), Err(ErrorCode::AuthenticationFailed));
         let too_long = format!("Bearer {}", "x".repeat(TOKEN_BYTES_MAX + 1));
         for value in ["Bearer", "Bearer ", "Bearer a b", "Basic dTpw", "abc", &too_long] {
-            assert_eq!(read(&[value]), Err(Code::InvalidAuthenticationToken), "{value}");
+            assert_eq!(read(&[value]), Err(ErrorCode::InvalidAuthenticationToken), "{value}");
         }
-        assert_eq!(read(&["Bearer a", "Bearer a"]), Err(Code::InvalidRequest));
+        assert_eq!(read(&["Bearer a", "Bearer a"]), Err(ErrorCode::InvalidRequest));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, Method};
 use kalends_domain::CollectionPath;
-use kalends_wire::{Code, Errors, collection_id};
+use kalends_wire::{ErrorCode, ErrorDetails, collection_id};
 
 use crate::access::Caller;
 use crate::access::authentication::{Authentication, Denied};
@@ -156,7 +156,7 @@ fn source(address: IpAddr) -> Arc<str> {
 
 fn too_many(message: &str, seconds: u64) -> Refused {
     let message = format!("{message}; try again in {seconds} s");
-    Refused::wait(Errors::one(Code::TooManyRequests, "", message), seconds)
+    Refused::wait(ErrorDetails::one(ErrorCode::TooManyRequests, "", message), seconds)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use axum::http::{Method, StatusCode};
 use kalends_domain::{AccessScope, Permission, Role};
-use kalends_wire::{Code, Error, Errors, Version};
+use kalends_wire::{ErrorCode, ErrorDetail, ErrorDetails, Version};
 
 use crate::access::Caller;
 use crate::answer::{Answer, Refused};
@@ -140,7 +140,7 @@ pub(crate) fn check(caller: &Caller, need: &Need, operation: &str) -> Result<(),
     let message = format!(
         "the caller may see {place} but not do {operation} there; that needs the role {role}"
     );
-    Err(Unallowed::Forbidden(Errors::one(Code::AuthorizationFailed, "", message).into()))
+    Err(Unallowed::Forbidden(ErrorDetails::one(ErrorCode::AuthorizationFailed, "", message).into()))
 }
 
 impl Unallowed {
@@ -166,9 +166,9 @@ impl Unallowed {
 fn missing(place: &AccessScope) -> Refused {
     match place {
         AccessScope::Group(path) => group_not_found(path),
-        AccessScope::Collection(path) => Error::collection_not_found(path).into(),
+        AccessScope::Collection(path) => ErrorDetail::collection_not_found(path).into(),
         AccessScope::Everything | AccessScope::Subscription(_) => {
-            Errors::one(Code::ResourceNotFound, "", "there is no such resource").into()
+            ErrorDetails::one(ErrorCode::ResourceNotFound, "", "there is no such resource").into()
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use kalends_metrics::{Counter, Figures, Gauge, Histogram, Page};
+use kalends_metrics::{Counter, Exposition, Gauge, Histogram, Metrics};
 
 use crate::door::Security;
 use crate::figures::labels::{CLASSES, METHODS, ROUTES, class, method, route};
@@ -31,19 +31,19 @@ pub struct ServerFigures {
     connections_refused: Counter,
     handshakes_failed: Counter,
     /// Who else has something to show.
-    others: Vec<Arc<dyn Figures>>,
+    others: Vec<Arc<dyn Metrics>>,
     started: Option<jiff::Timestamp>,
 }
 
 impl ServerFigures {
     /// None yet. Those of `others` go with them; the process was started then.
-    pub fn new(others: Vec<Arc<dyn Figures>>, started: jiff::Timestamp) -> ServerFigures {
+    pub fn new(others: Vec<Arc<dyn Metrics>>, started: jiff::Timestamp) -> ServerFigures {
         ServerFigures { others, started: Some(started), ..ServerFigures::default() }
     }
 
     /// The page with the figures of all.
     pub(crate) fn page(&self) -> String {
-        let mut page = Page::default();
+        let mut page = Exposition::default();
         self.write(&mut page);
         self.others.iter().for_each(|other| other.write(&mut page));
         process::write(&mut page, self.started);
@@ -51,7 +51,7 @@ impl ServerFigures {
     }
 
     pub(crate) fn request(&self) -> impl Drop {
-        self.requests_under_way.hold()
+        self.requests_under_way.guard()
     }
 
     /// A request was answered. What it was to, in words that are the same for all names.
@@ -68,14 +68,14 @@ impl ServerFigures {
             requests.took.record(took);
             let of_method = requests.answered.get(method(asked));
             if let Some(counter) = of_method.and_then(|counters| counters.get(class(status))) {
-                counter.count();
+                counter.increment();
             }
         }
         name
     }
 
     pub(crate) fn refused_as_busy(&self) {
-        self.busy.count();
+        self.busy.increment();
     }
 
     /// A connection is served, until what is returned is dropped.
@@ -87,22 +87,22 @@ impl ServerFigures {
             (Security::Tls, Protocol::Http1) => tls1,
             (Security::Tls, Protocol::Http2) => tls2,
         };
-        counter.count();
-        self.connections_open.hold()
+        counter.increment();
+        self.connections_open.guard()
     }
 
     /// A connection was closed at once: its client has enough of them.
     pub(crate) fn connection_refused(&self) {
-        self.connections_refused.count();
+        self.connections_refused.increment();
     }
 
     pub(crate) fn handshake_failed(&self) {
-        self.handshakes_failed.count();
+        self.handshakes_failed.increment();
     }
 }
 
-impl Figures for ServerFigures {
-    fn write(&self, page: &mut Page) {
+impl Metrics for ServerFigures {
+    fn write(&self, page: &mut Exposition) {
         let mut all = page.counter("kalends_http_requests_total", "Requests that were answered");
         for (route, requests) in ROUTES.iter().zip(&self.requests) {
             for (method, classes) in METHODS.iter().zip(&requests.answered) {
@@ -118,7 +118,7 @@ impl Figures for ServerFigures {
         for (route, requests) in ROUTES.iter().zip(&self.requests) {
             let is_asked = requests.answered.iter().flatten().any(|counter| counter.get() > 0);
             if is_asked {
-                took.times(&[("route", route)], &requests.took);
+                took.durations(&[("route", route)], &requests.took);
             }
         }
         page.gauge("kalends_http_requests_under_way", "Requests under way")

@@ -1,11 +1,11 @@
 //! Figures of the process, as Linux tells them. Those that another system does not tell are absent.
 
-use kalends_metrics::Page;
+use kalends_metrics::Exposition;
 
 /// Ticks of processor time in a second; the same on every Linux.
 const TICKS: f64 = 100.0;
 
-pub(super) fn write(page: &mut Page, started: Option<jiff::Timestamp>) {
+pub(super) fn write(page: &mut Exposition, started: Option<jiff::Timestamp>) {
     page.gauge("kalends_build_info", "What is running")
         .value(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     if let Some(started) = started {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use kalends_domain::{AccessScope, CollectionPath, JobName, JobPath, Permission, Switch};
 use kalends_store::Page;
-use kalends_wire::{Code, Errors, Json, job_id};
+use kalends_wire::{ErrorCode, ErrorDetails, Json, job_id};
 
 use super::search::{Until, search};
 use super::{Asked, Done, jobs};
@@ -123,9 +123,9 @@ enum Names {
     Filter(String),
 }
 
-fn read(body: &Json<'_>) -> Result<(Action, Names), Errors> {
+fn read(body: &Json<'_>) -> Result<(Action, Names), ErrorDetails> {
     let wrong = |member: &str, message: &str| {
-        Err(Errors::one(Code::InvalidRequestContent, member, message))
+        Err(ErrorDetails::one(ErrorCode::InvalidRequestContent, member, message))
     };
     let Json::Object(members) = body else { return wrong("", "expected an object") };
     let member = |name: &str| {
@@ -156,7 +156,7 @@ fn read(body: &Json<'_>) -> Result<(Action, Names), Errors> {
                 };
                 let path = format!("names[{index}]");
                 JobName::new(text)
-                    .map_err(|error| Errors::one(error.into(), path, error.to_string()))
+                    .map_err(|error| ErrorDetails::one(error.into(), path, error.to_string()))
             };
             let names = names.iter().enumerate().map(name).collect::<Result<_, _>>()?;
             Ok((action, Names::Given(names)))

@@ -10,7 +10,7 @@ use kalends_store::{
     CollectionContext, CollectionWrite, Page, Refusal, RefusalKind, Scope, StoreError,
 };
 use kalends_wire::{
-    Error, Json, Version, keep_plan, patch_collection, read_collection, write_collection,
+    ErrorDetail, Json, Version, keep_plan, patch_collection, read_collection, write_collection,
     write_list,
 };
 
@@ -96,7 +96,7 @@ pub(super) async fn one(asked: Asked, path: CollectionPath) -> Done {
     match asked.method {
         Method::GET => match asked.app.store.collection(path.clone()).await? {
             Some(record) => Ok(answer(StatusCode::OK, &record, version)),
-            None => Err(Error::collection_not_found(&path).into()),
+            None => Err(ErrorDetail::collection_not_found(&path).into()),
         },
         Method::PUT => put(asked, path, version).await,
         Method::PATCH => patch(asked, path, version).await,
@@ -178,7 +178,7 @@ async fn edit(
             Ok(edited.after)
         }
         Err(StoreError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
-            Err(Error::collection_not_found(&path).into())
+            Err(ErrorDetail::collection_not_found(&path).into())
         }
         Err(error) => Err(mistakes.take().map_or_else(|| error.into(), Refused::from)),
     }

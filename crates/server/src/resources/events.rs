@@ -13,7 +13,9 @@ use kalends_domain::{
     SubscriptionId,
 };
 use kalends_store::EventPosition;
-use kalends_wire::{Code, Errors, Version, write_closing, write_history_entry};
+use kalends_wire::{
+    ErrorCode, ErrorDetails, Version, write_closed_occurrence, write_history_entry,
+};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -45,7 +47,7 @@ pub(super) async fn stream(asked: Asked) -> Done {
     let after = position(&asked)?;
     let Some((place, stopped)) = asked.app.events.join() else {
         let message = "too many follow events; try again later";
-        return Err(Errors::one(Code::ServerBusy, "", message).into());
+        return Err(ErrorDetails::one(ErrorCode::ServerBusy, "", message).into());
     };
     let newest = asked.app.store.events(None, 0).await?.newest;
     let (sender, receiver) = mpsc::channel(BUFFER);
@@ -86,19 +88,19 @@ fn id(position: EventPosition) -> String {
 }
 
 /// `Last-Event-ID`, or `lastEventId` for who cannot send headers.
-fn position(asked: &Asked) -> Result<Option<Resumed>, Errors> {
+fn position(asked: &Asked) -> Result<Option<Resumed>, ErrorDetails> {
     let header = asked.headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
     let Some(text) = header.or(asked.query.text("lastEventId")?) else { return Ok(None) };
     let message = "expected the id of an event as it was sent";
     Resumed::read(text).map(Some).ok_or_else(|| invalid("Last-Event-ID", message))
 }
 
-fn scope(asked: &Asked) -> Result<Scope, Errors> {
+fn scope(asked: &Asked) -> Result<Scope, ErrorDetails> {
     fn read<T>(
         asked: &Asked,
         name: &str,
         new: impl Fn(&str) -> Result<T, NameError>,
-    ) -> Result<Option<T>, Errors> {
+    ) -> Result<Option<T>, ErrorDetails> {
         let text = asked.query.text(name)?;
         text.map(new).transpose().map_err(|error| invalid(name, error.to_string()))
     }
@@ -204,7 +206,11 @@ impl Follower {
             }
             Event::Closing(Told::One((path, record))) => {
                 told.closing = record.number;
-                (path, "occurrence", write_closing(path, &record.row, state_word(record.job)))
+                (
+                    path,
+                    "occurrence",
+                    write_closed_occurrence(path, &record.row, state_word(record.job)),
+                )
             }
         };
         let place = AccessScope::Collection(path.collection.clone());

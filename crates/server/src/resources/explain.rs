@@ -6,7 +6,9 @@ use axum::http::StatusCode;
 use kalends_domain::{CollectionState, ExplainInput, JobPath};
 use kalends_store::record::HistoryRecord;
 use kalends_store::{HistoryFilter, JobFilterState, Page};
-use kalends_wire::{Error, ExplainFacts, write_explanation, write_history_entry, write_occurrence};
+use kalends_wire::{
+    ErrorDetail, ExplainContext, write_explanation, write_history_entry, write_occurrence,
+};
 
 use super::{Asked, Done, jobs};
 use crate::answer::{Answer, Refused};
@@ -33,7 +35,8 @@ pub(super) async fn explain(asked: Asked, path: JobPath) -> Done {
         ledger = app.store.ledger(known.job.key, at, until, LEDGER_READ_MAX).await?;
         let page = Page::first(HISTORY_READ_MAX);
         let read = app.store.history(path.clone(), HistoryFilter::default(), page).await;
-        history = read.map_err(Refused::from)?.ok_or_else(|| Error::job_not_found(&path.job))?;
+        history =
+            read.map_err(Refused::from)?.ok_or_else(|| ErrorDetail::job_not_found(&path.job))?;
     }
     let entries: Vec<_> = history.iter().map(|record| record.entry.clone()).collect();
     let explanation = kalends_domain::explain(ExplainInput {
@@ -52,7 +55,7 @@ pub(super) async fn explain(asked: Asked, path: JobPath) -> Done {
     let own = history.iter().filter(is_of_it).take(HISTORY_SHOWN_MAX);
     let own = own.map(|one| write_history_entry(&path, &one.entry, one.sequence, version));
     let state = JobFilterState::of(known.job.job.definition.switch, known.snapshot.lifecycle);
-    let facts = ExplainFacts {
+    let facts = ExplainContext {
         job_state: state_word(state),
         collection_state: match collection {
             CollectionState::Enabled => "Enabled",

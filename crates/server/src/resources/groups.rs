@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use kalends_domain::{AccessScope, GroupPath, Location, Permission, SubscriptionId};
 use kalends_store::record::GroupRecord;
-use kalends_wire::{Code, Errors, Json};
+use kalends_wire::{ErrorCode, ErrorDetails, Json};
 
 use super::{Asked, Done, done};
 use crate::answer::{Answer, Refused};
@@ -57,12 +57,12 @@ pub(super) async fn one(mut asked: Asked, path: GroupPath) -> Done {
 
 pub(crate) fn not_found(path: &GroupPath) -> Refused {
     let message = format!("Resource group '{}' could not be found.", path.group);
-    Refused::from(Errors::one(Code::ResourceNotFound, "", message))
+    Refused::from(ErrorDetails::one(ErrorCode::ResourceNotFound, "", message))
 }
 
 fn read(path: GroupPath, body: &Json<'_>) -> Result<GroupRecord, Refused> {
     let refuse = |member: &str, message: &str| {
-        Refused::from(Errors::one(Code::InvalidRequestContent, member, message))
+        Refused::from(ErrorDetails::one(ErrorCode::InvalidRequestContent, member, message))
     };
     let Json::Object(members) = body else { return Err(refuse("", "expected an object")) };
     let member = |name: &str| {

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use kalends_domain::JobPath;
 use kalends_store::record::HistoryRecord;
 use kalends_store::{HistoryFilter, StoreError};
-use kalends_wire::{Error, write_history_entry, write_list};
+use kalends_wire::{ErrorDetail, write_history_entry, write_list};
 
 use super::{Asked, Done};
 use crate::answer::Answer;
@@ -23,9 +23,9 @@ pub(super) async fn list(asked: Asked, path: JobPath) -> Done {
     let page = asked_page.page.clone();
     let mut history = match asked.app.store.history(path.clone(), filter, page).await {
         Err(StoreError::NoCollection) => {
-            return Err(Error::collection_not_found(&path.collection).into());
+            return Err(ErrorDetail::collection_not_found(&path.collection).into());
         }
-        history => history?.ok_or_else(|| Error::job_not_found(&path.job))?,
+        history => history?.ok_or_else(|| ErrorDetail::job_not_found(&path.job))?,
     };
     let next = asked_page.cut(&mut history, |record| record.sequence.to_string());
     let one = |record: &HistoryRecord| {

@@ -14,8 +14,8 @@ use kalends_store::{
     DecideJob, Edited, JobContext, JobFilter, JobWrite, JobsPage, Refusal, RefusalKind, StoreError,
 };
 use kalends_wire::{
-    Code, Error, Errors, JobFacts, Json, Version, keep_extensions, patch_job, read_job, write_job,
-    write_list,
+    ErrorCode, ErrorDetail, ErrorDetails, JobRuntimeState, Json, Version, keep_extensions,
+    patch_job, read_job, write_job, write_list,
 };
 
 use super::search::{Until, search};
@@ -110,7 +110,7 @@ pub(super) async fn run_one(app: &App, path: JobPath) -> Result<(), Refused> {
             Lifecycle::Active => Ok(JobWrite::Run { at }),
             _ => {
                 let message = finished(existing).message;
-                Err(found.keep(Errors::one(Code::JobNotRunnable, "", message)))
+                Err(found.keep(ErrorDetails::one(ErrorCode::JobNotRunnable, "", message)))
             }
         }
     };
@@ -124,11 +124,12 @@ pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
     let app = &asked.app;
     let definition = read_job(&body, version, &app.settings.limits)?;
     let now = app.now();
-    let rule = rule_of(&definition, now, &app.settings.schedules).map_err(Errors::of_schedule)?;
+    let rule = rule_of(&definition, now, &app.settings.schedules)
+        .map_err(ErrorDetails::from_rule_errors)?;
     let existing = match app.store.job(path.clone()).await {
         Ok(existing) => existing,
         Err(StoreError::NoCollection) => {
-            return Err(Error::collection_not_found(&path.collection).into());
+            return Err(ErrorDetail::collection_not_found(&path.collection).into());
         }
         Err(error) => return Err(error.into()),
     };
@@ -230,7 +231,7 @@ async fn read_certificates(app: &App, mut job: JobDefinition) -> Result<JobDefin
             let identity = read_pfx(pfx, password.as_ref().unwrap_or(&empty), &limits);
             let path = format!("{path}.request.authentication.pfx");
             let identity = identity.map_err(|fault| {
-                Refused::from(Errors::one(fault.kind.into(), path, fault.message))
+                Refused::from(ErrorDetails::one(fault.kind.into(), path, fault.message))
             })?;
             *certificate = Some(identity.facts().clone());
         }
@@ -246,7 +247,7 @@ pub(super) async fn find(
 ) -> Result<(JobRecord, CollectionState), Refused> {
     let job = app.store.job(path.clone()).await;
     let job = job.map_err(|error| missing(error, &path.collection))?;
-    Ok(job.ok_or_else(|| Error::job_not_found(&path.job))?)
+    Ok(job.ok_or_else(|| ErrorDetail::job_not_found(&path.job))?)
 }
 
 async fn edit(
@@ -264,7 +265,7 @@ async fn edit(
     let edited = match app.store.edit_job(path.clone(), decide).await {
         Ok(edited) => edited,
         Err(StoreError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
-            return Err(Error::job_not_found(&path.job).into());
+            return Err(ErrorDetail::job_not_found(&path.job).into());
         }
         Err(error) => {
             return Err(mistakes
@@ -279,7 +280,7 @@ async fn edit(
 
 pub(super) fn missing(error: StoreError, path: &CollectionPath) -> Refused {
     match error {
-        StoreError::NoCollection => Error::collection_not_found(path).into(),
+        StoreError::NoCollection => ErrorDetail::collection_not_found(path).into(),
         error => error.into(),
     }
 }
@@ -302,7 +303,7 @@ fn write(job: &JobRecord, collection: CollectionState, version: Version) -> Json
         failures: state.failures,
         faulted: state.faulted,
     };
-    let facts = JobFacts { lifecycle: state.lifecycle, status, collection };
+    let facts = JobRuntimeState { lifecycle: state.lifecycle, status, collection };
     write_job(&job.path, &job.job.definition, &facts, version)
 }
 

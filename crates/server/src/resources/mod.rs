@@ -24,7 +24,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Response, StatusCode, header};
 use futures_util::FutureExt as _;
 use kalends_domain::{AccessScope, Permission};
-use kalends_wire::{Code, Errors, Version};
+use kalends_wire::{ErrorCode, ErrorDetails, Version};
 
 pub(crate) use groups::not_found as group_not_found;
 
@@ -107,7 +107,7 @@ pub(crate) async fn handle(
 async fn answer_and_audit(
     app: Arc<App>,
     entry: Entry,
-    route: Result<Option<Route>, Errors>,
+    route: Result<Option<Route>, ErrorDetails>,
     request: Request,
     _places: Places,
 ) -> Answer {
@@ -131,7 +131,7 @@ async fn audit(app: &App, trace: Trace, status: StatusCode) {
 
 async fn answer(
     app: &Arc<App>,
-    route: Result<Option<Route>, Errors>,
+    route: Result<Option<Route>, ErrorDetails>,
     request: Request,
     trace: &mut Trace,
 ) -> Answer {
@@ -184,7 +184,7 @@ async fn carry_out(
 ) -> Answer {
     if !route.allows(&asked.method) {
         let message = format!("allowed are {}", route.methods());
-        let refused = Refused::from(Errors::one(Code::MethodNotAllowed, "", message));
+        let refused = Refused::from(ErrorDetails::one(ErrorCode::MethodNotAllowed, "", message));
         return refused.answer(version).with(header::ALLOW, route.methods());
     }
     trace.is_write = need.is_write();
@@ -260,7 +260,7 @@ impl Asked {
 fn no_such_path(path: &str) -> Refused {
     let shown: String = path.chars().take(200).collect();
     let message = format!("The request uri is invalid. The requested path '{shown}' is not found.");
-    Refused::from(Errors::one(Code::NotFound, "", message))
+    Refused::from(ErrorDetails::one(ErrorCode::NotFound, "", message))
 }
 
 /// Done, and there is nothing to say.

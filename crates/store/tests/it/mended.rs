@@ -7,7 +7,7 @@ use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptReque
 use kalends_domain::Outcome;
 use kalends_engine::{Engine, EngineMetrics, EngineSettings};
 use kalends_environment::{Clock, ManualClock};
-use kalends_metrics::{Figures, Page};
+use kalends_metrics::{Exposition, Metrics};
 use kalends_recurrence::Instant;
 use kalends_store::record::NodeId;
 use kalends_store::{JobContext, JobWrite, Store};
@@ -71,7 +71,7 @@ impl Mending {
 
     /// What was found, as `kind count`.
     pub(crate) fn found(&self) -> Vec<String> {
-        let mut page = Page::default();
+        let mut page = Exposition::default();
         self.metrics.write(&mut page);
         let text = page.finish();
         let lines = text.lines().filter_map(|line| {

@@ -8,13 +8,13 @@ use kalends_domain::{
     check_audience, check_tenant,
 };
 
-use crate::code::Code;
-use crate::error::Errors;
-use crate::form::Form;
+use crate::enum_text::EnumText;
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
 use crate::json::Json;
-use crate::members::Members;
-use crate::read::{Context, Node, Strictness};
-use crate::words::Words;
+use crate::node::{Context, Node, Strictness};
+use crate::object::ObjectBuilder;
+use crate::write_options::WriteOptions;
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -24,7 +24,7 @@ enum Kind {
     Basic,
 }
 
-const KINDS: &Words<Kind> = &[
+const KINDS: &EnumText<Kind> = &[
     ("Basic", Kind::Basic),
     ("ClientCertificate", Kind::ClientCertificate),
     ("ActiveDirectoryOAuth", Kind::ActiveDirectoryOAuth),
@@ -40,16 +40,16 @@ const CLIENT_ID_CHARS_MAX: usize = 256;
 pub(super) fn read(
     node: Node<'_>,
     context: Context<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<HttpAuthentication> {
-    let node = node.or(Code::InvalidAuthentication);
+    let node = node.or(ErrorCode::InvalidAuthentication);
     if !node.is_object(errors) {
         return None;
     }
     let Some(kind) = node.member("type") else {
         let allowed: Vec<_> = KINDS.iter().map(|(word, _)| *word).collect();
         let expected = format!("allowed are {}", allowed.join(", "));
-        node.missing("type", Code::InvalidAuthentication, expected, errors);
+        node.missing("type", ErrorCode::InvalidAuthentication, expected, errors);
         return None;
     };
     match kind.word(KINDS.iter().copied(), errors)? {
@@ -82,28 +82,28 @@ fn part(
     name: &str,
     check: fn(&str) -> Result<(), ValidationError>,
     context: Context<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<String> {
     match node.member(name) {
         Some(node) => node.checked(check, errors),
         None => {
             if context.strictness == Strictness::Complete {
                 let expected = "this type of authentication has it";
-                node.missing(name, Code::InvalidAuthentication, expected, errors);
+                node.missing(name, ErrorCode::InvalidAuthentication, expected, errors);
             }
             None
         }
     }
 }
 
-fn pfx(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Secret> {
+fn pfx(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Option<Secret> {
     let pfx = node.needed_secret("pfx", context, errors)?;
     let max = context.limits.pfx_bytes_max;
     // Four characters of base64 are three bytes.
     if pfx.reveal().len() / 4 * 3 > max {
-        let path = node.place.member("pfx").path();
+        let path = node.path.member("pfx").to_string();
         let message = format!("the file is larger than {max} bytes");
-        errors.add(Code::InvalidClientCertificate, path, message);
+        errors.add(ErrorCode::InvalidClientCertificate, path, message);
     }
     Some(pfx)
 }
@@ -126,26 +126,26 @@ fn check_client_id(text: &str) -> Result<(), ValidationError> {
         .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidAuthentication, message))
 }
 
-pub(super) fn write(authentication: &HttpAuthentication, form: Form) -> Json<'_> {
+pub(super) fn write(authentication: &HttpAuthentication, options: WriteOptions) -> Json<'_> {
     let (members, kind) = match authentication {
         HttpAuthentication::Basic { username, password } => {
-            let members = Members::new()
+            let members = ObjectBuilder::new()
                 .put_some("username", username.as_deref())
-                .put_some("password", form.secret(password));
+                .put_some("password", options.secret(password));
             (members, "Basic")
         }
         HttpAuthentication::ClientCertificate { pfx, password, certificate } => {
             let members = write_certificate(certificate.as_ref())
-                .put_some("pfx", form.secret(pfx))
-                .put_some("password", form.secret(password));
+                .put_some("pfx", options.secret(pfx))
+                .put_some("password", options.secret(password));
             (members, "ClientCertificate")
         }
         HttpAuthentication::ActiveDirectoryOAuth { tenant, audience, client_id, secret } => {
-            let members = Members::new()
+            let members = ObjectBuilder::new()
                 .put_some("tenant", tenant.as_deref())
                 .put_some("audience", audience.as_deref())
                 .put_some("clientId", client_id.as_deref())
-                .put_some("secret", form.secret(secret));
+                .put_some("secret", options.secret(secret));
             (members, "ActiveDirectoryOAuth")
         }
     };
@@ -153,8 +153,8 @@ pub(super) fn write(authentication: &HttpAuthentication, form: Form) -> Json<'_>
 }
 
 /// The expiration has two names: the one that was answered and the one that was documented.
-fn write_certificate(certificate: Option<&CertificateFacts>) -> Members<'_> {
-    Members::new()
+fn write_certificate(certificate: Option<&CertificateFacts>) -> ObjectBuilder<'_> {
+    ObjectBuilder::new()
         .put_some("certificateThumbprint", certificate.map(|facts| &facts.thumbprint))
         .put_some("certificateExpiration", certificate.map(|facts| facts.expiration))
         .put_some("certificateExpirationDate", certificate.map(|facts| facts.expiration))

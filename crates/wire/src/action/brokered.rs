@@ -2,14 +2,14 @@
 
 use kalends_domain::{BrokeredProperties, TimeToLive, check_property};
 
-use crate::code::Code;
-use crate::error::Errors;
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
 use crate::json::Json;
-use crate::members::Members;
-use crate::read::Node;
+use crate::node::Node;
+use crate::object::ObjectBuilder;
 
-pub(super) fn read(node: Node<'_>, errors: &mut Errors) -> Option<BrokeredProperties> {
-    let node = node.or(Code::InvalidBrokeredProperty);
+pub(super) fn read(node: Node<'_>, errors: &mut ErrorDetails) -> Option<BrokeredProperties> {
+    let node = node.or(ErrorCode::InvalidBrokeredProperty);
     if !node.is_object(errors) {
         return None;
     }
@@ -35,7 +35,7 @@ pub(super) fn read(node: Node<'_>, errors: &mut Errors) -> Option<BrokeredProper
 
 /// A duration, or a date as the two oldest versions have it. Every version reads both, so that a
 /// job made by one can be patched by another.
-fn time_to_live(node: Node<'_>, errors: &mut Errors) -> Option<TimeToLive> {
+fn time_to_live(node: Node<'_>, errors: &mut ErrorDetails) -> Option<TimeToLive> {
     match node.text(errors)?.parse() {
         Ok(until) => Some(TimeToLive::Until(until)),
         Err(_) => node.duration(errors).map(TimeToLive::For),
@@ -47,7 +47,7 @@ pub(super) fn write(properties: &BrokeredProperties) -> Json<'_> {
         TimeToLive::For(duration) => duration.text().into(),
         TimeToLive::Until(until) => (*until).into(),
     });
-    Members::new()
+    ObjectBuilder::new()
         .put_some("contentType", properties.content_type.as_deref())
         .put_some("correlationId", properties.correlation_id.as_deref())
         .put_some("forcePersistence", properties.force_persistence)

@@ -3,17 +3,17 @@
 use kalends_domain::{Headers, HttpAuthentication, HttpRequest, Method, Uri};
 
 use super::authentication;
-use crate::code::Code;
-use crate::error::Errors;
-use crate::form::Form;
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
 use crate::json::Json;
-use crate::members::{Members, map};
-use crate::read::{Context, Node, Strictness};
+use crate::node::{Context, Node, Strictness};
+use crate::object::{ObjectBuilder, map};
+use crate::write_options::WriteOptions;
 
 pub(super) fn read(
     node: Node<'_>,
     context: Context<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<HttpRequest> {
     let uri = read_uri(node, context, errors);
     let method = read_method(node, errors);
@@ -21,7 +21,7 @@ pub(super) fn read(
     let body_max = context.limits.body_chars_max;
     let body = node.member("body").and_then(|node| {
         node.text(errors)?;
-        node.or(Code::BodyTooLarge).text_within(body_max, errors)
+        node.or(ErrorCode::BodyTooLarge).text_within(body_max, errors)
     });
     let authentication_node = node.member("authentication");
     let authentication =
@@ -30,57 +30,66 @@ pub(super) fn read(
         matches!(authentication, Some(HttpAuthentication::ClientCertificate { .. }));
     let is_plain = uri.as_ref().is_some_and(|uri| !uri.is_https());
     if context.strictness == Strictness::Complete && is_certificate && is_plain {
-        let path = node.place.member("authentication").path();
+        let path = node.path.member("authentication").to_string();
         let message = "a client certificate needs an https address";
-        errors.add(Code::InvalidAuthentication, path, message);
+        errors.add(ErrorCode::InvalidAuthentication, path, message);
     }
     Some(HttpRequest { uri: uri?, method: method?, headers, body, authentication })
 }
 
-fn read_uri(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Uri> {
+fn read_uri(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Option<Uri> {
     let Some(node) = node.member("uri") else {
         let expected = "expected an absolute address such as https://example.com/path";
-        node.missing("uri", Code::InvalidUri, expected, errors);
+        node.missing("uri", ErrorCode::InvalidUri, expected, errors);
         return None;
     };
-    let node = node.or(Code::InvalidUri);
+    let node = node.or(ErrorCode::InvalidUri);
     let uri = Uri::new(node.text(errors)?, context.limits);
     uri.map_err(|fault| node.fault(&fault, errors)).ok()
 }
 
-fn read_method(node: Node<'_>, errors: &mut Errors) -> Option<Method> {
+fn read_method(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Method> {
     let Some(node) = node.member("method") else {
-        node.missing("method", Code::InvalidHttpMethod, "expected one such as GET or POST", errors);
+        node.missing(
+            "method",
+            ErrorCode::InvalidHttpMethod,
+            "expected one such as GET or POST",
+            errors,
+        );
         return None;
     };
-    let node = node.or(Code::InvalidHttpMethod);
+    let node = node.or(ErrorCode::InvalidHttpMethod);
     let method = Method::new(node.text(errors)?);
     method.map_err(|fault| node.fault(&fault, errors)).ok()
 }
 
-fn read_headers(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Headers> {
-    let node = node.or(Code::InvalidHeader);
+fn read_headers(
+    node: Node<'_>,
+    context: Context<'_>,
+    errors: &mut ErrorDetails,
+) -> Option<Headers> {
+    let node = node.or(ErrorCode::InvalidHeader);
     let headers = Headers::new(node.map(errors)?, context.limits);
     headers
         .map_err(|refused| {
             let path = match &refused.name {
-                Some(name) => node.place.member(name).path(),
-                None => node.place.path(),
+                Some(name) => node.path.member(name).to_string(),
+                None => node.path.to_string(),
             };
             errors.add(refused.error.kind.into(), path, refused.error.message);
         })
         .ok()
 }
 
-pub(super) fn write(request: &HttpRequest, form: Form) -> Json<'_> {
-    Members::new()
+pub(super) fn write(request: &HttpRequest, options: WriteOptions) -> Json<'_> {
+    ObjectBuilder::new()
         .put("uri", request.uri.as_str())
         .put("method", request.method.as_str())
         .put_some("headers", request.headers.as_ref().map(|headers| map(headers.iter())))
         .put_some("body", request.body.as_deref())
         .put_some(
             "authentication",
-            request.authentication.as_ref().map(|who| authentication::write(who, form)),
+            request.authentication.as_ref().map(|who| authentication::write(who, options)),
         )
         .into()
 }

@@ -9,13 +9,13 @@ mod storage_queue;
 
 use kalends_domain::{Action, ErrorAction, MainAction, Target};
 
-use crate::code::Code;
-use crate::error::Errors;
-use crate::form::{Form, Secrets};
+use crate::enum_text::EnumText;
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
 use crate::json::Json;
-use crate::members::Members;
-use crate::read::{Context, Node};
-use crate::words::Words;
+use crate::node::{Context, Node};
+use crate::object::ObjectBuilder;
+use crate::write_options::{Secrets, WriteOptions};
 
 /// The members that say what an action does, one for each kind of target.
 const PAYLOADS: [&str; 4] =
@@ -30,7 +30,7 @@ enum Kind {
     ServiceBusTopic,
 }
 
-const KINDS: &Words<Kind> = &[
+const KINDS: &EnumText<Kind> = &[
     ("Http", Kind::Http),
     ("Https", Kind::Https),
     ("StorageQueue", Kind::StorageQueue),
@@ -62,7 +62,7 @@ pub(crate) fn read_main(
     node: Node<'_>,
     properties: Node<'_>,
     context: Context<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<MainAction> {
     if !node.is_object(errors) {
         return None;
@@ -84,7 +84,7 @@ pub(crate) fn read_main(
 fn read_error_action(
     node: Node<'_>,
     context: Context<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<ErrorAction> {
     if !node.is_object(errors) {
         return None;
@@ -101,14 +101,14 @@ fn read_error_action(
     Some(ErrorAction { action: action?, retry })
 }
 
-fn read(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Action> {
+fn read(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Option<Action> {
     let Some(type_node) = node.member("type") else {
         let allowed: Vec<_> = KINDS.iter().map(|(word, _)| *word).collect();
         let expected = format!("allowed are {}", allowed.join(", "));
-        node.missing("type", Code::MissingRequiredProperty, expected, errors);
+        node.missing("type", ErrorCode::MissingRequiredProperty, expected, errors);
         return None;
     };
-    let type_node = type_node.or(Code::InvalidActionType);
+    let type_node = type_node.or(ErrorCode::InvalidActionType);
     let kind = type_node.word(KINDS.iter().copied(), errors)?;
     let type_as_written = type_node.text(errors)?.to_owned();
     let own = kind.payload();
@@ -117,12 +117,12 @@ fn read(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Act
     for foreign in foreign.filter_map(|payload| node.member(payload)) {
         has_foreign = true;
         let message = format!("it does not go with type {type_as_written}, which has {own}");
-        foreign.or(Code::ActionMismatch).refuse(message, errors);
+        foreign.or(ErrorCode::ActionMismatch).refuse(message, errors);
     }
     let Some(payload) = node.member(own) else {
         if !has_foreign {
             let expected = format!("an action of type {type_as_written} has one");
-            node.missing(own, Code::MissingRequiredProperty, expected, errors);
+            node.missing(own, ErrorCode::MissingRequiredProperty, expected, errors);
         }
         return None;
     };
@@ -133,9 +133,9 @@ fn read(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Act
         Kind::Http | Kind::Https => {
             let request = http::read(payload, context, errors)?;
             if kind == Kind::Https && !request.uri.is_https() {
-                let path = payload.place.member("uri").path();
+                let path = payload.path.member("uri").to_string();
                 let message = "type Https calls https addresses only; write type Http";
-                errors.add(Code::ActionMismatch, path, message);
+                errors.add(ErrorCode::ActionMismatch, path, message);
             }
             Target::Http(request)
         }
@@ -151,29 +151,31 @@ fn read(node: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<Act
 }
 
 /// Writes `action` of a job, less `signing`.
-pub(crate) fn write_main(main: &MainAction, form: Form) -> Members<'_> {
+pub(crate) fn write_main(main: &MainAction, options: WriteOptions) -> ObjectBuilder<'_> {
     let error_action = main.error_action.as_ref().map(|error| {
-        let retry = error.retry.as_ref().map(|policy| retry::write(policy, form));
-        write(&error.action, form).put_some("retryPolicy", retry)
+        let retry = error.retry.as_ref().map(|policy| retry::write(policy, options));
+        write(&error.action, options).put_some("retryPolicy", retry)
     });
-    let retry = main.retry.as_ref().map(|policy| retry::write(policy, form));
-    write(&main.action, form).put_some("retryPolicy", retry).put_some("errorAction", error_action)
+    let retry = main.retry.as_ref().map(|policy| retry::write(policy, options));
+    write(&main.action, options)
+        .put_some("retryPolicy", retry)
+        .put_some("errorAction", error_action)
 }
 
-fn write(action: &Action, form: Form) -> Members<'_> {
+fn write(action: &Action, options: WriteOptions) -> ObjectBuilder<'_> {
     let (payload, value): (_, Json<'_>) = match &action.target {
-        Target::Http(request) => ("request", http::write(request, form)),
-        Target::StorageQueue(message) => ("queueMessage", storage_queue::write(message, form)),
+        Target::Http(request) => ("request", http::write(request, options)),
+        Target::StorageQueue(message) => ("queueMessage", storage_queue::write(message, options)),
         Target::ServiceBusQueue(message) => {
-            ("serviceBusQueueMessage", service_bus::write(message, "queueName", form))
+            ("serviceBusQueueMessage", service_bus::write(message, "queueName", options))
         }
         Target::ServiceBusTopic(message) => {
-            ("serviceBusTopicMessage", service_bus::write(message, "topicPath", form))
+            ("serviceBusTopicMessage", service_bus::write(message, "topicPath", options))
         }
     };
     let written = action.type_as_written.as_str();
     // What a patch is merged into keeps the author's spelling.
-    let is_kept = form.version.is_old() || form.secrets == Secrets::Revealed;
+    let is_kept = options.version.is_old() || options.secrets == Secrets::Include;
     let type_text = match is_kept {
         true => written,
         false => {
@@ -181,5 +183,5 @@ fn write(action: &Action, form: Form) -> Members<'_> {
             known.map_or(written, |(word, _)| word)
         }
     };
-    Members::new().put(payload, value).put("type", type_text)
+    ObjectBuilder::new().put(payload, value).put("type", type_text)
 }

@@ -2,15 +2,15 @@
 
 use kalends_domain::{RetryKind, RetryPolicy};
 
-use crate::code::Code;
-use crate::error::Errors;
-use crate::form::Form;
+use crate::enum_text::{EnumText, OldCasing, word};
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
 use crate::json::Json;
-use crate::members::Members;
-use crate::read::{Context, Node};
-use crate::words::{OldCasing, Words, word};
+use crate::node::{Context, Node};
+use crate::object::ObjectBuilder;
+use crate::write_options::WriteOptions;
 
-const KINDS: &Words<RetryKind> = &[
+const KINDS: &EnumText<RetryKind> = &[
     ("None", RetryKind::None),
     ("Fixed", RetryKind::Fixed),
     ("Exponential", RetryKind::Exponential),
@@ -19,9 +19,9 @@ const KINDS: &Words<RetryKind> = &[
 pub(super) fn read(
     node: Node<'_>,
     context: Context<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<RetryPolicy> {
-    let node = node.or(Code::InvalidRetryPolicy);
+    let node = node.or(ErrorCode::InvalidRetryPolicy);
     if !node.is_object(errors) {
         return None;
     }
@@ -33,7 +33,7 @@ pub(super) fn read(
         None => {
             let allowed: Vec<_> = known.map(|(word, _)| word).collect();
             let expected = format!("allowed are {}", allowed.join(", "));
-            node.missing("retryType", Code::MissingRequiredProperty, expected, errors);
+            node.missing("retryType", ErrorCode::MissingRequiredProperty, expected, errors);
             None
         }
     };
@@ -48,19 +48,19 @@ pub(super) fn read(
     let age_max = extension("maxAge").and_then(|node| node.duration(errors));
     let policy = RetryPolicy { kind: kind?, interval, count, interval_max, age_max };
     if let Err((member, fault)) = policy.check(context.limits) {
-        errors.add(fault.kind.into(), node.place.member(member).path(), fault.message);
+        errors.add(fault.kind.into(), node.path.member(member).to_string(), fault.message);
     }
     Some(policy)
 }
 
-pub(super) fn write(policy: &RetryPolicy, form: Form) -> Json<'_> {
-    let is_old = form.version.is_old();
+pub(super) fn write(policy: &RetryPolicy, options: WriteOptions) -> Json<'_> {
+    let is_old = options.version.is_old();
     let kind = match policy.kind {
         RetryKind::Exponential if is_old => RetryKind::Fixed,
         kind => kind,
     };
-    let members = Members::new()
-        .put("retryType", word(KINDS, &kind, OldCasing::Lower, form.version))
+    let members = ObjectBuilder::new()
+        .put("retryType", word(KINDS, &kind, OldCasing::Lower, options.version))
         .put_some("retryInterval", policy.interval.as_ref().map(|wait| wait.text()))
         .put_some("retryCount", policy.count);
     match is_old {

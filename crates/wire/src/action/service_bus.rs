@@ -6,20 +6,20 @@ use kalends_domain::{
 };
 
 use super::brokered;
-use crate::code::Code;
-use crate::error::Errors;
-use crate::form::Form;
+use crate::enum_text::{EnumText, OldCasing, word};
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
 use crate::json::Json;
-use crate::members::{Members, pairs};
-use crate::read::{Context, Node};
-use crate::words::{OldCasing, Words, word};
+use crate::node::{Context, Node};
+use crate::object::{ObjectBuilder, pairs};
+use crate::write_options::WriteOptions;
 
-const TRANSPORTS: &Words<Transport> = &[
+const TRANSPORTS: &EnumText<Transport> = &[
     ("NotSpecified", Transport::NotSpecified),
     ("NetMessaging", Transport::NetMessaging),
     ("AMQP", Transport::Amqp),
 ];
-const KINDS: &Words<ServiceBusAuthenticationKind> = &[
+const KINDS: &EnumText<ServiceBusAuthenticationKind> = &[
     ("NotSpecified", ServiceBusAuthenticationKind::NotSpecified),
     ("SharedAccessKey", ServiceBusAuthenticationKind::SharedAccessKey),
 ];
@@ -29,9 +29,9 @@ pub(super) fn read(
     node: Node<'_>,
     entity: &str,
     context: Context<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<ServiceBusMessage> {
-    let node = node.or(Code::InvalidServiceBus);
+    let node = node.or(ErrorCode::InvalidServiceBus);
     node.needs(&[entity, "namespace", "authentication", "message"], context, errors);
     Some(ServiceBusMessage {
         entity: node.member(entity).and_then(|node| node.checked(check_entity, errors)),
@@ -55,7 +55,7 @@ pub(super) fn read(
 fn read_authentication(
     node: Node<'_>,
     context: Context<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<ServiceBusAuthentication> {
     if !node.is_object(errors) {
         return None;
@@ -63,9 +63,9 @@ fn read_authentication(
     let kind = node.member("type").and_then(|node| node.word(KINDS.iter().copied(), errors));
     let is_open = kind == Some(ServiceBusAuthenticationKind::NotSpecified);
     if is_open && node.member("sasKey").is_none() {
-        let path = node.place.member("type").path();
+        let path = node.path.member("type").to_string();
         let message = "without a key nothing can be sent; allowed is SharedAccessKey";
-        errors.add(Code::InvalidServiceBus, path, message);
+        errors.add(ErrorCode::InvalidServiceBus, path, message);
         return None;
     }
     node.needs(&["type", "sasKeyName"], context, errors);
@@ -84,9 +84,9 @@ fn check_key_name(text: &str) -> Result<(), ValidationError> {
 fn read_custom(
     node: Node<'_>,
     context: Context<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<Vec<(String, String)>> {
-    let node = node.or(Code::InvalidBrokeredProperty);
+    let node = node.or(ErrorCode::InvalidBrokeredProperty);
     let custom = node.map(errors)?;
     let max = context.limits.custom_properties_max;
     if custom.len() > max {
@@ -94,13 +94,13 @@ fn read_custom(
         return None;
     }
     for (name, value) in &custom {
-        let place = node.place.member(name);
+        let path = node.path.member(name);
         if let Err(fault) = check_property(name) {
-            errors.add(fault.kind.into(), place.path(), fault.message);
+            errors.add(fault.kind.into(), path.to_string(), fault.message);
         }
         if value.contains(char::is_control) {
             let message = "a property has no control characters";
-            errors.add(Code::InvalidBrokeredProperty, place.path(), message);
+            errors.add(ErrorCode::InvalidBrokeredProperty, path.to_string(), message);
         }
     }
     Some(custom)
@@ -109,23 +109,23 @@ fn read_custom(
 pub(super) fn write<'a>(
     message: &'a ServiceBusMessage,
     entity: &'static str,
-    form: Form,
+    options: WriteOptions,
 ) -> Json<'a> {
     let camel = OldCasing::Camel;
     let authentication = message.authentication.as_ref().map(|authentication| {
         let kind = authentication.kind.as_ref();
-        Members::new()
+        ObjectBuilder::new()
             .put_some("sasKeyName", authentication.sas_key_name.as_deref())
-            .put_some("sasKey", form.secret(&authentication.sas_key))
-            .put_some("type", kind.map(|kind| word(KINDS, kind, camel, form.version)))
+            .put_some("sasKey", options.secret(&authentication.sas_key))
+            .put_some("type", kind.map(|kind| word(KINDS, kind, camel, options.version)))
     });
     let transport = message.transport.as_ref();
-    Members::new()
+    ObjectBuilder::new()
         .put_some(entity, message.entity.as_deref())
         .put_some("namespace", message.namespace.as_deref())
         .put_some(
             "transportType",
-            transport.map(|transport| word(TRANSPORTS, transport, camel, form.version)),
+            transport.map(|transport| word(TRANSPORTS, transport, camel, options.version)),
         )
         .put_some("authentication", authentication)
         .put_some("message", message.message.as_deref())

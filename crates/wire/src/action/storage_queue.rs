@@ -2,34 +2,34 @@
 
 use kalends_domain::{MessageFormat, StorageQueueMessage, check_queue_name, check_storage_account};
 
-use crate::code::Code;
-use crate::error::Errors;
-use crate::form::Form;
+use crate::enum_text::{EnumText, OldCasing, word};
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
 use crate::json::Json;
-use crate::members::Members;
-use crate::read::{Context, Node};
-use crate::words::{OldCasing, Words, word};
+use crate::node::{Context, Node};
+use crate::object::ObjectBuilder;
+use crate::write_options::WriteOptions;
 
-const FORMATS: &Words<MessageFormat> =
+const FORMATS: &EnumText<MessageFormat> =
     &[("Envelope", MessageFormat::Envelope), ("Raw", MessageFormat::Raw)];
 
 pub(super) fn read(
     node: Node<'_>,
     context: Context<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<StorageQueueMessage> {
     node.needs(&["storageAccount", "queueName", "message"], context, errors);
     let storage_account = node.member("storageAccount").and_then(|node| {
-        node.or(Code::InvalidStorageAccount).checked(check_storage_account, errors)
+        node.or(ErrorCode::InvalidStorageAccount).checked(check_storage_account, errors)
     });
     let queue_name = node
         .member("queueName")
-        .and_then(|node| node.or(Code::InvalidQueueName).checked(check_queue_name, errors));
+        .and_then(|node| node.or(ErrorCode::InvalidQueueName).checked(check_queue_name, errors));
     let sas_token = node.needed_secret("sasToken", context, errors);
     let message_max = context.limits.queue_message_chars_max;
-    let message = node
-        .member("message")
-        .and_then(|node| node.or(Code::InvalidStorageMessage).text_within(message_max, errors));
+    let message = node.member("message").and_then(|node| {
+        node.or(ErrorCode::InvalidStorageMessage).text_within(message_max, errors)
+    });
     let format = node
         .member("messageFormat")
         .filter(|_| !context.version.is_old())
@@ -38,17 +38,17 @@ pub(super) fn read(
     Some(StorageQueueMessage { storage_account, queue_name, sas_token, message, format })
 }
 
-pub(super) fn write(message: &StorageQueueMessage, form: Form) -> Json<'_> {
+pub(super) fn write(message: &StorageQueueMessage, options: WriteOptions) -> Json<'_> {
     let format = Some(message.format)
-        .filter(|format| !form.version.is_old() && *format != MessageFormat::Unset);
-    Members::new()
+        .filter(|format| !options.version.is_old() && *format != MessageFormat::Unset);
+    ObjectBuilder::new()
         .put_some("storageAccount", message.storage_account.as_deref())
         .put_some("queueName", message.queue_name.as_deref())
-        .put_some("sasToken", form.secret(&message.sas_token))
+        .put_some("sasToken", options.secret(&message.sas_token))
         .put_some("message", message.message.as_deref())
         .put_some(
             "messageFormat",
-            format.map(|format| word(FORMATS, &format, OldCasing::Pascal, form.version)),
+            format.map(|format| word(FORMATS, &format, OldCasing::Pascal, options.version)),
         )
         .into()
 }

@@ -1,4 +1,4 @@
-//! Members that only the newest version has. The old versions neither read nor write them, and
+//! ObjectBuilder that only the newest version has. The old versions neither read nor write them, and
 //! what they edit keeps them.
 
 use std::time::Duration;
@@ -8,19 +8,19 @@ use kalends_domain::{
     RetryPolicy, Signing, Target, Verbatim,
 };
 
-use crate::code::Code;
-use crate::error::Errors;
-use crate::members::{Members, pairs};
-use crate::read::Node;
+use crate::enum_text::{EnumText, OldCasing, word};
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
+use crate::node::Node;
+use crate::object::{ObjectBuilder, pairs};
 use crate::tags::read_tags;
 use crate::version::Version;
-use crate::words::{OldCasing, Words, word};
 
-const POLICIES: &Words<MissedPolicy> =
+const POLICIES: &EnumText<MissedPolicy> =
     &[("Skip", MissedPolicy::Skip), ("Last", MissedPolicy::Last), ("All", MissedPolicy::All)];
-const OVERLAPS: &Words<Overlap> =
+const OVERLAPS: &EnumText<Overlap> =
     &[("Skip", Overlap::Skip), ("QueueOne", Overlap::QueueOne), ("Allow", Overlap::Allow)];
-const SIGNINGS: &Words<Signing> = &[("On", Signing::On), ("Off", Signing::Off)];
+const SIGNINGS: &EnumText<Signing> = &[("On", Signing::On), ("Off", Signing::Off)];
 
 /// Takes what an old version does not know from the stored definition into the one that such a
 /// version edited: the extension members, zone and first day of the week, the form of storage
@@ -59,9 +59,9 @@ fn keep_growth(stored: &Option<RetryPolicy>, edited: &mut Option<RetryPolicy>) {
     }
 }
 
-pub(super) fn read(node: Node<'_>, limits: &Limits, errors: &mut Errors) -> Extensions {
+pub(super) fn read(node: Node<'_>, limits: &Limits, errors: &mut ErrorDetails) -> Extensions {
     let description = node.member("description").and_then(|node| {
-        node.or(Code::InvalidDescription).text_within(limits.description_chars_max, errors)
+        node.or(ErrorCode::InvalidDescription).text_within(limits.description_chars_max, errors)
     });
     let action = node.member("action");
     let signing = action.as_ref().and_then(|action| action.member("signing"));
@@ -78,7 +78,7 @@ pub(super) fn read(node: Node<'_>, limits: &Limits, errors: &mut Errors) -> Exte
     }
 }
 
-fn read_missed_runs(node: Node<'_>, errors: &mut Errors) -> Option<MissedRuns> {
+fn read_missed_runs(node: Node<'_>, errors: &mut ErrorDetails) -> Option<MissedRuns> {
     if !node.is_object(errors) {
         return None;
     }
@@ -86,7 +86,7 @@ fn read_missed_runs(node: Node<'_>, errors: &mut Errors) -> Option<MissedRuns> {
         Some(node) => node.word(POLICIES.iter().copied(), errors),
         None => {
             let expected = "allowed are Skip, Last, All";
-            node.missing("policy", Code::MissingRequiredProperty, expected, errors);
+            node.missing("policy", ErrorCode::MissingRequiredProperty, expected, errors);
             None
         }
     };
@@ -97,9 +97,9 @@ fn read_missed_runs(node: Node<'_>, errors: &mut Errors) -> Option<MissedRuns> {
 fn read_timeout(
     node: Node<'_>,
     limits: &Limits,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<Verbatim<Duration>> {
-    let node = node.or(Code::InvalidTimeout);
+    let node = node.or(ErrorCode::InvalidTimeout);
     let timeout = node.duration(errors)?;
     let max = limits.timeout_max;
     if timeout.value().is_zero() || *timeout.value() > max {
@@ -110,24 +110,24 @@ fn read_timeout(
 }
 
 /// The extension members that come first.
-pub(super) fn write_head(extensions: Option<&Extensions>) -> Members<'_> {
+pub(super) fn write_head(extensions: Option<&Extensions>) -> ObjectBuilder<'_> {
     let description = extensions.and_then(|all| all.description.as_deref());
     let tags = extensions.and_then(|all| all.tags.as_deref());
-    Members::new().put_some("description", description).put_some("tags", tags.map(pairs))
+    ObjectBuilder::new().put_some("description", description).put_some("tags", tags.map(pairs))
 }
 
 /// The extension members that follow the recurrence.
-pub(super) fn write_tail(extensions: Option<&Extensions>) -> Members<'_> {
+pub(super) fn write_tail(extensions: Option<&Extensions>) -> ObjectBuilder<'_> {
     let version = Version::V2026_11_01;
     let pascal = OldCasing::Pascal;
-    let Some(all) = extensions else { return Members::new() };
+    let Some(all) = extensions else { return ObjectBuilder::new() };
     let missed_runs = all.missed_runs.as_ref().map(|missed| {
-        Members::new()
+        ObjectBuilder::new()
             .put("policy", word(POLICIES, &missed.policy, pascal, version))
             .put_some("within", missed.within.as_ref().map(Verbatim::text))
     });
     let overlap = all.overlap.as_ref().map(|overlap| word(OVERLAPS, overlap, pascal, version));
-    Members::new()
+    ObjectBuilder::new()
         .put_some("missedRuns", missed_runs)
         .put_some("overlap", overlap)
         .put_some("jitter", all.jitter.as_ref().map(Verbatim::text))
@@ -136,9 +136,9 @@ pub(super) fn write_tail(extensions: Option<&Extensions>) -> Members<'_> {
 
 /// The extension member that stands in the action.
 pub(super) fn write_signing<'a>(
-    action: Members<'a>,
+    action: ObjectBuilder<'a>,
     extensions: Option<&'a Extensions>,
-) -> Members<'a> {
+) -> ObjectBuilder<'a> {
     let signing = extensions.and_then(|all| all.signing.as_ref());
     let version = Version::V2026_11_01;
     action.put_some(

@@ -7,4 +7,4 @@ mod write;
 pub use extensions::keep_extensions;
 pub(crate) use read::read_in;
 pub use read::read_job;
-pub use write::{JobFacts, unmasked_job, write_job};
+pub use write::{JobRuntimeState, job_with_secrets, write_job};

@@ -4,10 +4,10 @@ use kalends_domain::{JobDefinition, Limits, Switch};
 
 use super::extensions;
 use crate::action;
-use crate::code::Code;
-use crate::error::Errors;
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
 use crate::json::Json;
-use crate::read::{Context, Node, quoted};
+use crate::node::{Context, Node, quoted};
 use crate::recurrence::recurrence;
 use crate::version::Version;
 
@@ -21,23 +21,30 @@ pub fn read_job(
     body: &Json<'_>,
     version: Version,
     limits: &Limits,
-) -> Result<JobDefinition, Errors> {
+) -> Result<JobDefinition, ErrorDetails> {
     read_in(body, Context::new(version, limits))
 }
 
-pub(crate) fn read_in(body: &Json<'_>, context: Context<'_>) -> Result<JobDefinition, Errors> {
+pub(crate) fn read_in(
+    body: &Json<'_>,
+    context: Context<'_>,
+) -> Result<JobDefinition, ErrorDetails> {
     let bytes = body.compact_bytes();
     let max = context.limits.job_bytes_max;
     if bytes > max {
         let message = format!("the job has {bytes} bytes as compact JSON; allowed are {max}");
-        return Err(Errors::one(Code::JobTooLarge, "", message));
+        return Err(ErrorDetails::one(ErrorCode::JobTooLarge, "", message));
     }
-    let mut errors = Errors::default();
+    let mut errors = ErrorDetails::default();
     let job = read_body(Node::root(body), context, &mut errors);
     job.filter(|_| errors.is_empty()).ok_or(errors)
 }
 
-fn read_body(root: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Option<JobDefinition> {
+fn read_body(
+    root: Node<'_>,
+    context: Context<'_>,
+    errors: &mut ErrorDetails,
+) -> Option<JobDefinition> {
     if !root.is_object(errors) {
         return None;
     }
@@ -46,7 +53,7 @@ fn read_body(root: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Optio
         None if root.member("action").is_some() => read_properties(root, context, errors),
         None => {
             let expected = "expected an object with action, startTime, recurrence and state";
-            root.missing("properties", Code::MissingRequiredProperty, expected, errors);
+            root.missing("properties", ErrorCode::MissingRequiredProperty, expected, errors);
             None
         }
     }
@@ -55,7 +62,7 @@ fn read_body(root: Node<'_>, context: Context<'_>, errors: &mut Errors) -> Optio
 fn read_properties(
     node: Node<'_>,
     context: Context<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorDetails,
 ) -> Option<JobDefinition> {
     if !node.is_object(errors) {
         return None;
@@ -66,7 +73,7 @@ fn read_properties(
         Some(action) => action::read_main(action, node, context, errors),
         None => {
             let expected = "expected an object with type and what it calls";
-            node.missing("action", Code::MissingRequiredProperty, expected, errors);
+            node.missing("action", ErrorCode::MissingRequiredProperty, expected, errors);
             None
         }
     };
@@ -86,8 +93,8 @@ fn read_properties(
     })
 }
 
-fn read_switch(node: Node<'_>, errors: &mut Errors) -> Option<Switch> {
-    let node = node.or(Code::InvalidJobState);
+fn read_switch(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Switch> {
+    let node = node.or(ErrorCode::InvalidJobState);
     let text = node.text(errors)?;
     let of_the_service = ["Completed", "Faulted", "Deleted"];
     if of_the_service.iter().any(|state| state.eq_ignore_ascii_case(text)) {

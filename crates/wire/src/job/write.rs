@@ -4,17 +4,17 @@ use kalends_domain::{CollectionState, JobDefinition, JobPath, JobStatus, Lifecyc
 
 use super::extensions;
 use crate::action::write_main;
-use crate::form::{Form, Secrets};
+use crate::enum_text::{OldCasing, word};
 use crate::id::{JOB_TYPE, job_id, job_name};
 use crate::json::Json;
-use crate::members::Members;
+use crate::object::ObjectBuilder;
 use crate::recurrence::write_recurrence;
 use crate::version::Version;
-use crate::words::{OldCasing, word};
+use crate::write_options::{Secrets, WriteOptions};
 
 /// What the service knows of a job beyond its definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobFacts {
+pub struct JobRuntimeState {
     /// What it has become.
     pub lifecycle: Lifecycle,
     /// When it ran and runs, and how that went.
@@ -28,13 +28,13 @@ pub struct JobFacts {
 pub fn write_job<'a>(
     path: &JobPath,
     job: &'a JobDefinition,
-    facts: &JobFacts,
+    facts: &JobRuntimeState,
     version: Version,
 ) -> Json<'a> {
-    let form = Form { version, secrets: Secrets::LeftOut };
-    let properties = write_properties(job, state(job.switch, facts.lifecycle), form)
+    let options = WriteOptions { version, secrets: Secrets::Omit };
+    let properties = write_properties(job, state(job.switch, facts.lifecycle), options)
         .put_some("status", write_status(job.switch, facts));
-    Members::new()
+    ObjectBuilder::new()
         .put("id", job_id(path))
         .put("type", JOB_TYPE)
         .put("name", job_name(path))
@@ -44,22 +44,26 @@ pub fn write_job<'a>(
 
 /// Writes a definition **with its secrets**, in the form in which `version` reads it. It is what a
 /// patch is merged into, and must never leave the process.
-pub fn unmasked_job(job: &JobDefinition, version: Version) -> Json<'_> {
-    let form = Form { version, secrets: Secrets::Revealed };
+pub fn job_with_secrets(job: &JobDefinition, version: Version) -> Json<'_> {
+    let options = WriteOptions { version, secrets: Secrets::Include };
     let state = state(job.switch, Lifecycle::Active);
-    Members::new().put("properties", write_properties(job, state, form)).into()
+    ObjectBuilder::new().put("properties", write_properties(job, state, options)).into()
 }
 
-fn write_properties<'a>(job: &'a JobDefinition, state: &'static str, form: Form) -> Members<'a> {
-    let extensions = (!form.version.is_old()).then_some(&job.extensions);
+fn write_properties<'a>(
+    job: &'a JobDefinition,
+    state: &'static str,
+    options: WriteOptions,
+) -> ObjectBuilder<'a> {
+    let extensions = (!options.version.is_old()).then_some(&job.extensions);
     let recurrence = job.recurrence.as_ref();
-    let action = write_main(&job.action, form);
+    let action = write_main(&job.action, options);
     extensions::write_head(extensions)
         .put_some("startTime", job.start)
         .put("action", extensions::write_signing(action, extensions))
-        .put_some("recurrence", recurrence.map(|rule| write_recurrence(rule, form.version)))
+        .put_some("recurrence", recurrence.map(|rule| write_recurrence(rule, options.version)))
         .append(extensions::write_tail(extensions))
-        .put("state", word(&[(state, ())], &(), OldCasing::Lower, form.version))
+        .put("state", word(&[(state, ())], &(), OldCasing::Lower, options.version))
 }
 
 fn state(switch: Switch, lifecycle: Lifecycle) -> &'static str {
@@ -72,7 +76,7 @@ fn state(switch: Switch, lifecycle: Lifecycle) -> &'static str {
 }
 
 /// A disabled job that never ran has none.
-fn write_status(switch: Switch, facts: &JobFacts) -> Option<Json<'static>> {
+fn write_status(switch: Switch, facts: &JobRuntimeState) -> Option<Json<'static>> {
     let JobStatus { last_execution, next_execution, executions, failures, faulted } = facts.status;
     let is_active = facts.lifecycle == Lifecycle::Active;
     let never_ran = last_execution.is_none() && executions == 0;
@@ -81,7 +85,7 @@ fn write_status(switch: Switch, facts: &JobFacts) -> Option<Json<'static>> {
     }
     let will_run =
         is_active && switch == Switch::Enabled && facts.collection == CollectionState::Enabled;
-    let members = Members::new()
+    let members = ObjectBuilder::new()
         .put_some("lastExecutionTime", last_execution)
         .put_some("nextExecutionTime", next_execution.filter(|_| will_run))
         .put("executionCount", executions)

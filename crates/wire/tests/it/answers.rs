@@ -5,8 +5,8 @@ use kalends_domain::{
     Limits, Micros, Plan, Timing,
 };
 use kalends_wire::{
-    Code, Errors, JobFacts, Json, Version, read_collection, read_job, write_collection,
-    write_history_entry, write_job, write_list,
+    ErrorCode, ErrorDetails, JobRuntimeState, Json, Version, read_collection, read_job,
+    write_collection, write_history_entry, write_job, write_list,
 };
 
 use crate::catalogue::path;
@@ -18,12 +18,12 @@ fn job(text: &str) -> JobDefinition {
     read_job(&Json::parse(text.as_bytes()).unwrap(), NEW, &Limits::default()).expect(text)
 }
 
-fn active(status: JobStatus) -> JobFacts {
-    JobFacts { lifecycle: Lifecycle::Active, status, collection: CollectionState::Enabled }
+fn active(status: JobStatus) -> JobRuntimeState {
+    JobRuntimeState { lifecycle: Lifecycle::Active, status, collection: CollectionState::Enabled }
 }
 
 /// The answer, less its head.
-fn properties(job: &JobDefinition, facts: &JobFacts, version: Version) -> String {
+fn properties(job: &JobDefinition, facts: &JobRuntimeState, version: Version) -> String {
     let text = write_job(&path(), job, facts, version).to_string();
     let head = r#"{"id":"/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/group-1/providers/Microsoft.Scheduler/jobCollections/jc1/jobs/j1","type":"Microsoft.Scheduler/jobCollections/jobs","name":"jc1/j1","properties":"#;
     text.strip_prefix(head).expect(&text).strip_suffix('}').unwrap().to_owned()
@@ -49,7 +49,7 @@ const SIMPLE: &str =
     r#"{"action":{"type":"Http","request":{"uri":"http://example.com/","method":"GET"}}}"#;
 
 /// What follows the action.
-fn tail(job: &JobDefinition, facts: &JobFacts) -> String {
+fn tail(job: &JobDefinition, facts: &JobRuntimeState) -> String {
     let text = properties(job, facts, OLD);
     text.split_once(r#""type":"Http"},"#).expect(&text).1.to_owned()
 }
@@ -80,12 +80,12 @@ fn status_is_shown_when_there_is_something_to_show() {
     assert_eq!(tail(&disabled, &active(ran)), expected);
     for collection in [CollectionState::Disabled, CollectionState::Suspended] {
         let expected = format!(r#""state":"enabled","status":{{{zeros}"#);
-        assert_eq!(tail(&enabled, &JobFacts { collection, ..active(coming) }), expected);
+        assert_eq!(tail(&enabled, &JobRuntimeState { collection, ..active(coming) }), expected);
     }
     for (lifecycle, word) in [(Lifecycle::Completed, "completed"), (Lifecycle::Faulted, "faulted")]
     {
         let expected = format!(r#""state":"{word}","status":{{{last}{counts}"#);
-        assert_eq!(tail(&enabled, &JobFacts { lifecycle, ..active(ran) }), expected);
+        assert_eq!(tail(&enabled, &JobRuntimeState { lifecycle, ..active(ran) }), expected);
     }
 }
 
@@ -230,9 +230,10 @@ fn a_quota_without_effect_is_not_answered() {
 
 #[test]
 fn refusals_say_it_in_the_way_of_their_version() {
-    let mut errors = Errors::one(Code::InvalidUri, "properties.action.request.uri", "it is odd");
+    let mut errors =
+        ErrorDetails::one(ErrorCode::InvalidUri, "properties.action.request.uri", "it is odd");
     assert_eq!(
-        errors.answer(OLD),
+        errors.response(OLD),
         (
             400,
             r#"{"error":{"code":"BadRequest","message":"properties.action.request.uri: it is odd"}}"#
@@ -240,20 +241,20 @@ fn refusals_say_it_in_the_way_of_their_version() {
         )
     );
     assert_eq!(
-        errors.answer(NEW),
+        errors.response(NEW),
         (
             400,
             r#"{"error":{"code":"InvalidUri","message":"it is odd","target":"properties.action.request.uri","details":[]}}"#
                 .to_owned()
         )
     );
-    errors.add(Code::InvalidJobState, "properties.state", "it is odder");
-    let (_, body) = errors.answer(NEW);
+    errors.add(ErrorCode::InvalidJobState, "properties.state", "it is odder");
+    let (_, body) = errors.response(NEW);
     assert_eq!(
         body,
         r#"{"error":{"code":"InvalidUri","message":"it is odd","target":"properties.action.request.uri","details":[{"code":"InvalidUri","message":"it is odd","target":"properties.action.request.uri"},{"code":"InvalidJobState","message":"it is odder","target":"properties.state"}]}}"#
     );
-    let internal = Errors::one(Code::InternalError, "", "request 7");
+    let internal = ErrorDetails::one(ErrorCode::InternalError, "", "request 7");
     let expected = r#"{"error":{"code":"InternalError","message":"request 7"}}"#;
-    assert_eq!(internal.answer(OLD), (500, expected.to_owned()));
+    assert_eq!(internal.response(OLD), (500, expected.to_owned()));
 }

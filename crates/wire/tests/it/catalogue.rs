@@ -11,7 +11,9 @@ use kalends_domain::{
     check_job, facts_of,
 };
 use kalends_recurrence::{Definition, Instant, Rule, Settings};
-use kalends_wire::{Code, Errors, Json, Version, old_code, patch_job, read_collection, read_job};
+use kalends_wire::{
+    ErrorCode, ErrorDetails, Json, Version, old_code, patch_job, read_collection, read_job,
+};
 use serde_json::{Value, json};
 
 const CREATED: &str = "2029-12-01T00:00:00Z";
@@ -100,7 +102,7 @@ fn body(row: &Value, good: Value) -> Vec<u8> {
 }
 
 /// Everything that is decided about a job without a store.
-fn judge_job(row: &Value, version: Version) -> Result<(), Errors> {
+fn judge_job(row: &Value, version: Version) -> Result<(), ErrorDetails> {
     let limits = Limits::default();
     let job = match row["method"].as_str() {
         Some("PATCH") => {
@@ -120,12 +122,13 @@ fn judge_job(row: &Value, version: Version) -> Result<(), Errors> {
         if let Some(Target::Http(request)) = action.map(|action| &action.target) {
             let checked = EgressPolicy::default().check_uri(&request.uri, &path().collection);
             let member = format!("{member}.request.uri");
-            checked.map_err(|fault| Errors::of_fault(&member, fault))?;
+            checked.map_err(|fault| ErrorDetails::from_validation_error(&member, fault))?;
         }
     }
     let created: Instant = CREATED.parse().unwrap();
     let definition = Definition { start: job.start, created, recurrence: job.recurrence.clone() };
-    let rule = Rule::new(definition, &Settings::default()).map_err(Errors::of_schedule)?;
+    let rule =
+        Rule::new(definition, &Settings::default()).map_err(ErrorDetails::from_rule_errors)?;
     if row["collection"].is_object() {
         let text = row["collection"].to_string();
         let collection = read_collection(&Json::parse(text.as_bytes())?, version, &limits)?;
@@ -134,14 +137,14 @@ fn judge_job(row: &Value, version: Version) -> Result<(), Errors> {
     Ok(())
 }
 
-fn judge_collection(row: &Value, version: Version) -> Result<(), Errors> {
+fn judge_collection(row: &Value, version: Version) -> Result<(), ErrorDetails> {
     let text = body(row, good_collection());
     let collection = read_collection(&Json::parse(&text)?, version, &Limits::default())?;
     check_collection(&collection, &CollectionFacts::default(), 0, PlanLimits::On).map_err(at_member)
 }
 
-fn at_member((member, fault): (&'static str, ValidationError)) -> Errors {
-    Errors::of_fault(member, fault)
+fn at_member((member, fault): (&'static str, ValidationError)) -> ErrorDetails {
+    ErrorDetails::from_validation_error(member, fault)
 }
 
 fn check(row: &Value, version: Version) {
@@ -155,7 +158,7 @@ fn check(row: &Value, version: Version) {
         return;
     };
     let Err(errors) = judged else { panic!("{version} accepts {row}") };
-    let (status, text) = errors.answer(version);
+    let (status, text) = errors.response(version);
     let answer: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(u64::from(status), row["status"].as_u64().unwrap(), "{version} {row} {text}");
     let error = &answer["error"];
@@ -165,7 +168,7 @@ fn check(row: &Value, version: Version) {
         assert_eq!(error["target"].as_str().unwrap_or_default(), target, "{row} {text}");
         assert!(error["details"].as_array().unwrap().len() <= 20);
     } else {
-        let known = Code::ALL.iter().find(|known| known.as_str() == code).expect(code);
+        let known = ErrorCode::ALL.iter().find(|known| known.as_str() == code).expect(code);
         assert_eq!(error["code"], old_code(*known).1, "{row} {text}");
         assert!(error["message"].as_str().unwrap().contains(target), "{row} {text}");
         assert_eq!(error.as_object().unwrap().len(), 2, "{row} {text}");
@@ -204,11 +207,11 @@ fn all_mistakes_are_told_in_details_and_input_is_quoted_short() {
     let text = text.to_string();
     let read =
         read_job(&Json::parse(text.as_bytes()).unwrap(), NEW, &Limits::default()).unwrap_err();
-    let answer: Value = serde_json::from_str(&read.answer(NEW).1).unwrap();
+    let answer: Value = serde_json::from_str(&read.response(NEW).1).unwrap();
     let details = answer["error"]["details"].as_array().unwrap();
     let targets: Vec<_> = details.iter().map(|one| one["target"].as_str().unwrap()).collect();
     let request = "properties.action.request";
     let (uri, method) = (format!("{request}.uri"), format!("{request}.method"));
     assert_eq!(targets, ["properties.startTime", &uri, &method, "properties.state"]);
-    assert!(read.answer(NEW).1.len() < 1_000, "{answer}");
+    assert!(read.response(NEW).1.len() < 1_000, "{answer}");
 }

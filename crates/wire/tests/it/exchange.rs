@@ -5,7 +5,7 @@ use kalends_domain::{
     HttpAuthentication, JobDefinition, JobName, JobPath, JobStatus, Lifecycle, SubscriptionId,
     Target,
 };
-use kalends_wire::{JobFacts, Json, Number, Version};
+use kalends_wire::{JobRuntimeState, Json, Number, Version};
 
 use crate::shared::{at, text_at};
 
@@ -45,7 +45,7 @@ impl Exchange {
             recording: format!("{} {}", text("source"), text("blob")),
             recorded_at: text("recorded_at"),
             method: text("method"),
-            version: Version::asked_for(asked).ok(),
+            version: Version::from_query(asked).ok(),
             resource: resource(path),
             status: *status,
             request: body("request_body"),
@@ -92,7 +92,7 @@ pub(crate) fn named(answer: &Json<'static>) -> Resource {
 }
 
 /// What only the service knew, as an answer tells it.
-pub(crate) fn facts(answer: &Json<'static>) -> JobFacts {
+pub(crate) fn facts(answer: &Json<'static>) -> JobRuntimeState {
     let instant = |name: &str| {
         let text = text_at(answer, &format!("properties.status.{name}"));
         text.map(|text| text.parse().unwrap())
@@ -113,7 +113,7 @@ pub(crate) fn facts(answer: &Json<'static>) -> JobFacts {
         failures: number("failureCount"),
         faulted: number("faultedCount"),
     };
-    JobFacts { lifecycle, status, collection: CollectionState::Enabled }
+    JobRuntimeState { lifecycle, status, collection: CollectionState::Enabled }
 }
 
 /// Gives a definition the facts of the certificate that an answer shows. The files themselves are

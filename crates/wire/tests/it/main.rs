@@ -18,10 +18,10 @@ mod variants;
 mod worked_examples;
 
 use kalends_recurrence::{Instant, Rule, Settings};
-use kalends_wire::{Errors, Json, read_definition};
+use kalends_wire::{ErrorDetails, Json, read_definition};
 
 /// The rule of a JSON text that was created at an instant.
-fn rule(text: &str, created: &str) -> Result<Rule, Errors> {
+fn rule(text: &str, created: &str) -> Result<Rule, ErrorDetails> {
     let body = Json::parse(text.as_bytes())?;
     let definition = read_definition(&body, created.parse().unwrap())?;
     let rule = Rule::new(definition, &Settings::default());

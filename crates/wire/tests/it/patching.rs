@@ -2,8 +2,8 @@
 
 use kalends_domain::{HttpAuthentication, JobDefinition, Limits, MessageFormat, Plan, Target};
 use kalends_wire::{
-    Errors, Json, Version, patch_collection, patch_job, read_collection, read_job, unmasked_job,
-    write_collection,
+    ErrorDetails, Json, Version, job_with_secrets, patch_collection, patch_job, read_collection,
+    read_job, write_collection,
 };
 
 use crate::catalogue::path;
@@ -15,7 +15,11 @@ fn job(text: &str, version: Version) -> JobDefinition {
     read_job(&Json::parse(text.as_bytes()).unwrap(), version, &Limits::default()).expect(text)
 }
 
-fn patch(stored: &JobDefinition, text: &str, version: Version) -> Result<JobDefinition, Errors> {
+fn patch(
+    stored: &JobDefinition,
+    text: &str,
+    version: Version,
+) -> Result<JobDefinition, ErrorDetails> {
     let patch = Json::parse(text.as_bytes()).unwrap();
     patch_job(&path(), stored, patch, version, &Limits::default())
 }
@@ -26,7 +30,7 @@ fn check(version: Version, stored: &str, changes: &str, expected: &str) {
     let stored = job(&format!(r#"{{"properties":{stored}}}"#), version);
     let patched = patch(&stored, &format!(r#"{{"properties":{changes}}}"#), version).unwrap();
     let expected = job(&format!(r#"{{"properties":{expected}}}"#), version);
-    let written = |job| unmasked_job(job, version).to_string();
+    let written = |job| job_with_secrets(job, version).to_string();
     assert_eq!(written(&patched), written(&expected));
     assert_eq!(patched, expected);
 }
@@ -160,7 +164,7 @@ fn a_body_without_properties_is_read_as_if_wrapped() {
 fn an_old_version_neither_sees_nor_loses_what_it_does_not_know() {
     let text = r#"{"properties":{"description":"d","tags":{"a":"b"},"overlap":"Allow","timeout":"PT5M","jitter":"PT1S","missedRuns":{"policy":"All"},"action":{"type":"StorageQueue","signing":"On","retryPolicy":{"retryType":"Exponential","retryInterval":"PT30S","maxInterval":"PT1H"},"queueMessage":{"storageAccount":"account1","queueName":"queue1","sasToken":"t","message":"m","messageFormat":"Raw"}},"recurrence":{"frequency":"Day","timeZone":"Europe/Berlin","firstDayOfWeek":"Monday"}}}"#;
     let stored = job(text, NEW);
-    let seen = unmasked_job(&stored, OLD).to_string();
+    let seen = job_with_secrets(&stored, OLD).to_string();
     assert_eq!(
         seen,
         r#"{"properties":{"action":{"queueMessage":{"storageAccount":"account1","queueName":"queue1","sasToken":"t","message":"m"},"type":"StorageQueue","retryPolicy":{"retryType":"fixed","retryInterval":"PT30S"}},"recurrence":{"frequency":"day","interval":1},"state":"enabled"}}"#

@@ -8,8 +8,8 @@ use kalends_domain::{
     Lifecycle, Limits, Target,
 };
 use kalends_wire::{
-    JobFacts, Json, Number, Version, keep_extensions, merge_patch, parse_duration, patch_job,
-    read_job, unmasked_job, write_duration, write_job,
+    JobRuntimeState, Json, Number, Version, job_with_secrets, keep_extensions, merge_patch,
+    parse_duration, patch_job, read_job, write_duration, write_job,
 };
 use proptest::prelude::*;
 
@@ -54,8 +54,8 @@ fn without_secrets(job: &JobDefinition) -> JobDefinition {
     job
 }
 
-fn facts() -> JobFacts {
-    JobFacts {
+fn facts() -> JobRuntimeState {
+    JobRuntimeState {
         lifecycle: Lifecycle::Active,
         status: JobStatus::default(),
         collection: CollectionState::Enabled,
@@ -113,13 +113,13 @@ proptest! {
 
     #[test]
     fn what_the_newest_version_writes_it_reads_back(job in job(Members::All)) {
-        prop_assert_eq!(reread(&unmasked_job(&job, NEW), NEW), job);
+        prop_assert_eq!(reread(&job_with_secrets(&job, NEW), NEW), job);
     }
 
     #[test]
     fn what_an_old_version_writes_it_reads_back(job in job(Members::Old)) {
         for version in OLD {
-            prop_assert_eq!(&reread(&unmasked_job(&job, version), version), &job);
+            prop_assert_eq!(&reread(&job_with_secrets(&job, version), version), &job);
             let answer = write_job(&path(), &job, &facts(), version);
             prop_assert_eq!(reread(&answer, version), without_secrets(&job));
         }
@@ -128,7 +128,7 @@ proptest! {
     #[test]
     fn a_newer_job_survives_the_edits_of_old_versions(job in job(Members::All)) {
         for version in OLD {
-            let mut put = reread(&unmasked_job(&job, version), version);
+            let mut put = reread(&job_with_secrets(&job, version), version);
             keep_extensions(&job, &mut put);
             prop_assert_eq!(&put, &job);
         }

@@ -1,7 +1,7 @@
 //! Definitions from where people keep them: templates, acceptance tests, documents, samples.
 
 use kalends_domain::Limits;
-use kalends_wire::{Code, Json, Version, merge_patch, read_collection, read_job};
+use kalends_wire::{ErrorCode, Json, Version, merge_patch, read_collection, read_job};
 
 use crate::shared::{lines, member, text_at};
 
@@ -71,10 +71,12 @@ fn check_sample_answer(answer: &Json<'static>, place: &str) {
         // Written by the history tests.
         _ if text_at(answer, "type").is_some_and(|kind| kind.ends_with("history")) => return,
         // A state that only the service sets.
-        _ if text_at(answer, "properties.state") == Some("completed") => Err(Code::InvalidJobState),
+        _ if text_at(answer, "properties.state") == Some("completed") => {
+            Err(ErrorCode::InvalidJobState)
+        }
         // An address that does not go with its type.
         _ if text_at(answer, "properties.action.type") == Some("https") => {
-            Err(Code::ActionMismatch)
+            Err(ErrorCode::ActionMismatch)
         }
         _ => Ok(()),
     };

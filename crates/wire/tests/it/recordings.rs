@@ -9,8 +9,8 @@ use kalends_domain::{
     ActionRole, AttemptStatus, Collection, HistoryEntry, JobDefinition, JobPath, Limits, Timing,
 };
 use kalends_wire::{
-    Error, Errors, Json, Number, Version, patch_collection, patch_job, read_collection, read_job,
-    write_collection, write_history_entry, write_job, write_list,
+    ErrorDetail, ErrorDetails, Json, Number, Version, patch_collection, patch_job, read_collection,
+    read_job, write_collection, write_history_entry, write_job, write_list,
 };
 
 use crate::exchange::{Exchange, Resource, facts, learn_certificate, named};
@@ -125,7 +125,7 @@ fn a_selection_of_the_recorded_exchanges_is_reproduced() {
                 recording: text_at(&recording, "note").unwrap().to_owned(),
                 recorded_at: format!("step {number:02}"),
                 method: text_at(step, "method").unwrap().to_owned(),
-                version: Version::asked_for(text_at(&recording, "version")).ok(),
+                version: Version::from_query(text_at(&recording, "version")).ok(),
                 resource: named(answer),
                 status: 200,
                 request: member(step, "body").cloned(),
@@ -147,12 +147,12 @@ fn every_recorded_refusal_is_written() {
         let error = match &exchange.resource {
             // The last recordings were made when the service was gone already.
             _ if text_at(answer, "error.code") == Some("InvalidRequestUri") => continue,
-            Resource::Collection(path) => Error::collection_not_found(path),
-            Resource::Job(path) => Error::job_not_found(&path.job),
+            Resource::Collection(path) => ErrorDetail::collection_not_found(path),
+            Resource::Job(path) => ErrorDetail::job_not_found(&path.job),
             _ => continue,
         };
         if exchange.status >= 400 {
-            let written = Errors::from(error).answer(version);
+            let written = ErrorDetails::from(error).response(version);
             assert_eq!(written, (404, answer.to_string()), "{}", exchange.place());
             refusals += 1;
         }

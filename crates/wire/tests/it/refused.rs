@@ -1,13 +1,13 @@
 //! Definitions that are refused: code, member and what is allowed.
 
-use kalends_wire::Code;
+use kalends_wire::ErrorCode;
 
 use crate::rule;
 
 const CREATED: &str = "2029-12-01T00:00:00Z";
 
 /// The first mistake found in a definition.
-fn check(text: &str, code: Code, path: &str, phrase: &str) {
+fn check(text: &str, code: ErrorCode, path: &str, phrase: &str) {
     let errors = rule(text, CREATED).map(|rule| rule.describe()).expect_err(text);
     let first = errors.iter().next().expect("a mistake");
     assert_eq!((first.code, first.path.as_str()), (code, path), "{text}: {first}");
@@ -25,12 +25,17 @@ fn schedule(frequency: &str, members: &str) -> String {
 #[test]
 fn bodies_of_another_form() {
     for text in ["null", "[]", "\"x\"", "123"] {
-        check(text, Code::InvalidRequestContent, "", "expected an object");
+        check(text, ErrorCode::InvalidRequestContent, "", "expected an object");
     }
-    check(r#"{"properties":"x"}"#, Code::InvalidRequestContent, "properties", "found a string");
-    check(r#"{"recurrence":5}"#, Code::InvalidRequestContent, "recurrence", "found a number");
+    check(
+        r#"{"properties":"x"}"#,
+        ErrorCode::InvalidRequestContent,
+        "properties",
+        "found a string",
+    );
+    check(r#"{"recurrence":5}"#, ErrorCode::InvalidRequestContent, "recurrence", "found a number");
     let nested = r#"{"properties":{"recurrence":{"frequency":"day","interval":0}}}"#;
-    check(nested, Code::InvalidRecurrence, "recurrence.interval", "1 to 548");
+    check(nested, ErrorCode::InvalidRecurrence, "recurrence.interval", "1 to 548");
 }
 
 #[test]
@@ -48,24 +53,24 @@ fn start_times() {
         r#""0000-01-01T00:00:00Z""#,
         r#""+12030-01-01""#,
     ] {
-        check(&start(value), Code::InvalidDateTime, "startTime", "");
+        check(&start(value), ErrorCode::InvalidDateTime, "startTime", "");
     }
     for value in [r#""2031-06-01T00:00:00.0000001Z""#, r#""9999-12-31T23:59:59Z""#] {
-        check(&start(value), Code::StartTimeOutOfRange, "startTime", "18 months");
+        check(&start(value), ErrorCode::StartTimeOutOfRange, "startTime", "18 months");
     }
     assert!(rule(&start(r#""2031-06-01T00:00:00Z""#), CREATED).is_ok());
 }
 
 #[test]
 fn frequencies_intervals_and_counts() {
-    check(&recurrence(""), Code::MissingRequiredProperty, "recurrence.frequency", "minute");
+    check(&recurrence(""), ErrorCode::MissingRequiredProperty, "recurrence.frequency", "minute");
     for frequency in [r#""Second""#, r#""fortnight""#, r#""""#, "1", r#""day ""#] {
         let text = recurrence(&format!(r#""frequency":{frequency}"#));
-        check(&text, Code::InvalidRecurrence, "recurrence.frequency", "");
+        check(&text, ErrorCode::InvalidRecurrence, "recurrence.frequency", "");
     }
     for interval in ["0", "-1", "1.5", "\"1\"", "true", "1e3", "99999999999999999999"] {
         let text = recurrence(&format!(r#""frequency":"day","interval":{interval}"#));
-        check(&text, Code::InvalidRecurrence, "recurrence.interval", "whole number");
+        check(&text, ErrorCode::InvalidRecurrence, "recurrence.interval", "whole number");
     }
     let limits =
         [("Minute", 1000), ("Hour", 1000), ("Day", 548), ("Week", 78), ("Month", 18), ("Year", 1)];
@@ -74,12 +79,12 @@ fn frequencies_intervals_and_counts() {
             |interval| recurrence(&format!(r#""frequency":"{frequency}","interval":{interval}"#));
         assert!(rule(&text(max), CREATED).is_ok(), "{frequency}");
         let allowed = format!("1 to {max}");
-        check(&text(max + 1), Code::RecurrenceSpanExceeded, "recurrence.interval", &allowed);
+        check(&text(max + 1), ErrorCode::RecurrenceSpanExceeded, "recurrence.interval", &allowed);
     }
     assert!(rule(&recurrence(r#""frequency":"day","interval":null"#), CREATED).is_ok());
     for count in ["0", "-1", "1.5", "\"5\"", "1000000000000000000", "2147483648"] {
         let text = recurrence(&format!(r#""frequency":"day","count":{count}"#));
-        check(&text, Code::InvalidRecurrence, "recurrence.count", "whole number");
+        check(&text, ErrorCode::InvalidRecurrence, "recurrence.count", "whole number");
     }
     assert!(rule(&recurrence(r#""frequency":"minute","count":2147483647"#), CREATED).is_ok());
 }
@@ -88,7 +93,7 @@ fn frequencies_intervals_and_counts() {
 fn schedules() {
     let check_schedule = |frequency: &str, members: &str, member: &str, phrase: &str| {
         let path = format!("recurrence.schedule{member}");
-        check(&schedule(frequency, members), Code::InvalidSchedule, &path, phrase);
+        check(&schedule(frequency, members), ErrorCode::InvalidSchedule, &path, phrase);
     };
     check_schedule("day", "", "", "empty");
     check_schedule("day", r#""hours":null"#, "", "empty");
@@ -140,8 +145,8 @@ fn duplicates_and_scalars_in_lists_are_accepted() {
 #[test]
 fn time_zones() {
     let zone = |value: &str| recurrence(&format!(r#""frequency":"day","timeZone":{value}"#));
-    check(&zone(r#""Mars/Olympus""#), Code::InvalidRecurrence, "recurrence.timeZone", "IANA");
-    check(&zone("1"), Code::InvalidRecurrence, "recurrence.timeZone", "expected a string");
+    check(&zone(r#""Mars/Olympus""#), ErrorCode::InvalidRecurrence, "recurrence.timeZone", "IANA");
+    check(&zone("1"), ErrorCode::InvalidRecurrence, "recurrence.timeZone", "expected a string");
     assert!(rule(&zone(r#""europe/berlin""#), CREATED).is_ok());
 }
 
@@ -163,7 +168,7 @@ fn what_never_fires_is_refused_and_what_fires_once_in_decades_is_not() {
             r#""frequency":"minute","interval":60,"timeZone":"Europe/Berlin","schedule":{"minutes":[30]}"#,
         ),
     ] {
-        check(&text, Code::RecurrenceNeverFires, "recurrence", "400-year");
+        check(&text, ErrorCode::RecurrenceNeverFires, "recurrence", "400-year");
     }
     for (text, expected) in [
         (yearly("2030-02-01", r#""monthDays":[29]"#), "2032-02-29T00:00:00Z"),

@@ -2,7 +2,7 @@
 //! characters, at its limit and beyond: never a panic, always a path, never a secret.
 
 use kalends_domain::Limits;
-use kalends_wire::{Code, Errors, Json, Version, read_collection, read_job};
+use kalends_wire::{ErrorCode, ErrorDetails, Json, Version, read_collection, read_job};
 use serde_json::{Value, json};
 
 const CANARY: &str = "canary-in-a-secret";
@@ -132,20 +132,20 @@ fn wrong_values() -> Vec<Value> {
 }
 
 /// What is refused is refused with a path and without the secrets.
-fn check_refusal(errors: &Errors, version: Version, what: &str) {
+fn check_refusal(errors: &ErrorDetails, version: Version, what: &str) {
     assert!(!errors.is_empty(), "{what}");
     for error in errors.iter() {
-        let names_the_whole = error.code == Code::JobTooLarge;
+        let names_the_whole = error.code == ErrorCode::JobTooLarge;
         assert!(names_the_whole || !error.path.is_empty(), "{what}: {error}");
         assert!(!error.message.is_empty() && error.message.len() < 1_000, "{what}: {error}");
     }
-    let (status, body) = errors.answer(version);
+    let (status, body) = errors.response(version);
     assert_eq!(status, 400, "{what}");
     assert!(!body.contains(CANARY), "{what}: {body}");
     assert!(serde_json::from_str::<Value>(&body).is_ok(), "{what}: {body}");
 }
 
-fn check_all(good: &Value, read: impl Fn(&Json<'_>, Version) -> Result<(), Errors>) {
+fn check_all(good: &Value, read: impl Fn(&Json<'_>, Version) -> Result<(), ErrorDetails>) {
     let mut all = Vec::new();
     pointers(good, "", &mut all);
     let judge = |body: &Value, version, what: &str| {
@@ -192,7 +192,7 @@ fn no_variant_of_a_member_is_refused_without_a_path() {
 }
 
 /// A job with a value at a pointer; a limit on the whole is out of the way.
-fn with(good: &Value, pointer: &str, value: Value) -> Result<(), Errors> {
+fn with(good: &Value, pointer: &str, value: Value) -> Result<(), ErrorDetails> {
     let mut body = good.clone();
     *body.pointer_mut(pointer).unwrap() = value;
     let text = body.to_string();
@@ -210,37 +210,37 @@ fn every_limit_is_kept_to_the_character() {
     let request = "/properties/action/request";
     let bus = "/properties/action/serviceBusQueueMessage";
     let error = "/properties/action/errorAction";
-    let limit = |job: usize, pointer: &str, at: Value, beyond: Value, code: Code| {
-        let what = |errors: Errors| errors.iter().next().map(|error| error.code);
+    let limit = |job: usize, pointer: &str, at: Value, beyond: Value, code: ErrorCode| {
+        let what = |errors: ErrorDetails| errors.iter().next().map(|error| error.code);
         assert_eq!(with(&jobs[job], pointer, at).map_err(what), Ok(()), "{pointer}");
         assert_eq!(with(&jobs[job], pointer, beyond).map_err(what), Err(Some(code)), "{pointer}");
     };
     let uri = |length: usize| json!(format!("https://h/{}", "x".repeat(length - 10)));
-    limit(0, &format!("{request}/uri"), uri(2_048), uri(2_049), Code::InvalidUri);
-    limit(0, &format!("{request}/body"), text(8_192), text(8_193), Code::BodyTooLarge);
-    limit(0, &format!("{request}/headers"), map(50), map(51), Code::TooManyHeaders);
+    limit(0, &format!("{request}/uri"), uri(2_048), uri(2_049), ErrorCode::InvalidUri);
+    limit(0, &format!("{request}/body"), text(8_192), text(8_193), ErrorCode::BodyTooLarge);
+    limit(0, &format!("{request}/headers"), map(50), map(51), ErrorCode::TooManyHeaders);
     let long = |length: usize| json!({"x": "y".repeat(length - 1)});
-    limit(0, &format!("{request}/headers"), long(4_096), long(4_097), Code::HeadersTooLarge);
-    let code = Code::InvalidStorageMessage;
+    limit(0, &format!("{request}/headers"), long(4_096), long(4_097), ErrorCode::HeadersTooLarge);
+    let code = ErrorCode::InvalidStorageMessage;
     limit(0, &format!("{error}/queueMessage/message"), text(49_152), text(49_153), code);
-    let code = Code::InvalidRetryPolicy;
+    let code = ErrorCode::InvalidRetryPolicy;
     for policy in ["/properties/action/retryPolicy", &format!("{error}/retryPolicy")] {
         limit(0, &format!("{policy}/retryCount"), json!(20), json!(21), code);
         let interval = format!("{policy}/retryInterval");
         limit(0, &interval, json!("PT15S"), json!("00:00:14.9999999"), code);
         limit(0, &interval, json!("558.00:00:00"), json!("P558DT1S"), code);
     }
-    limit(0, "/properties/timeout", json!("PT30M"), json!("PT30M1S"), Code::InvalidTimeout);
-    let code = Code::InvalidDescription;
+    limit(0, "/properties/timeout", json!("PT30M"), json!("PT30M1S"), ErrorCode::InvalidTimeout);
+    let code = ErrorCode::InvalidDescription;
     limit(0, "/properties/description", json!("ü".repeat(1_024)), text(1_025), code);
-    limit(0, "/properties/tags", map(15), map(16), Code::InvalidTag);
-    limit(0, "/properties/tags/team", text(256), text(257), Code::InvalidTag);
+    limit(0, "/properties/tags", map(15), map(16), ErrorCode::InvalidTag);
+    limit(0, "/properties/tags/team", text(256), text(257), ErrorCode::InvalidTag);
     let named = |length: usize| json!({"n".repeat(length): ""});
-    limit(0, "/properties/tags", named(512), named(513), Code::InvalidTag);
+    limit(0, "/properties/tags", named(512), named(513), ErrorCode::InvalidTag);
     let pfx = format!("{request}/authentication/pfx");
-    limit(1, &pfx, text(16_384), text(16_388), Code::InvalidClientCertificate);
+    limit(1, &pfx, text(16_384), text(16_388), ErrorCode::InvalidClientCertificate);
     let custom = format!("{bus}/customMessageProperties");
-    limit(3, &custom, map(100), map(101), Code::InvalidBrokeredProperty);
+    limit(3, &custom, map(100), map(101), ErrorCode::InvalidBrokeredProperty);
 }
 
 #[test]
@@ -252,5 +252,5 @@ fn a_job_may_have_as_many_bytes_as_its_compact_form() {
         read_job(&body, NEW, &limits).map(drop).map_err(|errors| errors.code())
     };
     assert_eq!(read(text.len()), Ok(()));
-    assert_eq!(read(text.len() - 1), Err(Code::JobTooLarge));
+    assert_eq!(read(text.len() - 1), Err(ErrorCode::JobTooLarge));
 }

@@ -99,7 +99,7 @@ async fn close_when_idle<T>(
     // Each turn waits until the last known use is old, so there is one for each use at most.
     while let Some(until) = slot.upgrade().map(|slot| slot.used() + IDLE) {
         if clock.now() < until {
-            clock.wait_until(until).await;
+            clock.sleep_until(until).await;
             continue;
         }
         let Some(slots) = slots.upgrade() else { return };

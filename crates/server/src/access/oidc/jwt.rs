@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kalends_recurrence::Instant;
-use kalends_wire::{Errors, Json, Number};
+use kalends_wire::{ErrorDetails, Json, Number};
 
 use crate::access::oidc::invalid;
 
@@ -102,7 +102,7 @@ impl Claims {
     }
 
     /// An instant in seconds since 1970.
-    pub(super) fn instant(&self, name: &str) -> Result<Option<Instant>, Errors> {
+    pub(super) fn instant(&self, name: &str) -> Result<Option<Instant>, ErrorDetails> {
         let seconds = match self.get(name) {
             None => return Ok(None),
             Some(Json::Number(Number::Integer(seconds))) => Some(*seconds),

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use kalends_actions::Fetcher;
 use kalends_recurrence::Instant;
-use kalends_wire::{Code, Errors};
+use kalends_wire::{ErrorCode, ErrorDetails};
 
 pub use grants::{ClaimGrant, ClaimGrantError};
 
@@ -76,7 +76,7 @@ impl Oidc {
             }
             Err(NoKeys) => {
                 let message = "the keys of the token's issuer cannot be fetched; try again";
-                return Err(Errors::one(Code::ServerBusy, "", message).into());
+                return Err(ErrorDetails::one(ErrorCode::ServerBusy, "", message).into());
             }
         };
         if !key.has_signed(jwt.algorithm, jwt.signed, &jwt.signature) {
@@ -87,8 +87,9 @@ impl Oidc {
         Ok(self.caller(&claims, now)?)
     }
 
-    fn caller(&self, claims: &Claims, now: Instant) -> Result<Caller, Errors> {
-        let refuse = |code, message: &str| Errors::one(code, "", format!("the token: {message}"));
+    fn caller(&self, claims: &Claims, now: Instant) -> Result<Caller, ErrorDetails> {
+        let refuse =
+            |code, message: &str| ErrorDetails::one(code, "", format!("the token: {message}"));
         let settings = &self.settings;
         if claims.text("iss") != Some(&settings.issuer) {
             return Err(invalid("it is of another issuer"));
@@ -96,15 +97,15 @@ impl Oidc {
         let mut audiences = settings.audiences.iter();
         if !audiences.any(|audience| claims.has("aud", audience)) {
             let message = "it is for another audience";
-            return Err(refuse(Code::InvalidAuthenticationTokenAudience, message));
+            return Err(refuse(ErrorCode::InvalidAuthenticationTokenAudience, message));
         }
         if settings.tenant.as_ref().is_some_and(|tenant| claims.text("tid") != Some(tenant)) {
             let message = "it is of another tenant";
-            return Err(refuse(Code::InvalidAuthenticationTokenTenant, message));
+            return Err(refuse(ErrorCode::InvalidAuthenticationTokenTenant, message));
         }
         let expires = claims.instant("exp")?.ok_or_else(|| invalid("it does not say exp"))?;
         if now >= expires.saturating_add(SKEW) {
-            return Err(refuse(Code::ExpiredAuthenticationToken, "it has expired"));
+            return Err(refuse(ErrorCode::ExpiredAuthenticationToken, "it has expired"));
         }
         if claims.instant("nbf")?.is_some_and(|from| now.saturating_add(SKEW) < from) {
             return Err(invalid("it is not valid yet"));
@@ -123,7 +124,7 @@ impl Oidc {
     }
 }
 
-fn invalid(message: impl AsRef<str>) -> Errors {
+fn invalid(message: impl AsRef<str>) -> ErrorDetails {
     let message = format!("the token: {}", message.as_ref());
-    Errors::one(Code::InvalidAuthenticationToken, "", message)
+    ErrorDetails::one(ErrorCode::InvalidAuthenticationToken, "", message)
 }

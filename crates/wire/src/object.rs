@@ -8,14 +8,18 @@ use crate::json::{Json, Number};
 
 /// The members of an object to be.
 #[derive(Default)]
-pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
+pub(crate) struct ObjectBuilder<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
-impl<'a> Members<'a> {
-    pub(crate) fn new() -> Members<'a> {
-        Members::default()
+impl<'a> ObjectBuilder<'a> {
+    pub(crate) fn new() -> ObjectBuilder<'a> {
+        ObjectBuilder::default()
     }
 
-    pub(crate) fn put(mut self, name: &'static str, value: impl Into<Json<'a>>) -> Members<'a> {
+    pub(crate) fn put(
+        mut self,
+        name: &'static str,
+        value: impl Into<Json<'a>>,
+    ) -> ObjectBuilder<'a> {
         self.0.push((Cow::Borrowed(name), value.into()));
         self
     }
@@ -25,7 +29,7 @@ impl<'a> Members<'a> {
         self,
         name: &'static str,
         value: Option<T>,
-    ) -> Members<'a> {
+    ) -> ObjectBuilder<'a> {
         match value {
             Some(value) => self.put(name, value),
             None => self,
@@ -33,14 +37,14 @@ impl<'a> Members<'a> {
     }
 
     /// The members of another object after these.
-    pub(crate) fn append(mut self, mut others: Members<'a>) -> Members<'a> {
+    pub(crate) fn append(mut self, mut others: ObjectBuilder<'a>) -> ObjectBuilder<'a> {
         self.0.append(&mut others.0);
         self
     }
 }
 
-impl<'a> From<Members<'a>> for Json<'a> {
-    fn from(members: Members<'a>) -> Json<'a> {
+impl<'a> From<ObjectBuilder<'a>> for Json<'a> {
+    fn from(members: ObjectBuilder<'a>) -> Json<'a> {
         Json::Object(members.0)
     }
 }

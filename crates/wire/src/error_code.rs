@@ -9,20 +9,20 @@ macro_rules! codes {
         /// A kind of mistake, as clients see it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[expect(missing_docs, reason = "the names are the documented codes")]
-        pub enum Code { $($($name,)+)+ }
+        pub enum ErrorCode { $($($name,)+)+ }
 
-        impl Code {
+        impl ErrorCode {
             /// All of them, by status.
-            pub const ALL: &[Code] = &[$($(Code::$name,)+)+];
+            pub const ALL: &[ErrorCode] = &[$($(ErrorCode::$name,)+)+];
 
             /// The code as it is written in an answer of the new version.
             pub const fn as_str(self) -> &'static str {
-                match self { $($(Code::$name => stringify!($name),)+)+ }
+                match self { $($(ErrorCode::$name => stringify!($name),)+)+ }
             }
 
             /// The HTTP status of an answer with this code.
             pub const fn status(self) -> u16 {
-                match self { $($(Code::$name)|+ => $status,)+ }
+                match self { $($(ErrorCode::$name)|+ => $status,)+ }
             }
         }
     };
@@ -61,11 +61,13 @@ codes! {
 }
 
 /// Status and code of an answer of the old versions, which know a handful of codes only.
-pub const fn old_code(code: Code) -> (u16, &'static str) {
+pub const fn old_code(code: ErrorCode) -> (u16, &'static str) {
     let status = code.status();
     let word = match (code, status) {
-        (Code::MissingApiVersionParameter | Code::InvalidApiVersionParameter, _) => code.as_str(),
-        (Code::NotFound, _) => "NotFound",
+        (ErrorCode::MissingApiVersionParameter | ErrorCode::InvalidApiVersionParameter, _) => {
+            code.as_str()
+        }
+        (ErrorCode::NotFound, _) => "NotFound",
         (_, 401) => "AuthenticationFailed",
         (_, 403) => "AuthorizationFailed",
         (_, 404) => "ResourceNotFound",
@@ -79,47 +81,47 @@ pub const fn old_code(code: Code) -> (u16, &'static str) {
     (status, word)
 }
 
-impl From<ValidationErrorKind> for Code {
-    fn from(kind: ValidationErrorKind) -> Code {
+impl From<ValidationErrorKind> for ErrorCode {
+    fn from(kind: ValidationErrorKind) -> ErrorCode {
         match kind {
-            ValidationErrorKind::BodyTooLarge => Code::BodyTooLarge,
-            ValidationErrorKind::CollectionsMax => Code::QuotaExceeded,
-            ValidationErrorKind::DestinationNotAllowed => Code::DestinationNotAllowed,
-            ValidationErrorKind::DuplicateHeader => Code::DuplicateHeader,
-            ValidationErrorKind::HeaderNotAllowed => Code::HeaderNotAllowed,
-            ValidationErrorKind::HeadersTooLarge => Code::HeadersTooLarge,
-            ValidationErrorKind::InvalidAuthentication => Code::InvalidAuthentication,
-            ValidationErrorKind::InvalidBrokeredProperty => Code::InvalidBrokeredProperty,
-            ValidationErrorKind::InvalidClientCertificate => Code::InvalidClientCertificate,
-            ValidationErrorKind::InvalidDescription => Code::InvalidDescription,
-            ValidationErrorKind::InvalidHeader => Code::InvalidHeader,
-            ValidationErrorKind::InvalidHttpMethod => Code::InvalidHttpMethod,
-            ValidationErrorKind::InvalidQueueName => Code::InvalidQueueName,
-            ValidationErrorKind::InvalidQuota => Code::InvalidQuota,
-            ValidationErrorKind::InvalidRetryPolicy => Code::InvalidRetryPolicy,
-            ValidationErrorKind::InvalidServiceBus => Code::InvalidServiceBus,
-            ValidationErrorKind::InvalidStorageAccount => Code::InvalidStorageAccount,
-            ValidationErrorKind::InvalidStorageMessage => Code::InvalidStorageMessage,
-            ValidationErrorKind::InvalidTag => Code::InvalidTag,
-            ValidationErrorKind::InvalidTimeout => Code::InvalidTimeout,
-            ValidationErrorKind::InvalidUri => Code::InvalidUri,
-            ValidationErrorKind::LocationRequired => Code::LocationRequired,
-            ValidationErrorKind::NotInFreePlan => Code::NotInFreePlan,
-            ValidationErrorKind::PortNotAllowed => Code::PortNotAllowed,
-            ValidationErrorKind::QuotaAbovePlan => Code::QuotaExceeded,
-            ValidationErrorKind::QuotaConflict => Code::QuotaConflict,
-            ValidationErrorKind::RecurrenceTooFrequent => Code::MaxRecurrenceQuotaExceeded,
-            ValidationErrorKind::TooManyHeaders => Code::TooManyHeaders,
-            ValidationErrorKind::UnsupportedUriScheme => Code::UnsupportedUriScheme,
+            ValidationErrorKind::BodyTooLarge => ErrorCode::BodyTooLarge,
+            ValidationErrorKind::CollectionsMax => ErrorCode::QuotaExceeded,
+            ValidationErrorKind::DestinationNotAllowed => ErrorCode::DestinationNotAllowed,
+            ValidationErrorKind::DuplicateHeader => ErrorCode::DuplicateHeader,
+            ValidationErrorKind::HeaderNotAllowed => ErrorCode::HeaderNotAllowed,
+            ValidationErrorKind::HeadersTooLarge => ErrorCode::HeadersTooLarge,
+            ValidationErrorKind::InvalidAuthentication => ErrorCode::InvalidAuthentication,
+            ValidationErrorKind::InvalidBrokeredProperty => ErrorCode::InvalidBrokeredProperty,
+            ValidationErrorKind::InvalidClientCertificate => ErrorCode::InvalidClientCertificate,
+            ValidationErrorKind::InvalidDescription => ErrorCode::InvalidDescription,
+            ValidationErrorKind::InvalidHeader => ErrorCode::InvalidHeader,
+            ValidationErrorKind::InvalidHttpMethod => ErrorCode::InvalidHttpMethod,
+            ValidationErrorKind::InvalidQueueName => ErrorCode::InvalidQueueName,
+            ValidationErrorKind::InvalidQuota => ErrorCode::InvalidQuota,
+            ValidationErrorKind::InvalidRetryPolicy => ErrorCode::InvalidRetryPolicy,
+            ValidationErrorKind::InvalidServiceBus => ErrorCode::InvalidServiceBus,
+            ValidationErrorKind::InvalidStorageAccount => ErrorCode::InvalidStorageAccount,
+            ValidationErrorKind::InvalidStorageMessage => ErrorCode::InvalidStorageMessage,
+            ValidationErrorKind::InvalidTag => ErrorCode::InvalidTag,
+            ValidationErrorKind::InvalidTimeout => ErrorCode::InvalidTimeout,
+            ValidationErrorKind::InvalidUri => ErrorCode::InvalidUri,
+            ValidationErrorKind::LocationRequired => ErrorCode::LocationRequired,
+            ValidationErrorKind::NotInFreePlan => ErrorCode::NotInFreePlan,
+            ValidationErrorKind::PortNotAllowed => ErrorCode::PortNotAllowed,
+            ValidationErrorKind::QuotaAbovePlan => ErrorCode::QuotaExceeded,
+            ValidationErrorKind::QuotaConflict => ErrorCode::QuotaConflict,
+            ValidationErrorKind::RecurrenceTooFrequent => ErrorCode::MaxRecurrenceQuotaExceeded,
+            ValidationErrorKind::TooManyHeaders => ErrorCode::TooManyHeaders,
+            ValidationErrorKind::UnsupportedUriScheme => ErrorCode::UnsupportedUriScheme,
         }
     }
 }
 
-impl From<NameError> for Code {
-    fn from(error: NameError) -> Code {
+impl From<NameError> for ErrorCode {
+    fn from(error: NameError) -> ErrorCode {
         match error {
-            NameError::Resource | NameError::Group => Code::InvalidResourceName,
-            NameError::Subscription => Code::InvalidSubscriptionId,
+            NameError::Resource | NameError::Group => ErrorCode::InvalidResourceName,
+            NameError::Subscription => ErrorCode::InvalidSubscriptionId,
         }
     }
 }
@@ -146,7 +148,7 @@ mod tests {
         ];
         // The old versions have no words for these, and ask for nothing that leads to a 412.
         let without_a_word = [405, 408, 412, 413, 414, 415, 421, 431];
-        for &code in Code::ALL {
+        for &code in ErrorCode::ALL {
             let (status, word) = old_code(code);
             assert_eq!(status, code.status(), "{code:?}");
             let is_known = known.contains(&(status, word)) || without_a_word.contains(&status);

@@ -7,9 +7,9 @@ use std::time::Duration;
 use kalends_domain::{Limits, Secret, ValidationError, Verbatim};
 use kalends_recurrence::Instant;
 
-use crate::code::Code;
 use crate::duration::parse_duration;
-use crate::error::Errors;
+use crate::error::ErrorDetails;
+use crate::error_code::ErrorCode;
 use crate::json::{Json, Number};
 use crate::version::Version;
 
@@ -28,14 +28,14 @@ pub(crate) struct Context<'c> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strictness {
     /// Secrets and members that are needed may be missing: the retired service asked for nothing.
-    AsOld,
+    Lenient,
     /// They may not.
     Complete,
 }
 
 impl<'c> Context<'c> {
     pub(crate) fn new(version: Version, limits: &'c Limits) -> Context<'c> {
-        let strictness = if version.is_old() { Strictness::AsOld } else { Strictness::Complete };
+        let strictness = if version.is_old() { Strictness::Lenient } else { Strictness::Complete };
         Context { version, limits, strictness }
     }
 }
@@ -43,8 +43,8 @@ impl<'c> Context<'c> {
 /// Where in a body a value stands. Kept on the stack; the path is only written out when something
 /// is wrong.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'p> {
-    parent: Option<&'p Place<'p>>,
+pub(crate) struct JsonPath<'p> {
+    parent: Option<&'p JsonPath<'p>>,
     step: Step<'p>,
 }
 
@@ -55,19 +55,15 @@ enum Step<'p> {
     Index(usize),
 }
 
-impl<'p> Place<'p> {
-    pub(crate) const ROOT: Place<'static> = Place { parent: None, step: Step::Root };
+impl<'p> JsonPath<'p> {
+    pub(crate) const ROOT: JsonPath<'static> = JsonPath { parent: None, step: Step::Root };
 
-    pub(crate) fn member(&'p self, name: &'p str) -> Place<'p> {
-        Place { parent: Some(self), step: Step::Member(name) }
+    pub(crate) fn member(&'p self, name: &'p str) -> JsonPath<'p> {
+        JsonPath { parent: Some(self), step: Step::Member(name) }
     }
 
-    pub(crate) fn index(&'p self, index: usize) -> Place<'p> {
-        Place { parent: Some(self), step: Step::Index(index) }
-    }
-
-    pub(crate) fn path(&self) -> String {
-        self.to_string()
+    pub(crate) fn index(&'p self, index: usize) -> JsonPath<'p> {
+        JsonPath { parent: Some(self), step: Step::Index(index) }
     }
 
     /// Whether it is a member of that name, wherever.
@@ -76,7 +72,7 @@ impl<'p> Place<'p> {
     }
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for JsonPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(parent) = self.parent {
             parent.fmt(f)?;
@@ -96,49 +92,49 @@ impl fmt::Display for Place<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'v> {
     pub(crate) value: &'v Json<'v>,
-    pub(crate) place: Place<'v>,
+    pub(crate) path: JsonPath<'v>,
     /// The code of a mistake in it.
-    pub(crate) code: Code,
+    pub(crate) code: ErrorCode,
 }
 
 impl<'v> Node<'v> {
     pub(crate) fn root(value: &'v Json<'v>) -> Node<'v> {
-        Node { value, place: Place::ROOT, code: Code::InvalidRequestContent }
+        Node { value, path: JsonPath::ROOT, code: ErrorCode::InvalidRequestContent }
     }
 
     /// The same value, whose mistakes have another code.
-    pub(crate) fn or(self, code: Code) -> Node<'v> {
+    pub(crate) fn or(self, code: ErrorCode) -> Node<'v> {
         Node { code, ..self }
     }
 
-    pub(crate) fn refuse(&self, message: impl Into<String>, errors: &mut Errors) {
-        errors.add(self.code, self.place.path(), message);
+    pub(crate) fn refuse(&self, message: impl Into<String>, errors: &mut ErrorDetails) {
+        errors.add(self.code, self.path.to_string(), message);
     }
 
     /// Notes what a check found.
-    pub(crate) fn fault(&self, fault: &ValidationError, errors: &mut Errors) {
-        errors.add(fault.kind.into(), self.place.path(), &fault.message);
+    pub(crate) fn fault(&self, fault: &ValidationError, errors: &mut ErrorDetails) {
+        errors.add(fault.kind.into(), self.path.to_string(), &fault.message);
     }
 
     /// Notes that a member is missing.
     pub(crate) fn missing(
         &self,
         name: &str,
-        code: Code,
+        code: ErrorCode,
         expected: impl fmt::Display,
-        errors: &mut Errors,
+        errors: &mut ErrorDetails,
     ) {
-        let path = self.place.member(name).path();
+        let path = self.path.member(name).to_string();
         errors.add(code, path, format!("it is missing; {expected}"));
     }
 
     /// Notes which members are missing that nothing can be sent without; only the old versions may
     /// leave them out.
-    pub(crate) fn needs(&self, names: &[&str], context: Context<'_>, errors: &mut Errors) {
+    pub(crate) fn needs(&self, names: &[&str], context: Context<'_>, errors: &mut ErrorDetails) {
         let missing = names.iter().filter(|name| self.member(name).is_none());
         for name in missing.filter(|_| context.strictness == Strictness::Complete) {
             let expected = "nothing can be sent without it";
-            self.missing(name, Code::MissingRequiredProperty, expected, errors);
+            self.missing(name, ErrorCode::MissingRequiredProperty, expected, errors);
         }
     }
 
@@ -149,11 +145,11 @@ impl<'v> Node<'v> {
         };
         let found = members.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         let (_, value) = found.filter(|(_, value)| *value != Json::Null)?;
-        Some(Node { value, place: self.place.member(name), code: self.code })
+        Some(Node { value, path: self.path.member(name), code: self.code })
     }
 
     /// Whether it is an object; a mistake where it is not.
-    pub(crate) fn is_object(&self, errors: &mut Errors) -> bool {
+    pub(crate) fn is_object(&self, errors: &mut ErrorDetails) -> bool {
         let is_object = matches!(self.value, Json::Object(_));
         if !is_object {
             self.refuse(format!("expected an object, found {}", self.value.kind()), errors);
@@ -161,7 +157,7 @@ impl<'v> Node<'v> {
         is_object
     }
 
-    pub(crate) fn text(&self, errors: &mut Errors) -> Option<&'v str> {
+    pub(crate) fn text(&self, errors: &mut ErrorDetails) -> Option<&'v str> {
         match self.value {
             Json::String(text) => Some(text),
             other => {
@@ -171,7 +167,7 @@ impl<'v> Node<'v> {
         }
     }
 
-    pub(crate) fn integer(&self, errors: &mut Errors) -> Option<i64> {
+    pub(crate) fn integer(&self, errors: &mut ErrorDetails) -> Option<i64> {
         match self.value {
             Json::Number(Number::Integer(number)) => Some(*number),
             other => {
@@ -181,7 +177,7 @@ impl<'v> Node<'v> {
         }
     }
 
-    pub(crate) fn boolean(&self, errors: &mut Errors) -> Option<bool> {
+    pub(crate) fn boolean(&self, errors: &mut ErrorDetails) -> Option<bool> {
         match self.value {
             Json::Bool(value) => Some(*value),
             other => {
@@ -196,18 +192,18 @@ impl<'v> Node<'v> {
         &self,
         name: &str,
         context: Context<'_>,
-        errors: &mut Errors,
+        errors: &mut ErrorDetails,
     ) -> Option<Secret> {
         let member = self.member(name);
         if member.is_none() && context.strictness == Strictness::Complete {
             let expected = "secrets are never answered and must be sent with every definition";
-            self.missing(name, Code::MissingSecret, expected, errors);
+            self.missing(name, ErrorCode::MissingSecret, expected, errors);
         }
         member?.text(errors).map(|text| Secret::new(text.to_owned()))
     }
 
     /// A text of at most `max` characters.
-    pub(crate) fn text_within(&self, max: usize, errors: &mut Errors) -> Option<String> {
+    pub(crate) fn text_within(&self, max: usize, errors: &mut ErrorDetails) -> Option<String> {
         let text = self.text(errors)?;
         let length = text.chars().count();
         if length > max {
@@ -221,7 +217,7 @@ impl<'v> Node<'v> {
     pub(crate) fn checked(
         &self,
         check: impl Fn(&str) -> Result<(), ValidationError>,
-        errors: &mut Errors,
+        errors: &mut ErrorDetails,
     ) -> Option<String> {
         let text = self.text(errors)?;
         match check(text) {
@@ -234,11 +230,11 @@ impl<'v> Node<'v> {
     }
 
     /// A date-time, whose mistakes have their own code.
-    pub(crate) fn instant(&self, errors: &mut Errors) -> Option<Instant> {
-        self.or(Code::InvalidDateTime).date_time(errors)
+    pub(crate) fn instant(&self, errors: &mut ErrorDetails) -> Option<Instant> {
+        self.or(ErrorCode::InvalidDateTime).date_time(errors)
     }
 
-    pub(crate) fn date_time(&self, errors: &mut Errors) -> Option<Instant> {
+    pub(crate) fn date_time(&self, errors: &mut ErrorDetails) -> Option<Instant> {
         let text = self.text(errors)?;
         match text.parse() {
             Ok(instant) => Some(instant),
@@ -249,7 +245,7 @@ impl<'v> Node<'v> {
         }
     }
 
-    pub(crate) fn duration(&self, errors: &mut Errors) -> Option<Verbatim<Duration>> {
+    pub(crate) fn duration(&self, errors: &mut ErrorDetails) -> Option<Verbatim<Duration>> {
         let text = self.text(errors)?;
         let value = parse_duration(text);
         if value.is_none() {
@@ -266,7 +262,7 @@ impl<'v> Node<'v> {
     pub(crate) fn word<T: Copy>(
         &self,
         words: impl Iterator<Item = (&'static str, T)> + Clone,
-        errors: &mut Errors,
+        errors: &mut ErrorDetails,
     ) -> Option<T> {
         let text = self.text(errors)?;
         let found = words.clone().find(|(word, _)| word.eq_ignore_ascii_case(text));
@@ -280,14 +276,14 @@ impl<'v> Node<'v> {
     }
 
     /// The members of an object whose names are its author's own. Values are texts.
-    pub(crate) fn map(&self, errors: &mut Errors) -> Option<Vec<(String, String)>> {
+    pub(crate) fn map(&self, errors: &mut ErrorDetails) -> Option<Vec<(String, String)>> {
         let Json::Object(members) = self.value else {
             self.is_object(errors);
             return None;
         };
         let mut entries = Vec::with_capacity(members.len());
         for (name, value) in members {
-            let node = Node { value, place: self.place.member(name), code: self.code };
+            let node = Node { value, path: self.path.member(name), code: self.code };
             entries.extend(node.text(errors).map(|text| (name.to_string(), text.to_owned())));
         }
         Some(entries)
@@ -296,8 +292,8 @@ impl<'v> Node<'v> {
     /// Every entry of a list read by `read`; a scalar is a list of one.
     pub(crate) fn list<T>(
         &self,
-        errors: &mut Errors,
-        mut read: impl FnMut(Node<'_>, &mut Errors) -> Option<T>,
+        errors: &mut ErrorDetails,
+        mut read: impl FnMut(Node<'_>, &mut ErrorDetails) -> Option<T>,
     ) -> Option<Vec<T>> {
         let Json::Array(values) = self.value else {
             return read(*self, errors).map(|value| vec![value]);
@@ -305,7 +301,7 @@ impl<'v> Node<'v> {
         let mut list = Vec::with_capacity(values.len());
         for (index, value) in values.iter().enumerate() {
             list.extend(read(
-                Node { value, place: self.place.index(index), code: self.code },
+                Node { value, path: self.path.index(index), code: self.code },
                 errors,
             ));
         }

@@ -6,7 +6,7 @@ use crate::json::Json;
 use crate::version::Version;
 
 /// Words and what they mean, in the spelling of the newest version.
-pub(crate) type Words<T> = [(&'static str, T)];
+pub(crate) type EnumText<T> = [(&'static str, T)];
 
 /// How the old versions write a word. The newest writes `PascalCase`.
 #[derive(Clone, Copy)]
@@ -18,7 +18,7 @@ pub(crate) enum OldCasing {
 
 /// The word that means `value`, in the casing of `version`.
 pub(crate) fn word<T: PartialEq>(
-    words: &Words<T>,
+    words: &EnumText<T>,
     value: &T,
     old_casing: OldCasing,
     version: Version,

@@ -7,7 +7,7 @@ use crate::version::Version;
 
 /// For which version, and whether secrets are in it.
 #[derive(Clone, Copy)]
-pub(crate) struct Form {
+pub(crate) struct WriteOptions {
     pub(crate) version: Version,
     pub(crate) secrets: Secrets,
 }
@@ -16,16 +16,16 @@ pub(crate) struct Form {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Secrets {
     /// Answers have none.
-    LeftOut,
+    Omit,
     /// What is patched in memory has them, or a patch would lose them.
-    Revealed,
+    Include,
 }
 
-impl Form {
+impl WriteOptions {
     pub(crate) fn secret<'a>(&self, secret: &'a Option<Secret>) -> Option<Json<'a>> {
         match self.secrets {
-            Secrets::LeftOut => None,
-            Secrets::Revealed => secret.as_ref().map(|secret| Json::from(secret.reveal())),
+            Secrets::Omit => None,
+            Secrets::Include => secret.as_ref().map(|secret| Json::from(secret.reveal())),
         }
     }
 }
