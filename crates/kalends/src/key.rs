@@ -40,7 +40,7 @@ pub(crate) fn of_database(key_file: Option<&Path>) -> anyhow::Result<MasterKey> 
 
 fn of_environment() -> Option<anyhow::Result<MasterKey>> {
     let text = std::env::var(VARIABLE).ok()?;
-    Some(MasterKey::read(&Secret::new(text)).context(VARIABLE))
+    Some(MasterKey::parse(&Secret::new(text)).context(VARIABLE))
 }
 
 fn file(store: &Path, key_file: Option<&Path>) -> KeyFile {

@@ -247,7 +247,7 @@ async fn open(location: &Location) -> anyhow::Result<Opened> {
         Kept::Database(url) => {
             let connected = PostgresStore::connect(url, PostgresSettings::default(), codec).await;
             let database = connected.context("cannot open the database")?;
-            let nudges = Some(database.nudges());
+            let nudges = Some(database.change_notifications());
             let nodes = Nodes::Multiple;
             Ok(Opened { store: Arc::new(database), nodes, nudges, signing_root })
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kalends_domain::{CollectionName, GroupName, JobName, JobPath, SubscriptionId};
 use kalends_recurrence::Instant;
-use kalends_store::ClosingRecord;
+use kalends_store::LedgerEvent;
 use kalends_store::record::HistoryRecord;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -96,7 +96,7 @@ impl Numbered for Entry {
 }
 
 /// A row of the ledger, with the job it is of.
-pub(crate) type Closing = (JobPath, ClosingRecord);
+pub(crate) type Closing = (JobPath, LedgerEvent);
 
 impl Numbered for Closing {
     fn number(&self) -> u64 {
@@ -104,7 +104,7 @@ impl Numbered for Closing {
     }
 
     fn at(&self) -> Instant {
-        self.1.row.closed
+        self.1.record.closed
     }
 }
 
@@ -286,8 +286,9 @@ mod tests {
             disposition: Disposition::Completed,
             closed,
         };
-        let job = JobFilterState::Enabled;
-        let record = |&number: &u64| (path("j"), ClosingRecord { number, row: row.clone(), job });
+        let job_state = JobFilterState::Enabled;
+        let record =
+            |&number: &u64| (path("j"), LedgerEvent { number, record: row.clone(), job_state });
         numbers.iter().map(record).collect()
     }
 

@@ -60,7 +60,7 @@ fn open(file: &Path) -> Outcome<SqliteStore> {
     let entropy = Arc::new(SeededEntropy::new(1));
     let (key, _) = MasterKey::generate(&*entropy)?;
     let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
-    let settings = SqliteSettings { fold_at: FOLD_AT, ..SqliteSettings::default() };
+    let settings = SqliteSettings { flush_threshold_rows: FOLD_AT, ..SqliteSettings::default() };
     Ok(SqliteStore::open(file, settings, codec, Arc::new(SystemClock))?)
 }
 

@@ -1,38 +1,38 @@
-//! What came into history and the ledger, for who follows it.
+//! New history entries and ledger rows of all jobs, for the event stream.
 
 use kalends_domain::JobPath;
 
 use crate::record::{HistoryRecord, LedgerRecord};
 use crate::store::JobFilterState;
 
-/// What came into history and the ledger.
+/// History entries and ledger rows after a position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Events {
-    /// Entries of history, each with the job it is of.
-    pub entries: Vec<(JobPath, HistoryRecord)>,
-    /// Rows of the ledger, likewise.
-    pub closings: Vec<(JobPath, ClosingRecord)>,
-    /// The newest of both that are kept.
+    /// History entries, each with the path of its job, by sequence number.
+    pub history: Vec<(JobPath, HistoryRecord)>,
+    /// Ledger rows, each with the path of its job, by number.
+    pub ledger: Vec<(JobPath, LedgerEvent)>,
+    /// The position of the newest entry and row in the store.
     pub newest: EventPosition,
 }
 
-/// How far somebody has read: the number of an entry of history and that of a row of the ledger. 0
-/// is before all.
+/// The position of a reader of the event stream. Zero is before the first entry or row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventPosition {
-    /// The entry.
-    pub entry: u64,
-    /// The row.
-    pub closing: u64,
+    /// The sequence number of a history entry.
+    pub history: u64,
+    /// The number of a ledger row.
+    pub ledger: u64,
 }
 
-/// A row of the ledger and its number.
+/// A ledger row with its number and the state of its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClosingRecord {
-    /// Grows with every row of the store.
+pub struct LedgerEvent {
+    /// Increases with every ledger row of the store.
     pub number: u64,
-    /// What is kept.
-    pub row: LedgerRecord,
-    /// The state of its job when this is read: the row that ends a job is seen with its end.
-    pub job: JobFilterState,
+    /// The row: how occurrences of the job were closed.
+    pub record: LedgerRecord,
+    /// The state of the job at the time of reading. The row that finishes a job is never seen before
+    /// the job is finished.
+    pub job_state: JobFilterState,
 }

@@ -1,49 +1,49 @@
-//! What a store tells to who checks that all is well: jobs, a slice at a time, with what must agree.
+//! Data for the invariant scan: pages of jobs with the values that must be consistent.
 
 use kalends_recurrence::Instant;
 
 use crate::record::{CollectionKey, GateState, JobKey, OpenRun, RunId};
 
-/// A slice of the jobs.
+/// A page of the invariant scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScanPage {
-    /// They, in the order of their numbers.
+    /// Jobs in key order.
     pub jobs: Vec<ScannedJob>,
-    /// What belongs to nothing, among the same numbers.
+    /// Orphaned rows within the same range of keys.
     pub orphans: Vec<Orphan>,
-    /// The slice goes on after this job; `None` where all was looked at.
+    /// The next page starts after this job; `None` after the last page.
     pub next: Option<JobKey>,
 }
 
-/// A job with what must agree.
+/// A job with the values that must be consistent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScannedJob {
-    /// Which.
+    /// The key of the job.
     pub job: JobKey,
-    /// Its collection.
+    /// The key of its collection.
     pub collection: CollectionKey,
-    /// When it was created.
+    /// The time of creation.
     pub created: Instant,
-    /// How it stands.
-    pub standing: GateState,
+    /// Its generation, switches and state.
+    pub gate_state: GateState,
     /// Its open runs.
     pub open: Vec<OpenRun>,
-    /// What history has of it.
+    /// Counts of its history entries, to compare with the counters in its state.
     pub history: HistorySums,
 }
 
-/// What is kept in the history of a job, counted.
+/// Counts of the history entries of a job that retention has not removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistorySums {
-    /// Entries of any kind.
+    /// All entries.
     pub entries: u64,
     /// Attempts of the main action.
     pub attempts: u64,
-    /// Those of them that failed.
+    /// Failed attempts of the main action.
     pub failures: u64,
 }
 
-/// Something that belongs to nothing.
+/// A row whose counterpart is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Orphan {
     /// A job without a state.

@@ -1,4 +1,4 @@
-//! The file that holds the key of an installation, outside the store.
+//! The key file: holds the encryption key of an installation outside the store.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -11,34 +11,34 @@ use kalends_environment::Entropy;
 use crate::encryption::MasterKey;
 use crate::error::StoreError;
 
-/// A key is 43 characters; a file with much more is not a key file.
+/// Maximum size. A key has 43 characters, so a much larger file is not a key file.
 const KEY_FILE_BYTES_MAX: u64 = 1024;
 
-/// A file with one key, in base64, that only its owner can read.
+/// A file with one key in base64. New files are readable by their owner only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyFile {
     path: PathBuf,
 }
 
 impl KeyFile {
-    /// A key file.
+    /// The key file at `path`, which need not exist.
     pub fn new(path: PathBuf) -> KeyFile {
         KeyFile { path }
     }
 
-    /// The key file of a store that was given no other: beside it, with `.key` after its name.
+    /// The default key file of a store: its path with `.key` appended.
     pub fn beside(store: &Path) -> KeyFile {
         let mut name = OsString::from(store);
         name.push(".key");
         KeyFile { path: name.into() }
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The key in it.
+    /// Reads the key. [`StoreError::Damaged`] if the file is missing or holds no key.
     pub fn read(&self) -> Result<MasterKey, StoreError> {
         let failed = |error: std::io::Error| match error.kind() {
             ErrorKind::NotFound => {
@@ -47,14 +47,14 @@ impl KeyFile {
             _ => self.failed(&error),
         };
         if fs::metadata(&self.path).map_err(failed)?.len() > KEY_FILE_BYTES_MAX {
-            let message = format!("{} is no key file: it is too long", self.path.display());
+            let message = format!("{} is not a key file: it is too large", self.path.display());
             return Err(StoreError::Damaged(message));
         }
-        MasterKey::read(&Secret::new(fs::read_to_string(&self.path).map_err(failed)?))
+        MasterKey::parse(&Secret::new(fs::read_to_string(&self.path).map_err(failed)?))
     }
 
-    /// The key in it, or a new one where there is neither a key file nor a store yet. A store
-    /// without its key is not given another one: what it holds could not be read with it.
+    /// Reads the key, or creates the file with a new key if neither it nor `store` exists. For an
+    /// existing store a missing key is an error: a new key could not decrypt its secrets.
     pub fn read_or_create(
         &self,
         store: &Path,
@@ -92,15 +92,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_and_read_again() {
+    fn a_key_is_created_once_and_then_read() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("kalends.db");
         let file = KeyFile::beside(&store);
         assert_eq!(file.path(), folder.path().join("kalends.db.key"));
-        let made = file.read_or_create(&store, &SeededEntropy::new(1)).unwrap();
+        let created = file.read_or_create(&store, &SeededEntropy::new(1)).unwrap();
         fs::write(&store, "").unwrap();
         let read = file.read_or_create(&store, &SeededEntropy::new(2)).unwrap();
-        assert_eq!(made.id(), read.id());
+        assert_eq!(created.id(), read.id());
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_without_its_key_is_not_given_another() {
+    fn an_existing_store_is_not_given_a_new_key() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("kalends.db");
         fs::write(&store, "").unwrap();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn a_file_that_holds_no_key_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = KeyFile::new(folder.path().join("key"));
         for text in ["", "secret", &"x".repeat(2_000)] {

@@ -37,7 +37,7 @@ pub mod stored_form;
 mod tokens;
 
 pub use error::StoreError;
-pub use events::{ClosingRecord, EventPosition, Events};
+pub use events::{EventPosition, Events, LedgerEvent};
 pub use invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 pub use key_file::KeyFile;
 pub use store::{
@@ -46,4 +46,4 @@ pub use store::{
     JobsPage, Page, Refusal, RefusalKind, Reply, Retention, RunWrite, RunWriteResult, SCAN_MAX,
     Scope, Store, WaitingRuns,
 };
-pub use tokens::{NewToken, TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens, read_token};
+pub use tokens::{NewToken, TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens, parse_token};

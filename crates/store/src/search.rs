@@ -1,10 +1,10 @@
-//! The text by which a job is found: what people would type, and nothing secret.
+//! The search text of a job. It contains no secrets.
 
 use kalends_domain::{JobDefinition, ServiceBusMessage, Target};
 
 use crate::store::JobFilter;
 
-/// Target, description and tags of a job, in lower case.
+/// Target, description and tags of a job in lower case. The name is stored separately.
 pub(crate) fn search_text(definition: &JobDefinition) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let service_bus = |message: &'_ ServiceBusMessage| {
@@ -15,7 +15,7 @@ pub(crate) fn search_text(definition: &JobDefinition) -> String {
     };
     let target = match &definition.action.action.target {
         Target::Http(request) => {
-            // A query may hold keys and signatures.
+            // The query may contain keys and signatures.
             let uri = request.uri.as_str();
             vec![uri.split_once(['?', '#']).map_or(uri, |(path, _)| path).to_owned()]
         }
@@ -35,7 +35,7 @@ pub(crate) fn search_text(definition: &JobDefinition) -> String {
     parts.join("\n").to_lowercase()
 }
 
-/// Whether a job has the tag that a filter asks for.
+/// Whether a job has the tag of a filter, or the filter has none.
 pub(crate) fn has_tag(definition: &JobDefinition, filter: &JobFilter) -> bool {
     let Some((name, value)) = &filter.tag else { return true };
     definition.extensions.tags.iter().flatten().any(|(has_name, has_value)| {

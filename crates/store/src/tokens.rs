@@ -1,8 +1,8 @@
-//! Static tokens: their text, what is kept of it, and who keeps it.
+//! Static API tokens: their format, their records, and the trait that stores them.
 //!
-//! A token reads `kal_<id>_<secret>`. The id is public and is what people and logs call it; of the
-//! secret only a hash is kept. The secret is 256 bits of chance, so a fast hash is as good as a slow
-//! one: there is nothing to guess.
+//! A token has the form `kal_<id>_<secret>`. The id is public; tools and logs show it. Stores keep
+//! only a hash of the secret. The secret has 256 random bits and cannot be guessed, so a fast hash
+//! suffices.
 
 use std::fmt;
 
@@ -20,7 +20,8 @@ const PREFIX: &str = "kal_";
 const ID_BYTES: usize = 8;
 const SECRET_BYTES: usize = 32;
 
-/// As many tokens are kept; each is made by an administrator, by hand or by a script.
+/// Maximum number of tokens in a store, including expired and revoked ones. Administrators create
+/// tokens by hand or by script, so a larger number indicates an error.
 pub const TOKENS_MAX: usize = 10_000;
 
 /// The public part of a token: sixteen hexadecimal digits.
@@ -28,14 +29,14 @@ pub const TOKENS_MAX: usize = 10_000;
 pub struct TokenId(Box<str>);
 
 impl TokenId {
-    /// Checks a text.
+    /// Parses an id; `None` unless it has sixteen lower-case hexadecimal digits.
     pub fn new(text: &str) -> Option<TokenId> {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         let is_id = text.len() == 2 * ID_BYTES && text.bytes().all(is_digit);
         is_id.then(|| TokenId(text.into()))
     }
 
-    /// As it is written.
+    /// The hexadecimal digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -53,24 +54,24 @@ impl fmt::Debug for TokenId {
     }
 }
 
-/// The SHA-256 of a secret. Comparing two takes the same time whichever byte differs.
+/// The SHA-256 of a secret. Comparison takes constant time.
 #[derive(Clone, Copy)]
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// The hash of a text.
+    /// Hashes the secret part of a token.
     pub fn of(text: &str) -> TokenHash {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
         TokenHash(bytes)
     }
 
-    /// A hash that was kept.
+    /// A hash read from a store.
     pub fn from_bytes(bytes: [u8; 32]) -> TokenHash {
         TokenHash(bytes)
     }
 
-    /// What is kept.
+    /// The bytes to store.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -90,20 +91,20 @@ impl fmt::Debug for TokenHash {
     }
 }
 
-/// A token that was just made. Its text is shown once and kept nowhere.
+/// A newly generated token. Its text is shown once and never stored.
 #[derive(Debug)]
 pub struct NewToken {
-    /// Its public part.
+    /// The public id, part of `text`.
     pub id: TokenId,
-    /// All of it.
+    /// The complete token: `kal_<id>_<secret>`.
     pub text: Secret,
-    /// What is kept of its secret.
+    /// The hash of the secret, for the [`TokenRecord`].
     pub hash: TokenHash,
 }
 
 impl NewToken {
-    /// A token made of chance.
-    pub fn make(entropy: &dyn Entropy) -> Result<NewToken, EntropyError> {
+    /// Generates a token from random bytes.
+    pub fn generate(entropy: &dyn Entropy) -> Result<NewToken, EntropyError> {
         let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
         entropy.fill(&mut id)?;
         entropy.fill(&mut secret)?;
@@ -115,59 +116,59 @@ impl NewToken {
     }
 }
 
-/// Reads the text of a token: which one it says it is, and the hash that proves it.
-pub fn read_token(text: &str) -> Option<(TokenId, TokenHash)> {
+/// Parses the text of a token into its id and the hash of its secret; `None` if it is malformed.
+pub fn parse_token(text: &str) -> Option<(TokenId, TokenHash)> {
     let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
     Some((TokenId::new(id)?, TokenHash::of(secret)))
 }
 
-/// A token as it is kept.
+/// A token in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRecord {
-    /// Its public part.
+    /// The public id.
     pub id: TokenId,
-    /// What its maker called it.
+    /// The name given by its creator.
     pub name: String,
     /// The hash of its secret.
     pub hash: TokenHash,
-    /// What it may do.
+    /// The role it grants, and the scope in which it does.
     pub grant: Grant,
-    /// When it was made.
+    /// The time of creation.
     pub created: Instant,
-    /// From when on it is worth nothing.
+    /// The token is invalid from this time on; `None` if it does not expire.
     pub expires: Option<Instant>,
-    /// Since when it is worth nothing because somebody said so.
+    /// The time of revocation; `None` if it was not revoked.
     pub revoked: Option<Instant>,
-    /// When it was last seen to be used, to the minute.
+    /// The time of the last recorded use, to the minute; `None` if it was never used.
     pub last_used: Option<Instant>,
 }
 
 impl TokenRecord {
-    /// Whether it is worth something at an instant.
-    pub fn is_good(&self, now: Instant) -> bool {
+    /// Whether the token is neither revoked nor expired at `now`.
+    pub fn is_valid(&self, now: Instant) -> bool {
         self.revoked.is_none() && self.expires.is_none_or(|expires| now < expires)
     }
 }
 
-/// Where tokens are kept. Every method is one transaction.
+/// Stores API tokens. Each method is one transaction.
 pub trait Tokens: Send + Sync {
-    /// Keeps a new token; `false` where there is one of that id or there are [`TOKENS_MAX`].
+    /// Adds a token. Returns `false` if its id exists or the store holds [`TOKENS_MAX`] tokens.
     fn put_token(&self, token: TokenRecord) -> Reply<'_, bool>;
 
-    /// A token.
+    /// Finds a token by its id.
     fn token(&self, id: TokenId) -> Reply<'_, Option<TokenRecord>>;
 
-    /// All of them, revoked and expired ones too, the oldest first.
+    /// All tokens by time of creation, including revoked and expired ones.
     fn tokens(&self) -> Reply<'_, Vec<TokenRecord>>;
 
-    /// Makes a token worth nothing. `false` where there is none; one that was revoked before keeps
-    /// its instant.
+    /// Revokes a token. Returns `false` if it does not exist. Revoking it again does not change the
+    /// time of revocation.
     fn revoke_token(&self, id: TokenId, at: Instant) -> Reply<'_, bool>;
 
-    /// Forgets a token altogether. `false` where there was none.
+    /// Deletes a token. Returns `false` if it does not exist.
     fn delete_token(&self, id: TokenId) -> Reply<'_, bool>;
 
-    /// Notes that a token was used; an instant before the one that is kept changes nothing.
+    /// Records a use of a token, unless a later use is recorded.
     fn note_token_use(&self, id: TokenId, at: Instant) -> Reply<'_, ()>;
 }
 
@@ -178,35 +179,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_of_a_token_names_it_and_proves_it() {
-        let made = NewToken::make(&SeededEntropy::new(1)).unwrap();
-        let text = made.text.reveal();
+    fn a_token_text_contains_its_id_and_proves_its_secret() {
+        let new = NewToken::generate(&SeededEntropy::new(1)).unwrap();
+        let text = new.text.reveal();
         assert_eq!(text.len(), 4 + 16 + 1 + 43);
-        assert_eq!(read_token(text), Some((made.id.clone(), made.hash)));
-        let (id, hash) = read_token(&format!("{}x", &text[..text.len() - 1])).unwrap();
-        assert_eq!(id, made.id);
-        assert_ne!(hash, made.hash);
-        assert!(!format!("{made:?}").contains(&text[21..]));
+        assert_eq!(parse_token(text), Some((new.id.clone(), new.hash)));
+        let (id, hash) = parse_token(&format!("{}x", &text[..text.len() - 1])).unwrap();
+        assert_eq!(id, new.id);
+        assert_ne!(hash, new.hash);
+        assert!(!format!("{new:?}").contains(&text[21..]));
     }
 
     #[test]
-    fn other_texts_are_no_tokens() {
+    fn malformed_texts_are_not_tokens() {
         let id = "0123456789abcdef";
         for text in ["", "kal_", "kal_x_y", &format!("KAL_{id}_x"), &format!("kal_{id}"), id] {
-            assert_eq!(read_token(text), None, "{text}");
+            assert_eq!(parse_token(text), None, "{text}");
         }
-        assert!(read_token(&format!("kal_{id}_a_b-c")).is_some());
-        assert_eq!(read_token(&format!("kal_{}_x", id.to_uppercase())), None);
+        assert!(parse_token(&format!("kal_{id}_a_b-c")).is_some());
+        assert_eq!(parse_token(&format!("kal_{}_x", id.to_uppercase())), None);
     }
 
     #[test]
-    fn a_token_is_good_until_it_expires_or_is_revoked() {
+    fn a_token_is_valid_until_it_expires_or_is_revoked() {
         let at = |second: i64| Instant::from_ticks(second * 10_000_000).unwrap();
-        let made = NewToken::make(&SeededEntropy::new(1)).unwrap();
+        let new = NewToken::generate(&SeededEntropy::new(1)).unwrap();
         let token = TokenRecord {
-            id: made.id,
+            id: new.id,
             name: "ci".into(),
-            hash: made.hash,
+            hash: new.hash,
             grant: Grant {
                 role: kalends_domain::Role::Reader,
                 scope: kalends_domain::AccessScope::Everything,
@@ -216,8 +217,8 @@ mod tests {
             revoked: None,
             last_used: None,
         };
-        assert!(token.is_good(at(9)) && !token.is_good(at(10)));
-        assert!(TokenRecord { expires: None, ..token.clone() }.is_good(at(99)));
-        assert!(!TokenRecord { revoked: Some(at(1)), expires: None, ..token }.is_good(at(5)));
+        assert!(token.is_valid(at(9)) && !token.is_valid(at(10)));
+        assert!(TokenRecord { expires: None, ..token.clone() }.is_valid(at(99)));
+        assert!(!TokenRecord { revoked: Some(at(1)), expires: None, ..token }.is_valid(at(5)));
     }
 }

@@ -156,15 +156,15 @@ impl Scheduler {
 
     fn suspicions_of(&self, job: &ScannedJob, now: Instant) -> Vec<Violation> {
         let late = earlier(now, LATE_AFTER);
-        let ScannedJob { standing, ref open, .. } = *job;
+        let ScannedJob { gate_state, ref open, .. } = *job;
         let is_on =
-            (standing.state.lifecycle, standing.switch) == (Lifecycle::Active, Switch::Enabled);
-        let may_run = standing.collection == Switch::Enabled;
+            (gate_state.state.lifecycle, gate_state.switch) == (Lifecycle::Active, Switch::Enabled);
+        let may_run = gate_state.collection == Switch::Enabled;
         // Where more is due than is held, what is not held is no wonder.
         let sees_all = !self.load_schedule.is_cut() && !self.timetable.is_full();
-        let generation = standing.generation;
+        let generation = gate_state.generation;
         let mut found = Vec::new();
-        match standing.state.due {
+        match gate_state.state.due {
             Some(due) if is_on && may_run && sees_all && due < late && open.is_empty() => {
                 let on = DueJob { job: job.job, generation, due };
                 if !self.timetable.has_job(job.job) && !self.busy_jobs.contains(&job.job) {
@@ -198,7 +198,7 @@ impl Scheduler {
 
     /// Whether the counters of a job cannot be what happened, as far as history is kept.
     fn counts_wrong(&self, job: &ScannedJob, now: Instant) -> bool {
-        let (kept, state) = (job.history, job.standing.state);
+        let (kept, state) = (job.history, job.gate_state.state);
         let retention = self.settings.retention;
         let all_is_kept = job.created >= self.invariant_scan.kept_since
             && job.created.saturating_add(retention.history_age) > now

@@ -63,7 +63,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let now = Instant::from(SystemClock.now());
     let expires = arguments.expires.as_deref().map(|text| when(text, now)).transpose()?;
     let tokens = arguments.book.open(IfAbsent::Make).await?;
-    let NewToken { id, text, hash } = NewToken::make(&SystemEntropy)?;
+    let NewToken { id, text, hash } = NewToken::generate(&SystemEntropy)?;
     let record = TokenRecord {
         id: id.clone(),
         name: arguments.name,

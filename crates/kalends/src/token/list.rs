@@ -46,7 +46,7 @@ fn line(token: &TokenRecord, now: Instant) -> [String; 7] {
     };
     let until = match token.revoked {
         Some(_) => "revoked".to_owned(),
-        None if !token.is_good(now) => "expired".to_owned(),
+        None if !token.is_valid(now) => "expired".to_owned(),
         None => shown(token.expires, "for ever"),
     };
     [

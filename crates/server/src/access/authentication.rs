@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
-use kalends_store::{TokenHash, TokenId, read_token};
+use kalends_store::{TokenHash, TokenId, parse_token};
 use kalends_wire::{ErrorCode, ErrorDetails};
 
 use crate::access::Caller;
@@ -52,7 +52,7 @@ impl Authentication {
         if self.start_token.is_some_and(|known| known == TokenHash::of(text)) {
             return Ok(Caller::of_start());
         }
-        match read_token(text) {
+        match parse_token(text) {
             Some((id, hash)) => {
                 let caller = self.of_store(app, &id, hash).await;
                 caller.map_err(|refused| Denied { refused, token: Some(id) })
@@ -75,7 +75,7 @@ impl Authentication {
         if token.revoked.is_some() {
             return Err(unknown().into());
         }
-        if !token.is_good(now) {
+        if !token.is_valid(now) {
             let message = "the token has expired";
             return Err(
                 ErrorDetails::one(ErrorCode::ExpiredAuthenticationToken, "", message).into()

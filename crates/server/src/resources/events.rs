@@ -84,7 +84,7 @@ impl Resumed {
 
 /// A position as clients see it.
 fn id(position: EventPosition) -> String {
-    format!("{}-{}", position.entry, position.closing)
+    format!("{}-{}", position.history, position.ledger)
 }
 
 /// `Last-Event-ID`, or `lastEventId` for who cannot send headers.
@@ -141,30 +141,29 @@ impl Follower {
 
     async fn tell_all(&self, after: Option<Resumed>, newest: EventPosition) -> Result<(), Over> {
         let asked = EventPosition {
-            entry: after.map_or(newest.entry, |after| after.entry),
-            closing: after.and_then(|after| after.closing).unwrap_or(newest.closing),
+            history: after.map_or(newest.history, |after| after.entry),
+            ledger: after.and_then(|after| after.closing).unwrap_or(newest.ledger),
         };
         let mut told = EventPosition {
-            entry: asked.entry.min(newest.entry),
-            closing: asked.closing.min(newest.closing),
+            history: asked.history.min(newest.history),
+            ledger: asked.ledger.min(newest.ledger),
         };
         if told != asked {
             // Of a store that was put back to an earlier state.
             self.tell_gap(told, asked).await?;
         }
-        let (mut entries, mut closings) = (Cursor::new(told.entry), Cursor::new(told.closing));
+        let (mut entries, mut closings) = (Cursor::new(told.history), Cursor::new(told.ledger));
         let open = id(told);
         self.send(format!("retry: {RETRY_MILLISECONDS}\nid: {open}\nevent: open\ndata: {{}}\n\n"))
             .await?;
         let mut silent = 0;
         loop {
-            let after = EventPosition { entry: entries.at, closing: closings.at };
+            let after = EventPosition { history: entries.at, ledger: closings.at };
             // What cannot be read now can be read later.
             let found = self.app.store.events(Some(after), BATCH).await.unwrap_or_default();
-            let is_full = found.entries.len().max(found.closings.len()) >= BATCH;
+            let is_full = found.history.len().max(found.ledger.len()) >= BATCH;
             let now = self.app.now();
-            let events =
-                merge(entries.take(found.entries, now), closings.take(found.closings, now));
+            let events = merge(entries.take(found.history, now), closings.take(found.ledger, now));
             let went_on = !events.is_empty();
             for event in events {
                 if self.tell(event, &mut told).await? {
@@ -188,15 +187,15 @@ impl Follower {
     async fn tell(&self, event: Event, told: &mut EventPosition) -> Result<bool, Over> {
         let (path, kind, data) = match &event {
             Event::Entry(Told::Gap { after, before }) => {
-                let at = |entry| EventPosition { entry, ..*told };
+                let at = |history| EventPosition { history, ..*told };
                 return self.tell_gap(at(*after), at(*before)).await.map(|()| true);
             }
             Event::Closing(Told::Gap { after, before }) => {
-                let at = |closing| EventPosition { closing, ..*told };
+                let at = |ledger| EventPosition { ledger, ..*told };
                 return self.tell_gap(at(*after), at(*before)).await.map(|()| true);
             }
             Event::Entry(Told::One((path, record))) => {
-                told.entry = record.sequence;
+                told.history = record.sequence;
                 let kind = match record.entry.status {
                     AttemptStatus::Postponed => "postponed",
                     _ => "attempt",
@@ -205,11 +204,11 @@ impl Follower {
                 (path, kind, write_history_entry(path, &record.entry, number, self.version))
             }
             Event::Closing(Told::One((path, record))) => {
-                told.closing = record.number;
+                told.ledger = record.number;
                 (
                     path,
                     "occurrence",
-                    write_closed_occurrence(path, &record.row, state_word(record.job)),
+                    write_closed_occurrence(path, &record.record, state_word(record.job_state)),
                 )
             }
         };

@@ -7,7 +7,7 @@ use kalends_domain::{AttemptStatus, HistoryEntry, Lifecycle, Micros, Timing};
 use crate::conformance::Subject;
 use crate::conformance::sample::{at, closed, definition, due, entry, job_path, put};
 use crate::error::StoreError;
-use crate::events::{ClosingRecord, EventPosition, Events};
+use crate::events::{EventPosition, Events, LedgerEvent};
 use crate::record::{Disposition, HistoryRecord, JobRecord, LedgerRecord};
 use crate::store::{
     Advance, HistoryFilter, JobFilterState, JobWrite, Page, Retention, RunWrite, RunWriteResult,
@@ -201,7 +201,7 @@ pub async fn how_long_the_parts_of_an_attempt_took_is_kept(subject: Subject) {
     recorded(&subject, "j", entries.clone(), vec![]).await;
     let read: Vec<_> = subject.history_of("j").await.into_iter().rev().collect();
     assert_eq!(read, entries);
-    let events = subject.store.events(Some(EventPosition::default()), 99).await.unwrap().entries;
+    let events = subject.store.events(Some(EventPosition::default()), 99).await.unwrap().history;
     let told: Vec<_> = events.into_iter().map(|(_, record)| record.entry).collect();
     assert_eq!(told, entries);
 }
@@ -209,7 +209,7 @@ pub async fn how_long_the_parts_of_an_attempt_took_is_kept(subject: Subject) {
 /// Every entry and every row of every job, once, after any of them.
 pub async fn events_of_all_jobs_follow_each_other(subject: Subject) {
     let read = async |after, limit| subject.store.events(after, limit).await.unwrap();
-    let from = |entry, closing| Some(EventPosition { entry, closing });
+    let from = |history, ledger| Some(EventPosition { history, ledger });
     let nothing = Events::default();
     assert_eq!((read(None, 9).await, read(from(0, 0), 9).await), (nothing.clone(), nothing));
     subject.make_collection().await;
@@ -225,25 +225,25 @@ pub async fn events_of_all_jobs_follow_each_other(subject: Subject) {
         let one = |(path, record): &(kalends_domain::JobPath, HistoryRecord)| {
             (path.job.to_string(), second(record.entry.started))
         };
-        events.entries.iter().map(one).collect()
+        events.history.iter().map(one).collect()
     };
     let rows = |events: &Events| -> Vec<_> {
-        let one = |(path, record): &(kalends_domain::JobPath, ClosingRecord)| {
-            (path.job.to_string(), second(record.row.from))
+        let one = |(path, record): &(kalends_domain::JobPath, LedgerEvent)| {
+            (path.job.to_string(), second(record.record.from))
         };
-        events.closings.iter().map(one).collect()
+        events.ledger.iter().map(one).collect()
     };
     let expected = [("Spelled", 1), ("b", 2), ("b", 3), ("c", 4)].map(|(n, s)| (n.to_owned(), s));
     let expected_rows = expected.clone().map(|(name, second)| (name, second + 10));
     assert_eq!((entries(&all), rows(&all)), (expected.to_vec(), expected_rows.to_vec()));
-    assert!(all.entries.is_sorted_by(|(_, one), (_, next)| one.sequence < next.sequence));
-    assert!(all.closings.is_sorted_by(|(_, one), (_, next)| one.number < next.number));
-    assert!(all.closings.iter().all(|(_, record)| record.job == JobFilterState::Enabled));
-    let number = |index: usize| all.entries[index].1.sequence;
-    let row_number = |index: usize| all.closings[index].1.number;
-    let newest = EventPosition { entry: number(3), closing: row_number(3) };
+    assert!(all.history.is_sorted_by(|(_, one), (_, next)| one.sequence < next.sequence));
+    assert!(all.ledger.is_sorted_by(|(_, one), (_, next)| one.number < next.number));
+    assert!(all.ledger.iter().all(|(_, record)| record.job_state == JobFilterState::Enabled));
+    let number = |index: usize| all.history[index].1.sequence;
+    let row_number = |index: usize| all.ledger[index].1.number;
+    let newest = EventPosition { history: number(3), ledger: row_number(3) };
     assert_eq!(all.newest, newest);
-    assert_eq!(all.entries[0].0, job_path("Spelled"));
+    assert_eq!(all.history[0].0, job_path("Spelled"));
     let some = read(from(number(0), row_number(1)), 2).await;
     assert_eq!(entries(&some), expected[1..3]);
     assert_eq!(rows(&some), expected_rows[2..]);
@@ -251,7 +251,7 @@ pub async fn events_of_all_jobs_follow_each_other(subject: Subject) {
     assert_eq!(read(Some(newest), 9).await, none);
     assert_eq!(read(None, 9).await, none);
     let beyond = read(from(u64::MAX, u64::MAX), 9).await;
-    assert_eq!((beyond.entries, beyond.closings), (vec![], vec![]));
+    assert_eq!((beyond.history, beyond.ledger), (vec![], vec![]));
     subject.edit_job("b", JobWrite::Delete).await;
     let left = read(from(0, 0), 9).await;
     assert_eq!(entries(&left), [&expected[..1], &expected[3..]].concat());
@@ -259,7 +259,7 @@ pub async fn events_of_all_jobs_follow_each_other(subject: Subject) {
 }
 
 /// The row that ends a job is seen with its end, and a disabled one as what it is.
-pub async fn closings_tell_what_has_become_of_the_job(subject: Subject) {
+pub async fn ledger_events_carry_the_state_of_their_job(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
     let pass = RunWrite::Skip {
@@ -276,9 +276,9 @@ pub async fn closings_tell_what_has_become_of_the_job(subject: Subject) {
     assert_eq!(subject.put_job("off", switched).await.key, off.key);
     let events = subject.store.events(Some(EventPosition::default()), 9).await.unwrap();
     let told = events
-        .closings
+        .ledger
         .iter()
-        .map(|(path, record)| (path.job.to_string(), record.row.disposition, record.job));
+        .map(|(path, record)| (path.job.to_string(), record.record.disposition, record.job_state));
     let expected = [
         ("j".to_owned(), Disposition::Missed, JobFilterState::Completed),
         ("off".to_owned(), Disposition::SkippedDisabled, JobFilterState::Disabled),

@@ -71,17 +71,17 @@ pub async fn every_job_is_surveyed_once_with_what_must_agree(subject: Subject) {
     assert_eq!(jobs.iter().map(|job| job.history.entries).collect::<Vec<_>>(), [4, 0, 0, 0]);
     assert_eq!((jobs[0].history, jobs[0].created), (sums, first.job.created));
     assert_eq!(
-        (jobs[1].standing.switch, jobs[1].standing.state.due),
+        (jobs[1].gate_state.switch, jobs[1].gate_state.state.due),
         (Switch::Disabled, Some(at(60)))
     );
-    assert_eq!(jobs[2].standing.state.lifecycle, Lifecycle::Completed);
+    assert_eq!(jobs[2].gate_state.state.lifecycle, Lifecycle::Completed);
     let open = &jobs[3].open;
     assert_eq!(
         open.iter().map(|run| run.cause).collect::<Vec<_>>(),
         [Cause::Scheduled, Cause::Manual]
     );
     assert!(open[0].claim.is_some() && open[1].claim.is_none());
-    assert!(jobs.iter().all(|job| job.standing.collection == Switch::Enabled));
+    assert!(jobs.iter().all(|job| job.gate_state.collection == Switch::Enabled));
     assert_eq!(jobs[3].collection, jobs[0].collection);
 
     let one_by_one = slices(&subject, 1).await;
@@ -95,7 +95,9 @@ pub async fn every_job_is_surveyed_once_with_what_must_agree(subject: Subject) {
     let off = kalends_domain::Collection { state: CollectionState::Disabled, ..standard() };
     subject.put_collection(collection_path("g", "c"), off).await;
     let jobs = all(&subject, 9).await;
-    assert!(jobs.len() == 4 && jobs.iter().all(|job| job.standing.collection == Switch::Disabled));
+    assert!(
+        jobs.len() == 4 && jobs.iter().all(|job| job.gate_state.collection == Switch::Disabled)
+    );
 }
 
 /// Jobs and collections.

@@ -100,7 +100,7 @@ macro_rules! conformance_tests {
                 texts_of_any_kind_survive,
                 how_long_the_parts_of_an_attempt_took_is_kept,
                 events_of_all_jobs_follow_each_other,
-                closings_tell_what_has_become_of_the_job,
+                ledger_events_carry_the_state_of_their_job,
             ]
             invariant_scan: [
                 every_job_is_surveyed_once_with_what_must_agree,

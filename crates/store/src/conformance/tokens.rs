@@ -12,7 +12,7 @@ fn at(second: i64) -> Instant {
 }
 
 fn token(seed: u64, role: Role, place: &str) -> TokenRecord {
-    let NewToken { id, hash, .. } = NewToken::make(&SeededEntropy::new(seed)).unwrap();
+    let NewToken { id, hash, .. } = NewToken::generate(&SeededEntropy::new(seed)).unwrap();
     TokenRecord {
         id,
         name: format!("token {seed}"),
@@ -56,7 +56,7 @@ pub async fn tokens_are_revoked_and_deleted(subject: Subject) {
     assert!(store.revoke_token(made.id.clone(), at(60)).await.unwrap());
     let kept = store.token(made.id.clone()).await.unwrap().unwrap();
     assert_eq!(kept.revoked, Some(at(50)), "the first time counts");
-    assert!(!kept.is_good(at(70)));
+    assert!(!kept.is_valid(at(70)));
     assert!(store.delete_token(made.id.clone()).await.unwrap());
     assert!(!store.delete_token(made.id.clone()).await.unwrap());
     assert!(!store.revoke_token(made.id, at(70)).await.unwrap());

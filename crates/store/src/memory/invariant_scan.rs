@@ -39,7 +39,7 @@ impl Kept {
             job: key,
             collection: *self.collection_keys.get(&record.path.collection)?,
             created: record.job.created,
-            standing: self.standing(key)?,
+            gate_state: self.standing(key)?,
             open: self.open_runs(key),
             history: self.history.get(&key).map(|entries| sums(entries)).unwrap_or_default(),
         })

@@ -1,21 +1,21 @@
-//! What must not be: rows that belong to nothing, counts that do not add up, states that no step
-//! leads to.
+//! The integrity check: orphaned rows, wrong counters, impossible states and unreadable
+//! definitions.
 
 use deadpool_postgres::Transaction;
 
 use crate::error::StoreError;
-use crate::postgres::call::{Length, Work, rows};
 use crate::postgres::columns::job_columns;
-use crate::postgres::fault::Fault;
+use crate::postgres::error::PostgresError;
 use crate::postgres::row::{get, job};
+use crate::postgres::transaction::{Deadline, Operation, query};
 use crate::stored_form::DefinitionCodec;
 
-/// Findings of each kind that are told; one is enough to be worried.
+/// Findings of each kind that are reported; one is enough to investigate.
 const FINDINGS_MAX: i64 = 20;
-/// Definitions that are read at a time.
-const DEFINITIONS: i64 = 500;
+/// Definitions per statement.
+const DEFINITIONS_MAX: i64 = 500;
 
-/// Each finds what must not be, and says it as `finding`.
+/// Each query returns violations of one invariant as column `finding`.
 const CHECKS: [&str; 9] = [
     "SELECT 'run ' || r.id || ' belongs to no job' AS finding FROM runs r
      LEFT JOIN jobs j ON j.key = r.job WHERE j.key IS NULL LIMIT $1",
@@ -33,30 +33,33 @@ const CHECKS: [&str; 9] = [
         AS finding
      FROM states s LEFT JOIN history h ON h.job = s.job
      GROUP BY s.job HAVING s.entries <> count(h.job) LIMIT $1",
-    "SELECT 'job ' || j.key || ' takes its collection for another state' AS finding
+    "SELECT 'job ' || j.key || ' has the wrong collection state' AS finding
      FROM jobs j JOIN states s ON s.job = j.key JOIN collections c ON c.id = j.collection_id
      WHERE s.collection_enabled <> c.enabled LIMIT $1",
-    "SELECT 'job ' || job || ' is finished and is not' AS finding FROM states
+    "SELECT 'job ' || job || ' is finished and active' AS finding FROM states
      WHERE lifecycle = 0 AND finished IS NOT NULL LIMIT $1",
-    "SELECT 'run ' || r.id || ' is of an edit that is to come' AS finding
+    "SELECT 'run ' || r.id || ' has a generation or token from the future' AS finding
      FROM runs r JOIN states s ON s.job = r.job
      WHERE r.generation > s.generation OR r.token > r.last_token LIMIT $1",
 ];
 
-/// Looks for what must not be.
+/// Runs all checks on one snapshot and returns one line for each finding.
 pub(super) struct Check<'a>(pub(super) &'a DefinitionCodec);
 
-impl Work for Check<'_> {
-    type Answer = Vec<String>;
-    const LENGTH: Length = Length::Long;
+impl Operation for Check<'_> {
+    type Output = Vec<String>;
+    const DEADLINE: Deadline = Deadline::Long;
 
-    async fn carry_out(&mut self, transaction: &Transaction<'_>) -> Result<Vec<String>, Fault> {
-        // All statements look at the same moment.
-        let once = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
-        transaction.batch_execute(once).await?;
+    async fn perform(
+        &mut self,
+        transaction: &Transaction<'_>,
+    ) -> Result<Vec<String>, PostgresError> {
+        // All statements see one snapshot.
+        let snapshot = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+        transaction.batch_execute(snapshot).await?;
         let mut findings = Vec::new();
         for check in CHECKS {
-            let found = rows(transaction, check, &[&FINDINGS_MAX]).await?;
+            let found = query(transaction, check, &[&FINDINGS_MAX]).await?;
             for row in &found {
                 findings.push(get(row, "finding")?);
             }
@@ -67,12 +70,12 @@ impl Work for Check<'_> {
 }
 
 impl Check<'_> {
-    /// Whether every definition can be read and every secret opened.
+    /// Reports definitions that cannot be parsed or decrypted.
     async fn read_definitions(
         &self,
         transaction: &Transaction<'_>,
         findings: &mut Vec<String>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PostgresError> {
         let sql = concat!(
             "SELECT ",
             job_columns!(),
@@ -81,7 +84,7 @@ impl Check<'_> {
         );
         let mut after = i64::MIN;
         loop {
-            let found = rows(transaction, sql, &[&after, &DEFINITIONS]).await?;
+            let found = query(transaction, sql, &[&after, &DEFINITIONS_MAX]).await?;
             let Some(last) = found.last() else { return Ok(()) };
             after = get(last, "key")?;
             for row in &found {

@@ -1,4 +1,4 @@
-//! The database's clock, by which leases are measured: one for all nodes.
+//! The clock of the database. Leases use it because all nodes share it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,25 +7,32 @@ use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 
 use crate::error::StoreError;
-use crate::postgres::call::rows;
+use crate::postgres::PostgresStore;
 use crate::postgres::code::ticks;
-use crate::postgres::fault::Fault;
+use crate::postgres::error::PostgresError;
 use crate::postgres::row::get;
+use crate::postgres::transaction::query;
 
-/// Reads it: the time now, and not when the transaction began.
+/// `clock_timestamp()` and not `now()`, which is the time at which the transaction began.
 pub(super) const CLOCK: &str = "SELECT clock_timestamp() AS clock";
 
-pub(super) async fn clock(transaction: &Transaction<'_>) -> Result<Instant, Fault> {
-    Ok(clock_of(&rows(transaction, CLOCK, &[]).await?)?)
+impl PostgresStore {
+    pub(super) async fn read_clock(&self) -> Result<Instant, StoreError> {
+        clock_of(&self.query(CLOCK, &[]).await?)
+    }
 }
 
-/// What [`CLOCK`] answered.
+pub(super) async fn clock(transaction: &Transaction<'_>) -> Result<Instant, PostgresError> {
+    Ok(clock_of(&query(transaction, CLOCK, &[]).await?)?)
+}
+
+/// The time in the result of [`CLOCK`].
 pub(super) fn clock_of(rows: &[Row]) -> Result<Instant, StoreError> {
     let clock = rows.first().map(|row| get(row, "clock")).transpose()?;
-    clock.map(instant_of).ok_or_else(|| StoreError::Failed("the database has no clock".into()))
+    clock.map(instant_of).ok_or_else(|| StoreError::Failed("the database returned no time".into()))
 }
 
-/// It counts microseconds, so this is exact.
+/// Exact: PostgreSQL counts microseconds, an [`Instant`] counts units of 100 ns.
 fn instant_of(clock: SystemTime) -> Instant {
     let ticks = match clock.duration_since(UNIX_EPOCH) {
         Ok(after) => ticks(after),
@@ -42,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_is_converted_exactly() {
+    fn conversion_of_the_clock_is_exact() {
         let at = |seconds, nanos| instant_of(UNIX_EPOCH + Duration::new(seconds, nanos)).ticks();
         assert_eq!(at(0, 0), 0);
         assert_eq!(at(1_800_000_000, 123_456_000), 18_000_000_001_234_560);

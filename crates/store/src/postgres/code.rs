@@ -1,4 +1,4 @@
-//! Numbers that stand for words, and the forms of numbers that PostgreSQL lacks.
+//! Conversion between values and columns: enums as numbers, durations as ticks, text without NUL.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use kalends_recurrence::Instant;
 use crate::error::StoreError;
 use crate::record::{Cause, Disposition};
 
-/// A word that is kept as a number. Numbers are never given another meaning.
+/// An enum that is stored as a number. A number never changes its meaning.
 pub(super) trait Code: Copy + PartialEq + 'static {
-    /// Every word with its number.
+    /// Every variant with its number.
     const CODES: &'static [(Self, i16)];
 
     fn code(self) -> i16 {
-        let found = Self::CODES.iter().find(|(word, _)| *word == self);
+        let found = Self::CODES.iter().find(|(variant, _)| *variant == self);
         found.map_or(-1, |(_, code)| *code)
     }
 
     fn of(code: i16) -> Result<Self, StoreError> {
         let found = Self::CODES.iter().find(|(_, known)| *known == code);
-        found.map(|(word, _)| *word).ok_or_else(|| {
-            let what = std::any::type_name::<Self>();
-            StoreError::Damaged(format!("{code} stands for no {what}"))
+        found.map(|(variant, _)| *variant).ok_or_else(|| {
+            let name = std::any::type_name::<Self>();
+            StoreError::Damaged(format!("{code} is no code of {name}"))
         })
     }
 }
@@ -64,25 +64,26 @@ impl Code for Disposition {
 
 pub(super) fn instant(ticks: i64) -> Result<Instant, StoreError> {
     Instant::from_ticks(ticks)
-        .ok_or_else(|| StoreError::Damaged(format!("{ticks} is no instant of the calendar")))
+        .ok_or_else(|| StoreError::Damaged(format!("{ticks} is out of range for an instant")))
 }
 
-/// A span, at most what fits: 29,000 years.
-pub(super) fn ticks(span: Duration) -> i64 {
-    i64::try_from(span.as_nanos() / 100).unwrap_or(i64::MAX)
+/// A duration in ticks of 100 ns, at most `i64::MAX` (29,000 years).
+pub(super) fn ticks(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
 }
 
-pub(super) fn span(ticks: i64) -> Duration {
+/// The duration of a number of ticks.
+pub(super) fn duration(ticks: i64) -> Duration {
     let ticks = ticks.unsigned_abs();
     Duration::new(ticks / 10_000_000, (ticks % 10_000_000) as u32 * 100)
 }
 
-/// A number of rows to take or to pass over.
+/// A number of rows for LIMIT or OFFSET.
 pub(super) fn rows_max(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
-/// A text that PostgreSQL can hold: it has no NUL, and U+FFFF stands for no character.
+/// Replaces NUL, which PostgreSQL cannot store, with U+FFFF, which is no character.
 pub(super) fn without_nul(text: &str) -> String {
     text.replace('\0', "\u{ffff}")
 }
@@ -92,17 +93,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_survive_their_numbers_and_unknown_numbers_are_damage() {
-        for (word, code) in Disposition::CODES {
-            assert_eq!((word.code(), Disposition::of(*code)), (*code, Ok(*word)));
+    fn variants_round_trip_and_unknown_codes_are_damage() {
+        for (variant, code) in Disposition::CODES {
+            assert_eq!((variant.code(), Disposition::of(*code)), (*code, Ok(*variant)));
         }
         assert!(matches!(Lifecycle::of(3), Err(StoreError::Damaged(_))));
     }
 
     #[test]
-    fn spans_survive_to_the_tick() {
+    fn durations_round_trip_to_the_tick() {
         let day = Duration::new(86_400, 123_456_700);
-        assert_eq!(span(ticks(day)), day);
+        assert_eq!(duration(ticks(day)), day);
         assert_eq!(ticks(Duration::MAX), i64::MAX);
     }
 }

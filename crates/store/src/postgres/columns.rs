@@ -1,12 +1,12 @@
-//! What the columns of the tables are called, for who reads them and for who writes them.
+//! Column lists of the tables, shared by the statements that read and write them.
 
-/// Names of columns, each with what stands before it: the name of a table and a dot, or nothing.
+/// A comma-separated column list. `$of` qualifies each column, such as `"s."`; it may be empty.
 macro_rules! columns {
     ($of:literal; $first:ident $($name:ident)*) => {
         concat!($of, stringify!($first) $(, ", ", $of, stringify!($name))*)
     };
 }
-/// What `row::collection` reads, of tables `g` and `c`.
+/// The columns of `row::collection`, from tables `g` (groups) and `c` (collections).
 macro_rules! collection_columns {
     () => {
         "g.subscription, g.name AS group_name, c.name AS collection_name, \
@@ -14,7 +14,7 @@ macro_rules! collection_columns {
          c.enabled_since, c.version AS collection_version"
     };
 }
-/// What `row::job` reads, of tables `g`, `c`, `j` and `s`.
+/// The columns of `row::job`, from tables `g`, `c`, `j` (jobs) and `s` (states).
 macro_rules! job_columns {
     () => {
         concat!(
@@ -24,14 +24,14 @@ macro_rules! job_columns {
         )
     };
 }
-/// What `row::state` reads.
+/// The columns of `row::state`.
 macro_rules! state_columns {
     ($of:literal) => {
         crate::postgres::columns::columns!($of;
             lifecycle due used last_execution executions failures faulted finished)
     };
 }
-/// What `row::run` reads.
+/// The columns of `row::run`.
 macro_rules! run_columns {
     ($of:literal) => {
         concat!(
@@ -41,21 +41,21 @@ macro_rules! run_columns {
         )
     };
 }
-/// What changes of a run while it is open.
+/// The columns of a run that change while it is open: its progress and claim.
 macro_rules! course_columns {
     ($of:literal) => {
         crate::postgres::columns::columns!($of;
             role retry redelivery next_at first_started owner token lease_until)
     };
 }
-/// What `row::history` reads, without the number that an entry is given.
+/// The columns of `row::history` without `sequence`, which the database generates.
 macro_rules! entry_columns {
     ($of:literal) => {
         crate::postgres::columns::columns!($of;
             started ended expected status message retry repeat role dns connect tls first_byte total)
     };
 }
-/// What `row::ledger` reads.
+/// The columns of `row::ledger`.
 macro_rules! ledger_columns {
     ($of:literal) => {
         crate::postgres::columns::columns!($of;

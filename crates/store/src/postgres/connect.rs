@@ -1,4 +1,4 @@
-//! The store, its pool and its connections.
+//! [`PostgresStore`], its connection pool and the parameters of its connections.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,16 +9,17 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
 
 use crate::error::StoreError;
-use crate::postgres::nudge::{Listener, listen};
+use crate::postgres::notify::{Listener, listen};
 use crate::postgres::{PostgresSettings, migrate};
 use crate::stored_form::DefinitionCodec;
 
-/// How much earlier than the caller the server gives up, so that its answer still arrives.
+/// The server cancels a statement this much before the deadline of the call, so that its error still
+/// arrives in time.
 pub(super) const SERVER_MARGIN: Duration = Duration::from_millis(200);
-/// After this long without a sign of life a connection is asked for one.
+/// TCP keep-alive: idle time before the first probe.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// A store in PostgreSQL.
+/// A store in a PostgreSQL database.
 pub struct PostgresStore {
     pub(super) pool: Pool,
     pub(super) settings: PostgresSettings,
@@ -27,16 +28,15 @@ pub struct PostgresStore {
 }
 
 impl fmt::Debug for PostgresStore {
-    /// Without the address, which may hold a password.
+    /// Omits the URL, which may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PostgresStore({:?})", self.settings)
     }
 }
 
 impl PostgresStore {
-    /// Connects to a database, brings its schema up to date and checks the key. Connections are
-    /// plain: use it on the loopback or in a network that is trusted, or see
-    /// [`PostgresStore::connect_with`].
+    /// Connects without TLS, migrates the schema and checks the encryption key. Use it over loopback
+    /// or a trusted network only; otherwise see [`PostgresStore::connect_with`].
     pub async fn connect(
         url: &str,
         settings: PostgresSettings,
@@ -45,7 +45,7 @@ impl PostgresStore {
         PostgresStore::connect_with(url, settings, codec, NoTls).await
     }
 
-    /// The same over what `tls` makes of a connection.
+    /// Connects through `tls`, migrates the schema and checks the encryption key.
     pub async fn connect_with<T>(
         url: &str,
         settings: PostgresSettings,
@@ -59,10 +59,10 @@ impl PostgresStore {
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
         let config = config(url, &settings)?;
-        migrate::bring_up_to_date(&config, &settings, tls.clone(), &codec).await?;
+        migrate::migrate(&config, &settings, tls.clone(), &codec).await?;
         let listener = listen(config.clone(), settings, tls.clone());
-        let how = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, tls, how))
+        let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config, tls, manager_config))
             .max_size(settings.connections_max)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(settings.deadline))
@@ -73,22 +73,22 @@ impl PostgresStore {
         Ok(PostgresStore { pool, settings, codec, listener })
     }
 
-    /// Changes when somebody, on any node, has edited something or asked for a run. It says that it
-    /// is worth looking, and nothing else; one that is lost costs the time until the next look.
-    pub fn nudges(&self) -> watch::Receiver<()> {
+    /// Changes when any node has committed an edit or requested a run. A notification carries no
+    /// data; a lost one delays the reader until its next poll.
+    pub fn change_notifications(&self) -> watch::Receiver<()> {
         self.listener.subscribe()
     }
 }
 
-/// What every connection is told when it begins.
+/// The parameters of every connection.
 fn config(url: &str, settings: &PostgresSettings) -> Result<Config, StoreError> {
-    let invalid = |_| StoreError::Failed("the address of the database cannot be read".into());
+    let invalid = |_| StoreError::Failed("the URL of the database is invalid".into());
     let mut config: Config = url.parse().map_err(invalid)?;
-    let server = settings.deadline.saturating_sub(SERVER_MARGIN).as_millis().max(1);
-    let asked = config.get_options().unwrap_or_default().to_owned();
+    let server_timeout = settings.deadline.saturating_sub(SERVER_MARGIN).as_millis().max(1);
+    let options = config.get_options().unwrap_or_default().to_owned();
     config.options(format!(
-        "{asked} -c statement_timeout={server} -c lock_timeout={server} \
-         -c idle_in_transaction_session_timeout={server} -c client_min_messages=warning \
+        "{options} -c statement_timeout={server_timeout} -c lock_timeout={server_timeout} \
+         -c idle_in_transaction_session_timeout={server_timeout} -c client_min_messages=warning \
          -c default_transaction_isolation=read\\ committed"
     ));
     config.connect_timeout(settings.connect_deadline);

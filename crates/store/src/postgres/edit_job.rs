@@ -1,4 +1,4 @@
-//! A job is made, changed, run or deleted.
+//! Creates, replaces, runs or deletes a job.
 
 use std::collections::BTreeSet;
 
@@ -7,34 +7,34 @@ use kalends_domain::{CollectionState, JobDefinition, JobPath, Switch};
 use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
-use crate::postgres::call::{Work, change, rows};
 use crate::postgres::clock::clock;
 use crate::postgres::code::{Code, ticks, without_nul};
 use crate::postgres::columns::{job_columns, ledger_columns, state_columns};
 use crate::postgres::commit::write_ledger;
-use crate::postgres::edit_collection::{Locked, lock_collection};
-use crate::postgres::fault::Fault;
+use crate::postgres::edit_collection::{LockedCollection, lock_collection};
+use crate::postgres::error::PostgresError;
 use crate::postgres::removal::delete_jobs;
 use crate::postgres::row::{get, job};
+use crate::postgres::transaction::{Operation, execute, query};
 use crate::record::{Cause, Disposition, Job, JobFacts, JobKey, JobRecord, JobState, Progress};
 use crate::search::search_text;
 use crate::store::{DecideJob, Edited, JobContext, JobPut, JobWrite, WaitingRuns};
 use crate::stored_form::{DefinitionCodec, write_definition};
 
-/// Makes, changes, runs or deletes a job as `decide` says.
+/// Creates, replaces, runs or deletes a job as `decide` returns.
 pub(super) struct EditJob<'a> {
     pub(super) path: JobPath,
     pub(super) decide: DecideJob,
     pub(super) codec: &'a DefinitionCodec,
 }
 
-impl Work for EditJob<'_> {
-    type Answer = Edited<JobRecord>;
+impl Operation for EditJob<'_> {
+    type Output = Edited<JobRecord>;
 
-    async fn carry_out(
+    async fn perform(
         &mut self,
         transaction: &Transaction<'_>,
-    ) -> Result<Edited<JobRecord>, Fault> {
+    ) -> Result<Edited<JobRecord>, PostgresError> {
         let collection = lock_collection(transaction, &self.path.collection).await?;
         let collection = collection.ok_or(StoreError::NoCollection)?;
         let before = self.lock_job(transaction, &collection).await?;
@@ -47,7 +47,7 @@ impl Work for EditJob<'_> {
             (JobWrite::Delete, Some(job)) => {
                 delete_jobs(transaction, &[job.key.0]).await?;
                 let one_less = "UPDATE collections SET jobs = jobs - 1 WHERE id = $1";
-                change(transaction, one_less, &[&collection.id]).await?;
+                execute(transaction, one_less, &[&collection.id]).await?;
                 None
             }
             (JobWrite::Run { at }, Some(job)) => {
@@ -55,20 +55,20 @@ impl Work for EditJob<'_> {
                 before.clone()
             }
             (JobWrite::Put(put), Some(job)) => Some(self.replace(transaction, *put, job).await?),
-            (JobWrite::Put(put), None) => Some(self.make(transaction, *put, &collection).await?),
+            (JobWrite::Put(put), None) => Some(self.create(transaction, *put, &collection).await?),
         };
         Ok(Edited { before, after })
     }
 }
 
-// `&mut` throughout: who decides may not be shared between threads.
+// `&mut self` throughout: `decide` is `Send` but not `Sync`.
 impl EditJob<'_> {
-    /// Locks the job, where there is one.
+    /// Locks the job until the commit; `None` if it does not exist.
     async fn lock_job(
         &mut self,
         transaction: &Transaction<'_>,
-        collection: &Locked,
-    ) -> Result<Option<JobRecord>, Fault> {
+        collection: &LockedCollection,
+    ) -> Result<Option<JobRecord>, PostgresError> {
         let lock = concat!(
             "SELECT ",
             job_columns!(),
@@ -76,27 +76,27 @@ impl EditJob<'_> {
               JOIN groups g ON g.id = c.group_id
               WHERE j.collection_id = $1 AND j.job_key = $2 FOR UPDATE OF s"
         );
-        let found = rows(transaction, lock, &[&collection.id, &self.path.job.key()]).await?;
+        let found = query(transaction, lock, &[&collection.id, &self.path.job.key()]).await?;
         Ok(found.first().map(|row| job(row, self.codec)).transpose()?)
     }
 
-    async fn make(
+    async fn create(
         &mut self,
         transaction: &Transaction<'_>,
         put: JobPut,
-        collection: &Locked,
-    ) -> Result<JobRecord, Fault> {
+        collection: &LockedCollection,
+    ) -> Result<JobRecord, PostgresError> {
         let JobPut { uid, created, definition, facts, state, waiting: _, closed_by_edit: _ } = put;
         let path =
             JobPath { collection: collection.record.path.clone(), job: self.path.job.clone() };
         let text = write_definition(&definition, uid, self.codec)?;
-        let make = "INSERT INTO jobs (collection_id, job_key, name, uid, created, version,
+        let insert = "INSERT INTO jobs (collection_id, job_key, name, uid, created, version,
                 definition, search, tags, shortest_gap, authenticated, shortest_retry)
              VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $8, $9, $10, $11) RETURNING key";
-        let (gap, authenticated, retry) = columns(facts);
-        let made = rows(
+        let (gap, authenticated, retry) = fact_columns(facts);
+        let inserted = query(
             transaction,
-            make,
+            insert,
             &[
                 &collection.id,
                 &path.job.key(),
@@ -105,17 +105,18 @@ impl EditJob<'_> {
                 &created.ticks(),
                 &text,
                 &without_nul(&search_text(&definition)),
-                &tags(&definition)?,
+                &tag_keys(&definition)?,
                 &gap,
                 &authenticated,
                 &retry,
             ],
         )
         .await?;
-        let key = made.first().map(|row| get::<i64>(row, "key")).transpose()?;
-        let key = key.ok_or_else(|| StoreError::Failed("a job was not made".into()))?;
+        let key = inserted.first().map(|row| get::<i64>(row, "key")).transpose()?;
+        let key =
+            key.ok_or_else(|| StoreError::Failed("the insert of a job returned no key".into()))?;
         let enabled = collection.record.collection.state == CollectionState::Enabled;
-        let begin = concat!(
+        let insert_state = concat!(
             "INSERT INTO states (generation, entries, job, collection_id, enabled,
                 collection_enabled, ",
             state_columns!(""),
@@ -125,9 +126,9 @@ impl EditJob<'_> {
         let state_columns = StateColumns::of(state);
         let StateColumns { lifecycle, due, used, last, executions, failures, faulted, finished } =
             &state_columns;
-        change(
+        execute(
             transaction,
-            begin,
+            insert_state,
             &[
                 &key,
                 &collection.id,
@@ -145,7 +146,7 @@ impl EditJob<'_> {
         )
         .await?;
         let one_more = "UPDATE collections SET jobs = jobs + 1 WHERE id = $1";
-        change(transaction, one_more, &[&collection.id]).await?;
+        execute(transaction, one_more, &[&collection.id]).await?;
         let job = Job { uid, created, definition, generation: 1 };
         Ok(JobRecord { key: JobKey(key), path, job, state, version: 1 })
     }
@@ -155,25 +156,25 @@ impl EditJob<'_> {
         transaction: &Transaction<'_>,
         put: JobPut,
         before: &JobRecord,
-    ) -> Result<JobRecord, Fault> {
+    ) -> Result<JobRecord, PostgresError> {
         let JobPut { definition, facts, state, waiting, closed_by_edit, .. } = put;
         let key = before.key.0;
         if let WaitingRuns::Close(disposition) = waiting {
-            close_waiting(transaction, key, disposition).await?;
+            close_waiting_runs(transaction, key, disposition).await?;
         }
         if let Some(closed_by_edit) = closed_by_edit {
             write_ledger(transaction, &[(before.key, closed_by_edit)]).await?;
         }
         let text = write_definition(&definition, before.job.uid, self.codec)?;
-        let replace = "UPDATE jobs SET version = version + 1, definition = $2, search = $3,
+        let update = "UPDATE jobs SET version = version + 1, definition = $2, search = $3,
                 tags = $4, shortest_gap = $5, authenticated = $6, shortest_retry = $7
              WHERE key = $1";
-        let (gap, authenticated, retry) = columns(facts);
+        let (gap, authenticated, retry) = fact_columns(facts);
         let search = without_nul(&search_text(&definition));
-        let tags = tags(&definition)?;
-        change(transaction, replace, &[&key, &text, &search, &tags, &gap, &authenticated, &retry])
+        let tags = tag_keys(&definition)?;
+        execute(transaction, update, &[&key, &text, &search, &tags, &gap, &authenticated, &retry])
             .await?;
-        let restart = concat!(
+        let update_state = concat!(
             "UPDATE states SET generation = generation + 1, enabled = $2, (",
             state_columns!(""),
             ") = ($3, $4, $5, $6, $7, $8, $9, $10) WHERE job = $1"
@@ -182,9 +183,9 @@ impl EditJob<'_> {
         let state_columns = StateColumns::of(state);
         let StateColumns { lifecycle, due, used, last, executions, failures, faulted, finished } =
             &state_columns;
-        change(
+        execute(
             transaction,
-            restart,
+            update_state,
             &[&key, &is_on, lifecycle, due, used, last, executions, failures, faulted, finished],
         )
         .await?;
@@ -195,7 +196,7 @@ impl EditJob<'_> {
     }
 }
 
-/// A state as its columns hold it.
+/// The values of `state_columns!`, in the same order.
 struct StateColumns {
     lifecycle: i16,
     due: Option<i64>,
@@ -222,20 +223,21 @@ impl StateColumns {
     }
 }
 
-fn columns(facts: JobFacts) -> (Option<i64>, bool, Option<i64>) {
+/// Shortest gap, whether authenticated, shortest retry.
+fn fact_columns(facts: JobFacts) -> (Option<i64>, bool, Option<i64>) {
     (facts.shortest_gap.map(ticks), facts.authenticated, facts.shortest_retry.map(ticks))
 }
 
-/// What a filter by tag is compared with: each name, alone and with its value.
-fn tags(definition: &JobDefinition) -> Result<Vec<String>, StoreError> {
+/// The search keys of a job's tags: each name alone, and each name with its value.
+fn tag_keys(definition: &JobDefinition) -> Result<Vec<String>, StoreError> {
     let tags = definition.extensions.tags.iter().flatten();
-    let both = tags.flat_map(|(name, value)| [tag(name, None), tag(name, Some(value))]);
+    let both = tags.flat_map(|(name, value)| [tag_key(name, None), tag_key(name, Some(value))]);
     let distinct = both.collect::<Result<BTreeSet<_>, _>>()?;
     Ok(distinct.into_iter().collect())
 }
 
-/// A tag as a filter names it. JSON divides name and value, whatever is in them.
-pub(super) fn tag(name: &str, value: Option<&str>) -> Result<String, StoreError> {
+/// The search key of a tag, as JSON: unambiguous for any name and value.
+pub(super) fn tag_key(name: &str, value: Option<&str>) -> Result<String, StoreError> {
     serde_json::to_string(&(name.to_ascii_lowercase(), value))
         .map_err(|error| StoreError::Failed(error.to_string()))
 }
@@ -244,31 +246,32 @@ async fn open_manual_run(
     transaction: &Transaction<'_>,
     job: &JobRecord,
     at: Instant,
-) -> Result<(), Fault> {
+) -> Result<(), PostgresError> {
     let open = "INSERT INTO runs (id, job, generation, scheduled, cause, repeat, role, retry,
             redelivery, next_at, last_token)
          VALUES (nextval('run_ids'), $1, $2, $3, $4, 0, $5, 0, 0, $3, 0)";
     let (generation, cause) = (job.job.generation.cast_signed(), Cause::Manual.code());
     let role = Progress::first(at).role.code();
-    change(transaction, open, &[&job.key.0, &generation, &at.ticks(), &cause, &role]).await?;
+    execute(transaction, open, &[&job.key.0, &generation, &at.ticks(), &cause, &role]).await?;
     Ok(())
 }
 
-async fn close_waiting(
+/// Deletes the unclaimed runs of a job and records them in the ledger.
+async fn close_waiting_runs(
     transaction: &Transaction<'_>,
     job: i64,
     disposition: Disposition,
-) -> Result<(), Fault> {
+) -> Result<(), PostgresError> {
     let now = clock(transaction).await?;
     let close = concat!(
-        "WITH gone AS (
+        "WITH closed AS (
             DELETE FROM runs WHERE job = $1 AND owner IS NULL
             RETURNING id, generation, scheduled, cause
          )
          INSERT INTO ledger (job, ",
         ledger_columns!(""),
-        ") SELECT $1, scheduled, scheduled, generation, 1, cause, $2, $3 FROM gone ORDER BY id"
+        ") SELECT $1, scheduled, scheduled, generation, 1, cause, $2, $3 FROM closed ORDER BY id"
     );
-    change(transaction, close, &[&job, &disposition.code(), &now.ticks()]).await?;
+    execute(transaction, close, &[&job, &disposition.code(), &now.ticks()]).await?;
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! What came into the history and the ledger of all jobs, for who follows it.
+//! History entries and ledger rows of all jobs, for the event stream.
 
 use kalends_domain::JobPath;
 use tokio_postgres::Row;
 
 use crate::error::StoreError;
-use crate::events::{ClosingRecord, EventPosition, Events};
+use crate::events::{EventPosition, Events, LedgerEvent};
 use crate::postgres::PostgresStore;
 use crate::postgres::code::rows_max;
 use crate::postgres::columns::{entry_columns, ledger_columns};
@@ -14,34 +14,37 @@ use crate::record::HistoryRecord;
 use crate::store::JobFilterState;
 
 impl PostgresStore {
-    /// Numbers are given out before a transaction commits: one may be seen after a larger one.
+    /// The database assigns numbers before the commit, so a smaller number may become visible after a
+    /// larger one.
     pub(super) async fn read_events(
         &self,
         after: Option<EventPosition>,
         limit: usize,
     ) -> Result<Events, StoreError> {
-        let newest = "SELECT (SELECT coalesce(max(sequence), 0) FROM history) AS entry,
-                (SELECT coalesce(max(number), 0) FROM ledger) AS closing";
-        let newest = match self.ask(newest, &[]).await?.first() {
+        let newest = "SELECT (SELECT coalesce(max(sequence), 0) FROM history) AS history,
+                (SELECT coalesce(max(number), 0) FROM ledger) AS ledger";
+        let newest = match self.query(newest, &[]).await?.first() {
             Some(found) => EventPosition {
-                entry: row::unsigned(found, "entry")?,
-                closing: row::unsigned(found, "closing")?,
+                history: row::unsigned(found, "history")?,
+                ledger: row::unsigned(found, "ledger")?,
             },
             None => EventPosition::default(),
         };
         let Some(after) = after else { return Ok(Events { newest, ..Events::default() }) };
-        // Entries later: who is told of a row is told of the attempts before it.
-        let closings = self.closings_after(after.closing, limit).await?;
-        let entries = self.entries_after(after.entry, limit).await?;
-        // They were read later.
-        let entry = entries.last().map_or(0, |(_, record)| record.sequence);
-        let closing = closings.last().map_or(0, |(_, record)| record.number);
-        let newest =
-            EventPosition { entry: newest.entry.max(entry), closing: newest.closing.max(closing) };
-        Ok(Events { entries, closings, newest })
+        // History after the ledger, so that an occurrence is never seen before its attempts.
+        let ledger = self.ledger_after(after.ledger, limit).await?;
+        let history = self.history_after(after.history, limit).await?;
+        // Both were read after `newest`.
+        let last_history = history.last().map_or(0, |(_, record)| record.sequence);
+        let last_ledger = ledger.last().map_or(0, |(_, event)| event.number);
+        let newest = EventPosition {
+            history: newest.history.max(last_history),
+            ledger: newest.ledger.max(last_ledger),
+        };
+        Ok(Events { history, ledger, newest })
     }
 
-    async fn entries_after(
+    async fn history_after(
         &self,
         after: u64,
         limit: usize,
@@ -54,15 +57,15 @@ impl PostgresStore {
              JOIN groups g ON g.id = c.group_id
              WHERE h.sequence > $1 ORDER BY h.sequence LIMIT $2"
         );
-        let found = self.ask(sql, &[&rows_max(after), &rows_max(limit)]).await?;
+        let found = self.query(sql, &[&rows_max(after), &rows_max(limit)]).await?;
         found.iter().map(|found| Ok((row::job_path(found)?, row::history(found)?))).collect()
     }
 
-    async fn closings_after(
+    async fn ledger_after(
         &self,
         after: u64,
         limit: usize,
-    ) -> Result<Vec<(JobPath, ClosingRecord)>, StoreError> {
+    ) -> Result<Vec<(JobPath, LedgerEvent)>, StoreError> {
         let sql = concat!(
             "SELECT l.number, ",
             ledger_columns!("l."),
@@ -72,14 +75,14 @@ impl PostgresStore {
              JOIN collections c ON c.id = j.collection_id JOIN groups g ON g.id = c.group_id
              WHERE l.number > $1 ORDER BY l.number LIMIT $2"
         );
-        let found = self.ask(sql, &[&rows_max(after), &rows_max(limit)]).await?;
-        let closing = |found: &Row| {
-            let job =
-                JobFilterState::of(switch(get(found, "enabled")?), row::word(found, "lifecycle")?);
+        let found = self.query(sql, &[&rows_max(after), &rows_max(limit)]).await?;
+        let event = |found: &Row| {
+            let job_state =
+                JobFilterState::of(switch(get(found, "enabled")?), row::coded(found, "lifecycle")?);
             let number = row::unsigned(found, "number")?;
-            let record = ClosingRecord { number, row: row::ledger(found)?, job };
-            Ok((row::job_path(found)?, record))
+            let event = LedgerEvent { number, record: row::ledger(found)?, job_state };
+            Ok((row::job_path(found)?, event))
         };
-        found.iter().map(closing).collect()
+        found.iter().map(event).collect()
     }
 }

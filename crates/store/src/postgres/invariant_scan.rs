@@ -1,4 +1,4 @@
-//! Jobs with what must agree, for who checks that all is well.
+//! Pages of jobs for the invariant scan.
 
 use tokio_postgres::Row;
 
@@ -7,11 +7,11 @@ use crate::invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 use crate::postgres::PostgresStore;
 use crate::postgres::code::rows_max;
 use crate::postgres::columns::{run_columns, state_columns};
-use crate::postgres::jobs_for_run::standing;
+use crate::postgres::jobs_for_run::gate_state;
 use crate::postgres::row::{self, get};
 use crate::record::{CollectionKey, JobKey};
 
-/// Jobs of one slice: each has its history counted, of up to a thousand entries by default.
+/// Jobs per page. The query counts the history of each, up to a thousand entries by default.
 const JOBS_MAX: usize = 100;
 
 impl PostgresStore {
@@ -20,12 +20,12 @@ impl PostgresStore {
         after: Option<JobKey>,
         scan_max: usize,
     ) -> Result<ScanPage, StoreError> {
-        // One statement, so that it shows one moment. How much history a job has is known before it
-        // is counted, and ends the slice.
+        // One statement, hence one snapshot. `states.entries` limits the page before the history is
+        // counted.
         let sql = concat!(
-            "WITH slice AS (
+            "WITH page AS (
                 SELECT j.key, j.created, j.collection_id,
-                    sum(1 + coalesce(s.entries, 0)) OVER (ORDER BY j.key) AS looked,
+                    sum(1 + coalesce(s.entries, 0)) OVER (ORDER BY j.key) AS scanned,
                     row_number() OVER (ORDER BY j.key) AS place
                 FROM (SELECT * FROM jobs WHERE key > $1 ORDER BY key LIMIT $3) j
                 LEFT JOIN states s ON s.job = j.key
@@ -33,49 +33,44 @@ impl PostgresStore {
              SELECT p.key, p.created, p.collection_id, s.job, s.generation, s.enabled,
                 s.collection_enabled, h.entries, h.attempts, h.failed, ",
             state_columns!("s."),
-            " FROM slice p LEFT JOIN states s ON s.job = p.key
+            " FROM page p LEFT JOIN states s ON s.job = p.key
              LEFT JOIN LATERAL (
                 SELECT count(*) AS entries,
                     count(*) FILTER (WHERE role = 0 AND status <> 2) AS attempts,
                     count(*) FILTER (WHERE role = 0 AND status = 1) AS failed
                 FROM history WHERE job = p.key
              ) h ON true
-             WHERE p.looked <= $2::bigint OR p.place = 1 ORDER BY p.key"
+             WHERE p.scanned <= $2::bigint OR p.place = 1 ORDER BY p.key"
         );
         let after = after.map_or(i64::MIN, |after| after.0);
         let limit = rows_max(scan_max.clamp(1, JOBS_MAX));
-        let found = self.ask(sql, &[&after, &rows_max(scan_max), &limit]).await?;
-        let mut survey = ScanPage::default();
+        let found = self.query(sql, &[&after, &rows_max(scan_max), &limit]).await?;
+        let mut page = ScanPage::default();
         for row in &found {
             match get::<Option<i64>>(row, "job")? {
-                Some(_) => survey.jobs.push(surveyed(row)?),
-                None => survey.orphans.push(Orphan::Job(JobKey(get(row, "key")?))),
+                Some(_) => page.jobs.push(scanned_job(row)?),
+                None => page.orphans.push(Orphan::Job(JobKey(get(row, "key")?))),
             }
         }
         let last = found.last().map(|row| get::<i64>(row, "key")).transpose()?;
-        survey.next = last.map(JobKey);
+        page.next = last.map(JobKey);
         if let Some(last) = last {
-            self.add_runs(after, last, &mut survey).await?;
+            self.add_runs(after, last, &mut page).await?;
         }
-        Ok(survey)
+        Ok(page)
     }
 
-    /// Runs are read later than the jobs: one that is over since is not missed, and one that was
-    /// begun since is of a job that has moved on.
-    async fn add_runs(
-        &self,
-        after: i64,
-        last: i64,
-        survey: &mut ScanPage,
-    ) -> Result<(), StoreError> {
+    /// Reads the runs after the jobs. A run that finished in between is absent, and a run that began
+    /// in between belongs to a job that has advanced; the scan reports neither.
+    async fn add_runs(&self, after: i64, last: i64, page: &mut ScanPage) -> Result<(), StoreError> {
         let sql = concat!(
             "SELECT ",
             run_columns!(""),
             " FROM runs WHERE job > $1 AND job <= $2 ORDER BY job, id"
         );
-        for row in &self.ask(sql, &[&after, &last]).await? {
+        for row in &self.query(sql, &[&after, &last]).await? {
             let run = row::run(row)?;
-            if let Some(job) = survey.jobs.iter_mut().find(|job| job.job == run.job) {
+            if let Some(job) = page.jobs.iter_mut().find(|job| job.job == run.job) {
                 job.open.push(run);
             }
         }
@@ -83,12 +78,12 @@ impl PostgresStore {
     }
 }
 
-fn surveyed(row: &Row) -> Result<ScannedJob, StoreError> {
+fn scanned_job(row: &Row) -> Result<ScannedJob, StoreError> {
     Ok(ScannedJob {
         job: JobKey(get(row, "key")?),
         collection: CollectionKey(get(row, "collection_id")?),
         created: row::at(row, "created")?,
-        standing: standing(row)?,
+        gate_state: gate_state(row)?,
         open: vec![],
         history: HistorySums {
             entries: row::unsigned(row, "entries")?,

@@ -1,4 +1,4 @@
-//! Many jobs at once, for who begins and ends their runs.
+//! Jobs in bulk, for the engine: before it starts runs and after it finishes them.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::record::{CollectionKey, GateState, JobForRun, JobKey, OpenRun};
 use crate::stored_form::read_collection;
 
 impl PostgresStore {
-    pub(super) async fn read_briefs(
+    pub(super) async fn read_jobs_for_run(
         &self,
         jobs: Vec<JobKey>,
     ) -> Result<Vec<Option<JobForRun>>, StoreError> {
@@ -27,14 +27,14 @@ impl PostgresStore {
         let open =
             concat!("SELECT ", run_columns!(""), " FROM runs WHERE job = ANY ($1) ORDER BY id");
         let keys = keys(&jobs);
-        // Runs first: a job that is begun meanwhile is seen as due no longer, and is left alone.
-        let open = self.ask(open, &[&keys]).await?;
+        // Runs before jobs: if a run begins in between, the job is read as no longer due.
+        let open = self.query(open, &[&keys]).await?;
         let mut runs: HashMap<JobKey, Vec<OpenRun>> = HashMap::new();
         for row in &open {
             let run = row::run(row)?;
             runs.entry(run.job).or_default().push(run);
         }
-        let rows = self.ask(sql, &[&keys]).await?;
+        let rows = self.query(sql, &[&keys]).await?;
         let mut found = HashMap::new();
         for row in &rows {
             let job = row::job(row, &self.codec)?;
@@ -47,7 +47,7 @@ impl PostgresStore {
         Ok(jobs.iter().map(|job| found.remove(job)).collect())
     }
 
-    pub(super) async fn read_standings(
+    pub(super) async fn read_gate_states(
         &self,
         jobs: Vec<JobKey>,
     ) -> Result<Vec<Option<GateState>>, StoreError> {
@@ -56,8 +56,8 @@ impl PostgresStore {
             state_columns!(""),
             " FROM states WHERE job = ANY ($1)"
         );
-        let rows = self.ask(sql, &[&keys(&jobs)]).await?;
-        let found = rows.iter().map(|row| Ok((JobKey(get(row, "job")?), standing(row)?)));
+        let rows = self.query(sql, &[&keys(&jobs)]).await?;
+        let found = rows.iter().map(|row| Ok((JobKey(get(row, "job")?), gate_state(row)?)));
         let found = found.collect::<Result<HashMap<_, _>, StoreError>>()?;
         Ok(jobs.iter().map(|job| found.get(job).copied()).collect())
     }
@@ -67,7 +67,7 @@ fn keys(jobs: &[JobKey]) -> Vec<i64> {
     jobs.iter().map(|job| job.0).collect()
 }
 
-pub(super) fn standing(row: &Row) -> Result<GateState, StoreError> {
+pub(super) fn gate_state(row: &Row) -> Result<GateState, StoreError> {
     Ok(GateState {
         generation: row::unsigned(row, "generation")?,
         switch: switch(get(row, "enabled")?),

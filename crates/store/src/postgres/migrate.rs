@@ -1,5 +1,6 @@
-//! The schema: numbered steps, each in a transaction of its own, one node at a time; and whether
-//! the key is the one that the store was written with.
+//! Schema migrations, and the check of the encryption key.
+//!
+//! Each migration is one transaction. An advisory lock lets one node at a time migrate.
 
 use tokio::time::timeout;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
@@ -7,25 +8,25 @@ use tokio_postgres::{Client, Config, Socket};
 
 use crate::error::StoreError;
 use crate::postgres::PostgresSettings;
-use crate::postgres::fault::{Before, Fault, unconnected};
+use crate::postgres::error::{PostgresError, TransactionFailure, connection_error};
 use crate::stored_form::DefinitionCodec;
 
-/// Every step there ever was; the number of a step is its place, from 1.
-const STEPS: [(&str, &str); 4] = [
+/// All migrations; the number of a migration is its position, from 1. Never change a published one.
+const MIGRATIONS: [(&str, &str); 4] = [
     ("first", include_str!("../../migrations/postgres/0001_first.sql")),
     ("tokens", include_str!("../../migrations/postgres/0002_tokens.sql")),
     ("timing", include_str!("../../migrations/postgres/0003_timing.sql")),
     ("ledger numbers", include_str!("../../migrations/postgres/0004_ledger_numbers.sql")),
 ];
 
-/// Any number that no other program on the same server uses: "kalends" in ASCII.
-const LOCK: i64 = 0x006b_616c_656e_6473;
+/// The key of the advisory lock: "kalends" in ASCII, unlikely to collide with other programs.
+const ADVISORY_LOCK: i64 = 0x006b_616c_656e_6473;
 
-const KEY_PLACE: &str = "key check";
-const KEY_TEXT: &str = "the key fits";
+const KEY_CHECK_CONTEXT: &str = "key check";
+const KEY_CHECK_TEXT: &str = "the key fits";
 
-/// Brings the schema up to date and checks the key, on a connection of its own.
-pub(super) async fn bring_up_to_date<T>(
+/// Applies missing migrations and checks the key, on a connection outside the pool.
+pub(super) async fn migrate<T>(
     config: &Config,
     settings: &PostgresSettings,
     tls: T,
@@ -37,30 +38,33 @@ where
     T::TlsConnect: Send,
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
-    let late = |_| StoreError::Busy("no connection to the database in time".into());
-    let connected = timeout(settings.connect_deadline, config.connect(tls)).await.map_err(late)?;
-    let (mut client, connection) = connected.map_err(|error| unconnected(&error))?;
-    let pump = tokio::spawn(connection);
+    let timed_out = |_| StoreError::Busy("timeout while connecting to the database".into());
+    let connected =
+        timeout(settings.connect_deadline, config.connect(tls)).await.map_err(timed_out)?;
+    let (mut client, connection) = connected.map_err(|error| connection_error(&error))?;
+    let driver = tokio::spawn(connection);
     let done = timeout(settings.long_deadline, async {
         apply(&mut client).await?;
         check_key(&client, codec).await
     })
     .await;
     drop(client);
-    // With the connection goes the lock.
-    pump.abort();
-    let late =
-        |_| StoreError::Busy("another node has been migrating the store for too long".into());
-    done.map_err(late)?.map_err(|fault| match fault.before_commit() {
-        Before::Again => StoreError::Busy("another node migrates the store".into()),
-        Before::Lost(error) | Before::Over(error) => error,
+    // Closing the connection releases the advisory lock.
+    driver.abort();
+    let timed_out =
+        |_| StoreError::Busy("timeout while waiting for another node to migrate the store".into());
+    done.map_err(timed_out)?.map_err(|error| match error.before_commit() {
+        TransactionFailure::Conflict => {
+            StoreError::Busy("another node is migrating the store".into())
+        }
+        TransactionFailure::ConnectionLost(error) | TransactionFailure::Permanent(error) => error,
     })
 }
 
-async fn apply(client: &mut Client) -> Result<(), Fault> {
-    // Steps take as long as they take; who waits for another node waits.
+async fn apply(client: &mut Client) -> Result<(), PostgresError> {
+    // No timeout: migrations may be slow, and so may the node that holds the lock.
     client.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await?;
-    client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await?;
+    client.execute("SELECT pg_advisory_lock($1)", &[&ADVISORY_LOCK]).await?;
     client
         .batch_execute(
             "CREATE TABLE IF NOT EXISTS schema_steps (
@@ -71,36 +75,36 @@ async fn apply(client: &mut Client) -> Result<(), Fault> {
         .await?;
     let row = client.query_one("SELECT coalesce(max(number), 0) FROM schema_steps", &[]).await?;
     let found: i32 = row.try_get(0)?;
-    let known = STEPS.len();
+    let known = MIGRATIONS.len();
     let found = usize::try_from(found).unwrap_or_default();
     if found > known {
         let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         return Err(StoreError::TooNew { found: number(found), known: number(known) }.into());
     }
-    for (number, (name, sql)) in (1_i32..).zip(STEPS).skip(found) {
+    for (number, (name, sql)) in (1_i32..).zip(MIGRATIONS).skip(found) {
         let transaction = client.transaction().await?;
         transaction.batch_execute(sql).await?;
-        let noted = "INSERT INTO schema_steps (number, name) VALUES ($1, $2)";
-        transaction.execute(noted, &[&number, &name]).await?;
+        let record = "INSERT INTO schema_steps (number, name) VALUES ($1, $2)";
+        transaction.execute(record, &[&number, &name]).await?;
         transaction.commit().await?;
     }
     Ok(())
 }
 
-async fn check_key(client: &Client, codec: &DefinitionCodec) -> Result<(), Fault> {
+async fn check_key(client: &Client, codec: &DefinitionCodec) -> Result<(), PostgresError> {
     let Some(row) = client.query_opt("SELECT sealed FROM key_check", &[]).await? else {
-        let sealed = codec.cipher().seal(KEY_PLACE, KEY_TEXT)?;
-        client.execute("INSERT INTO key_check (id, sealed) VALUES (1, $1)", &[&sealed]).await?;
+        let encrypted = codec.cipher().encrypt(KEY_CHECK_CONTEXT, KEY_CHECK_TEXT)?;
+        client.execute("INSERT INTO key_check (id, sealed) VALUES (1, $1)", &[&encrypted]).await?;
         return Ok(());
     };
-    let sealed: Vec<u8> = row.try_get(0)?;
-    match codec.cipher().open(KEY_PLACE, &sealed) {
-        Ok(text) if text.reveal() == KEY_TEXT => Ok(()),
+    let encrypted: Vec<u8> = row.try_get(0)?;
+    match codec.cipher().decrypt(KEY_CHECK_CONTEXT, &encrypted) {
+        Ok(text) if text.reveal() == KEY_CHECK_TEXT => Ok(()),
         _ => {
             let key = codec.cipher().current().id();
             let message = format!(
-                "its secrets were sealed with another key than {key}; start with the key file that \
-                 belongs to this database"
+                "its secrets were encrypted with another key than {key}; start with the key file \
+                 of this database"
             );
             Err(StoreError::Damaged(message).into())
         }

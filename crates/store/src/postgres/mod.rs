@@ -1,50 +1,57 @@
-//! The store in PostgreSQL: any number of nodes, one database.
+//! The PostgreSQL driver: any number of nodes share one database.
 //!
-//! | part | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`PostgresStore`] | the pool and the trait; a deadline on every call (`call`) |
-//! | `migrate` | the schema, and whether the key is the right one |
-//! | `edit_job`, `edit_collection`, `group` | edits, decided under locks |
-//! | `commit` | what the engine has decided: read under locks, decided in memory, written in sets |
-//! | `events` | what came into the history of all jobs |
-//! | `columns`, `row` | what columns are called, and records from them |
-//! | `read` | lists and single records, each one statement |
-//! | `nudge` | a hint that something changed, without content |
+//! | `connect`, `store` | [`PostgresStore`]: the connection pool and the [`Store`] trait |
+//! | `transaction`, `error` | transactions and queries with deadlines and retries; error mapping |
+//! | `migrate`, `schema` | schema migrations, the check of the encryption key, schema description |
+//! | `groups`, `collections`, `jobs`, `search`, `due`, `runs`, `history`, `events`, `tokens` | reads, one statement each, and edits of groups and tokens |
+//! | `edit_job`, `edit_collection` | edits that the caller decides while their rows are locked |
+//! | `jobs_for_run`, `commit` | the engine: jobs to run, and batches of run writes |
+//! | `invariant_scan`, `check` | data for the invariant scan; integrity check |
+//! | `removal`, `prune` | deletion with dependent rows; retention |
+//! | `columns`, `row`, `code` | column lists, conversion of rows and of values |
+//! | `clock`, `notify` | the database clock; change notifications between nodes |
 //!
-//! Locks are taken in one order by everyone: subscription, collections by number, states by job.
-//! Who changes a job's state, runs, history or ledger holds the lock on its row in `states`, so
-//! what is read after it has been taken stays true until the commit. There is no leader and, in the
-//! firing path, no advisory lock.
+//! All transactions lock in one order: subscription, collections by id, states by job. A transaction
+//! that changes a job's state, runs, history or ledger holds the lock on the job's row in `states`,
+//! so values read after locking stay valid until the commit. There is no leader, and the path that
+//! starts runs uses no advisory locks.
 //!
-//! Connections are plain for now: [`PostgresStore::connect_with`] takes what makes TLS connections,
-//! and nothing here brings a TLS stack. An address that demands TLS is refused by
-//! [`PostgresStore::connect`].
+//! [`PostgresStore::connect`] opens connections without TLS and refuses a URL that requires it. For
+//! TLS, pass a connector to [`PostgresStore::connect_with`]; this crate brings no TLS stack.
+//!
+//! [`Store`]: crate::Store
 
-mod call;
 mod check;
 mod clock;
 mod code;
+mod collections;
 mod columns;
 mod commit;
 mod connect;
+mod due;
 mod edit_collection;
 mod edit_job;
+mod error;
 mod events;
-mod fault;
-mod group;
+mod groups;
+mod history;
 mod invariant_scan;
+mod jobs;
 mod jobs_for_run;
 mod migrate;
-mod nudge;
+mod notify;
 mod prune;
-mod read;
 mod removal;
 mod row;
+mod runs;
 mod schema;
 mod search;
 mod settings;
 mod store;
 mod tokens;
+mod transaction;
 
 pub use connect::PostgresStore;
 pub use settings::PostgresSettings;

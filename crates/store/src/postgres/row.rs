@@ -1,4 +1,4 @@
-//! Records from rows.
+//! Converts rows to records. The column lists are in `columns`.
 
 use kalends_domain::{
     CollectionName, CollectionPath, CollectionState, GroupName, GroupPath, HistoryEntry, JobName,
@@ -24,41 +24,42 @@ pub(super) fn unsigned(row: &Row, column: &str) -> Result<u64, StoreError> {
     get::<i64>(row, column).map(i64::cast_unsigned)
 }
 
+/// A time, stored as ticks of 100 ns.
 pub(super) fn at(row: &Row, column: &str) -> Result<Instant, StoreError> {
     get(row, column).and_then(instant)
 }
 
-pub(super) fn at_if_any(row: &Row, column: &str) -> Result<Option<Instant>, StoreError> {
+pub(super) fn optional_at(row: &Row, column: &str) -> Result<Option<Instant>, StoreError> {
     get::<Option<i64>>(row, column)?.map(instant).transpose()
 }
 
-pub(super) fn word<C: Code>(row: &Row, column: &str) -> Result<C, StoreError> {
+pub(super) fn coded<C: Code>(row: &Row, column: &str) -> Result<C, StoreError> {
     get(row, column).and_then(C::of)
 }
 
-fn small(row: &Row, column: &str) -> Result<u32, StoreError> {
+fn unsigned_32(row: &Row, column: &str) -> Result<u32, StoreError> {
     let number = u32::try_from(get::<i64>(row, column)?);
     number.map_err(|_| StoreError::Damaged(format!("{column} is out of range")))
 }
 
-fn bad_name(error: NameError) -> StoreError {
+fn invalid_name(error: NameError) -> StoreError {
     StoreError::Damaged(error.to_string())
 }
 
 fn group_path(row: &Row) -> Result<GroupPath, StoreError> {
     Ok(GroupPath {
-        subscription: SubscriptionId::new(get(row, "subscription")?).map_err(bad_name)?,
-        group: GroupName::new(get(row, "group_name")?).map_err(bad_name)?,
+        subscription: SubscriptionId::new(get(row, "subscription")?).map_err(invalid_name)?,
+        group: GroupName::new(get(row, "group_name")?).map_err(invalid_name)?,
     })
 }
 
 fn collection_path(row: &Row) -> Result<CollectionPath, StoreError> {
-    let collection = CollectionName::new(get(row, "collection_name")?).map_err(bad_name)?;
+    let collection = CollectionName::new(get(row, "collection_name")?).map_err(invalid_name)?;
     Ok(CollectionPath { group: group_path(row)?, collection })
 }
 
 pub(super) fn job_path(row: &Row) -> Result<JobPath, StoreError> {
-    let job = JobName::new(get(row, "job_name")?).map_err(bad_name)?;
+    let job = JobName::new(get(row, "job_name")?).map_err(invalid_name)?;
     Ok(JobPath { collection: collection_path(row)?, job })
 }
 
@@ -69,7 +70,7 @@ pub(super) fn group(row: &Row) -> Result<GroupRecord, StoreError> {
 
 type GroupForm = (Option<String>, Vec<(String, String)>);
 
-/// The stored form of what is said of a group.
+/// The stored form of a group: its location and tags as JSON.
 pub(super) fn write_group(group: &GroupRecord) -> Result<String, StoreError> {
     serde_json::to_string(&(&group.location, &group.tags))
         .map_err(|error| StoreError::Failed(error.to_string()))
@@ -89,7 +90,7 @@ pub(super) fn collection(row: &Row) -> Result<CollectionRecord, StoreError> {
     })
 }
 
-/// The state of the collection that jobs are read from.
+/// The state of the collection in a row with `collection_definition`.
 pub(super) fn collection_state(row: &Row) -> Result<CollectionState, StoreError> {
     Ok(read_collection(get(row, "collection_definition")?)?.state)
 }
@@ -97,12 +98,12 @@ pub(super) fn collection_state(row: &Row) -> Result<CollectionState, StoreError>
 pub(super) fn job(row: &Row, codec: &DefinitionCodec) -> Result<JobRecord, StoreError> {
     let uid: &[u8] = get(row, "uid")?;
     let uid = uid.try_into().map(JobUid);
-    let uid = uid.map_err(|_| StoreError::Damaged("uid has not 16 bytes".into()))?;
+    let uid = uid.map_err(|_| StoreError::Damaged("uid does not have 16 bytes".into()))?;
     Ok(JobRecord {
         key: JobKey(get(row, "key")?),
         path: JobPath {
             collection: collection_path(row)?,
-            job: JobName::new(get(row, "job_name")?).map_err(bad_name)?,
+            job: JobName::new(get(row, "job_name")?).map_err(invalid_name)?,
         },
         job: Job {
             uid,
@@ -117,14 +118,14 @@ pub(super) fn job(row: &Row, codec: &DefinitionCodec) -> Result<JobRecord, Store
 
 pub(super) fn state(row: &Row) -> Result<JobState, StoreError> {
     Ok(JobState {
-        lifecycle: word(row, "lifecycle")?,
-        due: at_if_any(row, "due")?,
+        lifecycle: coded(row, "lifecycle")?,
+        due: optional_at(row, "due")?,
         used: unsigned(row, "used")?,
-        last_execution: at_if_any(row, "last_execution")?,
+        last_execution: optional_at(row, "last_execution")?,
         executions: unsigned(row, "executions")?,
         failures: unsigned(row, "failures")?,
         faulted: unsigned(row, "faulted")?,
-        finished: at_if_any(row, "finished")?,
+        finished: optional_at(row, "finished")?,
     })
 }
 
@@ -142,14 +143,14 @@ pub(super) fn run(row: &Row) -> Result<OpenRun, StoreError> {
         job: JobKey(get(row, "job")?),
         generation: unsigned(row, "generation")?,
         scheduled: at(row, "scheduled")?,
-        cause: word(row, "cause")?,
+        cause: coded(row, "cause")?,
         repeat: unsigned(row, "repeat")?,
         progress: Progress {
-            role: word(row, "role")?,
-            retry: small(row, "retry")?,
-            redelivery: small(row, "redelivery")?,
+            role: coded(row, "role")?,
+            retry: unsigned_32(row, "retry")?,
+            redelivery: unsigned_32(row, "redelivery")?,
             next_at: at(row, "next_at")?,
-            first_started: at_if_any(row, "first_started")?,
+            first_started: optional_at(row, "first_started")?,
         },
         claim: owner.map(claim).transpose()?,
     })
@@ -163,11 +164,11 @@ pub(super) fn history(row: &Row) -> Result<HistoryRecord, StoreError> {
             started: at(row, "started")?,
             ended: at(row, "ended")?,
             expected: at(row, "expected")?,
-            status: word(row, "status")?,
+            status: coded(row, "status")?,
             message: message.map_err(|error| StoreError::Damaged(error.to_string()))?,
-            retry: small(row, "retry")?,
+            retry: unsigned_32(row, "retry")?,
             repeat: unsigned(row, "repeat")?,
-            role: word(row, "role")?,
+            role: coded(row, "role")?,
             timing: Timing {
                 dns: micros(row, "dns")?,
                 connect: micros(row, "connect")?,
@@ -189,8 +190,19 @@ pub(super) fn ledger(row: &Row) -> Result<LedgerRecord, StoreError> {
         from: at(row, "first_at")?,
         to: at(row, "last_at")?,
         count: unsigned(row, "count")?,
-        cause: word(row, "cause")?,
-        disposition: word(row, "disposition")?,
+        cause: coded(row, "cause")?,
+        disposition: coded(row, "disposition")?,
         closed: at(row, "closed")?,
     })
+}
+
+/// The keys of a path: subscription, group and collection, each for comparison without case.
+pub(super) fn path_keys(path: &CollectionPath) -> [String; 3] {
+    [path.group.subscription.key(), path.group.group.key(), path.collection.key()]
+}
+
+/// The rows for which an outer join found a match, which `column` of the joined table tells.
+pub(super) fn matched<'a>(rows: &'a [Row], column: &str) -> Result<Vec<&'a Row>, StoreError> {
+    let match_in = |row: &'a Row| Ok(get::<Option<i64>>(row, column)?.map(|_| row));
+    rows.iter().filter_map(|row| match_in(row).transpose()).collect()
 }

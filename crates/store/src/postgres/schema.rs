@@ -1,5 +1,5 @@
-//! The schema as it is, in a form of its own, so that it can be compared over versions of the
-//! server and of its tools.
+//! Describes the schema in a format that does not depend on the version of the server or of `pg_dump`,
+//! so that a test can compare it with the committed description.
 
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
@@ -26,9 +26,9 @@ const DESCRIBE: &str = "
     ) parts ORDER BY part COLLATE \"C\", place, line COLLATE \"C\"";
 
 impl PostgresStore {
-    /// Tables, constraints, indexes and sequences, a line each.
+    /// Columns, constraints, indexes and sequences of the current schema, one per line.
     pub async fn describe_schema(&self) -> Result<String, StoreError> {
-        let rows = self.ask(DESCRIBE, &[]).await?;
+        let rows = self.query(DESCRIBE, &[]).await?;
         let lines = rows.iter().map(|row| get::<String>(row, "line"));
         lines.map(|line| line.map(|line| line + "\n")).collect()
     }

@@ -1,4 +1,4 @@
-//! Lists of jobs, and searches among them.
+//! Lists and filtered searches of the jobs of a collection.
 
 use kalends_domain::{CollectionPath, JobName, Lifecycle};
 
@@ -6,15 +6,15 @@ use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::code::{Code, rows_max, without_nul};
 use crate::postgres::columns::job_columns;
-use crate::postgres::edit_job::tag;
-use crate::postgres::read::{keys, present};
+use crate::postgres::edit_job::tag_key;
 use crate::postgres::row;
 use crate::postgres::row::get;
+use crate::postgres::row::{matched, path_keys};
 use crate::store::{JobFilter, JobFilterState, JobsPage, Page};
 
 impl PostgresStore {
-    /// One statement, so that it shows one moment. A search scan_max at a stretch of names: `e` is where
-    /// it ends, and `~` is greater than all that names are made of.
+    /// One statement, hence one snapshot. A filtered search examines `scan_max` jobs in name order: `e`
+    /// is the last of them, and `~` sorts after every name.
     pub(super) async fn read_jobs(
         &self,
         path: CollectionPath,
@@ -47,22 +47,22 @@ impl PostgresStore {
               WHERE g.subscription_key = $1 AND g.group_key = $2 AND c.collection_key = $3
               ORDER BY j.job_key"
         );
-        let [subscription, group, collection] = keys(&path);
-        // No name is empty, so all come after that.
+        let [subscription, group, collection] = path_keys(&path);
+        // Every name sorts after the empty string.
         let after = page.after.as_ref().map(JobName::key).unwrap_or_default();
-        let (lifecycle, enabled) = filter.state.map_or((None, None), in_columns);
+        let (lifecycle, enabled) = filter.state.map_or((None, None), state_filter);
         let contains = filter.contains.as_ref().map(|text| without_nul(&text.to_lowercase()));
-        let tag = filter.tag.as_ref().map(|(name, value)| tag(name, value.as_deref()));
+        let tag = filter.tag.as_ref().map(|(name, value)| tag_key(name, value.as_deref()));
         let tag = tag.transpose()?;
-        // What a search passes over it counts here: there may be more of it behind its end.
-        let (skip, skip_here, behind) = match filter == JobFilter::default() {
+        // A filtered search skips here and not in SQL, because matches to skip may lie beyond `e`.
+        let (skip, skip_here, scan_offset) = match filter == JobFilter::default() {
             true => (page.skip, 0, None),
             false => (0, page.skip, Some(rows_max(scan_max.max(1) - 1))),
         };
         let limit = rows_max(skip_here.saturating_add(page.limit as u64));
         let skip = rows_max(skip);
         let rows = self
-            .ask(
+            .query(
                 sql,
                 &[
                     &subscription,
@@ -75,16 +75,16 @@ impl PostgresStore {
                     &tag,
                     &skip,
                     &limit,
-                    &behind,
+                    &scan_offset,
                 ],
             )
             .await?;
         let first = rows.first().ok_or(StoreError::NoCollection)?;
         let end = get::<Option<&str>>(first, "search_end")?.map(JobName::new).transpose();
         let end =
-            end.map_err(|error| StoreError::Damaged(format!("the name of a job: {error}")))?;
+            end.map_err(|error| StoreError::Damaged(format!("invalid name of a job: {error}")))?;
         let collection = row::collection_state(first)?;
-        let rows = present(&rows, "key")?;
+        let rows = matched(&rows, "key")?;
         let skipped = skip_here.min(rows.len() as u64);
         let jobs = rows.into_iter().skip(usize::try_from(skipped).unwrap_or(usize::MAX));
         let jobs = jobs.map(|row| row::job(row, &self.codec)).collect::<Result<_, _>>()?;
@@ -92,8 +92,8 @@ impl PostgresStore {
     }
 }
 
-/// A state as users see it, in the columns that make it up.
-fn in_columns(state: JobFilterState) -> (Option<i16>, Option<bool>) {
+/// The lifecycle and switch of jobs in a state; `None` matches any.
+fn state_filter(state: JobFilterState) -> (Option<i16>, Option<bool>) {
     match state {
         JobFilterState::Enabled => (Some(Lifecycle::Active.code()), Some(true)),
         JobFilterState::Disabled => (Some(Lifecycle::Active.code()), Some(false)),

@@ -1,21 +1,21 @@
-//! Limits of a node's use of the database.
+//! Pool size, queue limit and timeouts of the PostgreSQL driver.
 
 use std::time::Duration;
 
-/// Limits of a node's use of the database.
+/// Pool size, queue limit and timeouts of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PostgresSettings {
-    /// Connections of this node, beside the one that listens.
+    /// Maximum number of pooled connections. The listener uses one more. Default: 10.
     pub connections_max: usize,
-    /// Calls that may wait for a connection; more are refused at once, so that an outage of the
-    /// database does not fill the memory.
+    /// Maximum number of calls that wait for a connection; further calls fail at once, so that an
+    /// outage of the database does not exhaust memory. Default: 1000.
     pub waiting_max: usize,
-    /// After this a call is answered, come what may.
+    /// Timeout of a call, including the wait for a connection and retries. Default: 10 seconds.
     pub deadline: Duration,
-    /// The same for calls that may touch every row of a collection: deleting it, switching it,
-    /// checking the whole store.
+    /// Timeout of calls that may touch every row of a collection or of the store, such as deleting or
+    /// disabling a collection, migrations and the integrity check. Default: 5 minutes.
     pub long_deadline: Duration,
-    /// How long a new connection may take.
+    /// Timeout of opening a connection. Default: 5 seconds.
     pub connect_deadline: Duration,
 }
 

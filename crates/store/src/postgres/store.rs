@@ -1,4 +1,4 @@
-//! The trait, each method handed on to what does it.
+//! Implements [`Store`] with the operations of the other modules.
 
 use std::future::Future;
 
@@ -15,7 +15,7 @@ use crate::postgres::check::Check;
 use crate::postgres::commit::{Commit, ExpireClaims};
 use crate::postgres::edit_collection::EditCollection;
 use crate::postgres::edit_job::EditJob;
-use crate::postgres::group::{DeleteGroup, PutGroup};
+use crate::postgres::groups::{DeleteGroup, PutGroup};
 use crate::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
     LedgerRecord, OpenRun,
@@ -26,14 +26,14 @@ use crate::store::{
 };
 
 impl PostgresStore {
-    /// The same, and a nudge where it was done.
-    async fn nudging<T>(
+    /// Awaits an edit and notifies all nodes if it succeeded.
+    async fn notifying<T>(
         &self,
         edit: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let done = edit.await?;
-        self.listener.nudge();
-        Ok(done)
+        let output = edit.await?;
+        self.listener.notify();
+        Ok(output)
     }
 }
 
@@ -51,7 +51,7 @@ impl Store for PostgresStore {
     }
 
     fn delete_group(&self, path: GroupPath) -> Reply<'_, bool> {
-        Box::pin(self.nudging(self.transact(DeleteGroup(path))))
+        Box::pin(self.notifying(self.transact(DeleteGroup(path))))
     }
 
     fn edit_collection(
@@ -59,7 +59,7 @@ impl Store for PostgresStore {
         path: CollectionPath,
         decide: DecideCollection,
     ) -> Reply<'_, Edited<CollectionRecord>> {
-        Box::pin(self.nudging(self.transact(EditCollection { path, decide })))
+        Box::pin(self.notifying(self.transact(EditCollection { path, decide })))
     }
 
     fn collection(&self, path: CollectionPath) -> Reply<'_, Option<CollectionRecord>> {
@@ -76,7 +76,7 @@ impl Store for PostgresStore {
 
     fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
         let edit = EditJob { path, decide, codec: &self.codec };
-        Box::pin(self.nudging(self.transact(edit)))
+        Box::pin(self.notifying(self.transact(edit)))
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
@@ -102,18 +102,18 @@ impl Store for PostgresStore {
     }
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
-        Box::pin(self.read_briefs(jobs))
+        Box::pin(self.read_jobs_for_run(jobs))
     }
 
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
-        Box::pin(self.read_standings(jobs))
+        Box::pin(self.read_gate_states(jobs))
     }
 
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
-        // Others need not wait for their next look to take over what is handed back.
-        let hands_back = |write: &RunWrite| matches!(write, RunWrite::RenewLease { lease, .. } if lease.is_zero());
-        match writes.iter().any(hands_back) {
-            true => Box::pin(self.nudging(self.transact(Commit(writes)))),
+        // A released claim is worth a notification: other nodes take the run over at once.
+        let is_release = |write: &RunWrite| matches!(write, RunWrite::RenewLease { lease, .. } if lease.is_zero());
+        match writes.iter().any(is_release) {
+            true => Box::pin(self.notifying(self.transact(Commit(writes)))),
             false => Box::pin(self.transact(Commit(writes))),
         }
     }

@@ -3,7 +3,7 @@
 use kalends_domain::{JobName, JobPath};
 use rusqlite::{Connection, Row};
 
-use crate::events::{ClosingRecord, EventPosition, Events};
+use crate::events::{EventPosition, Events, LedgerEvent};
 use crate::record::{HistoryRecord, JobKey};
 use crate::sqlite::code::{collect, nth, rows};
 use crate::sqlite::collections::read_collection_path;
@@ -21,16 +21,16 @@ pub(crate) fn after(view: &View, after: Option<EventPosition>, limit: usize) -> 
              (SELECT coalesce(max(id), 0) FROM ledger)",
     )?;
     let newest = newest
-        .query_row((), |row| Ok(EventPosition { entry: nth(row, 0)?, closing: nth(row, 1)? }))?;
+        .query_row((), |row| Ok(EventPosition { history: nth(row, 0)?, ledger: nth(row, 1)? }))?;
     let Some(after) = after else { return Ok(Events { newest, ..Events::default() }) };
     Ok(Events {
-        entries: entries(connection, after.entry, limit)?,
-        closings: closings(view, after.closing, limit)?,
+        history: history(connection, after.history, limit)?,
+        ledger: ledger(view, after.ledger, limit)?,
         newest,
     })
 }
 
-fn entries(
+fn history(
     connection: &Connection,
     after: u64,
     limit: usize,
@@ -47,7 +47,7 @@ fn entries(
     collect(found, |row| Ok((read_path(row)?, read_entry(row)?)))
 }
 
-fn closings(view: &View, after: u64, limit: usize) -> Worked<Vec<(JobPath, ClosingRecord)>> {
+fn ledger(view: &View, after: u64, limit: usize) -> Worked<Vec<(JobPath, LedgerEvent)>> {
     let mut statement = view.connection().prepare_cached(
         "SELECT l.previous, l.generation, l.from_at, l.to_at, l.count, l.cause, l.disposition,
              l.closed, l.id, l.job, j.name AS job_name, c.name AS collection_name, g.subscription,
@@ -57,14 +57,14 @@ fn closings(view: &View, after: u64, limit: usize) -> Worked<Vec<(JobPath, Closi
          WHERE l.id > ? ORDER BY l.id LIMIT ?",
     )?;
     let found = statement.query((rows(after), rows(limit as u64)))?;
-    let told = collect(found, |row| {
+    let events = collect(found, |row| {
         let job: JobKey = nth(row, 9)?;
         let Some(state) = view.state(job)? else { return Ok(None) };
-        let row_of = read_closing(row)?;
-        let record = ClosingRecord { number: nth(row, 8)?, row: row_of, job: state.as_seen() };
-        Ok(Some((read_path(row)?, record)))
+        let record = read_closing(row)?;
+        let event = LedgerEvent { number: nth(row, 8)?, record, job_state: state.as_seen() };
+        Ok(Some((read_path(row)?, event)))
     })?;
-    Ok(told.into_iter().flatten().collect())
+    Ok(events.into_iter().flatten().collect())
 }
 
 fn read_path(row: &Row<'_>) -> Worked<JobPath> {

@@ -75,7 +75,7 @@ fn look(view: &View, row: &Row, survey: &mut ScanPage) -> Worked<u64> {
         job: row.job,
         collection: CollectionKey(row.collection),
         created: row.created,
-        standing: GateState {
+        gate_state: GateState {
             generation: state.generation,
             switch: switch(state.switched_on),
             collection: switch(is_enabled),

@@ -6,7 +6,7 @@ pub struct SqliteSettings {
     /// Threads that read.
     pub readers: usize,
     /// Connections for what is read on the thread that asks.
-    pub readers_at_hand: usize,
+    pub inline_readers: usize,
     /// Pages that the writer keeps in memory, in KiB.
     pub writer_cache_kib: u32,
     /// Pages that each reader keeps in memory, in KiB.
@@ -21,7 +21,7 @@ pub struct SqliteSettings {
     pub size_max_kib: Option<u32>,
     /// Rows of jobs that may be changed in memory and in the log before they are brought into their
     /// table. A row takes about 200 bytes of memory; up to twice as many may be there for a while.
-    pub fold_at: usize,
+    pub flush_threshold_rows: usize,
 }
 
 impl Default for SqliteSettings {
@@ -30,13 +30,13 @@ impl Default for SqliteSettings {
     fn default() -> SqliteSettings {
         SqliteSettings {
             readers: 2,
-            readers_at_hand: 2,
+            inline_readers: 2,
             writer_cache_kib: 16 * 1024,
             reader_cache_kib: 16 * 1024,
             writes_waiting_max: 4_096,
             reads_waiting_max: 4_096,
             size_max_kib: None,
-            fold_at: 100_000,
+            flush_threshold_rows: 100_000,
         }
     }
 }

@@ -76,19 +76,24 @@ impl SqliteStore {
         migrate::migrate(&mut writing)?;
         key_check::check_or_write(&writing, codec.cipher())?;
         let readers = settings.readers.max(1);
-        let (memory, end) = Memory::load(&writing, readers + settings.readers_at_hand)?;
+        let (memory, end) = Memory::load(&writing, readers + settings.inline_readers)?;
         let memory = Arc::new(memory);
         let view = |reader| {
             let connection = connection::for_reading(path, settings.reader_cache_kib)?;
             Ok(View::new(connection, Arc::clone(&memory), reader))
         };
         let views = (0..readers).map(view).collect::<Worked<Vec<_>>>()?;
-        let at_hand = (readers..readers + settings.readers_at_hand).map(view);
+        let at_hand = (readers..readers + settings.inline_readers).map(view);
         let at_hand = at_hand.collect::<Worked<Vec<_>>>()?;
         let mover = Mover::start(path, &mut writing)?;
         let desk = Desk::new(writing, Arc::clone(&memory), end);
         Ok(SqliteStore {
-            writer: Writer::start(desk, mover, settings.writes_waiting_max, settings.fold_at)?,
+            writer: Writer::start(
+                desk,
+                mover,
+                settings.writes_waiting_max,
+                settings.flush_threshold_rows,
+            )?,
             readers: Readers::start(views, at_hand, settings.reads_waiting_max)?,
             codec: Arc::new(codec),
             memory,

@@ -63,18 +63,19 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread; `waiting_max` requests of each kind may wait for it. When `fold_at` rows
+    /// Starts the thread; `waiting_max` requests of each kind may wait for it. When `flush_threshold_rows` rows
     /// are changed, they are brought into their tables.
     pub(crate) fn start(
         desk: Desk,
         mover: Mover,
         waiting_max: usize,
-        fold_at: usize,
+        flush_threshold_rows: usize,
     ) -> Result<Writer, StoreError> {
         let queue = Arc::new(Queue::new(waiting_max));
         let stopped = Arc::new(OnceLock::new());
         let (stopped_too, queue_too) = (Arc::clone(&stopped), Arc::clone(&queue));
-        let mut working = Working { desk, mover, fold: Fold::new(), fold_at, pause: 0 };
+        let mut working =
+            Working { desk, mover, fold: Fold::new(), flush_threshold_rows, pause: 0 };
         let thread = thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || working.run(&queue_too, &stopped_too))
@@ -117,7 +118,7 @@ struct Working {
     desk: Desk,
     mover: Mover,
     fold: Fold,
-    fold_at: usize,
+    flush_threshold_rows: usize,
     /// Transactions that still go without upkeep.
     pause: u32,
 }
@@ -314,8 +315,8 @@ impl Working {
             self.desk.begin_request();
             removal::remove_some(&mut self.desk, REMOVED_BESIDE)?;
         }
-        let is_much = self.desk.memory.overlay.len() >= self.fold_at
-            || self.desk.logged >= self.fold_at.saturating_mul(LOGGED_PER_ROW);
+        let is_much = self.desk.memory.overlay.len() >= self.flush_threshold_rows
+            || self.desk.logged >= self.flush_threshold_rows.saturating_mul(LOGGED_PER_ROW);
         if !self.fold.is_under_way() && is_much {
             self.fold.begin(&mut self.desk);
         }

@@ -14,32 +14,34 @@ use crate::stored_form::DefinitionCodec;
 use crate::stored_form::recurrence::{DurationForm, instant};
 use crate::stored_form::text::Text;
 
-/// Where an action stands, and who seals for it.
+/// The scope of an action's secrets: its job and the path of the action in the job, to which each
+/// ciphertext is bound.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct SecretScope<'a> {
     pub(crate) codec: &'a DefinitionCodec,
     pub(crate) uid: JobUid,
     pub(crate) prefix: &'static str,
 }
 
-impl Place<'_> {
+impl SecretScope<'_> {
     fn path(&self, member: &str) -> String {
         format!("{}.{member}", self.prefix)
     }
 
-    fn seal(&self, member: &str, secret: &Option<Secret>) -> Result<Option<Text>, StoreError> {
-        let seal = |secret: &Secret| self.codec.seal(self.uid, &self.path(member), secret.reveal());
-        secret.as_ref().map(seal).transpose()
+    fn encrypt(&self, member: &str, secret: &Option<Secret>) -> Result<Option<Text>, StoreError> {
+        let encrypt =
+            |secret: &Secret| self.codec.encrypt(self.uid, &self.path(member), secret.reveal());
+        secret.as_ref().map(encrypt).transpose()
     }
 
-    fn open(&self, member: &str, text: Option<Text>) -> Result<Option<Secret>, StoreError> {
-        text.map(|text| self.codec.open_secret(self.uid, &self.path(member), text)).transpose()
+    fn decrypt(&self, member: &str, text: Option<Text>) -> Result<Option<Secret>, StoreError> {
+        text.map(|text| self.codec.decrypt_secret(self.uid, &self.path(member), text)).transpose()
     }
 }
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ActionForm {
-    /// As it was written.
+    /// The type as the author spelled it, such as `https` or `Https`.
     r#type: String,
     target: TargetForm,
 }
@@ -73,7 +75,7 @@ enum AuthenticationForm {
     ClientCertificate {
         pfx: Option<Text>,
         password: Option<Text>,
-        /// Thumbprint, expiration, subject name.
+        /// Thumbprint, expiration in ticks, subject name.
         certificate: Option<(String, i64, String)>,
     },
     ActiveDirectoryOAuth {
@@ -114,7 +116,7 @@ enum TransportForm {
 
 #[derive(Serialize, Deserialize)]
 struct ServiceBusAuthenticationForm {
-    /// Whether a shared access key; absent where the kind was not written.
+    /// Whether the kind is `SharedAccessKey`; absent if the author omitted it.
     shared_access_key: Option<bool>,
     sas_key_name: Option<String>,
     sas_key: Option<Text>,
@@ -139,13 +141,13 @@ struct BrokeredForm {
 }
 
 impl ActionForm {
-    pub(crate) fn write(action: &Action, place: Place<'_>) -> Result<ActionForm, StoreError> {
+    pub(crate) fn write(action: &Action, scope: SecretScope<'_>) -> Result<ActionForm, StoreError> {
         let target = match &action.target {
-            Target::Http(request) => TargetForm::Http(write_http(request, place)?),
+            Target::Http(request) => TargetForm::Http(write_http(request, scope)?),
             Target::StorageQueue(message) => TargetForm::StorageQueue(StorageQueueForm {
                 account: message.storage_account.clone(),
                 queue: message.queue_name.clone(),
-                sas_token: place.seal("queueMessage.sasToken", &message.sas_token)?,
+                sas_token: scope.encrypt("queueMessage.sasToken", &message.sas_token)?,
                 message: message.message.clone(),
                 raw: match message.format {
                     MessageFormat::Unset => None,
@@ -154,22 +156,22 @@ impl ActionForm {
                 },
             }),
             Target::ServiceBusQueue(message) => {
-                TargetForm::ServiceBusQueue(write_service_bus(message, place)?)
+                TargetForm::ServiceBusQueue(write_service_bus(message, scope)?)
             }
             Target::ServiceBusTopic(message) => {
-                TargetForm::ServiceBusTopic(write_service_bus(message, place)?)
+                TargetForm::ServiceBusTopic(write_service_bus(message, scope)?)
             }
         };
         Ok(ActionForm { r#type: action.type_as_written.clone(), target })
     }
 
-    pub(crate) fn read(self, place: Place<'_>) -> Result<Action, StoreError> {
+    pub(crate) fn read(self, scope: SecretScope<'_>) -> Result<Action, StoreError> {
         let target = match self.target {
-            TargetForm::Http(form) => Target::Http(read_http(form, place)?),
+            TargetForm::Http(form) => Target::Http(read_http(form, scope)?),
             TargetForm::StorageQueue(form) => Target::StorageQueue(StorageQueueMessage {
                 storage_account: form.account,
                 queue_name: form.queue,
-                sas_token: place.open("queueMessage.sasToken", form.sas_token)?,
+                sas_token: scope.decrypt("queueMessage.sasToken", form.sas_token)?,
                 message: form.message,
                 format: match form.raw {
                     None => MessageFormat::Unset,
@@ -178,19 +180,20 @@ impl ActionForm {
                 },
             }),
             TargetForm::ServiceBusQueue(form) => {
-                Target::ServiceBusQueue(read_service_bus(form, place)?)
+                Target::ServiceBusQueue(read_service_bus(form, scope)?)
             }
             TargetForm::ServiceBusTopic(form) => {
-                Target::ServiceBusTopic(read_service_bus(form, place)?)
+                Target::ServiceBusTopic(read_service_bus(form, scope)?)
             }
         };
         Ok(Action { type_as_written: self.r#type, target })
     }
 }
 
-fn write_http(request: &HttpRequest, place: Place<'_>) -> Result<HttpForm, StoreError> {
+fn write_http(request: &HttpRequest, scope: SecretScope<'_>) -> Result<HttpForm, StoreError> {
     let header = |(name, value): (&str, &str)| {
-        let text = place.codec.header(place.uid, &place.path("request.headers"), name, value)?;
+        let text =
+            scope.codec.write_header(scope.uid, &scope.path("request.headers"), name, value)?;
         Ok((name.to_owned(), text))
     };
     let headers = |headers: &Headers| headers.iter().map(header).collect::<Result<_, StoreError>>();
@@ -199,15 +202,15 @@ fn write_http(request: &HttpRequest, place: Place<'_>) -> Result<HttpForm, Store
         None => None,
         Some(HttpAuthentication::Basic { username, password }) => Some(AuthenticationForm::Basic {
             username: username.clone(),
-            password: place.seal(&member("password"), password)?,
+            password: scope.encrypt(&member("password"), password)?,
         }),
         Some(HttpAuthentication::ClientCertificate { pfx, password, certificate }) => {
             let facts = |facts: &CertificateFacts| {
                 (facts.thumbprint.clone(), facts.expiration.ticks(), facts.subject_name.clone())
             };
             Some(AuthenticationForm::ClientCertificate {
-                pfx: place.seal(&member("pfx"), pfx)?,
-                password: place.seal(&member("password"), password)?,
+                pfx: scope.encrypt(&member("pfx"), pfx)?,
+                password: scope.encrypt(&member("password"), password)?,
                 certificate: certificate.as_ref().map(facts),
             })
         }
@@ -216,11 +219,11 @@ fn write_http(request: &HttpRequest, place: Place<'_>) -> Result<HttpForm, Store
                 tenant: tenant.clone(),
                 audience: audience.clone(),
                 client_id: client_id.clone(),
-                secret: place.seal(&member("secret"), secret)?,
+                secret: scope.encrypt(&member("secret"), secret)?,
             })
         }
     };
-    let uri = place.codec.address(place.uid, &place.path("request.uri"), request.uri.as_str())?;
+    let uri = scope.codec.write_uri(scope.uid, &scope.path("request.uri"), request.uri.as_str())?;
     Ok(HttpForm {
         uri,
         method: request.method.as_str().to_owned(),
@@ -230,10 +233,10 @@ fn write_http(request: &HttpRequest, place: Place<'_>) -> Result<HttpForm, Store
     })
 }
 
-fn read_http(form: HttpForm, place: Place<'_>) -> Result<HttpRequest, StoreError> {
+fn read_http(form: HttpForm, scope: SecretScope<'_>) -> Result<HttpRequest, StoreError> {
     let header = |(name, text): (String, Text)| {
-        let member = format!("{}.{}", place.path("request.headers"), name.to_ascii_lowercase());
-        let value = place.codec.open(place.uid, &member, text)?;
+        let member = format!("{}.{}", scope.path("request.headers"), name.to_ascii_lowercase());
+        let value = scope.codec.decrypt(scope.uid, &member, text)?;
         Ok((name, value))
     };
     let headers = |list: Vec<(String, Text)>| list.into_iter().map(header).collect();
@@ -243,7 +246,7 @@ fn read_http(form: HttpForm, place: Place<'_>) -> Result<HttpRequest, StoreError
         None => None,
         Some(AuthenticationForm::Basic { username, password }) => Some(HttpAuthentication::Basic {
             username,
-            password: place.open(&member("password"), password)?,
+            password: scope.decrypt(&member("password"), password)?,
         }),
         Some(AuthenticationForm::ClientCertificate { pfx, password, certificate }) => {
             let facts = |(thumbprint, expiration, subject_name)| {
@@ -254,8 +257,8 @@ fn read_http(form: HttpForm, place: Place<'_>) -> Result<HttpRequest, StoreError
                 })
             };
             Some(HttpAuthentication::ClientCertificate {
-                pfx: place.open(&member("pfx"), pfx)?,
-                password: place.open(&member("password"), password)?,
+                pfx: scope.decrypt(&member("pfx"), pfx)?,
+                password: scope.decrypt(&member("password"), password)?,
                 certificate: certificate.map(facts).transpose()?,
             })
         }
@@ -264,12 +267,12 @@ fn read_http(form: HttpForm, place: Place<'_>) -> Result<HttpRequest, StoreError
                 tenant,
                 audience,
                 client_id,
-                secret: place.open(&member("secret"), secret)?,
+                secret: scope.decrypt(&member("secret"), secret)?,
             })
         }
     };
     Ok(HttpRequest {
-        uri: Uri::restore(place.codec.open(place.uid, &place.path("request.uri"), form.uri)?),
+        uri: Uri::restore(scope.codec.decrypt(scope.uid, &scope.path("request.uri"), form.uri)?),
         method: Method::restore(form.method),
         headers: headers.transpose()?.map(Headers::restore),
         body: form.body,
@@ -281,7 +284,7 @@ const SAS_KEY: &str = "serviceBusMessage.authentication.sasKey";
 
 fn write_service_bus(
     message: &ServiceBusMessage,
-    place: Place<'_>,
+    scope: SecretScope<'_>,
 ) -> Result<ServiceBusForm, StoreError> {
     let authentication = |authentication: &ServiceBusAuthentication| {
         Ok::<_, StoreError>(ServiceBusAuthenticationForm {
@@ -289,7 +292,7 @@ fn write_service_bus(
                 .kind
                 .map(|kind| kind == ServiceBusAuthenticationKind::SharedAccessKey),
             sas_key_name: authentication.sas_key_name.clone(),
-            sas_key: place.seal(SAS_KEY, &authentication.sas_key)?,
+            sas_key: scope.encrypt(SAS_KEY, &authentication.sas_key)?,
         })
     };
     Ok(ServiceBusForm {
@@ -309,7 +312,7 @@ fn write_service_bus(
 
 fn read_service_bus(
     form: ServiceBusForm,
-    place: Place<'_>,
+    scope: SecretScope<'_>,
 ) -> Result<ServiceBusMessage, StoreError> {
     let authentication = |form: ServiceBusAuthenticationForm| {
         Ok::<_, StoreError>(ServiceBusAuthentication {
@@ -318,7 +321,7 @@ fn read_service_bus(
                 false => ServiceBusAuthenticationKind::NotSpecified,
             }),
             sas_key_name: form.sas_key_name,
-            sas_key: place.open(SAS_KEY, form.sas_key)?,
+            sas_key: scope.decrypt(SAS_KEY, form.sas_key)?,
         })
     };
     Ok(ServiceBusMessage {

@@ -43,7 +43,7 @@ struct QuotaForm {
     recurrence: Option<(String, u32)>,
 }
 
-/// The stored form of a collection.
+/// Encodes a collection.
 pub fn write_collection(collection: &Collection) -> Result<String, StoreError> {
     let quota = |quota: &Quota| QuotaForm {
         jobs: quota.max_job_count,
@@ -69,7 +69,7 @@ pub fn write_collection(collection: &Collection) -> Result<String, StoreError> {
     serde_json::to_string(&form).map_err(damaged)
 }
 
-/// A collection from its stored form.
+/// Decodes a collection.
 pub fn read_collection(text: &str) -> Result<Collection, StoreError> {
     let form: CollectionForm = serde_json::from_str(text).map_err(damaged)?;
     Ok(Collection {

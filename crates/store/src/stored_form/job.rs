@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 use crate::record::JobUid;
-use crate::stored_form::action::{ActionForm, Place};
+use crate::stored_form::action::{ActionForm, SecretScope};
 use crate::stored_form::recurrence::{DurationForm, RecurrenceForm, instant};
 use crate::stored_form::{DefinitionCodec, damaged};
 
@@ -81,7 +81,7 @@ enum OverlapForm {
     Allow,
 }
 
-/// The stored form of a job, its secrets sealed.
+/// Encodes the definition of a job, encrypting its secrets.
 pub fn write_definition(
     definition: &JobDefinition,
     uid: JobUid,
@@ -90,8 +90,8 @@ pub fn write_definition(
     let JobDefinition { start, action, recurrence, switch, extensions } = definition;
     let Extensions { description, tags, missed_runs, overlap, jitter, timeout, signing } =
         extensions;
-    let main = Place { codec, uid, prefix: "action" };
-    let error = Place { prefix: "action.errorAction", ..main };
+    let main = SecretScope { codec, uid, prefix: "action" };
+    let error = SecretScope { prefix: "action.errorAction", ..main };
     let error_action = match &action.error_action {
         Some(action) => Some(Box::new(main_form(error, &action.action, action.retry.as_ref())?)),
         None => None,
@@ -127,7 +127,7 @@ pub fn write_definition(
 }
 
 fn main_form(
-    place: Place<'_>,
+    scope: SecretScope<'_>,
     action: &Action,
     retry: Option<&RetryPolicy>,
 ) -> Result<MainForm, StoreError> {
@@ -142,18 +142,18 @@ fn main_form(
         interval_max: policy.interval_max.as_ref().map(DurationForm::from),
         age_max: policy.age_max.as_ref().map(DurationForm::from),
     });
-    Ok(MainForm { action: ActionForm::write(action, place)?, retry, error: None })
+    Ok(MainForm { action: ActionForm::write(action, scope)?, retry, error: None })
 }
 
-/// A job from its stored form, its secrets opened.
+/// Decodes the definition of a job, decrypting its secrets.
 pub fn read_definition(
     text: &str,
     uid: JobUid,
     codec: &DefinitionCodec,
 ) -> Result<JobDefinition, StoreError> {
     let form: JobForm = serde_json::from_str(text).map_err(damaged)?;
-    let main = Place { codec, uid, prefix: "action" };
-    let error = Place { prefix: "action.errorAction", ..main };
+    let main = SecretScope { codec, uid, prefix: "action" };
+    let error = SecretScope { prefix: "action.errorAction", ..main };
     let error_action = match form.action.error {
         Some(form) => {
             let retry = form.retry.map(read_retry);

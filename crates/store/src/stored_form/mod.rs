@@ -1,7 +1,8 @@
-//! The stored form of definitions: JSON of its own, apart from what users see, so that either can
-//! change without the other.
+//! The stored form of jobs and collections: JSON that is independent of the API format, so that
+//! either can change without the other.
 //!
-//! Texts that are secret, or may hold one, are sealed one by one, each bound to its job and member.
+//! Members that are or may contain secrets are encrypted individually, each bound to its job and
+//! member.
 
 mod action;
 mod collection;

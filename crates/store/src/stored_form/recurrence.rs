@@ -1,4 +1,4 @@
-//! Instants, durations and recurrences in their stored form.
+//! The stored form of instants, durations and recurrences.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::StoreError;
 use crate::stored_form::damaged;
 
-/// A duration: how it was written, and what it means in 100 ns.
+/// A duration: its text as the author wrote it, and its value in ticks of 100 ns.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct DurationForm(String, u64);
 
@@ -28,7 +28,7 @@ impl From<DurationForm> for Verbatim<Duration> {
     }
 }
 
-/// An instant of 100 ns steps.
+/// An instant from its ticks of 100 ns.
 pub(crate) fn instant(ticks: i64) -> Result<Instant, StoreError> {
     Instant::from_ticks(ticks).ok_or_else(|| damaged("an instant out of range"))
 }

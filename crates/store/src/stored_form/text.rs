@@ -1,4 +1,4 @@
-//! Texts that are kept in the clear or sealed.
+//! Text members, stored in plain text or encrypted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -10,15 +10,19 @@ use crate::error::StoreError;
 use crate::record::JobUid;
 use crate::stored_form::damaged;
 
-/// A text, in the clear or sealed.
+/// A text in plain text or encrypted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Text {
-    Clear(String),
-    Sealed { sealed: String },
+    Plain(String),
+    Encrypted {
+        /// Base64 of the output of [`Cipher::encrypt`].
+        #[serde(rename = "sealed")]
+        ciphertext: String,
+    },
 }
 
-/// Seals and opens the texts of jobs.
+/// Encodes and decodes definitions, encrypting their secrets.
 #[derive(Clone, Debug)]
 pub struct DefinitionCodec {
     cipher: Cipher,
@@ -26,43 +30,55 @@ pub struct DefinitionCodec {
 }
 
 impl DefinitionCodec {
-    /// Seals with `cipher`; `secret_headers` are sealed beside those that always are.
+    /// A codec that encrypts with `cipher`. `secret_headers` names HTTP headers to encrypt in addition
+    /// to [`SECRET_HEADERS`].
     pub fn new(cipher: Cipher, secret_headers: &[String]) -> DefinitionCodec {
         let always = SECRET_HEADERS.iter().map(|name| name.to_string());
         let named = secret_headers.iter().map(|name| name.to_ascii_lowercase());
         DefinitionCodec { cipher, secret_headers: always.chain(named).collect() }
     }
 
-    /// What seals.
+    /// The cipher for secrets.
     pub fn cipher(&self) -> &Cipher {
         &self.cipher
     }
 
-    pub(crate) fn seal(&self, uid: JobUid, member: &str, text: &str) -> Result<Text, StoreError> {
-        let sealed = self.cipher.seal(&place(uid, member), text)?;
-        Ok(Text::Sealed { sealed: STANDARD_NO_PAD.encode(sealed) })
+    pub(crate) fn encrypt(
+        &self,
+        uid: JobUid,
+        member: &str,
+        text: &str,
+    ) -> Result<Text, StoreError> {
+        let encrypted = self.cipher.encrypt(&context(uid, member), text)?;
+        Ok(Text::Encrypted { ciphertext: STANDARD_NO_PAD.encode(encrypted) })
     }
 
-    pub(crate) fn open(&self, uid: JobUid, member: &str, text: Text) -> Result<String, StoreError> {
+    pub(crate) fn decrypt(
+        &self,
+        uid: JobUid,
+        member: &str,
+        text: Text,
+    ) -> Result<String, StoreError> {
         match text {
-            Text::Clear(text) => Ok(text),
-            Text::Sealed { sealed } => {
-                let sealed = STANDARD_NO_PAD.decode(sealed).map_err(damaged)?;
-                Ok(self.cipher.open(&place(uid, member), &sealed)?.reveal().to_owned())
+            Text::Plain(text) => Ok(text),
+            Text::Encrypted { ciphertext } => {
+                let encrypted = STANDARD_NO_PAD.decode(ciphertext).map_err(damaged)?;
+                Ok(self.cipher.decrypt(&context(uid, member), &encrypted)?.reveal().to_owned())
             }
         }
     }
 
-    pub(crate) fn open_secret(
+    pub(crate) fn decrypt_secret(
         &self,
         uid: JobUid,
         member: &str,
         text: Text,
     ) -> Result<Secret, StoreError> {
-        self.open(uid, member, text).map(Secret::new)
+        self.decrypt(uid, member, text).map(Secret::new)
     }
 
-    pub(crate) fn header(
+    /// The stored form of a header value, encrypted if the header is secret.
+    pub(crate) fn write_header(
         &self,
         uid: JobUid,
         member: &str,
@@ -70,24 +86,31 @@ impl DefinitionCodec {
         value: &str,
     ) -> Result<Text, StoreError> {
         match self.secret_headers.iter().any(|secret| secret.eq_ignore_ascii_case(name)) {
-            true => self.seal(uid, &format!("{member}.{}", name.to_ascii_lowercase()), value),
-            false => Ok(Text::Clear(value.to_owned())),
+            true => self.encrypt(uid, &format!("{member}.{}", name.to_ascii_lowercase()), value),
+            false => Ok(Text::Plain(value.to_owned())),
         }
     }
 
-    pub(crate) fn address(&self, uid: JobUid, member: &str, uri: &str) -> Result<Text, StoreError> {
+    /// The stored form of a URI, encrypted if a query parameter is secret.
+    pub(crate) fn write_uri(
+        &self,
+        uid: JobUid,
+        member: &str,
+        uri: &str,
+    ) -> Result<Text, StoreError> {
         let query = uri.split_once('?').map_or("", |(_, query)| query);
         let is_secret = |parameter: &str| {
             let name = parameter.split_once('=').map_or(parameter, |(name, _)| name);
             SECRET_PARAMETERS.iter().any(|secret| secret.eq_ignore_ascii_case(name))
         };
         match query.split('&').any(is_secret) {
-            true => self.seal(uid, member, uri),
-            false => Ok(Text::Clear(uri.to_owned())),
+            true => self.encrypt(uid, member, uri),
+            false => Ok(Text::Plain(uri.to_owned())),
         }
     }
 }
 
-fn place(uid: JobUid, member: &str) -> String {
+/// The encryption context of a member. Part of every ciphertext: never change its format.
+fn context(uid: JobUid, member: &str) -> String {
     format!("{uid} {member}")
 }

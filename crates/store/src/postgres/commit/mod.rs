@@ -17,12 +17,12 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::error::StoreError;
-use crate::postgres::call::{Work, change, rows};
 use crate::postgres::clock::{CLOCK, clock_of};
 use crate::postgres::code::rows_max;
 use crate::postgres::columns::{run_columns, state_columns};
-use crate::postgres::fault::Fault;
+use crate::postgres::error::PostgresError;
 use crate::postgres::row::{get, run, state, unsigned};
+use crate::postgres::transaction::{Operation, execute, query};
 use crate::record::{JobKey, RunId};
 use crate::store::{RunWrite, RunWriteResult};
 use batch::{Batch, KeptJob, KeptRun};
@@ -31,16 +31,16 @@ pub(super) use write::write_ledger;
 /// Lets every claim expire.
 pub(super) struct ExpireClaims;
 
-impl Work for ExpireClaims {
-    type Answer = usize;
+impl Operation for ExpireClaims {
+    type Output = usize;
 
-    async fn carry_out(&mut self, transaction: &Transaction<'_>) -> Result<usize, Fault> {
+    async fn perform(&mut self, transaction: &Transaction<'_>) -> Result<usize, PostgresError> {
         let lock =
             "SELECT job FROM states WHERE job IN (SELECT job FROM runs WHERE owner IS NOT NULL)
              ORDER BY job FOR UPDATE";
-        rows(transaction, lock, &[]).await?;
+        query(transaction, lock, &[]).await?;
         let expire = "UPDATE runs SET lease_until = $1 WHERE owner IS NOT NULL";
-        let expired = change(transaction, expire, &[&Instant::MIN.ticks()]).await?;
+        let expired = execute(transaction, expire, &[&Instant::MIN.ticks()]).await?;
         Ok(usize::try_from(expired).unwrap_or(usize::MAX))
     }
 }
@@ -48,13 +48,13 @@ impl Work for ExpireClaims {
 /// Carries out writes, each if what it rests on is so.
 pub(super) struct Commit(pub(super) Vec<RunWrite>);
 
-impl Work for Commit {
-    type Answer = Vec<RunWriteResult>;
+impl Operation for Commit {
+    type Output = Vec<RunWriteResult>;
 
-    async fn carry_out(
+    async fn perform(
         &mut self,
         transaction: &Transaction<'_>,
-    ) -> Result<Vec<RunWriteResult>, Fault> {
+    ) -> Result<Vec<RunWriteResult>, PostgresError> {
         let mut batch = self.read(transaction).await?;
         let answers = self.0.iter().map(|write| batch.decide(write)).collect();
         write::write(transaction, batch.changes()).await?;
@@ -65,7 +65,7 @@ impl Work for Commit {
 impl Commit {
     /// Locks the jobs of all writes in their order, then reads what the writes rest on. Each
     /// statement sees what was committed before it began, so the reads come after the locks.
-    async fn read(&self, transaction: &Transaction<'_>) -> Result<Batch, Fault> {
+    async fn read(&self, transaction: &Transaction<'_>) -> Result<Batch, PostgresError> {
         let lock = concat!(
             "SELECT job, generation, enabled, collection_enabled, ",
             state_columns!(""),

@@ -8,17 +8,20 @@ use kalends_recurrence::Instant;
 use tokio_postgres::types::ToSql;
 
 use crate::error::StoreError;
-use crate::postgres::call::change;
 use crate::postgres::code::Code;
 use crate::postgres::columns::{
     course_columns, entry_columns, ledger_columns, run_columns, state_columns,
 };
 use crate::postgres::commit::batch::{Changes, KeptRun};
-use crate::postgres::fault::Fault;
+use crate::postgres::error::PostgresError;
+use crate::postgres::transaction::execute;
 use crate::record::{JobKey, JobState, LedgerRecord, RunId};
 
 /// Writes all of it, without waiting for one statement before sending the next.
-pub(super) async fn write(transaction: &Transaction<'_>, changes: Changes) -> Result<(), Fault> {
+pub(super) async fn write(
+    transaction: &Transaction<'_>,
+    changes: Changes,
+) -> Result<(), PostgresError> {
     let Changes { states, opened, changed, closed, history, ledger } = changes;
     tokio::try_join!(
         biased;
@@ -48,12 +51,12 @@ async fn write_rows(
     (number, what): (usize, &str),
     sql: &str,
     columns: Vec<Column>,
-) -> Result<(), Fault> {
+) -> Result<(), PostgresError> {
     if number == 0 {
         return Ok(());
     }
     let columns: Vec<_> = columns.iter().map(|column| &**column as &(dyn ToSql + Sync)).collect();
-    let written = change(transaction, sql, &columns).await?;
+    let written = execute(transaction, sql, &columns).await?;
     match u64::try_from(number) == Ok(written) {
         true => Ok(()),
         false => {
@@ -67,7 +70,7 @@ async fn write_states(
     transaction: &Transaction<'_>,
     states: &[(JobKey, JobState)],
     history: &[(JobKey, HistoryEntry)],
-) -> Result<(), Fault> {
+) -> Result<(), PostgresError> {
     let sql = concat!(
         "UPDATE states s SET entries = s.entries + n.entries, (",
         state_columns!(""),
@@ -96,7 +99,7 @@ async fn write_states(
     write_rows(transaction, (states.len(), "states"), sql, columns).await
 }
 
-async fn open_runs(transaction: &Transaction<'_>, runs: &[KeptRun]) -> Result<(), Fault> {
+async fn open_runs(transaction: &Transaction<'_>, runs: &[KeptRun]) -> Result<(), PostgresError> {
     let sql = concat!(
         "INSERT INTO runs (",
         run_columns!(""),
@@ -118,7 +121,7 @@ async fn open_runs(transaction: &Transaction<'_>, runs: &[KeptRun]) -> Result<()
     write_rows(transaction, (runs.len(), "runs"), sql, columns).await
 }
 
-async fn change_runs(transaction: &Transaction<'_>, runs: &[KeptRun]) -> Result<(), Fault> {
+async fn change_runs(transaction: &Transaction<'_>, runs: &[KeptRun]) -> Result<(), PostgresError> {
     let sql = concat!(
         "UPDATE runs r SET last_token = n.last_token, (",
         course_columns!(""),
@@ -150,7 +153,7 @@ fn course(runs: &[KeptRun]) -> [Column; 9] {
     ]
 }
 
-async fn close_runs(transaction: &Transaction<'_>, runs: &[RunId]) -> Result<(), Fault> {
+async fn close_runs(transaction: &Transaction<'_>, runs: &[RunId]) -> Result<(), PostgresError> {
     let sql = "DELETE FROM runs WHERE id = ANY ($1::bigint[])";
     let columns = vec![column(runs, |run| run.0)];
     write_rows(transaction, (runs.len(), "runs"), sql, columns).await
@@ -159,7 +162,7 @@ async fn close_runs(transaction: &Transaction<'_>, runs: &[RunId]) -> Result<(),
 async fn write_history(
     transaction: &Transaction<'_>,
     history: &[(JobKey, HistoryEntry)],
-) -> Result<(), Fault> {
+) -> Result<(), PostgresError> {
     // The order of the rows is the order of their numbers.
     let sql = concat!(
         "INSERT INTO history (job, ",
@@ -203,7 +206,7 @@ fn micros(time: Option<Micros>) -> Option<i32> {
 pub(in crate::postgres) async fn write_ledger(
     transaction: &Transaction<'_>,
     ledger: &[(JobKey, LedgerRecord)],
-) -> Result<(), Fault> {
+) -> Result<(), PostgresError> {
     let sql = concat!(
         "INSERT INTO ledger (job, ",
         ledger_columns!(""),

@@ -332,7 +332,7 @@ fn an_edit_nudges_every_node() {
         let scratch = Scratch::make().await;
         let (one, other) = (scratch.connect().await, scratch.connect().await);
         put_collection(&one, "c", standard()).await;
-        let (mut here, mut there) = (one.nudges(), other.nudges());
+        let (mut here, mut there) = (one.change_notifications(), other.change_notifications());
         // Each edit nudges; the first ones may come before the other node listens.
         let heard = async {
             here.changed().await.unwrap();

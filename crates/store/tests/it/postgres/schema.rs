@@ -100,9 +100,9 @@ fn what_must_not_be_is_found() {
             "ledger of no job: 999",
             "counts 7 jobs and has 2",
             "counts 7 entries and has 0",
-            "job 2 takes its collection for another state",
-            "job 1 is finished and is not",
-            "of an edit that is to come",
+            "job 2 has the wrong collection state",
+            "job 1 is finished and active",
+            "has a generation or token from the future",
             "job 2: a definition cannot be read",
         ] {
             assert!(found.iter().any(|line| line.contains(expected)), "{expected}: {found:?}");

@@ -344,11 +344,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn both_answer_alike(asks in asks(), fold_at in prop_oneof![1usize..8, Just(100_000)]) {
+    fn both_answer_alike(asks in asks(), flush_threshold_rows in prop_oneof![1usize..8, Just(100_000)]) {
         let folder = tempfile::tempdir().unwrap();
         let clock = clock();
         let memory = MemoryStore::new(clock.clone());
-        let settings = SqliteSettings { fold_at, ..SqliteSettings::default() };
+        let settings = SqliteSettings { flush_threshold_rows, ..SqliteSettings::default() };
         let mut path = folder.path().join("0.db");
         // Other tests start processes, which hold the lock of this file until their program begins.
         let open = |path: &Path| {

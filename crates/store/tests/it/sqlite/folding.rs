@@ -24,8 +24,8 @@ use crate::sample::{
 
 const NOTHING: Vec<String> = Vec::new();
 
-fn open(path: &Path, fold_at: usize) -> SqliteStore {
-    let settings = SqliteSettings { fold_at, ..SqliteSettings::default() };
+fn open(path: &Path, flush_threshold_rows: usize) -> SqliteStore {
+    let settings = SqliteSettings { flush_threshold_rows, ..SqliteSettings::default() };
     SqliteStore::open(path, settings, codec(1), clock()).unwrap()
 }
 

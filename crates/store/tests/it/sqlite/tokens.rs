@@ -10,7 +10,7 @@ use super::{at, codec, open};
 use crate::block_on;
 
 fn token(seed: u64) -> TokenRecord {
-    let NewToken { id, hash, .. } = NewToken::make(&SeededEntropy::new(seed)).unwrap();
+    let NewToken { id, hash, .. } = NewToken::generate(&SeededEntropy::new(seed)).unwrap();
     let grant = Grant { role: Role::Operator, scope: AccessScope::Everything };
     let name = "for a test".to_owned();
     TokenRecord {

@@ -1,5 +1,5 @@
-//! Hints between nodes that something changed. They carry nothing, so that losing one costs time
-//! and nothing else.
+//! Change notifications between nodes, with `LISTEN` and `NOTIFY`. A notification carries no data, so
+//! a lost one costs time and nothing else.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use tokio_postgres::{AsyncMessage, Config, Socket};
 
 use crate::postgres::PostgresSettings;
 
-/// Between two attempts to listen again.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Pause before reconnecting a lost listener connection.
+const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Listens, and passes nudges on, until it is dropped.
+/// Sends notifications and passes received ones to its subscribers, until it is dropped.
 pub(super) struct Listener {
-    heard: watch::Sender<()>,
-    wanted: Arc<Notify>,
+    received: watch::Sender<()>,
+    requested: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
 impl Listener {
     pub(super) fn subscribe(&self) -> watch::Receiver<()> {
-        self.heard.subscribe()
+        self.received.subscribe()
     }
 
-    /// Nudges this node at once and the others soon. Many in a row become one. It is not a part of
-    /// the transaction: notifying inside one makes all commits of a server wait for each other.
-    pub(super) fn nudge(&self) {
-        self.heard.send_replace(());
-        self.wanted.notify_one();
+    /// Notifies this node at once and the others asynchronously; requests in quick succession are
+    /// merged. Not part of the transaction: `NOTIFY` inside one serializes all commits of the server.
+    pub(super) fn notify(&self) {
+        self.received.send_replace(());
+        self.requested.notify_one();
     }
 }
 
@@ -43,7 +43,7 @@ impl Drop for Listener {
     }
 }
 
-/// Listens on a connection of its own, and again when it is lost.
+/// Listens on a connection outside the pool, and reconnects when it is lost.
 pub(super) fn listen<T>(config: Config, settings: PostgresSettings, tls: T) -> Listener
 where
     T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
@@ -51,40 +51,40 @@ where
     T::TlsConnect: Send + Sync,
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
-    let heard = watch::Sender::new(());
-    let wanted = Arc::new(Notify::new());
-    let (to, asked) = (heard.clone(), wanted.clone());
+    let received = watch::Sender::new(());
+    let requested = Arc::new(Notify::new());
+    let (sender, requests) = (received.clone(), requested.clone());
     let task = tokio::spawn(async move {
         loop {
             let connect = timeout(settings.connect_deadline, config.connect(tls.clone()));
             if let Ok(Ok((client, mut connection))) = connect.await {
-                let pump = poll_fn(|context| {
+                let driver = poll_fn(|context| {
                     loop {
                         match ready!(connection.poll_message(context)) {
-                            Some(Ok(AsyncMessage::Notification(_))) => to.send_replace(()),
+                            Some(Ok(AsyncMessage::Notification(_))) => sender.send_replace(()),
                             Some(Ok(_)) => {}
                             Some(Err(_)) | None => return Poll::Ready(()),
                         }
                     }
                 });
-                tokio::select! { () = pump => {}, _ = talk(&client, &to, &asked) => {} }
+                tokio::select! { () = driver => {}, _ = listen_and_notify(&client, &sender, &requests) => {} }
             }
-            sleep(PAUSE).await;
+            sleep(RECONNECT_PAUSE).await;
         }
     });
-    Listener { heard, wanted, task }
+    Listener { received, requested, task }
 }
 
-async fn talk(
+async fn listen_and_notify(
     client: &tokio_postgres::Client,
-    heard: &watch::Sender<()>,
-    wanted: &Notify,
+    received: &watch::Sender<()>,
+    requested: &Notify,
 ) -> Result<(), tokio_postgres::Error> {
     client.batch_execute("LISTEN kalends").await?;
-    // For whatever was said while nobody listened.
-    heard.send_replace(());
+    // Covers notifications that were sent before `LISTEN`.
+    received.send_replace(());
     loop {
-        wanted.notified().await;
+        requested.notified().await;
         client.batch_execute("NOTIFY kalends").await?;
     }
 }

@@ -1,0 +1,44 @@
+//! Open runs: reads. `commit` writes them.
+
+use kalends_recurrence::Instant;
+
+use crate::error::StoreError;
+use crate::postgres::PostgresStore;
+use crate::postgres::code::rows_max;
+use crate::postgres::columns::run_columns;
+use crate::postgres::row;
+use crate::record::{JobKey, OpenRun};
+
+impl PostgresStore {
+    /// Two searches, each with its own index: unclaimed runs, and runs whose claim has expired.
+    pub(super) async fn read_claimable(
+        &self,
+        until: Instant,
+        limit: usize,
+    ) -> Result<Vec<OpenRun>, StoreError> {
+        let sql = concat!(
+            "WITH clock AS (
+                SELECT extract(epoch FROM date_trunc('second', now()))::bigint * 10000000
+                    + extract(microseconds FROM now())::bigint % 1000000 * 10 AS ticks
+             ), found AS (
+                (SELECT r.* FROM runs r JOIN states s ON s.job = r.job
+                 WHERE r.owner IS NULL AND r.next_at <= $1 AND s.collection_enabled
+                 ORDER BY r.next_at, r.id LIMIT $2)
+                UNION ALL
+                (SELECT r.* FROM runs r JOIN states s ON s.job = r.job
+                 WHERE r.owner IS NOT NULL AND r.lease_until < (SELECT ticks FROM clock)
+                   AND s.collection_enabled
+                 ORDER BY r.next_at, r.id LIMIT $2)
+             ) SELECT ",
+            run_columns!("r."),
+            " FROM found r ORDER BY r.next_at, r.id LIMIT $2"
+        );
+        let rows = self.query(sql, &[&until.ticks(), &rows_max(limit)]).await?;
+        rows.iter().map(row::run).collect()
+    }
+
+    pub(super) async fn read_open_runs(&self, job: JobKey) -> Result<Vec<OpenRun>, StoreError> {
+        let sql = concat!("SELECT ", run_columns!(""), " FROM runs WHERE job = $1 ORDER BY id");
+        self.query(sql, &[&job.0]).await?.iter().map(row::run).collect()
+    }
+}

@@ -1,0 +1,229 @@
+//! Executes transactions and queries on pooled connections, with a deadline and bounded retries.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use deadpool_postgres::{GenericClient, Object, Transaction};
+use tokio::time::timeout;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::error::StoreError;
+use crate::postgres::PostgresStore;
+use crate::postgres::connect::SERVER_MARGIN;
+use crate::postgres::error::{PostgresError, TransactionFailure};
+
+/// Attempts to commit a transaction despite serialization failures and deadlocks. All transactions
+/// take their locks in one order, so conflicts are rare and ten in a row do not happen by chance.
+const ATTEMPTS_MAX: u32 = 10;
+
+/// The body of a transaction. It is repeated when the transaction is retried.
+pub(super) trait Operation: Send {
+    type Output: Send;
+
+    /// [`Deadline::Long`] for an operation that may touch every row of a collection.
+    const DEADLINE: Deadline = Deadline::Short;
+
+    /// Executes all statements; the caller commits.
+    fn perform<'a>(
+        &'a mut self,
+        transaction: &'a Transaction<'_>,
+    ) -> impl Future<Output = Result<Self::Output, PostgresError>> + Send + 'a;
+}
+
+/// Which deadline of the settings applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deadline {
+    Short,
+    Long,
+}
+
+/// A pooled connection that returns to the pool only when it is known to be idle; otherwise it is
+/// closed on drop.
+struct Connection(Option<Object>);
+
+impl Connection {
+    fn client(&mut self) -> Result<&mut Object, PostgresError> {
+        self.0.as_mut().ok_or_else(|| StoreError::Failed("no connection".into()).into())
+    }
+
+    fn return_to_pool(mut self) {
+        self.0.take();
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
+        }
+    }
+}
+
+impl PostgresStore {
+    /// Performs `operation` in a transaction, within its deadline.
+    pub(super) async fn transact<O: Operation>(
+        &self,
+        mut operation: O,
+    ) -> Result<O::Output, StoreError> {
+        let committing = AtomicBool::new(false);
+        let deadline = self.deadline(O::DEADLINE);
+        match timeout(deadline, self.transact_with_retries(&mut operation, &committing)).await {
+            Ok(result) => result,
+            Err(_) if committing.load(Ordering::Relaxed) => {
+                Err(StoreError::Unknown("the commit was not acknowledged in time".into()))
+            }
+            Err(_) => Err(timed_out(deadline)),
+        }
+    }
+
+    async fn transact_with_retries<O: Operation>(
+        &self,
+        operation: &mut O,
+        committing: &AtomicBool,
+    ) -> Result<O::Output, StoreError> {
+        // A restart of the server breaks every pooled connection; after them the next one is new.
+        let (mut attempts, mut lost) = (1, 0);
+        loop {
+            match self.transact_once(operation, committing).await {
+                Ok(output) => return Ok(output),
+                Err(TransactionFailure::Conflict) if attempts < ATTEMPTS_MAX => attempts += 1,
+                Err(TransactionFailure::Conflict) => {
+                    let message = format!("{ATTEMPTS_MAX} attempts conflicted with others");
+                    return Err(StoreError::Busy(message));
+                }
+                Err(TransactionFailure::ConnectionLost(_))
+                    if lost < self.settings.connections_max =>
+                {
+                    lost += 1;
+                }
+                Err(
+                    TransactionFailure::ConnectionLost(error)
+                    | TransactionFailure::Permanent(error),
+                ) => return Err(error),
+            }
+        }
+    }
+
+    async fn transact_once<O: Operation>(
+        &self,
+        operation: &mut O,
+        committing: &AtomicBool,
+    ) -> Result<O::Output, TransactionFailure> {
+        committing.store(false, Ordering::Relaxed);
+        let mut connection = self.connection().await.map_err(PostgresError::before_commit)?;
+        let client = connection.client().map_err(PostgresError::before_commit)?;
+        let transaction = client.transaction().await;
+        let transaction =
+            transaction.map_err(|error| PostgresError::from(error).before_commit())?;
+        let performed = async {
+            if O::DEADLINE == Deadline::Long {
+                let server = self.settings.long_deadline.saturating_sub(SERVER_MARGIN);
+                let milliseconds = server.as_millis().max(1);
+                let set = format!("SET LOCAL statement_timeout = {milliseconds}");
+                transaction.batch_execute(&set).await?;
+            }
+            operation.perform(&transaction).await
+        };
+        match performed.await {
+            Ok(output) => {
+                committing.store(true, Ordering::Relaxed);
+                transaction.commit().await.map_err(PostgresError::in_commit)?;
+                connection.return_to_pool();
+                Ok(output)
+            }
+            Err(error) => {
+                let failure = error.before_commit();
+                // A connection that cannot even roll back is closed.
+                if transaction.rollback().await.is_ok() {
+                    connection.return_to_pool();
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// The rows of a single read-only statement.
+    pub(super) async fn query(
+        &self,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let deadline = self.deadline(Deadline::Short);
+        let rows = timeout(deadline, async {
+            let mut retries = 0;
+            loop {
+                let result = self.query_once(sql, parameters).await;
+                match result.map_err(PostgresError::before_commit) {
+                    Ok(rows) => return Ok(rows),
+                    Err(TransactionFailure::Conflict | TransactionFailure::ConnectionLost(_))
+                        if retries < self.settings.connections_max =>
+                    {
+                        retries += 1;
+                    }
+                    Err(
+                        TransactionFailure::ConnectionLost(error)
+                        | TransactionFailure::Permanent(error),
+                    ) => return Err(error),
+                    Err(TransactionFailure::Conflict) => {
+                        return Err(StoreError::Busy("the query conflicted with others".into()));
+                    }
+                }
+            }
+        });
+        rows.await.unwrap_or_else(|_| Err(timed_out(deadline)))
+    }
+
+    async fn query_once(
+        &self,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, PostgresError> {
+        let mut connection = self.connection().await?;
+        let rows = query(&*connection.client()?, sql, parameters).await;
+        match &rows {
+            Err(PostgresError::Database(error)) if error.code().is_none() => {}
+            _ => connection.return_to_pool(),
+        }
+        rows
+    }
+
+    async fn connection(&self) -> Result<Connection, PostgresError> {
+        if self.pool.status().waiting >= self.settings.waiting_max {
+            return Err(StoreError::Busy("too many calls wait for a connection".into()).into());
+        }
+        Ok(Connection(Some(self.pool.get().await?)))
+    }
+
+    fn deadline(&self, deadline: Deadline) -> Duration {
+        match deadline {
+            Deadline::Short => self.settings.deadline,
+            Deadline::Long => self.settings.long_deadline,
+        }
+    }
+}
+
+fn timed_out(deadline: Duration) -> StoreError {
+    StoreError::Busy(format!("no response within {deadline:?}"))
+}
+
+/// The rows of a statement. Each connection prepares it once.
+pub(super) async fn query(
+    client: &impl GenericClient,
+    sql: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>, PostgresError> {
+    let statement = client.prepare_cached(sql).await?;
+    Ok(client.query(&statement, parameters).await?)
+}
+
+/// Executes a statement and returns the number of affected rows.
+pub(super) async fn execute(
+    transaction: &Transaction<'_>,
+    sql: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> Result<u64, PostgresError> {
+    let statement = transaction.prepare_cached(sql).await?;
+    Ok(transaction.execute(&statement, parameters).await?)
+}
