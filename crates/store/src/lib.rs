@@ -29,6 +29,7 @@ pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod record;
+mod run_state;
 mod search;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

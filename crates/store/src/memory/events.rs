@@ -3,11 +3,11 @@
 use kalends_domain::JobPath;
 
 use crate::events::{EventPosition, Events, LedgerEvent};
-use crate::memory::kept::Kept;
+use crate::memory::tables::Tables;
 use crate::record::{HistoryRecord, JobKey, LedgerRecord};
 use crate::store::JobFilterState;
 
-impl Kept {
+impl Tables {
     pub(super) fn events(&self, after: Option<EventPosition>, limit: usize) -> Events {
         let history = self.history.iter().flat_map(|(key, records)| {
             records.iter().filter_map(|record| Some((self.paths.get(key)?.clone(), record.clone())))

@@ -3,7 +3,7 @@
 
 mod events;
 mod invariant_scan;
-mod kept;
+mod tables;
 mod tokens;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,31 +18,32 @@ use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
 use crate::record::{
-    Cause, CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun, Progress, enabled_since,
+    CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
+    LedgerRecord, OpenRun, enabled_since,
 };
+use crate::run_state;
 use crate::search::{has_tag, search_text};
 use crate::store::{
     CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited,
     HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, JobsPage, Page, Reply,
     Retention, RunWrite, RunWriteResult, Scope, Store,
 };
-use kept::{JobRow, Kept};
+use tables::{JobRow, Tables};
 
 /// A store that forgets everything with its process.
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
-    kept: Mutex<Kept>,
+    tables: Mutex<Tables>,
 }
 
 impl MemoryStore {
     /// An empty store that measures leases with `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> MemoryStore {
-        MemoryStore { clock, kept: Mutex::default() }
+        MemoryStore { clock, tables: Mutex::default() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn at(&self) -> Instant {
@@ -57,30 +58,30 @@ fn ready<'a, T: Send + 'a>(result: Result<T, StoreError>) -> Reply<'a, T> {
 
 impl Store for MemoryStore {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
-        let mut kept = self.kept();
-        let existing = kept.groups.get(&group.path).map(|existing| existing.path.clone());
+        let mut tables = self.tables();
+        let existing = tables.groups.get(&group.path).map(|existing| existing.path.clone());
         let path = existing.clone().unwrap_or_else(|| group.path.clone());
-        kept.groups.insert(path.clone(), GroupRecord { path, ..group });
+        tables.groups.insert(path.clone(), GroupRecord { path, ..group });
         ready(Ok(existing.is_none()))
     }
 
     fn group(&self, path: GroupPath) -> Reply<'_, Option<GroupRecord>> {
-        ready(Ok(self.kept().groups.get(&path).cloned()))
+        ready(Ok(self.tables().groups.get(&path).cloned()))
     }
 
     fn groups(&self, subscription: SubscriptionId) -> Reply<'_, Vec<GroupRecord>> {
-        let kept = self.kept();
-        let groups = kept.groups.values().filter(|group| group.path.subscription == subscription);
+        let tables = self.tables();
+        let groups = tables.groups.values().filter(|group| group.path.subscription == subscription);
         ready(Ok(groups.cloned().collect()))
     }
 
     fn delete_group(&self, path: GroupPath) -> Reply<'_, bool> {
-        let mut kept = self.kept();
-        let inside = kept.collections.keys().filter(|collection| collection.group == path);
+        let mut tables = self.tables();
+        let inside = tables.collections.keys().filter(|collection| collection.group == path);
         for collection in inside.cloned().collect::<Vec<_>>() {
-            kept.delete_collection(&collection);
+            tables.delete_collection(&collection);
         }
-        ready(Ok(kept.groups.remove(&path).is_some()))
+        ready(Ok(tables.groups.remove(&path).is_some()))
     }
 
     fn edit_collection(
@@ -89,17 +90,17 @@ impl Store for MemoryStore {
         mut decide: DecideCollection,
     ) -> Reply<'_, Edited<CollectionRecord>> {
         let now = self.at();
-        let mut kept = self.kept();
-        let before = kept.collections.get(&path).cloned();
+        let mut tables = self.tables();
+        let before = tables.collections.get(&path).cloned();
         let others = |plan: Plan| {
             let same = |other: &&CollectionRecord| {
                 other.path.group.subscription == path.group.subscription
                     && other.path != path
                     && other.collection.plan == plan
             };
-            kept.collections.values().filter(same).count() as u64
+            tables.collections.values().filter(same).count() as u64
         };
-        let facts = kept.facts(&path);
+        let facts = tables.facts(&path);
         let context = CollectionContext { existing: before.as_ref(), facts, others: &others };
         let write = match decide(context) {
             Ok(write) => write,
@@ -108,11 +109,11 @@ impl Store for MemoryStore {
         let after = match write {
             CollectionWrite::Keep => before.clone(),
             CollectionWrite::Delete => {
-                kept.delete_collection(&path);
+                tables.delete_collection(&path);
                 None
             }
             CollectionWrite::Put(collection) => {
-                let group = kept.groups.entry(path.group.clone());
+                let group = tables.groups.entry(path.group.clone());
                 let group = group.or_insert_with(|| GroupRecord {
                     path: path.group.clone(),
                     location: None,
@@ -126,7 +127,7 @@ impl Store for MemoryStore {
                     created: before.as_ref().map_or(now, |before| before.created),
                     version: before.as_ref().map_or(1, |before| before.version + 1),
                 };
-                kept.put_collection(record.clone());
+                tables.put_collection(record.clone());
                 Some(record)
             }
         };
@@ -134,7 +135,7 @@ impl Store for MemoryStore {
     }
 
     fn collection(&self, path: CollectionPath) -> Reply<'_, Option<CollectionRecord>> {
-        ready(Ok(self.kept().collections.get(&path).cloned()))
+        ready(Ok(self.tables().collections.get(&path).cloned()))
     }
 
     fn collections(
@@ -142,12 +143,12 @@ impl Store for MemoryStore {
         scope: Scope,
         page: Page<CollectionPath>,
     ) -> Reply<'_, Vec<CollectionRecord>> {
-        let kept = self.kept();
+        let tables = self.tables();
         let in_scope = |record: &&CollectionRecord| match &scope {
             Scope::Subscription(subscription) => record.path.group.subscription == *subscription,
             Scope::Group(group) => record.path.group == *group,
         };
-        let collections = kept.collections.values().filter(in_scope);
+        let collections = tables.collections.values().filter(in_scope);
         let after = collections
             .filter(|record| page.after.as_ref().is_none_or(|after| record.path > *after));
         ready(Ok(after.skip(page.skip as usize).take(page.limit).cloned().collect()))
@@ -155,12 +156,12 @@ impl Store for MemoryStore {
 
     fn edit_job(&self, path: JobPath, mut decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
         let now = self.at();
-        let mut kept = self.kept();
-        let Some(collection) = kept.collections.get(&path.collection).cloned() else {
+        let mut tables = self.tables();
+        let Some(collection) = tables.collections.get(&path.collection).cloned() else {
             return ready(Err(StoreError::NoCollection));
         };
-        let before = kept.jobs.get(&path).map(|row| row.record.clone());
-        let jobs = kept.facts(&path.collection).jobs;
+        let before = tables.jobs.get(&path).map(|row| row.record.clone());
+        let jobs = tables.facts(&path.collection).jobs;
         let context = JobContext { collection: &collection, jobs, existing: before.as_ref() };
         let write = match decide(context) {
             Ok(write) => write,
@@ -169,29 +170,29 @@ impl Store for MemoryStore {
         let after = match (write, &before) {
             (JobWrite::Keep, _) => before.clone(),
             (JobWrite::Delete, _) => {
-                kept.delete_job(&path);
+                tables.delete_job(&path);
                 None
             }
             (JobWrite::Run { at }, Some(job)) => {
-                kept.open_run(job, at, Cause::Manual, 0, Progress::first(at), None);
+                tables.open_manual_run(job, at);
                 before.clone()
             }
             (JobWrite::Run { .. }, None) => None,
             (JobWrite::Put(put), _) => {
                 let named = JobPath { collection: collection.path.clone(), job: path.job.clone() };
-                Some(kept.put_job(named, *put, before.as_ref(), now))
+                Some(tables.put_job(named, *put, before.as_ref(), now))
             }
         };
         ready(Ok(Edited { before, after }))
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
-        let kept = self.kept();
-        let Some(collection) = kept.collections.get(&path.collection) else {
+        let tables = self.tables();
+        let Some(collection) = tables.collections.get(&path.collection) else {
             return ready(Err(StoreError::NoCollection));
         };
         let state = collection.collection.state;
-        ready(Ok(kept.jobs.get(&path).map(|row| (row.record.clone(), state))))
+        ready(Ok(tables.jobs.get(&path).map(|row| (row.record.clone(), state))))
     }
 
     fn jobs(
@@ -201,8 +202,8 @@ impl Store for MemoryStore {
         page: Page<JobName>,
         scan_max: usize,
     ) -> Reply<'_, JobsPage> {
-        let kept = self.kept();
-        let Some(collection) = kept.collections.get(&path) else {
+        let tables = self.tables();
+        let Some(collection) = tables.collections.get(&path) else {
             return ready(Err(StoreError::NoCollection));
         };
         let wanted = filter.contains.as_ref().map(|text| text.to_lowercase());
@@ -220,7 +221,7 @@ impl Store for MemoryStore {
         let scan_max = if filter == JobFilter::default() { usize::MAX } else { scan_max.max(1) };
         let after =
             |record: &&JobRecord| page.after.as_ref().is_none_or(|after| record.path.job > *after);
-        let jobs = kept.jobs_of(&path).map(|row| &row.record).filter(after);
+        let jobs = tables.jobs_of(&path).map(|row| &row.record).filter(after);
         let seen: Vec<_> = jobs.take(scan_max).collect();
         let end = seen.get(scan_max - 1).map(|record| record.path.job.clone());
         let fitting: Vec<_> = seen.into_iter().filter(fits).collect();
@@ -231,56 +232,59 @@ impl Store for MemoryStore {
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
-        ready(Ok(self.kept().job(key).map(|row| row.record.clone())))
+        ready(Ok(self.tables().job(key).map(|row| row.record.clone())))
     }
 
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
-        let kept = self.kept();
+        let tables = self.tables();
         let due = |row: &JobRow| {
             let JobRecord { key, job, state, .. } = &row.record;
-            let due = state.due.filter(|&due| due <= until && kept.runs_by_itself(row))?;
+            let due = state.due.filter(|&due| due <= until && tables.runs_by_itself(row))?;
             let on = DueJob { job: *key, generation: job.generation, due };
-            let collection = *kept.collection_keys.get(&row.record.path.collection)?;
+            let collection = *tables.collection_keys.get(&row.record.path.collection)?;
             Some(Due { on, collection })
         };
-        let mut jobs: Vec<_> = kept.jobs.values().filter_map(due).collect();
+        let mut jobs: Vec<_> = tables.jobs.values().filter_map(due).collect();
         jobs.sort_by_key(|due| (due.on.due, due.on.job));
         jobs.truncate(limit);
         ready(Ok(jobs))
     }
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
-        let kept = self.kept();
+        let tables = self.tables();
         let brief = |key: &JobKey| {
-            let job = kept.job(*key)?.record.clone();
-            let collection = kept.collections.get(&job.path.collection)?;
+            let job = tables.job(*key)?.record.clone();
+            let collection = tables.collections.get(&job.path.collection)?;
             let location = collection.collection.location.clone();
             let enabled_since = collection.enabled_since;
-            let collection = *kept.collection_keys.get(&job.path.collection)?;
-            let open = kept.open_runs(*key);
+            let collection = *tables.collection_keys.get(&job.path.collection)?;
+            let open = tables.open_runs(*key);
             Some(JobForRun { job, collection, location, enabled_since, open })
         };
         ready(Ok(jobs.iter().map(brief).collect()))
     }
 
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
-        let kept = self.kept();
-        ready(Ok(jobs.iter().map(|key| kept.standing(*key)).collect()))
+        let tables = self.tables();
+        ready(Ok(jobs.iter().map(|key| tables.gate_state(*key)).collect()))
     }
 
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
         let now = self.at();
-        let mut kept = self.kept();
-        let mut carry_out = |write| kept.commit_one(write, now).unwrap_or(RunWriteResult::Stale);
-        ready(Ok(writes.into_iter().map(&mut carry_out).collect()))
+        let mut tables = self.tables();
+        let mut commit = |write| {
+            let Ok(result) = run_state::commit(&mut *tables, write, now);
+            result
+        };
+        ready(Ok(writes.iter().map(&mut commit).collect()))
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
         let now = self.at();
-        let kept = self.kept();
+        let tables = self.tables();
         let is_claimable = |run: &&OpenRun| {
-            let collection = kept.paths.get(&run.job).map(|path| &path.collection);
-            let enabled = collection.is_some_and(|path| kept.is_enabled(path));
+            let collection = tables.paths.get(&run.job).map(|path| &path.collection);
+            let enabled = collection.is_some_and(|path| tables.is_enabled(path));
             enabled
                 && match run.claim {
                     None => run.progress.next_at <= until,
@@ -288,18 +292,18 @@ impl Store for MemoryStore {
                 }
         };
         let mut runs: Vec<_> =
-            kept.runs.values().map(|row| &row.run).filter(is_claimable).copied().collect();
+            tables.runs.values().map(|row| &row.run).filter(is_claimable).copied().collect();
         runs.sort_by_key(|run| (run.progress.next_at, run.id));
         runs.truncate(limit);
         ready(Ok(runs))
     }
 
     fn expire_claims(&self) -> Reply<'_, usize> {
-        ready(Ok(self.kept().expire_claims()))
+        ready(Ok(self.tables().expire_claims()))
     }
 
     fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
-        ready(Ok(self.kept().open_runs(job)))
+        ready(Ok(self.tables().open_runs(job)))
     }
 
     fn history(
@@ -308,12 +312,12 @@ impl Store for MemoryStore {
         filter: HistoryFilter,
         page: Page<u64>,
     ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
-        let kept = self.kept();
-        if !kept.collections.contains_key(&path.collection) {
+        let tables = self.tables();
+        if !tables.collections.contains_key(&path.collection) {
             return ready(Err(StoreError::NoCollection));
         }
-        let Some(row) = kept.jobs.get(&path) else { return ready(Ok(None)) };
-        let entries = kept.history.get(&row.record.key).into_iter().flatten().rev();
+        let Some(row) = tables.jobs.get(&path) else { return ready(Ok(None)) };
+        let entries = tables.history.get(&row.record.key).into_iter().flatten().rev();
         let fits = |record: &&HistoryRecord| {
             page.after.is_none_or(|after| record.sequence < after)
                 && filter.status.is_none_or(|status| record.entry.status == status)
@@ -323,7 +327,7 @@ impl Store for MemoryStore {
     }
 
     fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
-        ready(Ok(self.kept().events(after, limit)))
+        ready(Ok(self.tables().events(after, limit)))
     }
 
     fn ledger(
@@ -333,8 +337,8 @@ impl Store for MemoryStore {
         to: Instant,
         limit: usize,
     ) -> Reply<'_, Vec<LedgerRecord>> {
-        let kept = self.kept();
-        let rows = kept.ledger.get(&job).into_iter().flatten().map(|(_, row)| row);
+        let tables = self.tables();
+        let rows = tables.ledger.get(&job).into_iter().flatten().map(|(_, row)| row);
         let mut rows: Vec<_> =
             rows.filter(|row| row.to >= from && row.from <= to).cloned().collect();
         rows.sort_by_key(|row| (row.from, row.to));
@@ -343,11 +347,11 @@ impl Store for MemoryStore {
     }
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
-        ready(Ok(self.kept().prune(retention, now, limit)))
+        ready(Ok(self.tables().prune(retention, now, limit)))
     }
 
     fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage> {
-        ready(Ok(self.kept().scan_jobs(after, scan_max)))
+        ready(Ok(self.tables().scan_jobs(after, scan_max)))
     }
 
     fn now(&self) -> Reply<'_, Instant> {
@@ -355,8 +359,8 @@ impl Store for MemoryStore {
     }
 
     fn check(&self) -> Reply<'_, Vec<String>> {
-        let kept = self.kept();
-        let lost = kept.runs.values().filter(|row| !kept.paths.contains_key(&row.run.job));
+        let tables = self.tables();
+        let lost = tables.runs.values().filter(|row| !tables.paths.contains_key(&row.run.job));
         ready(Ok(lost.map(|row| format!("run {} belongs to no job", row.run.id.0)).collect()))
     }
 }

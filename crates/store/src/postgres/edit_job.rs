@@ -9,14 +9,15 @@ use kalends_recurrence::Instant;
 use crate::error::StoreError;
 use crate::postgres::clock::clock;
 use crate::postgres::code::{Code, ticks, without_nul};
-use crate::postgres::columns::{job_columns, ledger_columns, state_columns};
-use crate::postgres::commit::write_ledger;
+use crate::postgres::columns::{job_columns, run_columns, state_columns};
+use crate::postgres::commit::{close_runs, open_runs, write_ledger};
 use crate::postgres::edit_collection::{LockedCollection, lock_collection};
 use crate::postgres::error::PostgresError;
 use crate::postgres::removal::delete_jobs;
-use crate::postgres::row::{get, job};
+use crate::postgres::row::{get, job, run};
 use crate::postgres::transaction::{Operation, execute, query};
-use crate::record::{Cause, Disposition, Job, JobFacts, JobKey, JobRecord, JobState, Progress};
+use crate::record::{Disposition, Job, JobFacts, JobKey, JobRecord, JobState, RunId};
+use crate::run_state::{close_waiting_run, manual_run};
 use crate::search::search_text;
 use crate::store::{DecideJob, Edited, JobContext, JobPut, JobWrite, WaitingRuns};
 use crate::stored_form::{DefinitionCodec, write_definition};
@@ -160,7 +161,7 @@ impl EditJob<'_> {
         let JobPut { definition, facts, state, waiting, closed_by_edit, .. } = put;
         let key = before.key.0;
         if let WaitingRuns::Close(disposition) = waiting {
-            close_waiting_runs(transaction, key, disposition).await?;
+            close_waiting_runs(transaction, before.key, disposition).await?;
         }
         if let Some(closed_by_edit) = closed_by_edit {
             write_ledger(transaction, &[(before.key, closed_by_edit)]).await?;
@@ -247,31 +248,32 @@ async fn open_manual_run(
     job: &JobRecord,
     at: Instant,
 ) -> Result<(), PostgresError> {
-    let open = "INSERT INTO runs (id, job, generation, scheduled, cause, repeat, role, retry,
-            redelivery, next_at, last_token)
-         VALUES (nextval('run_ids'), $1, $2, $3, $4, 0, $5, 0, 0, $3, 0)";
-    let (generation, cause) = (job.job.generation.cast_signed(), Cause::Manual.code());
-    let role = Progress::first(at).role.code();
-    execute(transaction, open, &[&job.key.0, &generation, &at.ticks(), &cause, &role]).await?;
-    Ok(())
+    let drawn = query(transaction, "SELECT nextval('run_ids') AS id", &[]).await?;
+    let id = drawn.first().map(|row| get(row, "id")).transpose()?;
+    let id = id.ok_or_else(|| StoreError::Failed("no run id was drawn".into()))?;
+    open_runs(transaction, &[manual_run(RunId(id), job.key, job.job.generation, at)]).await
 }
 
-/// Deletes the unclaimed runs of a job and records them in the ledger.
 async fn close_waiting_runs(
     transaction: &Transaction<'_>,
-    job: i64,
+    job: JobKey,
     disposition: Disposition,
 ) -> Result<(), PostgresError> {
+    let read =
+        concat!("SELECT ", run_columns!("r."), " FROM runs r WHERE r.job = $1 ORDER BY r.id");
+    let open = query(transaction, read, &[&job.0]).await?;
+    if open.is_empty() {
+        return Ok(());
+    }
     let now = clock(transaction).await?;
-    let close = concat!(
-        "WITH closed AS (
-            DELETE FROM runs WHERE job = $1 AND owner IS NULL
-            RETURNING id, generation, scheduled, cause
-         )
-         INSERT INTO ledger (job, ",
-        ledger_columns!(""),
-        ") SELECT $1, scheduled, scheduled, generation, 1, cause, $2, $3 FROM closed ORDER BY id"
-    );
-    execute(transaction, close, &[&job, &disposition.code(), &now.ticks()]).await?;
-    Ok(())
+    let (mut closed, mut records) = (Vec::new(), Vec::new());
+    for row in &open {
+        let run = run(row)?;
+        if let Some(record) = close_waiting_run(&run, disposition, now) {
+            closed.push(run.id);
+            records.push((job, record));
+        }
+    }
+    close_runs(transaction, &closed).await?;
+    write_ledger(transaction, &records).await
 }

@@ -254,10 +254,14 @@ impl Desk {
         *number
     }
 
-    /// A new number for a run.
-    pub(crate) fn new_run(&mut self) -> RunId {
+    /// The id that the next run gets.
+    pub(crate) fn next_run_id(&self) -> RunId {
+        RunId(self.numbers.run + 1)
+    }
+
+    /// Takes that id.
+    pub(crate) fn take_run_id(&mut self) {
         self.numbers.run += 1;
-        RunId(self.numbers.run)
     }
 
     /// An open run.

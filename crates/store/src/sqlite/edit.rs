@@ -9,8 +9,7 @@ use rusqlite::Connection;
 
 use crate::error::StoreError;
 use crate::record::{
-    Cause, CollectionFacts, CollectionRecord, Job, JobKey, JobRecord, JobUid, Progress,
-    enabled_since,
+    CollectionFacts, CollectionRecord, Job, JobKey, JobRecord, JobUid, enabled_since,
 };
 use crate::search::search_text;
 use crate::sqlite::chain::close;
@@ -103,19 +102,7 @@ pub(crate) fn edit_job(
             None
         }
         (JobWrite::Run { at }, Some(Kept { record: job, .. })) => {
-            runs::open(
-                desk,
-                runs::Opening {
-                    job: job.key,
-                    collection: id,
-                    generation: job.job.generation,
-                    scheduled: at,
-                    cause: Cause::Manual,
-                    repeat: 0,
-                    progress: Progress::first(at),
-                    owner: None,
-                },
-            );
+            runs::open_manual(desk, job.key, id, job.job.generation, at);
             before.cloned()
         }
         (JobWrite::Put(put), Some(kept)) => Some(update_job(desk, codec, kept, *put, now)?),

@@ -7,6 +7,7 @@ use kalends_recurrence::Instant;
 use rusqlite::{Connection, Row};
 
 use crate::record::{Claim, JobKey, OpenRun, Progress, RunId};
+use crate::run_state;
 use crate::sqlite::code::{Coded, collect, read, read_option};
 use crate::sqlite::numbered::Numbered;
 use crate::sqlite::trouble::Worked;
@@ -18,6 +19,18 @@ pub(crate) struct RunRow {
     pub(crate) collection: i64,
     /// Grows with every claim, also after the claim was given up.
     pub(crate) last_token: u64,
+}
+
+impl RunRow {
+    /// The part that the state machine of runs decides.
+    pub(crate) fn without_collection(self) -> run_state::RunRow {
+        run_state::RunRow { run: self.run, last_token: self.last_token }
+    }
+
+    /// The row as the state machine of runs changed it.
+    pub(crate) fn with(self, row: run_state::RunRow) -> RunRow {
+        RunRow { run: row.run, last_token: row.last_token, ..self }
+    }
 }
 
 struct Kept {

@@ -1,13 +1,12 @@
-//! What the engine has decided about runs.
+//! The rows of runs, as the state machine of runs and edits change them.
 
 use std::collections::HashSet;
 
-use kalends_domain::{HistoryEntry, Lifecycle};
 use kalends_recurrence::Instant;
 
-use crate::record::{
-    Cause, Claim, Disposition, FencingToken, JobKey, JobState, LedgerRecord, NodeId, OpenRun,
-    Progress, RunId,
+use crate::record::{Disposition, JobKey, OpenRun, RunId};
+use crate::run_state::{
+    self, Change, RunChange, RunTables, close_waiting_run, expire_claim, manual_run,
 };
 use crate::sqlite::chain::{append, close};
 use crate::sqlite::code::collect;
@@ -15,36 +14,108 @@ use crate::sqlite::desk::Desk;
 use crate::sqlite::due;
 use crate::sqlite::open_runs::RunRow;
 use crate::sqlite::state::{StateRow, States as _};
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::trouble::{Trouble, Worked};
 use crate::sqlite::view::View;
-use crate::store::{Advance, AttemptCounts, DueJob, RunWrite, RunWriteResult};
+use crate::store::DueJob;
 
-/// A run that is to be opened.
-pub(crate) struct Opening {
-    pub(crate) job: JobKey,
-    pub(crate) collection: i64,
-    pub(crate) generation: u64,
-    pub(crate) scheduled: Instant,
-    pub(crate) cause: Cause,
-    pub(crate) repeat: u64,
-    pub(crate) progress: Progress,
-    /// Who works on it, and until when.
-    pub(crate) owner: Option<(NodeId, Instant)>,
+/// The tables of runs and jobs, for the state machine of runs.
+pub(crate) struct Tables<'a> {
+    desk: &'a mut Desk,
+    /// The row of the job that the present write is about: it is read once.
+    row: Option<(JobKey, StateRow)>,
 }
 
-/// Opens a run.
-pub(crate) fn open(desk: &mut Desk, opening: Opening) -> RunWriteResult {
-    let Opening { job, collection, generation, scheduled, cause, repeat, progress, owner } =
-        opening;
-    let id = desk.new_run();
-    let claim =
-        owner.map(|(owner, lease_until)| Claim { owner, token: FencingToken(1), lease_until });
-    let run = OpenRun { id, job, generation, scheduled, cause, repeat, progress, claim };
-    desk.set_run(id, Some(RunRow { run, collection, last_token: u64::from(claim.is_some()) }));
-    RunWriteResult::Begun { run: id, claim }
+impl<'a> Tables<'a> {
+    pub(crate) fn new(desk: &'a mut Desk) -> Tables<'a> {
+        Tables { desk, row: None }
+    }
+
+    fn loaded(&mut self, job: JobKey, row: Option<StateRow>) -> Worked<Option<run_state::JobRow>> {
+        self.row = row.map(|row| (job, row));
+        let Some(row) = row else { return Ok(None) };
+        let is_enabled =
+            row.switched_on && self.desk.collection_enabled(row.collection)? == Some(true);
+        let (generation, state) = (row.generation, row.state);
+        Ok(Some(run_state::JobRow { generation, is_enabled, state }))
+    }
 }
 
-/// Closes the open runs of a job that nobody works on.
+impl RunTables for Tables<'_> {
+    type Error = Trouble;
+
+    fn due_job(&mut self, expected: DueJob) -> Worked<Option<run_state::JobRow>> {
+        let job = expected.job;
+        let row = match self.desk.changed(job) {
+            Some(changed) => changed,
+            // Jobs that are due together lie together in `due`. A job whose row is missing there is
+            // still found by its key.
+            None => match due::find(self.desk.connection(), expected.due, job)? {
+                Some(row) => Some(row),
+                None => self.desk.state(job)?,
+            },
+        };
+        self.loaded(job, row)
+    }
+
+    fn job(&mut self, job: JobKey) -> Worked<Option<run_state::JobRow>> {
+        let row = self.desk.state(job)?;
+        self.loaded(job, row)
+    }
+
+    fn run(&mut self, run: RunId) -> Worked<Option<run_state::RunRow>> {
+        Ok(self.desk.run(run).map(RunRow::without_collection))
+    }
+
+    fn open_runs(&mut self, job: JobKey) -> Worked<Vec<OpenRun>> {
+        Ok(self.desk.runs_of(job).iter().map(|row| row.run).collect())
+    }
+
+    fn next_run_id(&mut self) -> Worked<RunId> {
+        Ok(self.desk.next_run_id())
+    }
+
+    fn save(&mut self, change: Change<'_>) -> Worked<()> {
+        let desk = &mut *self.desk;
+        match change.run {
+            RunChange::None => {}
+            RunChange::Open(row) => {
+                let Some((_, StateRow { collection, .. })) = self.row else { return Ok(()) };
+                open(desk, row, collection);
+            }
+            RunChange::Update(row) => {
+                if let Some(before) = desk.run(row.run.id) {
+                    desk.set_run(row.run.id, Some(before.with(row)));
+                }
+            }
+            RunChange::Close(run) => desk.set_run(run, None),
+        }
+        // Deleting a job deletes its runs, so that the row of a job is always there.
+        let Some(((job, state), (_, before))) = change.job.zip(self.row) else { return Ok(()) };
+        let mut after = StateRow { state, ..before };
+        change.ledger.iter().try_for_each(|record| close(desk, job, &mut after, record))?;
+        change.history.iter().try_for_each(|entry| append(desk, job, &mut after, entry))?;
+        desk.set_state(job, &before, Some(after))
+    }
+}
+
+fn open(desk: &mut Desk, row: run_state::RunRow, collection: i64) {
+    desk.take_run_id();
+    desk.set_run(row.run.id, Some(RunRow { run: row.run, last_token: row.last_token, collection }));
+}
+
+/// Opens the run of a `run` request.
+pub(crate) fn open_manual(
+    desk: &mut Desk,
+    job: JobKey,
+    collection: i64,
+    generation: u64,
+    at: Instant,
+) {
+    let row = manual_run(desk.next_run_id(), job, generation, at);
+    open(desk, row, collection);
+}
+
+/// Closes the open runs of a job that no node holds.
 pub(crate) fn close_waiting(
     desk: &mut Desk,
     job: JobKey,
@@ -53,197 +124,21 @@ pub(crate) fn close_waiting(
     now: Instant,
 ) -> Worked<()> {
     for RunRow { run, .. } in desk.runs_of(job) {
-        if run.claim.is_none() {
+        if let Some(record) = close_waiting_run(&run, disposition, now) {
             desk.set_run(run.id, None);
-            let OpenRun { generation, scheduled, cause, .. } = run;
-            let (from, to, count, closed) = (scheduled, scheduled, 1, now);
-            let closing = LedgerRecord { generation, from, to, count, cause, disposition, closed };
-            close(desk, job, row, &closing)?;
+            close(desk, job, row, &record)?;
         }
     }
     Ok(())
 }
 
-/// Carries out one write; `None` where what it rests on is no longer so.
-pub(crate) fn carry_out(
-    desk: &mut Desk,
-    write: &RunWrite,
-    now: Instant,
-) -> Worked<Option<RunWriteResult>> {
-    match write {
-        RunWrite::Begin { on, scheduled, progress, owner, lease, advance, closed, postponed } => {
-            let Some(before) = as_seen(desk, *on)? else { return Ok(None) };
-            go_on(desk, on.job, before, *advance, (closed, postponed), now)?;
-            Ok(Some(open(
-                desk,
-                Opening {
-                    job: on.job,
-                    collection: before.collection,
-                    generation: on.generation,
-                    scheduled: *scheduled,
-                    cause: Cause::Scheduled,
-                    repeat: advance.used,
-                    progress: *progress,
-                    owner: owner.map(|owner| (owner, now.saturating_add(*lease))),
-                },
-            )))
-        }
-        RunWrite::Skip { on, advance, closed, postponed } => {
-            let Some(before) = as_seen(desk, *on)? else { return Ok(None) };
-            go_on(desk, on.job, before, *advance, (closed, postponed), now)?;
-            Ok(Some(RunWriteResult::Done))
-        }
-        RunWrite::Claim { run, seen, owner, lease, progress } => {
-            let free = |row: &RunRow| {
-                let claim = row.run.claim;
-                claim.map(|claim| claim.token) == *seen
-                    && match claim {
-                        Some(claim) => claim.lease_until < now,
-                        None => row.run.progress == *progress,
-                    }
-            };
-            let Some(mut row) = desk.run(*run).filter(free) else { return Ok(None) };
-            row.last_token += 1;
-            let (owner, token) = (*owner, FencingToken(row.last_token));
-            let claim = Claim { owner, token, lease_until: now.saturating_add(*lease) };
-            row.run.claim = Some(claim);
-            row.run.progress = *progress;
-            desk.set_run(*run, Some(row));
-            Ok(Some(RunWriteResult::Claimed(claim)))
-        }
-        RunWrite::RenewLease { run, token, lease } => {
-            let Some((mut row, mut claim)) = held(desk, *run, *token) else { return Ok(None) };
-            claim.lease_until = now.saturating_add(*lease);
-            row.run.claim = Some(claim);
-            desk.set_run(*run, Some(row));
-            Ok(Some(RunWriteResult::Claimed(claim)))
-        }
-        RunWrite::Continue { run, token, entry, counts, progress } => {
-            let Some((mut row, _)) = held(desk, *run, *token) else { return Ok(None) };
-            row.run.claim = None;
-            row.run.progress = *progress;
-            desk.set_run(*run, Some(row));
-            conclude(desk, row.run, *counts, (&[], entry.as_slice()), |_| {})?;
-            Ok(Some(RunWriteResult::Done))
-        }
-        RunWrite::Finish { run, token, entry, counts, closed, lifecycle } => {
-            let Some((row, _)) = held(desk, *run, *token) else { return Ok(None) };
-            desk.set_run(*run, None);
-            let records = (std::slice::from_ref(closed), entry.as_slice());
-            // Looked for only where it matters: it takes a look at all that the transaction did.
-            let is_last = lifecycle.is_some() && !has_open(desk, row.run.job, row.run.generation);
-            conclude(desk, row.run, *counts, records, |after| {
-                if let Some(lifecycle) = lifecycle
-                    && is_last
-                    && after.generation == row.run.generation
-                    && after.state.due.is_none()
-                    && after.state.lifecycle == Lifecycle::Active
-                {
-                    finish(&mut after.state, *lifecycle, now);
-                }
-            })?;
-            Ok(Some(RunWriteResult::Done))
-        }
-    }
-}
-
-/// The row of a job that is still as it was seen, and whose schedule starts runs.
-fn as_seen(desk: &mut Desk, on: DueJob) -> Worked<Option<StateRow>> {
-    let found = match desk.changed(on.job) {
-        Some(changed) => changed,
-        // Beside those that are due with it. One that is not there is mostly not as it was seen; but
-        // one whose place is lost can still be begun by who finds out.
-        None => match due::find(desk.connection(), on.due, on.job)? {
-            Some(row) => Some(row),
-            None => desk.state(on.job)?,
-        },
-    };
-    let Some(row) = found else { return Ok(None) };
-    let is_as_seen = row.generation == on.generation && row.starts_at() == Some(on.due);
-    let starts = is_as_seen && desk.collection_enabled(row.collection)? == Some(true);
-    Ok(starts.then_some(row))
-}
-
-/// The run, where the token is that of its claim.
-fn held(desk: &Desk, run: RunId, token: FencingToken) -> Option<(RunRow, Claim)> {
-    let row = desk.run(run)?;
-    let claim = row.run.claim.filter(|claim| claim.token == token)?;
-    Some((row, claim))
-}
-
-/// Whether a run of a job's schedule is open.
-fn has_open(desk: &Desk, job: JobKey, generation: u64) -> bool {
-    let is_scheduled =
-        |row: &RunRow| row.run.generation == generation && row.run.cause == Cause::Scheduled;
-    desk.runs_of(job).iter().any(is_scheduled)
-}
-
-type Records<'a> = (&'a [LedgerRecord], &'a [HistoryEntry]);
-
-/// Moves a job on to its next occurrence.
-fn go_on(
-    desk: &mut Desk,
-    job: JobKey,
-    before: StateRow,
-    advance: Advance,
-    records: Records<'_>,
-    now: Instant,
-) -> Worked<()> {
-    let mut after = before;
-    after.state.due = advance.due;
-    after.state.used = advance.used;
-    let ends = advance.lifecycle != Lifecycle::Active && !has_open(desk, job, before.generation);
-    let lifecycle = if ends { advance.lifecycle } else { Lifecycle::Active };
-    finish(&mut after.state, lifecycle, now);
-    record(desk, job, &mut after, records)?;
-    desk.set_state(job, &before, Some(after))
-}
-
-/// Counts an attempt and records what is said of it.
-fn conclude(
-    desk: &mut Desk,
-    run: OpenRun,
-    counts: AttemptCounts,
-    records: Records<'_>,
-    then: impl FnOnce(&mut StateRow),
-) -> Worked<()> {
-    // A run goes with its job.
-    let Some(before) = desk.state(run.job)? else { return Ok(()) };
-    let mut after = before;
-    let state = &mut after.state;
-    state.last_execution = counts.executed.or(state.last_execution);
-    state.executions += u64::from(counts.executed.is_some());
-    state.failures += u64::from(counts.failed);
-    state.faulted += u64::from(counts.faulted);
-    then(&mut after);
-    record(desk, run.job, &mut after, records)?;
-    desk.set_state(run.job, &before, Some(after))
-}
-
-fn finish(state: &mut JobState, lifecycle: Lifecycle, now: Instant) {
-    state.lifecycle = lifecycle;
-    state.finished = match lifecycle {
-        Lifecycle::Active => None,
-        _ => state.finished.or(Some(now)),
-    };
-}
-
-fn record(
-    desk: &mut Desk,
-    job: JobKey,
-    row: &mut StateRow,
-    (closed, entries): Records<'_>,
-) -> Worked<()> {
-    closed.iter().try_for_each(|closing| close(desk, job, row, closing))?;
-    entries.iter().try_for_each(|entry| append(desk, job, row, entry))
-}
-
 /// Lets every claim expire.
 pub(crate) fn expire_claims(desk: &mut Desk) -> usize {
     let claimed = desk.claimed_runs();
-    for mut row in claimed.iter().copied() {
-        row.run.claim = row.run.claim.map(|claim| Claim { lease_until: Instant::MIN, ..claim });
-        desk.set_run(row.run.id, Some(row));
+    for before in &claimed {
+        if let Some(row) = expire_claim(before.without_collection()) {
+            desk.set_run(row.run.id, Some(before.with(row)));
+        }
     }
     claimed.len()
 }

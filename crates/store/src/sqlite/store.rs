@@ -16,6 +16,7 @@ use crate::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
     LedgerRecord, OpenRun,
 };
+use crate::run_state;
 use crate::sqlite::around::Arounds;
 use crate::sqlite::desk::Desk;
 use crate::sqlite::lock::Lock;
@@ -291,9 +292,8 @@ impl Store for SqliteStore {
         let clock = Arc::clone(&self.clock);
         self.writer.write(Turn::Engine, writes.len(), move |desk| {
             let now = clock.now().into();
-            let carry_out =
-                |write| Ok(runs::carry_out(desk, write, now)?.unwrap_or(RunWriteResult::Stale));
-            writes.iter().map(carry_out).collect()
+            let mut tables = runs::Tables::new(desk);
+            writes.iter().map(|write| run_state::commit(&mut tables, write, now)).collect()
         })
     }
 

@@ -24,9 +24,10 @@ use crate::postgres::error::PostgresError;
 use crate::postgres::row::{get, run, state, unsigned};
 use crate::postgres::transaction::{Operation, execute, query};
 use crate::record::{JobKey, RunId};
+use crate::run_state::{self, JobRow, RunRow};
 use crate::store::{RunWrite, RunWriteResult};
-use batch::{Batch, KeptJob, KeptRun};
-pub(super) use write::write_ledger;
+use batch::Batch;
+pub(super) use write::{close_runs, open_runs, write_ledger};
 
 /// Lets every claim expire.
 pub(super) struct ExpireClaims;
@@ -55,17 +56,18 @@ impl Operation for Commit {
         &mut self,
         transaction: &Transaction<'_>,
     ) -> Result<Vec<RunWriteResult>, PostgresError> {
-        let mut batch = self.read(transaction).await?;
-        let answers = self.0.iter().map(|write| batch.decide(write)).collect();
+        let (mut batch, now) = self.read(transaction).await?;
+        let mut commit = |write| run_state::commit(&mut batch, write, now);
+        let results = self.0.iter().map(&mut commit).collect::<Result<_, _>>()?;
         write::write(transaction, batch.changes()).await?;
-        Ok(answers)
+        Ok(results)
     }
 }
 
 impl Commit {
     /// Locks the jobs of all writes in their order, then reads what the writes rest on. Each
     /// statement sees what was committed before it began, so the reads come after the locks.
-    async fn read(&self, transaction: &Transaction<'_>) -> Result<Batch, PostgresError> {
+    async fn read(&self, transaction: &Transaction<'_>) -> Result<(Batch, Instant), PostgresError> {
         let lock = concat!(
             "SELECT job, generation, enabled, collection_enabled, ",
             state_columns!(""),
@@ -108,25 +110,25 @@ impl Commit {
             transaction.query(&clock, &[]),
         )?;
         let now = clock_of(&now)?;
-        let kept_job = |row: &Row| {
-            let kept = KeptJob {
+        let job_row = |row: &Row| {
+            let job = JobRow {
                 generation: unsigned(row, "generation")?,
-                is_on: get(row, "enabled")? && get(row, "collection_enabled")?,
+                is_enabled: get(row, "enabled")? && get(row, "collection_enabled")?,
                 state: state(row)?,
             };
-            Ok((JobKey(get(row, "job")?), kept))
+            Ok((JobKey(get(row, "job")?), job))
         };
-        let kept_run = |row: &Row| {
-            let kept = KeptRun { run: run(row)?, last_token: unsigned(row, "last_token")? };
-            Ok((kept.run.id, kept))
+        let run_row = |row: &Row| {
+            let row = RunRow { run: run(row)?, last_token: unsigned(row, "last_token")? };
+            Ok((row.run.id, row))
         };
         let fresh_ids = ids.iter().map(|row| get(row, "id").map(RunId));
-        Ok(Batch::new(
-            now,
-            states.iter().map(kept_job).collect::<Result<_, StoreError>>()?,
-            runs.iter().map(kept_run).collect::<Result<_, StoreError>>()?,
+        let batch = Batch::new(
+            states.iter().map(job_row).collect::<Result<_, StoreError>>()?,
+            runs.iter().map(run_row).collect::<Result<_, StoreError>>()?,
             fresh_ids.collect::<Result<_, StoreError>>()?,
-        ))
+        );
+        Ok((batch, now))
     }
 
     /// The jobs that have no next occurrence after the writes, or end with them: whether they are

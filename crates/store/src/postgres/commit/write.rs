@@ -12,22 +12,23 @@ use crate::postgres::code::Code;
 use crate::postgres::columns::{
     course_columns, entry_columns, ledger_columns, run_columns, state_columns,
 };
-use crate::postgres::commit::batch::{Changes, KeptRun};
+use crate::postgres::commit::batch::Changes;
 use crate::postgres::error::PostgresError;
 use crate::postgres::transaction::execute;
 use crate::record::{JobKey, JobState, LedgerRecord, RunId};
+use crate::run_state::RunRow;
 
 /// Writes all of it, without waiting for one statement before sending the next.
 pub(super) async fn write(
     transaction: &Transaction<'_>,
     changes: Changes,
 ) -> Result<(), PostgresError> {
-    let Changes { states, opened, changed, closed, history, ledger } = changes;
+    let Changes { states, opened, updated, closed, history, ledger } = changes;
     tokio::try_join!(
         biased;
         write_states(transaction, &states, &history),
         open_runs(transaction, &opened),
-        change_runs(transaction, &changed),
+        update_runs(transaction, &updated),
         close_runs(transaction, &closed),
         write_history(transaction, &history),
         write_ledger(transaction, &ledger),
@@ -99,7 +100,10 @@ async fn write_states(
     write_rows(transaction, (states.len(), "states"), sql, columns).await
 }
 
-async fn open_runs(transaction: &Transaction<'_>, runs: &[KeptRun]) -> Result<(), PostgresError> {
+pub(in crate::postgres) async fn open_runs(
+    transaction: &Transaction<'_>,
+    runs: &[RunRow],
+) -> Result<(), PostgresError> {
     let sql = concat!(
         "INSERT INTO runs (",
         run_columns!(""),
@@ -110,18 +114,18 @@ async fn open_runs(transaction: &Transaction<'_>, runs: &[KeptRun]) -> Result<()
             $15::bigint[])"
     );
     let mut columns = vec![
-        column(runs, |kept| kept.run.id.0),
-        column(runs, |kept| kept.run.job.0),
-        column(runs, |kept| kept.run.generation.cast_signed()),
-        column(runs, |kept| kept.run.scheduled.ticks()),
-        column(runs, |kept| kept.run.cause.code()),
-        column(runs, |kept| kept.run.repeat.cast_signed()),
+        column(runs, |row| row.run.id.0),
+        column(runs, |row| row.run.job.0),
+        column(runs, |row| row.run.generation.cast_signed()),
+        column(runs, |row| row.run.scheduled.ticks()),
+        column(runs, |row| row.run.cause.code()),
+        column(runs, |row| row.run.repeat.cast_signed()),
     ];
     columns.extend(course(runs));
     write_rows(transaction, (runs.len(), "runs"), sql, columns).await
 }
 
-async fn change_runs(transaction: &Transaction<'_>, runs: &[KeptRun]) -> Result<(), PostgresError> {
+async fn update_runs(transaction: &Transaction<'_>, runs: &[RunRow]) -> Result<(), PostgresError> {
     let sql = concat!(
         "UPDATE runs r SET last_token = n.last_token, (",
         course_columns!(""),
@@ -133,27 +137,30 @@ async fn change_runs(transaction: &Transaction<'_>, runs: &[KeptRun]) -> Result<
         course_columns!(""),
         ", last_token) WHERE r.id = n.id"
     );
-    let mut columns = vec![column(runs, |kept| kept.run.id.0)];
+    let mut columns = vec![column(runs, |row| row.run.id.0)];
     columns.extend(course(runs));
     write_rows(transaction, (runs.len(), "runs"), sql, columns).await
 }
 
 /// What changes while a run is open, and the last of its tokens.
-fn course(runs: &[KeptRun]) -> [Column; 9] {
+fn course(runs: &[RunRow]) -> [Column; 9] {
     [
-        column(runs, |kept| kept.run.progress.role.code()),
+        column(runs, |row| row.run.progress.role.code()),
         column(runs, |kept| i64::from(kept.run.progress.retry)),
         column(runs, |kept| i64::from(kept.run.progress.redelivery)),
-        column(runs, |kept| kept.run.progress.next_at.ticks()),
-        column(runs, |kept| kept.run.progress.first_started.map(Instant::ticks)),
-        column(runs, |kept| kept.run.claim.map(|claim| claim.owner.0.cast_signed())),
-        column(runs, |kept| kept.run.claim.map(|claim| claim.token.0.cast_signed())),
-        column(runs, |kept| kept.run.claim.map(|claim| claim.lease_until.ticks())),
-        column(runs, |kept| kept.last_token.cast_signed()),
+        column(runs, |row| row.run.progress.next_at.ticks()),
+        column(runs, |row| row.run.progress.first_started.map(Instant::ticks)),
+        column(runs, |row| row.run.claim.map(|claim| claim.owner.0.cast_signed())),
+        column(runs, |row| row.run.claim.map(|claim| claim.token.0.cast_signed())),
+        column(runs, |row| row.run.claim.map(|claim| claim.lease_until.ticks())),
+        column(runs, |row| row.last_token.cast_signed()),
     ]
 }
 
-async fn close_runs(transaction: &Transaction<'_>, runs: &[RunId]) -> Result<(), PostgresError> {
+pub(in crate::postgres) async fn close_runs(
+    transaction: &Transaction<'_>,
+    runs: &[RunId],
+) -> Result<(), PostgresError> {
     let sql = "DELETE FROM runs WHERE id = ANY ($1::bigint[])";
     let columns = vec![column(runs, |run| run.0)];
     write_rows(transaction, (runs.len(), "runs"), sql, columns).await

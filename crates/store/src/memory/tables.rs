@@ -1,0 +1,269 @@
+//! The tables of the reference store.
+
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::time::Duration;
+
+use kalends_domain::{CollectionPath, CollectionState, GroupPath, JobPath, Lifecycle, Switch};
+use kalends_recurrence::Instant;
+
+use crate::record::{
+    CollectionFacts, CollectionKey, CollectionRecord, Disposition, GateState, GroupRecord,
+    HistoryRecord, Job, JobFacts, JobKey, JobRecord, LedgerRecord, OpenRun, RunId,
+};
+use crate::run_state::{
+    self, Change, RunChange, RunRow, RunTables, close_waiting_run, expire_claim, manual_run,
+};
+use crate::store::{DueJob, JobPut, Retention, WaitingRuns};
+use crate::tokens::{TokenId, TokenRecord};
+
+#[derive(Default)]
+pub(super) struct Tables {
+    pub(super) groups: BTreeMap<GroupPath, GroupRecord>,
+    pub(super) collections: BTreeMap<CollectionPath, CollectionRecord>,
+    pub(super) collection_keys: BTreeMap<CollectionPath, CollectionKey>,
+    pub(super) jobs: BTreeMap<JobPath, JobRow>,
+    pub(super) paths: HashMap<JobKey, JobPath>,
+    pub(super) runs: BTreeMap<RunId, RunRow>,
+    pub(super) history: BTreeMap<JobKey, Vec<HistoryRecord>>,
+    pub(super) ledger: BTreeMap<JobKey, Vec<(u64, LedgerRecord)>>,
+    pub(super) tokens: BTreeMap<TokenId, TokenRecord>,
+    last_collection: i64,
+    last_key: i64,
+    last_run: i64,
+    last_sequence: u64,
+    last_ledger_row: u64,
+}
+
+pub(super) struct JobRow {
+    pub(super) record: JobRecord,
+    facts: JobFacts,
+}
+
+impl Tables {
+    pub(super) fn jobs_of<'a>(
+        &'a self,
+        path: &'a CollectionPath,
+    ) -> impl Iterator<Item = &'a JobRow> {
+        self.jobs.values().filter(move |row| row.record.path.collection == *path)
+    }
+
+    pub(super) fn job(&self, key: JobKey) -> Option<&JobRow> {
+        self.jobs.get(self.paths.get(&key)?)
+    }
+
+    fn job_mut(&mut self, key: JobKey) -> Option<&mut JobRow> {
+        self.jobs.get_mut(self.paths.get(&key)?)
+    }
+
+    pub(super) fn is_enabled(&self, path: &CollectionPath) -> bool {
+        let collection = self.collections.get(path);
+        collection.is_some_and(|record| record.collection.state == CollectionState::Enabled)
+    }
+
+    /// Whether a job's schedule starts runs.
+    pub(super) fn runs_by_itself(&self, row: &JobRow) -> bool {
+        row.record.state.lifecycle == Lifecycle::Active
+            && row.record.job.definition.switch == Switch::Enabled
+            && self.is_enabled(&row.record.path.collection)
+    }
+
+    pub(super) fn facts(&self, path: &CollectionPath) -> CollectionFacts {
+        self.jobs_of(path).fold(CollectionFacts::default(), |facts, row| CollectionFacts {
+            jobs: facts.jobs + 1,
+            shortest_gap: facts.shortest_gap.into_iter().chain(row.facts.shortest_gap).min(),
+            authenticated: facts.authenticated + u64::from(row.facts.authenticated),
+            shortest_retry: facts.shortest_retry.into_iter().chain(row.facts.shortest_retry).min(),
+        })
+    }
+
+    pub(super) fn put_job(
+        &mut self,
+        path: JobPath,
+        put: JobPut,
+        before: Option<&JobRecord>,
+        now: Instant,
+    ) -> JobRecord {
+        let JobPut { uid, created, definition, facts, state, waiting, closed_by_edit } = put;
+        let record = match before {
+            Some(before) => JobRecord {
+                key: before.key,
+                path: before.path.clone(),
+                job: Job {
+                    definition,
+                    generation: before.job.generation + 1,
+                    ..before.job.clone()
+                },
+                state,
+                version: before.version + 1,
+            },
+            None => {
+                self.last_key += 1;
+                let job = Job { uid, created, definition, generation: 1 };
+                JobRecord { key: JobKey(self.last_key), path, job, state, version: 1 }
+            }
+        };
+        if let WaitingRuns::Close(disposition) = waiting {
+            self.close_waiting_runs(record.key, disposition, now);
+        }
+        self.append_ledger(record.key, closed_by_edit);
+        self.paths.insert(record.key, record.path.clone());
+        self.jobs.insert(record.path.clone(), JobRow { record: record.clone(), facts });
+        record
+    }
+
+    fn close_waiting_runs(&mut self, job: JobKey, disposition: Disposition, now: Instant) {
+        for run in Tables::open_runs(self, job) {
+            if let Some(record) = close_waiting_run(&run, disposition, now) {
+                self.runs.remove(&run.id);
+                self.append_ledger(job, [record]);
+            }
+        }
+    }
+
+    pub(super) fn delete_job(&mut self, path: &JobPath) {
+        let Some(row) = self.jobs.remove(path) else { return };
+        let key = row.record.key;
+        self.paths.remove(&key);
+        self.runs.retain(|_, row| row.run.job != key);
+        self.history.remove(&key);
+        self.ledger.remove(&key);
+    }
+
+    pub(super) fn gate_state(&self, key: JobKey) -> Option<GateState> {
+        let JobRecord { path, job, state, .. } = &self.job(key)?.record;
+        let collection = match self.is_enabled(&path.collection) {
+            true => Switch::Enabled,
+            false => Switch::Disabled,
+        };
+        let switch = job.definition.switch;
+        Some(GateState { generation: job.generation, switch, collection, state: *state })
+    }
+
+    pub(super) fn open_runs(&self, job: JobKey) -> Vec<OpenRun> {
+        self.runs.values().map(|row| row.run).filter(|run| run.job == job).collect()
+    }
+
+    pub(super) fn expire_claims(&mut self) -> usize {
+        let expired: Vec<_> = self.runs.values().copied().filter_map(expire_claim).collect();
+        self.runs.extend(expired.iter().map(|row| (row.run.id, *row)));
+        expired.len()
+    }
+
+    pub(super) fn put_collection(&mut self, record: CollectionRecord) {
+        self.last_collection += 1;
+        let key = CollectionKey(self.last_collection);
+        self.collection_keys.entry(record.path.clone()).or_insert(key);
+        self.collections.insert(record.path.clone(), record);
+    }
+
+    pub(super) fn delete_collection(&mut self, path: &CollectionPath) {
+        let jobs: Vec<_> = self.jobs_of(path).map(|row| row.record.path.clone()).collect();
+        for job in jobs {
+            self.delete_job(&job);
+        }
+        self.collections.remove(path);
+        self.collection_keys.remove(path);
+    }
+
+    /// Opens the run of a `run` request.
+    pub(super) fn open_manual_run(&mut self, job: &JobRecord, at: Instant) {
+        self.last_run += 1;
+        let id = RunId(self.last_run);
+        self.runs.insert(id, manual_run(id, job.key, job.job.generation, at));
+    }
+
+    fn append_ledger(&mut self, job: JobKey, rows: impl IntoIterator<Item = LedgerRecord>) {
+        for row in rows {
+            self.last_ledger_row += 1;
+            self.ledger.entry(job).or_default().push((self.last_ledger_row, row));
+        }
+    }
+
+    pub(super) fn prune(&mut self, retention: Retention, now: Instant, limit: usize) -> usize {
+        let before = |age: Duration| {
+            Instant::from_ticks(now.ticks().saturating_sub(ticks(age))).unwrap_or(Instant::MIN)
+        };
+        let oldest = before(retention.history_age);
+        let mut left = limit;
+        let mut may_go = |goes: bool| {
+            let goes = goes && left > 0;
+            left -= usize::from(goes);
+            goes
+        };
+        for entries in self.history.values_mut() {
+            let surplus = entries.len().saturating_sub(retention.history_count as usize);
+            let mut number = 0;
+            entries.retain(|record| {
+                number += 1;
+                !may_go(number <= surplus || record.entry.started < oldest)
+            });
+        }
+        for rows in self.ledger.values_mut() {
+            rows.retain(|(_, row)| !may_go(row.closed < oldest));
+        }
+        let finished = before(retention.finished_jobs);
+        let jobs = self.jobs.values().map(|row| &row.record);
+        let over = jobs.filter(|record| record.state.finished.is_some_and(|at| at < finished));
+        let over: Vec<_> =
+            over.map(|record| record.path.clone()).filter(|_| may_go(true)).collect();
+        over.iter().for_each(|path| self.delete_job(path));
+        limit - left
+    }
+}
+
+impl RunTables for Tables {
+    type Error = Infallible;
+
+    fn due_job(&mut self, expected: DueJob) -> Result<Option<run_state::JobRow>, Infallible> {
+        self.job(expected.job)
+    }
+
+    fn job(&mut self, job: JobKey) -> Result<Option<run_state::JobRow>, Infallible> {
+        Ok(Tables::job(self, job).map(|row| run_state::JobRow {
+            generation: row.record.job.generation,
+            is_enabled: row.record.job.definition.switch == Switch::Enabled
+                && self.is_enabled(&row.record.path.collection),
+            state: row.record.state,
+        }))
+    }
+
+    fn run(&mut self, run: RunId) -> Result<Option<RunRow>, Infallible> {
+        Ok(self.runs.get(&run).copied())
+    }
+
+    fn open_runs(&mut self, job: JobKey) -> Result<Vec<OpenRun>, Infallible> {
+        Ok(Tables::open_runs(self, job))
+    }
+
+    fn next_run_id(&mut self) -> Result<RunId, Infallible> {
+        Ok(RunId(self.last_run + 1))
+    }
+
+    fn save(&mut self, change: Change<'_>) -> Result<(), Infallible> {
+        match change.run {
+            RunChange::None => {}
+            RunChange::Open(row) => {
+                self.last_run = row.run.id.0;
+                self.runs.insert(row.run.id, row);
+            }
+            RunChange::Update(row) => drop(self.runs.insert(row.run.id, row)),
+            RunChange::Close(run) => drop(self.runs.remove(&run)),
+        }
+        let Some((job, state)) = change.job else { return Ok(()) };
+        if let Some(row) = self.job_mut(job) {
+            row.record.state = state;
+        }
+        self.append_ledger(job, change.ledger.iter().cloned());
+        for entry in change.history.iter().cloned() {
+            self.last_sequence += 1;
+            let record = HistoryRecord { sequence: self.last_sequence, entry };
+            self.history.entry(job).or_default().push(record);
+        }
+        Ok(())
+    }
+}
+
+fn ticks(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
+}

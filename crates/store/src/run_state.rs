@@ -1,0 +1,357 @@
+//! The state machine of runs: the one place that decides fencing, counters, final states and
+//! occurrence records.
+//!
+//! [`apply`] is pure: it judges one [`RunWrite`] by the rows that the write names and returns the
+//! [`Change`] to save, or the reason for its rejection. Every store goes through [`commit`], which
+//! loads those rows from its [`RunTables`], applies the write and saves the change. No store
+//! interprets a [`RunWrite`] itself.
+//!
+//! Edits use the same rules: [`manual_run`] opens the run of a `run` request, [`close_waiting_run`]
+//! closes a run that an edit supersedes, and [`expire_claim`] ends a lease.
+
+use kalends_domain::{HistoryEntry, Lifecycle};
+use kalends_recurrence::Instant;
+
+use crate::record::{
+    Cause, Claim, Disposition, FencingToken, JobKey, JobState, LedgerRecord, OpenRun, Progress,
+    RunId,
+};
+use crate::store::{Advance, AttemptCounts, DueJob, RunWrite, RunWriteResult};
+
+#[cfg(test)]
+mod tests;
+
+/// The part of a job that writes are judged by and change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JobRow {
+    pub(crate) generation: u64,
+    /// Both the job and its collection are enabled.
+    pub(crate) is_enabled: bool,
+    pub(crate) state: JobState,
+}
+
+/// An open run with the fencing token it handed out last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunRow {
+    pub(crate) run: OpenRun,
+    /// Grows with every claim, also after the claim was released.
+    pub(crate) last_token: u64,
+}
+
+/// The tables of a store, as seen and changed by the transaction that commits runs.
+pub(crate) trait RunTables {
+    /// Why a table cannot be read or written.
+    type Error;
+
+    /// The job that is expected to be due.
+    fn due_job(&mut self, expected: DueJob) -> Result<Option<JobRow>, Self::Error>;
+
+    /// The job of a run.
+    fn job(&mut self, job: JobKey) -> Result<Option<JobRow>, Self::Error>;
+
+    /// An open run.
+    fn run(&mut self, run: RunId) -> Result<Option<RunRow>, Self::Error>;
+
+    /// The open runs of a job. Called only for a job that has no next occurrence or ends.
+    fn open_runs(&mut self, job: JobKey) -> Result<Vec<OpenRun>, Self::Error>;
+
+    /// The id that the next opened run gets. [`RunChange::Open`] takes it.
+    fn next_run_id(&mut self) -> Result<RunId, Self::Error>;
+
+    /// Saves a change.
+    fn save(&mut self, change: Change<'_>) -> Result<(), Self::Error>;
+}
+
+/// Carries out one write.
+pub(crate) fn commit<T: RunTables>(
+    tables: &mut T,
+    write: &RunWrite,
+    now: Instant,
+) -> Result<RunWriteResult, T::Error> {
+    let rows = Rows::load(tables, write)?;
+    match apply(&rows, write, now) {
+        Ok(change) => {
+            let result = change.result();
+            tables.save(change)?;
+            Ok(result)
+        }
+        Err(_) => Ok(RunWriteResult::Stale),
+    }
+}
+
+/// The rows that a write names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rows {
+    job: Option<JobRow>,
+    run: Option<RunRow>,
+    /// Another run of the job's schedule is open, of the same generation. Loaded only where the
+    /// answer can end the job.
+    has_other_run: bool,
+    new_run: Option<RunId>,
+}
+
+impl Rows {
+    fn load<T: RunTables>(tables: &mut T, write: &RunWrite) -> Result<Rows, T::Error> {
+        match write {
+            RunWrite::Begin { on, .. } => {
+                let new_run = Some(tables.next_run_id()?);
+                Ok(Rows { job: tables.due_job(*on)?, new_run, ..Rows::default() })
+            }
+            RunWrite::Skip { on, advance, .. } => {
+                let job = tables.due_job(*on)?;
+                let may_end = job.is_some() && advance.lifecycle != Lifecycle::Active;
+                let has_other_run = may_end
+                    && tables.open_runs(on.job)?.iter().any(|run| is_scheduled(run, on.generation));
+                Ok(Rows { job, has_other_run, ..Rows::default() })
+            }
+            RunWrite::Claim { run, .. } | RunWrite::RenewLease { run, .. } => {
+                Ok(Rows { run: tables.run(*run)?, ..Rows::default() })
+            }
+            RunWrite::Continue { run, .. } => {
+                let run = tables.run(*run)?;
+                let job = run.map(|row| tables.job(row.run.job)).transpose()?.flatten();
+                Ok(Rows { job, run, ..Rows::default() })
+            }
+            RunWrite::Finish { run, lifecycle, .. } => {
+                let run = tables.run(*run)?;
+                let job = run.map(|row| tables.job(row.run.job)).transpose()?.flatten();
+                let may_end = lifecycle.is_some() && job.is_some_and(|job| job.state.due.is_none());
+                let has_other_run = match run.filter(|_| may_end) {
+                    None => false,
+                    Some(RunRow { run: ending, .. }) => {
+                        let open = tables.open_runs(ending.job)?;
+                        let other = |run: &&OpenRun| run.id != ending.id;
+                        open.iter().filter(other).any(|run| is_scheduled(run, ending.generation))
+                    }
+                };
+                Ok(Rows { job, run, has_other_run, ..Rows::default() })
+            }
+        }
+    }
+}
+
+fn is_scheduled(run: &OpenRun, generation: u64) -> bool {
+    run.generation == generation && run.cause == Cause::Scheduled
+}
+
+/// Why a write changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rejected {
+    /// The job was deleted, edited, disabled or finished, or another node took the occurrence.
+    JobChanged,
+    /// The run was closed.
+    RunClosed,
+    /// The fencing token is not that of the current claim.
+    ClaimLost,
+    /// Another owner holds the claim, or the run made progress since it was read.
+    NotClaimable,
+}
+
+/// What a write changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change<'w> {
+    /// The job's new state.
+    pub(crate) job: Option<(JobKey, JobState)>,
+    pub(crate) run: RunChange,
+    /// Occurrence records to append to the job's ledger.
+    pub(crate) ledger: &'w [LedgerRecord],
+    /// Entries to append to the job's history.
+    pub(crate) history: &'w [HistoryEntry],
+}
+
+/// What a write does to its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunChange {
+    None,
+    /// A run with the id from [`RunTables::next_run_id`] is inserted.
+    Open(RunRow),
+    Update(RunRow),
+    Close(RunId),
+}
+
+impl Change<'_> {
+    fn of_run(run: RunChange) -> Change<'static> {
+        Change { job: None, run, ledger: &[], history: &[] }
+    }
+
+    fn result(&self) -> RunWriteResult {
+        match self.run {
+            RunChange::Open(RunRow { run, .. }) => {
+                RunWriteResult::Begun { run: run.id, claim: run.claim }
+            }
+            RunChange::Update(RunRow { run, .. }) => {
+                run.claim.map_or(RunWriteResult::Done, RunWriteResult::Claimed)
+            }
+            RunChange::None | RunChange::Close(_) => RunWriteResult::Done,
+        }
+    }
+}
+
+/// Judges a write by the rows it names.
+pub(crate) fn apply<'w>(
+    rows: &Rows,
+    write: &'w RunWrite,
+    now: Instant,
+) -> Result<Change<'w>, Rejected> {
+    match write {
+        RunWrite::Begin { on, scheduled, progress, owner, lease, advance, closed, postponed } => {
+            let job = expected_job(rows, *on)?;
+            let id = rows.new_run.ok_or(Rejected::JobChanged)?;
+            let lease_until = now.saturating_add(*lease);
+            let claim = owner.map(|owner| Claim { owner, token: FencingToken(1), lease_until });
+            let run = OpenRun {
+                id,
+                job: on.job,
+                generation: on.generation,
+                scheduled: *scheduled,
+                cause: Cause::Scheduled,
+                repeat: advance.used,
+                progress: *progress,
+                claim,
+            };
+            Ok(Change {
+                // The run that opens here keeps the job active.
+                job: Some((on.job, advanced(job.state, *advance, Lifecycle::Active, now))),
+                run: RunChange::Open(RunRow { run, last_token: u64::from(claim.is_some()) }),
+                ledger: closed,
+                history: postponed,
+            })
+        }
+        RunWrite::Skip { on, advance, closed, postponed } => {
+            let job = expected_job(rows, *on)?;
+            let lifecycle = if rows.has_other_run { Lifecycle::Active } else { advance.lifecycle };
+            Ok(Change {
+                job: Some((on.job, advanced(job.state, *advance, lifecycle, now))),
+                run: RunChange::None,
+                ledger: closed,
+                history: postponed,
+            })
+        }
+        RunWrite::Claim { seen, owner, lease, progress, .. } => {
+            let mut row = rows.run.ok_or(Rejected::RunClosed)?;
+            let is_free = match row.run.claim {
+                Some(claim) => claim.lease_until < now,
+                None => row.run.progress == *progress,
+            };
+            if !is_free || row.run.claim.map(|claim| claim.token) != *seen {
+                return Err(Rejected::NotClaimable);
+            }
+            row.last_token += 1;
+            let (owner, token) = (*owner, FencingToken(row.last_token));
+            row.run.claim = Some(Claim { owner, token, lease_until: now.saturating_add(*lease) });
+            row.run.progress = *progress;
+            Ok(Change::of_run(RunChange::Update(row)))
+        }
+        RunWrite::RenewLease { token, lease, .. } => {
+            let (mut row, claim) = held(rows, *token)?;
+            row.run.claim = Some(Claim { lease_until: now.saturating_add(*lease), ..claim });
+            Ok(Change::of_run(RunChange::Update(row)))
+        }
+        RunWrite::Continue { token, entry, counts, progress, .. } => {
+            let (mut row, _) = held(rows, *token)?;
+            row.run.claim = None;
+            row.run.progress = *progress;
+            let counted = |job: JobRow| (row.run.job, counted(job.state, *counts));
+            Ok(Change {
+                job: rows.job.map(counted),
+                run: RunChange::Update(row),
+                ledger: &[],
+                history: entry.as_slice(),
+            })
+        }
+        RunWrite::Finish { token, entry, counts, closed, lifecycle, .. } => {
+            let (RunRow { run, .. }, _) = held(rows, *token)?;
+            let ended = |job: JobRow| {
+                let mut state = counted(job.state, *counts);
+                let is_last = !rows.has_other_run
+                    && job.generation == run.generation
+                    && state.due.is_none()
+                    && state.lifecycle == Lifecycle::Active;
+                if let Some(lifecycle) = lifecycle.filter(|_| is_last) {
+                    set_lifecycle(&mut state, lifecycle, now);
+                }
+                (run.job, state)
+            };
+            Ok(Change {
+                job: rows.job.map(ended),
+                run: RunChange::Close(run.id),
+                ledger: std::slice::from_ref(closed),
+                history: entry.as_slice(),
+            })
+        }
+    }
+}
+
+/// The run of a `run` request: beside the schedule, due at once, claimed by no node yet.
+pub(crate) fn manual_run(id: RunId, job: JobKey, generation: u64, at: Instant) -> RunRow {
+    let (cause, progress) = (Cause::Manual, Progress::first(at));
+    let run =
+        OpenRun { id, job, generation, scheduled: at, cause, repeat: 0, progress, claim: None };
+    RunRow { run, last_token: 0 }
+}
+
+/// The occurrence record of a run that an edit closes; `None` for a claimed run, whose owner sees
+/// the edit by the job's generation.
+pub(crate) fn close_waiting_run(
+    run: &OpenRun,
+    disposition: Disposition,
+    now: Instant,
+) -> Option<LedgerRecord> {
+    run.claim.is_none().then_some(LedgerRecord {
+        generation: run.generation,
+        from: run.scheduled,
+        to: run.scheduled,
+        count: 1,
+        cause: run.cause,
+        disposition,
+        closed: now,
+    })
+}
+
+/// The run with its lease ended; `None` if no node holds it.
+pub(crate) fn expire_claim(row: RunRow) -> Option<RunRow> {
+    let claim = Claim { lease_until: Instant::MIN, ..row.run.claim? };
+    Some(RunRow { run: OpenRun { claim: Some(claim), ..row.run }, ..row })
+}
+
+/// The job, if its schedule still starts a run at the expected time.
+fn expected_job(rows: &Rows, expected: DueJob) -> Result<JobRow, Rejected> {
+    let is_expected = |job: &JobRow| {
+        job.generation == expected.generation
+            && job.state.due == Some(expected.due)
+            && job.is_enabled
+            && job.state.lifecycle == Lifecycle::Active
+    };
+    rows.job.filter(is_expected).ok_or(Rejected::JobChanged)
+}
+
+/// The run, if the fencing token is that of its claim. An expired lease holds until another node
+/// claims the run.
+fn held(rows: &Rows, token: FencingToken) -> Result<(RunRow, Claim), Rejected> {
+    let row = rows.run.ok_or(Rejected::RunClosed)?;
+    let claim = row.run.claim.filter(|claim| claim.token == token).ok_or(Rejected::ClaimLost)?;
+    Ok((row, claim))
+}
+
+fn advanced(mut state: JobState, advance: Advance, lifecycle: Lifecycle, now: Instant) -> JobState {
+    state.due = advance.due;
+    state.used = advance.used;
+    set_lifecycle(&mut state, lifecycle, now);
+    state
+}
+
+fn counted(mut state: JobState, counts: AttemptCounts) -> JobState {
+    state.last_execution = counts.executed.or(state.last_execution);
+    state.executions += u64::from(counts.executed.is_some());
+    state.failures += u64::from(counts.failed);
+    state.faulted += u64::from(counts.faulted);
+    state
+}
+
+fn set_lifecycle(state: &mut JobState, lifecycle: Lifecycle, now: Instant) {
+    state.lifecycle = lifecycle;
+    state.finished = match lifecycle {
+        Lifecycle::Active => None,
+        _ => state.finished.or(Some(now)),
+    };
+}
