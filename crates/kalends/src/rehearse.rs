@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use kalends_domain::{ActionRole, JobDefinition, JobName, Limits};
 use kalends_recurrence::Instant;
-use kalends_simulation::{Happening, Rehearsal, Succeeds, What};
+use kalends_simulation::{AttemptOutcome, Rehearsal, RehearsalEvent, RehearsalEventKind};
 use kalends_wire::{Json, Version, parse_duration, read_job};
 
 /// A thousand jobs of the largest size; a file with more is not one of jobs.
@@ -91,14 +91,14 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     let failing = failing
         .filter(|name| fail.iter().any(|fail| name.to_string().eq_ignore_ascii_case(fail)))
         .collect();
-    let rehearsal = Rehearsal { from, to, jobs, failing, takes, down };
+    let rehearsal = Rehearsal { from, to, jobs, failing, attempt_duration: takes, down };
     let mut output = io::BufWriter::new(io::stdout().lock());
     let mut told = Ok(());
-    rehearsal.hold(&mut |happening| {
+    rehearsal.run(&mut |event| {
         if told.is_ok() {
             told = match json {
-                true => write_json(&happening, &mut output),
-                false => write_text(&happening, &mut output),
+                true => write_json(&event, &mut output),
+                false => write_text(&event, &mut output),
             };
         }
     })?;
@@ -146,9 +146,9 @@ fn read(file: &Path) -> anyhow::Result<Vec<(JobName, JobDefinition)>> {
 }
 
 /// What happened, in a word, and what else there is to say.
-fn words(happening: &Happening) -> (&'static str, String) {
-    let scheduled = happening.scheduled;
-    let late = match scheduled == happening.at {
+fn words(event: &RehearsalEvent) -> (&'static str, String) {
+    let scheduled = event.scheduled;
+    let late = match scheduled == event.at {
         true => String::new(),
         false => format!(", due {scheduled}"),
     };
@@ -156,11 +156,11 @@ fn words(happening: &Happening) -> (&'static str, String) {
         1 => format!("due {scheduled}"),
         _ => format!("{count} occurrences from {scheduled} to {to}"),
     };
-    match happening.what {
-        What::Attempt { role, retry, succeeds } => {
-            let outcome = match succeeds {
-                Succeeds::Yes => "succeeds",
-                Succeeds::No => "fails",
+    match event.kind {
+        RehearsalEventKind::Attempt { role, retry, outcome } => {
+            let outcome = match outcome {
+                AttemptOutcome::Succeeded => "succeeds",
+                AttemptOutcome::Failed => "fails",
             };
             match (role, retry) {
                 (ActionRole::Main, 0) => ("run", format!("{outcome}{late}")),
@@ -171,35 +171,37 @@ fn words(happening: &Happening) -> (&'static str, String) {
                 }
             }
         }
-        What::Skipped { to, count } => ("skipped", stretch(to, count)),
-        What::Disabled { to, count } => ("disabled", stretch(to, count)),
-        What::Missed { to, count } => ("missed", stretch(to, count)),
+        RehearsalEventKind::Skipped { to, count } => ("skipped", stretch(to, count)),
+        RehearsalEventKind::Disabled { to, count } => ("disabled", stretch(to, count)),
+        RehearsalEventKind::Missed { to, count } => ("missed", stretch(to, count)),
     }
 }
 
-fn write_text(happening: &Happening, output: &mut impl Write) -> io::Result<()> {
-    let (event, more) = words(happening);
-    writeln!(output, "{}  {}  {event} {more}", happening.at, happening.job)
+fn write_text(event: &RehearsalEvent, output: &mut impl Write) -> io::Result<()> {
+    let (name, more) = words(event);
+    writeln!(output, "{}  {}  {name} {more}", event.at, event.job)
 }
 
-fn write_json(happening: &Happening, output: &mut impl Write) -> io::Result<()> {
-    let (event, _) = words(happening);
+fn write_json(event: &RehearsalEvent, output: &mut impl Write) -> io::Result<()> {
+    let (name, _) = words(event);
     let text = |text: String| Json::String(text.into());
     let number = |number: u64| {
         Json::Number(kalends_wire::Number::Integer(i64::try_from(number).unwrap_or(i64::MAX)))
     };
     let mut members = vec![
-        ("at", text(happening.at.to_string())),
-        ("job", text(happening.job.clone())),
-        ("event", text(event.to_owned())),
-        ("scheduled", text(happening.scheduled.to_string())),
+        ("at", text(event.at.to_string())),
+        ("job", text(event.job.clone())),
+        ("event", text(name.to_owned())),
+        ("scheduled", text(event.scheduled.to_string())),
     ];
-    match happening.what {
-        What::Attempt { retry, succeeds, .. } => {
+    match event.kind {
+        RehearsalEventKind::Attempt { retry, outcome, .. } => {
             members.push(("retry", number(retry.into())));
-            members.push(("succeeds", Json::Bool(succeeds == Succeeds::Yes)));
+            members.push(("succeeds", Json::Bool(outcome == AttemptOutcome::Succeeded)));
         }
-        What::Skipped { to, count } | What::Disabled { to, count } | What::Missed { to, count } => {
+        RehearsalEventKind::Skipped { to, count }
+        | RehearsalEventKind::Disabled { to, count }
+        | RehearsalEventKind::Missed { to, count } => {
             members.push(("to", text(to.to_string())));
             members.push(("count", number(count)));
         }

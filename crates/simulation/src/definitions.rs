@@ -1,4 +1,4 @@
-//! Jobs as the seed makes them up.
+//! Random job definitions.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use kalends_recurrence::{
     Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
 };
 
-use crate::chance::Chance;
+use crate::rng::Rng;
 
-/// How long a world lasts, and how often its jobs recur.
+/// Length of a world and the order of magnitude of its recurrences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Span {
     Minutes,
@@ -21,7 +21,7 @@ pub(crate) enum Span {
 }
 
 impl Span {
-    /// Until its faults end.
+    /// Time until faults stop.
     pub(crate) fn length(self) -> Duration {
         Duration::from_secs(match self {
             Span::Minutes => 20 * 60,
@@ -31,45 +31,45 @@ impl Span {
     }
 }
 
-/// A job that somebody might define at an instant.
-pub(crate) fn definition(chance: &Chance, span: Span, now: Instant) -> JobDefinition {
-    let soon = now.saturating_add(Duration::from_secs(chance.between(1, 200)));
-    let start = match chance.below(5) {
+/// A random, valid definition of a job created or edited at `now`.
+pub(crate) fn random_definition(rng: &Rng, span: Span, now: Instant) -> JobDefinition {
+    let soon = now.saturating_add(Duration::from_secs(rng.between(1, 200)));
+    let start = match rng.below(5) {
         0 => None,
-        1 => Instant::from_ticks(now.ticks() - chance.between(1, 5_000_000_000_000) as i64),
+        1 => Instant::from_ticks(now.ticks() - rng.between(1, 5_000_000_000_000) as i64),
         2 => Some(soon),
         _ => Some(soon.whole_second()),
     };
-    let recurrence = (!chance.one_in(5)).then(|| recurrence(chance, span, now));
-    let error_action = chance
+    let recurrence = (!rng.one_in(5)).then(|| recurrence(rng, span, now));
+    let error_action = rng
         .one_in(2)
-        .then(|| ErrorAction { action: action(), retry: chance.one_in(2).then(|| retry(chance)) });
+        .then(|| ErrorAction { action: action(), retry: rng.one_in(2).then(|| retry(rng)) });
     JobDefinition {
         start,
         action: MainAction {
             action: action(),
-            retry: (!chance.one_in(4)).then(|| retry(chance)),
+            retry: (!rng.one_in(4)).then(|| retry(rng)),
             error_action,
         },
         recurrence,
-        switch: if chance.one_in(12) { Switch::Disabled } else { Switch::Enabled },
+        switch: if rng.one_in(12) { Switch::Disabled } else { Switch::Enabled },
         extensions: Extensions {
-            description: Some(format!("{}", chance.next())),
-            missed_runs: (!chance.one_in(3)).then(|| missed(chance)),
-            overlap: chance.pick([
+            description: Some(format!("{}", rng.next())),
+            missed_runs: (!rng.one_in(3)).then(|| missed(rng)),
+            overlap: rng.pick([
                 None,
                 Some(Overlap::Skip),
                 Some(Overlap::QueueOne),
                 Some(Overlap::QueueOne),
                 Some(Overlap::Allow),
             ]),
-            timeout: chance.one_in(2).then(|| seconds(chance.between(5, 30))),
+            timeout: rng.one_in(2).then(|| seconds(rng.between(5, 30))),
             ..Extensions::default()
         },
     }
 }
 
-/// What every job here does; nobody looks at it.
+/// The action of every job. Simulated targets ignore it.
 pub(crate) fn action() -> Action {
     let request = HttpRequest {
         uri: Uri::new("http://example.com", &Limits::default()).unwrap(),
@@ -85,40 +85,40 @@ fn seconds(seconds: u64) -> Verbatim<Duration> {
     Verbatim::new("", Duration::from_secs(seconds))
 }
 
-fn missed(chance: &Chance) -> MissedRuns {
-    let policy = chance.pick([MissedPolicy::Skip, MissedPolicy::Last, MissedPolicy::All]);
-    let within = chance.one_in(2).then(|| seconds(chance.pick([30, 90, 600, 7_200, 90_000])));
+fn missed(rng: &Rng) -> MissedRuns {
+    let policy = rng.pick([MissedPolicy::Skip, MissedPolicy::Last, MissedPolicy::All]);
+    let within = rng.one_in(2).then(|| seconds(rng.pick([30, 90, 600, 7_200, 90_000])));
     MissedRuns { policy, within }
 }
 
-fn retry(chance: &Chance) -> RetryPolicy {
-    let kind = chance.pick([RetryKind::None, RetryKind::Fixed, RetryKind::Exponential]);
+fn retry(rng: &Rng) -> RetryPolicy {
+    let kind = rng.pick([RetryKind::None, RetryKind::Fixed, RetryKind::Exponential]);
     let exponential = kind == RetryKind::Exponential;
     RetryPolicy {
         kind,
-        interval: (!chance.one_in(4)).then(|| seconds(chance.between(15, 40))),
-        count: (!chance.one_in(4)).then(|| chance.below(4) as u32),
-        interval_max: (exponential && chance.one_in(2)).then(|| seconds(chance.between(15, 60))),
-        age_max: (exponential && chance.one_in(2)).then(|| seconds(chance.between(10, 120))),
+        interval: (!rng.one_in(4)).then(|| seconds(rng.between(15, 40))),
+        count: (!rng.one_in(4)).then(|| rng.below(4) as u32),
+        interval_max: (exponential && rng.one_in(2)).then(|| seconds(rng.between(15, 60))),
+        age_max: (exponential && rng.one_in(2)).then(|| seconds(rng.between(10, 120))),
     }
 }
 
-fn recurrence(chance: &Chance, span: Span, now: Instant) -> Recurrence {
+fn recurrence(rng: &Rng, span: Span, now: Instant) -> Recurrence {
     let at = |hour: i64, minute: i64| Schedule {
         hours: Some(vec![hour]),
         minutes: Some(vec![minute]),
         ..Schedule::default()
     };
-    let every = |low, high| chance.between(low, high) as i64;
+    let every = |low, high| rng.between(low, high) as i64;
     let (frequency, interval, schedule) = match span {
         Span::Minutes => (Frequency::Minute, every(1, 3), None),
-        Span::Hours => match chance.below(4) {
+        Span::Hours => match rng.below(4) {
             0 => (Frequency::Minute, every(7, 45), None),
             1 => (
                 Frequency::Hour,
                 1,
                 Some(Schedule {
-                    minutes: Some(vec![chance.below(60) as i64, 30]),
+                    minutes: Some(vec![rng.below(60) as i64, 30]),
                     ..Schedule::default()
                 }),
             ),
@@ -129,7 +129,7 @@ fn recurrence(chance: &Chance, span: Span, now: Instant) -> Recurrence {
             ),
             _ => (Frequency::Hour, every(1, 2), None),
         },
-        Span::Weeks => match chance.below(6) {
+        Span::Weeks => match rng.below(6) {
             0 => (Frequency::Hour, every(3, 30), None),
             1 => (Frequency::Day, every(1, 2), Some(at(2, 30))),
             2 => (
@@ -137,7 +137,7 @@ fn recurrence(chance: &Chance, span: Span, now: Instant) -> Recurrence {
                 1,
                 Some(Schedule {
                     week_days: Some(vec![Weekday::Sunday, Weekday::Friday]),
-                    ..at(chance.below(24) as i64, 15)
+                    ..at(rng.below(24) as i64, 15)
                 }),
             ),
             3 => (
@@ -159,7 +159,7 @@ fn recurrence(chance: &Chance, span: Span, now: Instant) -> Recurrence {
             _ => (Frequency::Day, 1, None),
         },
     };
-    let zone = chance.pick([
+    let zone = rng.pick([
         None,
         Some("Europe/Berlin"),
         Some("America/New_York"),
@@ -167,10 +167,8 @@ fn recurrence(chance: &Chance, span: Span, now: Instant) -> Recurrence {
     ]);
     let length = span.length().as_secs();
     Recurrence {
-        count: chance.one_in(3).then(|| chance.between(1, 6) as i64),
-        end: chance
-            .one_in(5)
-            .then(|| now.saturating_add(Duration::from_secs(chance.below(length + 1)))),
+        count: rng.one_in(3).then(|| rng.between(1, 6) as i64),
+        end: rng.one_in(5).then(|| now.saturating_add(Duration::from_secs(rng.below(length + 1)))),
         zone: zone.map(|name| Zone::named(name).unwrap()),
         schedule,
         ..Recurrence::every(interval, frequency)

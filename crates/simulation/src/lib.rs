@@ -1,62 +1,67 @@
-//! The engine on a virtual clock.
+//! Deterministic simulation of the engine on a virtual clock.
 //!
-//! [`simulate`] makes a world of a seed: nodes over one store, targets, users, faults, clocks that
-//! are set wrong; it runs the engine that the program runs, and checks afterwards whether every
-//! promise was kept. The same seed makes the same world, event for event.
+//! [`simulate`] builds a world from a seed: nodes that share a store, targets, users, injected faults
+//! and clock steps. It runs the production engine and then checks the documented guarantees. The
+//! same seed produces the same events in the same order.
 //!
-//! [`Rehearsal`] is the same without seeds: what given jobs would do between two instants.
+//! [`Rehearsal`] runs given jobs without faults and reports each attempt between two times.
 //!
-//! | part | what it does |
+//! | module | contents |
 //! |---|---|
-//! | [`VirtualTime`], [`VirtualClock`] | time that jumps to the next instant somebody waits for |
-//! | [`Node`] | one process with an engine, on a runtime of its own |
-//! | `plan`, `definitions`, `users`, `target`, `link` | what a seed makes of a world |
-//! | `world` | lets it happen |
-//! | `check` | looks for broken promises, with its own reasoning |
+//! | [`VirtualTime`], [`VirtualClock`] | time that jumps to the next timer |
+//! | [`Node`] | one process with an engine, on its own runtime |
+//! | `scenario`, `definitions`, `users`, `target`, `link` | nodes, jobs, edits and faults derived from a seed |
+//! | `world` | runs the scenario |
+//! | `check` | verifies the guarantees independently of the engine's code |
 
-mod chance;
 #[expect(
     clippy::indexing_slicing,
-    reason = "the checker is test code, though it stands in the library for its binary"
+    reason = "the checker is test code; it is in the library for the `simulate` binary"
 )]
 mod check;
-#[expect(clippy::unwrap_used, reason = "what seeds make up is valid, or the simulation is wrong")]
+#[expect(
+    clippy::unwrap_used,
+    reason = "generated definitions are valid; a panic is a bug of the simulation"
+)]
 mod definitions;
-mod edits;
+mod job_edit;
 mod link;
 mod linked_store;
-mod log;
 #[cfg(feature = "mutants")]
 mod mutant;
-mod node;
-mod plan;
 #[cfg(feature = "mutants")]
-mod planted_store;
+mod mutant_store;
+mod node;
+mod recorder;
 mod rehearsal;
-mod seed;
+mod rng;
+mod scenario;
+mod simulate;
 mod target;
 mod time;
 #[expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "the reference store does what users ask, or the simulation is wrong"
+    reason = "the reference store accepts every edit; a panic is a bug of the simulation"
 )]
 mod users;
 #[expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "a world that cannot be made is a mistake of the simulation"
+    reason = "a world that cannot be built is a bug of the simulation"
 )]
 mod world;
 
-pub use edits::Edit;
-pub use log::Tracing;
+pub use job_edit::JobEdit;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use node::Node;
-pub use rehearsal::{Happening, NoRehearsal, Rehearsal, Succeeds, What};
+pub use recorder::Tracing;
+pub use rehearsal::{
+    AttemptOutcome, Rehearsal, RehearsalError, RehearsalEvent, RehearsalEventKind,
+};
 #[cfg(feature = "mutants")]
-pub use seed::simulate_mutant;
-pub use seed::{Ending, simulate};
+pub use simulate::simulate_mutant;
+pub use simulate::{SimulationReport, simulate};
 pub use time::{VirtualClock, VirtualTime};

@@ -1,4 +1,5 @@
-//! The way from one node to the store: slow, cut, or losing answers, as the seed says.
+//! The network link between a node and the store, with injected delays, partitions, errors and lost
+//! replies.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,83 +8,86 @@ use std::time::Duration;
 
 use kalends_store::{RunWrite, RunWriteResult, Store, StoreError};
 
-use crate::chance::Chance;
-use crate::log::{Kind, Log};
+use crate::recorder::{FaultKind, Recorder};
+use crate::rng::Rng;
 use crate::time::{VirtualClock, VirtualTime};
 
-/// More calls than this at one instant of time are a loop that waits for nothing.
+/// More calls than this without virtual time passing are a busy loop.
 const CALLS_AT_ONCE_MAX: u64 = 20_000;
-/// How long a node waits for a store that is out of reach.
-const CUT_OFF: Duration = Duration::from_secs(2);
+/// A call to an unreachable store fails after this time.
+const PARTITION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How the way to the store is.
+/// Faults of a link.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Weather {
-    /// One call in so many fails before anything is done; 0 for none.
-    pub(crate) fails: u64,
-    /// One call in so many is done, but its answer is lost; 0 for none.
-    pub(crate) loses: u64,
-    /// Calls take up to so long, each way.
+pub(crate) struct LinkFaults {
+    /// One of this many calls fails before it reaches the store; 0 for none.
+    pub(crate) fail_one_in: u64,
+    /// The reply to one of this many calls is lost; 0 for none.
+    pub(crate) lose_reply_one_in: u64,
+    /// Maximum delay in each direction.
     pub(crate) delay_max: Duration,
-    pub(crate) is_cut: bool,
-    /// After so many calls the node dies in the middle of one.
-    pub(crate) dies_after: Option<u64>,
+    pub(crate) is_partitioned: bool,
+    /// The node crashes during a call once it made this many calls.
+    pub(crate) crash_after_calls: Option<u64>,
 }
 
-/// Who is told of everything that was committed.
+/// Called for every commit.
 pub(crate) type Observer = Box<dyn Fn(&[RunWrite], &[RunWriteResult]) + Send + Sync>;
 
-/// The way from one node to the store.
+/// The link between one node and the store.
 pub(crate) struct Link {
     pub(crate) node: usize,
     pub(crate) inner: Arc<dyn Store>,
     pub(crate) time: Arc<VirtualTime>,
-    pub(crate) log: Arc<Log>,
+    pub(crate) recorder: Arc<Recorder>,
     clock: Arc<VirtualClock>,
-    chance: Chance,
-    weather: Mutex<Weather>,
-    /// Set when the node is to die where it stands.
-    pub(crate) dying: AtomicBool,
+    rng: Rng,
+    link_faults: Mutex<LinkFaults>,
+    /// Set when the node must crash at its current await.
+    pub(crate) is_crashing: AtomicBool,
     busy_at: Mutex<(i64, u64)>,
     calls: AtomicU64,
     observer: Option<Observer>,
 }
 
-/// Whether a call changes anything.
+/// Whether a call may change the store: decides the error of a lost reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Does {
+pub(crate) enum Access {
     Read,
     Write,
 }
 
 impl Link {
-    /// A way without weather, and with somebody who watches it.
+    /// A link without faults that reports commits to `observer`.
     pub(crate) fn observed(
         inner: Arc<dyn Store>,
         time: &Arc<VirtualTime>,
-        log: &Arc<Log>,
+        recorder: &Arc<Recorder>,
         clock: &Arc<VirtualClock>,
         observer: Observer,
     ) -> Arc<Link> {
-        Arc::new(Link { observer: Some(observer), ..Link::made(0, inner, time, log, clock, 0) })
+        Arc::new(Link {
+            observer: Some(observer),
+            ..Link::build(0, inner, time, recorder, clock, 0)
+        })
     }
 
     pub(crate) fn new(
         node: usize,
         inner: Arc<dyn Store>,
         time: &Arc<VirtualTime>,
-        log: &Arc<Log>,
+        recorder: &Arc<Recorder>,
         clock: &Arc<VirtualClock>,
         seed: u64,
     ) -> Arc<Link> {
-        Arc::new(Link::made(node, inner, time, log, clock, seed))
+        Arc::new(Link::build(node, inner, time, recorder, clock, seed))
     }
 
-    fn made(
+    fn build(
         node: usize,
         inner: Arc<dyn Store>,
         time: &Arc<VirtualTime>,
-        log: &Arc<Log>,
+        recorder: &Arc<Recorder>,
         clock: &Arc<VirtualClock>,
         seed: u64,
     ) -> Link {
@@ -91,113 +95,117 @@ impl Link {
             node,
             inner,
             time: Arc::clone(time),
-            log: Arc::clone(log),
+            recorder: Arc::clone(recorder),
             clock: Arc::clone(clock),
-            chance: Chance::of(&[seed, 77, node as u64]),
-            weather: Mutex::default(),
-            dying: AtomicBool::new(false),
+            rng: Rng::derive(&[seed, 77, node as u64]),
+            link_faults: Mutex::default(),
+            is_crashing: AtomicBool::new(false),
             busy_at: Mutex::default(),
             calls: AtomicU64::new(0),
             observer: None,
         }
     }
 
-    pub(crate) fn weather(&self) -> MutexGuard<'_, Weather> {
-        self.weather.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn link_faults(&self) -> MutexGuard<'_, LinkFaults> {
+        self.link_faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many calls there were.
+    /// Number of calls made so far.
     pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// One call, and what the weather makes of it.
+    /// Makes one call, subject to the faults of the link.
     pub(crate) async fn call<T, F>(
         &self,
-        does: Does,
-        make: impl FnOnce() -> F + Send,
+        access: Access,
+        send: impl FnOnce() -> F + Send,
     ) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, StoreError>> + Send,
         T: Send,
     {
-        if !self.has_sense() {
+        if !self.is_making_progress() {
             std::future::pending::<()>().await;
         }
-        let weather = *self.weather();
+        let link_faults = *self.link_faults();
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let dies = weather.dies_after.is_some_and(|after| number >= after);
-        let dies_before = dies && self.chance.one_in(2);
-        if dies_before {
-            self.die().await;
+        let crashes = link_faults.crash_after_calls.is_some_and(|after| number >= after);
+        let crashes_before = crashes && self.rng.one_in(2);
+        if crashes_before {
+            self.crash().await;
         }
-        if weather.is_cut {
-            self.trouble();
-            self.clock.lets_pass(CUT_OFF).await;
-            return Err(StoreError::Busy("cut off".into()));
+        if link_faults.is_partitioned {
+            self.record_store_fault();
+            self.clock.elapse(PARTITION_TIMEOUT).await;
+            return Err(StoreError::Busy("partitioned".into()));
         }
-        self.delay(weather).await;
-        if weather.fails > 0 && self.chance.one_in(weather.fails) {
-            self.trouble();
-            return Err(StoreError::Failed("planned".into()));
+        self.delay(link_faults).await;
+        if link_faults.fail_one_in > 0 && self.rng.one_in(link_faults.fail_one_in) {
+            self.record_store_fault();
+            return Err(StoreError::Failed("injected".into()));
         }
-        let answer = make().await;
-        if dies {
-            self.die().await;
+        let reply = send().await;
+        if crashes {
+            self.crash().await;
         }
-        self.delay(weather).await;
-        let cut_meanwhile = self.weather().is_cut;
-        if cut_meanwhile || weather.loses > 0 && self.chance.one_in(weather.loses) {
-            self.trouble();
-            return Err(match does {
-                Does::Read => StoreError::Busy("the answer was lost".into()),
-                Does::Write => StoreError::Unknown("the answer was lost".into()),
+        self.delay(link_faults).await;
+        let partitioned_meanwhile = self.link_faults().is_partitioned;
+        if partitioned_meanwhile
+            || link_faults.lose_reply_one_in > 0 && self.rng.one_in(link_faults.lose_reply_one_in)
+        {
+            self.record_store_fault();
+            return Err(match access {
+                Access::Read => StoreError::Busy("the reply was lost".into()),
+                Access::Write => StoreError::Unknown("the reply was lost".into()),
             });
         }
-        answer
+        reply
     }
 
-    /// A commit that was carried out, for who checks claims.
-    pub(crate) fn note_commit(&self, writes: &[RunWrite], answers: &[RunWriteResult]) {
+    /// Records a commit for the checks of fencing tokens.
+    pub(crate) fn record_commit(&self, writes: &[RunWrite], results: &[RunWriteResult]) {
         if let Some(observer) = &self.observer {
-            observer(writes, answers);
+            observer(writes, results);
             return;
         }
-        let mut noted = self.log.noted();
-        for (write, answer) in writes.iter().zip(answers) {
-            match (write, answer) {
+        let mut observations = self.recorder.observations();
+        for (write, result) in writes.iter().zip(results) {
+            match (write, result) {
                 (RunWrite::Begin { on, scheduled, .. }, RunWriteResult::Begun { run, claim }) => {
-                    noted.runs.insert(*run, (on.job, *scheduled));
-                    noted.tokens.extend(claim.map(|claim| (*run, claim.token)));
+                    observations.runs.insert(*run, (on.job, *scheduled));
+                    observations.tokens.extend(claim.map(|claim| (*run, claim.token)));
                 }
                 (RunWrite::Claim { run, .. }, RunWriteResult::Claimed(claim)) => {
-                    noted.tokens.insert(*run, claim.token);
+                    observations.tokens.insert(*run, claim.token);
                 }
                 (
                     RunWrite::Finish { run, token, .. } | RunWrite::Continue { run, token, .. },
                     RunWriteResult::Done,
-                ) if noted.tokens.get(run) != Some(token) => {
+                ) if observations.tokens.get(run) != Some(token) => {
                     let node = self.node;
-                    noted.seen.push(format!("FENCE a stale write of node {node} was accepted"));
+                    observations
+                        .violations
+                        .push(format!("FENCE a stale write of node {node} was accepted"));
                 }
                 _ => {}
             }
         }
-        drop(noted);
-        self.log.trace(|| {
-            let pairs: Vec<_> = writes.iter().zip(answers).map(in_words).collect();
+        drop(observations);
+        self.recorder.trace(|| {
+            let pairs: Vec<_> = writes.iter().zip(results).map(describe_write).collect();
             format!("node {} commits {}", self.node, pairs.join("; "))
         });
     }
 
-    /// What the node was told about its claims.
-    pub(crate) fn note_told(&self, writes: &[RunWrite], answers: &[RunWriteResult]) {
+    /// Records the leases that the node learned of from a reply.
+    pub(crate) fn record_received_claims(&self, writes: &[RunWrite], results: &[RunWriteResult]) {
         if self.observer.is_some() {
             return;
         }
-        let mut noted = self.log.noted();
-        for (write, answer) in writes.iter().zip(answers) {
-            let run = match (write, answer) {
+        let mut observations = self.recorder.observations();
+        for (write, result) in writes.iter().zip(results) {
+            let run = match (write, result) {
                 (_, RunWriteResult::Begun { run, claim: Some(claim) }) => Some((*run, claim)),
                 (
                     RunWrite::Claim { run, .. } | RunWrite::RenewLease { run, .. },
@@ -206,49 +214,49 @@ impl Link {
                 _ => None,
             };
             if let Some((run, claim)) = run
-                && let Some(&(job, scheduled)) = noted.runs.get(&run)
+                && let Some(&(job, scheduled)) = observations.runs.get(&run)
             {
-                noted.leases.insert((self.node, job, scheduled), claim.lease_until.ticks());
+                observations.leases.insert((self.node, job, scheduled), claim.lease_until.ticks());
             }
         }
     }
 
-    async fn delay(&self, weather: Weather) {
-        let max = crate::time::ticks(weather.delay_max);
+    async fn delay(&self, link_faults: LinkFaults) {
+        let max = crate::time::ticks(link_faults.delay_max);
         if max > 0 {
-            let by = self.chance.below(max.unsigned_abs());
-            self.clock.lets_pass(Duration::from_nanos(by * 100)).await;
+            let by = self.rng.below(max.unsigned_abs());
+            self.clock.elapse(Duration::from_nanos(by * 100)).await;
         }
     }
 
-    /// The process dies here; the world sees to it when nothing can go on.
-    async fn die(&self) {
-        self.dying.store(true, Ordering::Relaxed);
+    /// Crashes the process here: the world drops the node as soon as it is idle.
+    async fn crash(&self) {
+        self.is_crashing.store(true, Ordering::Relaxed);
         std::future::pending::<()>().await;
     }
 
-    /// Whether the node still does anything else than call.
-    fn has_sense(&self) -> bool {
+    /// Whether the node does not call the store in a busy loop.
+    fn is_making_progress(&self) -> bool {
         let now = self.time.now();
         let mut busy_at = self.busy_at.lock().unwrap_or_else(PoisonError::into_inner);
         let count = if busy_at.0 == now { busy_at.1 + 1 } else { 0 };
         *busy_at = (now, count);
         if count == CALLS_AT_ONCE_MAX {
-            let what = format!("SPIN node {} calls the store without end", self.node);
-            self.log.noted().seen.push(what);
+            let what = format!("SPIN node {} calls the store in a busy loop", self.node);
+            self.recorder.observations().violations.push(what);
         }
         count < CALLS_AT_ONCE_MAX
     }
 
-    fn trouble(&self) {
+    fn record_store_fault(&self) {
         let now = self.time.now();
-        self.log.trace(|| format!("node {}: the store fails", self.node));
-        self.log.trouble(Some(self.node), now, now, Kind::Store);
+        self.recorder.trace(|| format!("node {}: store call fails", self.node));
+        self.recorder.record_fault(Some(self.node), now, now, FaultKind::Store);
     }
 }
 
-fn in_words((write, answer): (&RunWrite, &RunWriteResult)) -> String {
-    let what = match write {
+fn describe_write((write, result): (&RunWrite, &RunWriteResult)) -> String {
+    let text = match write {
         RunWrite::Begin { on, scheduled, advance, closed, owner, .. } => format!(
             "begin job {} of {scheduled}{} (was due {}, next {:?}, used {}, {:?}, closed {:?})",
             on.job.0,
@@ -260,7 +268,7 @@ fn in_words((write, answer): (&RunWrite, &RunWriteResult)) -> String {
             closed.iter().map(|c| (c.disposition, c.from, c.to, c.count)).collect::<Vec<_>>(),
         ),
         RunWrite::Skip { on, advance, closed, .. } => format!(
-            "pass job {} due {} (next {:?}, {:?}, closed {:?})",
+            "skip job {} due {} (next {:?}, {:?}, closed {:?})",
             on.job.0,
             on.due,
             advance.due,
@@ -268,15 +276,15 @@ fn in_words((write, answer): (&RunWrite, &RunWriteResult)) -> String {
             closed.iter().map(|c| (c.disposition, c.from, c.to, c.count)).collect::<Vec<_>>(),
         ),
         RunWrite::Claim { run, progress, .. } => format!("claim run {} {progress:?}", run.0),
-        RunWrite::RenewLease { run, .. } => format!("extend run {}", run.0),
+        RunWrite::RenewLease { run, .. } => format!("renew lease of run {}", run.0),
         RunWrite::Continue { run, progress, .. } => format!("continue run {} {progress:?}", run.0),
         RunWrite::Finish { run, closed, lifecycle, .. } => {
             format!("finish run {} {:?} {lifecycle:?}", run.0, closed.disposition)
         }
     };
-    match answer {
-        RunWriteResult::Stale => format!("{what}: STALE"),
-        RunWriteResult::Begun { run, .. } => format!("{what}: run {}", run.0),
-        _ => what,
+    match result {
+        RunWriteResult::Stale => format!("{text}: STALE"),
+        RunWriteResult::Begun { run, .. } => format!("{text}: run {}", run.0),
+        _ => text,
     }
 }

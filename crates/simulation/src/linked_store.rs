@@ -1,4 +1,4 @@
-//! The store as a node sees it: the shared one, at the end of its [`Link`].
+//! [`Store`] as seen from a node: every call passes its [`Link`].
 
 use kalends_domain::{
     CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,
@@ -15,23 +15,23 @@ use kalends_store::{
 
 use kalends_store::{TokenId, TokenRecord, Tokens};
 
-use crate::link::{Does, Link};
+use crate::link::{Access, Link};
 
 impl Store for Link {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
-        Box::pin(self.call(Does::Write, move || self.inner.put_group(group)))
+        Box::pin(self.call(Access::Write, move || self.inner.put_group(group)))
     }
 
     fn group(&self, path: GroupPath) -> Reply<'_, Option<GroupRecord>> {
-        Box::pin(self.call(Does::Read, move || self.inner.group(path)))
+        Box::pin(self.call(Access::Read, move || self.inner.group(path)))
     }
 
     fn groups(&self, subscription: SubscriptionId) -> Reply<'_, Vec<GroupRecord>> {
-        Box::pin(self.call(Does::Read, move || self.inner.groups(subscription)))
+        Box::pin(self.call(Access::Read, move || self.inner.groups(subscription)))
     }
 
     fn delete_group(&self, path: GroupPath) -> Reply<'_, bool> {
-        Box::pin(self.call(Does::Write, move || self.inner.delete_group(path)))
+        Box::pin(self.call(Access::Write, move || self.inner.delete_group(path)))
     }
 
     fn edit_collection(
@@ -39,11 +39,11 @@ impl Store for Link {
         path: CollectionPath,
         decide: DecideCollection,
     ) -> Reply<'_, Edited<CollectionRecord>> {
-        Box::pin(self.call(Does::Write, move || self.inner.edit_collection(path, decide)))
+        Box::pin(self.call(Access::Write, move || self.inner.edit_collection(path, decide)))
     }
 
     fn collection(&self, path: CollectionPath) -> Reply<'_, Option<CollectionRecord>> {
-        Box::pin(self.call(Does::Read, move || self.inner.collection(path)))
+        Box::pin(self.call(Access::Read, move || self.inner.collection(path)))
     }
 
     fn collections(
@@ -51,15 +51,15 @@ impl Store for Link {
         scope: Scope,
         page: Page<CollectionPath>,
     ) -> Reply<'_, Vec<CollectionRecord>> {
-        Box::pin(self.call(Does::Read, move || self.inner.collections(scope, page)))
+        Box::pin(self.call(Access::Read, move || self.inner.collections(scope, page)))
     }
 
     fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
-        Box::pin(self.call(Does::Write, move || self.inner.edit_job(path, decide)))
+        Box::pin(self.call(Access::Write, move || self.inner.edit_job(path, decide)))
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
-        Box::pin(self.call(Does::Read, move || self.inner.job(path)))
+        Box::pin(self.call(Access::Read, move || self.inner.job(path)))
     }
 
     fn jobs(
@@ -69,49 +69,49 @@ impl Store for Link {
         page: Page<JobName>,
         scan_max: usize,
     ) -> Reply<'_, JobsPage> {
-        Box::pin(self.call(Does::Read, move || self.inner.jobs(path, filter, page, scan_max)))
+        Box::pin(self.call(Access::Read, move || self.inner.jobs(path, filter, page, scan_max)))
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
-        Box::pin(self.call(Does::Read, move || self.inner.job_by_key(key)))
+        Box::pin(self.call(Access::Read, move || self.inner.job_by_key(key)))
     }
 
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
-        Box::pin(self.call(Does::Read, move || self.inner.due(until, limit)))
+        Box::pin(self.call(Access::Read, move || self.inner.due(until, limit)))
     }
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
-        Box::pin(self.call(Does::Read, move || self.inner.jobs_for_run(jobs)))
+        Box::pin(self.call(Access::Read, move || self.inner.jobs_for_run(jobs)))
     }
 
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
-        Box::pin(self.call(Does::Read, move || self.inner.gate_states(jobs)))
+        Box::pin(self.call(Access::Read, move || self.inner.gate_states(jobs)))
     }
 
     fn expire_claims(&self) -> Reply<'_, usize> {
-        Box::pin(self.call(Does::Write, move || self.inner.expire_claims()))
+        Box::pin(self.call(Access::Write, move || self.inner.expire_claims()))
     }
 
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
         Box::pin(async move {
-            let kept = writes.clone();
-            let make = || async {
-                let answers = self.inner.commit(writes.clone()).await?;
-                self.note_commit(&writes, &answers);
-                Ok(answers)
+            let sent = writes.clone();
+            let send = || async {
+                let results = self.inner.commit(writes.clone()).await?;
+                self.record_commit(&writes, &results);
+                Ok(results)
             };
-            let answers = self.call(Does::Write, make).await?;
-            self.note_told(&kept, &answers);
-            Ok(answers)
+            let results = self.call(Access::Write, send).await?;
+            self.record_received_claims(&sent, &results);
+            Ok(results)
         })
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
-        Box::pin(self.call(Does::Read, move || self.inner.claimable(until, limit)))
+        Box::pin(self.call(Access::Read, move || self.inner.claimable(until, limit)))
     }
 
     fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
-        Box::pin(self.call(Does::Read, move || self.inner.open_runs(job)))
+        Box::pin(self.call(Access::Read, move || self.inner.open_runs(job)))
     }
 
     fn history(
@@ -120,11 +120,11 @@ impl Store for Link {
         filter: HistoryFilter,
         page: Page<u64>,
     ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
-        Box::pin(self.call(Does::Read, move || self.inner.history(path, filter, page)))
+        Box::pin(self.call(Access::Read, move || self.inner.history(path, filter, page)))
     }
 
     fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
-        Box::pin(self.call(Does::Read, move || self.inner.events(after, limit)))
+        Box::pin(self.call(Access::Read, move || self.inner.events(after, limit)))
     }
 
     fn ledger(
@@ -134,49 +134,48 @@ impl Store for Link {
         to: Instant,
         limit: usize,
     ) -> Reply<'_, Vec<LedgerRecord>> {
-        Box::pin(self.call(Does::Read, move || self.inner.ledger(job, from, to, limit)))
+        Box::pin(self.call(Access::Read, move || self.inner.ledger(job, from, to, limit)))
     }
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
-        Box::pin(self.call(Does::Write, move || self.inner.prune(retention, now, limit)))
+        Box::pin(self.call(Access::Write, move || self.inner.prune(retention, now, limit)))
     }
 
     fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage> {
-        Box::pin(self.call(Does::Read, move || self.inner.scan_jobs(after, scan_max)))
+        Box::pin(self.call(Access::Read, move || self.inner.scan_jobs(after, scan_max)))
     }
 
     fn now(&self) -> Reply<'_, Instant> {
-        Box::pin(self.call(Does::Read, move || self.inner.now()))
+        Box::pin(self.call(Access::Read, move || self.inner.now()))
     }
 
     fn check(&self) -> Reply<'_, Vec<String>> {
-        Box::pin(self.call(Does::Read, move || self.inner.check()))
+        Box::pin(self.call(Access::Read, move || self.inner.check()))
     }
 }
 
-/// Nobody asks for tokens in a simulation; they are passed on all the same.
 impl Tokens for Link {
     fn put_token(&self, token: TokenRecord) -> Reply<'_, bool> {
-        Box::pin(self.call(Does::Write, move || self.inner.put_token(token)))
+        Box::pin(self.call(Access::Write, move || self.inner.put_token(token)))
     }
 
     fn token(&self, id: TokenId) -> Reply<'_, Option<TokenRecord>> {
-        Box::pin(self.call(Does::Read, move || self.inner.token(id)))
+        Box::pin(self.call(Access::Read, move || self.inner.token(id)))
     }
 
     fn tokens(&self) -> Reply<'_, Vec<TokenRecord>> {
-        Box::pin(self.call(Does::Read, move || self.inner.tokens()))
+        Box::pin(self.call(Access::Read, move || self.inner.tokens()))
     }
 
     fn revoke_token(&self, id: TokenId, at: Instant) -> Reply<'_, bool> {
-        Box::pin(self.call(Does::Write, move || self.inner.revoke_token(id, at)))
+        Box::pin(self.call(Access::Write, move || self.inner.revoke_token(id, at)))
     }
 
     fn delete_token(&self, id: TokenId) -> Reply<'_, bool> {
-        Box::pin(self.call(Does::Write, move || self.inner.delete_token(id)))
+        Box::pin(self.call(Access::Write, move || self.inner.delete_token(id)))
     }
 
     fn note_token_use(&self, id: TokenId, at: Instant) -> Reply<'_, ()> {
-        Box::pin(self.call(Does::Write, move || self.inner.note_token_use(id, at)))
+        Box::pin(self.call(Access::Write, move || self.inner.note_token_use(id, at)))
     }
 }

@@ -1,6 +1,5 @@
-//! Bugs that can be planted between the engine and its world. Each makes the two see of each other
-//! what a broken engine or a broken store would make them see, so that the checker can be tested
-//! without a broken line in either.
+//! Mutation testing of the checker. Each mutant wraps the store, the targets or the clock and
+//! imitates a bug of the engine or of the store.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,16 +14,16 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, FencingToken, JobKey, JobRecord, LedgerRecord, RunId};
 use kalends_store::{JobPut, JobWrite, RunWrite, RunWriteResult, Store, WaitingRuns};
 
-use crate::seed::Plant;
+use crate::simulate::Mutation;
 
-/// A bug.
+/// An imitated bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names describe the bugs")]
 pub enum Mutant {
     DropsAnOccurrence,
-    DropsWhatIsMissed,
-    DropsWhatOverlaps,
-    CountsAStretchWrong,
+    DropsMissedRecords,
+    DropsOverlapRecords,
+    MiscountsARange,
     SendsTwice,
     SendsEarly,
     IgnoresTokens,
@@ -41,19 +40,19 @@ pub enum Mutant {
     CountsAttemptsTwice,
     NeverEnds,
     ForgetsRetries,
-    FiresWhatWasOff,
-    ForgetsWhatPassedOff,
-    CountsWhatPassedOffWrong,
-    FiresWhatPassedOff,
+    FiresWhileCollectionDisabled,
+    DropsDisabledRecords,
+    MiscountsDisabledRecords,
+    FiresDisabledOccurrences,
 }
 
 impl Mutant {
-    /// All of them.
+    /// Every mutant.
     pub const ALL: [Mutant; 24] = [
         Mutant::DropsAnOccurrence,
-        Mutant::DropsWhatIsMissed,
-        Mutant::DropsWhatOverlaps,
-        Mutant::CountsAStretchWrong,
+        Mutant::DropsMissedRecords,
+        Mutant::DropsOverlapRecords,
+        Mutant::MiscountsARange,
         Mutant::SendsTwice,
         Mutant::SendsEarly,
         Mutant::IgnoresTokens,
@@ -70,48 +69,49 @@ impl Mutant {
         Mutant::CountsAttemptsTwice,
         Mutant::NeverEnds,
         Mutant::ForgetsRetries,
-        Mutant::FiresWhatWasOff,
-        Mutant::ForgetsWhatPassedOff,
-        Mutant::CountsWhatPassedOffWrong,
-        Mutant::FiresWhatPassedOff,
+        Mutant::FiresWhileCollectionDisabled,
+        Mutant::DropsDisabledRecords,
+        Mutant::MiscountsDisabledRecords,
+        Mutant::FiresDisabledOccurrences,
     ];
 }
 
-/// A bug that bites now and then.
-pub(crate) struct Planted {
+/// A store with an imitated bug.
+pub(crate) struct MutantStore {
     pub(crate) mutant: Mutant,
     pub(crate) inner: Arc<dyn Store>,
-    chances: AtomicU64,
-    /// The newest proof of each claim.
+    opportunities: AtomicU64,
+    /// The newest fencing token of each run.
     tokens: Mutex<BTreeMap<RunId, FencingToken>>,
-    /// Jobs as they were when they were first read.
+    /// The first version read of each job.
     first_seen: Mutex<BTreeMap<JobKey, JobRecord>>,
 }
 
-/// A bug bites once in as many chances: it must be found though it is rare.
-const BITES_ONCE_IN: u64 = 3;
+/// A rare mutant takes effect in one of this many opportunities.
+const TRIGGERS_ONCE_IN: u64 = 3;
 
-impl Planted {
-    pub(crate) fn new(mutant: Mutant, inner: Arc<dyn Store>) -> Planted {
-        Planted {
+impl MutantStore {
+    pub(crate) fn new(mutant: Mutant, inner: Arc<dyn Store>) -> MutantStore {
+        MutantStore {
             mutant,
             inner,
-            chances: AtomicU64::new(0),
+            opportunities: AtomicU64::new(0),
             tokens: Mutex::default(),
             first_seen: Mutex::default(),
         }
     }
 
-    fn bites(&self) -> bool {
-        self.chances.fetch_add(1, Ordering::Relaxed) % BITES_ONCE_IN == BITES_ONCE_IN - 1
+    fn triggers(&self) -> bool {
+        self.opportunities.fetch_add(1, Ordering::Relaxed) % TRIGGERS_ONCE_IN
+            == TRIGGERS_ONCE_IN - 1
     }
 
     fn is(&self, mutant: Mutant) -> bool {
-        self.mutant == mutant && self.bites()
+        self.mutant == mutant && self.triggers()
     }
 
-    /// What becomes of a write on its way to the store.
-    pub(crate) fn spoil(&self, write: RunWrite) -> RunWrite {
+    /// Changes a write before the store receives it.
+    pub(crate) fn mutate(&self, write: RunWrite) -> RunWrite {
         match write {
             RunWrite::Begin { on, advance, closed, postponed, .. }
                 if self.is(Mutant::DropsAnOccurrence) =>
@@ -128,10 +128,13 @@ impl Planted {
                 mut closed,
                 postponed,
             } => {
-                if self.mutant == Mutant::ExceedsTheCount && advance.due.is_none() && self.bites() {
+                if self.mutant == Mutant::ExceedsTheCount
+                    && advance.due.is_none()
+                    && self.triggers()
+                {
                     advance.due = Instant::from_ticks(scheduled.ticks() + 600_000_000);
                 }
-                self.spoil_closed(&mut closed);
+                self.mutate_closed(&mut closed);
                 RunWrite::Begin {
                     on,
                     scheduled,
@@ -144,7 +147,7 @@ impl Planted {
                 }
             }
             RunWrite::Skip { on, mut advance, mut closed, postponed } => {
-                self.spoil_closed(&mut closed);
+                self.mutate_closed(&mut closed);
                 if self.mutant == Mutant::NeverEnds {
                     advance.lifecycle = Lifecycle::Active;
                 }
@@ -152,7 +155,7 @@ impl Planted {
             }
             RunWrite::Continue { run, token, entry, mut counts, mut progress } => {
                 match self.mutant {
-                    Mutant::RetriesOnceMore if progress.retry > 0 && self.bites() => {
+                    Mutant::RetriesOnceMore if progress.retry > 0 && self.triggers() => {
                         progress.retry -= 1;
                     }
                     Mutant::GivesUpTooSoon if progress.retry > 0 => progress.retry += 1,
@@ -182,20 +185,20 @@ impl Planted {
         }
     }
 
-    fn spoil_closed(&self, closed: &mut Vec<LedgerRecord>) {
+    fn mutate_closed(&self, closed: &mut Vec<LedgerRecord>) {
         let dropped = match self.mutant {
-            Mutant::DropsWhatIsMissed => Some(Disposition::Missed),
-            Mutant::DropsWhatOverlaps => Some(Disposition::SkippedOverlap),
+            Mutant::DropsMissedRecords => Some(Disposition::Missed),
+            Mutant::DropsOverlapRecords => Some(Disposition::SkippedOverlap),
             _ => None,
         };
         closed.retain(|row| Some(row.disposition) != dropped);
-        if self.mutant == Mutant::CountsAStretchWrong {
+        if self.mutant == Mutant::MiscountsARange {
             closed.iter_mut().filter(|row| row.count > 1).for_each(|row| row.count -= 1);
         }
     }
 
-    /// Lets a write through with whatever proof is the newest.
-    pub(crate) fn forge(&self, write: RunWrite) -> RunWrite {
+    /// Replaces a stale fencing token by the newest one.
+    pub(crate) fn with_latest_token(&self, write: RunWrite) -> RunWrite {
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         match write {
             RunWrite::Finish { run, token, entry, counts, closed, lifecycle } => {
@@ -210,11 +213,11 @@ impl Planted {
         }
     }
 
-    /// Remembers the proofs of claims.
-    pub(crate) fn remember(&self, writes: &[RunWrite], answers: &[RunWriteResult]) {
+    /// Records the tokens of new claims.
+    pub(crate) fn track_tokens(&self, writes: &[RunWrite], results: &[RunWriteResult]) {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        for (write, answer) in writes.iter().zip(answers) {
-            match (write, answer) {
+        for (write, result) in writes.iter().zip(results) {
+            match (write, result) {
                 (_, RunWriteResult::Begun { run, claim: Some(claim) }) => {
                     tokens.insert(*run, claim.token);
                 }
@@ -226,15 +229,15 @@ impl Planted {
         }
     }
 
-    /// A job as it was once, now and then.
-    pub(crate) fn old(&self, job: JobRecord) -> JobRecord {
+    /// Returns an outdated version of the job once in a while.
+    pub(crate) fn outdated(&self, job: JobRecord) -> JobRecord {
         let mut seen = self.first_seen.lock().unwrap_or_else(PoisonError::into_inner);
         let first = seen.entry(job.key).or_insert_with(|| job.clone()).clone();
         if self.is(Mutant::RunsOldDefinitions) { first } else { job }
     }
 
-    /// What makes something else of an edit.
-    pub(crate) fn spoiler(&self) -> impl FnMut(JobWrite, Existed) -> JobWrite + Send + use<> {
+    /// A function that changes the writes of edits.
+    pub(crate) fn edit_mutator(&self) -> impl FnMut(JobWrite, Existed) -> JobWrite + Send + use<> {
         let loses = self.is(Mutant::LosesAnEdit);
         let keeps = self.mutant == Mutant::RunsOldDefinitions;
         let mutant = self.mutant;
@@ -244,7 +247,7 @@ impl Planted {
                 if keeps {
                     put.waiting = WaitingRuns::Keep;
                 }
-                spoil_passed(&mut put, mutant);
+                mutate_closed_by_edit(&mut put, mutant);
                 JobWrite::Put(put)
             }
             other => other,
@@ -252,43 +255,43 @@ impl Planted {
     }
 }
 
-/// Spoils what an edit says of the instants that closed_by_edit while the job was off.
-fn spoil_passed(put: &mut JobPut, mutant: Mutant) {
+/// Changes the record of occurrences that an edit closed because the job was disabled.
+fn mutate_closed_by_edit(put: &mut JobPut, mutant: Mutant) {
     let JobPut { closed_by_edit, state, .. } = put;
     let Some(row) = closed_by_edit else { return };
     if row.disposition != Disposition::SkippedDisabled {
         return;
     }
     match mutant {
-        Mutant::ForgetsWhatPassedOff => *closed_by_edit = None,
-        Mutant::CountsWhatPassedOffWrong => row.count += 1,
-        Mutant::FiresWhatPassedOff if state.due.is_some() => state.due = Some(row.to),
+        Mutant::DropsDisabledRecords => *closed_by_edit = None,
+        Mutant::MiscountsDisabledRecords => row.count += 1,
+        Mutant::FiresDisabledOccurrences if state.due.is_some() => state.due = Some(row.to),
         _ => {}
     }
 }
 
-/// Whether a job was there before an edit.
+/// Whether the job existed before the edit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existed {
     Yes,
     No,
 }
 
-/// Targets behind a bug of the engine.
-pub(crate) struct PlantedTargets {
+/// Targets with an imitated bug of the engine in front.
+pub(crate) struct MutantTargets {
     pub(crate) mutant: Mutant,
     pub(crate) inner: Arc<dyn ActionExecutor>,
     pub(crate) calls: AtomicU64,
 }
 
-impl ActionExecutor for PlantedTargets {
-    fn execute(&self, order: AttemptRequest) -> AttemptFuture<'_> {
+impl ActionExecutor for MutantTargets {
+    fn execute(&self, request: AttemptRequest) -> AttemptFuture<'_> {
         Box::pin(async move {
-            let bites =
-                self.calls.fetch_add(1, Ordering::Relaxed) % BITES_ONCE_IN == BITES_ONCE_IN - 1;
-            let is_error = order.role == ActionRole::Error;
+            let triggers = self.calls.fetch_add(1, Ordering::Relaxed) % TRIGGERS_ONCE_IN
+                == TRIGGERS_ONCE_IN - 1;
+            let is_error = request.role == ActionRole::Error;
             let twice = match self.mutant {
-                Mutant::SendsTwice => bites,
+                Mutant::SendsTwice => triggers,
                 Mutant::RunsTheErrorActionTwice => is_error,
                 _ => false,
             };
@@ -296,14 +299,14 @@ impl ActionExecutor for PlantedTargets {
                 return AttemptReport::new(Outcome::Succeeded, "never sent");
             }
             if twice {
-                self.inner.execute(order.clone()).await;
+                self.inner.execute(request.clone()).await;
             }
-            self.inner.execute(order).await
+            self.inner.execute(request).await
         })
     }
 }
 
-/// A clock that shows a millisecond too much, as by a mistake of rounding.
+/// A clock that is one millisecond ahead, as by a rounding error.
 pub(crate) struct EarlyClock(pub(crate) Arc<dyn Clock>);
 
 pub(crate) const EARLY_BY: Duration = Duration::from_millis(1);
@@ -326,13 +329,13 @@ impl Clock for EarlyClock {
     }
 }
 
-impl Plant for Mutant {
+impl Mutation for Mutant {
     fn store(&self, inner: Arc<dyn Store>) -> Arc<dyn Store> {
-        Arc::new(Planted::new(*self, inner))
+        Arc::new(MutantStore::new(*self, inner))
     }
 
     fn targets(&self, inner: Arc<dyn ActionExecutor>) -> Arc<dyn ActionExecutor> {
-        Arc::new(PlantedTargets { mutant: *self, inner, calls: AtomicU64::new(0) })
+        Arc::new(MutantTargets { mutant: *self, inner, calls: AtomicU64::new(0) })
     }
 
     fn clock(&self, inner: Arc<dyn Clock>) -> Arc<dyn Clock> {

@@ -1,4 +1,4 @@
-//! One process with an engine: it can run until it has nothing to do, stop in order, or die.
+//! One process with an engine: runs until it is idle, shuts down gracefully, or crashes.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use kalends_store::Store;
 use kalends_store::record::NodeId;
 use tokio::runtime::{Builder, Runtime};
 
-/// A process with an engine. Dropping it is its death: every task ends where it waits.
+/// A process with an engine. Dropping it simulates a crash: every task ends at its current await.
 pub struct Node {
     runtime: Runtime,
     idle: Arc<Idle>,
@@ -21,7 +21,7 @@ pub struct Node {
     stopped: Arc<AtomicBool>,
 }
 
-/// Told by the runtime when no task of it can go on.
+/// Signalled by the runtime when it parks, that is when no task can make progress.
 #[derive(Default)]
 struct Idle {
     reached: AtomicBool,
@@ -37,7 +37,7 @@ impl Idle {
 }
 
 impl Node {
-    /// Starts an engine on a runtime of its own, of one thread.
+    /// Starts an engine on a single-threaded runtime.
     pub fn start(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -46,8 +46,9 @@ impl Node {
         settings: EngineSettings,
     ) -> io::Result<Node> {
         let idle = Arc::new(Idle::default());
-        let told = Arc::clone(&idle);
-        let runtime = Builder::new_current_thread().on_thread_park(move || told.reach()).build()?;
+        let signal = Arc::clone(&idle);
+        let runtime =
+            Builder::new_current_thread().on_thread_park(move || signal.reach()).build()?;
         let entered = runtime.enter();
         let engine = Engine::start(store, clock, executor, id, settings);
         drop(entered);
@@ -55,7 +56,7 @@ impl Node {
         Ok(Node { runtime, idle, engine: Some(engine), nudge, stopped: Arc::default() })
     }
 
-    /// Runs until no task can go on before time does.
+    /// Runs until every task waits for a timer.
     pub fn run_until_idle(&self) {
         self.idle.reached.store(false, Ordering::Relaxed);
         self.runtime.block_on(std::future::poll_fn(|context| {
@@ -68,12 +69,12 @@ impl Node {
         }));
     }
 
-    /// Something has changed.
+    /// Makes the engine load due jobs at once.
     pub fn nudge(&self) {
         self.nudge.nudge();
     }
 
-    /// Begins to stop in order.
+    /// Starts a graceful shutdown.
     pub fn stop(&mut self) {
         let Some(engine) = self.engine.take() else { return };
         let stopped = Arc::clone(&self.stopped);
@@ -83,7 +84,7 @@ impl Node {
         });
     }
 
-    /// Whether it has stopped in order.
+    /// Whether the graceful shutdown has finished.
     pub fn has_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }

@@ -1,5 +1,4 @@
-//! What jobs would do between two instants: the engine on a virtual clock, with targets that only
-//! say yes or no.
+//! Rehearsal: runs jobs on a virtual clock with simulated targets and reports each attempt.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,72 +20,72 @@ use kalends_store::{
     StoreError,
 };
 
-use crate::edits::Edit;
+use crate::job_edit::JobEdit;
 use crate::link::{Link, Observer};
-use crate::log::{Log, Tracing};
 use crate::node::Node;
+use crate::recorder::{Recorder, Tracing};
 use crate::time::{VirtualClock, VirtualTime};
 
-/// Nothing but the passing of time can surprise a rehearsal, so it is looked far ahead.
-const LOOKS_AHEAD: Duration = Duration::from_secs(6 * 3_600);
+/// Long, because a rehearsal has no edits and no other nodes that a load must notice.
+const LOOKAHEAD: Duration = Duration::from_secs(6 * 3_600);
 
-/// What is to be rehearsed.
+/// Jobs and conditions of a rehearsal.
 #[derive(Clone, Debug)]
 pub struct Rehearsal {
-    /// When all jobs are made, and the service starts.
+    /// Start of the rehearsal; all jobs are created at this time.
     pub from: Instant,
-    /// Where it ends.
+    /// End of the rehearsal, included.
     pub to: Instant,
-    /// The jobs.
+    /// Names and definitions of the jobs.
     pub jobs: Vec<(JobName, JobDefinition)>,
-    /// Jobs whose targets always fail.
+    /// Jobs whose main action always fails.
     pub failing: Vec<JobName>,
-    /// How long every attempt takes.
-    pub takes: Duration,
-    /// When the service is down.
+    /// Duration of every attempt.
+    pub attempt_duration: Duration,
+    /// Period in which the service is down, if any.
     pub down: Option<(Instant, Instant)>,
 }
 
-/// Something that would happen.
+/// An attempt, or occurrences that do not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Happening {
-    /// When.
+pub struct RehearsalEvent {
+    /// Time of the event.
     pub at: Instant,
-    /// To which job.
+    /// Name of the job.
     pub job: String,
-    /// The occurrence it is about, or the first of them.
+    /// Scheduled time of the occurrence, or of the first one.
     pub scheduled: Instant,
-    /// What.
-    pub what: What,
+    /// The event itself.
+    pub kind: RehearsalEventKind,
 }
 
-/// What happens.
+/// Kind of a rehearsal event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// An attempt of the action, or of the error action; 0 for the first, n for the n-th retry.
+pub enum RehearsalEventKind {
+    /// An attempt of the main action or of the error action.
     Attempt {
-        /// Of which action.
+        /// Main or error action.
         role: ActionRole,
-        /// The how manieth retry.
+        /// 0 for the first attempt, n for the n-th retry.
         retry: u32,
-        /// Whether it succeeds.
-        succeeds: Succeeds,
+        /// Outcome of the attempt.
+        outcome: AttemptOutcome,
     },
-    /// Occurrences that do not run because one before still runs or retries.
+    /// Occurrences skipped because an earlier one is still running or retrying.
     Skipped {
         /// The last of them.
         to: Instant,
         /// How many.
         count: u64,
     },
-    /// Occurrences that do not run because the job is disabled.
+    /// Occurrences skipped because the job is disabled.
     Disabled {
         /// The last of them.
         to: Instant,
         /// How many.
         count: u64,
     },
-    /// Occurrences that came due while the service was down, and do not run.
+    /// Occurrences missed while the service was down.
     Missed {
         /// The last of them.
         to: Instant,
@@ -95,70 +94,65 @@ pub enum What {
     },
 }
 
-/// Whether an attempt succeeds.
+/// Outcome of a rehearsed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Succeeds {
-    Yes,
-    No,
+pub enum AttemptOutcome {
+    /// The target accepts the request.
+    Succeeded,
+    /// The target rejects the request.
+    Failed,
 }
 
-/// Why a rehearsal cannot be held.
-#[derive(Debug)]
-pub enum NoRehearsal {
-    /// A job that the service would refuse.
-    Refused {
-        /// Which.
+/// Why a rehearsal cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum RehearsalError {
+    /// The service would reject a job.
+    #[error("{job}: {message}")]
+    InvalidJob {
+        /// Name of the job.
         job: String,
-        /// Why.
+        /// Reason for the rejection.
         message: String,
     },
-    /// The system gives no runtime.
-    System(io::Error),
+    /// The runtime could not be started.
+    #[error(transparent)]
+    Runtime(#[from] io::Error),
 }
-
-impl std::fmt::Display for NoRehearsal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            NoRehearsal::Refused { job, message } => write!(f, "{job}: {message}"),
-            NoRehearsal::System(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for NoRehearsal {}
 
 impl Rehearsal {
-    /// Tells everything that would happen, in its order.
-    pub fn hold(&self, tell: &mut dyn FnMut(Happening)) -> Result<(), NoRehearsal> {
+    /// Runs the rehearsal and passes every event to `on_event`, in request of time.
+    pub fn run(&self, on_event: &mut dyn FnMut(RehearsalEvent)) -> Result<(), RehearsalError> {
         let time = VirtualTime::new(self.from);
         let clock = Arc::new(VirtualClock::new(&time));
-        let kept = Arc::new(MemoryStore::new(clock.clone()));
-        self.make_jobs(&kept)
-            .map_err(|(job, error)| NoRehearsal::Refused { job, message: error.to_string() })?;
-        let stage = Arc::new(Stage {
+        let store = Arc::new(MemoryStore::new(clock.clone()));
+        self.create_jobs(&store).map_err(|(job, error)| RehearsalError::InvalidJob {
+            job,
+            message: error.to_string(),
+        })?;
+        let targets = Arc::new(RehearsalTargets {
             clock: clock.clone(),
             names: self.jobs.iter().map(|(name, _)| name.to_string()).collect(),
             failing: self.failing.iter().map(ToString::to_string).collect(),
-            takes: self.takes,
-            seen: Mutex::default(),
+            attempt_duration: self.attempt_duration,
+            events: Mutex::default(),
         });
-        let watching = Arc::clone(&stage);
-        let observer: Observer = Box::new(move |writes, answers| watching.watch(writes, answers));
-        let log = Log::new(&time, Tracing::Off);
-        let link = Link::observed(kept, &time, &log, &clock, observer);
+        let recording = Arc::clone(&targets);
+        let observer: Observer =
+            Box::new(move |writes, results| recording.record_closed(writes, results));
+        let recorder = Recorder::new(&time, Tracing::Off);
+        let link = Link::observed(store, &time, &recorder, &clock, observer);
         let nodes = AtomicU64::new(0);
         let start = || {
             let id = NodeId(nodes.fetch_add(1, Ordering::Relaxed) + 1);
-            let node = Node::start(link.clone(), clock.clone(), stage.clone(), id, settings());
-            node.map_err(NoRehearsal::System)
+            let node = Node::start(link.clone(), clock.clone(), targets.clone(), id, settings());
+            node.map_err(RehearsalError::Runtime)
         };
         let mut node = Some(start()?);
         let (down, up) = self.down.unwrap_or((Instant::MAX, Instant::MAX));
         let end = self.to.ticks();
         loop {
             node.iter().for_each(Node::run_until_idle);
-            stage.seen().drain(..).for_each(&mut *tell);
+            targets.events().drain(..).for_each(&mut *on_event);
             let changes = [down, up].map(Instant::ticks).into_iter().filter(|&at| at > time.now());
             let next = changes.chain(time.next()).min();
             let Some(next) = next.filter(|&next| next <= end) else { break };
@@ -170,22 +164,25 @@ impl Rehearsal {
                 node = Some(start()?);
             }
         }
-        self.jobs.iter().filter_map(|job| self.passed_off(job)).for_each(tell);
+        self.jobs.iter().filter_map(|job| self.disabled_occurrences(job)).for_each(on_event);
         Ok(())
     }
 
-    /// What passes of a job that is disabled.
-    fn passed_off(&self, (name, job): &(JobName, JobDefinition)) -> Option<Happening> {
+    /// Occurrences that a disabled job skips.
+    fn disabled_occurrences(
+        &self,
+        (name, job): &(JobName, JobDefinition),
+    ) -> Option<RehearsalEvent> {
         let enabled = JobDefinition { switch: Switch::Enabled, ..job.clone() };
         let rule = rule_of(job, self.from, &Settings::default()).ok()?;
         let due =
             schedule_state_of_new(job, &rule).due.filter(|_| job.switch == Switch::Disabled)?;
         let closed = closed_by_edit(job, &enabled, &rule, due, self.to, Switch::Enabled)?;
-        let what = What::Disabled { to: closed.to, count: closed.count };
-        Some(Happening { at: self.to, job: name.to_string(), scheduled: closed.from, what })
+        let kind = RehearsalEventKind::Disabled { to: closed.to, count: closed.count };
+        Some(RehearsalEvent { at: self.to, job: name.to_string(), scheduled: closed.from, kind })
     }
 
-    fn make_jobs(&self, store: &MemoryStore) -> Result<(), (String, StoreError)> {
+    fn create_jobs(&self, store: &MemoryStore) -> Result<(), (String, StoreError)> {
         let broken = |error: NameError| (String::new(), StoreError::Failed(error.to_string()));
         let path = path().map_err(broken)?;
         let location = Location::new("West US");
@@ -198,13 +195,13 @@ impl Rehearsal {
             quota: None,
         };
         let decide = move |_: CollectionContext<'_>| Ok(CollectionWrite::Put(collection.clone()));
-        let made = now(store.edit_collection(path.clone(), Box::new(decide)));
+        let made = ready(store.edit_collection(path.clone(), Box::new(decide)));
         made.map_err(|error| (String::new(), error))?;
         for (number, (name, definition)) in self.jobs.iter().enumerate() {
             let mut uid = [0; 16];
             let bytes = (number as u64).to_le_bytes();
             uid.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
-            let edit = Edit {
+            let edit = JobEdit {
                 definition: definition.clone(),
                 kind: EditKind::Replace,
                 now: self.from,
@@ -212,20 +209,20 @@ impl Rehearsal {
             };
             let decide = move |context: JobContext<'_>| edit.decide(&Settings::default(), &context);
             let path = JobPath { collection: path.clone(), job: name.clone() };
-            let made = now(store.edit_job(path, Box::new(decide)));
+            let made = ready(store.edit_job(path, Box::new(decide)));
             made.map_err(|error| (name.to_string(), error))?;
         }
         Ok(())
     }
 }
 
-/// The answer of a store that answers at once.
-fn now<T>(reply: kalends_store::Reply<'_, T>) -> Result<T, StoreError> {
+/// Polls a reply of the in-memory store, which is always ready.
+fn ready<T>(reply: kalends_store::Reply<'_, T>) -> Result<T, StoreError> {
     let mut reply = reply;
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match reply.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(answer) => answer,
-        std::task::Poll::Pending => Err(StoreError::Failed("the store did not answer".into())),
+        std::task::Poll::Ready(result) => result,
+        std::task::Poll::Pending => Err(StoreError::Failed("the store is not ready".into())),
     }
 }
 
@@ -237,78 +234,78 @@ fn path() -> Result<CollectionPath, NameError> {
 
 fn settings() -> EngineSettings {
     EngineSettings {
-        lookahead: LOOKS_AHEAD,
-        // What has been told need not be kept.
+        lookahead: LOOKAHEAD,
+        // Reported events are not needed any more.
         retention: Retention {
             history_age: Duration::from_secs(3_600),
             history_count: 10,
             finished_jobs: Duration::from_secs(100 * 366 * 86_400),
         },
-        // Nothing is synced here: what follows from a failure is told at its instant.
+        // The in-memory store has no disk to sync: follow-up attempts start at their exact time.
         commit_interval: Duration::ZERO,
         ..EngineSettings::default()
     }
 }
 
-/// Targets that say yes or no, and what was seen of a rehearsal.
-struct Stage {
+/// Simulated targets. Collects the events of the rehearsal.
+struct RehearsalTargets {
     clock: Arc<VirtualClock>,
     names: Vec<String>,
     failing: Vec<String>,
-    takes: Duration,
-    seen: Mutex<Vec<Happening>>,
+    attempt_duration: Duration,
+    events: Mutex<Vec<RehearsalEvent>>,
 }
 
-impl Stage {
-    fn seen(&self) -> MutexGuard<'_, Vec<Happening>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+impl RehearsalTargets {
+    fn events(&self) -> MutexGuard<'_, Vec<RehearsalEvent>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn at(&self) -> Instant {
-        Instant::from_ticks(self.clock.shows()).unwrap_or(Instant::MAX)
+        Instant::from_ticks(self.clock.reading()).unwrap_or(Instant::MAX)
     }
 
-    /// What the engine closed without a run.
-    fn watch(&self, writes: &[RunWrite], answers: &[RunWriteResult]) {
-        for (write, answer) in writes.iter().zip(answers) {
+    /// Records occurrences that the engine closed without a run.
+    fn record_closed(&self, writes: &[RunWrite], results: &[RunWriteResult]) {
+        for (write, result) in writes.iter().zip(results) {
             let (RunWrite::Begin { on, closed, .. } | RunWrite::Skip { on, closed, .. }) = write
             else {
                 continue;
             };
-            if *answer != RunWriteResult::Stale {
+            if *result != RunWriteResult::Stale {
                 let number = usize::try_from(on.job.0 - 1).unwrap_or_default();
                 let name = self.names.get(number).cloned().unwrap_or_default();
-                closed.iter().for_each(|row| self.watch_row(&name, row));
+                closed.iter().for_each(|row| self.record_ledger_row(&name, row));
             }
         }
     }
 
-    fn watch_row(&self, job: &str, row: &LedgerRecord) {
+    fn record_ledger_row(&self, job: &str, row: &LedgerRecord) {
         let (to, count) = (row.to, row.count);
-        let what = match row.disposition {
-            Disposition::SkippedOverlap => What::Skipped { to, count },
-            _ => What::Missed { to, count },
+        let kind = match row.disposition {
+            Disposition::SkippedOverlap => RehearsalEventKind::Skipped { to, count },
+            _ => RehearsalEventKind::Missed { to, count },
         };
         let (at, scheduled) = (self.at(), row.from);
-        // What is decided a little ahead happens at its instant.
+        // Decisions are made slightly ahead of the scheduled time.
         let at = at.max(scheduled);
-        self.seen().push(Happening { at, job: job.to_owned(), scheduled, what });
+        self.events().push(RehearsalEvent { at, job: job.to_owned(), scheduled, kind });
     }
 }
 
-impl ActionExecutor for Stage {
-    fn execute(&self, order: AttemptRequest) -> AttemptFuture<'_> {
+impl ActionExecutor for RehearsalTargets {
+    fn execute(&self, request: AttemptRequest) -> AttemptFuture<'_> {
         Box::pin(async move {
-            let job = order.path.job.to_string();
-            let fails = self.failing.contains(&job) && order.role == ActionRole::Main;
-            let succeeds = if fails { Succeeds::No } else { Succeeds::Yes };
-            let AttemptRequest { role, retry, scheduled, .. } = order;
-            let what = What::Attempt { role, retry, succeeds };
-            self.seen().push(Happening { at: self.at(), job, scheduled, what });
-            if !self.takes.is_zero() {
-                self.clock.lets_pass(self.takes.min(order.timeout)).await;
+            let job = request.path.job.to_string();
+            let fails = self.failing.contains(&job) && request.role == ActionRole::Main;
+            let outcome = if fails { AttemptOutcome::Failed } else { AttemptOutcome::Succeeded };
+            let AttemptRequest { role, retry, scheduled, .. } = request;
+            let kind = RehearsalEventKind::Attempt { role, retry, outcome };
+            self.events().push(RehearsalEvent { at: self.at(), job, scheduled, kind });
+            if !self.attempt_duration.is_zero() {
+                self.clock.elapse(self.attempt_duration.min(request.timeout)).await;
             }
-            let outcome = match fails || self.takes > order.timeout {
+            let outcome = match fails || self.attempt_duration > request.timeout {
                 true => Outcome::Failed { retry_after: None },
                 false => Outcome::Succeeded,
             };

@@ -1,5 +1,4 @@
-//! Virtual time: it stands still while anything can happen, and then jumps to the next instant
-//! that somebody waits for.
+//! Virtual time. It stands still while any task can run and then jumps to the next timer.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -13,7 +12,7 @@ use jiff::Timestamp;
 use kalends_environment::{Clock, Sleep};
 use kalends_recurrence::Instant;
 
-/// Time that passes evenly, whatever clocks show. In steps of 100 ns.
+/// Monotonic virtual time with timers, in ticks of 100 ns. Clock steps do not affect it.
 #[derive(Debug)]
 pub struct VirtualTime(Mutex<Inner>);
 
@@ -22,12 +21,12 @@ struct Inner {
     now: i64,
     number: u64,
     waiters: BTreeMap<(i64, u64), (u64, Waker)>,
-    /// Whose waits have ended since somebody asked.
+    /// Owners of timers that fired since [`VirtualTime::take_woken`] was last called.
     woken: Vec<u64>,
 }
 
 impl VirtualTime {
-    /// Time that begins at an instant.
+    /// Virtual time that starts at `start`.
     pub fn new(start: Instant) -> Arc<VirtualTime> {
         let inner =
             Inner { now: start.ticks(), number: 0, waiters: BTreeMap::new(), woken: vec![] };
@@ -38,17 +37,17 @@ impl VirtualTime {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The present.
+    /// The current virtual time, in ticks of [`Instant`].
     pub fn now(&self) -> i64 {
         self.inner().now
     }
 
-    /// The next instant that somebody waits for.
+    /// When the next timer fires, in ticks. `None` without timers.
     pub fn next(&self) -> Option<i64> {
         self.inner().waiters.keys().next().map(|&(at, _)| at)
     }
 
-    /// Moves on, and wakes who waited for that.
+    /// Advances to `at` and wakes the tasks whose timers fire until then.
     pub fn advance_to(&self, at: i64) {
         let mut inner = self.inner();
         inner.now = inner.now.max(at);
@@ -65,13 +64,13 @@ impl VirtualTime {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Whose waits have ended since this was last asked.
+    /// Returns and clears the owners of timers that fired.
     pub(crate) fn take_woken(&self) -> Vec<u64> {
         std::mem::take(&mut self.inner().woken)
     }
 }
 
-/// Ticks of a duration.
+/// Converts a duration to ticks of 100 ns.
 pub(crate) fn ticks(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX / 4)
 }
@@ -79,7 +78,7 @@ pub(crate) fn ticks(duration: Duration) -> i64 {
 struct Wait<D> {
     time: Arc<VirtualTime>,
     owner: u64,
-    /// When it is over, in virtual time; asked anew after the clock was set.
+    /// Computes the end in virtual time; evaluated again after the clock was stepped.
     due: D,
     registered: Option<(i64, u64)>,
 }
@@ -113,7 +112,7 @@ impl<D> Drop for Wait<D> {
     }
 }
 
-/// A clock on the wall: it shows virtual time, and can be set wrong.
+/// A wall clock over virtual time that can be stepped.
 #[derive(Debug)]
 pub struct VirtualClock {
     time: Arc<VirtualTime>,
@@ -122,7 +121,7 @@ pub struct VirtualClock {
 }
 
 impl VirtualClock {
-    /// A clock that is right.
+    /// A clock without offset.
     pub fn new(time: &Arc<VirtualTime>) -> VirtualClock {
         let mut inner = time.inner();
         inner.number += 1;
@@ -131,29 +130,29 @@ impl VirtualClock {
         VirtualClock { time: Arc::clone(time), owner, offset: Arc::default() }
     }
 
-    /// Who waits by this clock.
+    /// Identifies this clock's timers.
     pub(crate) fn owner(&self) -> u64 {
         self.owner
     }
 
-    /// Lets some time pass, whatever the clock shows.
-    pub(crate) fn lets_pass(&self, by: Duration) -> impl Future<Output = ()> + use<> {
+    /// Waits in virtual time; clock steps do not change the duration.
+    pub(crate) fn elapse(&self, by: Duration) -> impl Future<Output = ()> + use<> {
         let at = self.time.now() + ticks(by);
         let (time, owner) = (Arc::clone(&self.time), self.owner);
         Wait { time, owner, due: move || at, registered: None }
     }
 
-    /// What it shows, in ticks.
-    pub(crate) fn shows(&self) -> i64 {
+    /// The wall-clock time, in ticks.
+    pub(crate) fn reading(&self) -> i64 {
         self.time.now() + self.offset()
     }
 
-    /// How far it is ahead.
+    /// Difference to virtual time, in ticks.
     pub(crate) fn offset(&self) -> i64 {
         self.offset.load(Ordering::Relaxed)
     }
 
-    /// Somebody sets it; who waits for it looks again.
+    /// Steps the clock and wakes its waiters, so that they recompute their end.
     pub(crate) fn set_offset(&self, offset: i64) {
         self.offset.store(offset, Ordering::Relaxed);
         let mut inner = self.time.inner();
@@ -168,7 +167,7 @@ impl VirtualClock {
 
 impl Clock for VirtualClock {
     fn now(&self) -> Timestamp {
-        let shown = Instant::from_ticks(self.shows()).unwrap_or(Instant::MAX);
+        let shown = Instant::from_ticks(self.reading()).unwrap_or(Instant::MAX);
         shown.timestamp().unwrap_or(Timestamp::MAX)
     }
 
@@ -180,13 +179,13 @@ impl Clock for VirtualClock {
     }
 
     fn uptime(&self) -> Duration {
-        // From the year 1 on, so that it is not negative.
+        // Counted from year 1, so that it is never negative.
         let ticks = self.time.now() - Instant::MIN.ticks();
         let ticks = ticks.unsigned_abs();
         Duration::new(ticks / 10_000_000, (ticks % 10_000_000) as u32 * 100)
     }
 
     fn sleep(&self, duration: Duration) -> Sleep<'_> {
-        Box::pin(self.lets_pass(duration))
+        Box::pin(self.elapse(duration))
     }
 }

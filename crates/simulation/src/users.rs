@@ -1,4 +1,4 @@
-//! People who make, change, run and delete jobs, and what they were told.
+//! Simulated API users. Records the edits that the store acknowledged.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,68 +16,68 @@ use kalends_store::{
     CollectionContext, CollectionWrite, JobContext, JobWrite, Page, Refusal, RefusalKind, Store,
 };
 
-use crate::chance::Chance;
-use crate::definitions::{Span, definition};
-use crate::edits::Edit;
-use crate::log::Log;
+use crate::definitions::{Span, random_definition};
+use crate::job_edit::JobEdit;
+use crate::recorder::Recorder;
+use crate::rng::Rng;
 
-/// More rows than any world of this size has.
+/// More rows than any scenario produces.
 const ROWS_MAX: usize = 10_000_000;
 
-/// A job from its creation to its deletion, or to the end of the world.
+/// A job from its creation to its deletion or to the end of the simulation.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct TrackedJob {
     pub(crate) number: u64,
     pub(crate) key: JobKey,
     pub(crate) path: JobPath,
     pub(crate) created: Instant,
     pub(crate) versions: Vec<Version>,
-    /// Runs that users asked for, with the edit they were of.
+    /// Manual runs: time and generation of the job.
     pub(crate) manual: Vec<(Instant, u64)>,
-    /// When it was deleted, in virtual time.
-    pub(crate) gone: Option<i64>,
-    /// What the store kept of it when it was deleted, or at the end.
-    pub(crate) kept: Option<Kept>,
+    /// Deletion in virtual time.
+    pub(crate) deleted_at: Option<i64>,
+    /// Final state in the store, read before the deletion or at the end.
+    pub(crate) stored: Option<StoredJob>,
 }
 
-/// A job between two edits.
+/// A generation of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
     pub(crate) generation: u64,
     pub(crate) definition: JobDefinition,
-    /// The time by which the edit was decided.
+    /// Time of the edit by the API node's clock.
     pub(crate) now: Instant,
-    /// When it was acknowledged, in virtual time.
+    /// Acknowledgement of the edit in virtual time.
     pub(crate) acknowledged: i64,
-    /// Whether the use of `count` began anew with it.
+    /// Whether the edit restarted the counting towards `count`.
     pub(crate) restarts: bool,
 }
 
-/// What the store keeps of a job.
+/// Everything that the store holds about a job.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct StoredJob {
     pub(crate) record: JobRecord,
     pub(crate) ledger: Vec<LedgerRecord>,
     pub(crate) history: Vec<HistoryEntry>,
     pub(crate) open: Vec<OpenRun>,
 }
 
-/// Everybody who uses a world.
+/// All users of a world.
 pub(crate) struct Users<'a> {
     pub(crate) store: &'a dyn Store,
-    pub(crate) log: &'a Log,
+    pub(crate) recorder: &'a Recorder,
     pub(crate) span: Span,
-    pub(crate) lives: Vec<Life>,
-    pub(crate) living: BTreeMap<JobPath, usize>,
-    /// When collections were switched, in virtual time and by the user's clock, and to what.
+    pub(crate) tracked: Vec<TrackedJob>,
+    pub(crate) active: BTreeMap<JobPath, usize>,
+    /// State changes of collections: path, virtual time, time by the API node's clock, new state.
     pub(crate) switched: Vec<(CollectionPath, i64, Instant, CollectionState)>,
 }
 
-/// The answer of a store that answers at once.
-pub(crate) fn now_or_never<T>(future: impl Future<Output = T>) -> T {
+/// Polls a future of the reference store, which is always ready.
+pub(crate) fn block_on_ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => answer,
-        Poll::Pending => panic!("the reference store answers at once"),
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("the reference store never waits"),
     }
 }
 
@@ -109,24 +109,24 @@ impl Users<'_> {
             quota: None,
         };
         let decide = move |_: CollectionContext<'_>| Ok(CollectionWrite::Put(collection.clone()));
-        now_or_never(self.store.edit_collection(path.clone(), Box::new(decide))).unwrap();
-        self.log.trace(|| format!("user switches collection {} {state:?}", path.collection));
+        block_on_ready(self.store.edit_collection(path.clone(), Box::new(decide))).unwrap();
+        self.recorder.trace(|| format!("user switches collection {} {state:?}", path.collection));
         self.switched.push((path, at.0, at.1, state));
     }
 
-    /// Does what a number says. `at` is virtual time, `now` what the clock of the API's node shows.
+    /// Access what a number says. `at` is virtual time, `now` what the clock of the API's node shows.
     pub(crate) fn act(&mut self, what: u64, at: i64, now: Instant) {
-        let chance = Chance::new(what);
-        let path = job_path(chance.below(8));
-        let existing = self.living.get(&path).copied();
-        let definition_now = existing.map(|life| {
-            let versions = &self.lives[life].versions;
+        let rng = Rng::new(what);
+        let path = job_path(rng.below(8));
+        let existing = self.active.get(&path).copied();
+        let definition_now = existing.map(|index| {
+            let versions = &self.tracked[index].versions;
             versions[versions.len() - 1].definition.clone()
         });
-        match (definition_now, chance.below(12)) {
-            (None, _) => self.make(path, definition(&chance, self.span, now), at, now),
+        match (definition_now, rng.below(12)) {
+            (None, _) => self.create(path, random_definition(&rng, self.span, now), at, now),
             (Some(_), 0 | 1) => {
-                let new = definition(&chance, self.span, now);
+                let new = random_definition(&rng, self.span, now);
                 self.edit(path, new, EditKind::Replace, at, now);
             }
             (Some(old), 2 | 3) => {
@@ -135,7 +135,7 @@ impl Users<'_> {
                 self.edit(path, new, EditKind::Change, at, now);
             }
             (Some(old), 4) => {
-                let other = definition(&chance, self.span, now);
+                let other = random_definition(&rng, self.span, now);
                 let new = JobDefinition { start: other.start, recurrence: other.recurrence, ..old };
                 self.edit(path, new, EditKind::Change, at, now);
             }
@@ -148,7 +148,7 @@ impl Users<'_> {
             }
             (Some(_), 7) => self.delete(path, at),
             (Some(_), 8 | 9) => {
-                let number = chance.below(2);
+                let number = rng.below(2);
                 let path = collection_path(number);
                 let last = self.switched.iter().rev().find(|(other, ..)| *other == path);
                 let state = match last.map(|(_, _, _, state)| *state) {
@@ -161,10 +161,16 @@ impl Users<'_> {
         }
     }
 
-    pub(crate) fn make(&mut self, path: JobPath, definition: JobDefinition, at: i64, now: Instant) {
-        let number = self.lives.len() as u64 + 1;
+    pub(crate) fn create(
+        &mut self,
+        path: JobPath,
+        definition: JobDefinition,
+        at: i64,
+        now: Instant,
+    ) {
+        let number = self.tracked.len() as u64 + 1;
         if let Some((record, _)) = self.put(&path, definition, EditKind::Replace, number, now) {
-            self.living.insert(path.clone(), self.lives.len());
+            self.active.insert(path.clone(), self.tracked.len());
             let version = Version {
                 generation: record.job.generation,
                 definition: record.job.definition,
@@ -172,35 +178,35 @@ impl Users<'_> {
                 acknowledged: at,
                 restarts: true,
             };
-            self.lives.push(Life {
+            self.tracked.push(TrackedJob {
                 number,
                 key: record.key,
                 path,
                 created: record.job.created,
                 versions: vec![version],
                 manual: vec![],
-                gone: None,
-                kept: None,
+                deleted_at: None,
+                stored: None,
             });
-            self.log.noted().keys.insert(number, record.key);
+            self.recorder.observations().keys.insert(number, record.key);
         }
     }
 
     fn edit(&mut self, path: JobPath, new: JobDefinition, kind: EditKind, at: i64, now: Instant) {
-        let life = self.living[&path];
-        let versions = &self.lives[life].versions;
+        let index = self.active[&path];
+        let versions = &self.tracked[index].versions;
         let old = &versions[versions.len() - 1].definition;
         let moved = old.start != new.start || old.recurrence != new.recurrence;
         let restarts = kind == EditKind::Replace || moved;
         let is_other = *old != new;
         let put = self.put(&path, new.clone(), kind, 0, now);
         if put.as_ref().is_some_and(|(record, _)| is_other && record.job.definition != new) {
-            let what = format!("LOST an edit of {} was answered and not stored", path.job);
-            self.log.noted().seen.push(what);
+            let what = format!("LOST an edit of {} was acknowledged and not stored", path.job);
+            self.recorder.observations().violations.push(what);
         }
         if let Some((record, true)) = put {
             let generation = record.job.generation;
-            self.lives[life].versions.push(Version {
+            self.tracked[index].versions.push(Version {
                 generation,
                 definition: new,
                 now,
@@ -210,7 +216,7 @@ impl Users<'_> {
         }
     }
 
-    /// The job as it was answered, and whether it changed.
+    /// The acknowledged job and whether the edit changed it.
     fn put(
         &self,
         path: &JobPath,
@@ -221,10 +227,10 @@ impl Users<'_> {
     ) -> Option<(JobRecord, bool)> {
         let mut uid = [0; 16];
         uid[..8].copy_from_slice(&number.to_le_bytes());
-        let edit = Edit { definition, kind, now, uid: JobUid(uid) };
+        let edit = JobEdit { definition, kind, now, uid: JobUid(uid) };
         let decide = move |context: JobContext<'_>| edit.decide(&Settings::default(), &context);
-        let edited = now_or_never(self.store.edit_job(path.clone(), Box::new(decide)));
-        self.log.trace(|| match &edited {
+        let edited = block_on_ready(self.store.edit_job(path.clone(), Box::new(decide)));
+        self.recorder.trace(|| match &edited {
             Ok(edited) => format!("user puts {}: {:?}", path.job, edited.after),
             Err(error) => format!("user puts {}: {error}", path.job),
         });
@@ -235,43 +241,45 @@ impl Users<'_> {
     }
 
     fn delete(&mut self, path: JobPath, at: i64) {
-        let Some(life) = self.living.remove(&path) else { return };
-        self.lives[life].kept = self.kept(&self.lives[life]);
-        self.lives[life].gone = Some(at);
+        let Some(index) = self.active.remove(&path) else { return };
+        self.tracked[index].stored = self.read_stored(&self.tracked[index]);
+        self.tracked[index].deleted_at = Some(at);
         let decide = |_: JobContext<'_>| Ok(JobWrite::Delete);
-        now_or_never(self.store.edit_job(path.clone(), Box::new(decide))).unwrap();
-        self.log.trace(|| format!("user deletes {}", path.job));
+        block_on_ready(self.store.edit_job(path.clone(), Box::new(decide))).unwrap();
+        self.recorder.trace(|| format!("user deletes {}", path.job));
     }
 
     fn run(&mut self, path: JobPath, now: Instant) {
         let decide = move |context: JobContext<'_>| match context.existing {
             Some(job) if job.state.lifecycle == Lifecycle::Active => Ok(JobWrite::Run { at: now }),
-            _ => {
-                Err(Refusal { kind: RefusalKind::JobFinished, path: None, message: "over".into() })
-            }
+            _ => Err(Refusal {
+                kind: RefusalKind::JobFinished,
+                path: None,
+                message: "finished".into(),
+            }),
         };
-        let edited = now_or_never(self.store.edit_job(path.clone(), Box::new(decide)));
+        let edited = block_on_ready(self.store.edit_job(path.clone(), Box::new(decide)));
         let Ok(edited) = edited else { return };
         let Some(job) = edited.after else { return };
-        self.log.trace(|| format!("user runs {}", path.job));
-        for run in now_or_never(self.store.open_runs(job.key)).unwrap() {
-            self.log.noted().runs.insert(run.id, (job.key, run.scheduled));
+        self.recorder.trace(|| format!("user runs {}", path.job));
+        for run in block_on_ready(self.store.open_runs(job.key)).unwrap() {
+            self.recorder.observations().runs.insert(run.id, (job.key, run.scheduled));
         }
-        let life = self.living[&path];
-        self.lives[life].manual.push((now, job.job.generation));
+        let index = self.active[&path];
+        self.tracked[index].manual.push((now, job.job.generation));
     }
 
-    /// What the store keeps of a job that lives.
-    pub(crate) fn kept(&self, life: &Life) -> Option<Kept> {
-        let (record, _) = now_or_never(self.store.job(life.path.clone())).ok()??;
-        let ledger = self.store.ledger(life.key, Instant::MIN, Instant::MAX, ROWS_MAX);
+    /// Reads everything that the store holds about an existing job.
+    pub(crate) fn read_stored(&self, job: &TrackedJob) -> Option<StoredJob> {
+        let (record, _) = block_on_ready(self.store.job(job.path.clone())).ok()??;
+        let ledger = self.store.ledger(job.key, Instant::MIN, Instant::MAX, ROWS_MAX);
         let history =
-            self.store.history(life.path.clone(), Default::default(), Page::first(ROWS_MAX));
-        Some(Kept {
+            self.store.history(job.path.clone(), Default::default(), Page::first(ROWS_MAX));
+        Some(StoredJob {
             record,
-            ledger: now_or_never(ledger).ok()?,
-            history: now_or_never(history).ok()??.into_iter().rev().map(|r| r.entry).collect(),
-            open: now_or_never(self.store.open_runs(life.key)).ok()?,
+            ledger: block_on_ready(ledger).ok()?,
+            history: block_on_ready(history).ok()??.into_iter().rev().map(|r| r.entry).collect(),
+            open: block_on_ready(self.store.open_runs(job.key)).ok()?,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! A world that a seed makes: nodes over one store, targets, users, faults.
+//! A simulated cluster: nodes that share a store, targets, users and injected faults.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,103 +12,103 @@ use kalends_store::memory::MemoryStore;
 use kalends_store::record::NodeId;
 use kalends_store::{Retention, Store};
 
-use crate::chance::Chance;
-use crate::definitions::{Span, definition};
-use crate::link::{Link, Weather};
-use crate::log::{Kind, Log, Tracing};
+use crate::definitions::{Span, random_definition};
+use crate::link::{Link, LinkFaults};
 use crate::node::Node;
-use crate::plan::{Act, Plan};
-use crate::seed::Plant;
+use crate::recorder::{FaultKind, Recorder, Tracing};
+use crate::rng::Rng;
+use crate::scenario::{Scenario, ScenarioEvent};
+use crate::simulate::Mutation;
 use crate::target::Targets;
 use crate::time::{VirtualClock, VirtualTime, ticks};
 use crate::users::{Users, job_path};
 
 const SECOND: i64 = 10_000_000;
-/// What a slow store delays may come so much later.
+/// A slow store counts as a fault for this many ticks after it recovered.
 const SLOW_AFTER: i64 = 60 * SECOND;
-/// Longer than any world: nothing that is checked is removed.
+/// Longer than any scenario, so that retention removes nothing that the checker reads.
 const FOREVER: Duration = Duration::from_secs(100 * 366 * 86_400);
 
-/// Nodes come and go in places.
-struct Slot {
+/// A machine with a clock of its own, on which one node at a time runs.
+struct Machine {
     clock: Arc<VirtualClock>,
     node: Option<Node>,
-    /// The node's number; each has its own.
+    /// Number of the current or last node; unique in the world.
     number: usize,
     link: Option<Arc<Link>>,
     paused_since: Option<i64>,
     down_since: Option<i64>,
     back_after: i64,
-    /// Whether it may have something to do.
+    /// Whether the node may be able to make progress.
     is_woken: bool,
 }
 
 pub(crate) struct World<'a> {
     seed: u64,
-    plan: &'a Plan,
-    plant: &'a dyn Plant,
+    scenario: &'a Scenario,
+    mutation: &'a dyn Mutation,
     time: Arc<VirtualTime>,
-    log: Arc<Log>,
+    recorder: Arc<Recorder>,
     store: Arc<dyn Store>,
     store_clock: Arc<VirtualClock>,
-    slots: Vec<Slot>,
+    machines: Vec<Machine>,
     users: Users<'a>,
-    acts: BTreeMap<(i64, u64), Act>,
-    acts_added: u64,
+    events: BTreeMap<(i64, u64), ScenarioEvent>,
+    events_added: u64,
     nodes_started: usize,
     lookahead: Duration,
-    /// What all nodes count.
+    /// Metrics of all nodes together.
     metrics: Arc<EngineMetrics>,
 }
 
-/// What is left of a world, for who checks it.
+/// Input of the checker besides the observations.
 pub(crate) struct Evidence<'a> {
     pub(crate) users: Users<'a>,
-    pub(crate) plan: &'a Plan,
-    /// What the clock of the store shows at the end.
+    pub(crate) scenario: &'a Scenario,
+    /// The store's clock at the end.
     pub(crate) ended: Instant,
     pub(crate) length: Duration,
 }
 
-/// What is shared by a world and who looks at it from outside.
-pub(crate) struct Ground {
+/// Parts that outlive a world.
+pub(crate) struct WorldBase {
     pub(crate) time: Arc<VirtualTime>,
-    pub(crate) log: Arc<Log>,
+    pub(crate) recorder: Arc<Recorder>,
     pub(crate) store_clock: Arc<VirtualClock>,
-    pub(crate) kept: Arc<MemoryStore>,
+    pub(crate) store: Arc<MemoryStore>,
 }
 
-impl Ground {
-    pub(crate) fn new(plan: &Plan, tracing: Tracing) -> Ground {
-        let time = VirtualTime::new(plan.start.parse().unwrap());
-        let log = Log::new(&time, tracing);
+impl WorldBase {
+    pub(crate) fn new(scenario: &Scenario, tracing: Tracing) -> WorldBase {
+        let time = VirtualTime::new(scenario.start.parse().unwrap());
+        let recorder = Recorder::new(&time, tracing);
         let store_clock = Arc::new(VirtualClock::new(&time));
-        let kept = Arc::new(MemoryStore::new(store_clock.clone()));
-        Ground { time, log, store_clock, kept }
+        let store = Arc::new(MemoryStore::new(store_clock.clone()));
+        WorldBase { time, recorder, store_clock, store }
     }
 }
 
 impl<'a> World<'a> {
-    /// `store` is what nodes and users see of the one that is kept.
+    /// `store` is the store of `base`, possibly wrapped in a mutant.
     pub(crate) fn new(
         seed: u64,
-        plan: &'a Plan,
-        ground: &'a Ground,
+        scenario: &'a Scenario,
+        base: &'a WorldBase,
         store: &'a Arc<dyn Store>,
-        plant: &'a dyn Plant,
+        mutation: &'a dyn Mutation,
     ) -> World<'a> {
-        let Ground { time, log, store_clock, .. } = ground;
+        let WorldBase { time, recorder, store_clock, .. } = base;
         let users = Users {
             store: &**store,
-            log,
-            span: plan.span,
-            lives: vec![],
-            living: BTreeMap::new(),
+            recorder,
+            span: scenario.span,
+            tracked: vec![],
+            active: BTreeMap::new(),
             switched: vec![],
         };
-        let slots = (0..plan.nodes).map(|_| Slot {
-            clock: match plan.nodes {
-                // One process has one clock, and its store reads it too.
+        let machines = (0..scenario.nodes).map(|_| Machine {
+            clock: match scenario.nodes {
+                // A single node shares its clock with the embedded store.
                 1 => Arc::clone(store_clock),
                 _ => Arc::new(VirtualClock::new(time)),
             },
@@ -122,18 +122,18 @@ impl<'a> World<'a> {
         });
         World {
             seed,
-            plan,
-            plant,
-            slots: slots.collect(),
+            scenario,
+            mutation,
+            machines: machines.collect(),
             users,
             time: Arc::clone(time),
-            log: Arc::clone(log),
+            recorder: Arc::clone(recorder),
             store: Arc::clone(store),
             store_clock: Arc::clone(store_clock),
-            acts: BTreeMap::new(),
-            acts_added: 0,
+            events: BTreeMap::new(),
+            events_added: 0,
             nodes_started: 0,
-            lookahead: match plan.span {
+            lookahead: match scenario.span {
                 Span::Weeks => Duration::from_secs(600),
                 _ => EngineSettings::default().lookahead,
             },
@@ -141,72 +141,73 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lets everything happen, then heals the world and gives it time to catch up.
+    /// Runs the scenario, stops all faults and gives the nodes time to catch up.
     pub(crate) fn run(mut self) -> Evidence<'a> {
         let start = self.time.now();
-        let heal_at = start + ticks(self.plan.span.length());
-        let end = heal_at + 3 * ticks(self.lookahead) + 200 * SECOND;
-        for &(at, act) in &self.plan.acts {
-            self.add(start + at, act);
+        let faults_end = start + ticks(self.scenario.span.length());
+        let end = faults_end + 3 * ticks(self.lookahead) + 200 * SECOND;
+        for &(at, event) in &self.scenario.events {
+            self.add(start + at, event);
         }
         let now = self.api_now();
         for number in 0..2 {
             self.users.switch_collection(number, CollectionState::Enabled, (start, now));
         }
-        let chance = Chance::of(&[self.seed, 2]);
-        for number in 0..self.plan.jobs {
-            let definition = definition(&chance, self.plan.span, now);
-            self.users.make(job_path(number), definition, start, now);
+        let rng = Rng::derive(&[self.seed, 2]);
+        for number in 0..self.scenario.jobs {
+            let definition = random_definition(&rng, self.scenario.span, now);
+            self.users.create(job_path(number), definition, start, now);
         }
-        // Nothing watched before.
-        self.log.trouble(None, start, start, Kind::Down);
-        (0..self.slots.len()).for_each(|slot| self.start(slot));
-        self.run_until(heal_at);
-        self.heal();
+        // No node was running before.
+        self.recorder.record_fault(None, start, start, FaultKind::Down);
+        (0..self.machines.len()).for_each(|machine| self.start(machine));
+        self.run_until(faults_end);
+        self.stop_faults();
         self.run_until(end);
-        self.look_back(start)
+        self.collect_evidence(start)
     }
 
-    fn look_back(mut self, start: i64) -> Evidence<'a> {
-        for slot in &mut self.slots {
-            slot.node = None;
+    fn collect_evidence(mut self, start: i64) -> Evidence<'a> {
+        for machine in &mut self.machines {
+            machine.node = None;
         }
         let (found, scans) = (self.metrics.violations(), self.metrics.scans_completed());
         if found > 0 || scans == 0 {
-            let what = format!("SCAN {found} found in {scans} passes that must not be");
-            self.log.noted().seen.push(what);
+            let what = format!("SCAN {found} violations found in {scans} invariant scans");
+            self.recorder.observations().violations.push(what);
         }
-        for index in 0..self.users.lives.len() {
-            if self.users.lives[index].gone.is_none() {
-                self.users.lives[index].kept = self.users.kept(&self.users.lives[index]);
+        for index in 0..self.users.tracked.len() {
+            if self.users.tracked[index].deleted_at.is_none() {
+                self.users.tracked[index].stored =
+                    self.users.read_stored(&self.users.tracked[index]);
             }
         }
         Evidence {
             users: self.users,
-            plan: self.plan,
-            ended: Instant::from_ticks(self.store_clock.shows()).unwrap_or(Instant::MAX),
+            scenario: self.scenario,
+            ended: Instant::from_ticks(self.store_clock.reading()).unwrap_or(Instant::MAX),
             length: Duration::from_nanos((self.time.now() - start).unsigned_abs() * 100),
         }
     }
 
-    fn add(&mut self, at: i64, act: Act) {
-        self.acts_added += 1;
-        self.acts.insert((at, self.acts_added), act);
+    fn add(&mut self, at: i64, event: ScenarioEvent) {
+        self.events_added += 1;
+        self.events.insert((at, self.events_added), event);
     }
 
     fn run_until(&mut self, end: i64) {
         loop {
             self.run_nodes();
-            let act = self.acts.keys().next().map(|&(at, _)| at);
-            let next = act.into_iter().chain(self.time.next()).min();
+            let event = self.events.keys().next().map(|&(at, _)| at);
+            let next = event.into_iter().chain(self.time.next()).min();
             let Some(next) = next.filter(|&next| next <= end) else { break };
             self.time.advance_to(next);
-            while let Some(entry) = self.acts.first_entry() {
+            while let Some(entry) = self.events.first_entry() {
                 if entry.key().0 > next {
                     break;
                 }
-                let act = entry.remove();
-                self.act(act);
+                let event = entry.remove();
+                self.apply(event);
             }
         }
         self.time.advance_to(end);
@@ -214,52 +215,59 @@ impl<'a> World<'a> {
 
     fn run_nodes(&mut self) {
         let woken = self.time.take_woken();
-        for slot in 0..self.slots.len() {
-            let place = &mut self.slots[slot];
-            place.is_woken |= woken.contains(&place.clock.owner());
-            if !place.is_woken || place.paused_since.is_some() {
+        for machine in 0..self.machines.len() {
+            let host = &mut self.machines[machine];
+            host.is_woken |= woken.contains(&host.clock.owner());
+            if !host.is_woken || host.paused_since.is_some() {
                 continue;
             }
-            place.is_woken = false;
-            let place = &self.slots[slot];
-            let Some(node) = &place.node else {
+            host.is_woken = false;
+            let host = &self.machines[machine];
+            let Some(node) = &host.node else {
                 continue;
             };
             node.run_until_idle();
-            let dying = place.link.as_ref().is_some_and(|link| link.dying.load(Ordering::Relaxed));
-            if node.has_stopped() || dying {
-                self.kill(slot);
-                let back_at = self.time.now() + self.slots[slot].back_after;
-                self.add(back_at, Act::Start { slot });
+            let is_crashing =
+                host.link.as_ref().is_some_and(|link| link.is_crashing.load(Ordering::Relaxed));
+            if node.has_stopped() || is_crashing {
+                self.crash(machine);
+                let back_at = self.time.now() + self.machines[machine].back_after;
+                self.add(back_at, ScenarioEvent::Start { machine });
             }
         }
     }
 
-    fn start(&mut self, slot: usize) {
-        let place = &mut self.slots[slot];
-        if place.node.is_some() {
+    fn start(&mut self, machine: usize) {
+        let host = &mut self.machines[machine];
+        if host.node.is_some() {
             return;
         }
         self.nodes_started += 1;
         let number = self.nodes_started;
-        if let Some(since) = place.down_since.take() {
-            self.log.trouble(None, since, self.time.now(), Kind::Down);
+        if let Some(since) = host.down_since.take() {
+            self.recorder.record_fault(None, since, self.time.now(), FaultKind::Down);
         }
-        let link =
-            Link::new(number, self.store.clone(), &self.time, &self.log, &place.clock, self.seed);
-        *link.weather() = self.plan.climate;
+        let link = Link::new(
+            number,
+            self.store.clone(),
+            &self.time,
+            &self.recorder,
+            &host.clock,
+            self.seed,
+        );
+        *link.link_faults() = self.scenario.default_link_faults;
         let targets = Targets {
             node: number,
             time: self.time.clone(),
-            log: self.log.clone(),
-            node_clock: place.clock.clone(),
+            recorder: self.recorder.clone(),
+            node_clock: host.clock.clone(),
             store_clock: self.store_clock.clone(),
-            temper: self.plan.temper,
+            target_behavior: self.scenario.target_behavior,
             seed: self.seed,
         };
         let settings = EngineSettings {
             lookahead: self.lookahead,
-            clock: match self.plan.nodes {
+            clock: match self.scenario.nodes {
                 1 => ClockSource::Node,
                 _ => ClockSource::Store,
             },
@@ -271,152 +279,166 @@ impl<'a> World<'a> {
             metrics: Arc::clone(&self.metrics),
             ..EngineSettings::default()
         };
-        self.log.trace(|| format!("node {number} starts in place {slot}"));
-        let executor = self.plant.targets(Arc::new(targets));
+        self.recorder.trace(|| format!("node {number} starts on machine {machine}"));
+        let executor = self.mutation.targets(Arc::new(targets));
         let node = Node::start(
             link.clone(),
-            self.plant.clock(place.clock.clone()),
+            self.mutation.clock(host.clock.clone()),
             executor,
             NodeId(number as u64),
             settings,
         );
-        place.number = number;
-        place.link = Some(link);
-        place.node = Some(node.unwrap());
-        place.is_woken = true;
-        place.paused_since = None;
+        host.number = number;
+        host.link = Some(link);
+        host.node = Some(node.unwrap());
+        host.is_woken = true;
+        host.paused_since = None;
     }
 
-    /// The node is gone, with everything it was in the middle of.
-    fn kill(&mut self, slot: usize) {
+    /// Crashes the node of a machine.
+    fn crash(&mut self, machine: usize) {
         let now = self.time.now();
-        let place = &mut self.slots[slot];
-        if place.node.take().is_some() {
-            let number = place.number;
-            self.log.trouble(Some(number), now, now, Kind::Down);
-            self.log.trace(|| format!("node {number} is gone"));
-            place.down_since = Some(now);
-            place.paused_since = None;
-            place.link = None;
+        let host = &mut self.machines[machine];
+        if host.node.take().is_some() {
+            let number = host.number;
+            self.recorder.record_fault(Some(number), now, now, FaultKind::Down);
+            self.recorder.trace(|| format!("node {number} crashed"));
+            host.down_since = Some(now);
+            host.paused_since = None;
+            host.link = None;
         }
     }
 
-    fn resume(&mut self, slot: usize) {
-        let place = &mut self.slots[slot];
-        if let Some(since) = place.paused_since.take() {
-            place.is_woken = true;
-            let number = place.number;
-            self.log.trouble(Some(number), since, self.time.now(), Kind::Pause);
-            self.log.trace(|| format!("node {number} goes on"));
+    fn resume(&mut self, machine: usize) {
+        let host = &mut self.machines[machine];
+        if let Some(since) = host.paused_since.take() {
+            host.is_woken = true;
+            let number = host.number;
+            self.recorder.record_fault(Some(number), since, self.time.now(), FaultKind::Pause);
+            self.recorder.trace(|| format!("node {number} resumes"));
         }
     }
 
-    fn set_weather(&self, slot: usize, weather: Weather) {
-        if let Some(link) = &self.slots[slot].link {
-            self.log.trace(|| format!("node {}: {weather:?}", link.node));
-            *link.weather() = weather;
+    fn set_link_faults(&self, machine: usize, link_faults: LinkFaults) {
+        if let Some(link) = &self.machines[machine].link {
+            self.recorder.trace(|| format!("node {}: {link_faults:?}", link.node));
+            *link.link_faults() = link_faults;
         }
     }
 
-    /// The time by which edits are decided.
+    /// Time that edits are decided by.
     fn api_now(&self) -> Instant {
-        Instant::from_ticks(self.store_clock.shows()).unwrap_or(Instant::MAX)
+        Instant::from_ticks(self.store_clock.reading()).unwrap_or(Instant::MAX)
     }
 
-    fn act(&mut self, act: Act) {
+    fn apply(&mut self, event: ScenarioEvent) {
         let now = self.time.now();
-        match act {
-            Act::User(what) => {
-                let slot = Chance::new(what ^ 7).below(self.slots.len() as u64) as usize;
+        match event {
+            ScenarioEvent::UserEdit(what) => {
+                let machine = Rng::new(what ^ 7).below(self.machines.len() as u64) as usize;
                 let api_now = self.api_now();
                 self.users.act(what, now, api_now);
-                let all = self.plan.all_are_nudged;
-                let nodes = self.slots.iter_mut().enumerate();
-                for (_, told) in nodes.filter(|(index, _)| all || *index == slot) {
+                let all = self.scenario.nudges_all_nodes;
+                let nodes = self.machines.iter_mut().enumerate();
+                for (_, told) in nodes.filter(|(index, _)| all || *index == machine) {
                     told.is_woken = true;
                     told.node.iter().for_each(Node::nudge);
                 }
             }
-            Act::Crash { slot, back_after } => {
-                self.kill(slot);
-                self.add(now + back_after, Act::Start { slot });
+            ScenarioEvent::Crash { machine, back_after } => {
+                self.crash(machine);
+                self.add(now + back_after, ScenarioEvent::Start { machine });
             }
-            Act::CrashInCall { slot, calls } => {
-                let weather = self.slots[slot].link.as_ref().map(|link| *link.weather());
-                if let Some(weather) = weather {
-                    let after = self.slots[slot].link.as_ref().map_or(0, |link| link.calls());
-                    self.slots[slot].back_after = SECOND;
-                    self.set_weather(slot, Weather { dies_after: Some(after + calls), ..weather });
+            ScenarioEvent::CrashDuringCall { machine, calls } => {
+                let link_faults =
+                    self.machines[machine].link.as_ref().map(|link| *link.link_faults());
+                if let Some(link_faults) = link_faults {
+                    let after = self.machines[machine].link.as_ref().map_or(0, |link| link.calls());
+                    self.machines[machine].back_after = SECOND;
+                    self.set_link_faults(
+                        machine,
+                        LinkFaults { crash_after_calls: Some(after + calls), ..link_faults },
+                    );
                 }
             }
-            Act::Stop { slot, back_after } => {
-                let place = &mut self.slots[slot];
-                place.back_after = back_after;
-                place.is_woken = true;
-                if let Some(node) = &mut place.node {
+            ScenarioEvent::Stop { machine, back_after } => {
+                let host = &mut self.machines[machine];
+                host.back_after = back_after;
+                host.is_woken = true;
+                if let Some(node) = &mut host.node {
                     node.stop();
-                    let number = place.number;
-                    self.log.trace(|| format!("node {number} is told to stop"));
-                    // Whatever it does not get done is taken over as from one that died.
+                    let number = host.number;
+                    self.recorder.trace(|| format!("node {number} shuts down"));
                 }
             }
-            Act::Pause { slot, lasts } => {
-                let place = &mut self.slots[slot];
-                if place.node.is_some() && place.paused_since.is_none() {
-                    place.paused_since = Some(now);
-                    let number = place.number;
-                    self.log.trace(|| format!("node {number} is paused"));
-                    self.add(now + lasts, Act::Resume { slot });
+            ScenarioEvent::Pause { machine, lasts } => {
+                let host = &mut self.machines[machine];
+                if host.node.is_some() && host.paused_since.is_none() {
+                    host.paused_since = Some(now);
+                    let number = host.number;
+                    self.recorder.trace(|| format!("node {number} is paused"));
+                    self.add(now + lasts, ScenarioEvent::Resume { machine });
                 }
             }
-            Act::Resume { slot } => self.resume(slot),
-            Act::Cut { slot, lasts } => {
-                self.set_weather(slot, Weather { is_cut: true, ..self.plan.climate });
-                let number = self.slots[slot].number;
-                self.log.trouble(Some(number), now, now + lasts, Kind::Store);
-                self.add(now + lasts, Act::Calm { slot });
+            ScenarioEvent::Resume { machine } => self.resume(machine),
+            ScenarioEvent::Partition { machine, lasts } => {
+                self.set_link_faults(
+                    machine,
+                    LinkFaults { is_partitioned: true, ..self.scenario.default_link_faults },
+                );
+                let number = self.machines[machine].number;
+                self.recorder.record_fault(Some(number), now, now + lasts, FaultKind::Store);
+                self.add(now + lasts, ScenarioEvent::RestoreLink { machine });
             }
-            Act::Weather { slot, weather, lasts } => {
-                self.set_weather(slot, weather);
-                // A store that takes seconds for each answer cannot keep leases of ten.
-                if weather.delay_max >= Duration::from_millis(500) {
-                    let number = self.slots[slot].number;
-                    self.log.trouble(Some(number), now, now + lasts + SLOW_AFTER, Kind::Store);
+            ScenarioEvent::DegradeLink { machine, link_faults, lasts } => {
+                self.set_link_faults(machine, link_faults);
+                // Leases of ten seconds expire when each reply takes seconds.
+                if link_faults.delay_max >= Duration::from_millis(500) {
+                    let number = self.machines[machine].number;
+                    self.recorder.record_fault(
+                        Some(number),
+                        now,
+                        now + lasts + SLOW_AFTER,
+                        FaultKind::Store,
+                    );
                 }
-                self.add(now + lasts, Act::Calm { slot });
+                self.add(now + lasts, ScenarioEvent::RestoreLink { machine });
             }
-            Act::Calm { slot } => self.set_weather(slot, self.plan.climate),
-            Act::Start { slot } => self.start(slot),
-            Act::Step { by } => {
-                self.log.trace(|| format!("all clocks are set by {} s", by / SECOND));
-                self.log.trouble(None, now, now, Kind::Step);
-                self.set(&self.store_clock, by);
-                if self.plan.nodes > 1 {
-                    self.slots.iter().for_each(|slot| self.set(&slot.clock, by));
+            ScenarioEvent::RestoreLink { machine } => {
+                self.set_link_faults(machine, self.scenario.default_link_faults)
+            }
+            ScenarioEvent::Start { machine } => self.start(machine),
+            ScenarioEvent::StepAllClocks { by } => {
+                self.recorder.trace(|| format!("all clocks step by {} s", by / SECOND));
+                self.recorder.record_fault(None, now, now, FaultKind::ClockStep);
+                self.step_clock(&self.store_clock, by);
+                if self.scenario.nodes > 1 {
+                    self.machines.iter().for_each(|machine| self.step_clock(&machine.clock, by));
                 }
             }
-            Act::StepOne { slot, by } => {
-                self.log.trace(|| format!("the clock of place {slot} is set by {} s", by / SECOND));
-                let number = self.slots[slot].number;
-                self.log.trouble(Some(number), now, now, Kind::Step);
-                self.set(&self.slots[slot].clock, by);
+            ScenarioEvent::StepClock { machine, by } => {
+                self.recorder
+                    .trace(|| format!("the clock of machine {machine} steps by {} s", by / SECOND));
+                let number = self.machines[machine].number;
+                self.recorder.record_fault(Some(number), now, now, FaultKind::ClockStep);
+                self.step_clock(&self.machines[machine].clock, by);
             }
         }
     }
 
-    fn set(&self, clock: &VirtualClock, by: i64) {
+    fn step_clock(&self, clock: &VirtualClock, by: i64) {
         clock.set_offset(clock.offset() + by);
     }
 
-    /// Everything works from now on.
-    fn heal(&mut self) {
-        self.log.trace(|| "the world heals".into());
-        self.acts.clear();
-        for slot in 0..self.slots.len() {
-            self.resume(slot);
-            self.set_weather(slot, self.plan.climate);
-            self.slots[slot].back_after = 0;
-            self.start(slot);
+    /// Stops all faults.
+    fn stop_faults(&mut self) {
+        self.recorder.trace(|| "faults stop".into());
+        self.events.clear();
+        for machine in 0..self.machines.len() {
+            self.resume(machine);
+            self.set_link_faults(machine, self.scenario.default_link_faults);
+            self.machines[machine].back_after = 0;
+            self.start(machine);
         }
     }
 }

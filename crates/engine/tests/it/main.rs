@@ -3,6 +3,6 @@
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
 mod firing;
-mod narrow;
 mod odd_times;
+mod races;
 mod world;

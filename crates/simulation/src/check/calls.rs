@@ -1,5 +1,5 @@
-//! What targets got: nothing early, nothing twice without need, nothing of an old definition, and
-//! retries as they were asked for.
+//! Checks the requests that targets received: none early, none repeated without a fault, none of a
+//! replaced definition, and retries according to the policy.
 
 use std::collections::BTreeMap;
 
@@ -7,180 +7,203 @@ use kalends_domain::{ActionRole, Outcome};
 use kalends_recurrence::Instant;
 use kalends_store::record::Disposition;
 
-use super::policy::Asked;
-use super::{Case, Check, RECORDING};
-use crate::log::{Call, Kind};
+use super::retry_policy::ExpectedRetries;
+use super::{Check, JobEvidence, RECORDING};
+use crate::recorder::{Call, FaultKind};
 use crate::time::ticks;
 use crate::users::Version;
 
-/// One call and as many redeliveries: more of the same attempt are not made.
+/// Calls of one attempt: the first one and three redeliveries.
 const SAME_ATTEMPTS_MAX: usize = 4;
 
-/// Calls of one occurrence of one edit.
+/// Generation and scheduled time.
 type Occurrence = (u64, Instant);
 
 impl Check<'_> {
-    pub(super) fn calls(&mut self, case: Case<'_>) {
+    pub(super) fn calls(&mut self, job: JobEvidence<'_>) {
         let mut groups: BTreeMap<Occurrence, [Vec<&Call>; 2]> = BTreeMap::new();
-        for call in self.noted.calls.iter().filter(|call| call.job == case.life.number) {
-            // What was begun in time is tried again in time, though a clock was set back since.
+        for call in self.observations.calls.iter().filter(|call| call.job == job.tracked.number) {
+            // A retry keeps its due time when a clock is stepped back after the first attempt.
             let is_first = call.retry == 0 && call.role == ActionRole::Main;
-            let excused = self.clocks_were_set()
-                && (!is_first
-                    || self.is_troubled(call.node, call.started - RECORDING, call.started));
-            if call.shown < call.scheduled.ticks() && !excused {
-                self.fail(case, format!("EARLY {call:?}"));
+            let excused = self.clocks_were_stepped()
+                && (!is_first || self.had_fault(call.node, call.started - RECORDING, call.started));
+            if call.started_by_store < call.scheduled.ticks() && !excused {
+                self.violation(job, format!("EARLY {call:?}"));
             }
-            self.is_of_the_present(case, call);
+            self.check_definition(job, call);
             let group = groups.entry((call.generation, call.scheduled)).or_default();
             group[usize::from(call.role == ActionRole::Error)].push(call);
         }
-        let items = case.items();
+        let records = job.records();
         for (&(generation, scheduled), [main, error]) in &groups {
-            let item = items.iter().find(|item| {
-                item.generation == generation && item.from == scheduled && item.may_have_begun()
+            let record = records.iter().find(|record| {
+                record.generation == generation
+                    && record.from == scheduled
+                    && record.may_have_begun()
             });
-            let is_manual = case.life.manual.contains(&(scheduled, generation));
-            if item.is_none() && !is_manual {
-                self.fail(case, format!("PHANTOM calls of {scheduled}, edit {generation}"));
+            let is_manual = job.tracked.manual.contains(&(scheduled, generation));
+            if record.is_none() && !is_manual {
+                self.violation(
+                    job,
+                    format!("PHANTOM calls of {scheduled}, generation {generation}"),
+                );
             }
-            let Some(version) = case.version(generation) else { continue };
-            self.attempts(case, &Asked::of(&version.definition, ActionRole::Main), main);
-            self.attempts(case, &Asked::of(&version.definition, ActionRole::Error), error);
-            self.error_action(case, version, main, error);
-            let row = case.kept.ledger.iter().find(|row| {
+            let Some(version) = job.version(generation) else { continue };
+            self.attempts(job, &ExpectedRetries::of(&version.definition, ActionRole::Main), main);
+            self.attempts(job, &ExpectedRetries::of(&version.definition, ActionRole::Error), error);
+            self.error_action(job, version, main, error);
+            let row = job.stored.ledger.iter().find(|row| {
                 row.generation == generation && row.from == scheduled && row.count == 1
             });
             if let Some(row) = row {
-                self.outcome(case, version, row.disposition, main, error);
+                self.outcome(job, version, row.disposition, main, error);
             }
         }
         for row in
-            case.kept.ledger.iter().filter(|row| {
+            job.stored.ledger.iter().filter(|row| {
                 matches!(row.disposition, Disposition::Completed | Disposition::Failed)
             })
         {
             if !groups.contains_key(&(row.generation, row.from)) {
-                self.fail(case, format!("HISTORY {row:?} without a call"));
+                self.violation(job, format!("HISTORY {row:?} without a call"));
             }
         }
     }
 
-    /// After an edit was acknowledged no attempt of the old definition starts.
-    fn is_of_the_present(&mut self, case: Case<'_>, call: &Call) {
-        // What was read on the way is as old as the way is long.
-        let on_the_way = 2 * ticks(self.evidence.plan.climate.delay_max);
+    /// After an edit was acknowledged, no attempt of the old definition starts.
+    fn check_definition(&mut self, job: JobEvidence<'_>, call: &Call) {
+        // A read is up to one round trip old.
+        let round_trip = 2 * ticks(self.evidence.scenario.default_link_faults.delay_max);
         let later =
-            case.life.versions.iter().filter(|version| version.generation > call.generation);
-        let edits = later.map(|version| version.acknowledged).chain(case.life.gone);
+            job.tracked.versions.iter().filter(|version| version.generation > call.generation);
+        let edits = later.map(|version| version.acknowledged).chain(job.tracked.deleted_at);
         let switched = self.evidence.users.switched.iter();
-        let mut switched = switched.filter(|(path, ..)| *path == case.life.path.collection);
+        let mut switched = switched.filter(|(path, ..)| *path == job.tracked.path.collection);
         let switch = switched.rfind(|(_, at, ..)| *at <= call.started);
         let off = switch.filter(|(.., state)| *state != kalends_domain::CollectionState::Enabled);
         let stale = edits.chain(off.map(|(_, at, ..)| *at));
-        let since = stale.filter(|&at| at + on_the_way < call.started).min();
+        let since = stale.filter(|&at| at + round_trip < call.started).min();
         if let Some(since) = since
-            && !self.is_troubled(call.node, since - RECORDING, call.started)
+            && !self.had_fault(call.node, since - RECORDING, call.started)
         {
             let at = Instant::from_ticks(since);
-            self.fail(case, format!("STALE-DEF {call:?}, edited or switched off at {at:?}"));
+            self.violation(job, format!("STALE-DEF {call:?}, edited or disabled at {at:?}"));
         }
     }
 
-    fn attempts(&mut self, case: Case<'_>, asked: &Asked, calls: &[&Call]) {
-        if calls.iter().any(|call| call.retry > asked.count) {
+    fn attempts(&mut self, job: JobEvidence<'_>, expected: &ExpectedRetries, calls: &[&Call]) {
+        if calls.iter().any(|call| call.retry > expected.count) {
             let call = calls.last();
-            self.fail(case, format!("RETRY more than {} retries: {call:?}", asked.count));
+            self.violation(job, format!("RETRY more than {} retries: {call:?}", expected.count));
         }
         for call in calls {
             let same = calls.iter().filter(|other| other.retry == call.retry).count();
             if same > SAME_ATTEMPTS_MAX {
-                self.fail(case, format!("RETRY {same} times the same attempt: {call:?}"));
+                self.violation(job, format!("RETRY same attempt {same} times: {call:?}"));
                 break;
             }
         }
         for (first, second) in calls.iter().zip(calls.iter().skip(1)) {
-            self.pair(case, asked, first, second);
+            self.pair(job, expected, first, second);
         }
     }
 
-    /// Two attempts of one action of one occurrence, one after the other.
-    fn pair(&mut self, case: Case<'_>, asked: &Asked, first: &Call, second: &Call) {
-        let until = first.answered.map_or(second.started, |(at, _)| at + RECORDING);
-        let excused = self.is_troubled(first.node, first.started, until)
-            || self.is_troubled(second.node, second.started - RECORDING, second.started);
-        match (first.answered, second.retry.checked_sub(first.retry)) {
+    /// Checks two consecutive attempts of one action of one occurrence.
+    fn pair(
+        &mut self,
+        job: JobEvidence<'_>,
+        expected: &ExpectedRetries,
+        first: &Call,
+        second: &Call,
+    ) {
+        let until = first.response.map_or(second.started, |(at, _)| at + RECORDING);
+        let excused = self.had_fault(first.node, first.started, until)
+            || self.had_fault(second.node, second.started - RECORDING, second.started);
+        match (first.response, second.retry.checked_sub(first.retry)) {
             (Some((_, Outcome::Indeterminate)), Some(0)) => {}
             (_, Some(0)) if excused => {}
             (Some((at, Outcome::Failed { .. } | Outcome::Indeterminate)), Some(1)) => {
-                let by_target = match first.answered {
+                let retry_after = match first.response {
                     Some((_, Outcome::Failed { retry_after })) => retry_after,
                     _ => None,
                 };
-                let wait = ticks(asked.wait(second.retry, by_target));
-                // Two nodes know the time of the store as well as their ways to it let them.
-                let apart = 2 * ticks(self.evidence.plan.climate.delay_max);
-                if second.started + apart < at + wait && !self.clocks_were_set() {
-                    self.fail(case, format!("RETRY too soon: {first:?}, then {second:?}"));
+                let wait = ticks(expected.wait(second.retry, retry_after));
+                // The link delay limits how precisely a node knows the store's time.
+                let tolerance = 2 * ticks(self.evidence.scenario.default_link_faults.delay_max);
+                if second.started + tolerance < at + wait && !self.clocks_were_stepped() {
+                    self.violation(job, format!("RETRY too soon: {first:?}, then {second:?}"));
                 }
             }
             (_, Some(1)) if excused => {}
-            _ => self.fail(case, format!("DUP {first:?}, then {second:?}")),
+            _ => self.violation(job, format!("DUP {first:?}, then {second:?}")),
         }
     }
 
-    fn error_action(&mut self, case: Case<'_>, version: &Version, main: &[&Call], error: &[&Call]) {
+    fn error_action(
+        &mut self,
+        job: JobEvidence<'_>,
+        version: &Version,
+        main: &[&Call],
+        error: &[&Call],
+    ) {
         let Some(call) = error.first() else { return };
-        let asked = Asked::of(&version.definition, ActionRole::Main);
-        let tried = main.iter().map(|call| call.retry).max();
-        // An attempt in which one process after the other died is given up.
-        let deaths = self.noted.troubles.iter().filter(|trouble| trouble.kind == Kind::Down);
-        let died = deaths.count() > SAME_ATTEMPTS_MAX;
-        let gave_up =
-            died || tried.is_some_and(|tried| tried >= asked.count || asked.age_max.is_some());
-        if version.definition.action.error_action.is_none() || !gave_up {
-            self.fail(case, format!("RETRY the error action came too soon: {call:?}"));
+        let expected = ExpectedRetries::of(&version.definition, ActionRole::Main);
+        let retries = main.iter().map(|call| call.retry).max();
+        // An attempt fails after its process crashed too often.
+        let crashes = self.observations.faults.iter().filter(|fault| fault.kind == FaultKind::Down);
+        let crashed = crashes.count() > SAME_ATTEMPTS_MAX;
+        let is_exhausted = crashed
+            || retries
+                .is_some_and(|retries| retries >= expected.count || expected.age_max.is_some());
+        if version.definition.action.error_action.is_none() || !is_exhausted {
+            self.violation(job, format!("RETRY error action started too early: {call:?}"));
         }
     }
 
-    /// Whether the ledger says what the targets saw.
+    /// Compares the disposition in the ledger with the responses of the targets.
     fn outcome(
         &mut self,
-        case: Case<'_>,
+        job: JobEvidence<'_>,
         version: &Version,
         how: Disposition,
         main: &[&Call],
         error: &[&Call],
     ) {
-        let took = |call: &&&Call| matches!(call.answered, Some((_, Outcome::Succeeded)));
-        let taken: Vec<_> = main.iter().filter(took).collect();
+        let succeeded = |call: &&&Call| matches!(call.response, Some((_, Outcome::Succeeded)));
+        let successes: Vec<_> = main.iter().filter(succeeded).collect();
         let last = main.last();
         match how {
-            Disposition::Completed if taken.is_empty() => {
-                self.fail(case, format!("HISTORY completed, and no target took it: {last:?}"));
+            Disposition::Completed if successes.is_empty() => {
+                self.violation(
+                    job,
+                    format!("HISTORY completed without a successful call: {last:?}"),
+                );
             }
             Disposition::Completed if !error.is_empty() => {
-                self.fail(case, format!("HISTORY completed after its error action: {last:?}"));
+                self.violation(job, format!("HISTORY completed after its error action: {last:?}"));
             }
             Disposition::Failed => {
                 let lost = |call: &&&&Call| {
-                    let until = call.answered.map_or(call.started, |(at, _)| at + RECORDING);
-                    self.is_troubled(call.node, call.started, until)
+                    let until = call.response.map_or(call.started, |(at, _)| at + RECORDING);
+                    self.had_fault(call.node, call.started, until)
                 };
-                if taken.iter().any(|call| !lost(&call)) {
-                    self.fail(case, format!("HISTORY failed, and a target took it: {last:?}"));
+                if successes.iter().any(|call| !lost(&call)) {
+                    self.violation(
+                        job,
+                        format!("HISTORY failed after a successful call: {last:?}"),
+                    );
                 }
-                let asked = Asked::of(&version.definition, ActionRole::Main);
-                let tried = main.iter().map(|call| call.retry).max().unwrap_or(0);
-                let troubled = main.iter().any(|call| {
-                    self.is_troubled(call.node, call.started, call.started + RECORDING)
-                });
-                if tried < asked.count && asked.age_max.is_none() && !troubled {
-                    self.fail(case, format!("RETRY gave up after {tried} retries: {last:?}"));
+                let expected = ExpectedRetries::of(&version.definition, ActionRole::Main);
+                let retries = main.iter().map(|call| call.retry).max().unwrap_or(0);
+                let had_fault = main
+                    .iter()
+                    .any(|call| self.had_fault(call.node, call.started, call.started + RECORDING));
+                if retries < expected.count && expected.age_max.is_none() && !had_fault {
+                    self.violation(job, format!("RETRY stopped after {retries} retries: {last:?}"));
                 }
-                let wants_error = version.definition.action.error_action.is_some();
-                if wants_error && error.is_empty() {
-                    self.fail(case, format!("RETRY no error action: {last:?}"));
+                let has_error_action = version.definition.action.error_action.is_some();
+                if has_error_action && error.is_empty() {
+                    self.violation(job, format!("RETRY no error action: {last:?}"));
                 }
             }
             _ => {}

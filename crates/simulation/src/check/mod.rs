@@ -1,50 +1,50 @@
-//! Whether a world kept what is promised. It knows what users were told, what targets got and what
-//! was kept in the end, and asks nothing of the engine's own reasoning.
+//! Checks the guarantees of a finished simulation. The input is what the API acknowledged, what
+//! targets received and what the store holds; the checker shares no decision code with the engine.
 
 mod calls;
-mod off;
-mod policy;
-mod records;
-mod tiles;
+mod coverage;
+mod disabled_collections;
+mod history;
+mod retry_policy;
 
 use kalends_recurrence::{Instant, Rule, Settings};
 use kalends_store::record::{Cause, Disposition};
 
-use crate::log::{Kind, Noted, Trouble};
-use crate::users::{Kept, Life, Version};
+use crate::recorder::{FaultKind, InjectedFault, Observations};
+use crate::users::{StoredJob, TrackedJob, Version};
 use crate::world::Evidence;
 
-/// After an answer as long is allowed for its recording.
+/// Ticks (15 s) within which the result of an attempt must be recorded.
 const RECORDING: i64 = 150_000_000;
 
-/// What is checked, and what was found wrong.
+/// The checker and the violations that it found.
 pub(crate) struct Check<'a> {
     pub(crate) evidence: &'a Evidence<'a>,
-    pub(crate) noted: &'a Noted,
-    pub(crate) found: Vec<String>,
-    /// How many occurrences were accounted for.
+    pub(crate) observations: &'a Observations,
+    pub(crate) violations: Vec<String>,
+    /// Number of occurrences that have a record.
     pub(crate) occurrences: u64,
 }
 
-/// Everything about one job.
+/// Evidence about one job.
 #[derive(Clone, Copy)]
-struct Case<'a> {
-    life: &'a Life,
-    kept: &'a Kept,
+struct JobEvidence<'a> {
+    tracked: &'a TrackedJob,
+    stored: &'a StoredJob,
 }
 
-/// An occurrence of a schedule, or a stretch of them, as the ledger and the open runs tell.
+/// A ledger row or an open run: one occurrence, or a range of occurrences with one disposition.
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct OccurrenceRecord {
     generation: u64,
     from: Instant,
     to: Instant,
     count: u64,
-    /// None while it is worked on.
+    /// Disposition and time of closing; `None` for an open run.
     closed: Option<(Disposition, Instant)>,
 }
 
-impl Item {
+impl OccurrenceRecord {
     fn may_have_begun(&self) -> bool {
         use Disposition::{Completed, Failed, Superseded};
         self.closed.is_none_or(|(how, _)| matches!(how, Completed | Failed | Superseded))
@@ -52,44 +52,49 @@ impl Item {
 }
 
 impl<'a> Check<'a> {
-    pub(crate) fn run(evidence: &'a Evidence<'a>, noted: &'a Noted) -> Check<'a> {
-        let mut check = Check { evidence, noted, found: noted.seen.clone(), occurrences: 0 };
-        for life in &evidence.users.lives {
-            let Some(kept) = &life.kept else {
-                check.found.push(format!("LOST {}: the job is not there any more", life.path.job));
+    pub(crate) fn run(evidence: &'a Evidence<'a>, observations: &'a Observations) -> Check<'a> {
+        let mut check = Check {
+            evidence,
+            observations,
+            violations: observations.violations.clone(),
+            occurrences: 0,
+        };
+        for tracked in &evidence.users.tracked {
+            let Some(stored) = &tracked.stored else {
+                check
+                    .violations
+                    .push(format!("LOST {}: the store has no such job", tracked.path.job));
                 continue;
             };
-            let case = Case { life, kept };
-            check.tiles(case);
-            check.records(case);
-            check.calls(case);
+            let job = JobEvidence { tracked, stored };
+            check.coverage(job);
+            check.history(job);
+            check.calls(job);
         }
         check
     }
 
-    fn fail(&mut self, case: Case<'_>, what: impl std::fmt::Display) {
-        let Life { number, path, .. } = case.life;
-        self.found.push(format!("{what} [job {number} {}]", path.job));
+    fn violation(&mut self, job: JobEvidence<'_>, what: impl std::fmt::Display) {
+        let TrackedJob { number, path, .. } = job.tracked;
+        self.violations.push(format!("{what} [job {number} {}]", path.job));
     }
 
-    /// Whether something went wrong at a node, or everywhere, in a stretch of time.
-    fn is_troubled(&self, node: usize, from: i64, to: i64) -> bool {
-        let hits = |trouble: &&Trouble| {
-            trouble.node.is_none_or(|other| other == node)
-                && trouble.from <= to
-                && trouble.to >= from
+    /// Whether a fault at the node, or at all nodes, overlaps a period of virtual time.
+    fn had_fault(&self, node: usize, from: i64, to: i64) -> bool {
+        let overlaps = |fault: &&InjectedFault| {
+            fault.node.is_none_or(|other| other == node) && fault.from <= to && fault.to >= from
         };
-        self.noted.troubles.iter().any(|trouble| hits(&trouble))
+        self.observations.faults.iter().any(|fault| overlaps(&fault))
     }
 
-    fn clocks_were_set(&self) -> bool {
-        self.noted.troubles.iter().any(|trouble| trouble.kind == Kind::Step)
+    fn clocks_were_stepped(&self) -> bool {
+        self.observations.faults.iter().any(|fault| fault.kind == FaultKind::ClockStep)
     }
 }
 
-impl<'a> Case<'a> {
+impl<'a> JobEvidence<'a> {
     fn version(&self, generation: u64) -> Option<&'a Version> {
-        self.life.versions.iter().find(|version| version.generation == generation)
+        self.tracked.versions.iter().find(|version| version.generation == generation)
     }
 
     fn rule(&self, version: &Version) -> Option<Rule> {
@@ -97,32 +102,32 @@ impl<'a> Case<'a> {
         let settings = Settings { start_months_ahead_max, ..Settings::default() };
         let definition = kalends_recurrence::Definition {
             start: version.definition.start,
-            created: self.life.created,
+            created: self.tracked.created,
             recurrence: version.definition.recurrence.clone(),
         };
         Rule::new(definition, &settings).ok().map(|rule| rule.without_count())
     }
 
-    /// What became of the occurrences of its schedule, in their order.
-    fn items(&self) -> Vec<Item> {
-        let closed = self.kept.ledger.iter().filter(|row| row.cause == Cause::Scheduled);
-        let closed = closed.map(|row| Item {
+    /// Records of scheduled occurrences, ordered by generation and scheduled time.
+    fn records(&self) -> Vec<OccurrenceRecord> {
+        let closed = self.stored.ledger.iter().filter(|row| row.cause == Cause::Scheduled);
+        let closed = closed.map(|row| OccurrenceRecord {
             generation: row.generation,
             from: row.from,
             to: row.to,
             count: row.count,
             closed: Some((row.disposition, row.closed)),
         });
-        let open = self.kept.open.iter().filter(|run| run.cause == Cause::Scheduled);
-        let open = open.map(|run| Item {
+        let open = self.stored.open.iter().filter(|run| run.cause == Cause::Scheduled);
+        let open = open.map(|run| OccurrenceRecord {
             generation: run.generation,
             from: run.scheduled,
             to: run.scheduled,
             count: 1,
             closed: None,
         });
-        let mut items: Vec<_> = closed.chain(open).collect();
-        items.sort_by_key(|item| (item.generation, item.from, item.to));
-        items
+        let mut records: Vec<_> = closed.chain(open).collect();
+        records.sort_by_key(|record| (record.generation, record.from, record.to));
+        records
     }
 }

@@ -1,4 +1,4 @@
-//! Worlds made of seeds, and what is promised in each of them.
+//! Seeded simulations whose guarantees are checked.
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 

@@ -1,4 +1,4 @@
-//! A store with a bug between it and who uses it.
+//! [`Store`] with the bug of a [`Mutant`] applied.
 
 use kalends_domain::{
     CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,
@@ -14,9 +14,9 @@ use kalends_store::{
     TokenRecord, Tokens,
 };
 
-use crate::mutant::{EARLY_BY, Existed, Mutant, Planted};
+use crate::mutant::{EARLY_BY, Existed, Mutant, MutantStore};
 
-impl Store for Planted {
+impl Store for MutantStore {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
         self.inner.put_group(group)
     }
@@ -54,12 +54,11 @@ impl Store for Planted {
     }
 
     fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
-        // A mutant lives as long as its world, and so can decide in the middle of an edit.
         let mut decide = decide;
-        let mut spoil = self.spoiler();
+        let mut mutate = self.edit_mutator();
         let decide = move |context: kalends_store::JobContext<'_>| {
             let existed = if context.existing.is_some() { Existed::Yes } else { Existed::No };
-            decide(context).map(|write| spoil(write, existed))
+            decide(context).map(|write| mutate(write, existed))
         };
         self.inner.edit_job(path, Box::new(decide))
     }
@@ -81,7 +80,7 @@ impl Store for Planted {
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
         Box::pin(async move {
             let job = self.inner.job_by_key(key).await?;
-            Ok(job.map(|job| self.old(job)))
+            Ok(job.map(|job| self.outdated(job)))
         })
     }
 
@@ -91,16 +90,16 @@ impl Store for Planted {
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
         Box::pin(async move {
-            let old = |brief: JobForRun| JobForRun {
-                job: self.old(brief.job),
+            let old = |job_for_run: JobForRun| JobForRun {
+                job: self.outdated(job_for_run.job),
                 enabled_since: match self.mutant {
-                    Mutant::FiresWhatWasOff => Instant::MIN,
-                    _ => brief.enabled_since,
+                    Mutant::FiresWhileCollectionDisabled => Instant::MIN,
+                    _ => job_for_run.enabled_since,
                 },
-                ..brief
+                ..job_for_run
             };
-            let briefs = self.inner.jobs_for_run(jobs).await?;
-            Ok(briefs.into_iter().map(|brief| brief.map(old)).collect())
+            let jobs = self.inner.jobs_for_run(jobs).await?;
+            Ok(jobs.into_iter().map(|job_for_run| job_for_run.map(old)).collect())
         })
     }
 
@@ -118,14 +117,16 @@ impl Store for Planted {
 
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
         Box::pin(async move {
-            let spoilt = writes.into_iter().map(|write| self.spoil(write));
-            let spoilt: Vec<_> = match self.mutant {
-                Mutant::IgnoresTokens => spoilt.map(|write| self.forge(write)).collect(),
-                _ => spoilt.collect(),
+            let mutated = writes.into_iter().map(|write| self.mutate(write));
+            let mutated: Vec<_> = match self.mutant {
+                Mutant::IgnoresTokens => {
+                    mutated.map(|write| self.with_latest_token(write)).collect()
+                }
+                _ => mutated.collect(),
             };
-            let answers = self.inner.commit(spoilt.clone()).await?;
-            self.remember(&spoilt, &answers);
-            Ok(answers)
+            let results = self.inner.commit(mutated.clone()).await?;
+            self.track_tokens(&mutated, &results);
+            Ok(results)
         })
     }
 
@@ -177,7 +178,7 @@ impl Store for Planted {
     }
 }
 
-impl Tokens for Planted {
+impl Tokens for MutantStore {
     fn put_token(&self, token: TokenRecord) -> Reply<'_, bool> {
         self.inner.put_token(token)
     }

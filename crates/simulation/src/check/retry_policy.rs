@@ -1,19 +1,19 @@
-//! What a job's author asked of retries, read off the definition once more.
+//! The retry policy of a definition, derived independently of the engine.
 
 use std::time::Duration;
 
 use kalends_domain::{ActionRole, JobDefinition, RetryKind, RetryPolicy};
 
-/// Retries of one action.
-pub(super) struct Asked {
+/// Expected retries of one action.
+pub(super) struct ExpectedRetries {
     pub(super) count: u32,
     interval: Duration,
     doubles_up_to: Option<Duration>,
     pub(super) age_max: Option<Duration>,
 }
 
-impl Asked {
-    pub(super) fn of(definition: &JobDefinition, role: ActionRole) -> Asked {
+impl ExpectedRetries {
+    pub(super) fn of(definition: &JobDefinition, role: ActionRole) -> ExpectedRetries {
         let main = &definition.action;
         let error = main.error_action.as_ref().and_then(|error| error.retry.as_ref());
         let policy: Option<&RetryPolicy> = match role {
@@ -26,7 +26,7 @@ impl Asked {
         let interval = given(policy.and_then(|policy| policy.interval.as_ref()));
         let doubles = kind == RetryKind::Exponential;
         let longest = given(policy.and_then(|policy| policy.interval_max.as_ref()));
-        Asked {
+        ExpectedRetries {
             count: match kind {
                 RetryKind::None => 0,
                 _ => policy.and_then(|policy| policy.count).unwrap_or(4),
@@ -37,14 +37,14 @@ impl Asked {
         }
     }
 
-    /// The shortest time between the end of an attempt and its `number`-th retry.
-    pub(super) fn wait(&self, number: u32, asked_by_target: Option<Duration>) -> Duration {
+    /// Minimum time between the end of an attempt and retry `number`.
+    pub(super) fn wait(&self, number: u32, retry_after: Option<Duration>) -> Duration {
         match self.doubles_up_to {
             None => self.interval,
             Some(longest) => {
                 let factor = 2_u32.saturating_pow(number.saturating_sub(1));
                 let doubled = self.interval.saturating_mul(factor).min(longest);
-                doubled.max(asked_by_target.unwrap_or_default())
+                doubled.max(retry_after.unwrap_or_default())
             }
         }
     }

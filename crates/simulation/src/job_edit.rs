@@ -1,5 +1,4 @@
-//! What becomes of a job that is made or edited, decided as the API decides it, less plans and
-//! conditions.
+//! Creates and edits jobs by the rules of the API, without quotas and conditional requests.
 
 use kalends_domain::{
     EditKind, JobDefinition, Lifecycle, ScheduleState, closed_by_edit, facts_of, rule_of,
@@ -9,21 +8,21 @@ use kalends_recurrence::{Instant, Settings};
 use kalends_store::record::{Disposition, JobRecord, JobState, JobUid, LedgerRecord};
 use kalends_store::{JobContext, JobPut, JobWrite, Refusal, RefusalKind, WaitingRuns};
 
-/// An edit that somebody asks for.
+/// An edit requested by a user.
 #[derive(Clone, Debug)]
-pub struct Edit {
-    /// What the job is to be.
+pub struct JobEdit {
+    /// The new definition.
     pub definition: JobDefinition,
-    /// Whether it is replaced or changed.
+    /// PUT or PATCH semantics.
     pub kind: EditKind,
-    /// When.
+    /// Time of the edit by the API node's clock.
     pub now: Instant,
-    /// Its identity, where it is new.
+    /// UID of a new job; ignored for an existing one.
     pub uid: JobUid,
 }
 
-impl Edit {
-    /// What becomes of the job.
+impl JobEdit {
+    /// Decides the write for the current state of the job.
     pub fn decide(
         &self,
         settings: &Settings,
@@ -39,7 +38,7 @@ impl Edit {
                 return Ok(JobWrite::Keep);
             }
             if existing.state.lifecycle != Lifecycle::Active {
-                return Err(refused("the job is over"));
+                return Err(refused("the job has finished"));
             }
         }
         let created = context.existing.map_or(self.now, |existing| existing.job.created);

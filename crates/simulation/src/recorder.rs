@@ -1,0 +1,106 @@
+//! Observations of a run, recorded by parts of the world that do not fail.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kalends_domain::{ActionRole, Outcome};
+use kalends_recurrence::Instant;
+use kalends_store::record::{FencingToken, JobKey, RunId};
+
+use crate::time::VirtualTime;
+
+/// Collects the trace and the observations of one world.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    time: Arc<VirtualTime>,
+    tracing: Tracing,
+    observations: Mutex<Observations>,
+}
+
+/// Whether the recorder keeps a readable trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracing {
+    /// Every event is kept as a line of text.
+    On,
+    /// Only the observations that the checker reads are kept.
+    Off,
+}
+
+/// Everything that the checker reads besides the store.
+#[derive(Debug, Default)]
+pub(crate) struct Observations {
+    pub(crate) trace: Vec<String>,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) faults: Vec<InjectedFault>,
+    /// Job and scheduled time of each run.
+    pub(crate) runs: BTreeMap<RunId, (JobKey, Instant)>,
+    /// Lease end that a node was given for an occurrence, by the store's clock.
+    pub(crate) leases: BTreeMap<(usize, JobKey, Instant), i64>,
+    /// The newest fencing token of each run.
+    pub(crate) tokens: BTreeMap<RunId, FencingToken>,
+    /// Job keys by the number that is encoded in the job's UID.
+    pub(crate) keys: BTreeMap<u64, JobKey>,
+    /// Violations found while the world was running.
+    pub(crate) violations: Vec<String>,
+}
+
+/// A request that a target received.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) node: usize,
+    /// The number that is encoded in the job's UID.
+    pub(crate) job: u64,
+    pub(crate) generation: u64,
+    pub(crate) scheduled: Instant,
+    pub(crate) role: ActionRole,
+    pub(crate) retry: u32,
+    /// Start in virtual time, in ticks.
+    pub(crate) started: i64,
+    /// Start by the store's clock, in ticks.
+    pub(crate) started_by_store: i64,
+    /// When the node received the response, in virtual time, and its outcome.
+    pub(crate) response: Option<(i64, Outcome)>,
+}
+
+/// A fault at one node, or at all nodes if `node` is `None`.
+#[derive(Clone, Debug)]
+pub(crate) struct InjectedFault {
+    pub(crate) node: Option<usize>,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    pub(crate) kind: FaultKind,
+}
+
+/// Kind of an injected fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    /// The node crashed, or no node was running.
+    Down,
+    /// The process was suspended.
+    Pause,
+    /// The store was unreachable, slow or failing.
+    Store,
+    /// A clock was stepped.
+    ClockStep,
+}
+
+impl Recorder {
+    pub(crate) fn new(time: &Arc<VirtualTime>, tracing: Tracing) -> Arc<Recorder> {
+        Arc::new(Recorder { time: Arc::clone(time), tracing, observations: Mutex::default() })
+    }
+
+    pub(crate) fn observations(&self) -> MutexGuard<'_, Observations> {
+        self.observations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn trace(&self, what: impl FnOnce() -> String) {
+        if self.tracing == Tracing::On {
+            let at = Instant::from_ticks(self.time.now()).unwrap_or(Instant::MAX);
+            self.observations().trace.push(format!("{at} {}", what()));
+        }
+    }
+
+    pub(crate) fn record_fault(&self, node: Option<usize>, from: i64, to: i64, kind: FaultKind) {
+        self.observations().faults.push(InjectedFault { node, from, to, kind });
+    }
+}

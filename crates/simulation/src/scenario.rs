@@ -1,0 +1,213 @@
+//! A scenario: the nodes, jobs, edits and faults that follow from a seed.
+
+use std::time::Duration;
+
+use crate::definitions::Span;
+use crate::link::LinkFaults;
+use crate::rng::Rng;
+use crate::target::TargetBehavior;
+use crate::time::ticks;
+
+const SECOND: i64 = 10_000_000;
+const MINUTE: i64 = 60 * SECOND;
+
+/// Shape of a world and its timed events.
+#[derive(Debug)]
+pub(crate) struct Scenario {
+    pub(crate) start: &'static str,
+    pub(crate) span: Span,
+    pub(crate) nodes: usize,
+    pub(crate) target_behavior: TargetBehavior,
+    /// Number of jobs that exist at the start.
+    pub(crate) jobs: u64,
+    /// Whether an edit nudges all nodes, not only the one that handled it.
+    pub(crate) nudges_all_nodes: bool,
+    /// Link faults outside of injected degradations.
+    pub(crate) default_link_faults: LinkFaults,
+    /// Events with their time in ticks after the start.
+    pub(crate) events: Vec<(i64, ScenarioEvent)>,
+}
+
+/// An event of a scenario.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ScenarioEvent {
+    /// A user edits a job or a collection; the number seeds the choice.
+    UserEdit(u64),
+    /// A node crashes; another starts on its machine after `back_after` ticks.
+    Crash {
+        machine: usize,
+        back_after: i64,
+    },
+    /// A node crashes during a store call, after `calls` more calls.
+    CrashDuringCall {
+        machine: usize,
+        calls: u64,
+    },
+    Stop {
+        machine: usize,
+        back_after: i64,
+    },
+    Pause {
+        machine: usize,
+        lasts: i64,
+    },
+    Resume {
+        machine: usize,
+    },
+    Partition {
+        machine: usize,
+        lasts: i64,
+    },
+    DegradeLink {
+        machine: usize,
+        link_faults: LinkFaults,
+        lasts: i64,
+    },
+    RestoreLink {
+        machine: usize,
+    },
+    Start {
+        machine: usize,
+    },
+    /// All clocks are stepped by the same amount.
+    StepAllClocks {
+        by: i64,
+    },
+    /// The clock of one machine is stepped.
+    StepClock {
+        machine: usize,
+        by: i64,
+    },
+}
+
+impl Scenario {
+    pub(crate) fn from_seed(seed: u64) -> Scenario {
+        let rng = Rng::derive(&[seed, 1]);
+        let span = match rng.below(8) {
+            0..4 => Span::Minutes,
+            4..7 => Span::Hours,
+            _ => Span::Weeks,
+        };
+        // Each kind of fault occurs in about half of the scenarios; some have no faults.
+        let is_fault_free = rng.one_in(8);
+        let has = || !is_fault_free && rng.one_in(2);
+        let nodes = rng.pick([1, 1, 2, 3, 4]);
+        let mut scenario = Scenario {
+            start: rng.pick([
+                "2026-03-28T23:50:00Z",
+                "2026-10-24T23:40:00Z",
+                "2024-02-28T21:00:00Z",
+                "2026-12-31T20:00:00Z",
+            ]),
+            span,
+            nodes,
+            target_behavior: if rng.one_in(3) {
+                TargetBehavior::Reliable
+            } else {
+                TargetBehavior::Faulty
+            },
+            jobs: rng.between(1, 6),
+            nudges_all_nodes: rng.one_in(2),
+            default_link_faults: LinkFaults {
+                delay_max: rng.pick([
+                    Duration::ZERO,
+                    Duration::ZERO,
+                    Duration::from_millis(3),
+                    Duration::from_millis(200),
+                ]),
+                ..LinkFaults::default()
+            },
+            events: vec![],
+        };
+        if rng.one_in(2) {
+            scenario.add(&rng, 1, 25, |rng| ScenarioEvent::UserEdit(rng.next()));
+        }
+        if has() {
+            scenario.add(&rng, 1, 6, |rng| ScenarioEvent::Crash {
+                machine: rng.below(nodes as u64) as usize,
+                back_after: downtime(rng, span),
+            });
+        }
+        if has() {
+            scenario.add(&rng, 1, 8, |rng| ScenarioEvent::CrashDuringCall {
+                machine: rng.below(nodes as u64) as usize,
+                calls: rng.below(6),
+            });
+        }
+        if has() {
+            scenario.add(&rng, 1, 3, |rng| ScenarioEvent::Stop {
+                machine: rng.below(nodes as u64) as usize,
+                back_after: downtime(rng, span),
+            });
+        }
+        if has() {
+            scenario.add(&rng, 1, 5, |rng| ScenarioEvent::Pause {
+                machine: rng.below(nodes as u64) as usize,
+                lasts: rng.pick([SECOND / 20, SECOND, 5 * SECOND, 11 * SECOND, 40 * SECOND]),
+            });
+        }
+        if has() {
+            scenario.add(&rng, 1, 4, |rng| ScenarioEvent::Partition {
+                machine: rng.below(nodes as u64) as usize,
+                lasts: rng.between(1, 60) as i64 * SECOND,
+            });
+        }
+        if has() {
+            scenario.add(&rng, 1, 6, |rng| ScenarioEvent::DegradeLink {
+                machine: rng.below(nodes as u64) as usize,
+                link_faults: LinkFaults {
+                    fail_one_in: rng.pick([0, 3, 10]),
+                    lose_reply_one_in: rng.pick([0, 3, 10]),
+                    delay_max: Duration::from_millis(rng.pick([0, 5, 500, 3_000])),
+                    ..LinkFaults::default()
+                },
+                lasts: rng.between(1, 120) as i64 * SECOND,
+            });
+        }
+        if !is_fault_free && rng.one_in(5) {
+            scenario.add(&rng, 1, 3, |rng| ScenarioEvent::StepAllClocks { by: clock_step(rng) });
+        }
+        if !is_fault_free && nodes > 1 && rng.one_in(5) {
+            scenario.add(&rng, 1, 3, |rng| ScenarioEvent::StepClock {
+                machine: rng.below(nodes as u64) as usize,
+                by: clock_step(rng),
+            });
+        }
+        scenario
+    }
+
+    fn add(&mut self, rng: &Rng, low: u64, high: u64, act: impl Fn(&Rng) -> ScenarioEvent) {
+        let length = ticks(self.span.length());
+        for _ in 0..rng.between(low, high) {
+            let mut at = rng.below(length.unsigned_abs()) as i64;
+            // Most jobs are due at whole minutes: half of the faults happen around them.
+            if rng.one_in(2) {
+                at = at / MINUTE * MINUTE + rng.below(100_000_000) as i64 / 50 - SECOND / 10;
+            }
+            self.events.push((at.max(1_234_567), act(rng)));
+        }
+    }
+}
+
+/// How long a machine stays without a node, in ticks.
+fn downtime(rng: &Rng, span: Span) -> i64 {
+    let longest = ticks(span.length()) / 5;
+    match rng.below(3) {
+        0 => rng.below(2 * SECOND as u64) as i64,
+        1 => rng.below(90 * SECOND as u64) as i64,
+        _ => rng.below(longest.unsigned_abs()) as i64,
+    }
+}
+
+/// Size of a clock step in ticks: a second to a year, forward or back.
+fn clock_step(rng: &Rng) -> i64 {
+    let by = rng.pick([
+        SECOND,
+        20 * SECOND,
+        10 * MINUTE,
+        60 * MINUTE,
+        30 * 24 * 60 * MINUTE,
+        365 * 24 * 60 * MINUTE,
+    ]);
+    if rng.one_in(2) { by } else { -by }
+}
