@@ -1,4 +1,4 @@
-//! What time it is, and waiting for it.
+//! The time of day, uptime, and sleeping.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,40 +11,41 @@ use tokio::sync::Notify;
 
 use crate::timer;
 
-/// Counts the time that the machine slept, where the system can tell.
+/// The clock behind [`Clock::uptime`]. It includes suspend time where the system supports that.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const UPTIME: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const UPTIME: ClockId = ClockId::Monotonic;
 
-/// No wait is longer without another look at the clock, which may have been set meanwhile.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Longest sleep between two readings of the clock, which may be set meanwhile.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A wait that is going on.
+/// A future that completes when a sleep has ended.
 pub type Sleep<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Tells the time of day, in UTC, and how much time passes.
+/// A source of the time of day, in UTC, and of elapsed time.
 pub trait Clock: Send + Sync {
-    /// The present.
+    /// Returns the current time of day.
     fn now(&self) -> Timestamp;
 
-    /// Waits until the clock shows `until` or later. It never ends early.
+    /// Sleeps until the time of day is `until` or later. It never returns early, even if the clock
+    /// is set back meanwhile.
     fn sleep_until(&self, until: Timestamp) -> Sleep<'_>;
 
-    /// How long the machine has been up, asleep or not. It goes on evenly, however the clock is
-    /// set.
+    /// Returns the time since boot, including suspend time. It is monotonic: setting the clock does
+    /// not affect it.
     fn uptime(&self) -> Duration;
 
-    /// Lets some time pass, however the clock is set meanwhile.
+    /// Sleeps for `duration` of uptime. Setting the clock does not affect it.
     fn sleep(&self, duration: Duration) -> Sleep<'_>;
 }
 
-/// The machine's clock, read through the C library. Sleep for it takes a runtime with I/O and time.
+/// The system clock. Sleeping requires a tokio runtime with I/O and time enabled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
+    #[expect(clippy::disallowed_methods, reason = "the only place that reads the clock")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
@@ -57,14 +58,14 @@ impl Clock for SystemClock {
                 if left.is_zero() {
                     return;
                 }
-                timer::sleep(left.min(LOOK_AGAIN)).await;
+                timer::sleep(left.min(RECHECK_INTERVAL)).await;
             }
         })
     }
 
     fn uptime(&self) -> Duration {
-        let shown = clock_gettime(UPTIME);
-        Duration::try_from(shown).unwrap_or_default()
+        let uptime = clock_gettime(UPTIME);
+        Duration::try_from(uptime).unwrap_or_default()
     }
 
     fn sleep(&self, duration: Duration) -> Sleep<'_> {
@@ -75,43 +76,43 @@ impl Clock for SystemClock {
                 if left.is_zero() {
                     return;
                 }
-                // The timers of the runtime do not count the sleep of the machine.
-                tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+                // The timers of tokio do not advance while the machine is suspended.
+                tokio::time::sleep(left.min(RECHECK_INTERVAL)).await;
             }
         })
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock for tests: it changes only when it is set.
 #[derive(Debug)]
 pub struct ManualClock {
-    /// What it shows, and how far it was moved forwards in all.
+    /// Time of day, and the sum of all moves forward.
     now: Mutex<(Timestamp, Duration)>,
     moved: Notify,
 }
 
 impl ManualClock {
-    /// A clock that shows `now`.
+    /// Creates a clock set to `now`.
     pub fn new(now: Timestamp) -> ManualClock {
         ManualClock { now: Mutex::new((now, Duration::ZERO)), moved: Notify::new() }
     }
 
-    /// Moves the clock, forwards or backwards. Time has passed only where it moves forwards.
+    /// Sets the clock, forward or back. Only moves forward add to the uptime.
     pub fn set(&self, now: Timestamp) {
-        let mut shown = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        let forwards = Duration::try_from(now.duration_since(shown.0)).unwrap_or_default();
-        *shown = (now, shown.1.saturating_add(forwards));
-        drop(shown);
+        let mut time = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let forward = Duration::try_from(now.duration_since(time.0)).unwrap_or_default();
+        *time = (now, time.1.saturating_add(forward));
+        drop(time);
         self.moved.notify_waiters();
     }
 
-    async fn moved_until(&self, is_over: impl Fn() -> bool + Send) {
+    async fn sleep_until_moved_to(&self, is_reached: impl Fn() -> bool + Send) {
         loop {
             let moved = self.moved.notified();
             tokio::pin!(moved);
-            // Listens before it looks, so that no move is missed between the two.
+            // Registers before the check, so that no move between the two is missed.
             moved.as_mut().enable();
-            if is_over() {
+            if is_reached() {
                 return;
             }
             moved.await;
@@ -125,7 +126,7 @@ impl Clock for ManualClock {
     }
 
     fn sleep_until(&self, until: Timestamp) -> Sleep<'_> {
-        Box::pin(self.moved_until(move || self.now() >= until))
+        Box::pin(self.sleep_until_moved_to(move || self.now() >= until))
     }
 
     fn uptime(&self) -> Duration {
@@ -134,7 +135,7 @@ impl Clock for ManualClock {
 
     fn sleep(&self, duration: Duration) -> Sleep<'_> {
         let until = self.uptime().saturating_add(duration);
-        Box::pin(self.moved_until(move || self.uptime() >= until))
+        Box::pin(self.sleep_until_moved_to(move || self.uptime() >= until))
     }
 }
 
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manual_clock_shows_what_it_was_set_to() {
+    fn a_manual_clock_returns_the_time_it_was_set_to() {
         let clock = ManualClock::new(Timestamp::UNIX_EPOCH);
         assert_eq!(clock.now(), Timestamp::UNIX_EPOCH);
         let later = Timestamp::from_second(86_400).unwrap();
@@ -158,16 +159,20 @@ mod tests {
         assert_eq!(clock.now(), later);
         assert_eq!(clock.uptime(), Duration::from_secs(86_400));
         clock.set(Timestamp::UNIX_EPOCH);
-        assert_eq!(clock.uptime(), Duration::from_secs(86_400), "nobody can set it back");
+        assert_eq!(
+            clock.uptime(),
+            Duration::from_secs(86_400),
+            "setting the clock back leaves the uptime alone"
+        );
     }
 
     #[test]
-    fn who_waits_for_a_manual_clock_is_woken_when_it_gets_there() {
+    fn a_sleeper_on_a_manual_clock_wakes_when_the_time_is_reached() {
         block_on(async {
             let clock = Arc::new(ManualClock::new(Timestamp::UNIX_EPOCH));
             let at = |second| Timestamp::from_second(second).unwrap();
-            let waiting = clock.clone();
-            let task = tokio::spawn(async move { waiting.sleep_until(at(10)).await });
+            let sleeper = clock.clone();
+            let task = tokio::spawn(async move { sleeper.sleep_until(at(10)).await });
             for second in [5, 9, 10] {
                 tokio::task::yield_now().await;
                 assert!(!task.is_finished(), "{second}");
@@ -178,12 +183,12 @@ mod tests {
     }
 
     #[test]
-    fn time_passes_though_a_clock_is_set_back() {
+    fn a_sleep_counts_uptime_even_if_the_clock_is_set_back() {
         block_on(async {
             let clock = Arc::new(ManualClock::new(Timestamp::UNIX_EPOCH));
             let at = |second| Timestamp::from_second(second).unwrap();
-            let waiting = clock.clone();
-            let task = tokio::spawn(async move { waiting.sleep(Duration::from_secs(10)).await });
+            let sleeper = clock.clone();
+            let task = tokio::spawn(async move { sleeper.sleep(Duration::from_secs(10)).await });
             for second in [9, -100, -99] {
                 tokio::task::yield_now().await;
                 assert!(!task.is_finished(), "{second}");
@@ -198,16 +203,16 @@ mod tests {
     }
 
     #[test]
-    fn the_system_clock_is_past_the_day_it_was_written_and_never_ends_a_wait_early() {
-        let written = Timestamp::from_second(1_700_000_000).unwrap();
-        assert!(SystemClock.now() > written);
+    fn the_system_clock_is_plausible_and_never_wakes_early() {
+        let past = Timestamp::from_second(1_700_000_000).unwrap();
+        assert!(SystemClock.now() > past);
         block_on(async {
             let until = SystemClock.now().checked_add(Duration::from_millis(3)).unwrap();
             let before = SystemClock.uptime();
             SystemClock.sleep_until(until).await;
             assert!(SystemClock.now() >= until);
             assert!(SystemClock.uptime() > before);
-            SystemClock.sleep_until(written).await;
+            SystemClock.sleep_until(past).await;
         });
     }
 }

@@ -1,26 +1,26 @@
-//! Chance.
+//! Random bytes.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Gives bytes that nobody can foretell.
+/// A source of random bytes.
 pub trait Entropy: Send + Sync {
-    /// Fills `bytes`.
+    /// Fills `bytes` completely or returns an error.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError>;
 }
 
-/// The system has no chance to give.
+/// The random number generator of the operating system failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntropyError;
 
 impl std::fmt::Display for EntropyError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the system gives no random numbers")
+        f.write_str("the random number generator of the operating system failed")
     }
 }
 
 impl std::error::Error for EntropyError {}
 
-/// The generator of the system.
+/// The random number generator of the operating system, fit for secrets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemEntropy;
 
@@ -30,12 +30,12 @@ impl Entropy for SystemEntropy {
     }
 }
 
-/// Chance that follows from a seed, for tests that must be repeatable.
+/// A deterministic generator for repeatable tests. Not fit for secrets.
 #[derive(Debug)]
 pub struct SeededEntropy(Mutex<u64>);
 
 impl SeededEntropy {
-    /// The chance of a seed.
+    /// Creates a generator whose output depends on `seed` alone.
     pub fn new(seed: u64) -> SeededEntropy {
         SeededEntropy(Mutex::new(seed))
     }
@@ -45,7 +45,7 @@ impl Entropy for SeededEntropy {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for chunk in bytes.chunks_mut(8) {
-            // A counter whose bits are well mixed: good enough for tests, and never the same twice.
+            // SplitMix64: good enough for tests, and it does not repeat.
             *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut mixed = *state;
             mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_repeats_and_the_system_does_not() {
+    fn a_seed_repeats_and_the_system_generator_does_not() {
         let draw = |entropy: &dyn Entropy| {
             let mut bytes = [0; 24];
             entropy.fill(&mut bytes).unwrap();

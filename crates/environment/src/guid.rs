@@ -1,15 +1,16 @@
-//! Identities made of chance.
+//! Random GUIDs.
 
 use crate::entropy::Entropy;
 
-/// A GUID in its usual form. Where the system has no chance to give it is all zeros, which says so.
+/// Returns a random GUID in lower-case hexadecimal with hyphens. If the random number generator
+/// fails, all digits are zero.
 pub fn new_guid(entropy: &dyn Entropy) -> String {
     let mut bytes = [0; 16];
     let _ = entropy.fill(&mut bytes);
     format_guid(bytes)
 }
 
-/// The usual form of the bytes of a GUID.
+/// Formats 16 bytes as a GUID, in big-endian order: `00112233-4455-6677-8899-aabbccddeeff`.
 pub fn format_guid(bytes: [u8; 16]) -> String {
     let mut text = String::with_capacity(36);
     for (position, byte) in bytes.into_iter().enumerate() {
@@ -21,7 +22,6 @@ pub fn format_guid(bytes: [u8; 16]) -> String {
     text
 }
 
-/// Two hexadecimal digits.
 fn push_hex(text: &mut String, byte: u8) {
     let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
     text.push(digit(byte >> 4));
@@ -34,7 +34,7 @@ mod tests {
     use crate::SeededEntropy;
 
     #[test]
-    fn guids_have_their_form_and_differ() {
+    fn guids_are_well_formed_and_differ() {
         let entropy = SeededEntropy::new(1);
         let (first, second) = (new_guid(&entropy), new_guid(&entropy));
         assert_ne!(first, second);

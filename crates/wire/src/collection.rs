@@ -1,11 +1,11 @@
-//! Collections: reading what clients define, writing what they are told.
+//! Reading and serialising job collections.
 
 use kalends_domain::{
     Collection, CollectionPath, CollectionState, Limits, Location, MaxRecurrence, Plan, Quota,
 };
 use kalends_recurrence::Frequency;
 
-use crate::enum_text::{self, EnumText, OldCasing, word};
+use crate::enum_text::{self, EnumText, OldCasing, enum_text};
 use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::id::{COLLECTION_TYPE, collection_id};
@@ -21,7 +21,7 @@ const PLANS: &EnumText<Plan> = &[
     ("P10Premium", Plan::P10Premium),
     ("P20Premium", Plan::P20Premium),
 ];
-/// What the two oldest versions call it.
+/// The name of the plan in the two oldest versions.
 const PREMIUM: &EnumText<Plan> = &[("Premium", Plan::P10Premium)];
 const STATES: &EnumText<CollectionState> = &[
     ("Enabled", CollectionState::Enabled),
@@ -29,8 +29,7 @@ const STATES: &EnumText<CollectionState> = &[
     ("Suspended", CollectionState::Suspended),
 ];
 
-/// Reads the body of a PUT: a whole collection. `id`, `name` and `type` are ignored like unknown
-/// members.
+/// Reads the body of a PUT. `id`, `name` and `type` are ignored like unknown members.
 pub fn read_collection(
     body: &Json<'_>,
     version: Version,
@@ -41,7 +40,7 @@ pub fn read_collection(
     collection.filter(|_| errors.is_empty()).ok_or(errors)
 }
 
-/// The plan after an edit: a version that knows one premium plan does not change which one it is.
+/// Keeps the stored premium plan when a version that has only `Premium` edits the collection.
 pub fn keep_plan(stored: &Collection, edited: &mut Collection, version: Version) {
     if version.has_one_premium() && edited.plan == Plan::P10Premium && is_premium(stored.plan) {
         edited.plan = stored.plan;
@@ -71,9 +70,9 @@ fn read(
         return None;
     }
     let plan = read_plan(properties, version, errors);
-    let state = properties
-        .member("state")
-        .map_or(Some(CollectionState::Enabled), |node| node.word(STATES.iter().copied(), errors));
+    let state = properties.member("state").map_or(Some(CollectionState::Enabled), |node| {
+        node.enum_value(STATES.iter().copied(), errors)
+    });
     let quota = properties.member("quota").and_then(|node| read_quota(node, errors));
     Some(Collection { location: location?, tags, plan: plan?, state: state?, quota })
 }
@@ -84,12 +83,12 @@ fn read_location(root: Node<'_>, errors: &mut ErrorDetails) -> Option<Location> 
         root.missing("location", ErrorCode::LocationRequired, expected, errors);
         return None;
     };
-    let node = node.or(ErrorCode::LocationRequired);
+    let node = node.with_code(ErrorCode::LocationRequired);
     let location = Location::new(node.text(errors)?);
-    location.map_err(|fault| node.fault(&fault, errors)).ok()
+    location.map_err(|fault| node.add_error(&fault, errors)).ok()
 }
 
-/// The two oldest versions know `Premium`; what they do not know, they read all the same.
+/// The two oldest versions accept `Premium` in addition to the names of the later versions.
 fn read_plan(properties: Node<'_>, version: Version, errors: &mut ErrorDetails) -> Option<Plan> {
     let known = PLANS.iter().chain(PREMIUM.iter().filter(|_| version.has_one_premium())).copied();
     let allowed: Vec<_> = known.clone().map(|(word, _)| word).collect();
@@ -98,7 +97,7 @@ fn read_plan(properties: Node<'_>, version: Version, errors: &mut ErrorDetails) 
         properties.missing("sku", ErrorCode::MissingRequiredProperty, allowed, errors);
         return None;
     };
-    let sku = sku.or(ErrorCode::InvalidSku);
+    let sku = sku.with_code(ErrorCode::InvalidSku);
     if !sku.is_object(errors) {
         return None;
     }
@@ -106,11 +105,11 @@ fn read_plan(properties: Node<'_>, version: Version, errors: &mut ErrorDetails) 
         sku.missing("name", ErrorCode::MissingRequiredProperty, allowed, errors);
         return None;
     };
-    name.word(known, errors)
+    name.enum_value(known, errors)
 }
 
 fn read_quota(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Quota> {
-    let node = node.or(ErrorCode::InvalidQuota);
+    let node = node.with_code(ErrorCode::InvalidQuota);
     if !node.is_object(errors) {
         return None;
     }
@@ -128,7 +127,7 @@ fn read_max_recurrence(node: Node<'_>, errors: &mut ErrorDetails) -> Option<MaxR
         return None;
     }
     let frequency = match node.member("frequency") {
-        Some(node) => node.word(Frequency::ALL.iter().map(|&f| (f.word(), f)), errors),
+        Some(node) => node.enum_value(Frequency::ALL.iter().map(|&f| (f.word(), f)), errors),
         None => {
             let allowed = Frequency::ALL.map(Frequency::word).join(", ");
             node.missing(
@@ -146,7 +145,7 @@ fn read_max_recurrence(node: Node<'_>, errors: &mut ErrorDetails) -> Option<MaxR
 
 fn positive(node: Node<'_>, errors: &mut ErrorDetails) -> Option<u32> {
     let number = node.integer(errors)?;
-    // What a signed 32-bit number holds: clients read no more.
+    // Clients read signed 32-bit integers.
     let valid = u32::try_from(number).ok().filter(|number| (1..=i32::MAX as u32).contains(number));
     if valid.is_none() {
         let number = quoted(&number.to_string());
@@ -155,7 +154,7 @@ fn positive(node: Node<'_>, errors: &mut ErrorDetails) -> Option<u32> {
     valid
 }
 
-/// Writes a collection as answers show it.
+/// Serialises a collection for a response.
 pub fn write_collection<'a>(
     path: &'a CollectionPath,
     collection: &'a Collection,
@@ -171,8 +170,9 @@ pub fn write_collection<'a>(
         .into()
 }
 
-/// Writes a collection in the form in which it is read, with what answers leave out.
-pub(crate) fn whole_collection(collection: &Collection, version: Version) -> Json<'_> {
+/// Serialises a collection completely, including members that responses omit, as the base of a
+/// patch.
+pub(crate) fn complete_collection(collection: &Collection, version: Version) -> Json<'_> {
     let quota = collection.quota.as_ref().map(|quota| {
         write_quota(quota, version).put_some("maxJobOccurrence", quota.max_job_occurrence)
     });
@@ -186,11 +186,11 @@ fn write_members<'a>(
 ) -> ObjectBuilder<'a> {
     let plan = match version.has_one_premium() && is_premium(collection.plan) {
         true => Json::from("Premium"),
-        false => word(PLANS, &collection.plan, OldCasing::Pascal, version),
+        false => enum_text(PLANS, &collection.plan, OldCasing::Pascal, version),
     };
     let properties = ObjectBuilder::new()
         .put("sku", ObjectBuilder::new().put("name", plan))
-        .put("state", word(STATES, &collection.state, OldCasing::Pascal, version))
+        .put("state", enum_text(STATES, &collection.state, OldCasing::Pascal, version))
         .put_some("quota", quota);
     ObjectBuilder::new()
         .put("location", collection.location.as_str())

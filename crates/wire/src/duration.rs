@@ -1,5 +1,5 @@
-//! Durations: the TimeSpans that clients of the retired service really send, and the ISO 8601 that
-//! its documents speak of. Years and months count 365 and 30 days, as they did there.
+//! Durations in .NET TimeSpan format, which clients of the retired service send, and in ISO 8601,
+//! which its documentation specifies. A year has 365 days and a month 30, as in that service.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// Digits of a number in a duration; more are no duration anybody means.
+/// Digits of one number in a duration. Longer numbers are certainly errors.
 const DIGITS_MAX: usize = 10;
-/// Digits of a fraction of a second: nanoseconds.
+/// Digits of a fraction of a second, which has nanosecond resolution.
 const FRACTION_DIGITS_MAX: usize = 9;
 
-/// Reads `[d.]hh:mm:ss[.fffffff]` or ISO 8601 such as `PT30S` and `P1DT12H`. `PT1D`, which the
-/// documents print, is one day.
+/// Parses `[d.]hh:mm:ss[.fffffff]` or ISO 8601 such as `PT30S` and `P1DT12H`. `PT1D` is invalid
+/// ISO 8601 but appears in the documentation of the retired service, and means one day.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     match text.strip_prefix('P') {
         Some(rest) => iso8601(rest),
@@ -21,7 +21,8 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     }
 }
 
-/// Writes ISO 8601, as the newest version does for what the service fills in: `PT30S`, `P1DT12H`.
+/// Formats a duration in ISO 8601, such as `PT30S` and `P1DT12H`. For values of the service;
+/// durations of a definition keep the text of their author.
 pub fn write_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let part = |value: u64, unit: char| match value {
@@ -46,7 +47,7 @@ pub fn write_duration(duration: Duration) -> String {
     }
 }
 
-/// What follows the `P`.
+/// Parses the text after the `P`.
 fn iso8601(text: &str) -> Option<Duration> {
     let (date, time) = match text.split_once('T') {
         Some((_, "")) => return None,
@@ -61,7 +62,7 @@ fn iso8601(text: &str) -> Option<Duration> {
     }
 }
 
-/// Numbers, each with one of `units`, which come in their order.
+/// Parses numbers with units. Each unit may appear once, in the order of `units`.
 fn parts(mut text: &str, units: &[(char, u64)]) -> Option<Duration> {
     let mut units = units.iter();
     let mut sum = Duration::ZERO;
@@ -84,7 +85,7 @@ fn parts(mut text: &str, units: &[(char, u64)]) -> Option<Duration> {
     Some(sum)
 }
 
-/// `[d.]hh:mm:ss[.fffffff]`
+/// Parses `[d.]hh:mm:ss[.fffffff]`.
 fn time_span(text: &str) -> Option<Duration> {
     let mut clock = text.splitn(3, ':');
     let (first, minute, second) = (clock.next()?, clock.next()?, clock.next()?);
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_are_read() {
+    fn both_formats_are_parsed() {
         let seconds = |text: &str| parse_duration(text).map(|duration| duration.as_secs_f64());
         for (text, expected) in [
             ("00:01:00", 60.0),
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn invalid_durations_are_rejected() {
         for text in [
             "",
             "P",
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn written_durations_are_short() {
+    fn durations_are_formatted_without_empty_parts() {
         for (seconds, nanos, expected) in [
             (0, 0, "PT0S"),
             (30, 0, "PT30S"),

@@ -1,14 +1,14 @@
-//! Words of enums: read without regard to case, written in the casing of each version.
+//! Text of enum values: case-insensitive when read, written in the casing of the API version.
 
 use kalends_recurrence::{Frequency, Weekday};
 
 use crate::json::Json;
 use crate::version::Version;
 
-/// Words and what they mean, in the spelling of the newest version.
+/// Values of an enum with their text in the newest version.
 pub(crate) type EnumText<T> = [(&'static str, T)];
 
-/// How the old versions write a word. The newest writes `PascalCase`.
+/// Casing in the old versions. The newest version writes `PascalCase`.
 #[derive(Clone, Copy)]
 pub(crate) enum OldCasing {
     Lower,
@@ -16,15 +16,15 @@ pub(crate) enum OldCasing {
     Pascal,
 }
 
-/// The word that means `value`, in the casing of `version`.
-pub(crate) fn word<T: PartialEq>(
-    words: &EnumText<T>,
+/// Returns the text of `value` in the casing of `version`.
+pub(crate) fn enum_text<T: PartialEq>(
+    texts: &EnumText<T>,
     value: &T,
     old_casing: OldCasing,
     version: Version,
 ) -> Json<'static> {
-    let found = words.iter().find(|(_, known)| known == value);
-    cased(found.map_or("", |(word, _)| word), old_casing, version)
+    let found = texts.iter().find(|(_, known)| known == value);
+    cased(found.map_or("", |(text, _)| text), old_casing, version)
 }
 
 pub(crate) fn frequency(value: Frequency, version: Version) -> Json<'static> {
@@ -35,19 +35,19 @@ pub(crate) fn weekday(value: Weekday, version: Version) -> Json<'static> {
     cased(value.name(), OldCasing::Lower, version)
 }
 
-fn cased(word: &'static str, old_casing: OldCasing, version: Version) -> Json<'static> {
+fn cased(text: &'static str, old_casing: OldCasing, version: Version) -> Json<'static> {
     match old_casing {
-        OldCasing::Lower if version.is_old() => Json::from(word.to_ascii_lowercase()),
-        OldCasing::Camel if version.is_old() => Json::from(camel(word)),
-        _ => Json::from(word),
+        OldCasing::Lower if version.is_old() => Json::from(text.to_ascii_lowercase()),
+        OldCasing::Camel if version.is_old() => Json::from(camel(text)),
+        _ => Json::from(text),
     }
 }
 
-/// `NetMessaging` is `netMessaging`, `AMQP` is `amqp`.
-fn camel(word: &str) -> String {
-    let capitals = word.chars().take_while(char::is_ascii_uppercase).count();
-    let lowered = if capitals == word.len() { capitals } else { 1 };
-    word.chars()
+/// `NetMessaging` becomes `netMessaging`, `AMQP` becomes `amqp`.
+fn camel(text: &str) -> String {
+    let capitals = text.chars().take_while(char::is_ascii_uppercase).count();
+    let lowered = if capitals == text.len() { capitals } else { 1 };
+    text.chars()
         .enumerate()
         .map(|(position, c)| if position < lowered { c.to_ascii_lowercase() } else { c })
         .collect()

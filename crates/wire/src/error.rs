@@ -1,23 +1,23 @@
-//! What is wrong with what a client sent.
+//! Errors of a request, and the bodies of error responses.
 
 use std::fmt;
 
 use kalends_domain::{CollectionPath, JobName, ValidationError};
 use kalends_recurrence::{RuleError, RuleErrorKind, RuleErrors};
 
-use crate::error_code::{ErrorCode, old_code};
+use crate::error_code::ErrorCode;
 use crate::json::Json;
 use crate::object::{ObjectBuilder, list};
 use crate::version::Version;
 
-/// One mistake: which member, and what is allowed there.
+/// One error: the member it is about, and the allowed values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorDetail {
-    /// What kind of mistake it is.
+    /// Determines the HTTP status.
     pub code: ErrorCode,
-    /// The member, such as `recurrence.schedule.hours[1]`; empty for the body as a whole.
+    /// Path of the member, such as `recurrence.schedule.hours[1]`; empty for the whole request.
     pub path: String,
-    /// What was found and what is allowed.
+    /// The value found and the values allowed. It never quotes a secret.
     pub message: String,
 }
 
@@ -35,13 +35,13 @@ impl From<RuleError> for ErrorDetail {
 }
 
 impl ErrorDetail {
-    /// There is no such job.
+    /// The error of a request for a job that does not exist. Clients parse its text.
     pub fn job_not_found(job: &JobName) -> ErrorDetail {
         let message = format!("Job '{job}' cannot be found.");
         ErrorDetail { code: ErrorCode::NotFound, path: String::new(), message }
     }
 
-    /// There is no such collection.
+    /// The error of a request for a collection that does not exist. Clients parse its text.
     pub fn collection_not_found(path: &CollectionPath) -> ErrorDetail {
         let message = format!(
             "The Resource 'Microsoft.Scheduler/jobcollections/{}' under resource group '{}' was not found.",
@@ -68,15 +68,15 @@ impl fmt::Display for ErrorDetail {
     }
 }
 
-/// All the mistakes in a body, in the order in which they were found.
+/// The errors of a request, in the order in which they were found; at most [`ERRORS_MAX`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorDetails(pub(crate) Vec<ErrorDetail>);
 
-/// As many mistakes are told at once; an answer must stay readable.
+/// Limit of errors in one response, which must stay readable.
 const ERRORS_MAX: usize = 20;
 
 impl ErrorDetails {
-    /// A single mistake.
+    /// Creates a list with one error.
     pub fn one(
         code: ErrorCode,
         path: impl Into<String>,
@@ -85,7 +85,7 @@ impl ErrorDetails {
         ErrorDetails(vec![ErrorDetail { code, path: path.into(), message: message.into() }])
     }
 
-    /// What is wrong with when a job is due, told with the paths of a job's body.
+    /// Converts errors of a recurrence, with paths as in the body of a job (`properties.recurrence`).
     pub fn from_rule_errors(problems: RuleErrors) -> ErrorDetails {
         let within_job = |problem: RuleError| {
             let error = ErrorDetail::from(problem);
@@ -94,45 +94,48 @@ impl ErrorDetails {
         problems.0.into_iter().map(within_job).collect()
     }
 
-    /// What a decision found in a member of a job's or collection's `properties`.
+    /// Converts an error of `member` of the `properties` of a job or collection.
     pub fn from_validation_error(member: &str, fault: ValidationError) -> ErrorDetails {
         ErrorDetails::one(fault.kind.into(), format!("properties.{member}"), fault.message)
     }
 
-    /// The HTTP status and the body of the answer.
+    /// Returns the HTTP status and the body of the response.
     ///
-    /// The old versions have one message that says it all; the newest tells code and member, and
-    /// every mistake in `details` where there are several.
+    /// The old versions join all errors into one message. The newest version reports the code and
+    /// the member of the first error, and lists all errors in `details` if there are several.
     pub fn response(&self, version: Version) -> (u16, String) {
-        let (status, old) = old_code(self.code());
+        let code = self.code();
         let error: Json<'_> = match self.0.first() {
             Some(first) if !version.is_old() => {
                 let several = self.0.iter().filter(|_| self.0.len() > 1);
                 first.members().put("details", list(several.map(ErrorDetail::members))).into()
             }
-            _ => ObjectBuilder::new().put("code", old).put("message", self.to_string()).into(),
+            _ => ObjectBuilder::new()
+                .put("code", code.as_old_str())
+                .put("message", self.to_string())
+                .into(),
         };
-        (status, Json::from(ObjectBuilder::new().put("error", error)).to_string())
+        (code.status(), Json::from(ObjectBuilder::new().put("error", error)).to_string())
     }
 
-    /// Notes a mistake.
+    /// Adds an error unless there are [`ERRORS_MAX`] already.
     pub fn add(&mut self, code: ErrorCode, path: impl Into<String>, message: impl Into<String>) {
         if self.0.len() < ERRORS_MAX {
             self.0.push(ErrorDetail { code, path: path.into(), message: message.into() });
         }
     }
 
-    /// Whether nothing is wrong.
+    /// Whether no error was added.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The mistakes, in the order in which they were found.
+    /// The errors, in the order in which they were found.
     pub fn iter(&self) -> impl Iterator<Item = &ErrorDetail> {
         self.0.iter()
     }
 
-    /// The code of the first mistake, which stands for the answer as a whole.
+    /// The code of the first error, which determines the status of the response.
     pub fn code(&self) -> ErrorCode {
         self.0.first().map_or(ErrorCode::InvalidRequestContent, |error| error.code)
     }

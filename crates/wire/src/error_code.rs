@@ -1,26 +1,26 @@
-//! The kinds of mistakes, as clients see them: their names, their HTTP statuses, and what the old
-//! versions of the API call them.
+//! Error codes of the API: names, HTTP statuses, and the codes that the old API versions use
+//! instead.
 
 use kalends_domain::{NameError, ValidationErrorKind};
 
-/// Makes the enum, its names and its statuses from one table.
+/// Generates the enum, the names and the HTTP statuses from one table.
 macro_rules! codes {
     ($($status:literal: $($name:ident)+;)+) => {
-        /// A kind of mistake, as clients see it.
+        /// An error code of the API.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[expect(missing_docs, reason = "the names are the documented codes")]
         pub enum ErrorCode { $($($name,)+)+ }
 
         impl ErrorCode {
-            /// All of them, by status.
+            /// All codes, ordered by HTTP status.
             pub const ALL: &[ErrorCode] = &[$($(ErrorCode::$name,)+)+];
 
-            /// The code as it is written in an answer of the new version.
+            /// The value of `error.code` in the newest API version.
             pub const fn as_str(self) -> &'static str {
                 match self { $($(ErrorCode::$name => stringify!($name),)+)+ }
             }
 
-            /// The HTTP status of an answer with this code.
+            /// The HTTP status of a response with this code, in every API version.
             pub const fn status(self) -> u16 {
                 match self { $($(ErrorCode::$name)|+ => $status,)+ }
             }
@@ -60,25 +60,25 @@ codes! {
     507: InsufficientStorage;
 }
 
-/// Status and code of an answer of the old versions, which know a handful of codes only.
-pub const fn old_code(code: ErrorCode) -> (u16, &'static str) {
-    let status = code.status();
-    let word = match (code, status) {
-        (ErrorCode::MissingApiVersionParameter | ErrorCode::InvalidApiVersionParameter, _) => {
-            code.as_str()
+impl ErrorCode {
+    /// The value of `error.code` in the old API versions, which have only a few codes.
+    pub const fn as_old_str(self) -> &'static str {
+        match (self, self.status()) {
+            (ErrorCode::MissingApiVersionParameter | ErrorCode::InvalidApiVersionParameter, _) => {
+                self.as_str()
+            }
+            (ErrorCode::NotFound, _) => "NotFound",
+            (_, 401) => "AuthenticationFailed",
+            (_, 403) => "AuthorizationFailed",
+            (_, 404) => "ResourceNotFound",
+            (_, 409 | 412) => "Conflict",
+            (_, 429) => "TooManyRequests",
+            (_, 503) => "ServerBusy",
+            (_, 507) => "InsufficientStorage",
+            (_, 500..) => "InternalError",
+            _ => "BadRequest",
         }
-        (ErrorCode::NotFound, _) => "NotFound",
-        (_, 401) => "AuthenticationFailed",
-        (_, 403) => "AuthorizationFailed",
-        (_, 404) => "ResourceNotFound",
-        (_, 409 | 412) => "Conflict",
-        (_, 429) => "TooManyRequests",
-        (_, 503) => "ServerBusy",
-        (_, 507) => "InsufficientStorage",
-        (_, 500..) => "InternalError",
-        _ => "BadRequest",
-    };
-    (status, word)
+    }
 }
 
 impl From<ValidationErrorKind> for ErrorCode {
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_old_versions_know_a_handful_of_codes_with_the_same_statuses() {
+    fn the_old_versions_use_few_codes_with_the_same_statuses() {
         let known = [
             (400, "BadRequest"),
             (400, "InvalidApiVersionParameter"),
@@ -146,13 +146,12 @@ mod tests {
             (503, "ServerBusy"),
             (507, "InsufficientStorage"),
         ];
-        // The old versions have no words for these, and ask for nothing that leads to a 412.
-        let without_a_word = [405, 408, 412, 413, 414, 415, 421, 431];
+        // The old versions have no code of their own for these, and send no preconditions (412).
+        let without_own_code = [405, 408, 412, 413, 414, 415, 421, 431];
         for &code in ErrorCode::ALL {
-            let (status, word) = old_code(code);
-            assert_eq!(status, code.status(), "{code:?}");
-            let is_known = known.contains(&(status, word)) || without_a_word.contains(&status);
-            assert!(is_known, "{code:?}: {status} {word}");
+            let (status, old) = (code.status(), code.as_old_str());
+            let is_known = known.contains(&(status, old)) || without_own_code.contains(&status);
+            assert!(is_known, "{code:?}: {status} {old}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What history tells of an attempt.
+//! Entries of the execution history.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use kalends_domain::{AttemptStatus, HistoryEntry, JobPath, Micros, Timing};
 use kalends_recurrence::Instant;
 
 use crate::duration::write_duration;
-use crate::enum_text::{EnumText, OldCasing, word};
+use crate::enum_text::{EnumText, OldCasing, enum_text};
 use crate::id::{HISTORY_TYPE, job_id, job_name};
 use crate::json::Json;
 use crate::object::ObjectBuilder;
-use crate::timeline::role_word;
+use crate::timeline::role_text;
 use crate::version::Version;
 
 const STATUSES: &EnumText<AttemptStatus> = &[
@@ -19,7 +19,7 @@ const STATUSES: &EnumText<AttemptStatus> = &[
     ("Postponed", AttemptStatus::Postponed),
 ];
 
-/// Writes an entry. `sequence` tells entries apart that started at the same time, and orders them.
+/// Serialises an entry. `sequence` orders and distinguishes entries that started at the same time.
 pub fn write_history_entry<'a>(
     path: &JobPath,
     entry: &'a HistoryEntry,
@@ -27,10 +27,10 @@ pub fn write_history_entry<'a>(
     version: Version,
 ) -> Json<'a> {
     let id = history_id(entry.started, sequence);
-    // The old versions say nothing of a success, and clients look for just that.
-    let is_told = !version.is_old() || entry.status != AttemptStatus::Completed;
-    let status = is_told.then(|| word(STATUSES, &entry.status, OldCasing::Lower, version));
-    let role = role_word(entry.role);
+    // The old versions omit the status of a success, and their clients rely on that.
+    let has_status = !version.is_old() || entry.status != AttemptStatus::Completed;
+    let status = has_status.then(|| enum_text(STATUSES, &entry.status, OldCasing::Lower, version));
+    let role = role_text(entry.role);
     let properties = ObjectBuilder::new()
         .put("startTime", entry.started)
         .put("endTime", entry.ended)
@@ -49,7 +49,7 @@ pub fn write_history_entry<'a>(
         .into()
 }
 
-/// What is known of how long the parts took.
+/// Serialises the measured phases; `None` if there are none.
 fn timing(timing: Timing) -> Option<ObjectBuilder<'static>> {
     let written = |time: Micros| write_duration(Duration::from_micros(time.get().into()));
     let Timing { dns, connect, tls, first_byte, total } = timing;
@@ -63,7 +63,7 @@ fn timing(timing: Timing) -> Option<ObjectBuilder<'static>> {
     })
 }
 
-/// Both parts count down from their last value, so that the order of the texts is newest first.
+/// Both parts count down from their maximum, so that ids sort newest first.
 fn history_id(started: Instant, sequence: u64) -> String {
     let until_end = Instant::MAX.ticks() - started.ticks();
     let before_last = (i64::MAX as u64).saturating_sub(sequence);
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn ids_sort_newest_first() {
-        // A sample answer of the retired service.
+        // Taken from a response of the retired service.
         let id = |started: &str, sequence| history_id(started.parse().unwrap(), sequence);
         assert_eq!(
             id("2015-06-14T06:28:54.1459279Z", 32_060),

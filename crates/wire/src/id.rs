@@ -1,4 +1,4 @@
-//! Where resources are, as clients see it.
+//! Resource types, ids and names.
 
 use kalends_domain::{CollectionPath, JobPath};
 
@@ -6,7 +6,7 @@ pub(crate) const COLLECTION_TYPE: &str = "Microsoft.Scheduler/jobCollections";
 pub(crate) const JOB_TYPE: &str = "Microsoft.Scheduler/jobCollections/jobs";
 pub(crate) const HISTORY_TYPE: &str = "Microsoft.Scheduler/jobCollections/jobs/history";
 
-/// The id of a collection, in the spelling of its creation.
+/// Returns the resource id of a collection, in the casing of its creation.
 pub fn collection_id(path: &CollectionPath) -> String {
     let group = &path.group;
     format!(
@@ -15,12 +15,12 @@ pub fn collection_id(path: &CollectionPath) -> String {
     )
 }
 
-/// The id of a job, in the spelling of its creation.
+/// Returns the resource id of a job, in the casing of its creation.
 pub fn job_id(path: &JobPath) -> String {
     format!("{}/jobs/{}", collection_id(&path.collection), path.job)
 }
 
-/// The name that answers give a job: that of its collection and its own.
+/// Returns the `name` of a job in responses: `collection/job`.
 pub(crate) fn job_name(path: &JobPath) -> String {
     format!("{}/{}", path.collection.collection, path.job)
 }

@@ -1,8 +1,7 @@
-//! A JSON value that still knows what was written: members in their order, integers apart from
-//! fractions.
+//! A JSON value that preserves the order of members and distinguishes integers from fractions.
 //!
-//! Parsing refuses what JSON permits and a job has no use for: a member given twice (read without
-//! regard to case, as all names are), NUL in a string, deep nesting, very many members.
+//! Parsing rejects valid JSON that no request needs: duplicate members (names are case-insensitive),
+//! NUL in a string, deep nesting, and very many members.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,16 +13,16 @@ use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::node::JsonPath;
 
-/// No body of this API nests deeper than eight.
+/// Bodies of this API nest at most eight levels deep.
 const DEPTH_MAX: usize = 16;
-/// A job has some sixty members and at most fifty headers.
+/// A job has about sixty members and at most fifty headers.
 const MEMBERS_MAX: usize = 500;
-/// Bytes of a member's name: no less than all headers of a request may have together.
+/// Bytes of a member's name; not less than the limit of all headers of a request together.
 const NAME_BYTES_MAX: usize = 4_096;
 
-/// A JSON value; strings are borrowed from the text where they hold no escapes.
+/// A JSON value. Strings without escapes are borrowed from the input.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names are JSON's")]
+#[expect(missing_docs, reason = "named as in JSON")]
 pub enum Json<'a> {
     Null,
     Bool(bool),
@@ -36,14 +35,14 @@ pub enum Json<'a> {
 /// A JSON number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// Written without fraction and exponent, and within 64 bits.
+    /// No fraction, no exponent, and within the range of `i64`.
     Integer(i64),
-    /// Anything else.
+    /// Any other number.
     Other(f64),
 }
 
 impl<'a> Json<'a> {
-    /// Reads one JSON text.
+    /// Parses one JSON document and checks the limits of this module.
     pub fn parse(text: &'a [u8]) -> Result<Json<'a>, ErrorDetails> {
         let mut errors = ErrorDetails::default();
         let value = match serde_json::from_slice::<Json<'a>>(text) {
@@ -66,7 +65,7 @@ impl<'a> Json<'a> {
         if errors.is_empty() { Ok(value) } else { Err(errors) }
     }
 
-    /// The same value, with no tie to the text that it was read from.
+    /// Copies borrowed strings, so that the value can outlive the input.
     pub fn into_owned(self) -> Json<'static> {
         match self {
             Json::Null => Json::Null,
@@ -83,7 +82,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// How many bytes it has as compact JSON.
+    /// Returns the size as compact JSON, in bytes.
     pub fn compact_bytes(&self) -> usize {
         struct Count(usize);
         impl std::io::Write for Count {
@@ -102,7 +101,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// What kind of value it is, for messages.
+    /// Names the type of the value in error messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Json::Null => "null",
@@ -198,7 +197,7 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// Compact JSON: no blanks, and no escapes but those that JSON demands.
+/// Compact JSON: no whitespace, and only the escapes that JSON requires.
 impl fmt::Display for Json<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = serde_json::to_string(self).map_err(|_| fmt::Error)?;
@@ -265,7 +264,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 }
 
-/// A member's name, borrowed where it can be: serde's own `Cow` always copies.
+/// A member's name, borrowed if possible: serde's own `Cow` always copies.
 struct Name<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused_with_its_position() {
+    fn invalid_json_is_rejected_with_its_position() {
         let code = ErrorCode::InvalidRequestContent;
         check("", code, "", "line 1 column 0");
         check("{\"a\":", code, "", "line 1 column 5");
@@ -304,19 +303,19 @@ mod tests {
     }
 
     #[test]
-    fn a_member_given_twice_is_refused_at_any_level_and_in_any_case() {
+    fn duplicate_members_are_rejected_at_any_level_and_in_any_case() {
         check(r#"{"a":1,"a":2}"#, ErrorCode::DuplicateProperty, "a", "twice");
         check(r#"{"a":{"b":[{"c":1,"C":2}]}}"#, ErrorCode::DuplicateProperty, "a.b[0].C", "twice");
     }
 
     #[test]
-    fn nul_is_refused_in_values_and_names() {
+    fn nul_is_rejected_in_values_and_names() {
         check("{\"a\":\"x\\u0000\"}", ErrorCode::InvalidCharacter, "a", "NUL");
         check("{\"a\\u0000\":1}", ErrorCode::InvalidCharacter, "a\0", "NUL");
     }
 
     #[test]
-    fn nesting_and_the_number_of_members_are_limited() {
+    fn nesting_members_and_name_lengths_are_limited() {
         let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         assert!(Json::parse(nested(16).as_bytes()).is_ok());
         check(&nested(17), ErrorCode::InvalidRequestContent, &"[0]".repeat(17), "deeper");
@@ -333,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn order_and_integers_are_kept() {
+    fn member_order_and_integers_are_preserved() {
         let parsed = Json::parse(br#"{"b":1,"a":-2,"c":1.0}"#).unwrap();
         let Json::Object(members) = parsed else { panic!("an object") };
         let numbers = [Number::Integer(1), Number::Integer(-2), Number::Other(1.0)];

@@ -1,15 +1,15 @@
-//! What users see as JSON, in every version of the API.
+//! JSON bodies of the REST API, in every API version.
 //!
-//! Reading is strict about form and kind about spelling: member names and enum values are read
-//! without regard to case, unknown members are ignored, a scalar stands for a list of one; but a
-//! member given twice, a wrong type or a control character is refused with its path. Everything
-//! that is wrong is collected, so that one answer names it all.
+//! Parsing is strict about structure and lenient about spelling. Member names and enum values are
+//! case-insensitive, unknown members are ignored, and a scalar is accepted as a list of one. A
+//! duplicate member, a wrong type or a NUL character is an error with the path of the member. All
+//! errors of a body are collected, so that one response reports them together.
 //!
-//! Writing is exact: members in the order, the casing and the form in which the retired service
-//! answered. Secrets are never in an answer.
+//! Serialisation is exact: member order, casing and format are those of the retired service.
+//! Responses never contain secrets.
 //!
-//! The crate refuses to know a clock, a connection or a store: what the service adds to a
-//! definition comes in as values.
+//! The crate is pure: no clock, no I/O, no store. Runtime state that a response includes is passed
+//! in by the caller.
 
 mod action;
 mod collection;
@@ -35,7 +35,7 @@ mod write_options;
 pub use collection::{keep_plan, read_collection, write_collection};
 pub use duration::{parse_duration, write_duration};
 pub use error::{ErrorDetail, ErrorDetails};
-pub use error_code::{ErrorCode, old_code};
+pub use error_code::ErrorCode;
 pub use history::write_history_entry;
 pub use id::{collection_id, job_id};
 pub use job::{JobRuntimeState, job_with_secrets, keep_extensions, read_job, write_job};

@@ -1,10 +1,10 @@
-//! Pages of lists.
+//! Pages of list responses.
 
 use crate::json::Json;
 use crate::object::ObjectBuilder;
 
-/// Writes a page. `next_link` is written even where there is none; the old versions never have
-/// one.
+/// Serialises a page. `nextLink` is always present: `null` on the last page, and in the old
+/// versions.
 pub fn write_list<'a>(values: Vec<Json<'a>>, next_link: Option<&'a str>) -> Json<'a> {
     ObjectBuilder::new()
         .put("value", Json::Array(values))

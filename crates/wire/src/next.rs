@@ -1,4 +1,4 @@
-//! A line of `kalends next --jsonl`: a definition, and which of its occurrences are wanted.
+//! An input line of `kalends next --jsonl`.
 
 use kalends_recurrence::{Definition, Instant};
 
@@ -8,24 +8,24 @@ use crate::json::Json;
 use crate::node::Node;
 use crate::recurrence::definition;
 
-/// Which occurrences of a definition are wanted.
+/// A definition and the range of its occurrences to compute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextRequest {
-    /// Whose occurrences.
+    /// Start time and recurrence.
     pub definition: Definition,
-    /// Only those after this; absent means from the first.
+    /// Exclusive lower bound; absent means from the first occurrence.
     pub after: Option<Instant>,
-    /// How many at most.
+    /// Maximum number of occurrences: 0 to 1,000,000, 10 by default.
     pub limit: usize,
 }
 
-/// As many occurrences are told when nothing is said.
 const LIMIT_DEFAULT: i64 = 10;
-/// Two years of a minutely rule, so that a slip of the pen does not write for hours.
+/// About two years of a rule that fires every minute: a typing error must not produce output for
+/// hours.
 const LIMIT_MAX: i64 = 1_000_000;
 
 impl NextRequest {
-    /// Reads a line. Without `createdAt`, the definition is taken to be created `now`.
+    /// Parses a line. `createdAt` defaults to `now`.
     pub fn read(line: &[u8], now: Instant) -> Result<NextRequest, ErrorDetails> {
         let body = Json::parse(line)?;
         let mut errors = ErrorDetails::default();

@@ -1,4 +1,4 @@
-//! Reading a value member by member, noting every mistake with its path.
+//! Reading a JSON value member by member, with the path of every error.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,10 +13,10 @@ use crate::error_code::ErrorCode;
 use crate::json::{Json, Number};
 use crate::version::Version;
 
-/// At most as much of what a client sent is quoted in a message.
-const QUOTED_MAX: usize = 100;
+/// Characters of a client's value that a message quotes at most.
+const QUOTED_CHARS_MAX: usize = 100;
 
-/// For whom and within which limits a body is read.
+/// Settings that apply to a whole body while it is read.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'c> {
     pub(crate) version: Version,
@@ -24,12 +24,12 @@ pub(crate) struct Context<'c> {
     pub(crate) strictness: Strictness,
 }
 
-/// Whether a definition must be able to work.
+/// Whether a definition must be complete.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strictness {
-    /// Secrets and members that are needed may be missing: the retired service asked for nothing.
+    /// Required members and secrets may be missing, as in the retired service.
     Lenient,
-    /// They may not.
+    /// A missing required member or secret is an error.
     Complete,
 }
 
@@ -40,8 +40,7 @@ impl<'c> Context<'c> {
     }
 }
 
-/// Where in a body a value stands. Kept on the stack; the path is only written out when something
-/// is wrong.
+/// Path of a value in a body. A linked list on the stack: the text is built only for an error.
 #[derive(Clone, Copy)]
 pub(crate) struct JsonPath<'p> {
     parent: Option<&'p JsonPath<'p>>,
@@ -66,7 +65,7 @@ impl<'p> JsonPath<'p> {
         JsonPath { parent: Some(self), step: Step::Index(index) }
     }
 
-    /// Whether it is a member of that name, wherever.
+    /// Whether the last step is a member called `name`.
     pub(crate) fn is_member(&self, name: &str) -> bool {
         matches!(self.step, Step::Member(own) if own.eq_ignore_ascii_case(name))
     }
@@ -88,12 +87,12 @@ impl fmt::Display for JsonPath<'_> {
     }
 }
 
-/// A value and where it stands.
+/// A value with its path.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'v> {
     pub(crate) value: &'v Json<'v>,
     pub(crate) path: JsonPath<'v>,
-    /// The code of a mistake in it.
+    /// The code of errors in this value, unless a check returns its own.
     pub(crate) code: ErrorCode,
 }
 
@@ -102,8 +101,8 @@ impl<'v> Node<'v> {
         Node { value, path: JsonPath::ROOT, code: ErrorCode::InvalidRequestContent }
     }
 
-    /// The same value, whose mistakes have another code.
-    pub(crate) fn or(self, code: ErrorCode) -> Node<'v> {
+    /// Sets the code of errors in this value.
+    pub(crate) fn with_code(self, code: ErrorCode) -> Node<'v> {
         Node { code, ..self }
     }
 
@@ -111,12 +110,12 @@ impl<'v> Node<'v> {
         errors.add(self.code, self.path.to_string(), message);
     }
 
-    /// Notes what a check found.
-    pub(crate) fn fault(&self, fault: &ValidationError, errors: &mut ErrorDetails) {
-        errors.add(fault.kind.into(), self.path.to_string(), &fault.message);
+    /// Adds the error of a check.
+    pub(crate) fn add_error(&self, error: &ValidationError, errors: &mut ErrorDetails) {
+        errors.add(error.kind.into(), self.path.to_string(), &error.message);
     }
 
-    /// Notes that a member is missing.
+    /// Adds the error of a missing member.
     pub(crate) fn missing(
         &self,
         name: &str,
@@ -128,9 +127,9 @@ impl<'v> Node<'v> {
         errors.add(code, path, format!("it is missing; {expected}"));
     }
 
-    /// Notes which members are missing that nothing can be sent without; only the old versions may
-    /// leave them out.
-    pub(crate) fn needs(&self, names: &[&str], context: Context<'_>, errors: &mut ErrorDetails) {
+    /// Adds an error for each missing member that the action requires. Bodies of the old versions
+    /// may omit them.
+    pub(crate) fn require(&self, names: &[&str], context: Context<'_>, errors: &mut ErrorDetails) {
         let missing = names.iter().filter(|name| self.member(name).is_none());
         for name in missing.filter(|_| context.strictness == Strictness::Complete) {
             let expected = "nothing can be sent without it";
@@ -138,7 +137,7 @@ impl<'v> Node<'v> {
         }
     }
 
-    /// The member of that name, read without regard to case; `null` is as good as absent.
+    /// Returns the member `name`, case-insensitively. `null` counts as absent.
     pub(crate) fn member<'s>(&'s self, name: &'s str) -> Option<Node<'s>> {
         let Json::Object(members) = self.value else {
             return None;
@@ -148,7 +147,7 @@ impl<'v> Node<'v> {
         Some(Node { value, path: self.path.member(name), code: self.code })
     }
 
-    /// Whether it is an object; a mistake where it is not.
+    /// Returns whether the value is an object, and adds an error if not.
     pub(crate) fn is_object(&self, errors: &mut ErrorDetails) -> bool {
         let is_object = matches!(self.value, Json::Object(_));
         if !is_object {
@@ -187,8 +186,8 @@ impl<'v> Node<'v> {
         }
     }
 
-    /// A member that no message may quote, and which only the old versions may leave out.
-    pub(crate) fn needed_secret(
+    /// Reads a required secret, which no message may quote. Bodies of the old versions may omit it.
+    pub(crate) fn required_secret(
         &self,
         name: &str,
         context: Context<'_>,
@@ -202,7 +201,7 @@ impl<'v> Node<'v> {
         member?.text(errors).map(|text| Secret::new(text.to_owned()))
     }
 
-    /// A text of at most `max` characters.
+    /// Reads a string of at most `max` characters.
     pub(crate) fn text_within(&self, max: usize, errors: &mut ErrorDetails) -> Option<String> {
         let text = self.text(errors)?;
         let length = text.chars().count();
@@ -213,7 +212,7 @@ impl<'v> Node<'v> {
         Some(text.to_owned())
     }
 
-    /// A text that passes `check`.
+    /// Reads a string that passes `check`.
     pub(crate) fn checked(
         &self,
         check: impl Fn(&str) -> Result<(), ValidationError>,
@@ -222,18 +221,19 @@ impl<'v> Node<'v> {
         let text = self.text(errors)?;
         match check(text) {
             Ok(()) => Some(text.to_owned()),
-            Err(fault) => {
-                self.fault(&fault, errors);
+            Err(error) => {
+                self.add_error(&error, errors);
                 None
             }
         }
     }
 
-    /// A date-time, whose mistakes have their own code.
+    /// Reads a date-time; errors have the code `InvalidDateTime`.
     pub(crate) fn instant(&self, errors: &mut ErrorDetails) -> Option<Instant> {
-        self.or(ErrorCode::InvalidDateTime).date_time(errors)
+        self.with_code(ErrorCode::InvalidDateTime).date_time(errors)
     }
 
+    /// Reads a date-time; errors have the code of this node.
     pub(crate) fn date_time(&self, errors: &mut ErrorDetails) -> Option<Instant> {
         let text = self.text(errors)?;
         match text.parse() {
@@ -258,16 +258,16 @@ impl<'v> Node<'v> {
         value.map(|value| Verbatim::new(text, value))
     }
 
-    /// One of `words`, read without regard to case.
-    pub(crate) fn word<T: Copy>(
+    /// Reads one of the enum values `allowed`, case-insensitively.
+    pub(crate) fn enum_value<T: Copy>(
         &self,
-        words: impl Iterator<Item = (&'static str, T)> + Clone,
+        allowed: impl Iterator<Item = (&'static str, T)> + Clone,
         errors: &mut ErrorDetails,
     ) -> Option<T> {
         let text = self.text(errors)?;
-        let found = words.clone().find(|(word, _)| word.eq_ignore_ascii_case(text));
+        let found = allowed.clone().find(|(known, _)| known.eq_ignore_ascii_case(text));
         if found.is_none() {
-            let allowed: Vec<_> = words.map(|(word, _)| word).collect();
+            let allowed: Vec<_> = allowed.map(|(known, _)| known).collect();
             let message =
                 format!("{} is not allowed; allowed are {}", quoted(text), allowed.join(", "));
             self.refuse(message, errors);
@@ -275,7 +275,7 @@ impl<'v> Node<'v> {
         found.map(|(_, value)| value)
     }
 
-    /// The members of an object whose names are its author's own. Values are texts.
+    /// Reads an object with arbitrary names and string values, such as headers.
     pub(crate) fn map(&self, errors: &mut ErrorDetails) -> Option<Vec<(String, String)>> {
         let Json::Object(members) = self.value else {
             self.is_object(errors);
@@ -289,7 +289,7 @@ impl<'v> Node<'v> {
         Some(entries)
     }
 
-    /// Every entry of a list read by `read`; a scalar is a list of one.
+    /// Reads a list entry by entry. A scalar counts as a list of one.
     pub(crate) fn list<T>(
         &self,
         errors: &mut ErrorDetails,
@@ -309,13 +309,13 @@ impl<'v> Node<'v> {
     }
 }
 
-/// What a client sent, short enough for a message and on one line.
+/// Quotes a client's value for a message: escaped, and cut to [`QUOTED_CHARS_MAX`].
 pub(crate) fn quoted(text: &str) -> String {
     format!("{:?}", shortened(text))
 }
 
 fn shortened(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(QUOTED_MAX) {
+    match text.char_indices().nth(QUOTED_CHARS_MAX) {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
         None => Cow::Borrowed(text),
     }

@@ -1,4 +1,4 @@
-//! Building objects member by member: in the order given, absent ones left out.
+//! Building JSON objects with members in a fixed order.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use kalends_recurrence::Instant;
 
 use crate::json::{Json, Number};
 
-/// The members of an object to be.
+/// Members of an object under construction.
 #[derive(Default)]
 pub(crate) struct ObjectBuilder<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
@@ -24,7 +24,7 @@ impl<'a> ObjectBuilder<'a> {
         self
     }
 
-    /// Nothing where there is nothing.
+    /// Adds the member only if there is a value.
     pub(crate) fn put_some<T: Into<Json<'a>>>(
         self,
         name: &'static str,
@@ -36,7 +36,7 @@ impl<'a> ObjectBuilder<'a> {
         }
     }
 
-    /// The members of another object after these.
+    /// Adds the members of `others` at the end.
     pub(crate) fn append(mut self, mut others: ObjectBuilder<'a>) -> ObjectBuilder<'a> {
         self.0.append(&mut others.0);
         self
@@ -49,17 +49,16 @@ impl<'a> From<ObjectBuilder<'a>> for Json<'a> {
     }
 }
 
-/// An object whose names are its author's own.
+/// Builds an object with arbitrary names and string values, such as headers.
 pub(crate) fn map<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>) -> Json<'a> {
     Json::Object(entries.map(|(name, value)| (Cow::Borrowed(name), Json::from(value))).collect())
 }
 
-/// An object whose names are its author's own.
+/// Like [`map`], for owned strings.
 pub(crate) fn pairs(entries: &[(String, String)]) -> Json<'_> {
     map(entries.iter().map(|(name, value)| (name.as_str(), value.as_str())))
 }
 
-/// A list.
 pub(crate) fn list<'a, T: Into<Json<'a>>>(values: impl Iterator<Item = T>) -> Json<'a> {
     Json::Array(values.map(Into::into).collect())
 }

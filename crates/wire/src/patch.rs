@@ -1,7 +1,7 @@
-//! PATCH: a JSON merge patch into the stored definition, secrets included.
+//! PATCH: applies a JSON merge patch to the stored definition, including its secrets.
 //!
-//! Names are matched without regard to case. `null` removes; in the old versions only where clients
-//! mean it, because they send `null` for everything that they leave alone.
+//! Names are case-insensitive. `null` removes a member. In the old versions it does so only for
+//! [`OLD_REMOVABLE`], because their clients send `null` for every member that they leave unchanged.
 
 use std::borrow::Cow;
 
@@ -10,24 +10,24 @@ use kalends_domain::{
 };
 
 use crate::action::foreign_payloads;
-use crate::collection::{keep_plan, read_collection, whole_collection};
+use crate::collection::{complete_collection, keep_plan, read_collection};
 use crate::error::ErrorDetails;
 use crate::id::{collection_id, job_id, job_name};
-use crate::job::{job_with_secrets, keep_extensions, read_in};
+use crate::job::{job_with_secrets, keep_extensions, read_job_with};
 use crate::json::Json;
 use crate::node::{Context, Node, Strictness, quoted};
 use crate::version::Version;
 
 type Object<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
 
-/// What `null` removes in the old versions.
+/// Members that `null` removes in the old versions.
 const OLD_REMOVABLE: [&str; 6] =
     ["authentication", "recurrence", "errorAction", "retryPolicy", "tags", "body"];
-/// Objects whose names are their author's own: the old versions replace them as wholes, because
-/// their clients have no way to remove an entry.
+/// Objects with arbitrary names. The old versions replace them as a whole, because their clients
+/// cannot remove a single entry.
 const OLD_REPLACED: [&str; 3] = ["headers", "tags", "customMessageProperties"];
 
-/// The definition of a job after a patch.
+/// Returns the definition of a job after a patch.
 pub fn patch_job(
     path: &JobPath,
     stored: &JobDefinition,
@@ -35,16 +35,17 @@ pub fn patch_job(
     version: Version,
     limits: &Limits,
 ) -> Result<JobDefinition, ErrorDetails> {
-    let whole_name = job_name(path);
-    check(&patch, &job_id(path), &[path.job.as_str(), &whole_name])?;
+    let full_name = job_name(path);
+    check(&patch, &job_id(path), &[path.job.as_str(), &full_name])?;
     let before = job_with_secrets(stored, version);
     let mut context = Context::new(version, limits);
-    // A definition that an old version let in without its secrets can still be switched off.
-    if read_in(&before, context).is_err() {
+    // An incomplete definition, created through an old version, must remain patchable, for example
+    // to disable the job.
+    if read_job_with(&before, context).is_err() {
         context.strictness = Strictness::Lenient;
     }
     let merged = merge_patch(before, patch, version);
-    let mut patched = read_in(&merged, context)?;
+    let mut patched = read_job_with(&merged, context)?;
     if version.is_old() {
         keep_extensions(stored, &mut patched);
     }
@@ -52,7 +53,7 @@ pub fn patch_job(
     Ok(patched)
 }
 
-/// A collection after a patch.
+/// Returns a collection after a patch.
 pub fn patch_collection(
     path: &CollectionPath,
     stored: &Collection,
@@ -61,13 +62,13 @@ pub fn patch_collection(
     limits: &Limits,
 ) -> Result<Collection, ErrorDetails> {
     check(&patch, &collection_id(path), &[path.collection.as_str()])?;
-    let merged = merge_patch(whole_collection(stored, version), patch, version);
+    let merged = merge_patch(complete_collection(stored, version), patch, version);
     let mut patched = read_collection(&merged, version, limits)?;
     keep_plan(stored, &mut patched, version);
     Ok(patched)
 }
 
-/// A patch names no other resource and leaves to the service what is the service's.
+/// Rejects a patch that names another resource or sets `status`, which belongs to the service.
 fn check(patch: &Json<'_>, id: &str, names: &[&str]) -> Result<(), ErrorDetails> {
     let mut errors = ErrorDetails::default();
     let root = Node::root(patch);
@@ -92,11 +93,11 @@ fn check(patch: &Json<'_>, id: &str, names: &[&str]) -> Result<(), ErrorDetails>
 
 /// Merges a patch into a stored value.
 ///
-/// An object is merged member by member, anything else replaced. A patch that changes the `type` of
-/// an action or of an authentication takes the place of what went with the former type, so that no
-/// secret wanders from one kind to another.
+/// Objects are merged member by member, other values are replaced. A patch that changes the `type`
+/// of an action or of an authentication discards the members of the former type, so that no secret
+/// is carried over to another type.
 pub fn merge_patch<'a>(stored: Json<'a>, patch: Json<'a>, version: Version) -> Json<'a> {
-    merge(stored, settled(patch), version)
+    merge(stored, normalise(patch), version)
 }
 
 fn merge<'a>(stored: Json<'a>, patch: Json<'a>, version: Version) -> Json<'a> {
@@ -116,7 +117,7 @@ fn merge<'a>(stored: Json<'a>, patch: Json<'a>, version: Version) -> Json<'a> {
         match position.and_then(|position| members.get_mut(position)) {
             Some((_, value)) => {
                 let before = std::mem::replace(value, Json::Null);
-                *value = merge(remainder(&name, before, &change, version), change, version);
+                *value = merge(merge_base(&name, before, &change, version), change, version);
             }
             None => members.push((name, merge(Json::Null, change, version))),
         }
@@ -128,13 +129,13 @@ fn is_removable(name: &str, version: Version) -> bool {
     let among = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
     match version.is_old() {
         true => among(&OLD_REMOVABLE),
-        // A job without a state would be an enabled one.
+        // A job without `state` is enabled, so removing it would enable a disabled job.
         false => !among(&["state"]),
     }
 }
 
-/// What of a stored member a change is merged into.
-fn remainder<'a>(name: &str, before: Json<'a>, change: &Json<'a>, version: Version) -> Json<'a> {
+/// Returns the part of a stored member that a change is merged into.
+fn merge_base<'a>(name: &str, before: Json<'a>, change: &Json<'a>, version: Version) -> Json<'a> {
     let is = |known: &str| known.eq_ignore_ascii_case(name);
     if version.is_old() && OLD_REPLACED.iter().any(|known| is(known)) {
         return Json::Null;
@@ -163,9 +164,9 @@ fn text_of<'j>(value: &'j Json<'_>, name: &str) -> Option<&'j str> {
     }
 }
 
-/// The patch with its members in their proper places: `action` within `properties`, retry policy
-/// and error action within `action`.
-fn settled(patch: Json<'_>) -> Json<'_> {
+/// Moves members to their documented position: `action` into `properties`, `retryPolicy` and
+/// `errorAction` into `action`.
+fn normalise(patch: Json<'_>) -> Json<'_> {
     let Json::Object(mut root) = patch else { return patch };
     if position(&root, "properties").is_none() && position(&root, "action").is_some() {
         root = vec![(Cow::Borrowed("properties"), Json::Object(root))];
@@ -178,16 +179,16 @@ fn settled(patch: Json<'_>) -> Json<'_> {
             }
             put_if_absent(get_mut(properties, "action"), name, value);
         }
-        settle_retry_policy(get_mut(properties, "action"));
+        move_retry_policy(get_mut(properties, "action"));
         if let Some(Json::Object(action)) = get_mut(properties, "action") {
-            settle_retry_policy(get_mut(action, "errorAction"));
+            move_retry_policy(get_mut(action, "errorAction"));
         }
     }
     Json::Object(root)
 }
 
-/// What stands in `request` goes to the action.
-fn settle_retry_policy(action: Option<&mut Json<'_>>) {
+/// Moves `retryPolicy` from `request` to the action.
+fn move_retry_policy(action: Option<&mut Json<'_>>) {
     let Some(Json::Object(action)) = action else { return };
     let Some(Json::Object(request)) = get_mut(action, "request") else { return };
     let Some(policy) = take(request, "retryPolicy") else { return };
@@ -217,7 +218,7 @@ fn put_if_absent<'a>(object: Option<&mut Json<'a>>, name: &'static str, value: J
     }
 }
 
-/// What was read from a certificate's file stays true while the file is the same.
+/// Keeps the data parsed from a client certificate if its file and password did not change.
 fn keep_certificates(stored: &JobDefinition, patched: &mut JobDefinition) {
     keep_certificate(&stored.action.action, &mut patched.action.action);
     if let (Some(stored), Some(patched)) =

@@ -1,4 +1,4 @@
-//! `startTime` and `recurrence` of a job.
+//! Reading and serialising `startTime` and `recurrence` of a job.
 
 use kalends_recurrence::{
     Definition, Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
@@ -12,8 +12,7 @@ use crate::node::{Node, quoted};
 use crate::object::{ObjectBuilder, list};
 use crate::version::Version;
 
-/// Reads what decides when a job is due from the members `startTime` and `recurrence` of an
-/// object, or of its `properties` where it is a whole job.
+/// Reads `startTime` and `recurrence` of an object, or of its `properties` if it is a whole job.
 pub fn read_definition(body: &Json<'_>, created: Instant) -> Result<Definition, ErrorDetails> {
     let mut errors = ErrorDetails::default();
     let root = Node::root(body);
@@ -41,7 +40,7 @@ pub(crate) fn definition(
     Some(Definition { start, created, recurrence })
 }
 
-/// Reads a recurrence. The old versions know no zones and no other first day of the week.
+/// Reads a recurrence. The old versions ignore `timeZone` and `firstDayOfWeek`.
 pub(crate) fn recurrence(
     node: Node<'_>,
     version: Version,
@@ -50,9 +49,9 @@ pub(crate) fn recurrence(
     if !node.is_object(errors) {
         return None;
     }
-    let node = node.or(ErrorCode::InvalidRecurrence);
+    let node = node.with_code(ErrorCode::InvalidRecurrence);
     let frequency = match node.member("frequency") {
-        Some(node) => node.word(Frequency::ALL.iter().map(|&f| (f.word(), f)), errors),
+        Some(node) => node.enum_value(Frequency::ALL.iter().map(|&f| (f.word(), f)), errors),
         None => {
             let allowed = Frequency::ALL.map(Frequency::word).join(", ");
             let expected = format!("allowed are {allowed}");
@@ -79,7 +78,7 @@ pub(crate) fn recurrence(
 }
 
 fn schedule(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Schedule> {
-    let node = node.or(ErrorCode::InvalidSchedule);
+    let node = node.with_code(ErrorCode::InvalidSchedule);
     if !node.is_object(errors) {
         return None;
     }
@@ -121,7 +120,7 @@ fn monthly_occurrence(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Month
 }
 
 fn weekday(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Weekday> {
-    node.word(Weekday::ALL.iter().map(|&day| (day.name(), day)), errors)
+    node.enum_value(Weekday::ALL.iter().map(|&day| (day.name(), day)), errors)
 }
 
 fn zone(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Zone> {
@@ -135,8 +134,8 @@ fn zone(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Zone> {
     }
 }
 
-/// Writes a recurrence: `interval` always, its zone and first day of the week only for the newest
-/// version.
+/// Serialises a recurrence. `interval` is always present; `timeZone` and `firstDayOfWeek` only in
+/// the newest version.
 pub(crate) fn write_recurrence(recurrence: &Recurrence, version: Version) -> Json<'_> {
     let members = ObjectBuilder::new()
         .put("frequency", enum_text::frequency(recurrence.frequency, version))

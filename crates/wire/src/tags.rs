@@ -1,4 +1,4 @@
-//! Tags: names and values for people.
+//! Tags of jobs and collections.
 
 use kalends_domain::Limits;
 
@@ -11,16 +11,16 @@ pub(crate) fn read_tags(
     limits: &Limits,
     errors: &mut ErrorDetails,
 ) -> Option<Vec<(String, String)>> {
-    let node = node.or(ErrorCode::InvalidTag);
+    let node = node.with_code(ErrorCode::InvalidTag);
     let tags = node.map(errors)?;
     if tags.len() > limits.tags_max {
         node.refuse(format!("{} tags; allowed are {}", tags.len(), limits.tags_max), errors);
     }
     for (name, value) in &tags {
-        let mut check = |what: &str, text: &str, max: usize| {
+        let mut check = |part: &str, text: &str, max: usize| {
             let length = text.chars().count();
             if length > max {
-                let message = format!("its {what} has {length} characters; allowed are {max}");
+                let message = format!("its {part} has {length} characters; allowed are {max}");
                 errors.add(ErrorCode::InvalidTag, node.path.member(name).to_string(), message);
             }
         };

@@ -1,4 +1,4 @@
-//! What a job did and will do, and why. Only the newest version has these.
+//! Occurrences of a job and the explanation of a run or its absence. Newest API version only.
 
 use kalends_domain::{
     ActionRole, Cause, Disposition, ExplainReason, Explanation, JobPath, LedgerRecord,
@@ -9,20 +9,20 @@ use crate::id::{job_id, job_name};
 use crate::json::Json;
 use crate::object::{ObjectBuilder, list};
 
-/// Writes a row of a job's occurrences.
+/// Serialises one row of the occurrence list.
 pub fn write_occurrence(row: &TimelineRow) -> Json<'static> {
-    let stretch = (row.count != 1).then_some(row.to);
+    let last_scheduled = (row.count != 1).then_some(row.to);
     let members = ObjectBuilder::new()
         .put("scheduledTime", row.from)
-        .put_some("lastScheduledTime", stretch)
+        .put_some("lastScheduledTime", last_scheduled)
         .put("count", row.count)
-        .put("cause", cause(row.cause))
-        .put("disposition", stage_word(&row.stage))
+        .put("cause", cause_text(row.cause))
+        .put("disposition", stage_text(&row.stage))
         .put_some("generation", row.generation);
     match &row.stage {
         OccurrenceState::Closed(_, at) => members.put("decidedTime", *at),
         OccurrenceState::InFlight(run) => members
-            .put("actionName", role_word(run.role))
+            .put("actionName", role_text(run.role))
             .put("retryCount", run.retry)
             .put(if run.is_claimed { "attemptTime" } else { "nextAttemptTime" }, run.attempt_at),
         _ => members,
@@ -30,29 +30,29 @@ pub fn write_occurrence(row: &TimelineRow) -> Json<'static> {
     .into()
 }
 
-/// Writes how occurrences of a job were closed, for who follows what happens. `job_state` is what has
-/// become of the job.
+/// Serialises an event that reports closed occurrences. `job_state` is the state of the job
+/// afterwards.
 pub fn write_closed_occurrence<'a>(
     path: &JobPath,
     row: &LedgerRecord,
     job_state: &'a str,
 ) -> Json<'a> {
-    let stretch = (row.count != 1).then_some(row.to);
+    let last_scheduled = (row.count != 1).then_some(row.to);
     ObjectBuilder::new()
         .put("jobId", job_id(path))
         .put("jobName", job_name(path))
         .put("scheduledTime", row.from)
-        .put_some("lastScheduledTime", stretch)
+        .put_some("lastScheduledTime", last_scheduled)
         .put("count", row.count)
-        .put("cause", cause(row.cause))
-        .put("disposition", disposition_word(row.disposition))
+        .put("cause", cause_text(row.cause))
+        .put("disposition", disposition_text(row.disposition))
         .put("generation", row.generation)
         .put("decidedTime", row.closed)
         .put("jobState", job_state)
         .into()
 }
 
-/// What an explanation is told with.
+/// State of the job and its collection that an explanation reports.
 #[derive(Clone, Copy, Debug)]
 pub struct ExplainContext<'a> {
     /// `Enabled`, `Disabled`, `Completed` or `Faulted`.
@@ -61,25 +61,25 @@ pub struct ExplainContext<'a> {
     pub collection_state: &'a str,
     /// When the job was created.
     pub created: kalends_recurrence::Instant,
-    /// How often it has been edited, its creation included.
+    /// Number of edits, including the creation.
     pub generation: u64,
 }
 
-/// Writes why a job did or did not run, with the facts: rows of its occurrences and entries of its
-/// history that are about it.
+/// Serialises the explanation why a job did or did not run, with the occurrences and the history
+/// entries that support it.
 pub fn write_explanation<'a>(
     explanation: &'a Explanation,
-    facts: ExplainContext<'a>,
+    context: ExplainContext<'a>,
     rows: Vec<Json<'a>>,
     history: Vec<Json<'a>>,
 ) -> Json<'a> {
     let job = ObjectBuilder::new()
-        .put("state", facts.job_state)
-        .put("collectionState", facts.collection_state)
-        .put("createdTime", facts.created)
-        .put("generation", facts.generation);
+        .put("state", context.job_state)
+        .put("collectionState", context.collection_state)
+        .put("createdTime", context.created)
+        .put("generation", context.generation);
     ObjectBuilder::new()
-        .put("reason", reason_word(explanation.reason))
+        .put("reason", reason_text(explanation.reason))
         .put("explanation", &explanation.sentence)
         .put_some("occurrence", explanation.occurrence)
         .put_some("previousOccurrence", explanation.before)
@@ -91,21 +91,21 @@ pub fn write_explanation<'a>(
         .into()
 }
 
-fn cause(cause: Cause) -> &'static str {
+fn cause_text(cause: Cause) -> &'static str {
     match cause {
         Cause::Scheduled => "Scheduled",
         Cause::Manual => "Manual",
     }
 }
 
-pub(crate) fn role_word(role: ActionRole) -> &'static str {
+pub(crate) fn role_text(role: ActionRole) -> &'static str {
     match role {
         ActionRole::Main => "MainAction",
         ActionRole::Error => "ErrorAction",
     }
 }
 
-fn disposition_word(disposition: Disposition) -> &'static str {
+fn disposition_text(disposition: Disposition) -> &'static str {
     match disposition {
         Disposition::Completed => "Completed",
         Disposition::Failed => "Failed",
@@ -117,9 +117,9 @@ fn disposition_word(disposition: Disposition) -> &'static str {
     }
 }
 
-fn stage_word(stage: &OccurrenceState) -> &'static str {
+fn stage_text(stage: &OccurrenceState) -> &'static str {
     match stage {
-        OccurrenceState::Closed(disposition, _) => disposition_word(*disposition),
+        OccurrenceState::Closed(disposition, _) => disposition_text(*disposition),
         OccurrenceState::InFlight(RunInFlight { is_claimed: true, .. }) => "Running",
         OccurrenceState::InFlight(RunInFlight { retry: 0, .. }) => "Waiting",
         OccurrenceState::InFlight(_) => "Retrying",
@@ -130,7 +130,7 @@ fn stage_word(stage: &OccurrenceState) -> &'static str {
     }
 }
 
-fn reason_word(reason: ExplainReason) -> &'static str {
+fn reason_text(reason: ExplainReason) -> &'static str {
     match reason {
         ExplainReason::Completed => "Completed",
         ExplainReason::Failed => "Failed",
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_written_as_documented() {
+    fn rows_are_serialised_as_documented() {
         let at = "2026-01-01T00:00:09Z".parse().unwrap();
         check(
             1,

@@ -1,5 +1,5 @@
-//! Versions of the API. Three are those of the retired service and answer as it did; the newest
-//! has more members and says more.
+//! API versions. The three old ones reproduce the retired service; the newest has additional
+//! members and structured errors.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::node::quoted;
 
-/// A version of the API.
+/// An API version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(non_camel_case_types, reason = "the dates are the names of the versions")]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(non_camel_case_types, reason = "versions are named by date")]
+#[expect(missing_docs, reason = "versions are named by date")]
 pub enum Version {
     V2014_08_01_Preview,
     V2016_01_01,
@@ -19,7 +19,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// All of them, from the oldest.
+    /// All versions, oldest first.
     pub const ALL: [Version; 4] = [
         Version::V2014_08_01_Preview,
         Version::V2016_01_01,
@@ -27,7 +27,7 @@ impl Version {
         Version::V2026_11_01,
     ];
 
-    /// The version that a request asks for by `api-version`, read without regard to case.
+    /// Parses the query parameter `api-version`, case-insensitively.
     pub fn from_query(text: Option<&str>) -> Result<Version, ErrorDetails> {
         let supported = Version::ALL.map(Version::as_str).join(", ");
         let refuse = |code, message| Err(ErrorDetails::one(code, "api-version", message));
@@ -45,7 +45,7 @@ impl Version {
         }
     }
 
-    /// As it is written in requests.
+    /// The value of the query parameter `api-version`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Version::V2014_08_01_Preview => "2014-08-01-preview",
@@ -55,12 +55,12 @@ impl Version {
         }
     }
 
-    /// Whether it is one of the retired service's.
+    /// Whether the retired service had this version.
     pub const fn is_old(self) -> bool {
         !matches!(self, Version::V2026_11_01)
     }
 
-    /// Whether it knows one plan `Premium` instead of two.
+    /// Whether the version has one plan `Premium` instead of `P10Premium` and `P20Premium`.
     pub(crate) const fn has_one_premium(self) -> bool {
         matches!(self, Version::V2014_08_01_Preview | Version::V2016_01_01)
     }
@@ -77,14 +77,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_without_case_and_the_supported_ones_are_named() {
-        let ask = |text| Version::from_query(text).map_err(|errors| errors.code());
-        assert_eq!(ask(Some("2014-08-01-PREVIEW")), Ok(Version::V2014_08_01_Preview));
-        assert_eq!(ask(Some("2026-11-01")), Ok(Version::V2026_11_01));
-        assert_eq!(ask(None), Err(ErrorCode::MissingApiVersionParameter));
-        assert_eq!(ask(Some("")), Err(ErrorCode::MissingApiVersionParameter));
+    fn versions_are_case_insensitive_and_errors_list_the_supported_ones() {
+        let parse = |text| Version::from_query(text).map_err(|errors| errors.code());
+        assert_eq!(parse(Some("2014-08-01-PREVIEW")), Ok(Version::V2014_08_01_Preview));
+        assert_eq!(parse(Some("2026-11-01")), Ok(Version::V2026_11_01));
+        assert_eq!(parse(None), Err(ErrorCode::MissingApiVersionParameter));
+        assert_eq!(parse(Some("")), Err(ErrorCode::MissingApiVersionParameter));
         for text in ["2016-13-01", "2016-03-01 ", "2016-03-01,2014-08-01-preview"] {
-            assert_eq!(ask(Some(text)), Err(ErrorCode::InvalidApiVersionParameter));
+            assert_eq!(parse(Some(text)), Err(ErrorCode::InvalidApiVersionParameter));
         }
         let message = Version::from_query(Some("1")).unwrap_err().to_string();
         assert!(message.contains("2014-08-01-preview, 2016-01-01, 2016-03-01, 2026-11-01"));

@@ -1,23 +1,24 @@
-//! In which form a definition is written.
+//! Options of serialising a definition.
 
 use kalends_domain::Secret;
 
 use crate::json::Json;
 use crate::version::Version;
 
-/// For which version, and whether secrets are in it.
+/// API version and treatment of secrets.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteOptions {
     pub(crate) version: Version,
     pub(crate) secrets: Secrets,
 }
 
-/// Whether secrets are written.
+/// Whether secrets are serialised.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Secrets {
-    /// Answers have none.
+    /// For responses.
     Omit,
-    /// What is patched in memory has them, or a patch would lose them.
+    /// For definitions that a patch is merged into: without its secrets the patched job would lose
+    /// them. Never for anything that leaves the process.
     Include,
 }
 

@@ -1,7 +1,7 @@
-//! As whom HTTP requests are made.
+//! Authentication of HTTP requests.
 //!
-//! Old clients send half an authentication, and the old versions take it. What a certificate says
-//! of itself is read from its file elsewhere.
+//! The old versions accept incomplete authentication, because their clients send it. Client
+//! certificates are parsed by the caller.
 
 use kalends_domain::{
     CertificateFacts, HttpAuthentication, Secret, ValidationError, ValidationErrorKind,
@@ -31,7 +31,7 @@ const KINDS: &EnumText<Kind> = &[
     ("NotSpecified", Kind::NotSpecified),
 ];
 
-/// What any kind of authentication is made of.
+/// Members of all authentication types.
 const PARTS: [&str; 7] =
     ["username", "password", "pfx", "tenant", "audience", "clientId", "secret"];
 
@@ -42,7 +42,7 @@ pub(super) fn read(
     context: Context<'_>,
     errors: &mut ErrorDetails,
 ) -> Option<HttpAuthentication> {
-    let node = node.or(ErrorCode::InvalidAuthentication);
+    let node = node.with_code(ErrorCode::InvalidAuthentication);
     if !node.is_object(errors) {
         return None;
     }
@@ -52,7 +52,7 @@ pub(super) fn read(
         node.missing("type", ErrorCode::InvalidAuthentication, expected, errors);
         return None;
     };
-    match kind.word(KINDS.iter().copied(), errors)? {
+    match kind.enum_value(KINDS.iter().copied(), errors)? {
         Kind::NotSpecified => {
             for part in PARTS.iter().filter_map(|name| node.member(name)) {
                 part.refuse("it does not go with type NotSpecified; say which type", errors);
@@ -61,18 +61,18 @@ pub(super) fn read(
         }
         Kind::Basic => Some(HttpAuthentication::Basic {
             username: part(node, "username", check_username, context, errors),
-            password: node.needed_secret("password", context, errors),
+            password: node.required_secret("password", context, errors),
         }),
         Kind::ClientCertificate => Some(HttpAuthentication::ClientCertificate {
             pfx: pfx(node, context, errors),
-            password: node.needed_secret("password", context, errors),
+            password: node.required_secret("password", context, errors),
             certificate: None,
         }),
         Kind::ActiveDirectoryOAuth => Some(HttpAuthentication::ActiveDirectoryOAuth {
             tenant: part(node, "tenant", check_tenant, context, errors),
             audience: part(node, "audience", check_audience, context, errors),
             client_id: part(node, "clientId", check_client_id, context, errors),
-            secret: node.needed_secret("secret", context, errors),
+            secret: node.required_secret("secret", context, errors),
         }),
     }
 }
@@ -97,9 +97,9 @@ fn part(
 }
 
 fn pfx(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Option<Secret> {
-    let pfx = node.needed_secret("pfx", context, errors)?;
+    let pfx = node.required_secret("pfx", context, errors)?;
     let max = context.limits.pfx_bytes_max;
-    // Four characters of base64 are three bytes.
+    // Four characters of base64 encode three bytes.
     if pfx.reveal().len() / 4 * 3 > max {
         let path = node.path.member("pfx").to_string();
         let message = format!("the file is larger than {max} bytes");
@@ -109,7 +109,7 @@ fn pfx(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Optio
 }
 
 fn check_username(text: &str) -> Result<(), ValidationError> {
-    // A colon ends the name on the wire.
+    // A colon separates name and password in the Basic scheme.
     let valid = !text.contains(|c: char| c == ':' || c.is_control());
     let message = "a user's name has no colon and no control characters";
     valid
@@ -152,7 +152,8 @@ pub(super) fn write(authentication: &HttpAuthentication, options: WriteOptions) 
     members.put("type", kind).into()
 }
 
-/// The expiration has two names: the one that was answered and the one that was documented.
+/// Writes the expiration under two names: one appears in responses of the retired service, the other
+/// in its documentation.
 fn write_certificate(certificate: Option<&CertificateFacts>) -> ObjectBuilder<'_> {
     ObjectBuilder::new()
         .put_some("certificateThumbprint", certificate.map(|facts| &facts.thumbprint))

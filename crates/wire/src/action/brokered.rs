@@ -1,4 +1,4 @@
-//! Properties of Service Bus messages that the broker reads.
+//! Broker properties of Service Bus messages.
 
 use kalends_domain::{BrokeredProperties, TimeToLive, check_property};
 
@@ -9,7 +9,7 @@ use crate::node::Node;
 use crate::object::ObjectBuilder;
 
 pub(super) fn read(node: Node<'_>, errors: &mut ErrorDetails) -> Option<BrokeredProperties> {
-    let node = node.or(ErrorCode::InvalidBrokeredProperty);
+    let node = node.with_code(ErrorCode::InvalidBrokeredProperty);
     if !node.is_object(errors) {
         return None;
     }
@@ -33,8 +33,8 @@ pub(super) fn read(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Brokered
     })
 }
 
-/// A duration, or a date as the two oldest versions have it. Every version reads both, so that a
-/// job made by one can be patched by another.
+/// Reads a duration, or a date-time as in the two oldest versions. Every version accepts both, so
+/// that a job created through one version can be patched through another.
 fn time_to_live(node: Node<'_>, errors: &mut ErrorDetails) -> Option<TimeToLive> {
     match node.text(errors)?.parse() {
         Ok(until) => Some(TimeToLive::Until(until)),

@@ -1,4 +1,4 @@
-//! HTTP requests.
+//! Reading and serialising HTTP requests.
 
 use kalends_domain::{Headers, HttpAuthentication, HttpRequest, Method, Uri};
 
@@ -21,7 +21,7 @@ pub(super) fn read(
     let body_max = context.limits.body_chars_max;
     let body = node.member("body").and_then(|node| {
         node.text(errors)?;
-        node.or(ErrorCode::BodyTooLarge).text_within(body_max, errors)
+        node.with_code(ErrorCode::BodyTooLarge).text_within(body_max, errors)
     });
     let authentication_node = node.member("authentication");
     let authentication =
@@ -43,9 +43,9 @@ fn read_uri(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> 
         node.missing("uri", ErrorCode::InvalidUri, expected, errors);
         return None;
     };
-    let node = node.or(ErrorCode::InvalidUri);
+    let node = node.with_code(ErrorCode::InvalidUri);
     let uri = Uri::new(node.text(errors)?, context.limits);
-    uri.map_err(|fault| node.fault(&fault, errors)).ok()
+    uri.map_err(|fault| node.add_error(&fault, errors)).ok()
 }
 
 fn read_method(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Method> {
@@ -58,9 +58,9 @@ fn read_method(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Method> {
         );
         return None;
     };
-    let node = node.or(ErrorCode::InvalidHttpMethod);
+    let node = node.with_code(ErrorCode::InvalidHttpMethod);
     let method = Method::new(node.text(errors)?);
-    method.map_err(|fault| node.fault(&fault, errors)).ok()
+    method.map_err(|fault| node.add_error(&fault, errors)).ok()
 }
 
 fn read_headers(
@@ -68,7 +68,7 @@ fn read_headers(
     context: Context<'_>,
     errors: &mut ErrorDetails,
 ) -> Option<Headers> {
-    let node = node.or(ErrorCode::InvalidHeader);
+    let node = node.with_code(ErrorCode::InvalidHeader);
     let headers = Headers::new(node.map(errors)?, context.limits);
     headers
         .map_err(|refused| {
@@ -89,7 +89,10 @@ pub(super) fn write(request: &HttpRequest, options: WriteOptions) -> Json<'_> {
         .put_some("body", request.body.as_deref())
         .put_some(
             "authentication",
-            request.authentication.as_ref().map(|who| authentication::write(who, options)),
+            request
+                .authentication
+                .as_ref()
+                .map(|authentication| authentication::write(authentication, options)),
         )
         .into()
 }

@@ -1,4 +1,4 @@
-//! What a job does: the action, and what is done when all its tries failed.
+//! Reading and serialising the action of a job and its error action.
 
 mod authentication;
 mod brokered;
@@ -17,7 +17,7 @@ use crate::node::{Context, Node};
 use crate::object::ObjectBuilder;
 use crate::write_options::{Secrets, WriteOptions};
 
-/// The members that say what an action does, one for each kind of target.
+/// Members that hold the payload of an action, one per target type.
 const PAYLOADS: [&str; 4] =
     ["request", "queueMessage", "serviceBusQueueMessage", "serviceBusTopicMessage"];
 
@@ -49,15 +49,16 @@ impl Kind {
     }
 }
 
-/// The payloads that an action of this type does not have; none where there is no such type.
+/// Returns the payload members that do not belong to this type; none if the type is unknown.
 pub(crate) fn foreign_payloads(type_text: &str) -> impl Iterator<Item = &'static str> {
     let kind = KINDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(type_text));
     let own = kind.map(|(_, kind)| kind.payload());
     PAYLOADS.into_iter().filter(move |payload| own.is_some_and(|own| own != *payload))
 }
 
-/// Reads `action` of a job. Its retry policy may also stand in `request` or beside it, its error
-/// action beside it: clients paste what the documents print.
+/// Reads `action` of a job. `retryPolicy` is also accepted in `request` and in `properties`, and
+/// `errorAction` in `properties`, where examples in the documentation of the retired service place
+/// them.
 pub(crate) fn read_main(
     node: Node<'_>,
     properties: Node<'_>,
@@ -108,8 +109,8 @@ fn read(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Opti
         node.missing("type", ErrorCode::MissingRequiredProperty, expected, errors);
         return None;
     };
-    let type_node = type_node.or(ErrorCode::InvalidActionType);
-    let kind = type_node.word(KINDS.iter().copied(), errors)?;
+    let type_node = type_node.with_code(ErrorCode::InvalidActionType);
+    let kind = type_node.enum_value(KINDS.iter().copied(), errors)?;
     let type_as_written = type_node.text(errors)?.to_owned();
     let own = kind.payload();
     let foreign = PAYLOADS.into_iter().filter(|payload| *payload != own);
@@ -117,7 +118,7 @@ fn read(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Opti
     for foreign in foreign.filter_map(|payload| node.member(payload)) {
         has_foreign = true;
         let message = format!("it does not go with type {type_as_written}, which has {own}");
-        foreign.or(ErrorCode::ActionMismatch).refuse(message, errors);
+        foreign.with_code(ErrorCode::ActionMismatch).refuse(message, errors);
     }
     let Some(payload) = node.member(own) else {
         if !has_foreign {
@@ -150,7 +151,7 @@ fn read(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Opti
     Some(Action { type_as_written, target })
 }
 
-/// Writes `action` of a job, less `signing`.
+/// Serialises `action` of a job without `signing`.
 pub(crate) fn write_main(main: &MainAction, options: WriteOptions) -> ObjectBuilder<'_> {
     let error_action = main.error_action.as_ref().map(|error| {
         let retry = error.retry.as_ref().map(|policy| retry::write(policy, options));
@@ -174,9 +175,9 @@ fn write(action: &Action, options: WriteOptions) -> ObjectBuilder<'_> {
         }
     };
     let written = action.type_as_written.as_str();
-    // What a patch is merged into keeps the author's spelling.
-    let is_kept = options.version.is_old() || options.secrets == Secrets::Include;
-    let type_text = match is_kept {
+    // The base of a patch keeps the author's casing, or the patch would change it.
+    let is_verbatim = options.version.is_old() || options.secrets == Secrets::Include;
+    let type_text = match is_verbatim {
         true => written,
         false => {
             let known = KINDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(written));

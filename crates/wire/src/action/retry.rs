@@ -1,8 +1,8 @@
-//! Retry policies. The old versions know no exponential ones: they show them as fixed.
+//! Retry policies. The old versions have no `Exponential` and return `Fixed` instead.
 
 use kalends_domain::{RetryKind, RetryPolicy};
 
-use crate::enum_text::{EnumText, OldCasing, word};
+use crate::enum_text::{EnumText, OldCasing, enum_text};
 use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::json::Json;
@@ -21,7 +21,7 @@ pub(super) fn read(
     context: Context<'_>,
     errors: &mut ErrorDetails,
 ) -> Option<RetryPolicy> {
-    let node = node.or(ErrorCode::InvalidRetryPolicy);
+    let node = node.with_code(ErrorCode::InvalidRetryPolicy);
     if !node.is_object(errors) {
         return None;
     }
@@ -29,7 +29,7 @@ pub(super) fn read(
     let known = KINDS.iter().copied();
     let known = known.filter(|(_, kind)| !is_old || *kind != RetryKind::Exponential);
     let kind = match node.member("retryType") {
-        Some(node) => node.word(known, errors),
+        Some(node) => node.enum_value(known, errors),
         None => {
             let allowed: Vec<_> = known.map(|(word, _)| word).collect();
             let expected = format!("allowed are {}", allowed.join(", "));
@@ -60,7 +60,7 @@ pub(super) fn write(policy: &RetryPolicy, options: WriteOptions) -> Json<'_> {
         kind => kind,
     };
     let members = ObjectBuilder::new()
-        .put("retryType", word(KINDS, &kind, OldCasing::Lower, options.version))
+        .put("retryType", enum_text(KINDS, &kind, OldCasing::Lower, options.version))
         .put_some("retryInterval", policy.interval.as_ref().map(|wait| wait.text()))
         .put_some("retryCount", policy.count);
     match is_old {

@@ -1,4 +1,4 @@
-//! Messages for Service Bus queues and topics.
+//! Reading and serialising messages for Service Bus queues and topics.
 
 use kalends_domain::{
     ServiceBusAuthentication, ServiceBusAuthenticationKind, ServiceBusMessage, Transport,
@@ -6,7 +6,7 @@ use kalends_domain::{
 };
 
 use super::brokered;
-use crate::enum_text::{EnumText, OldCasing, word};
+use crate::enum_text::{EnumText, OldCasing, enum_text};
 use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::json::Json;
@@ -31,14 +31,14 @@ pub(super) fn read(
     context: Context<'_>,
     errors: &mut ErrorDetails,
 ) -> Option<ServiceBusMessage> {
-    let node = node.or(ErrorCode::InvalidServiceBus);
-    node.needs(&[entity, "namespace", "authentication", "message"], context, errors);
+    let node = node.with_code(ErrorCode::InvalidServiceBus);
+    node.require(&[entity, "namespace", "authentication", "message"], context, errors);
     Some(ServiceBusMessage {
         entity: node.member(entity).and_then(|node| node.checked(check_entity, errors)),
         namespace: node.member("namespace").and_then(|node| node.checked(check_namespace, errors)),
         transport: node
             .member("transportType")
-            .and_then(|node| node.word(TRANSPORTS.iter().copied(), errors)),
+            .and_then(|node| node.enum_value(TRANSPORTS.iter().copied(), errors)),
         authentication: node
             .member("authentication")
             .and_then(|node| read_authentication(node, context, errors)),
@@ -60,22 +60,22 @@ fn read_authentication(
     if !node.is_object(errors) {
         return None;
     }
-    let kind = node.member("type").and_then(|node| node.word(KINDS.iter().copied(), errors));
-    let is_open = kind == Some(ServiceBusAuthenticationKind::NotSpecified);
-    if is_open && node.member("sasKey").is_none() {
+    let kind = node.member("type").and_then(|node| node.enum_value(KINDS.iter().copied(), errors));
+    let is_unspecified = kind == Some(ServiceBusAuthenticationKind::NotSpecified);
+    if is_unspecified && node.member("sasKey").is_none() {
         let path = node.path.member("type").to_string();
         let message = "without a key nothing can be sent; allowed is SharedAccessKey";
         errors.add(ErrorCode::InvalidServiceBus, path, message);
         return None;
     }
-    node.needs(&["type", "sasKeyName"], context, errors);
+    node.require(&["type", "sasKeyName"], context, errors);
     let sas_key_name =
         node.member("sasKeyName").and_then(|node| node.checked(check_key_name, errors));
-    let sas_key = node.needed_secret("sasKey", context, errors);
+    let sas_key = node.required_secret("sasKey", context, errors);
     Some(ServiceBusAuthentication { kind, sas_key_name, sas_key })
 }
 
-/// It becomes a part of a header.
+/// The key name is sent in a header, so it must satisfy the rules of a property.
 fn check_key_name(text: &str) -> Result<(), ValidationError> {
     check_property(text)
         .map_err(|fault| ValidationError { kind: ValidationErrorKind::InvalidServiceBus, ..fault })
@@ -86,7 +86,7 @@ fn read_custom(
     context: Context<'_>,
     errors: &mut ErrorDetails,
 ) -> Option<Vec<(String, String)>> {
-    let node = node.or(ErrorCode::InvalidBrokeredProperty);
+    let node = node.with_code(ErrorCode::InvalidBrokeredProperty);
     let custom = node.map(errors)?;
     let max = context.limits.custom_properties_max;
     if custom.len() > max {
@@ -117,7 +117,7 @@ pub(super) fn write<'a>(
         ObjectBuilder::new()
             .put_some("sasKeyName", authentication.sas_key_name.as_deref())
             .put_some("sasKey", options.secret(&authentication.sas_key))
-            .put_some("type", kind.map(|kind| word(KINDS, kind, camel, options.version)))
+            .put_some("type", kind.map(|kind| enum_text(KINDS, kind, camel, options.version)))
     });
     let transport = message.transport.as_ref();
     ObjectBuilder::new()
@@ -125,7 +125,7 @@ pub(super) fn write<'a>(
         .put_some("namespace", message.namespace.as_deref())
         .put_some(
             "transportType",
-            transport.map(|transport| word(TRANSPORTS, transport, camel, options.version)),
+            transport.map(|transport| enum_text(TRANSPORTS, transport, camel, options.version)),
         )
         .put_some("authentication", authentication)
         .put_some("message", message.message.as_deref())

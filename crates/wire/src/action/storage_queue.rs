@@ -1,8 +1,8 @@
-//! Messages for storage queues.
+//! Reading and serialising messages for storage queues.
 
 use kalends_domain::{MessageFormat, StorageQueueMessage, check_queue_name, check_storage_account};
 
-use crate::enum_text::{EnumText, OldCasing, word};
+use crate::enum_text::{EnumText, OldCasing, enum_text};
 use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::json::Json;
@@ -18,22 +18,22 @@ pub(super) fn read(
     context: Context<'_>,
     errors: &mut ErrorDetails,
 ) -> Option<StorageQueueMessage> {
-    node.needs(&["storageAccount", "queueName", "message"], context, errors);
+    node.require(&["storageAccount", "queueName", "message"], context, errors);
     let storage_account = node.member("storageAccount").and_then(|node| {
-        node.or(ErrorCode::InvalidStorageAccount).checked(check_storage_account, errors)
+        node.with_code(ErrorCode::InvalidStorageAccount).checked(check_storage_account, errors)
     });
-    let queue_name = node
-        .member("queueName")
-        .and_then(|node| node.or(ErrorCode::InvalidQueueName).checked(check_queue_name, errors));
-    let sas_token = node.needed_secret("sasToken", context, errors);
+    let queue_name = node.member("queueName").and_then(|node| {
+        node.with_code(ErrorCode::InvalidQueueName).checked(check_queue_name, errors)
+    });
+    let sas_token = node.required_secret("sasToken", context, errors);
     let message_max = context.limits.queue_message_chars_max;
     let message = node.member("message").and_then(|node| {
-        node.or(ErrorCode::InvalidStorageMessage).text_within(message_max, errors)
+        node.with_code(ErrorCode::InvalidStorageMessage).text_within(message_max, errors)
     });
     let format = node
         .member("messageFormat")
         .filter(|_| !context.version.is_old())
-        .and_then(|node| node.word(FORMATS.iter().copied(), errors));
+        .and_then(|node| node.enum_value(FORMATS.iter().copied(), errors));
     let format = format.unwrap_or_default();
     Some(StorageQueueMessage { storage_account, queue_name, sas_token, message, format })
 }
@@ -48,7 +48,7 @@ pub(super) fn write(message: &StorageQueueMessage, options: WriteOptions) -> Jso
         .put_some("message", message.message.as_deref())
         .put_some(
             "messageFormat",
-            format.map(|format| word(FORMATS, &format, OldCasing::Pascal, options.version)),
+            format.map(|format| enum_text(FORMATS, &format, OldCasing::Pascal, options.version)),
         )
         .into()
 }

@@ -1,5 +1,5 @@
-//! ObjectBuilder that only the newest version has. The old versions neither read nor write them, and
-//! what they edit keeps them.
+//! Members that only the newest version has. The old versions neither read nor write them; their
+//! edits preserve them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use kalends_domain::{
     RetryPolicy, Signing, Target, Verbatim,
 };
 
-use crate::enum_text::{EnumText, OldCasing, word};
+use crate::enum_text::{EnumText, OldCasing, enum_text};
 use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::node::Node;
@@ -22,26 +22,26 @@ const OVERLAPS: &EnumText<Overlap> =
     &[("Skip", Overlap::Skip), ("QueueOne", Overlap::QueueOne), ("Allow", Overlap::Allow)];
 const SIGNINGS: &EnumText<Signing> = &[("On", Signing::On), ("Off", Signing::Off)];
 
-/// Takes what an old version does not know from the stored definition into the one that such a
-/// version edited: the extension members, zone and first day of the week, the form of storage
-/// messages, and that waits grow where the client saw a fixed policy.
+/// Copies members that the old versions do not have from the stored definition into one edited
+/// through an old version: extension members, time zone, first day of the week and message format.
+/// An `Exponential` retry policy, which the client sees as `Fixed`, stays `Exponential`.
 pub fn keep_extensions(stored: &JobDefinition, edited: &mut JobDefinition) {
     edited.extensions = stored.extensions.clone();
     if let (Some(stored), Some(edited)) = (&stored.recurrence, &mut edited.recurrence) {
         edited.zone = stored.zone.clone();
         edited.first_day_of_week = stored.first_day_of_week;
     }
-    keep_format(&stored.action.action, &mut edited.action.action);
-    keep_growth(&stored.action.retry, &mut edited.action.retry);
+    keep_message_format(&stored.action.action, &mut edited.action.action);
+    keep_exponential_retry(&stored.action.retry, &mut edited.action.retry);
     if let (Some(stored), Some(edited)) =
         (&stored.action.error_action, &mut edited.action.error_action)
     {
-        keep_format(&stored.action, &mut edited.action);
-        keep_growth(&stored.retry, &mut edited.retry);
+        keep_message_format(&stored.action, &mut edited.action);
+        keep_exponential_retry(&stored.retry, &mut edited.retry);
     }
 }
 
-fn keep_format(stored: &Action, edited: &mut Action) {
+fn keep_message_format(stored: &Action, edited: &mut Action) {
     if let (Target::StorageQueue(stored), Target::StorageQueue(edited)) =
         (&stored.target, &mut edited.target)
     {
@@ -49,7 +49,7 @@ fn keep_format(stored: &Action, edited: &mut Action) {
     }
 }
 
-fn keep_growth(stored: &Option<RetryPolicy>, edited: &mut Option<RetryPolicy>) {
+fn keep_exponential_retry(stored: &Option<RetryPolicy>, edited: &mut Option<RetryPolicy>) {
     if let (Some(stored), Some(edited)) = (stored, edited) {
         edited.interval_max = stored.interval_max.clone();
         edited.age_max = stored.age_max.clone();
@@ -61,7 +61,8 @@ fn keep_growth(stored: &Option<RetryPolicy>, edited: &mut Option<RetryPolicy>) {
 
 pub(super) fn read(node: Node<'_>, limits: &Limits, errors: &mut ErrorDetails) -> Extensions {
     let description = node.member("description").and_then(|node| {
-        node.or(ErrorCode::InvalidDescription).text_within(limits.description_chars_max, errors)
+        node.with_code(ErrorCode::InvalidDescription)
+            .text_within(limits.description_chars_max, errors)
     });
     let action = node.member("action");
     let signing = action.as_ref().and_then(|action| action.member("signing"));
@@ -71,10 +72,10 @@ pub(super) fn read(node: Node<'_>, limits: &Limits, errors: &mut ErrorDetails) -
         missed_runs: node.member("missedRuns").and_then(|node| read_missed_runs(node, errors)),
         overlap: node
             .member("overlap")
-            .and_then(|node| node.word(OVERLAPS.iter().copied(), errors)),
+            .and_then(|node| node.enum_value(OVERLAPS.iter().copied(), errors)),
         jitter: node.member("jitter").and_then(|node| node.duration(errors)),
         timeout: node.member("timeout").and_then(|node| read_timeout(node, limits, errors)),
-        signing: signing.and_then(|node| node.word(SIGNINGS.iter().copied(), errors)),
+        signing: signing.and_then(|node| node.enum_value(SIGNINGS.iter().copied(), errors)),
     }
 }
 
@@ -83,7 +84,7 @@ fn read_missed_runs(node: Node<'_>, errors: &mut ErrorDetails) -> Option<MissedR
         return None;
     }
     let policy = match node.member("policy") {
-        Some(node) => node.word(POLICIES.iter().copied(), errors),
+        Some(node) => node.enum_value(POLICIES.iter().copied(), errors),
         None => {
             let expected = "allowed are Skip, Last, All";
             node.missing("policy", ErrorCode::MissingRequiredProperty, expected, errors);
@@ -99,7 +100,7 @@ fn read_timeout(
     limits: &Limits,
     errors: &mut ErrorDetails,
 ) -> Option<Verbatim<Duration>> {
-    let node = node.or(ErrorCode::InvalidTimeout);
+    let node = node.with_code(ErrorCode::InvalidTimeout);
     let timeout = node.duration(errors)?;
     let max = limits.timeout_max;
     if timeout.value().is_zero() || *timeout.value() > max {
@@ -109,24 +110,24 @@ fn read_timeout(
     Some(timeout)
 }
 
-/// The extension members that come first.
+/// Serialises the extension members at the start of `properties`.
 pub(super) fn write_head(extensions: Option<&Extensions>) -> ObjectBuilder<'_> {
     let description = extensions.and_then(|all| all.description.as_deref());
     let tags = extensions.and_then(|all| all.tags.as_deref());
     ObjectBuilder::new().put_some("description", description).put_some("tags", tags.map(pairs))
 }
 
-/// The extension members that follow the recurrence.
+/// Serialises the extension members after `recurrence`.
 pub(super) fn write_tail(extensions: Option<&Extensions>) -> ObjectBuilder<'_> {
     let version = Version::V2026_11_01;
     let pascal = OldCasing::Pascal;
     let Some(all) = extensions else { return ObjectBuilder::new() };
     let missed_runs = all.missed_runs.as_ref().map(|missed| {
         ObjectBuilder::new()
-            .put("policy", word(POLICIES, &missed.policy, pascal, version))
+            .put("policy", enum_text(POLICIES, &missed.policy, pascal, version))
             .put_some("within", missed.within.as_ref().map(Verbatim::text))
     });
-    let overlap = all.overlap.as_ref().map(|overlap| word(OVERLAPS, overlap, pascal, version));
+    let overlap = all.overlap.as_ref().map(|overlap| enum_text(OVERLAPS, overlap, pascal, version));
     ObjectBuilder::new()
         .put_some("missedRuns", missed_runs)
         .put_some("overlap", overlap)
@@ -134,7 +135,7 @@ pub(super) fn write_tail(extensions: Option<&Extensions>) -> ObjectBuilder<'_> {
         .put_some("timeout", all.timeout.as_ref().map(Verbatim::text))
 }
 
-/// The extension member that stands in the action.
+/// Adds `signing`, the extension member of the action.
 pub(super) fn write_signing<'a>(
     action: ObjectBuilder<'a>,
     extensions: Option<&'a Extensions>,
@@ -143,6 +144,6 @@ pub(super) fn write_signing<'a>(
     let version = Version::V2026_11_01;
     action.put_some(
         "signing",
-        signing.map(|signing| word(SIGNINGS, signing, OldCasing::Pascal, version)),
+        signing.map(|signing| enum_text(SIGNINGS, signing, OldCasing::Pascal, version)),
     )
 }

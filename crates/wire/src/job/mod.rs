@@ -1,10 +1,10 @@
-//! Jobs: reading what clients define, writing what they are told.
+//! Reading and serialising jobs.
 
 mod extensions;
 mod read;
 mod write;
 
 pub use extensions::keep_extensions;
-pub(crate) use read::read_in;
 pub use read::read_job;
+pub(crate) use read::read_job_with;
 pub use write::{JobRuntimeState, job_with_secrets, write_job};

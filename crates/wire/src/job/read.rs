@@ -1,4 +1,4 @@
-//! Reading a job.
+//! Reading the body of a job.
 
 use kalends_domain::{JobDefinition, Limits, Switch};
 
@@ -11,21 +11,21 @@ use crate::node::{Context, Node, quoted};
 use crate::recurrence::recurrence;
 use crate::version::Version;
 
-/// Reads the body of a PUT: a whole definition. `id`, `name`, `type` and `status`, which clients
-/// send back as they read them, are ignored like unknown members. A body with `action` and without
-/// `properties` is read as if it were wrapped.
+/// Reads the body of a PUT. `id`, `name`, `type` and `status`, which clients send back from an
+/// earlier response, are ignored like unknown members. A body with `action` but without `properties`
+/// is read as the value of `properties`.
 ///
-/// Whether the schedule fires is asked of [`kalends_recurrence::Rule`], and what a certificate says
-/// is read from its file elsewhere.
+/// Callers validate the schedule with [`kalends_recurrence::Rule`] and parse client certificates
+/// themselves.
 pub fn read_job(
     body: &Json<'_>,
     version: Version,
     limits: &Limits,
 ) -> Result<JobDefinition, ErrorDetails> {
-    read_in(body, Context::new(version, limits))
+    read_job_with(body, Context::new(version, limits))
 }
 
-pub(crate) fn read_in(
+pub(crate) fn read_job_with(
     body: &Json<'_>,
     context: Context<'_>,
 ) -> Result<JobDefinition, ErrorDetails> {
@@ -94,15 +94,15 @@ fn read_properties(
 }
 
 fn read_switch(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Switch> {
-    let node = node.or(ErrorCode::InvalidJobState);
+    let node = node.with_code(ErrorCode::InvalidJobState);
     let text = node.text(errors)?;
-    let of_the_service = ["Completed", "Faulted", "Deleted"];
-    if of_the_service.iter().any(|state| state.eq_ignore_ascii_case(text)) {
+    let set_by_service = ["Completed", "Faulted", "Deleted"];
+    if set_by_service.iter().any(|state| state.eq_ignore_ascii_case(text)) {
         let message =
             format!("{} is set by the service; allowed are Enabled, Disabled", quoted(text));
         node.refuse(message, errors);
         return None;
     }
-    let words = [("Enabled", Switch::Enabled), ("Disabled", Switch::Disabled)];
-    node.word(words.into_iter(), errors)
+    let allowed = [("Enabled", Switch::Enabled), ("Disabled", Switch::Disabled)];
+    node.enum_value(allowed.into_iter(), errors)
 }

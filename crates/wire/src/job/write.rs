@@ -1,10 +1,10 @@
-//! Writing a job: exactly as the retired service did for the old versions.
+//! Serialising a job. Bodies of the old versions equal those of the retired service.
 
 use kalends_domain::{CollectionState, JobDefinition, JobPath, JobStatus, Lifecycle, Switch};
 
 use super::extensions;
 use crate::action::write_main;
-use crate::enum_text::{OldCasing, word};
+use crate::enum_text::{OldCasing, enum_text};
 use crate::id::{JOB_TYPE, job_id, job_name};
 use crate::json::Json;
 use crate::object::ObjectBuilder;
@@ -12,28 +12,28 @@ use crate::recurrence::write_recurrence;
 use crate::version::Version;
 use crate::write_options::{Secrets, WriteOptions};
 
-/// What the service knows of a job beyond its definition.
+/// State of a job that is not part of its definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobRuntimeState {
-    /// What it has become.
+    /// Active, completed or faulted.
     pub lifecycle: Lifecycle,
-    /// When it ran and runs, and how that went.
+    /// Execution times and counts.
     pub status: JobStatus,
-    /// Whether the jobs of its collection run.
+    /// A job in a disabled collection has no next execution time.
     pub collection: CollectionState,
 }
 
-/// Writes a job as answers show it: without secrets, and for the old versions without the members
-/// that they do not know.
+/// Serialises a job for a response: without secrets, and for the old versions without members of
+/// the newest.
 pub fn write_job<'a>(
     path: &JobPath,
     job: &'a JobDefinition,
-    facts: &JobRuntimeState,
+    runtime: &JobRuntimeState,
     version: Version,
 ) -> Json<'a> {
     let options = WriteOptions { version, secrets: Secrets::Omit };
-    let properties = write_properties(job, state(job.switch, facts.lifecycle), options)
-        .put_some("status", write_status(job.switch, facts));
+    let properties = write_properties(job, state(job.switch, runtime.lifecycle), options)
+        .put_some("status", write_status(job.switch, runtime));
     ObjectBuilder::new()
         .put("id", job_id(path))
         .put("type", JOB_TYPE)
@@ -42,8 +42,8 @@ pub fn write_job<'a>(
         .into()
 }
 
-/// Writes a definition **with its secrets**, in the form in which `version` reads it. It is what a
-/// patch is merged into, and must never leave the process.
+/// Serialises a definition **including its secrets**, as the base of a patch in `version`. The result
+/// must never leave the process.
 pub fn job_with_secrets(job: &JobDefinition, version: Version) -> Json<'_> {
     let options = WriteOptions { version, secrets: Secrets::Include };
     let state = state(job.switch, Lifecycle::Active);
@@ -63,7 +63,7 @@ fn write_properties<'a>(
         .put("action", extensions::write_signing(action, extensions))
         .put_some("recurrence", recurrence.map(|rule| write_recurrence(rule, options.version)))
         .append(extensions::write_tail(extensions))
-        .put("state", word(&[(state, ())], &(), OldCasing::Lower, options.version))
+        .put("state", enum_text(&[(state, ())], &(), OldCasing::Lower, options.version))
 }
 
 fn state(switch: Switch, lifecycle: Lifecycle) -> &'static str {
@@ -75,16 +75,17 @@ fn state(switch: Switch, lifecycle: Lifecycle) -> &'static str {
     }
 }
 
-/// A disabled job that never ran has none.
-fn write_status(switch: Switch, facts: &JobRuntimeState) -> Option<Json<'static>> {
-    let JobStatus { last_execution, next_execution, executions, failures, faulted } = facts.status;
-    let is_active = facts.lifecycle == Lifecycle::Active;
+/// Returns `None` for a disabled job that never ran.
+fn write_status(switch: Switch, runtime: &JobRuntimeState) -> Option<Json<'static>> {
+    let JobStatus { last_execution, next_execution, executions, failures, faulted } =
+        runtime.status;
+    let is_active = runtime.lifecycle == Lifecycle::Active;
     let never_ran = last_execution.is_none() && executions == 0;
     if is_active && switch == Switch::Disabled && never_ran {
         return None;
     }
     let will_run =
-        is_active && switch == Switch::Enabled && facts.collection == CollectionState::Enabled;
+        is_active && switch == Switch::Enabled && runtime.collection == CollectionState::Enabled;
     let members = ObjectBuilder::new()
         .put_some("lastExecutionTime", last_execution)
         .put_some("nextExecutionTime", next_execution.filter(|_| will_run))

@@ -1,4 +1,4 @@
-//! A recorded request and its answer.
+//! A recorded request and its response.
 
 use kalends_domain::{
     CertificateFacts, CollectionName, CollectionPath, CollectionState, GroupName, GroupPath,
@@ -7,19 +7,19 @@ use kalends_domain::{
 };
 use kalends_wire::{JobRuntimeState, Json, Number, Version};
 
-use crate::shared::{at, text_at};
+use crate::recording_files::{at, text_at};
 
-/// What a request is about.
+/// The resource that a request addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Resource {
     Collection(CollectionPath),
     Job(JobPath),
-    /// A list, told apart by the last segment of its path.
+    /// A list, identified by the last segment of its path.
     List(String),
     Other,
 }
 
-/// A recorded request and its answer.
+/// A recorded request and its response.
 pub(crate) struct Exchange {
     pub(crate) recording: String,
     pub(crate) recorded_at: String,
@@ -37,7 +37,7 @@ impl Exchange {
         let body = |name| at(line, name).filter(|body| matches!(body, Json::Object(_))).cloned();
         let uri = text("uri");
         let (path, query) = uri.split_once('?').unwrap_or((&uri, ""));
-        let asked = query.split('&').find_map(|pair| pair.strip_prefix("api-version="));
+        let api_version = query.split('&').find_map(|pair| pair.strip_prefix("api-version="));
         let Some(Json::Number(Number::Integer(status))) = at(line, "status") else {
             panic!("a status: {uri}")
         };
@@ -45,7 +45,7 @@ impl Exchange {
             recording: format!("{} {}", text("source"), text("blob")),
             recorded_at: text("recorded_at"),
             method: text("method"),
-            version: Version::from_query(asked).ok(),
+            version: Version::from_query(api_version).ok(),
             resource: resource(path),
             status: *status,
             request: body("request_body"),
@@ -53,8 +53,8 @@ impl Exchange {
         }
     }
 
-    /// Where it is from, for messages.
-    pub(crate) fn place(&self) -> String {
+    /// Identifies the exchange in assertion messages.
+    pub(crate) fn label(&self) -> String {
         format!("{} {} {} {:?}", self.recording, self.recorded_at, self.method, self.resource)
     }
 }
@@ -86,22 +86,22 @@ fn resource(path: &str) -> Resource {
     }
 }
 
-/// The resource that an answer names by its id.
-pub(crate) fn named(answer: &Json<'static>) -> Resource {
-    resource(text_at(answer, "id").expect("an id"))
+/// Returns the resource that a response names in its `id`.
+pub(crate) fn resource_of(response: &Json<'static>) -> Resource {
+    resource(text_at(response, "id").expect("an id"))
 }
 
-/// What only the service knew, as an answer tells it.
-pub(crate) fn facts(answer: &Json<'static>) -> JobRuntimeState {
+/// Extracts the runtime state of a job from a response.
+pub(crate) fn runtime_state(response: &Json<'static>) -> JobRuntimeState {
     let instant = |name: &str| {
-        let text = text_at(answer, &format!("properties.status.{name}"));
+        let text = text_at(response, &format!("properties.status.{name}"));
         text.map(|text| text.parse().unwrap())
     };
-    let number = |name: &str| match at(answer, &format!("properties.status.{name}")) {
+    let number = |name: &str| match at(response, &format!("properties.status.{name}")) {
         Some(Json::Number(Number::Integer(number))) => u64::try_from(*number).unwrap(),
         _ => 0,
     };
-    let lifecycle = match text_at(answer, "properties.state") {
+    let lifecycle = match text_at(response, "properties.state") {
         Some("completed") => Lifecycle::Completed,
         Some("faulted") => Lifecycle::Faulted,
         _ => Lifecycle::Active,
@@ -116,11 +116,11 @@ pub(crate) fn facts(answer: &Json<'static>) -> JobRuntimeState {
     JobRuntimeState { lifecycle, status, collection: CollectionState::Enabled }
 }
 
-/// Gives a definition the facts of the certificate that an answer shows. The files themselves are
-/// not in the recordings.
-pub(crate) fn learn_certificate(job: &mut JobDefinition, answer: &Json<'static>) {
+/// Copies the certificate data of a response into a definition. The certificate files are not in
+/// the recordings.
+pub(crate) fn copy_certificate(job: &mut JobDefinition, response: &Json<'static>) {
     let within = "properties.action.request.authentication";
-    let fact = |name: &str| text_at(answer, &format!("{within}.{name}")).map(str::to_owned);
+    let fact = |name: &str| text_at(response, &format!("{within}.{name}")).map(str::to_owned);
     let Target::Http(request) = &mut job.action.action.target else { return };
     let Some(HttpAuthentication::ClientCertificate { certificate, .. }) =
         &mut request.authentication

@@ -1,34 +1,34 @@
-//! Definitions as clients write them, and when they are due.
+//! JSON bodies of jobs and collections, and the occurrences of their schedules.
 
-#![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
+#![cfg(test)] // lets clippy accept `unwrap` in helpers too
 
-mod answers;
-mod catalogue;
+mod bad_input;
+mod collected_definitions;
+mod documented_schedules;
 mod exchange;
-mod generate;
+mod invalid_definitions;
 mod patching;
 mod properties;
-mod real_jobs;
 mod recorded_vectors;
+mod recording_files;
 mod recordings;
-mod refused;
-mod seed_schedules;
-mod shared;
+mod responses;
+mod strategies;
 mod variants;
 mod worked_examples;
 
 use kalends_recurrence::{Instant, Rule, Settings};
 use kalends_wire::{ErrorDetails, Json, read_definition};
 
-/// The rule of a JSON text that was created at an instant.
+/// Builds the rule of a definition in JSON, created at `created`.
 fn rule(text: &str, created: &str) -> Result<Rule, ErrorDetails> {
     let body = Json::parse(text.as_bytes())?;
     let definition = read_definition(&body, created.parse().unwrap())?;
     let rule = Rule::new(definition, &Settings::default());
-    rule.map_err(|problems| problems.0.into_iter().map(Into::into).collect())
+    rule.map_err(|errors| errors.0.into_iter().map(Into::into).collect())
 }
 
-/// `03-04 12:30` in 2026, or a whole date such as `2027-01-29 08:00`.
+/// Parses `03-04 12:30` as a time in 2026, or a full date such as `2027-01-29 08:00`.
 fn instant(text: &str) -> Instant {
     let (date, time) = text.split_once(' ').expect("a date and a time");
     let year = if date.len() == 5 { "2026-" } else { "" };

@@ -1,4 +1,4 @@
-//! What a patch changes, removes and keeps.
+//! Members that a patch changes, removes and keeps.
 
 use kalends_domain::{HttpAuthentication, JobDefinition, Limits, MessageFormat, Plan, Target};
 use kalends_wire::{
@@ -6,7 +6,7 @@ use kalends_wire::{
     read_job, write_collection,
 };
 
-use crate::catalogue::path;
+use crate::bad_input::path;
 
 const OLD: Version = Version::V2016_03_01;
 const NEW: Version = Version::V2026_11_01;
@@ -24,7 +24,7 @@ fn patch(
     patch_job(&path(), stored, patch, version, &Limits::default())
 }
 
-/// A job, a patch of its `properties`, and the action or recurrence that come of it, with secrets.
+/// Patches `properties` of a stored job and compares the result, including secrets.
 #[track_caller]
 fn check(version: Version, stored: &str, changes: &str, expected: &str) {
     let stored = job(&format!(r#"{{"properties":{stored}}}"#), version);
@@ -43,7 +43,7 @@ fn basic(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn what_is_not_named_stays_and_names_are_matched_without_case() {
+fn unnamed_members_stay_and_names_are_case_insensitive() {
     for version in [OLD, NEW] {
         check(
             version,
@@ -62,7 +62,7 @@ fn what_is_not_named_stays_and_names_are_matched_without_case() {
 }
 
 #[test]
-fn null_removes_what_clients_mean_to_remove() {
+fn null_removes_members() {
     let authentication = r#","authentication":{"type":"Basic","username":"u","password":"p"}"#;
     for version in [OLD, NEW] {
         let removed = basic(authentication, "");
@@ -105,13 +105,13 @@ fn lists_are_replaced() {
 }
 
 #[test]
-fn another_type_takes_the_place_of_what_went_with_the_former() {
+fn another_type_discards_the_members_of_the_former() {
     let queue = r#"{"action":{"type":"StorageQueue","queueMessage":{"storageAccount":"account1","queueName":"queue1","sasToken":"t","message":"m"}}"#;
     let changes = format!("{queue}}}");
     for version in [OLD, NEW] {
         check(version, BASIC, &changes, &format!(r#"{queue},"state":"disabled"}}"#));
     }
-    // The password of the user is not one of the file.
+    // The password of a user must not become the password of a certificate file.
     let changes =
         r#"{"action":{"request":{"authentication":{"type":"ClientCertificate","pfx":"AAAA"}}}}"#;
     let stored = job(&format!(r#"{{"properties":{BASIC}}}"#), OLD);
@@ -125,7 +125,7 @@ fn another_type_takes_the_place_of_what_went_with_the_former() {
 }
 
 #[test]
-fn retry_policies_and_error_actions_find_their_place() {
+fn retry_policies_and_error_actions_move_into_the_action() {
     let policy = r#"{"retryType":"fixed","retryCount":3}"#;
     let stored = basic(r#""type":"Http""#, r#""retryPolicy":{"retryType":"none"},"type":"Http""#);
     let moved = basic(r#""type":"Http""#, &format!(r#""retryPolicy":{policy},"type":"Http""#));
@@ -151,7 +151,7 @@ fn retry_policies_and_error_actions_find_their_place() {
 }
 
 #[test]
-fn a_body_without_properties_is_read_as_if_wrapped() {
+fn a_body_without_properties_is_read_as_properties() {
     let bare = job(BASIC, OLD);
     assert_eq!(bare, job(&format!(r#"{{"properties":{BASIC}}}"#), OLD));
     let changes = r#"{"action":{"request":{"method":"POST"}},"state":"enabled"}"#;
@@ -161,7 +161,7 @@ fn a_body_without_properties_is_read_as_if_wrapped() {
 }
 
 #[test]
-fn an_old_version_neither_sees_nor_loses_what_it_does_not_know() {
+fn an_old_version_neither_returns_nor_loses_newer_members() {
     let text = r#"{"properties":{"description":"d","tags":{"a":"b"},"overlap":"Allow","timeout":"PT5M","jitter":"PT1S","missedRuns":{"policy":"All"},"action":{"type":"StorageQueue","signing":"On","retryPolicy":{"retryType":"Exponential","retryInterval":"PT30S","maxInterval":"PT1H"},"queueMessage":{"storageAccount":"account1","queueName":"queue1","sasToken":"t","message":"m","messageFormat":"Raw"}},"recurrence":{"frequency":"Day","timeZone":"Europe/Berlin","firstDayOfWeek":"Monday"}}}"#;
     let stored = job(text, NEW);
     let seen = job_with_secrets(&stored, OLD).to_string();
@@ -179,7 +179,7 @@ fn an_old_version_neither_sees_nor_loses_what_it_does_not_know() {
 }
 
 #[test]
-fn tags_of_collections_are_patched_and_the_larger_premium_plan_survives_the_oldest_versions() {
+fn collection_tags_are_patched_and_the_oldest_versions_keep_the_premium_plan() {
     let path = path().collection;
     let limits = Limits::default();
     let text = r#"{"location":"westus","tags":{"a":"1","b":"2"},"properties":{"sku":{"name":"P20Premium"},"quota":{"maxJobCount":9,"maxJobOccurrence":4}}}"#;

@@ -1,5 +1,5 @@
-//! What holds for every definition: what is written is read back, a patch keeps what it does not
-//! name, and no answer holds a secret.
+//! Properties of every definition: serialising and reading is lossless, a patch keeps members that it
+//! does not name, and no response contains a secret.
 
 use std::borrow::Cow;
 
@@ -13,14 +13,14 @@ use kalends_wire::{
 };
 use proptest::prelude::*;
 
-use crate::catalogue::path;
-use crate::generate::{Members, job};
+use crate::bad_input::path;
+use crate::strategies::{Members, job};
 
 const OLD: [Version; 3] =
     [Version::V2014_08_01_Preview, Version::V2016_01_01, Version::V2016_03_01];
 const NEW: Version = Version::V2026_11_01;
 
-/// The job as it is after its JSON went over the wire.
+/// Serialises and reads a job.
 fn reread(json: &Json<'_>, version: Version) -> JobDefinition {
     let text = json.to_string();
     let body = Json::parse(text.as_bytes()).unwrap();
@@ -34,7 +34,7 @@ fn each_action(job: &mut JobDefinition, change: impl Fn(&mut Action)) {
     }
 }
 
-/// The definition without its secrets.
+/// Returns the definition without its secrets.
 fn without_secrets(job: &JobDefinition) -> JobDefinition {
     let mut job = job.clone();
     each_action(&mut job, |action| match &mut action.target {
@@ -54,7 +54,7 @@ fn without_secrets(job: &JobDefinition) -> JobDefinition {
     job
 }
 
-fn facts() -> JobRuntimeState {
+fn runtime_state() -> JobRuntimeState {
     JobRuntimeState {
         lifecycle: Lifecycle::Active,
         status: JobStatus::default(),
@@ -62,7 +62,7 @@ fn facts() -> JobRuntimeState {
     }
 }
 
-/// Small values whose names are those that patches treat apart.
+/// Generates small values with the names that patches treat specially.
 fn json() -> impl Strategy<Value = Json<'static>> {
     let leaf = prop_oneof![
         Just(Json::Null),
@@ -112,21 +112,21 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_the_newest_version_writes_it_reads_back(job in job(Members::All)) {
+    fn the_newest_version_reads_what_it_writes(job in job(Members::All)) {
         prop_assert_eq!(reread(&job_with_secrets(&job, NEW), NEW), job);
     }
 
     #[test]
-    fn what_an_old_version_writes_it_reads_back(job in job(Members::Old)) {
+    fn an_old_version_reads_what_it_writes(job in job(Members::Old)) {
         for version in OLD {
             prop_assert_eq!(&reread(&job_with_secrets(&job, version), version), &job);
-            let answer = write_job(&path(), &job, &facts(), version);
+            let answer = write_job(&path(), &job, &runtime_state(), version);
             prop_assert_eq!(reread(&answer, version), without_secrets(&job));
         }
     }
 
     #[test]
-    fn a_newer_job_survives_the_edits_of_old_versions(job in job(Members::All)) {
+    fn edits_of_old_versions_preserve_newer_members(job in job(Members::All)) {
         for version in OLD {
             let mut put = reread(&job_with_secrets(&job, version), version);
             keep_extensions(&job, &mut put);
@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn a_patch_that_says_nothing_changes_nothing(mut job in job(Members::All)) {
+    fn a_patch_without_members_changes_nothing(mut job in job(Members::All)) {
         each_action(&mut job, |action| {
             if let Target::Http(request) = &mut action.target
                 && let Some(HttpAuthentication::ClientCertificate { certificate, .. }) =
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn a_job_without_its_secrets_can_still_be_patched(
+    fn a_job_without_its_secrets_can_be_patched(
         job in job(Members::Old),
     ) {
         let bare = without_secrets(&job);
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn a_patch_twice_is_a_patch_once(value in json(), patch in json()) {
+    fn patches_are_idempotent(value in json(), patch in json()) {
         for version in Version::ALL {
             let once = merge_patch(value.clone(), patch.clone(), version);
             let twice = merge_patch(once.clone(), patch.clone(), version);
@@ -181,13 +181,13 @@ proptest! {
     }
 
     #[test]
-    fn durations_are_read_back(seconds in 0..10_000_000_000_u64, nanos in 0..1_000_000_000_u32) {
+    fn durations_are_parsed_as_formatted(seconds in 0..10_000_000_000_u64, nanos in 0..1_000_000_000_u32) {
         let duration = std::time::Duration::new(seconds, nanos);
         prop_assert_eq!(parse_duration(&write_duration(duration)), Some(duration));
     }
 
     #[test]
-    fn no_text_is_read_as_a_duration_with_a_panic(text in "[-P0-9.:TYMWDHS]{0,20}") {
+    fn parsing_a_duration_never_panics(text in "[-P0-9.:TYMWDHS]{0,20}") {
         let _ = parse_duration(&text);
     }
 }

@@ -1,8 +1,7 @@
-//! What the retired service itself answered: every recorded `nextExecutionTime` of a recurring job
-//! with a start, at the time of the answer.
+//! Every `nextExecutionTime` that the retired service returned for a recurring job with a start time.
 //!
-//! The recordings lie in the `shared` folder beside the checkout (or where `KALENDS_SHARED` says).
-//! A selection is kept here as well, so that the oracle is never silent.
+//! The recordings are in the directory `shared` next to the checkout, or in `KALENDS_SHARED`. A
+//! selection is included here, so that it is always tested.
 
 use std::path::PathBuf;
 
@@ -18,7 +17,7 @@ fn check(now: &str, start: &str, recurrence: &str, expected: &str) {
 }
 
 #[test]
-fn a_selection_of_the_recorded_answers_is_reproduced() {
+fn a_selection_of_the_recorded_next_execution_times_is_reproduced() {
     check(
         "2015-07-01T00:00:34Z",
         "2015-07-01T00:00:32.104381",
@@ -49,7 +48,7 @@ fn a_selection_of_the_recorded_answers_is_reproduced() {
 }
 
 #[test]
-fn every_recorded_answer_is_reproduced() {
+fn every_recorded_next_execution_time_is_reproduced() {
     let shared = std::env::var_os("KALENDS_SHARED").map(PathBuf::from);
     let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared"));
     let path = shared.unwrap_or_else(beside).join("spec/recordings/next-execution-vectors.jsonl");
@@ -70,5 +69,5 @@ fn every_recorded_answer_is_reproduced() {
             checked += 1;
         }
     }
-    assert!(checked >= 100, "only {checked} recorded answers with a start and a recurrence");
+    assert!(checked >= 100, "only {checked} recorded responses with a start and a recurrence");
 }

@@ -1,7 +1,7 @@
-//! Every recorded exchange: requests are read, and answers are written byte for byte from what the
-//! requests defined and what only the service knew.
+//! Every recorded exchange: requests are read, and responses are reproduced byte for byte from the
+//! definitions in the requests and the runtime state in the recorded responses.
 //!
-//! What the recordings show and we do not repeat is in `without_known_differences`, with reasons.
+//! `without_known_differences` lists the deliberate differences, with reasons.
 
 use std::collections::HashMap;
 
@@ -13,44 +13,45 @@ use kalends_wire::{
     read_job, write_collection, write_history_entry, write_job, write_list,
 };
 
-use crate::exchange::{Exchange, Resource, facts, learn_certificate, named};
-use crate::shared::{at, lines, member, remove, text_at};
+use crate::exchange::{Exchange, Resource, copy_certificate, resource_of, runtime_state};
+use crate::recording_files::{at, lines, member, remove, text_at};
 
-/// What a recording has defined so far, by second: exchanges of one second have no order.
+/// Definitions of a recording so far, with the second of their request: the order of exchanges
+/// within a second is unknown.
 #[derive(Default)]
 struct Defined {
     collections: HashMap<String, Vec<(String, Collection)>>,
     jobs: HashMap<String, Vec<(String, JobDefinition)>>,
 }
 
-/// The definitions that an answer at `now` may show, the newest first.
-fn current<'d, T>(history: Option<&'d Vec<(String, T)>>, now: &str) -> Vec<&'d T> {
+/// Returns the definitions that a response at `now` may contain, newest first.
+fn candidates<'d, T>(history: Option<&'d Vec<(String, T)>>, now: &str) -> Vec<&'d T> {
     let all: Vec<_> = history.into_iter().flatten().rev().collect();
     let before = all.iter().position(|(at, _)| at.as_str() < now).map_or(all.len(), |p| p + 1);
     all[..before].iter().map(|(_, value)| value).collect()
 }
 
-/// The answer, less what we leave out on purpose.
-fn without_known_differences(answer: &Json<'static>, recorded_at: &str) -> Json<'static> {
-    let mut answer = answer.clone();
+/// Removes secrets that the retired service returned by mistake.
+fn without_known_differences(response: &Json<'static>, recorded_at: &str) -> Json<'static> {
+    let mut response = response.clone();
     for secret in [
         "queueMessage.sasToken",
         "serviceBusQueueMessage.authentication.sasKey",
         "serviceBusTopicMessage.authentication.sasKey",
     ] {
-        // Until December 2015 the service showed the secrets of error actions. Nobody should.
-        let leaked = remove(&mut answer, &format!("properties.action.errorAction.{secret}"));
+        // Until December 2015 the service returned the secrets of error actions.
+        let leaked = remove(&mut response, &format!("properties.action.errorAction.{secret}"));
         assert!(!leaked || recorded_at < "2015-12-09", "{recorded_at} {secret}");
     }
-    answer
+    response
 }
 
-/// What we write, less what we say beyond the recordings.
+/// Removes members that Kalends adds to the recorded ones.
 fn without_additions(written: Json<'_>) -> String {
     let mut written = written.into_owned();
-    // The documented name of what is recorded as certificateExpiration; clients know both.
-    let twice = "properties.action.request.authentication.certificateExpirationDate";
-    remove(&mut written, twice);
+    // The documented name of certificateExpiration; clients use both.
+    let documented = "properties.action.request.authentication.certificateExpirationDate";
+    remove(&mut written, documented);
     written.to_string()
 }
 
@@ -61,11 +62,11 @@ fn written_job(
     version: Version,
 ) -> String {
     let mut job = job.clone();
-    learn_certificate(&mut job, answer);
-    without_additions(write_job(path, &job, &facts(answer), version))
+    copy_certificate(&mut job, answer);
+    without_additions(write_job(path, &job, &runtime_state(answer), version))
 }
 
-/// The recordings of the ARM API, in the order of time within each.
+/// Returns the recordings of the ARM API, ordered by recording and time.
 fn exchanges() -> Option<Vec<Exchange>> {
     let is_arm = |name: &str| {
         !["classic-", "docs-", "next-", "provider-", "real-"].iter().any(|p| name.starts_with(p))
@@ -87,11 +88,11 @@ fn by_recording(all: Vec<Exchange>) -> Vec<Vec<Exchange>> {
 }
 
 #[test]
-fn every_recorded_definition_is_read_and_every_recorded_answer_is_written() {
+fn every_recorded_definition_is_read_and_every_response_reproduced() {
     let Some(all) = exchanges() else { return };
     let mut checked = 0;
     for mut recording in by_recording(all) {
-        // Within a second, what defines comes before what shows.
+        // Within a second, writes come before reads.
         recording.sort_by_key(|exchange| {
             let order = ["PUT", "PATCH"].iter().position(|known| *known == exchange.method);
             (exchange.recorded_at.clone(), order.unwrap_or(2))
@@ -101,14 +102,14 @@ fn every_recorded_definition_is_read_and_every_recorded_answer_is_written() {
             checked += u32::from(check(exchange, &mut defined));
         }
     }
-    assert!(checked >= 460, "only {checked} answers of jobs and collections");
+    assert!(checked >= 460, "only {checked} responses of jobs and collections");
 }
 
-/// Where the answer is said to be: where the request went, but for recordings whose recorder
-/// blotted out subscriptions in requests.
-fn answered_path(exchange: &Exchange, answer: &Json<'static>) -> Resource {
+/// Returns the resource of the response: the one of the request, except in recordings that replace
+/// the subscription in requests.
+fn response_resource(exchange: &Exchange, answer: &Json<'static>) -> Resource {
     match exchange.recording.starts_with("Azure/azure-sdk-for-python") {
-        true => named(answer),
+        true => resource_of(answer),
         false => exchange.resource.clone(),
     }
 }
@@ -126,26 +127,26 @@ fn a_selection_of_the_recorded_exchanges_is_reproduced() {
                 recorded_at: format!("step {number:02}"),
                 method: text_at(step, "method").unwrap().to_owned(),
                 version: Version::from_query(text_at(&recording, "version")).ok(),
-                resource: named(answer),
+                resource: resource_of(answer),
                 status: 200,
                 request: member(step, "body").cloned(),
                 response: Some(answer.clone()),
             };
-            assert!(check(&exchange, &mut defined), "{}", exchange.place());
+            assert!(check(&exchange, &mut defined), "{}", exchange.label());
         }
     }
 }
 
 #[test]
-fn every_recorded_refusal_is_written() {
+fn every_recorded_not_found_error_is_reproduced() {
     let Some(all) = exchanges() else { return };
-    let mut refusals = 0;
+    let mut not_found = 0;
     for exchange in all {
         let (Some(version), Some(answer)) = (exchange.version, &exchange.response) else {
             continue;
         };
         let error = match &exchange.resource {
-            // The last recordings were made when the service was gone already.
+            // The latest recordings were made after the service was shut down.
             _ if text_at(answer, "error.code") == Some("InvalidRequestUri") => continue,
             Resource::Collection(path) => ErrorDetail::collection_not_found(path),
             Resource::Job(path) => ErrorDetail::job_not_found(&path.job),
@@ -153,26 +154,26 @@ fn every_recorded_refusal_is_written() {
         };
         if exchange.status >= 400 {
             let written = ErrorDetails::from(error).response(version);
-            assert_eq!(written, (404, answer.to_string()), "{}", exchange.place());
-            refusals += 1;
+            assert_eq!(written, (404, answer.to_string()), "{}", exchange.label());
+            not_found += 1;
         }
     }
-    assert!(refusals >= 33, "only {refusals} refusals");
+    assert!(not_found >= 33, "only {not_found} errors");
 }
 
-/// Captures that the documents print. They were edited by hand.
+/// The exchanges printed in the documentation were edited by hand.
 #[test]
-fn the_captures_of_the_documents_are_reproduced() {
+fn the_exchanges_in_the_documentation_are_reproduced() {
     let Some(lines) = lines(|name| name.starts_with("docs-")) else { return };
     let mut checked = 0;
     for line in lines {
         let exchange = Exchange::new(&line);
-        // The others are of the API before this one.
+        // The others belong to the classic API.
         let Some(version) = exchange.version else { continue };
         let (body, answer) = (exchange.request.unwrap(), exchange.response.unwrap());
         let Resource::Job(path) = exchange.resource else { panic!("a job") };
         let job = read_job(&body, version, &Limits::default()).unwrap();
-        // The request says user, its answer user1.
+        // The request contains user, its response user1.
         let expected = answer.to_string().replace("\"user1\"", "\"user\"");
         assert_eq!(written_job(&path, &job, &answer, version), expected);
         checked += 1;
@@ -180,15 +181,15 @@ fn the_captures_of_the_documents_are_reproduced() {
     assert_eq!(checked, 3);
 }
 
-/// What defines shows what it defined; what only asks may show any definition of its second.
-fn check_shown(exchange: &Exchange, written: &[String], expected: &String) {
-    let place = exchange.place();
-    let may_be_older = exchange.request.is_none();
-    let shown = if may_be_older { written } else { &written[..1] };
-    assert!(shown.contains(expected), "{place}\n{expected}\n{}", written[0]);
+/// A write returns the definition it set; a read may return any definition of its second.
+fn check_response(exchange: &Exchange, written: &[String], expected: &String) {
+    let label = exchange.label();
+    let is_read = exchange.request.is_none();
+    let shown = if is_read { written } else { &written[..1] };
+    assert!(shown.contains(expected), "{label}\n{expected}\n{}", written[0]);
 }
 
-/// Whether the exchange was one about a single job or collection.
+/// Checks an exchange; returns whether it was about a single job or collection.
 fn check(exchange: &Exchange, defined: &mut Defined) -> bool {
     let (Some(version), Some(answer)) = (exchange.version, &exchange.response) else {
         return false;
@@ -197,56 +198,59 @@ fn check(exchange: &Exchange, defined: &mut Defined) -> bool {
         return false;
     }
     let (limits, now) = (Limits::default(), &exchange.recorded_at);
-    let place = exchange.place();
+    let label = exchange.label();
     let expected = without_known_differences(answer, now).to_string();
     match &exchange.resource {
         Resource::Collection(path) => {
             let history = defined.collections.entry(path.collection.key()).or_default();
             match (exchange.method.as_str(), &exchange.request) {
                 ("PUT", Some(body)) => {
-                    let read = read_collection(body, version, &limits).expect(&place);
+                    let read = read_collection(body, version, &limits).expect(&label);
                     history.push((now.clone(), read));
                 }
                 ("PATCH", Some(body)) => {
-                    let (_, stored) = history.last().expect(&place);
+                    let (_, stored) = history.last().expect(&label);
                     let patched = patch_collection(path, stored, body.clone(), version, &limits);
-                    history.push((now.clone(), patched.expect(&place)));
+                    history.push((now.clone(), patched.expect(&label)));
                 }
-                // Enabling and disabling have no body: the answer tells what came of them.
+                // Enabling and disabling have no body: the state is taken from the response.
                 _ => {
-                    let read = read_collection(answer, version, &limits).expect(&place);
+                    let read = read_collection(answer, version, &limits).expect(&label);
                     let latest = history.last().map(|(_, latest)| latest.clone());
                     let shown = latest.map(|latest| Collection { state: read.state, ..latest });
                     history.push((now.clone(), shown.unwrap_or(read)));
                 }
             }
-            let shown = current(Some(history), now);
-            let answered = answered_path(exchange, answer);
-            let Resource::Collection(path) = answered else { panic!("{place}") };
+            let shown = candidates(Some(history), now);
+            let Resource::Collection(path) = response_resource(exchange, answer) else {
+                panic!("{label}")
+            };
             let written: Vec<_> =
                 shown.iter().map(|all| write_collection(&path, all, version).to_string()).collect();
-            check_shown(exchange, &written, &expected);
+            check_response(exchange, &written, &expected);
         }
         Resource::Job(path) => {
             let history = defined.jobs.entry(path.job.key()).or_default();
             match (exchange.method.as_str(), &exchange.request) {
                 ("PUT", Some(body)) => {
-                    let read = read_job(body, version, &limits).expect(&place);
+                    let read = read_job(body, version, &limits).expect(&label);
                     history.push((now.clone(), read));
                 }
                 ("PATCH", Some(body)) => {
-                    let (_, stored) = history.last().expect(&place);
+                    let (_, stored) = history.last().expect(&label);
                     let patched = patch_job(path, stored, body.clone(), version, &limits);
-                    history.push((now.clone(), patched.expect(&place)));
+                    history.push((now.clone(), patched.expect(&label)));
                 }
                 _ => {}
             }
-            let shown = current(Some(history), now);
-            assert!(!shown.is_empty(), "{place}: shown before it was defined");
-            let Resource::Job(path) = answered_path(exchange, answer) else { panic!("{place}") };
+            let shown = candidates(Some(history), now);
+            assert!(!shown.is_empty(), "{label}: returned before it was created");
+            let Resource::Job(path) = response_resource(exchange, answer) else {
+                panic!("{label}")
+            };
             let written: Vec<_> =
                 shown.iter().map(|job| written_job(&path, job, answer, version)).collect();
-            check_shown(exchange, &written, &expected);
+            check_response(exchange, &written, &expected);
         }
         _ => return false,
     }
@@ -254,7 +258,7 @@ fn check(exchange: &Exchange, defined: &mut Defined) -> bool {
 }
 
 #[test]
-fn every_recorded_list_is_written() {
+fn every_recorded_list_is_reproduced() {
     let Some(all) = exchanges() else { return };
     let mut entries = 0;
     for exchange in &all {
@@ -269,7 +273,7 @@ fn every_recorded_list_is_written() {
         let mut written = Vec::new();
         for value in values {
             *value = without_known_differences(value, &exchange.recorded_at);
-            // The recordings keep the whole message of the first entries only.
+            // The recordings contain the complete message of the first entries only.
             remove(value, "_message_trimmed_from");
             written.push(match of.as_str() {
                 "history" => rewritten_entry(value, version),
@@ -278,25 +282,25 @@ fn every_recorded_list_is_written() {
             entries += 1;
         }
         let written = write_list(written, None).to_string();
-        assert_eq!(written, expected.to_string(), "{}", exchange.place());
+        assert_eq!(written, expected.to_string(), "{}", exchange.label());
     }
     assert!(entries >= 500, "only {entries} entries of lists");
 }
 
-/// A job or collection read from its own answer and written again.
+/// Reads a job or collection from its response and serialises it again.
 fn rewritten_resource(answer: &Json<'static>, version: Version) -> Json<'static> {
     let limits = Limits::default();
-    let place = text_at(answer, "id").unwrap().to_owned();
-    let text = match named(answer) {
+    let label = text_at(answer, "id").unwrap().to_owned();
+    let text = match resource_of(answer) {
         Resource::Collection(path) => {
-            let read = read_collection(answer, version, &limits).expect(&place);
+            let read = read_collection(answer, version, &limits).expect(&label);
             write_collection(&path, &read, version).to_string()
         }
         Resource::Job(path) => {
-            let read = read_job(answer, version, &limits).expect(&place);
+            let read = read_job(answer, version, &limits).expect(&label);
             written_job(&path, &read, answer, version)
         }
-        other => panic!("{place}: {other:?}"),
+        other => panic!("{label}: {other:?}"),
     };
     serde_json::from_str::<Json<'_>>(&text).unwrap().into_owned()
 }
@@ -309,7 +313,7 @@ fn rewritten_entry(answer: &Json<'static>, version: Version) -> Json<'static> {
     };
     let id = text_at(answer, "id").unwrap();
     let (job, history_id) = id.split_once("/history/").unwrap();
-    let Resource::Job(path) = named(&with_id(job)) else { panic!("{id}") };
+    let Resource::Job(path) = resource_of(&with_id(job)) else { panic!("{id}") };
     let last: u64 = history_id.split_once(':').unwrap().1.parse().unwrap();
     let status = match at(answer, "properties.status") {
         None => AttemptStatus::Completed,

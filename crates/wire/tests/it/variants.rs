@@ -1,5 +1,5 @@
-//! Every member of every kind of job, missing, null, of each wrong type, empty, with control
-//! characters, at its limit and beyond: never a panic, always a path, never a secret.
+//! Every member of every job type: missing, null, of each wrong type, empty, with control characters,
+//! at its limit and beyond. Errors always have a path and never contain a secret.
 
 use kalends_domain::Limits;
 use kalends_wire::{ErrorCode, ErrorDetails, Json, Version, read_collection, read_job};
@@ -48,7 +48,7 @@ fn service_bus(entity: &str) -> Value {
     })
 }
 
-/// A job of every kind, with every member that it may have.
+/// Returns a job of every type, with all members of that type.
 fn jobs() -> Vec<Value> {
     let basic = json!({"type": "Basic", "username": "u", "password": CANARY});
     let certificate = json!({"type": "ClientCertificate", "pfx": CANARY, "password": CANARY});
@@ -90,7 +90,7 @@ fn collection() -> Value {
     })
 }
 
-/// Pointers to every value below the root.
+/// Collects JSON pointers to every value below the root.
 fn pointers(value: &Value, before: &str, found: &mut Vec<String>) {
     let mut visit = |pointer: String, value: &Value| {
         found.push(pointer.clone());
@@ -131,28 +131,28 @@ fn wrong_values() -> Vec<Value> {
     ]
 }
 
-/// What is refused is refused with a path and without the secrets.
-fn check_refusal(errors: &ErrorDetails, version: Version, what: &str) {
-    assert!(!errors.is_empty(), "{what}");
+/// Checks that errors have a path and contain no secret.
+fn check_errors(errors: &ErrorDetails, version: Version, label: &str) {
+    assert!(!errors.is_empty(), "{label}");
     for error in errors.iter() {
-        let names_the_whole = error.code == ErrorCode::JobTooLarge;
-        assert!(names_the_whole || !error.path.is_empty(), "{what}: {error}");
-        assert!(!error.message.is_empty() && error.message.len() < 1_000, "{what}: {error}");
+        let is_whole_body = error.code == ErrorCode::JobTooLarge;
+        assert!(is_whole_body || !error.path.is_empty(), "{label}: {error}");
+        assert!(!error.message.is_empty() && error.message.len() < 1_000, "{label}: {error}");
     }
     let (status, body) = errors.response(version);
-    assert_eq!(status, 400, "{what}");
-    assert!(!body.contains(CANARY), "{what}: {body}");
-    assert!(serde_json::from_str::<Value>(&body).is_ok(), "{what}: {body}");
+    assert_eq!(status, 400, "{label}");
+    assert!(!body.contains(CANARY), "{label}: {body}");
+    assert!(serde_json::from_str::<Value>(&body).is_ok(), "{label}: {body}");
 }
 
 fn check_all(good: &Value, read: impl Fn(&Json<'_>, Version) -> Result<(), ErrorDetails>) {
     let mut all = Vec::new();
     pointers(good, "", &mut all);
-    let judge = |body: &Value, version, what: &str| {
+    let check = |body: &Value, version, label: &str| {
         let text = body.to_string();
         let read = Json::parse(text.as_bytes()).and_then(|body| read(&body, version));
         if let Err(errors) = read {
-            check_refusal(&errors, version, what);
+            check_errors(&errors, version, label);
         }
     };
     for version in Version::ALL {
@@ -160,20 +160,20 @@ fn check_all(good: &Value, read: impl Fn(&Json<'_>, Version) -> Result<(), Error
             for wrong in wrong_values() {
                 let mut body = good.clone();
                 *body.pointer_mut(pointer).unwrap() = wrong;
-                judge(&body, version, &format!("{version} {pointer}"));
+                check(&body, version, &format!("{version} {pointer}"));
             }
             let (parent, name) = pointer.rsplit_once('/').unwrap();
             let mut body = good.clone();
             if let Some(Value::Object(members)) = body.pointer_mut(parent) {
                 members.remove(name);
-                judge(&body, version, &format!("{version} without {pointer}"));
+                check(&body, version, &format!("{version} without {pointer}"));
             }
         }
     }
 }
 
 #[test]
-fn no_variant_of_a_member_is_refused_without_a_path() {
+fn every_error_of_a_member_has_a_path() {
     for good in jobs() {
         let text = good.to_string();
         let body = Json::parse(text.as_bytes()).unwrap();
@@ -191,7 +191,7 @@ fn no_variant_of_a_member_is_refused_without_a_path() {
     });
 }
 
-/// A job with a value at a pointer; a limit on the whole is out of the way.
+/// Reads a job with `value` at `pointer`, without a limit of the whole body.
 fn with(good: &Value, pointer: &str, value: Value) -> Result<(), ErrorDetails> {
     let mut body = good.clone();
     *body.pointer_mut(pointer).unwrap() = value;
@@ -201,7 +201,7 @@ fn with(good: &Value, pointer: &str, value: Value) -> Result<(), ErrorDetails> {
 }
 
 #[test]
-fn every_limit_is_kept_to_the_character() {
+fn every_limit_is_exact() {
     let jobs = jobs();
     let text = |length: usize| json!("x".repeat(length));
     let map = |count: usize| -> Value {
@@ -244,7 +244,7 @@ fn every_limit_is_kept_to_the_character() {
 }
 
 #[test]
-fn a_job_may_have_as_many_bytes_as_its_compact_form() {
+fn the_size_limit_of_a_job_applies_to_its_compact_form() {
     let text = jobs().swap_remove(0).to_string();
     let body = Json::parse(text.as_bytes()).unwrap();
     let read = |max| {

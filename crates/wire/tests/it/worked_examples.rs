@@ -1,8 +1,8 @@
-//! Worked examples: what the documentation leaves open, decided and computed by hand.
+//! Worked examples, computed by hand, of cases that the documentation leaves undefined.
 
 use crate::{instant, rule};
 
-/// The first occurrences of a rule that starts when it is created.
+/// Compares the first occurrences of a rule that starts when it is created.
 fn check(start: &str, recurrence: &str, expected: &[&str]) {
     let start = instant(start).to_string();
     let text = format!(r#"{{"startTime":"{start}","recurrence":{recurrence}}}"#);
@@ -23,7 +23,7 @@ fn a_daily_job_with_a_count_of_seven_ends_on_sunday() {
 }
 
 #[test]
-fn every_third_day_at_two_hours() {
+fn every_third_day_runs_at_two_hours() {
     check(
         "03-04 12:25",
         r#"{"frequency":"day","interval":3,"schedule":{"hours":[6,18],"minutes":[0]}}"#,
@@ -96,7 +96,7 @@ fn the_first_day_of_the_week_decides_where_a_sunday_belongs() {
 }
 
 #[test]
-fn days_of_the_month_that_a_month_lacks_are_left_out() {
+fn days_that_a_month_does_not_have_are_skipped() {
     let on = |days: &str| format!(r#"{{"frequency":"month","schedule":{{"monthDays":{days}}}}}"#);
     let start = "01-01 08:00";
     let at_eight =
@@ -121,7 +121,7 @@ fn days_of_the_month_that_a_month_lacks_are_left_out() {
 }
 
 #[test]
-fn weekdays_of_the_month() {
+fn weekdays_of_the_month_are_counted_from_either_end() {
     let on = |which: &str| {
         format!(r#"{{"frequency":"month","schedule":{{"monthlyOccurrences":[{which}]}}}}"#)
     };
@@ -152,7 +152,7 @@ fn weekdays_of_the_month() {
 }
 
 #[test]
-fn every_third_month_on_two_days_leaves_out_what_lies_before_the_start() {
+fn every_third_month_on_two_days_skips_dates_before_the_start() {
     check(
         "01-15 08:00",
         r#"{"frequency":"month","interval":3,"schedule":{"monthDays":[10,20]}}"#,
@@ -204,7 +204,7 @@ fn a_yearly_job_of_a_leap_day_runs_on_the_28th_in_other_years() {
 }
 
 #[test]
-fn a_past_start_keeps_its_grid_and_what_lay_before_the_creation_is_not_counted() {
+fn a_past_start_keeps_its_phase_and_occurrences_before_the_creation_do_not_count() {
     let expected = ["2015-04-09 14:00", "2015-04-11 14:00", "2015-04-13 14:00", "2015-04-15 14:00"];
     for start in ["2015-04-07", "2015-04-05", "2015-04-01"] {
         let text = format!(
@@ -217,7 +217,7 @@ fn a_past_start_keeps_its_grid_and_what_lay_before_the_creation_is_not_counted()
 }
 
 #[test]
-fn count_and_end_together_end_with_the_first_of_them() {
+fn count_and_end_time_stop_at_whichever_is_reached_first() {
     let text = |count: &str| {
         format!(
             r#"{{"startTime":"2012-08-04T00:00Z","recurrence":{{"frequency":"week",{count}"endTime":"2012-11-04","schedule":{{"hours":[10,22],"minutes":[0],"weekDays":["monday","wednesday","friday"]}}}}}}"#
@@ -233,7 +233,7 @@ fn count_and_end_together_end_with_the_first_of_them() {
 }
 
 #[test]
-fn without_a_start_the_first_run_is_at_once_and_counts() {
+fn without_a_start_time_the_first_run_is_immediate_and_counts() {
     let created = "2026-03-04T12:25:30.5Z";
     let text = r#"{"recurrence":{"frequency":"day","count":3,"schedule":{"hours":[5]}}}"#;
     let rule = rule(text, created).unwrap();
@@ -246,7 +246,7 @@ fn without_a_start_the_first_run_is_at_once_and_counts() {
 }
 
 #[test]
-fn without_a_start_nothing_runs_at_once_after_the_end() {
+fn without_a_start_time_nothing_runs_after_the_end_time() {
     let text = r#"{"recurrence":{"frequency":"day","endTime":"2026-03-01"}}"#;
     assert_eq!(rule(text, "2026-03-04T12:25:30Z").unwrap().first(), None);
 }
@@ -268,7 +268,7 @@ fn a_job_without_a_recurrence_runs_once() {
 }
 
 #[test]
-fn the_shortest_time_between_runs_is_that_of_the_expanded_schedule() {
+fn the_shortest_interval_is_that_of_the_expanded_schedule() {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;
     const DAY: u64 = 24 * HOUR;

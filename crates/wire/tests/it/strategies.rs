@@ -1,4 +1,4 @@
-//! Random definitions that are within all limits.
+//! Strategies for random definitions within all limits.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(crate) fn instant() -> impl Strategy<Value = Instant> {
     range.prop_map(|ticks| Instant::from_ticks(ticks).unwrap())
 }
 
-/// A duration of whole hundreds of nanoseconds, written in one of its forms.
+/// Generates a duration in multiples of 100 ns, in one of its formats.
 pub(crate) fn written(seconds: std::ops::RangeInclusive<u64>) -> BoxedStrategy<Verbatim<Duration>> {
     (seconds, prop_oneof![Just(0), 1..10_000_000_u32], any::<bool>())
         .prop_map(|(seconds, ticks, is_iso)| {
@@ -59,7 +59,7 @@ fn time_span(value: Duration) -> String {
 }
 
 fn pairs(name: &'static str) -> BoxedStrategy<Vec<(String, String)>> {
-    // Names that differ by case alone are one name.
+    // Names are case-insensitive, so they must differ by more than case.
     hash_map(name, "[ -~]{0,20}", 0..5)
         .prop_map(|map| {
             let mut pairs: Vec<(String, String)> = Vec::new();
@@ -73,12 +73,12 @@ fn pairs(name: &'static str) -> BoxedStrategy<Vec<(String, String)>> {
         .boxed()
 }
 
-/// Which members a definition may have.
+/// The members that a definition may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Members {
-    /// Those that the old versions know.
+    /// Members of the old versions.
     Old,
-    /// All.
+    /// All members, including those of the newest version.
     All,
 }
 
@@ -289,7 +289,7 @@ fn extensions(members: Members) -> BoxedStrategy<Extensions> {
         .boxed()
 }
 
-/// A whole definition, secrets and all.
+/// Generates a complete definition, including secrets.
 pub(crate) fn job(members: Members) -> BoxedStrategy<JobDefinition> {
     let error = (action(members), of(retry(members)))
         .prop_map(|(action, retry)| ErrorAction { action, retry });

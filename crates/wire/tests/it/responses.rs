@@ -1,4 +1,4 @@
-//! Bodies of answers, to the byte: what the recordings do not show.
+//! Response bodies, byte for byte, in cases that the recordings do not contain.
 
 use kalends_domain::{
     ActionRole, AttemptStatus, CollectionState, HistoryEntry, JobDefinition, JobStatus, Lifecycle,
@@ -9,7 +9,7 @@ use kalends_wire::{
     write_collection, write_history_entry, write_job, write_list,
 };
 
-use crate::catalogue::path;
+use crate::bad_input::path;
 
 const OLD: Version = Version::V2016_03_01;
 const NEW: Version = Version::V2026_11_01;
@@ -22,9 +22,9 @@ fn active(status: JobStatus) -> JobRuntimeState {
     JobRuntimeState { lifecycle: Lifecycle::Active, status, collection: CollectionState::Enabled }
 }
 
-/// The answer, less its head.
-fn properties(job: &JobDefinition, facts: &JobRuntimeState, version: Version) -> String {
-    let text = write_job(&path(), job, facts, version).to_string();
+/// Returns `properties` of the response.
+fn properties(job: &JobDefinition, runtime: &JobRuntimeState, version: Version) -> String {
+    let text = write_job(&path(), job, runtime, version).to_string();
     let head = r#"{"id":"/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/group-1/providers/Microsoft.Scheduler/jobCollections/jc1/jobs/j1","type":"Microsoft.Scheduler/jobCollections/jobs","name":"jc1/j1","properties":"#;
     text.strip_prefix(head).expect(&text).strip_suffix('}').unwrap().to_owned()
 }
@@ -39,7 +39,7 @@ fn the_newest_version_writes_pascal_case_and_its_own_members() {
 }
 
 #[test]
-fn the_old_versions_write_what_they_know_in_their_own_casing() {
+fn the_old_versions_write_their_own_members_in_their_own_casing() {
     let expected = r#"{"startTime":"2026-11-20T00:00:00Z","action":{"request":{"uri":"https://example.com/export","method":"POST","headers":{"X":"</>&'"},"body":"ü€","authentication":{"username":"u","type":"Basic"}},"type":"HTTPS","retryPolicy":{"retryType":"fixed","retryInterval":"PT30S","retryCount":8}},"recurrence":{"frequency":"week","endTime":"2027-01-01T00:00:00Z","interval":1,"schedule":{"minutes":[30],"hours":[2],"weekDays":["monday"]}},"state":"enabled","status":{"executionCount":0,"failureCount":0,"faultedCount":0}}"#;
     let text = EVERYTHING.replace("ü </>&'", "</>&'").replace(r#"\"\\\r\n\u0001"#, "ü€");
     assert_eq!(properties(&job(&text), &active(JobStatus::default()), OLD), expected);
@@ -48,14 +48,14 @@ fn the_old_versions_write_what_they_know_in_their_own_casing() {
 const SIMPLE: &str =
     r#"{"action":{"type":"Http","request":{"uri":"http://example.com/","method":"GET"}}}"#;
 
-/// What follows the action.
-fn tail(job: &JobDefinition, facts: &JobRuntimeState) -> String {
-    let text = properties(job, facts, OLD);
+/// Returns the members after `action`.
+fn tail(job: &JobDefinition, runtime: &JobRuntimeState) -> String {
+    let text = properties(job, runtime, OLD);
     text.split_once(r#""type":"Http"},"#).expect(&text).1.to_owned()
 }
 
 #[test]
-fn status_is_shown_when_there_is_something_to_show() {
+fn a_disabled_job_that_never_ran_has_no_status() {
     let ran = JobStatus {
         last_execution: Some("2026-01-01T00:00:00.5Z".parse().unwrap()),
         next_execution: Some("2026-01-02".parse().unwrap()),
@@ -82,15 +82,15 @@ fn status_is_shown_when_there_is_something_to_show() {
         let expected = format!(r#""state":"enabled","status":{{{zeros}"#);
         assert_eq!(tail(&enabled, &JobRuntimeState { collection, ..active(coming) }), expected);
     }
-    for (lifecycle, word) in [(Lifecycle::Completed, "completed"), (Lifecycle::Faulted, "faulted")]
+    for (lifecycle, text) in [(Lifecycle::Completed, "completed"), (Lifecycle::Faulted, "faulted")]
     {
-        let expected = format!(r#""state":"{word}","status":{{{last}{counts}"#);
+        let expected = format!(r#""state":"{text}","status":{{{last}{counts}"#);
         assert_eq!(tail(&enabled, &JobRuntimeState { lifecycle, ..active(ran) }), expected);
     }
 }
 
 #[test]
-fn durations_and_spellings_are_answered_as_they_were_sent() {
+fn durations_and_type_casing_are_returned_as_sent() {
     for duration in ["PT1D", "1.00:00:00", "P1D", "24.00:00:00", "PT30S"] {
         let policy =
             format!(r#""retryPolicy":{{"retryType":"FIXED","retryInterval":"{duration}"}}"#);
@@ -103,7 +103,7 @@ fn durations_and_spellings_are_answered_as_they_were_sent() {
 }
 
 #[test]
-fn certificates_are_told_by_both_names_of_their_expiration() {
+fn certificates_have_both_names_of_the_expiration() {
     use kalends_domain::{CertificateFacts, HttpAuthentication, Target};
     let authentication =
         r#","authentication":{"type":"clientcertificate","pfx":"canary","password":"canary"}}"#;
@@ -129,7 +129,7 @@ fn certificates_are_told_by_both_names_of_their_expiration() {
 }
 
 #[test]
-fn service_bus_words_have_the_casing_of_their_version() {
+fn service_bus_enum_values_have_the_casing_of_the_version() {
     let text = r#"{"action":{"type":"ServiceBusTopic","serviceBusTopicMessage":{"topicPath":"t","namespace":"namespace-1","transportType":"amqp","authentication":{"type":"SHAREDACCESSKEY","sasKeyName":"k","sasKey":"canary"},"message":"","brokeredMessageProperties":{"timeToLive":"PT1H"},"customMessageProperties":{}}}}"#;
     let old = r#"{"action":{"serviceBusTopicMessage":{"topicPath":"t","namespace":"namespace-1","transportType":"amqp","authentication":{"sasKeyName":"k","type":"sharedAccessKey"},"message":"","brokeredMessageProperties":{"timeToLive":"PT1H"},"customMessageProperties":{}},"type":"ServiceBusTopic"},"state":"enabled","#;
     let written = |version| properties(&job(text), &active(JobStatus::default()), version);
@@ -140,7 +140,7 @@ fn service_bus_words_have_the_casing_of_their_version() {
 }
 
 #[test]
-fn history_says_nothing_of_success_in_the_old_versions() {
+fn history_omits_the_status_of_a_success_in_the_old_versions() {
     let entry = |status, role| HistoryEntry {
         started: "2026-01-01T00:00:01Z".parse().unwrap(),
         ended: "2026-01-01T00:00:02.25Z".parse().unwrap(),
@@ -162,7 +162,7 @@ fn history_says_nothing_of_success_in_the_old_versions() {
     );
     assert_eq!(written(AttemptStatus::Completed, main, OLD), expected);
     let with_status =
-        |word: &str| expected.replace(r#""message""#, &format!(r#""status":"{word}","message""#));
+        |text: &str| expected.replace(r#""message""#, &format!(r#""status":"{text}","message""#));
     assert_eq!(written(AttemptStatus::Completed, main, NEW), with_status("Completed"));
     assert_eq!(written(AttemptStatus::Failed, main, OLD), with_status("failed"));
     assert_eq!(written(AttemptStatus::Postponed, main, OLD), with_status("postponed"));
@@ -173,7 +173,7 @@ fn history_says_nothing_of_success_in_the_old_versions() {
 }
 
 #[test]
-fn only_the_newest_version_says_how_long_the_parts_of_an_attempt_took() {
+fn only_the_newest_version_returns_timing() {
     let entry = |timing| HistoryEntry {
         started: "2026-01-01T00:00:01Z".parse().unwrap(),
         ended: "2026-01-01T00:00:02.25Z".parse().unwrap(),
@@ -197,9 +197,9 @@ fn only_the_newest_version_says_how_long_the_parts_of_an_attempt_took() {
     };
     let shown = r#""actionName":"MainAction","timing":{"dns":"PT0.001204S","connect":"PT0.000018S","tls":"PT0S","firstByte":"PT1S","total":"PT1M1.5S"}}}"#;
     assert!(written(all, NEW).ends_with(shown), "{}", written(all, NEW));
-    let kept = Timing { first_byte: some(1), total: some(2), ..Timing::default() };
+    let reused = Timing { first_byte: some(1), total: some(2), ..Timing::default() };
     let shown = r#""timing":{"firstByte":"PT0.000001S","total":"PT0.000002S"}}}"#;
-    assert!(written(kept, NEW).ends_with(shown), "{}", written(kept, NEW));
+    assert!(written(reused, NEW).ends_with(shown), "{}", written(reused, NEW));
     let nothing = written(Timing::default(), NEW);
     assert!(nothing.ends_with(r#""actionName":"MainAction"}}"#), "{nothing}");
     for version in Version::ALL.into_iter().filter(|version| version.is_old()) {
@@ -208,14 +208,14 @@ fn only_the_newest_version_says_how_long_the_parts_of_an_attempt_took() {
 }
 
 #[test]
-fn pages_name_the_next_one_or_null() {
+fn pages_have_a_next_link_or_null() {
     assert_eq!(write_list(Vec::new(), None).to_string(), r#"{"value":[],"nextLink":null}"#);
     let page = write_list(vec![Json::Null], Some("https://h/?$skiptoken=x"));
     assert_eq!(page.to_string(), r#"{"value":[null],"nextLink":"https://h/?$skiptoken=x"}"#);
 }
 
 #[test]
-fn a_quota_without_effect_is_not_answered() {
+fn a_quota_without_effect_is_not_returned() {
     let text = r#"{"location":"x","properties":{"sku":{"name":"premium"},"quota":{"maxJobOccurrence":3}}}"#;
     let body = Json::parse(text.as_bytes()).unwrap();
     let oldest = Version::V2016_01_01;
@@ -229,7 +229,7 @@ fn a_quota_without_effect_is_not_answered() {
 }
 
 #[test]
-fn refusals_say_it_in_the_way_of_their_version() {
+fn error_bodies_have_the_format_of_the_version() {
     let mut errors =
         ErrorDetails::one(ErrorCode::InvalidUri, "properties.action.request.uri", "it is odd");
     assert_eq!(

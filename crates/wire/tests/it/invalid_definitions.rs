@@ -1,4 +1,4 @@
-//! Definitions that are refused: code, member and what is allowed.
+//! Invalid definitions: error code, member, and the allowed values in the message.
 
 use kalends_wire::ErrorCode;
 
@@ -6,7 +6,7 @@ use crate::rule;
 
 const CREATED: &str = "2029-12-01T00:00:00Z";
 
-/// The first mistake found in a definition.
+/// Compares the first error of a definition.
 fn check(text: &str, code: ErrorCode, path: &str, phrase: &str) {
     let errors = rule(text, CREATED).map(|rule| rule.describe()).expect_err(text);
     let first = errors.iter().next().expect("a mistake");
@@ -23,7 +23,7 @@ fn schedule(frequency: &str, members: &str) -> String {
 }
 
 #[test]
-fn bodies_of_another_form() {
+fn bodies_of_another_type_are_rejected() {
     for text in ["null", "[]", "\"x\"", "123"] {
         check(text, ErrorCode::InvalidRequestContent, "", "expected an object");
     }
@@ -39,7 +39,7 @@ fn bodies_of_another_form() {
 }
 
 #[test]
-fn start_times() {
+fn invalid_start_times_are_rejected() {
     let start = |value: &str| format!(r#"{{"startTime":{value}}}"#);
     for value in [
         r#""yesterday""#,
@@ -62,7 +62,7 @@ fn start_times() {
 }
 
 #[test]
-fn frequencies_intervals_and_counts() {
+fn invalid_frequencies_intervals_and_counts_are_rejected() {
     check(&recurrence(""), ErrorCode::MissingRequiredProperty, "recurrence.frequency", "minute");
     for frequency in [r#""Second""#, r#""fortnight""#, r#""""#, "1", r#""day ""#] {
         let text = recurrence(&format!(r#""frequency":{frequency}"#));
@@ -90,7 +90,7 @@ fn frequencies_intervals_and_counts() {
 }
 
 #[test]
-fn schedules() {
+fn invalid_schedules_are_rejected() {
     let check_schedule = |frequency: &str, members: &str, member: &str, phrase: &str| {
         let path = format!("recurrence.schedule{member}");
         check(&schedule(frequency, members), ErrorCode::InvalidSchedule, &path, phrase);
@@ -143,7 +143,7 @@ fn duplicates_and_scalars_in_lists_are_accepted() {
 }
 
 #[test]
-fn time_zones() {
+fn unknown_time_zones_are_rejected() {
     let zone = |value: &str| recurrence(&format!(r#""frequency":"day","timeZone":{value}"#));
     check(&zone(r#""Mars/Olympus""#), ErrorCode::InvalidRecurrence, "recurrence.timeZone", "IANA");
     check(&zone("1"), ErrorCode::InvalidRecurrence, "recurrence.timeZone", "expected a string");
@@ -151,7 +151,7 @@ fn time_zones() {
 }
 
 #[test]
-fn what_never_fires_is_refused_and_what_fires_once_in_decades_is_not() {
+fn a_schedule_that_never_fires_is_rejected_but_one_that_fires_rarely_is_not() {
     let yearly = |start: &str, members: &str| {
         format!(
             r#"{{"startTime":"{start}T00:00:00Z","recurrence":{{"frequency":"month","interval":12,"schedule":{{{members}}}}}}}"#
@@ -176,7 +176,7 @@ fn what_never_fires_is_refused_and_what_fires_once_in_decades_is_not() {
             yearly("2030-02-01", r#""monthlyOccurrences":[{"day":"Monday","occurrence":5}]"#),
             "2044-02-29T00:00:00Z",
         ),
-        // Half an hour of daylight saving brings the odd half hours about.
+        // Lord Howe Island shifts by half an hour for DST, which produces occurrences at half past.
         (
             recurrence(
                 r#""frequency":"minute","interval":60,"timeZone":"Australia/Lord_Howe","schedule":{"minutes":[30]}"#,
@@ -190,7 +190,7 @@ fn what_never_fires_is_refused_and_what_fires_once_in_decades_is_not() {
 }
 
 #[test]
-fn every_mistake_is_told_at_once() {
+fn all_errors_are_reported_at_once() {
     let text = schedule("day", r#""hours":["x",24],"minutes":[61],"weekDays":["Funday"]"#);
     let errors = rule(&text, CREATED).map(|rule| rule.describe()).unwrap_err();
     let paths: Vec<_> = errors.iter().map(|error| error.path.as_str()).collect();

@@ -1,9 +1,10 @@
-//! The catalogue of bad input, as data: what is put into a good body, and what is answered by the
-//! newest version and by an old one.
+//! The catalogue of bad input: changes to a valid body, and the expected error of the newest version
+//! and of an old one.
 //!
-//! A row has an `id`, the members that it `set`s or `remove`s (or a `body` of its own), the `status`,
-//! `code` and `target`; `old` or `new` say which version accepts what the other refuses; `left` says
-//! why a row is for other tests. `$repeat`, `$list`, `$members` and `$name` stand for long values.
+//! A row has an `id`, the members to `set` or `remove` (or a complete `body`), and the expected
+//! `status`, `code` and `target`. `old` or `new` names the version that accepts a body which the other
+//! rejects. `left` gives the reason why other tests cover the row. `$repeat`, `$list`, `$members` and
+//! `$name` stand for long values.
 
 use kalends_domain::{
     CollectionFacts, CollectionName, CollectionPath, EgressPolicy, GroupName, GroupPath, JobName,
@@ -11,16 +12,14 @@ use kalends_domain::{
     check_job, facts_of,
 };
 use kalends_recurrence::{Definition, Instant, Rule, Settings};
-use kalends_wire::{
-    ErrorCode, ErrorDetails, Json, Version, old_code, patch_job, read_collection, read_job,
-};
+use kalends_wire::{ErrorCode, ErrorDetails, Json, Version, patch_job, read_collection, read_job};
 use serde_json::{Value, json};
 
 const CREATED: &str = "2029-12-01T00:00:00Z";
 const OLD: Version = Version::V2016_03_01;
 const NEW: Version = Version::V2026_11_01;
 
-fn good_job() -> Value {
+fn valid_job() -> Value {
     json!({"properties": {
         "startTime": "2030-01-01T00:00:00Z",
         "action": {"type": "Http", "request": {"uri": "http://example.com/x", "method": "GET"}},
@@ -29,7 +28,7 @@ fn good_job() -> Value {
     }})
 }
 
-fn good_collection() -> Value {
+fn valid_collection() -> Value {
     json!({"location": "West US", "properties": {"sku": {"name": "Standard"}}})
 }
 
@@ -40,7 +39,7 @@ pub(crate) fn path() -> JobPath {
     JobPath { collection, job: JobName::new("j1").unwrap() }
 }
 
-/// Writes out what stands for something long.
+/// Expands placeholders of long values.
 fn expanded(value: &Value) -> Value {
     let Value::Object(members) = value else {
         return match value {
@@ -77,8 +76,8 @@ fn edit(body: &mut Value, path: &str, value: Option<&Value>) {
     };
 }
 
-/// The body of a row, as it is sent.
-fn body(row: &Value, good: Value) -> Vec<u8> {
+/// Builds the request body of a row.
+fn body(row: &Value, valid: Value) -> Vec<u8> {
     if let Some(text) = row["body"].as_str() {
         return text.into();
     }
@@ -90,29 +89,28 @@ fn body(row: &Value, good: Value) -> Vec<u8> {
         let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
         return pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect();
     }
-    let mut body = good;
+    let mut body = valid;
     for (path, value) in row["set"].as_object().into_iter().flatten() {
         edit(&mut body, path, Some(value));
     }
     for path in row["remove"].as_array().into_iter().flatten() {
         edit(&mut body, path.as_str().unwrap(), None);
     }
-    // Members given twice would be lost on the way.
     body.to_string().into()
 }
 
-/// Everything that is decided about a job without a store.
-fn judge_job(row: &Value, version: Version) -> Result<(), ErrorDetails> {
+/// Runs all checks of a job that need no store.
+fn validate_job(row: &Value, version: Version) -> Result<(), ErrorDetails> {
     let limits = Limits::default();
     let job = match row["method"].as_str() {
         Some("PATCH") => {
-            let good = good_job().to_string();
-            let stored = read_job(&Json::parse(good.as_bytes())?, version, &limits)?;
+            let valid = valid_job().to_string();
+            let stored = read_job(&Json::parse(valid.as_bytes())?, version, &limits)?;
             let text = body(row, json!({}));
             patch_job(&path(), &stored, Json::parse(&text)?, version, &limits)?
         }
         _ => {
-            let text = body(row, good_job());
+            let text = body(row, valid_job());
             read_job(&Json::parse(&text)?, version, &limits)?
         }
     };
@@ -122,7 +120,7 @@ fn judge_job(row: &Value, version: Version) -> Result<(), ErrorDetails> {
         if let Some(Target::Http(request)) = action.map(|action| &action.target) {
             let checked = EgressPolicy::default().check_uri(&request.uri, &path().collection);
             let member = format!("{member}.request.uri");
-            checked.map_err(|fault| ErrorDetails::from_validation_error(&member, fault))?;
+            checked.map_err(|error| ErrorDetails::from_validation_error(&member, error))?;
         }
     }
     let created: Instant = CREATED.parse().unwrap();
@@ -137,31 +135,31 @@ fn judge_job(row: &Value, version: Version) -> Result<(), ErrorDetails> {
     Ok(())
 }
 
-fn judge_collection(row: &Value, version: Version) -> Result<(), ErrorDetails> {
-    let text = body(row, good_collection());
+fn validate_collection(row: &Value, version: Version) -> Result<(), ErrorDetails> {
+    let text = body(row, valid_collection());
     let collection = read_collection(&Json::parse(&text)?, version, &Limits::default())?;
     check_collection(&collection, &CollectionFacts::default(), 0, PlanLimits::On).map_err(at_member)
 }
 
-fn at_member((member, fault): (&'static str, ValidationError)) -> ErrorDetails {
-    ErrorDetails::from_validation_error(member, fault)
+fn at_member((member, error): (&'static str, ValidationError)) -> ErrorDetails {
+    ErrorDetails::from_validation_error(member, error)
 }
 
 fn check(row: &Value, version: Version) {
-    let judged = match row["kind"].as_str() {
-        Some("collection") => judge_collection(row, version),
-        _ => judge_job(row, version),
+    let result = match row["kind"].as_str() {
+        Some("collection") => validate_collection(row, version),
+        _ => validate_job(row, version),
     };
     let accepted_by = if version == NEW { &row["new"] } else { &row["old"] };
     let Some(code) = row["code"].as_str().filter(|_| accepted_by.is_null()) else {
-        assert_eq!(judged, Ok(()), "{version} {row}");
+        assert_eq!(result, Ok(()), "{version} {row}");
         return;
     };
-    let Err(errors) = judged else { panic!("{version} accepts {row}") };
+    let Err(errors) = result else { panic!("{version} accepts {row}") };
     let (status, text) = errors.response(version);
-    let answer: Value = serde_json::from_str(&text).unwrap();
+    let response: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(u64::from(status), row["status"].as_u64().unwrap(), "{version} {row} {text}");
-    let error = &answer["error"];
+    let error = &response["error"];
     let target = row["target"].as_str().unwrap_or_default();
     if version == NEW {
         assert_eq!(error["code"], code, "{row} {text}");
@@ -169,7 +167,7 @@ fn check(row: &Value, version: Version) {
         assert!(error["details"].as_array().unwrap().len() <= 20);
     } else {
         let known = ErrorCode::ALL.iter().find(|known| known.as_str() == code).expect(code);
-        assert_eq!(error["code"], old_code(*known).1, "{row} {text}");
+        assert_eq!(error["code"], known.as_old_str(), "{row} {text}");
         assert!(error["message"].as_str().unwrap().contains(target), "{row} {text}");
         assert_eq!(error.as_object().unwrap().len(), 2, "{row} {text}");
     }
@@ -182,7 +180,7 @@ fn rows() -> Vec<Value> {
 }
 
 #[test]
-fn bad_input_is_refused_with_status_code_and_member() {
+fn bad_input_is_rejected_with_status_code_and_target() {
     for row in rows().iter().filter(|row| row["left"].is_null()) {
         check(row, NEW);
         check(row, OLD);
@@ -190,7 +188,7 @@ fn bad_input_is_refused_with_status_code_and_member() {
 }
 
 #[test]
-fn every_row_about_bodies_is_here_or_says_why_not() {
+fn every_row_of_the_catalogue_is_tested_or_gives_a_reason() {
     let rows = rows();
     for id in 45..=125 {
         assert!(rows.iter().any(|row| row["id"] == id), "{id}");
@@ -199,19 +197,19 @@ fn every_row_about_bodies_is_here_or_says_why_not() {
 }
 
 #[test]
-fn all_mistakes_are_told_in_details_and_input_is_quoted_short() {
+fn details_list_all_errors_and_quote_input_briefly() {
     let text = json!({"properties": {
         "startTime": "x".repeat(5_000), "state": "on",
         "action": {"type": "Http", "request": {"uri": "x", "method": "y"}},
     }});
     let text = text.to_string();
-    let read =
+    let errors =
         read_job(&Json::parse(text.as_bytes()).unwrap(), NEW, &Limits::default()).unwrap_err();
-    let answer: Value = serde_json::from_str(&read.response(NEW).1).unwrap();
-    let details = answer["error"]["details"].as_array().unwrap();
+    let response: Value = serde_json::from_str(&errors.response(NEW).1).unwrap();
+    let details = response["error"]["details"].as_array().unwrap();
     let targets: Vec<_> = details.iter().map(|one| one["target"].as_str().unwrap()).collect();
     let request = "properties.action.request";
     let (uri, method) = (format!("{request}.uri"), format!("{request}.method"));
     assert_eq!(targets, ["properties.startTime", &uri, &method, "properties.state"]);
-    assert!(read.response(NEW).1.len() < 1_000, "{answer}");
+    assert!(errors.response(NEW).1.len() < 1_000, "{response}");
 }

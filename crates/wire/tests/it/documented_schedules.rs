@@ -1,5 +1,5 @@
-//! The 31 example schedules of the service's documentation, all with interval 1 and the start
-//! Wednesday 2026-03-04 12:25Z: what they mean, their first runs, and how often they run in April.
+//! The 31 example schedules of the retired service's documentation, all with interval 1 and start time
+//! Wednesday 2026-03-04 12:25Z: description, first runs, and number of runs in April.
 
 use crate::{instant, rule};
 

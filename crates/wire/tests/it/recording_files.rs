@@ -1,12 +1,12 @@
-//! The recorded traffic of the retired service.
+//! Recorded traffic of the retired service.
 //!
-//! It lies in the `shared` folder beside the checkout, or where `KALENDS_SHARED` says.
+//! The files are in the directory `shared` next to the checkout, or in `KALENDS_SHARED`.
 
 use std::path::PathBuf;
 
 use kalends_wire::Json;
 
-/// The folder of the recordings. Says so where there is none.
+/// Returns the directory of the recordings, or prints that it is missing.
 pub(crate) fn recordings() -> Option<PathBuf> {
     let shared = std::env::var_os("KALENDS_SHARED").map(PathBuf::from);
     let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared"));
@@ -18,10 +18,10 @@ pub(crate) fn recordings() -> Option<PathBuf> {
     found.then_some(path)
 }
 
-/// The lines of every recording whose file name passes `is_wanted`, in the order of the files.
+/// Returns the lines of all recordings whose file name passes `is_wanted`, ordered by file name.
 pub(crate) fn lines(is_wanted: impl Fn(&str) -> bool) -> Option<Vec<Json<'static>>> {
-    let folder = recordings()?;
-    let entries = std::fs::read_dir(folder).unwrap();
+    let directory = recordings()?;
+    let entries = std::fs::read_dir(directory).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| {
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -31,26 +31,26 @@ pub(crate) fn lines(is_wanted: impl Fn(&str) -> bool) -> Option<Vec<Json<'static
     let mut lines = Vec::new();
     for path in paths {
         let text = std::fs::read_to_string(path).unwrap();
-        // A line holds a whole exchange, which is larger than any body may be.
+        // A line contains a whole exchange, which may exceed the limits of a body.
         let parse = |line| serde_json::from_str::<Json<'_>>(line).unwrap().into_owned();
         lines.extend(text.lines().map(parse));
     }
     Some(lines)
 }
 
-/// A member of an object.
+/// Returns a member of an object.
 pub(crate) fn member<'j>(value: &'j Json<'static>, name: &str) -> Option<&'j Json<'static>> {
     let Json::Object(members) = value else { return None };
     let found = members.iter().find(|(other, _)| other == name)?;
     Some(&found.1)
 }
 
-/// A member within members, `a.b.c`.
+/// Returns a nested member, `a.b.c`.
 pub(crate) fn at<'j>(value: &'j Json<'static>, path: &str) -> Option<&'j Json<'static>> {
     path.split('.').try_fold(value, member)
 }
 
-/// The text of a member within members.
+/// Returns the text of a nested member.
 pub(crate) fn text_at<'j>(value: &'j Json<'static>, path: &str) -> Option<&'j str> {
     match at(value, path) {
         Some(Json::String(text)) => Some(text),
@@ -58,7 +58,7 @@ pub(crate) fn text_at<'j>(value: &'j Json<'static>, path: &str) -> Option<&'j st
     }
 }
 
-/// Removes a member within members, and tells whether it was there.
+/// Removes a nested member and returns whether it existed.
 pub(crate) fn remove(value: &mut Json<'static>, path: &str) -> bool {
     let Json::Object(members) = value else { return false };
     let (first, rest) = path.split_once('.').map_or((path, None), |(a, b)| (a, Some(b)));
