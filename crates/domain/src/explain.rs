@@ -8,11 +8,10 @@ use kalends_recurrence::{Instant, Rule};
 use crate::job::Switch;
 use crate::ledger::{Disposition, LedgerRecord};
 use crate::run::{AttemptStatus, HistoryEntry, Lifecycle};
-use crate::timeline::{JobSnapshot, OccurrenceState, RunInFlight, before};
+use crate::timeline::{JobSnapshot, OccurrenceState, RunInFlight};
 
-/// Clock changes so near are told of: none moves an occurrence further.
-const CLOCK_CHANGE_NEAR: Duration = Duration::from_secs(3 * 3_600);
-const SECOND_TICKS: i64 = 10_000_000;
+/// DST transitions within this distance are reported. No transition moves an occurrence further.
+const DST_NOTE_RANGE: Duration = Duration::from_secs(3 * 3_600);
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +64,7 @@ pub enum ExplainReason {
     Retrying,
     Waiting,
     Due,
-    Coming,
+    Upcoming,
     NotAnOccurrence,
     BeforeCreation,
     AfterEnd,
@@ -83,16 +82,16 @@ pub fn explain(question: ExplainInput<'_>) -> Explanation {
         Some(at) => at_instant(&question, at),
         None => at_present(&question),
     };
-    let from = Instant::from_ticks(near.ticks() - ticks(CLOCK_CHANGE_NEAR)).unwrap_or(Instant::MIN);
-    let changes = question.rule.dst_notes(from, near.saturating_add(CLOCK_CHANGE_NEAR));
+    let from = near.saturating_sub(DST_NOTE_RANGE);
+    let dst_notes = question.rule.dst_notes(from, near.saturating_add(DST_NOTE_RANGE));
     let rule = question.rule;
     Explanation {
         reason,
         sentence,
         occurrence,
-        before: rule.last_at_or_before(before(occurrence.unwrap_or(near))),
+        before: rule.last_at_or_before(occurrence.unwrap_or(near).previous_tick()),
         after: rule.next_after(occurrence.unwrap_or(near)).filter(|_| question.goes_on()),
-        notes: changes.into_iter().map(|change| change.text).collect(),
+        notes: dst_notes.into_iter().map(|note| note.text).collect(),
     }
 }
 
@@ -107,7 +106,7 @@ fn at_present(question: &ExplainInput<'_>) -> Why {
         return (ExplainReason::Finished, None, finished(question));
     }
     let next = question.job.first_coming(question.rule);
-    match (question.job.stage_of_coming(), next) {
+    match (question.job.state_of_upcoming(), next) {
         (OccurrenceState::JobDisabled, next) => {
             let would = next.map_or_else(String::new, |next| {
                 format!(" If it were enabled, it would run next at {next}.")
@@ -120,14 +119,14 @@ fn at_present(question: &ExplainInput<'_>) -> Why {
         (_, Some(next)) if next <= now => (ExplainReason::Due, Some(next), due(next)),
         (_, Some(next)) => {
             let sentence = format!("No occurrence is due now; the next is that of {next}.");
-            (ExplainReason::Coming, Some(next), sentence)
+            (ExplainReason::Upcoming, Some(next), sentence)
         }
         (_, None) => (ExplainReason::Finished, None, finished(question)),
     }
 }
 
 fn at_instant(question: &ExplainInput<'_>, at: Instant) -> Why {
-    let same = |other: Instant| is_meant(at, other);
+    let same = |other: Instant| matches(at, other);
     if let Some(run) = question.runs.iter().rev().find(|run| same(run.scheduled)) {
         return of_run(run, question.job.now);
     }
@@ -224,7 +223,7 @@ fn of_row(question: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> Why {
 fn of_occurrence(question: &ExplainInput<'_>, at: Instant) -> Why {
     let JobSnapshot { now, lifecycle, left, .. } = question.job;
     if question.job.is_coming(question.rule, at) {
-        let (reason, sentence) = match question.job.stage_of_coming() {
+        let (reason, sentence) = match question.job.state_of_upcoming() {
             OccurrenceState::JobDisabled => (
                 ExplainReason::JobDisabled,
                 format!("The job is disabled; if it were enabled, it would run at {at}."),
@@ -236,7 +235,7 @@ fn of_occurrence(question: &ExplainInput<'_>, at: Instant) -> Why {
                 ),
             ),
             _ if at <= now => (ExplainReason::Due, due(at)),
-            _ => (ExplainReason::Coming, format!("The occurrence of {at} is still to come.")),
+            _ => (ExplainReason::Upcoming, format!("The occurrence of {at} is still to come.")),
         };
         return (reason, Some(at), sentence);
     }
@@ -286,8 +285,8 @@ fn of_no_occurrence(question: &ExplainInput<'_>, at: Instant) -> Why {
 impl ExplainInput<'_> {
     /// The occurrence that is meant: a whole second stands for what happens in it.
     fn occurrence_at(&self, at: Instant) -> Option<Instant> {
-        let found = self.rule.next_after(before(at)).filter(|&next| is_meant(at, next));
-        found.or(self.job.due.filter(|&due| is_meant(at, due)))
+        let found = self.rule.next_after(at.previous_tick()).filter(|&next| matches(at, next));
+        found.or(self.job.due.filter(|&due| matches(at, due)))
     }
 
     fn goes_on(&self) -> bool {
@@ -295,9 +294,9 @@ impl ExplainInput<'_> {
     }
 }
 
-/// Whether who says `at` means `other`.
-fn is_meant(at: Instant, other: Instant) -> bool {
-    at == other || at == other.whole_second() && at.ticks().rem_euclid(SECOND_TICKS) == 0
+/// Whether a request for `at` refers to `other`: a whole second matches every time within it.
+fn matches(at: Instant, other: Instant) -> bool {
+    at == other || at == other.whole_second()
 }
 
 fn due(at: Instant) -> String {
@@ -314,10 +313,6 @@ fn finished(question: &ExplainInput<'_>) -> String {
         Lifecycle::Completed => format!("The job is completed{at} and does not run again."),
         Lifecycle::Active => "The schedule of the job has no more occurrences.".into(),
     }
-}
-
-fn ticks(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kalends_recurrence::{Instant, Rule};
+use kalends_recurrence::{Instant, Rule, duration_to_ticks, ticks_to_duration};
 
 /// When the occurrence of `scheduled` begins: never before it, never at or after the next one.
 ///
@@ -17,12 +17,12 @@ pub fn jittered(
 ) -> Instant {
     let Some(jitter) = jitter else { return scheduled };
     let gap = rule.next_after(scheduled).map(|next| next.ticks() - scheduled.ticks());
-    let jitter = i64::try_from(jitter.as_nanos() / 100).unwrap_or(i64::MAX);
+    let jitter = duration_to_ticks(jitter);
     let span = gap.map_or(jitter, |gap| gap.min(jitter));
     // The identity is made of chance: its first half is as good as any number.
     let number = uid.iter().take(8).fold(0, |number: u128, &byte| number << 8 | u128::from(byte));
     let offset = (number * u128::from(span.unsigned_abs())) >> 64;
-    scheduled.saturating_add(Duration::from_nanos(u64::try_from(offset * 100).unwrap_or(u64::MAX)))
+    scheduled.saturating_add(ticks_to_duration(i64::try_from(offset).unwrap_or(i64::MAX)))
 }
 
 #[cfg(test)]

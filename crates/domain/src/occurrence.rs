@@ -142,7 +142,7 @@ pub fn decide_due(question: DueInput<'_>) -> Option<DueDecision> {
     // Where the clock was set back since, what comes now comes while it is enabled.
     let enabled_since = question.enabled_since.min(question.now);
     if due < enabled_since {
-        let held = passed(rule, due, before(enabled_since), CloseReason::Disabled);
+        let held = passed(rule, due, enabled_since.previous_tick(), CloseReason::Disabled);
         return Some(pass(question, vec![held], held.to));
     }
     if due >= question.watched_since {
@@ -158,7 +158,7 @@ pub fn decide_due(question: DueInput<'_>) -> Option<DueDecision> {
 fn decide_missed(question: DueInput<'_>) -> DueDecision {
     let DueInput { rule, due, .. } = question;
     // The instant before the watch began; the clock may have jumped past it.
-    let unwatched = before(question.watched_since).min(question.now);
+    let unwatched = question.watched_since.previous_tick().min(question.now);
     let newest = rule.last_at_or_before(unwatched).filter(|&newest| newest >= due).unwrap_or(due);
     let (policy, within) = question.missed;
     let young = |at: Instant| match within {
@@ -167,22 +167,20 @@ fn decide_missed(question: DueInput<'_>) -> DueDecision {
     };
     match policy {
         MissedPolicy::Last if young(newest) => {
-            let earlier = missed(rule, due, before(newest));
+            let earlier = missed(rule, due, newest.previous_tick());
             run_or_skip(question, newest, earlier)
         }
         MissedPolicy::All => {
             let oldest = match within {
                 Some(within) => {
-                    let window = ticks(within).saturating_add(1);
-                    let start = Instant::from_ticks(question.now.ticks().saturating_sub(window));
-                    start
-                        .and_then(|start| rule.next_after(start))
-                        .map_or(due, |first| first.max(due))
+                    let window_start = question.now.saturating_sub(within);
+                    let first = rule.next_after(window_start.previous_tick());
+                    first.map_or(due, |first| first.max(due))
                 }
                 None => due,
             };
             match oldest <= newest {
-                true => run_or_skip(question, oldest, missed(rule, due, before(oldest))),
+                true => run_or_skip(question, oldest, missed(rule, due, oldest.previous_tick())),
                 false => pass(question, missed(rule, due, newest), newest),
             }
         }
@@ -227,7 +225,7 @@ fn passed(rule: &Rule, due: Instant, until: Instant, reason: CloseReason) -> Clo
         None => due,
         Some(_) => rule.last_at_or_before(until).filter(|&last| last >= due).unwrap_or(due),
     };
-    let count = rule.count_between(before(due), to).max(1);
+    let count = rule.count_between(due.previous_tick(), to).max(1);
     ClosedOccurrences { from: due, to, count, reason }
 }
 
@@ -267,18 +265,10 @@ fn pass(question: DueInput<'_>, closed: Vec<ClosedOccurrences>, last: Instant) -
 fn missed(rule: &Rule, from: Instant, to: Instant) -> Vec<ClosedOccurrences> {
     let last = rule.last_at_or_before(to).filter(|&last| last >= from);
     let stretch = |last: Instant| {
-        let count = rule.count_between(before(from), last);
+        let count = rule.count_between(from.previous_tick(), last);
         ClosedOccurrences { from, to: last, count, reason: CloseReason::Missed }
     };
     last.map(stretch).into_iter().collect()
-}
-
-fn before(at: Instant) -> Instant {
-    Instant::from_ticks(at.ticks() - 1).unwrap_or(Instant::MIN)
-}
-
-fn ticks(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

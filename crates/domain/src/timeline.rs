@@ -79,7 +79,7 @@ pub struct TimelineRow {
     /// Of which edit of the job, where that is known.
     pub generation: Option<u64>,
     /// What became or becomes of it.
-    pub stage: OccurrenceState,
+    pub state: OccurrenceState,
 }
 
 /// What became or becomes of an occurrence.
@@ -106,9 +106,10 @@ impl Timeline<'_> {
         // What is neither in a row yet nor passed over begins here.
         let mut open = self.from;
         for known in self.known() {
-            self.fill(open, before(known.from), limit, &mut rows);
+            self.fill(open, known.from.previous_tick(), limit, &mut rows);
             // A manual run says nothing of the schedule.
-            let done = if known.cause == Cause::Scheduled { after(known.to) } else { known.from };
+            let done =
+                if known.cause == Cause::Scheduled { known.to.next_tick() } else { known.from };
             open = open.max(done);
             rows.push(known);
         }
@@ -125,7 +126,7 @@ impl Timeline<'_> {
             count: row.count,
             cause: row.cause,
             generation: Some(row.generation),
-            stage: OccurrenceState::Closed(row.disposition, row.closed),
+            state: OccurrenceState::Closed(row.disposition, row.closed),
         });
         let runs = self.runs.iter().map(|run| TimelineRow {
             from: run.scheduled,
@@ -133,7 +134,7 @@ impl Timeline<'_> {
             count: 1,
             cause: run.cause,
             generation: Some(run.generation),
-            stage: OccurrenceState::InFlight(*run),
+            state: OccurrenceState::InFlight(*run),
         });
         let in_span = |row: &TimelineRow| row.to >= self.from && row.from <= self.to;
         let mut known: Vec<_> = closed.chain(runs).filter(in_span).collect();
@@ -147,19 +148,21 @@ impl Timeline<'_> {
             return;
         }
         let passed = to.min(self.job.passed_until(&self.runs));
-        let first = self.rule.next_after(before(from)).filter(|&first| first <= passed);
+        let first = self.rule.next_after(from.previous_tick()).filter(|&first| first <= passed);
         if let Some(first) = first {
             let last = self.rule.last_at_or_before(passed).unwrap_or(first);
-            let count = self.rule.count_between(before(first), last);
+            let count = self.rule.count_between(first.previous_tick(), last);
             rows.push(plain(first, last, count, OccurrenceState::NotRetained));
         }
         let held = self.job.held(self.rule, from, to);
         rows.extend(
-            held.map(|(first, last, count)| plain(first, last, count, self.job.stage_of_coming())),
+            held.map(|(first, last, count)| {
+                plain(first, last, count, self.job.state_of_upcoming())
+            }),
         );
         let room = limit.saturating_sub(rows.len());
         let coming = self.job.coming(self.rule, from, to).take(room);
-        rows.extend(coming.map(|at| plain(at, at, 1, self.job.stage_of_coming())));
+        rows.extend(coming.map(|at| plain(at, at, 1, self.job.state_of_upcoming())));
     }
 }
 
@@ -167,11 +170,11 @@ impl JobSnapshot {
     /// Occurrences up to here have a row, or are not kept.
     fn passed_until(&self, runs: &[RunInFlight]) -> Instant {
         match (self.lifecycle, self.due, self.switch) {
-            (Lifecycle::Active, Some(due), _) => before(due),
+            (Lifecycle::Active, Some(due), _) => due.previous_tick(),
             (Lifecycle::Active, None, Switch::Disabled) => self.now,
             // The last run is under way.
             (Lifecycle::Active, None, Switch::Enabled) => {
-                runs.iter().map(|run| run.scheduled).max().map_or(self.now, before)
+                runs.iter().map(|run| run.scheduled).max().map_or(self.now, Instant::previous_tick)
             }
             _ => self.finished.unwrap_or(self.now).min(self.now),
         }
@@ -187,13 +190,14 @@ impl JobSnapshot {
         let first = self.first_coming(rule);
         // Of a count only so many are left, from the next on.
         let passed = first.filter(|&first| first < from).map_or(0, |first| {
-            let since_first = rule.count_between(before(first), before(from));
+            let since_first = rule.count_between(first.previous_tick(), from.previous_tick());
             // A late run at once is not on the grid of its rule.
             since_first.max(1)
         });
         let left = self.left.map_or(u64::MAX, |left| left.saturating_sub(passed));
-        let start = first
-            .map(|first| if first >= from { Some(first) } else { rule.next_after(before(from)) });
+        let start = first.map(|first| {
+            if first >= from { Some(first) } else { rule.next_after(from.previous_tick()) }
+        });
         let points = std::iter::successors(start.flatten(), |&last| rule.next_after(last));
         points.take_while(move |&at| at <= to).take(usize::try_from(left).unwrap_or(usize::MAX))
     }
@@ -207,16 +211,17 @@ impl JobSnapshot {
         from: Instant,
         to: Instant,
     ) -> Option<(Instant, Instant, u64)> {
-        let is_off = self.stage_of_coming() != OccurrenceState::Upcoming;
+        let is_off = self.state_of_upcoming() != OccurrenceState::Upcoming;
         let due = self.due.filter(|_| is_off && self.lifecycle == Lifecycle::Active)?;
         let until = to.min(self.now);
         if rule.definition().recurrence.is_none() {
             let is_held = self.switch == Switch::Disabled && from <= due && due <= until;
             return is_held.then_some((due, due, 1));
         }
-        let first = rule.next_after(before(from.max(due))).filter(|&first| first <= until)?;
+        let first =
+            rule.next_after(from.max(due).previous_tick()).filter(|&first| first <= until)?;
         let last = rule.last_at_or_before(until).unwrap_or(first);
-        Some((first, last, rule.count_between(before(first), last)))
+        Some((first, last, rule.count_between(first.previous_tick(), last)))
     }
 
     /// The next occurrence, or what would be the next.
@@ -238,7 +243,7 @@ impl JobSnapshot {
         self.coming(rule, at, at).next().is_some()
     }
 
-    pub(crate) fn stage_of_coming(&self) -> OccurrenceState {
+    pub(crate) fn state_of_upcoming(&self) -> OccurrenceState {
         match (self.switch, self.collection) {
             (Switch::Disabled, _) => OccurrenceState::JobDisabled,
             (_, Switch::Disabled) => OccurrenceState::CollectionDisabled,
@@ -247,16 +252,8 @@ impl JobSnapshot {
     }
 }
 
-fn plain(from: Instant, to: Instant, count: u64, stage: OccurrenceState) -> TimelineRow {
-    TimelineRow { from, to, count, cause: Cause::Scheduled, generation: None, stage }
-}
-
-pub(crate) fn before(at: Instant) -> Instant {
-    Instant::from_ticks(at.ticks() - 1).unwrap_or(Instant::MIN)
-}
-
-fn after(at: Instant) -> Instant {
-    Instant::from_ticks(at.ticks() + 1).unwrap_or(Instant::MAX)
+fn plain(from: Instant, to: Instant, count: u64, state: OccurrenceState) -> TimelineRow {
+    TimelineRow { from, to, count, cause: Cause::Scheduled, generation: None, state }
 }
 
 #[cfg(test)]

@@ -1,23 +1,23 @@
 //! Calendar arithmetic on plain integers: day numbers, month numbers, weekdays.
 //!
 //! A *day number* counts days from 1970-01-01 (day 0, a Thursday). A *month number* is
-//! `year × 12 + month − 1`. The proleptic Gregorian calendar holds throughout, and repeats exactly
-//! after [`DAYS_PER_CYCLE`] days, which is also a whole number of weeks. So whatever can be asked
-//! of a month is worked out once for the 4,800 of a cycle, when the crate is compiled.
+//! `year × 12 + month − 1`. All dates are in the proleptic Gregorian calendar, which repeats after
+//! [`DAYS_PER_CYCLE`] days, a whole number of weeks. The tables of months cover the 4,800 months of
+//! one cycle and are computed at compile time.
 
-/// 400 years.
+/// Days in the 400-year cycle of the calendar.
 pub(crate) const DAYS_PER_CYCLE: i64 = 146_097;
-/// 400 years.
+/// Months in the 400-year cycle of the calendar.
 pub(crate) const MONTHS_PER_CYCLE: i64 = 4_800;
 
-/// 2000-01-01, where cycles are counted from.
+/// 2000-01-01, the start of cycle 0.
 const CYCLE_BEGINS: i64 = 10_957;
 const CYCLE_BEGINS_MONTH: i64 = 2_000 * 12;
 
-/// For each month of a cycle and the one after it, the day of the cycle on which it begins.
+/// The day of the cycle on which each month starts, plus the start of the next cycle.
 #[expect(
     clippy::indexing_slicing,
-    reason = "worked out by the compiler, where a slip fails the build"
+    reason = "evaluated at compile time, where an error fails the build"
 )]
 static MONTH_BEGINS: [u32; MONTHS_PER_CYCLE as usize + 1] = {
     let mut begins = [0; MONTHS_PER_CYCLE as usize + 1];
@@ -30,34 +30,34 @@ static MONTH_BEGINS: [u32; MONTHS_PER_CYCLE as usize + 1] = {
     begins
 };
 
-/// The ways in which a month can look.
-pub(crate) const LOOKS: usize = 28;
+/// Number of month shapes: four lengths × seven first weekdays.
+pub(crate) const MONTH_SHAPE_COUNT: usize = 28;
 
-/// For each month of a cycle, its look: the number of its days and the weekday of its first.
+/// The shape of each month of a cycle: its length and first weekday as one number.
 #[expect(
     clippy::indexing_slicing,
-    reason = "worked out by the compiler, where a slip fails the build"
+    reason = "evaluated at compile time, where an error fails the build"
 )]
-static MONTH_LOOKS: [u8; MONTHS_PER_CYCLE as usize] = {
-    let mut looks = [0; MONTHS_PER_CYCLE as usize];
+static MONTH_SHAPES: [u8; MONTHS_PER_CYCLE as usize] = {
+    let mut shapes = [0; MONTHS_PER_CYCLE as usize];
     let mut month = 0;
     while month < MONTHS_PER_CYCLE as usize {
         let length = MONTH_BEGINS[month + 1] - MONTH_BEGINS[month];
         let first = weekday(CYCLE_BEGINS + MONTH_BEGINS[month] as i64);
-        looks[month] = (length - 28) as u8 * 7 + first as u8;
+        shapes[month] = (length - 28) as u8 * 7 + first as u8;
         month += 1;
     }
-    looks
+    shapes
 };
 
-/// A month, found in the cycle.
+/// A month and its position in the 400-year cycle.
 #[derive(Clone, Copy)]
 pub(crate) struct Month {
-    /// Its number.
+    /// Month number.
     pub(crate) number: i64,
-    /// The first day of its cycle.
+    /// Day number of the first day of the cycle.
     cycle: i64,
-    /// Its place in the cycle, below [`MONTHS_PER_CYCLE`].
+    /// Index in the cycle, below [`MONTHS_PER_CYCLE`].
     of_cycle: usize,
 }
 
@@ -68,12 +68,12 @@ impl Month {
         Month { number, cycle, of_cycle: months.rem_euclid(MONTHS_PER_CYCLE) as usize }
     }
 
-    /// The month that holds a day, and which of its days that is.
+    /// The month that contains a day, and the day of the month (from 1).
     pub(crate) fn of_day(day_number: i64) -> (Month, i64) {
         let days = day_number - CYCLE_BEGINS;
         let cycles = days.div_euclid(DAYS_PER_CYCLE);
         let day_of_cycle = days.rem_euclid(DAYS_PER_CYCLE) as u32;
-        // Months are nearly equal, so the guess is off by one at most.
+        // Months have nearly the same length, so the estimate is off by one at most.
         let mut of_cycle = (day_of_cycle * 32 / 974) as usize;
         of_cycle -= usize::from(begins(of_cycle) > day_of_cycle);
         of_cycle += usize::from(begins(of_cycle + 1) <= day_of_cycle);
@@ -82,7 +82,7 @@ impl Month {
         (Month { number, cycle, of_cycle }, i64::from(day_of_cycle - begins(of_cycle)) + 1)
     }
 
-    /// The month so many months later.
+    /// The month `months` later; `months` must not be negative.
     pub(crate) fn later(mut self, months: i64) -> Month {
         self.number += months;
         self.of_cycle += months as usize;
@@ -97,37 +97,37 @@ impl Month {
         self.cycle + i64::from(begins(self.of_cycle))
     }
 
-    /// Below [`LOOKS`].
-    pub(crate) fn look(self) -> usize {
-        MONTH_LOOKS.get(self.of_cycle).map_or(0, |&look| usize::from(look))
+    /// Index of the shape, below [`MONTH_SHAPE_COUNT`].
+    pub(crate) fn shape(self) -> usize {
+        MONTH_SHAPES.get(self.of_cycle).map_or(0, |&shape| usize::from(shape))
     }
 
-    /// How many days it has.
+    /// Number of days in the month.
     pub(crate) fn length(self) -> i64 {
-        of_look(self.look()).0
+        length_and_first_weekday(self.shape()).0
     }
 
-    /// January is 0.
+    /// Month of the year, January = 0.
     pub(crate) fn of_year(self) -> u32 {
-        // A cycle begins in January and has whole years.
+        // A cycle starts in January.
         self.of_cycle as u32 % 12
     }
 }
 
-/// The day of a cycle on which one of its months begins.
+/// The day of the cycle on which a month starts.
 fn begins(of_cycle: usize) -> u32 {
     MONTH_BEGINS.get(of_cycle).copied().unwrap_or(u32::MAX)
 }
 
-/// How many days the months of a look have, and on which weekday (Sunday = 0) they begin.
-pub(crate) fn of_look(look: usize) -> (i64, i64) {
-    (28 + look as i64 / 7, look as i64 % 7)
+/// The number of days and the first weekday (Sunday = 0) of months of a shape.
+pub(crate) fn length_and_first_weekday(shape: usize) -> (i64, i64) {
+    (28 + shape as i64 / 7, shape as i64 % 7)
 }
 
 /// The day number of a date.
 pub(crate) const fn day_number(year: i64, month: i64, day: i64) -> i64 {
-    // Years that begin in March put the leap day at their end, so that one line gives the day of
-    // the year for every month.
+    // Years that start in March have the leap day at their end, so one formula gives the day of the
+    // year for every month.
     const FROM_MARCH_OF_YEAR_0: i64 = 719_468;
     let march_month = (month + 9) % 12;
     let march_year = if month <= 2 { year - 1 } else { year };
@@ -149,7 +149,7 @@ pub(crate) const fn weekday(day_number: i64) -> i64 {
     (day_number + 4).rem_euclid(7)
 }
 
-/// How many days a month has.
+/// Number of days in a month.
 pub(crate) const fn days_in_month(year: i64, month: i64) -> i64 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
@@ -173,7 +173,10 @@ mod tests {
             let known = Month::new(year * 12 + month - 1);
             assert_eq!(known.first_day(), number - day + 1);
             assert_eq!(known.length(), days_in_month(year, month));
-            assert_eq!(of_look(known.look()), (known.length(), weekday(known.first_day())));
+            assert_eq!(
+                length_and_first_weekday(known.shape()),
+                (known.length(), weekday(known.first_day()))
+            );
             let from_before = Month::new(1500 * 12).later((year - 1500) * 12 + month - 1);
             assert_eq!(from_before.first_day(), known.first_day());
             assert_eq!(from_before.number, known.number);

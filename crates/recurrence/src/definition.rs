@@ -1,41 +1,41 @@
-//! A schedule as its author wrote it: numbers are unchecked here, and lists keep their order and
-//! their repetitions, so that what was sent can be shown again. [`Rule`](crate::Rule) is the
-//! checked form.
+//! Job schedules in the form that the API receives: values are not validated, and lists keep their
+//! order and duplicates so that the API can return the request unchanged. [`Rule`](crate::Rule) is the
+//! validated form.
 
 use crate::{Instant, Zone};
 
-/// What decides when a job is due: its start, its creation and its recurrence.
+/// Everything that determines when a job is due: start time, creation time and recurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// `startTime`. Absent means: the first run is at once, at the creation.
+    /// `startTime`. If absent, the job first runs when it is created.
     pub start: Option<Instant>,
-    /// When the job was created. Occurrences before it are neither run nor counted.
+    /// Creation time of the job. Occurrences before it neither run nor count.
     pub created: Instant,
-    /// Absent means: the job runs once.
+    /// If absent, the job runs once.
     pub recurrence: Option<Recurrence>,
 }
 
-/// How a job repeats.
+/// The `recurrence` member of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recurrence {
     /// The unit of `interval`.
     pub frequency: Frequency,
-    /// Every how many units.
+    /// Number of units from one period to the next, from 1.
     pub interval: i64,
-    /// How many occurrences there are at most.
+    /// Maximum number of occurrences; unlimited if absent.
     pub count: Option<i64>,
-    /// The last instant at which an occurrence may lie.
+    /// `endTime`: no occurrence is later than this.
     pub end: Option<Instant>,
-    /// Where hours, days and weeks are read. Absent means UTC.
+    /// Time zone of hours, days and weeks; UTC if absent.
     pub zone: Option<Zone>,
-    /// With which day a week begins; it matters when weeks are skipped.
+    /// First day of the week. It only matters if weeks are skipped (`interval` above 1).
     pub first_day_of_week: Weekday,
-    /// Which days and times within the periods. Absent means: those of the anchor.
+    /// Days and times within each period. If absent, those of the reference time apply.
     pub schedule: Option<Schedule>,
 }
 
 impl Recurrence {
-    /// Every `interval` units, without end, in UTC.
+    /// An unlimited recurrence every `interval` units, in UTC, without a schedule.
     pub fn every(interval: i64, frequency: Frequency) -> Recurrence {
         Recurrence {
             frequency,
@@ -49,7 +49,7 @@ impl Recurrence {
     }
 }
 
-/// The days and times of a recurrence.
+/// The `schedule` member of a recurrence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
     /// Minutes of the hour, 0 to 59.
@@ -58,26 +58,27 @@ pub struct Schedule {
     pub hours: Option<Vec<i64>>,
     /// Days of the week; only with [`Frequency::Week`].
     pub week_days: Option<Vec<Weekday>>,
-    /// Days of the month, 1 to 31, or −1 (the last) to −31; with month and year.
+    /// Days of the month, 1 to 31, or −1 (the last) to −31; only with [`Frequency::Month`] and
+    /// [`Frequency::Year`].
     pub month_days: Option<Vec<i64>>,
-    /// Weekdays of the month; with month and year.
+    /// Weekdays of the month; only with [`Frequency::Month`] and [`Frequency::Year`].
     pub monthly_occurrences: Option<Vec<MonthlyOccurrence>>,
-    /// Months of the year, 1 to 12; with month and year.
+    /// Months of the year, 1 to 12; only with [`Frequency::Month`] and [`Frequency::Year`].
     pub months: Option<Vec<i64>>,
 }
 
-/// A weekday within a month: the third Wednesday, the last Friday, every Sunday.
+/// Selects weekdays of a month, such as the third Wednesday, the last Friday or every Sunday.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MonthlyOccurrence {
-    /// The weekday.
+    /// The weekday to select.
     pub day: Weekday,
-    /// Which one: 1 to 5 from the beginning, −1 to −5 from the end; absent means every one.
+    /// 1 to 5 from the start of the month, −1 to −5 from its end; absent selects every one.
     pub occurrence: Option<i64>,
 }
 
-/// The unit in which a recurrence counts.
+/// The unit of a recurrence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "self-explanatory")]
 pub enum Frequency {
     Minute,
     Hour,
@@ -88,7 +89,7 @@ pub enum Frequency {
 }
 
 impl Frequency {
-    /// All of them, from the shortest.
+    /// All frequencies, shortest first.
     pub const ALL: [Frequency; 6] = [
         Frequency::Minute,
         Frequency::Hour,
@@ -98,7 +99,7 @@ impl Frequency {
         Frequency::Year,
     ];
 
-    /// The lower-case English word.
+    /// The unit as a lower-case English word, such as `minute`.
     pub const fn word(self) -> &'static str {
         match self {
             Frequency::Minute => "minute",
@@ -113,7 +114,7 @@ impl Frequency {
 
 /// A day of the week, numbered from Sunday = 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "self-explanatory")]
 pub enum Weekday {
     Sunday,
     Monday,
@@ -125,7 +126,7 @@ pub enum Weekday {
 }
 
 impl Weekday {
-    /// All of them, from Sunday.
+    /// All weekdays, Sunday first.
     pub const ALL: [Weekday; 7] = [
         Weekday::Sunday,
         Weekday::Monday,
@@ -136,7 +137,7 @@ impl Weekday {
         Weekday::Saturday,
     ];
 
-    /// The English name.
+    /// The English name, capitalized.
     pub const fn name(self) -> &'static str {
         match self {
             Weekday::Sunday => "Sunday",

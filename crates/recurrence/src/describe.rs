@@ -1,4 +1,4 @@
-//! A rule in one plain English sentence.
+//! Describes a rule in one English sentence.
 
 use crate::civil;
 use crate::definition::{Definition, Frequency, Recurrence, Schedule, Weekday};
@@ -8,7 +8,8 @@ use crate::instant::{
 };
 use crate::{Instant, Rule};
 
-/// Up to this many times of day are listed; more are said as hours and minutes.
+/// Maximum number of times of day that are listed; above it, hours and minutes are listed
+/// separately.
 const TIMES_LISTED_MAX: usize = 6;
 
 const MONTH_NAMES: [&str; 12] = [
@@ -27,7 +28,7 @@ const MONTH_NAMES: [&str; 12] = [
 ];
 
 impl Rule {
-    /// The rule in one plain English sentence, such as
+    /// Describes the rule in one English sentence, such as
     /// `At 05:15 and 17:15 on the third Wednesday of every month, UTC`.
     pub fn describe(&self) -> String {
         let Definition { start, created, recurrence } = self.definition();
@@ -40,17 +41,18 @@ impl Rule {
         let zone = self.zone();
         let local =
             self.reference_time().ticks() + zone.segment_at(self.reference_time().ticks()).1.offset;
-        let words = Words { recurrence, schedule: recurrence.schedule.as_ref(), anchor: local };
+        let description =
+            Description { recurrence, schedule: recurrence.schedule.as_ref(), reference: local };
         let mut sentence = match recurrence.frequency {
-            Frequency::Minute | Frequency::Hour => words.elapsed(),
-            _ => format!("{} {}", words.times(), words.dates()),
+            Frequency::Minute | Frequency::Hour => description.elapsed(),
+            _ => format!("{} {}", description.times(), description.dates()),
         };
         if start.is_none() && recurrence.schedule.is_some() {
             let (first, rest) = sentence.split_at(1);
             sentence = format!("At once, then {}{rest}", first.to_ascii_lowercase());
         }
         if recurrence.interval > 1 {
-            sentence += &format!(", counted from {}", words.counted_from());
+            sentence += &format!(", counted from {}", description.counted_from());
         }
         sentence += &format!(", {}", zone.name());
         match (recurrence.count, recurrence.end) {
@@ -73,20 +75,20 @@ fn times_in_all(count: i64) -> String {
     }
 }
 
-/// The date, with the time unless it is midnight.
+/// The timestamp, or only the date at midnight UTC.
 fn short(at: Instant) -> String {
     let text = at.to_string();
     text.strip_suffix("T00:00:00Z").map(str::to_owned).unwrap_or(text)
 }
 
-struct Words<'a> {
+struct Description<'a> {
     recurrence: &'a Recurrence,
     schedule: Option<&'a Schedule>,
-    /// The anchor on the wall clock.
-    anchor: Ticks,
+    /// The reference time in local time.
+    reference: Ticks,
 }
 
-impl Words<'_> {
+impl Description<'_> {
     fn hours(&self) -> Option<Vec<i64>> {
         self.schedule.and_then(|schedule| schedule.hours.as_deref()).map(sorted)
     }
@@ -95,7 +97,7 @@ impl Words<'_> {
         self.schedule.and_then(|schedule| schedule.minutes.as_deref()).map(sorted)
     }
 
-    /// Every n minutes or hours.
+    /// Minute and hour rules.
     fn elapsed(&self) -> String {
         let interval = self.recurrence.interval;
         let hourly = self.recurrence.frequency == Frequency::Hour;
@@ -123,9 +125,9 @@ impl Words<'_> {
 
     /// The times of day of a calendar rule.
     fn times(&self) -> String {
-        let minute = self.anchor / TICKS_PER_MINUTE % 60;
-        let within_minute = self.anchor.rem_euclid(TICKS_PER_MINUTE);
-        let hour = self.anchor.rem_euclid(TICKS_PER_DAY) / TICKS_PER_HOUR;
+        let minute = self.reference / TICKS_PER_MINUTE % 60;
+        let within_minute = self.reference.rem_euclid(TICKS_PER_MINUTE);
+        let hour = self.reference.rem_euclid(TICKS_PER_DAY) / TICKS_PER_HOUR;
         let (hours, minutes, within_minute) = match (self.hours(), self.minutes()) {
             (None, None) => (vec![hour], vec![minute.rem_euclid(60)], within_minute),
             (Some(hours), None) => (hours, vec![minute.rem_euclid(60)], within_minute),
@@ -174,7 +176,7 @@ impl Words<'_> {
                 format!("on {} of {months}", self.days_of_month())
             }
             Frequency::Year => {
-                let (_, month, _) = civil::date(self.anchor.div_euclid(TICKS_PER_DAY));
+                let (_, month, _) = civil::date(self.reference.div_euclid(TICKS_PER_DAY));
                 let months = self.months().unwrap_or_else(|| vec![month]);
                 let days = self.days_of_month();
                 format!(
@@ -189,11 +191,11 @@ impl Words<'_> {
     fn week_days(&self) -> Vec<Weekday> {
         let given = self.schedule.and_then(|schedule| schedule.week_days.as_deref());
         let monday_first = Weekday::ALL.iter().cycle().skip(1).take(7).copied();
-        let of_anchor = civil::weekday(self.anchor.div_euclid(TICKS_PER_DAY));
+        let of_reference = civil::weekday(self.reference.div_euclid(TICKS_PER_DAY));
         monday_first
             .filter(|&day| match given {
                 Some(given) => given.contains(&day),
-                None => day as i64 == of_anchor,
+                None => day as i64 == of_reference,
             })
             .collect()
     }
@@ -206,7 +208,7 @@ impl Words<'_> {
         let schedule = self.schedule;
         if let Some(numbers) = schedule.and_then(|schedule| schedule.month_days.as_deref()) {
             let mut numbers = sorted(numbers);
-            // From the beginning first, then from the end.
+            // Days counted from the start of the month come first, then those from its end.
             numbers.sort_by_key(|&number| (number < 0, number));
             return list(numbers.into_iter().map(day_in_words).collect());
         }
@@ -218,15 +220,15 @@ impl Words<'_> {
             };
             return list(wanted.iter().map(|wanted| one(wanted.occurrence, wanted.day)).collect());
         }
-        match civil::date(self.anchor.div_euclid(TICKS_PER_DAY)).2 {
+        match civil::date(self.reference.div_euclid(TICKS_PER_DAY)).2 {
             day @ 29.. => format!("day {day} (or the last)"),
             day => day_in_words(day),
         }
     }
 
-    /// Where skipped periods are counted from, as precisely as the frequency needs it.
+    /// The reference time, to the precision that the frequency needs.
     fn counted_from(&self) -> String {
-        let text = write_date_and_time(self.anchor, Fraction::Never);
+        let text = write_date_and_time(self.reference, Fraction::Never);
         let (date, time) = text.as_str().split_once('T').unwrap_or_default();
         match self.recurrence.frequency {
             Frequency::Minute | Frequency::Hour => {
@@ -254,12 +256,12 @@ fn every(interval: i64, unit: &str) -> String {
 fn every_nth(interval: i64, unit: &str) -> String {
     match interval {
         1 => format!("every {unit}"),
-        _ => format!("every {} {unit}", numeral(interval)),
+        _ => format!("every {} {unit}", ordinal(interval)),
     }
 }
 
-/// 2nd, 3rd, 11th.
-fn numeral(number: i64) -> String {
+/// An ordinal number in digits, such as 2nd or 11th.
+fn ordinal(number: i64) -> String {
     let ending = match (number % 10, number % 100) {
         (_, 11..=13) => "th",
         (1, _) => "st",
@@ -289,7 +291,7 @@ fn ordinal_in_words(number: i64) -> String {
 fn day_in_words(number: i64) -> String {
     match number {
         -1 => "the last day".to_owned(),
-        ..=-2 => format!("the {}-to-last day", numeral(-number)),
+        ..=-2 => format!("the {}-to-last day", ordinal(-number)),
         _ => format!("day {number}"),
     }
 }
@@ -312,7 +314,7 @@ fn hours_in_words(hours: &[i64]) -> String {
     }
 }
 
-/// Ascending numbers, with runs of three and more as ranges.
+/// Lists ascending numbers, with three or more consecutive ones as a range.
 fn numbers_in_words(numbers: &[i64]) -> String {
     let mut parts: Vec<(i64, i64)> = Vec::new();
     for &number in numbers {

@@ -1,34 +1,34 @@
-//! What is wrong with a definition, said so that its author can mend it.
+//! Validation errors of a [`Definition`](crate::Definition).
 
 use std::fmt;
 
-/// One thing that is wrong.
+/// A validation error of one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleError {
-    /// Which member, such as `recurrence.schedule.hours[1]`.
+    /// Path of the member, such as `recurrence.schedule.hours[1]`.
     pub path: String,
-    /// What kind of mistake it is.
+    /// Category, from which callers derive an error code.
     pub kind: RuleErrorKind,
-    /// What was found and what is allowed.
+    /// The value found and the values allowed.
     pub message: String,
 }
 
-/// The kinds of mistakes that callers tell apart.
+/// Categories of [`RuleError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleErrorKind {
-    /// `startTime` lies too far ahead.
+    /// `startTime` is later than [`Settings::start_months_ahead_max`](crate::Settings) allows.
     StartTooFarAhead,
-    /// `interval` or `count` is no positive number, or too large a one.
+    /// `interval` is below 1, or `count` is out of range.
     InvalidRecurrence,
-    /// `interval` is longer than allowed.
+    /// `interval` exceeds [`Settings::interval_max`](crate::Settings).
     IntervalTooLong,
-    /// A member of the schedule is out of range, empty, too long, or not for this frequency.
+    /// A member of the schedule is out of range, empty, too long or not supported by the frequency.
     InvalidSchedule,
-    /// No date on the calendar fits.
+    /// No date and time in the 400-year cycle of the calendar matches.
     NeverFires,
 }
 
-/// Everything that is wrong with a definition; never empty.
+/// All validation errors of a definition; never empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct RuleErrors(pub Vec<RuleError>);
 
@@ -40,9 +40,9 @@ impl fmt::Display for RuleError {
 
 impl fmt::Display for RuleErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, problem) in self.0.iter().enumerate() {
-            let separator = if number == 0 { "" } else { "; " };
-            write!(f, "{separator}{problem}")?;
+        for (index, error) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{error}")?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A point in time, in UTC, to 100 nanoseconds: the precision clients of this API send and expect
+//! A UTC timestamp with a resolution of 100 ns, the precision that clients of this API send and expect
 //! back.
 
 use std::fmt;
@@ -7,20 +7,33 @@ use std::time::Duration;
 
 use crate::civil;
 
-/// 100 ns steps from 1970-01-01T00:00Z; also used for spans, and for local time, where it counts
-/// from 1970-01-01T00:00 on the wall.
+/// A number of ticks of 100 ns: a UTC time since 1970-01-01T00:00Z, a local time since
+/// 1970-01-01T00:00 local time, or a duration.
 pub(crate) type Ticks = i64;
 
-pub(crate) const TICKS_PER_SECOND: Ticks = 10_000_000;
+/// Ticks of 100 ns in a second.
+pub const TICKS_PER_SECOND: i64 = 10_000_000;
 pub(crate) const TICKS_PER_MINUTE: Ticks = 60 * TICKS_PER_SECOND;
 pub(crate) const TICKS_PER_HOUR: Ticks = 60 * TICKS_PER_MINUTE;
 pub(crate) const TICKS_PER_DAY: Ticks = 24 * TICKS_PER_HOUR;
 
-/// A point in time between the years 1 and 9999, in steps of 100 ns.
+/// Converts a duration to ticks of 100 ns, rounded down and capped at `i64::MAX`.
+pub fn duration_to_ticks(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
+}
+
+/// Converts ticks of 100 ns to a duration. Negative values become zero.
+pub fn ticks_to_duration(ticks: i64) -> Duration {
+    let ticks = ticks.max(0).unsigned_abs();
+    let per_second = TICKS_PER_SECOND.unsigned_abs();
+    Duration::new(ticks / per_second, (ticks % per_second) as u32 * 100)
+}
+
+/// A UTC timestamp from year 1 to year 9999 with a resolution of 100 ns.
 ///
-/// Printed as `YYYY-MM-DDTHH:MM:SS[.fffffff]Z` with trailing zeros cut. Read from ISO 8601: a date,
-/// or a date and a time with or without seconds, fraction and offset; no offset means UTC, and a
-/// fraction beyond seven digits is rounded.
+/// `Display` writes `YYYY-MM-DDTHH:MM:SS[.fffffff]Z` without trailing zeros. `FromStr` reads ISO 8601:
+/// a date, or a date and a time with optional seconds, fraction and offset. The offset defaults to
+/// UTC. A fraction of more than seven digits is rounded.
 ///
 /// ```
 /// # use kalends_recurrence::Instant;
@@ -38,12 +51,22 @@ impl Instant {
     /// 9999-12-31T23:59:59.9999999Z.
     pub const MAX: Instant = Instant(civil::day_number(10_000, 1, 1) * TICKS_PER_DAY - 1);
 
-    /// From 100 ns steps since 1970-01-01T00:00Z, where that lies in the years 1 to 9999.
+    /// Creates an instant from ticks of 100 ns since 1970-01-01T00:00Z. Returns `None` outside
+    /// [`Instant::MIN`] to [`Instant::MAX`].
     pub const fn from_ticks(ticks: i64) -> Option<Instant> {
         if ticks < Instant::MIN.0 || ticks > Instant::MAX.0 { None } else { Some(Instant(ticks)) }
     }
 
-    /// 100 ns steps since 1970-01-01T00:00Z.
+    /// Creates an instant from seconds since 1970-01-01T00:00Z. Returns `None` outside
+    /// [`Instant::MIN`] to [`Instant::MAX`].
+    pub const fn from_unix_seconds(seconds: i64) -> Option<Instant> {
+        match seconds.checked_mul(TICKS_PER_SECOND) {
+            Some(ticks) => Instant::from_ticks(ticks),
+            None => None,
+        }
+    }
+
+    /// Ticks of 100 ns since 1970-01-01T00:00Z.
     pub const fn ticks(self) -> i64 {
         self.0
     }
@@ -53,31 +76,45 @@ impl Instant {
         self.0.div_euclid(TICKS_PER_SECOND)
     }
 
-    /// The same instant as the zone library has it; none in the last days of the year 9999.
+    /// Converts to a `jiff` timestamp. Returns `None` in the last days of year 9999, which `jiff` does
+    /// not represent.
     pub fn timestamp(self) -> Option<jiff::Timestamp> {
         let nanoseconds = self.0.rem_euclid(TICKS_PER_SECOND) * 100;
         jiff::Timestamp::new(self.unix_seconds(), nanoseconds as i32).ok()
     }
 
-    /// The same instant without its fraction of a second.
+    /// Truncates the fraction of a second.
     pub const fn whole_second(self) -> Instant {
         Instant(self.0 - self.0.rem_euclid(TICKS_PER_SECOND))
     }
 
-    /// The instant `duration` later, at most [`Instant::MAX`].
+    /// Adds a duration, capped at [`Instant::MAX`].
     pub fn saturating_add(self, duration: Duration) -> Instant {
-        let ticks = i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX);
-        Instant(self.0.saturating_add(ticks)).min(Instant::MAX)
+        Instant(self.0.saturating_add(duration_to_ticks(duration))).min(Instant::MAX)
     }
 
-    /// How long after another instant it is; nothing where it is not.
+    /// Subtracts a duration, capped at [`Instant::MIN`].
+    pub fn saturating_sub(self, duration: Duration) -> Instant {
+        Instant(self.0.saturating_sub(duration_to_ticks(duration))).max(Instant::MIN)
+    }
+
+    /// The instant one tick earlier, capped at [`Instant::MIN`].
+    pub fn previous_tick(self) -> Instant {
+        Instant(self.0 - 1).max(Instant::MIN)
+    }
+
+    /// The instant one tick later, capped at [`Instant::MAX`].
+    pub fn next_tick(self) -> Instant {
+        Instant(self.0 + 1).min(Instant::MAX)
+    }
+
+    /// The time elapsed since `other`; zero if `other` is later.
     pub fn since(self, other: Instant) -> Duration {
-        let ticks = self.0.saturating_sub(other.0).max(0).unsigned_abs();
-        Duration::from_nanos(ticks.saturating_mul(100))
+        ticks_to_duration(self.0.saturating_sub(other.0))
     }
 
-    /// The instant whole `months` later on the calendar; the last day of a shorter month stands in
-    /// for a day that it does not have.
+    /// Adds calendar months. If the target month is too short for the day of the month, its last
+    /// day is used.
     pub(crate) fn plus_months(self, months: i64) -> Ticks {
         let (month, day) = civil::Month::of_day(self.0.div_euclid(TICKS_PER_DAY));
         let target = civil::Month::new(month.number + months);
@@ -87,7 +124,7 @@ impl Instant {
 }
 
 impl From<jiff::Timestamp> for Instant {
-    /// Rounded down to 100 ns, and into the years 1 to 9999.
+    /// Rounds down to 100 ns and clamps to [`Instant::MIN`] and [`Instant::MAX`].
     fn from(timestamp: jiff::Timestamp) -> Instant {
         let ticks = timestamp.as_second() * TICKS_PER_SECOND
             + i64::from(timestamp.subsec_nanosecond()).div_euclid(100);
@@ -109,20 +146,20 @@ impl fmt::Debug for Instant {
     }
 }
 
-/// Whether a printed time shows its fraction of a second.
+/// Whether [`write_date_and_time`] writes the fraction of a second.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fraction {
     AsNeeded,
     Never,
 }
 
-/// Room for `YYYY-MM-DDTHH:MM:SS.fffffffZ`, so that printing allocates nothing.
-pub(crate) struct Text {
+/// A stack buffer that holds `YYYY-MM-DDTHH:MM:SS.fffffffZ`, to format without allocating.
+pub(crate) struct TimestampText {
     bytes: [u8; 28],
     length: usize,
 }
 
-impl Text {
+impl TimestampText {
     pub(crate) fn push(&mut self, byte: u8) {
         if let Some(slot) = self.bytes.get_mut(self.length) {
             *slot = byte;
@@ -144,11 +181,11 @@ impl Text {
     }
 }
 
-/// `YYYY-MM-DDTHH:MM:SS[.fffffff]` of a wall-clock or UTC time.
-pub(crate) fn write_date_and_time(ticks: Ticks, fraction: Fraction) -> Text {
+/// Formats a local or UTC time as `YYYY-MM-DDTHH:MM:SS[.fffffff]`.
+pub(crate) fn write_date_and_time(ticks: Ticks, fraction: Fraction) -> TimestampText {
     let (year, month, day) = civil::date(ticks.div_euclid(TICKS_PER_DAY));
     let of_day = ticks.rem_euclid(TICKS_PER_DAY);
-    let mut text = Text { bytes: [0; 28], length: 0 };
+    let mut text = TimestampText { bytes: [0; 28], length: 0 };
     text.push_number(year, 4);
     text.push(b'-');
     text.push_number(month, 2);
@@ -173,16 +210,16 @@ pub(crate) fn write_date_and_time(ticks: Ticks, fraction: Fraction) -> Text {
     text
 }
 
-/// Why a text is not an [`Instant`].
+/// Error of parsing an [`Instant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstantError {
-    /// The text does not have the form of a date or a date and a time.
+    /// The text is not an ISO 8601 date or date-time.
     #[error("expected an ISO 8601 date-time such as 2026-11-20T09:30:00Z")]
     Malformed,
-    /// A part of it is too large or too small, such as 30 February or 25 o'clock.
+    /// A component is out of range, such as 30 February or hour 25.
     #[error("there is no such date or time on the calendar")]
     NotOnCalendar,
-    /// The year is not one of 0001 to 9999 once the time is in UTC.
+    /// The year, after conversion to UTC, is outside 0001 to 9999.
     #[error("the year must lie between 0001 and 9999")]
     OutOfRange,
 }
@@ -212,7 +249,7 @@ impl FromStr for Instant {
     }
 }
 
-/// What is still to be read.
+/// The unparsed rest of the input.
 struct Cursor<'a>(&'a [u8]);
 
 impl Cursor<'_> {
@@ -243,7 +280,7 @@ impl Cursor<'_> {
         })
     }
 
-    /// `HH:MM[:SS[.f…]]`
+    /// Parses `HH:MM[:SS[.f…]]`.
     fn time_of_day(&mut self) -> Result<Ticks, InstantError> {
         let hour = self.number(2)?;
         self.expect(b':')?;
@@ -262,7 +299,7 @@ impl Cursor<'_> {
         Ok(hour * TICKS_PER_HOUR + minute * TICKS_PER_MINUTE + second * TICKS_PER_SECOND + fraction)
     }
 
-    /// One digit at least; the eighth decides the rounding.
+    /// Parses one or more digits. Seven are significant; the eighth rounds the seventh.
     fn fraction(&mut self) -> Result<Ticks, InstantError> {
         let mut unit = TICKS_PER_SECOND;
         let mut ticks = 0;
@@ -280,7 +317,7 @@ impl Cursor<'_> {
         if digits == 0 { Err(InstantError::Malformed) } else { Ok(ticks) }
     }
 
-    /// `Z`, `±HH:MM`, `±HHMM`, `±HH`, or nothing for UTC; it ends the text.
+    /// Parses `Z`, `±HH:MM`, `±HHMM`, `±HH` or the empty string (UTC), up to the end of the input.
     fn offset(&mut self) -> Result<Ticks, InstantError> {
         if self.is_empty() {
             return Ok(0);
@@ -311,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_real_clients_sent_is_read() {
+    fn timestamps_of_real_clients_are_parsed() {
         check("2016-04-04T00:00:00Z", "2016-04-04T00:00:00Z");
         check("2016-07-22T22:24:16.6617338Z", "2016-07-22T22:24:16.6617338Z");
         check("2016-07-22T22:24:16.9049999999999999Z", "2016-07-22T22:24:16.905Z");
@@ -325,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_the_range_are_kept() {
+    fn years_1_to_9999_are_accepted_and_others_rejected() {
         check("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z");
         check("9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.9999999Z");
         for beyond in ["0000-01-01", "0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59.99999999Z"] {
@@ -334,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_refused() {
+    fn malformed_and_impossible_dates_are_rejected() {
         for text in ["", "yesterday", "2030", "2030-1-1", "+12030-01-01", "2030-01-01T", "20300101"]
         {
             assert_eq!(text.parse::<Instant>(), Err(InstantError::Malformed), "{text}");
@@ -350,12 +387,42 @@ mod tests {
     }
 
     #[test]
-    fn months_later_end_with_the_month() {
+    fn adding_months_clamps_to_the_last_day_of_the_month() {
         let later = |text: &str, months| {
             let at: Instant = text.parse().unwrap();
             Instant::from_ticks(at.plus_months(months)).unwrap().to_string()
         };
         assert_eq!(later("2026-08-31T10:00Z", 18), "2028-02-29T10:00:00Z");
         assert_eq!(later("2026-01-15T10:00Z", 12), "2027-01-15T10:00:00Z");
+    }
+
+    #[test]
+    fn arithmetic_saturates_at_the_ends_of_the_range() {
+        let at: Instant = "2026-01-01T00:00:01Z".parse().unwrap();
+        let second = Duration::from_secs(1);
+        assert_eq!(at.saturating_sub(second).to_string(), "2026-01-01T00:00:00Z");
+        assert_eq!(at.previous_tick().next_tick(), at);
+        for low in [Instant::MIN.saturating_sub(second), at.saturating_sub(Duration::MAX)] {
+            assert_eq!(low, Instant::MIN);
+        }
+        assert_eq!(at.saturating_add(Duration::MAX), Instant::MAX);
+        assert_eq!(Instant::MIN.previous_tick(), Instant::MIN);
+        assert_eq!(Instant::MAX.next_tick(), Instant::MAX);
+        assert_eq!(Instant::from_unix_seconds(at.unix_seconds()), Some(at));
+        assert_eq!(Instant::from_unix_seconds(i64::MAX), None);
+        assert_eq!(at.since(at.saturating_add(second)), Duration::ZERO);
+    }
+
+    #[test]
+    fn durations_convert_to_ticks_and_back() {
+        for (duration, ticks) in
+            [(Duration::from_nanos(199), 1), (Duration::from_secs(2), 20_000_000)]
+        {
+            assert_eq!(duration_to_ticks(duration), ticks);
+        }
+        assert_eq!(duration_to_ticks(Duration::MAX), i64::MAX);
+        assert_eq!(ticks_to_duration(15_000_001), Duration::new(1, 500_000_100));
+        assert_eq!(ticks_to_duration(-1), Duration::ZERO);
+        assert_eq!(Instant::MAX.since(Instant::MIN).as_secs(), 315_537_897_599);
     }
 }

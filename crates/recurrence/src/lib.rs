@@ -1,15 +1,16 @@
-//! When a job is due.
+//! Recurrence rules: computes when a job is due.
 //!
-//! A [`Definition`] (start, creation, recurrence) is checked into a [`Rule`], and the rule answers:
-//! which is the first occurrence, the next after an instant, the last before one, how many lie
-//! between two, what does it say in words, and what happens when the clocks change.
+//! [`Rule::new`] validates a [`Definition`] (start time, creation time, recurrence). A [`Rule`] finds the
+//! first occurrence, the next one after a time, the last one at or before a time, and the number of
+//! occurrences in a range. It also describes itself in English and reports the effect of DST
+//! transitions.
 //!
-//! The crate is pure: it reads no clock, does no I/O, and takes its limits as [`Settings`]. Zone
-//! data is in the binary.
+//! The crate is pure: it reads no clock, does no I/O, and takes its limits as [`Settings`]. Time zone
+//! data is compiled into the binary.
 //!
-//! The way through it: `validate` checks the members; `compile` makes an `expand::Pattern`, which
-//! is arithmetic on a straight line of time; `placement` lays the pattern over the `zone` and
-//! decides gaps and overlaps; `rule` adds the beginning and the end.
+//! Pipeline: `validate` checks the members of the definition; `compile` builds an `expand::Pattern`, a
+//! set of points that ignores DST; `zoned_pattern` applies the pattern to a `zone` and resolves DST
+//! gaps and overlaps; `rule` adds start time, end time and count.
 
 mod civil;
 mod compile;
@@ -19,16 +20,16 @@ mod dst_notes;
 mod error;
 mod expand;
 mod instant;
-mod placement;
 mod rule;
 mod settings;
 mod validate;
 mod zone;
+mod zoned_pattern;
 
 pub use definition::{Definition, Frequency, MonthlyOccurrence, Recurrence, Schedule, Weekday};
 pub use dst_notes::DstNote;
 pub use error::{RuleError, RuleErrorKind, RuleErrors};
-pub use instant::{Instant, InstantError};
+pub use instant::{Instant, InstantError, TICKS_PER_SECOND, duration_to_ticks, ticks_to_duration};
 pub use rule::Rule;
 pub use settings::{IntervalMax, Settings};
 pub use zone::{UnknownZoneError, Zone};

@@ -1,4 +1,4 @@
-//! A checked rule and the questions it answers.
+//! Validated rules and queries on their occurrences.
 
 use std::iter;
 use std::sync::OnceLock;
@@ -7,16 +7,17 @@ use std::time::Duration;
 use crate::compile::compile;
 use crate::definition::Definition;
 use crate::error::{RuleError, RuleErrorKind, RuleErrors};
-use crate::instant::Ticks;
-use crate::placement::Placement;
+use crate::instant::{Ticks, ticks_to_duration};
 use crate::settings::Settings;
 use crate::validate::validate;
+use crate::zoned_pattern::ZonedPattern;
 use crate::{Instant, Zone};
 
-/// When a job is due. A rule cannot be invalid: its definition was checked, and it fires.
+/// The occurrences of a job. A rule is always valid: [`Rule::new`] rejects invalid definitions and
+/// recurrences that never fire.
 ///
-/// No answer takes longer because the instant asked about is far from the anchor, or because many
-/// occurrences lie between.
+/// The cost of a query does not depend on its distance from the reference time or on the number of
+/// occurrences in between.
 ///
 /// ```
 /// use kalends_recurrence::{Definition, Frequency, Recurrence, Rule, Schedule, Settings, Weekday};
@@ -40,33 +41,34 @@ use crate::{Instant, Zone};
 #[derive(Clone, Debug)]
 pub struct Rule {
     definition: Definition,
-    /// An occurrence before those of the placement: the run at once of a job without a start, the
-    /// only one of a job without a recurrence, or an anchor in the second showing of a local time.
+    /// An occurrence before those of the pattern: the immediate run of a job without a start time, the
+    /// only one of a job without a recurrence, or a start time in the second pass of a DST overlap.
     opening: Option<Ticks>,
-    placement: Option<Placement>,
-    /// Points of the placement before this are no occurrences.
+    zoned_pattern: Option<ZonedPattern>,
+    /// Earliest occurrence from the pattern.
     from: Ticks,
-    /// Nothing after this is an occurrence, whatever the count says.
+    /// Latest occurrence, regardless of `count`.
     until: Ticks,
-    /// How many occurrences there are at most.
+    /// Maximum number of occurrences; `u64::MAX` if unlimited.
     count: u64,
-    /// The last of `count`, worked out when it is first asked for.
+    /// The `count`-th occurrence, computed on first use.
     last_counted: OnceLock<Ticks>,
 }
 
 impl Rule {
-    /// Checks a definition. A refusal names every mistake.
+    /// Validates a definition. Returns all errors, not only the first.
     pub fn new(definition: Definition, settings: &Settings) -> Result<Rule, RuleErrors> {
-        let problems = validate(&definition, settings);
-        if !problems.is_empty() {
-            return Err(RuleErrors(problems));
+        let errors = validate(&definition, settings);
+        if !errors.is_empty() {
+            return Err(RuleErrors(errors));
         }
         let mut rule = Rule::unlimited(definition, settings);
         let Some(recurrence) = &rule.definition.recurrence else {
             return Ok(rule);
         };
-        let anchor = rule.reference_time().ticks();
-        if rule.placement.as_ref().is_some_and(|points| points.at_or_after(anchor).is_none()) {
+        let reference = rule.reference_time().ticks();
+        if rule.zoned_pattern.as_ref().is_some_and(|points| points.at_or_after(reference).is_none())
+        {
             return Err(RuleErrors(vec![RuleError {
                 path: "recurrence".into(),
                 kind: RuleErrorKind::NeverFires,
@@ -80,26 +82,26 @@ impl Rule {
         Ok(rule)
     }
 
-    /// The rule without `count` and `endTime`.
+    /// Creates the rule without applying `count` and `endTime`.
     fn unlimited(definition: Definition, settings: &Settings) -> Rule {
         let Definition { start, created, recurrence } = &definition;
         let at_once = created.saturating_add(settings.start_delay).ticks();
-        let placement = recurrence
+        let zoned_pattern = recurrence
             .as_ref()
             .map(|recurrence| compile(recurrence, start.unwrap_or(*created).ticks()));
-        let (opening, from) = match (start, &placement) {
+        let (opening, from) = match (start, &zoned_pattern) {
             (Some(start), None) if start >= created => (Some(start.ticks()), at_once),
             (_, None) | (None, _) => (Some(at_once), at_once + 1),
             (Some(start), Some(_)) if start < created => (None, created.ticks() + 1),
             (Some(start), Some(points)) => {
                 let start = start.ticks();
-                (points.shown_again(start).then_some(start), start)
+                (points.is_second_pass(start).then_some(start), start)
             }
         };
         Rule {
             definition,
             opening,
-            placement,
+            zoned_pattern,
             from,
             until: Instant::MAX.ticks(),
             count: u64::MAX,
@@ -107,24 +109,24 @@ impl Rule {
         }
     }
 
-    /// What the rule was made from.
+    /// The definition that the rule was created from.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// Where the grid is counted from, and what gives the days and times that the schedule does
-    /// not: the start, or the creation of a job without one.
+    /// The time from which periods are counted, and which supplies the days and times that the
+    /// schedule leaves out: the start time, or the creation time of a job without one.
     pub fn reference_time(&self) -> Instant {
         self.definition.start.unwrap_or(self.definition.created)
     }
 
-    /// Where hours, days and weeks are read.
+    /// Time zone of the rule; UTC by default.
     pub fn zone(&self) -> Zone {
         let recurrence = self.definition.recurrence.as_ref();
         recurrence.and_then(|recurrence| recurrence.zone.clone()).unwrap_or_else(Zone::utc)
     }
 
-    /// The same rule without its `count`, for who numbers the occurrences that ran.
+    /// The same rule without its `count`, for callers that count the occurrences that ran.
     pub fn without_count(&self) -> Rule {
         let mut rule = Rule { count: u64::MAX, last_counted: OnceLock::new(), ..self.clone() };
         if let Some(recurrence) = &mut rule.definition.recurrence {
@@ -133,12 +135,12 @@ impl Rule {
         rule
     }
 
-    /// The first occurrence. A rule that ended before it began has none.
+    /// The first occurrence; `None` if `endTime` is before it.
     pub fn first(&self) -> Option<Instant> {
         self.at_or_after(i64::MIN / 2).and_then(Instant::from_ticks)
     }
 
-    /// The first occurrence after an instant.
+    /// The first occurrence strictly after `instant`.
     #[inline]
     pub fn next_after(&self, instant: Instant) -> Option<Instant> {
         let found = self.at_or_after(instant.ticks() + 1)?;
@@ -148,37 +150,36 @@ impl Rule {
         Instant::from_ticks(found)
     }
 
-    /// The last occurrence at or before an instant.
+    /// The last occurrence at or before `instant`.
     pub fn last_at_or_before(&self, instant: Instant) -> Option<Instant> {
         let until = instant.ticks().min(self.end());
-        let points = self.placement.as_ref().filter(|_| until >= self.from);
+        let points = self.zoned_pattern.as_ref().filter(|_| until >= self.from);
         let found = points.and_then(|points| points.at_or_before(until, self.from));
         found.or(self.opening.filter(|&opening| opening <= until)).and_then(Instant::from_ticks)
     }
 
-    /// How many occurrences lie after `after` and not after `until`.
+    /// Number of occurrences in `after < t <= until`.
     pub fn count_between(&self, after: Instant, until: Instant) -> u64 {
-        self.count_uncounted(after.ticks(), until.ticks().min(self.end()))
+        self.count_unlimited(after.ticks(), until.ticks().min(self.end()))
     }
 
-    /// The shortest time between two occurrences on an ordinary day, whatever its end; none for a
-    /// rule that fires once. Clock changes may bring two closer.
+    /// The shortest time between two occurrences without regard to DST and `endTime`; `None` for a
+    /// rule that fires once. A DST transition can bring two occurrences closer together.
     pub fn shortest_gap(&self) -> Option<Duration> {
-        let ticks = self.placement.as_ref()?.pattern.shortest_gap()?;
-        Some(Duration::from_nanos(ticks.unsigned_abs().saturating_mul(100)))
+        self.zoned_pattern.as_ref()?.pattern.shortest_gap().map(ticks_to_duration)
     }
 
-    /// All occurrences, from the first.
+    /// All occurrences in ascending order.
     pub fn occurrences(&self) -> impl Iterator<Item = Instant> + '_ {
         self.iterate(i64::MIN / 2, self.count)
     }
 
-    /// All occurrences after an instant.
+    /// All occurrences strictly after `instant`, in ascending order.
     pub fn occurrences_after(&self, instant: Instant) -> impl Iterator<Item = Instant> + '_ {
         let left = match self.count {
             u64::MAX => u64::MAX,
             count => {
-                let passed = self.count_uncounted(i64::MIN / 2, instant.ticks().min(self.until));
+                let passed = self.count_unlimited(i64::MIN / 2, instant.ticks().min(self.until));
                 count.saturating_sub(passed)
             }
         };
@@ -192,29 +193,29 @@ impl Rule {
         points.take(left).filter_map(Instant::from_ticks)
     }
 
-    /// The first occurrence at or after an instant, whatever the count says.
+    /// The first occurrence at or after a UTC time, regardless of `count`.
     #[inline]
     fn at_or_after(&self, at: Ticks) -> Option<Ticks> {
         let found = match self.opening {
             Some(opening) if at <= opening => opening,
             _ => {
                 let from = at.max(self.from);
-                let points = self.placement.as_ref().filter(|_| from <= self.until)?;
+                let points = self.zoned_pattern.as_ref().filter(|_| from <= self.until)?;
                 points.at_or_after(from)?
             }
         };
         (found <= self.until).then_some(found)
     }
 
-    /// How many occurrences lie after `after` and not after `until`, whatever the count says.
-    fn count_uncounted(&self, after: Ticks, until: Ticks) -> u64 {
+    /// Number of occurrences in `after < t <= until`, regardless of `count`.
+    fn count_unlimited(&self, after: Ticks, until: Ticks) -> u64 {
         let opening = self.opening.filter(|&opening| after < opening && opening <= until);
         let from = self.from.max(after + 1);
-        let points = self.placement.as_ref().filter(|_| from <= until);
+        let points = self.zoned_pattern.as_ref().filter(|_| from <= until);
         u64::from(opening.is_some()) + points.map_or(0, |points| points.count(from, until + 1))
     }
 
-    /// Nothing after this is an occurrence.
+    /// The latest occurrence or a later time.
     fn end(&self) -> Ticks {
         match self.count {
             u64::MAX => self.until,
@@ -222,19 +223,19 @@ impl Rule {
         }
     }
 
-    /// The instant of the `number`-th occurrence, or the end of time where there are fewer.
+    /// The time of the `number`-th occurrence (from 1), or [`Instant::MAX`] if there are fewer.
     fn nth(&self, number: u64) -> Ticks {
         let number = match self.opening {
             Some(opening) if number == 1 => return opening,
             Some(_) => number - 1,
             None => number,
         };
-        let points = self.placement.as_ref();
+        let points = self.zoned_pattern.as_ref();
         let found = points.and_then(|points| points.nth(number, self.from, Instant::MAX.ticks()));
         found.unwrap_or(Instant::MAX.ticks())
     }
 
-    pub(crate) fn placement(&self) -> Option<&Placement> {
-        self.placement.as_ref()
+    pub(crate) fn zoned_pattern(&self) -> Option<&ZonedPattern> {
+        self.zoned_pattern.as_ref()
     }
 }

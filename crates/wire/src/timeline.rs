@@ -17,9 +17,9 @@ pub fn write_occurrence(row: &TimelineRow) -> Json<'static> {
         .put_some("lastScheduledTime", last_scheduled)
         .put("count", row.count)
         .put("cause", cause_text(row.cause))
-        .put("disposition", stage_text(&row.stage))
+        .put("disposition", state_text(&row.state))
         .put_some("generation", row.generation);
-    match &row.stage {
+    match &row.state {
         OccurrenceState::Closed(_, at) => members.put("decidedTime", *at),
         OccurrenceState::InFlight(run) => members
             .put("actionName", role_text(run.role))
@@ -117,8 +117,8 @@ fn disposition_text(disposition: Disposition) -> &'static str {
     }
 }
 
-fn stage_text(stage: &OccurrenceState) -> &'static str {
-    match stage {
+fn state_text(state: &OccurrenceState) -> &'static str {
+    match state {
         OccurrenceState::Closed(disposition, _) => disposition_text(*disposition),
         OccurrenceState::InFlight(RunInFlight { is_claimed: true, .. }) => "Running",
         OccurrenceState::InFlight(RunInFlight { retry: 0, .. }) => "Waiting",
@@ -143,7 +143,7 @@ fn reason_text(reason: ExplainReason) -> &'static str {
         ExplainReason::Retrying => "Retrying",
         ExplainReason::Waiting => "Waiting",
         ExplainReason::Due => "Due",
-        ExplainReason::Coming => "Scheduled",
+        ExplainReason::Upcoming => "Scheduled",
         ExplainReason::NotAnOccurrence => "NotAnOccurrence",
         ExplainReason::BeforeCreation => "BeforeCreation",
         ExplainReason::AfterEnd => "AfterEnd",
@@ -159,11 +159,11 @@ fn reason_text(reason: ExplainReason) -> &'static str {
 mod tests {
     use super::*;
 
-    fn check(count: u64, stage: OccurrenceState, expected: &str) {
+    fn check(count: u64, state: OccurrenceState, expected: &str) {
         let from = "2026-01-01T00:00:00Z".parse().unwrap();
         let to = "2026-01-01T05:00:00Z".parse().unwrap();
         let cause = Cause::Scheduled;
-        let row = TimelineRow { from, to, count, cause, generation: Some(2), stage };
+        let row = TimelineRow { from, to, count, cause, generation: Some(2), state };
         let text = write_occurrence(&row).to_string();
         let start = r#"{"scheduledTime":"2026-01-01T00:00:00Z","#;
         assert_eq!(text, format!("{start}{expected}}}"));

@@ -166,9 +166,9 @@ fn what_is_under_way_is_told_with_its_attempt() {
 
 #[test]
 fn what_is_to_come_is_told_with_what_keeps_it_from_coming() {
-    case().check("05:00", ExplainReason::Coming, "still to come");
-    case().check("09:00", ExplainReason::Coming, "still to come");
-    case().check("", ExplainReason::Coming, "the next is that of 2026-01-01T05:00:00Z");
+    case().check("05:00", ExplainReason::Upcoming, "still to come");
+    case().check("09:00", ExplainReason::Upcoming, "still to come");
+    case().check("", ExplainReason::Upcoming, "the next is that of 2026-01-01T05:00:00Z");
     let late = Case::with(|job| job.now = at("05:30"));
     late.check("05:00", ExplainReason::Due, "about to run");
     late.check("", ExplainReason::Due, "about to run");
@@ -199,7 +199,7 @@ fn what_is_to_come_is_told_with_what_keeps_it_from_coming() {
     passed.check("03:00", ExplainReason::JobDisabled, "did not run: the job is disabled");
     passed.check("05:00", ExplainReason::JobDisabled, "it would run at 2026-01-01T05:00:00Z");
     let counted = Case::with(|job| job.left = Some(2));
-    counted.check("06:00", ExplainReason::Coming, "still to come");
+    counted.check("06:00", ExplainReason::Upcoming, "still to come");
     counted.check("07:00", ExplainReason::CountUsedUp, "count of the schedule is used up");
 }
 
@@ -213,7 +213,7 @@ fn what_is_no_occurrence_is_told_with_its_neighbours() {
     let mut recurrence = Recurrence::every(1, Frequency::Hour);
     recurrence.end = Some(at("06:30"));
     let ending = Case { rule: rule(recurrence), ..case() };
-    ending.check("06:00", ExplainReason::Coming, "still to come");
+    ending.check("06:00", ExplainReason::Upcoming, "still to come");
     ending.check("07:00", ExplainReason::AfterEnd, "ended at 2026-01-01T06:30:00Z");
 }
 
@@ -239,7 +239,7 @@ fn a_second_stands_for_what_happens_in_it() {
     let rule = Rule::new(definition, &Settings::default()).unwrap();
     let mut case = Case { rule, ..case() };
     case.job.due = Some("2026-01-01T05:00:00.25Z".parse().unwrap());
-    case.check("05:00", ExplainReason::Coming, "2026-01-01T05:00:00.25Z");
+    case.check("05:00", ExplainReason::Upcoming, "2026-01-01T05:00:00.25Z");
     let other: Instant = "2026-01-01T05:00:00.1Z".parse().unwrap();
     assert_eq!(case.ask(Some(other)).reason, ExplainReason::NotAnOccurrence);
 }

@@ -44,14 +44,14 @@ fn run(scheduled: &str, cause: Cause) -> RunInFlight {
 
 fn shown(row: &TimelineRow) -> String {
     let hour = |at: Instant| at.to_string().get(11..16).unwrap().to_owned();
-    let stage = match row.stage {
+    let state = match row.state {
         OccurrenceState::Closed(disposition, _) => format!("{disposition:?}"),
-        OccurrenceState::InFlight(_) => "UnderWay".into(),
-        stage => format!("{stage:?}"),
+        OccurrenceState::InFlight(_) => "InFlight".into(),
+        state => format!("{state:?}"),
     };
     match row.count {
-        1 => format!("{} {stage}", hour(row.from)),
-        count => format!("{}-{} {count} {stage}", hour(row.from), hour(row.to)),
+        1 => format!("{} {state}", hour(row.from)),
+        count => format!("{}-{} {count} {state}", hour(row.from), hour(row.to)),
     }
 }
 
@@ -85,9 +85,9 @@ fn past_present_and_coming_are_one_list() {
         "00:00 Completed",
         "01:00-02:00 2 Missed",
         "03:00 SkippedOverlap",
-        "04:00 UnderWay",
-        "05:00 Coming",
-        "06:00 Coming",
+        "04:00 InFlight",
+        "05:00 Upcoming",
+        "06:00 Upcoming",
     ];
     check((job(), "00:00", "06:59"), &ledger, &runs, &expected);
     check((job(), "02:30", "04:00"), &ledger, &runs, &expected[2..4]);
@@ -97,13 +97,14 @@ fn past_present_and_coming_are_one_list() {
 #[test]
 fn what_nothing_is_kept_of_is_one_stretch_between_what_is_known() {
     let ledger = [closed("03:00", "03:00", 1, Disposition::Failed)];
-    let expected = ["00:00-02:00 3 NotKept", "03:00 Failed", "04:00 NotKept", "05:00 Coming"];
+    let expected =
+        ["00:00-02:00 3 NotRetained", "03:00 Failed", "04:00 NotRetained", "05:00 Upcoming"];
     check((job(), "00:00", "05:00"), &ledger, &[], &expected);
     check(
         (job(), "02:00", "05:00"),
         &ledger,
         &[],
-        &["02:00 NotKept", "03:00 Failed", "04:00 NotKept", "05:00 Coming"],
+        &["02:00 NotRetained", "03:00 Failed", "04:00 NotRetained", "05:00 Upcoming"],
     );
 }
 
@@ -115,7 +116,7 @@ fn a_manual_run_stands_beside_the_schedule() {
     };
     let ledger = [manual, closed("04:00", "04:00", 1, Disposition::Completed)];
     let runs = [run("04:20", Cause::Manual)];
-    let expected = ["03:00 Completed", "03:00 NotKept", "04:00 Completed", "04:20 UnderWay"];
+    let expected = ["03:00 Completed", "03:00 NotRetained", "04:00 Completed", "04:20 InFlight"];
     check((job(), "02:30", "04:40"), &ledger, &runs, &expected);
 }
 
@@ -127,11 +128,11 @@ fn what_is_disabled_would_come_and_what_is_over_would_not() {
     check((collection, "05:00", "05:00"), &[], &[], &["05:00 CollectionDisabled"]);
     let held = JobSnapshot { due: Some(at("02:00")), ..collection };
     let expected =
-        ["01:00 NotKept", "02:00-04:00 3 CollectionDisabled", "05:00 CollectionDisabled"];
+        ["01:00 NotRetained", "02:00-04:00 3 CollectionDisabled", "05:00 CollectionDisabled"];
     check((held, "01:00", "05:00"), &[], &[], &expected);
     check((held, "03:30", "04:30"), &[], &[], &["04:00 CollectionDisabled"]);
     let passed = JobSnapshot { switch: Switch::Disabled, collection: Switch::Enabled, ..held };
-    let expected = ["01:00 NotKept", "02:00-04:00 3 JobDisabled", "05:00 JobDisabled"];
+    let expected = ["01:00 NotRetained", "02:00-04:00 3 JobDisabled", "05:00 JobDisabled"];
     check((passed, "01:00", "05:00"), &[], &[], &expected);
     check((passed, "03:30", "04:30"), &[], &[], &["04:00 JobDisabled"]);
     let both = JobSnapshot { switch: Switch::Disabled, ..held };
@@ -140,9 +141,9 @@ fn what_is_disabled_would_come_and_what_is_over_would_not() {
     check((counted, "02:00", "09:00"), &[], &[], &expected[1..]);
     let lifecycle = Lifecycle::Completed;
     let over = JobSnapshot { lifecycle, due: None, finished: Some(at("03:10")), ..job() };
-    check((over, "03:00", "09:00"), &[], &[], &["03:00 NotKept"]);
+    check((over, "03:00", "09:00"), &[], &[], &["03:00 NotRetained"]);
     let last = JobSnapshot { due: None, left: Some(0), ..job() };
-    check((last, "04:00", "09:00"), &[], &[run("04:00", Cause::Scheduled)], &["04:00 UnderWay"]);
+    check((last, "04:00", "09:00"), &[], &[run("04:00", Cause::Scheduled)], &["04:00 InFlight"]);
 }
 
 #[test]
@@ -163,12 +164,12 @@ fn what_runs_once_and_was_disabled_at_its_instant_is_one_row() {
 #[test]
 fn of_a_count_only_what_is_left_comes() {
     let counted = JobSnapshot { left: Some(3), ..job() };
-    let expected = ["05:00 Coming", "06:00 Coming", "07:00 Coming"];
+    let expected = ["05:00 Upcoming", "06:00 Upcoming", "07:00 Upcoming"];
     check((counted, "04:30", "23:00"), &[], &[], &expected);
     check((counted, "06:30", "23:00"), &[], &[], &expected[2..]);
     check((counted, "07:30", "23:00"), &[], &[], &[]);
     let late = JobSnapshot { due: Some(at("04:40")), left: Some(1), ..job() };
-    check((late, "04:31", "23:00"), &[], &[], &["04:40 Coming"]);
+    check((late, "04:31", "23:00"), &[], &[], &["04:40 Upcoming"]);
 }
 
 #[test]
@@ -184,8 +185,8 @@ fn a_year_of_minutes_is_a_page_at_a_time() {
     let timeline = Timeline { rule: &rule, job, from: at("00:00"), to, ledger, runs };
     let rows = timeline.rows(101);
     assert_eq!(
-        (rows.len(), rows[0].count, rows[0].stage),
+        (rows.len(), rows[0].count, rows[0].state),
         (101, 525_601, OccurrenceState::NotRetained)
     );
-    assert_eq!((rows[1].from, rows[100].stage), (due, OccurrenceState::Upcoming));
+    assert_eq!((rows[1].from, rows[100].state), (due, OccurrenceState::Upcoming));
 }

@@ -135,10 +135,7 @@ fn moment(exchange: &Exchange) -> Instant {
     let last = first.saturating_add(Duration::from_millis(1_500));
     let told = next.map(|next| next.parse::<Instant>().unwrap());
     match told.filter(|told| (first..=last).contains(told)) {
-        Some(told) => {
-            let delay = i64::try_from(START_DELAY.as_nanos() / 100).unwrap();
-            Instant::from_ticks(told.ticks() - delay).unwrap()
-        }
+        Some(told) => told.saturating_sub(START_DELAY),
         None => exchange.at.saturating_add(Duration::from_millis(500)),
     }
 }

@@ -1,20 +1,20 @@
-//! Calendar rules: chosen dates, each with the same times of day.
+//! Calendar patterns: selected dates, each with the same times of day.
 
 use crate::civil;
 use crate::expand::{Months, Stride, Times};
 use crate::instant::{TICKS_PER_DAY, Ticks};
 
-/// Before every day that is ever asked for.
+/// A day number before every supported day.
 pub(crate) const FIRST_DAY: i64 = civil::day_number(-1_000, 1, 1);
 
-/// Chosen dates, each with the same times of day.
+/// Selected dates, each with the same times of day.
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar {
     pub(crate) dates: Dates,
     pub(crate) times: Times,
 }
 
-/// The dates of a calendar pattern, as day numbers.
+/// The dates of a calendar pattern, as day numbers ([`civil`]).
 #[derive(Clone, Debug)]
 pub(crate) enum Dates {
     Stride(Stride),
@@ -60,12 +60,12 @@ impl Calendar {
             Dates::Stride(stride) => Some(stride.shortest_gap()),
             Dates::Months(months) => months.shortest_gap(),
         };
-        let over_night =
+        let across_days =
             days.map(|days| days * TICKS_PER_DAY + self.times.first() - self.times.last());
-        self.times.shortest_gap().into_iter().chain(over_night).min()
+        self.times.shortest_gap().into_iter().chain(across_days).min()
     }
 
-    /// How many lie on `day` before a local time on it.
+    /// Number of points on `day` before a local time of that day.
     fn count_on_day_before(&self, day: i64, local: Ticks) -> u64 {
         if self.dates.at_or_after(day) != Some(day) {
             return 0;

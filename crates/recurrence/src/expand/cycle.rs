@@ -1,24 +1,24 @@
-//! Elapsed time that a schedule filters or splits: every n minutes or hours counted from the anchor,
-//! some of them left out, or hours split into minutes.
+//! Elapsed-time patterns with a schedule: every n minutes or hours from the reference time, filtered
+//! by hour and minute, or with hours split into minutes.
 
 use crate::civil;
 use crate::expand::{Periods, least_common_multiple};
 use crate::instant::{TICKS_PER_DAY, TICKS_PER_HOUR, TICKS_PER_MINUTE, Ticks};
 
-/// Before everything that is ever asked for: the year -1000.
+/// The year −1000, before every supported time.
 pub(crate) const EARLIEST: Ticks = civil::day_number(-1_000, 1, 1) * TICKS_PER_DAY;
 
-/// Points that repeat exactly: `base + k × period + offset`, for every offset of `offsets`.
+/// The points `base + k × period + offset` for all integers `k` and all `offset` in `offsets`.
 #[derive(Clone, Debug)]
 pub(crate) struct Cycle {
     periods: Periods,
-    /// Ascending, each within a period. Empty when the schedule leaves nothing.
+    /// Ascending, each below the period. Empty if the schedule filters out every point.
     offsets: Box<[Ticks]>,
 }
 
 impl Cycle {
-    /// Of the points `base + k × step`, those whose hour and minute on a wall clock that is
-    /// `zone_offset` ahead of UTC are chosen. `step` is a multiple of a minute.
+    /// The points `base + k × step` whose local hour and minute are selected, at a UTC offset of
+    /// `zone_offset`. `step` is a multiple of a minute.
     pub(crate) fn filtered(
         base: Ticks,
         step: Ticks,
@@ -26,8 +26,8 @@ impl Cycle {
         hours: u32,
         minutes: u64,
     ) -> Cycle {
-        // The wall clock repeats after a day, so the pattern does after as many steps as it takes
-        // to make whole days.
+        // Local time of day repeats daily, so the pattern repeats after the least common multiple
+        // of the step and a day.
         let period = least_common_multiple(step, TICKS_PER_DAY);
         let first = (base + zone_offset).rem_euclid(TICKS_PER_DAY);
         let offsets = (0..period).step_by(step as usize).filter(|offset| {
@@ -39,9 +39,8 @@ impl Cycle {
         Cycle { periods: Periods::new(base, period, EARLIEST), offsets: offsets.collect() }
     }
 
-    /// In the hours that begin at `base + k × step`, every full minute whose number on a wall clock
-    /// that is `zone_offset` ahead of UTC is chosen, as is its hour there. `step` is a multiple of
-    /// an hour.
+    /// In the hours that start at `base + k × step`, the full minutes whose local hour and minute
+    /// are selected, at a UTC offset of `zone_offset`. `step` is a multiple of an hour.
     pub(crate) fn minutes_of_hours(
         base: Ticks,
         step: Ticks,
@@ -51,8 +50,8 @@ impl Cycle {
     ) -> Cycle {
         let period = least_common_multiple(step, TICKS_PER_DAY);
         let first = (base + zone_offset).rem_euclid(TICKS_PER_DAY);
-        // Where the zone has moved by less than an hour since the anchor, full minutes on the wall
-        // do not begin with the hour counted from it.
+        // If the offset has changed by a fraction of a minute since the reference time, full local
+        // minutes are not aligned with the hours counted from it.
         let to_full_minute = (-first).rem_euclid(TICKS_PER_MINUTE);
         let mut offsets = Vec::new();
         for hour_begins in (0..period).step_by(step as usize) {
@@ -85,7 +84,7 @@ impl Cycle {
         }
     }
 
-    /// How many lie in `from..to`.
+    /// Number of points in `from..to`.
     pub(crate) fn count(&self, from: Ticks, to: Ticks) -> u64 {
         let rank = |at| {
             let (_, index) = self.position(at);
@@ -94,17 +93,17 @@ impl Cycle {
         (rank(to) - rank(from)).max(0).unsigned_abs()
     }
 
-    /// The shortest distance between two neighbours; none where there are no points.
+    /// The shortest distance between consecutive points; `None` if there are none.
     pub(crate) fn shortest_gap(&self) -> Option<Ticks> {
-        let around = self.offsets.first()? + self.periods.length() - self.offsets.last()?;
-        let inside = self.offsets.windows(2).filter_map(|pair| match pair {
+        let across = self.offsets.first()? + self.periods.length() - self.offsets.last()?;
+        let within = self.offsets.windows(2).filter_map(|pair| match pair {
             [first, second] => Some(second - first),
             _ => None,
         });
-        inside.chain([around]).min()
+        within.chain([across]).min()
     }
 
-    /// The beginning of the period that holds `at`, and how many offsets of it lie before `at`.
+    /// The start of the period that contains `at`, and the number of its points before `at`.
     fn position(&self, at: Ticks) -> (Ticks, usize) {
         let passed = self.periods.passed(at);
         (at - passed, self.offsets.partition_point(|&offset| offset < passed))

@@ -1,8 +1,8 @@
-//! Where the points of a rule lie before a time zone comes into it.
+//! Expansion of a recurrence into points, before DST applies.
 //!
-//! A [`Pattern`] is a set of points on a straight line of time. A calendar pattern lives on the
-//! wall clock; an elapsed-time pattern lives on real time, and only its filters read the wall
-//! clock. Every operation jumps there by arithmetic: none walks from the anchor.
+//! A [`Pattern`] is a set of points in time. The points of a calendar pattern are local times. The
+//! points of an elapsed-time pattern are UTC times, and only its filters use local time. Every
+//! operation is arithmetic: none iterates from the reference time.
 //!
 //! | frequency | module |
 //! |---|---|
@@ -26,19 +26,19 @@ pub(crate) use times::Times;
 
 use crate::instant::Ticks;
 
-/// The points of a rule, before gaps and overlaps of its zone.
+/// The points of a rule, before DST gaps and overlaps of its zone apply.
 #[derive(Clone, Debug)]
 pub(crate) enum Pattern {
-    /// Elapsed time that no wall clock filters: the beginnings of periods. The zone plays no part.
+    /// Elapsed time without a schedule: the starts of periods, independent of the zone.
     Elapsed(Periods),
-    /// Elapsed time filtered by the wall clock: one cycle for each offset that the zone ever has.
+    /// Elapsed time filtered by local time: one cycle for each UTC offset of the zone.
     ElapsedByOffset(Box<[(Ticks, Cycle)]>),
-    /// Dates and times of day.
+    /// Local dates and times of day.
     Calendar(Calendar),
 }
 
 impl Pattern {
-    /// The first point at or after a local time, while the zone is `offset` ahead of UTC.
+    /// The first point at or after a local time, at the given UTC offset.
     #[inline]
     pub(crate) fn at_or_after(&self, local: Ticks, offset: Ticks) -> Option<Ticks> {
         match self {
@@ -47,38 +47,37 @@ impl Pattern {
                 passed => Some(local - passed + periods.length()),
             },
             Pattern::ElapsedByOffset(cycles) => {
-                Some(at_offset(cycles, offset)?.at_or_after(local - offset)? + offset)
+                Some(cycle_at_offset(cycles, offset)?.at_or_after(local - offset)? + offset)
             }
             Pattern::Calendar(calendar) => calendar.at_or_after(local),
         }
     }
 
-    /// The last point at or before a local time, while the zone is `offset` ahead of UTC.
+    /// The last point at or before a local time, at the given UTC offset.
     pub(crate) fn at_or_before(&self, local: Ticks, offset: Ticks) -> Option<Ticks> {
         match self {
             Pattern::Elapsed(periods) => Some(local - periods.passed(local - offset)),
             Pattern::ElapsedByOffset(cycles) => {
-                Some(at_offset(cycles, offset)?.at_or_before(local - offset)? + offset)
+                Some(cycle_at_offset(cycles, offset)?.at_or_before(local - offset)? + offset)
             }
             Pattern::Calendar(calendar) => calendar.at_or_before(local),
         }
     }
 
-    /// How many points lie in the local times `from..to`, while the zone is `offset` ahead of UTC.
+    /// Number of points in the local times `from..to`, at the given UTC offset.
     pub(crate) fn count(&self, from: Ticks, to: Ticks, offset: Ticks) -> u64 {
         match self {
             Pattern::Elapsed(periods) => {
-                let begun_before = |local: Ticks| periods.index(local - offset - 1);
-                (begun_before(to) - begun_before(from)).max(0).unsigned_abs()
+                let started_before = |local: Ticks| periods.index(local - offset - 1);
+                (started_before(to) - started_before(from)).max(0).unsigned_abs()
             }
-            Pattern::ElapsedByOffset(cycles) => {
-                at_offset(cycles, offset).map_or(0, |cycle| cycle.count(from - offset, to - offset))
-            }
+            Pattern::ElapsedByOffset(cycles) => cycle_at_offset(cycles, offset)
+                .map_or(0, |cycle| cycle.count(from - offset, to - offset)),
             Pattern::Calendar(calendar) => calendar.count(from, to),
         }
     }
 
-    /// The shortest distance between two neighbours; none where there are not two.
+    /// The shortest distance between consecutive points; `None` if there are fewer than two.
     pub(crate) fn shortest_gap(&self) -> Option<Ticks> {
         match self {
             Pattern::Elapsed(periods) => Some(periods.length()),
@@ -90,8 +89,7 @@ impl Pattern {
     }
 }
 
-/// The cycle of an offset.
-fn at_offset(cycles: &[(Ticks, Cycle)], offset: Ticks) -> Option<&Cycle> {
+fn cycle_at_offset(cycles: &[(Ticks, Cycle)], offset: Ticks) -> Option<&Cycle> {
     cycles.iter().find(|(of, _)| *of == offset).map(|(_, cycle)| cycle)
 }
 

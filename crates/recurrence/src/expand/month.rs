@@ -1,46 +1,45 @@
-//! Days of months: the 15th, the last day, the third Wednesday, the last Friday, of every n-th
-//! month or of chosen months of every n-th year.
+//! Days of months: the 15th, the last day, the third Wednesday or the last Friday of every n-th month
+//! or of selected months of every n-th year.
 //!
-//! A month looks one of 28 ways: it has 28 to 31 days and begins on one of seven weekdays. What a
-//! schedule chooses depends on nothing else, so the chosen days of all 28 are worked out once, as
-//! bits, and every search reads them.
+//! A month has one of 28 shapes: 28 to 31 days, and one of seven first weekdays. The selected days
+//! depend on the shape only, so they are computed once for each shape, as bit sets.
 
 use crate::civil::{self, MONTHS_PER_CYCLE, Month};
 use crate::definition::MonthlyOccurrence;
 use crate::expand::{Periods, least_common_multiple};
 
-/// Before every month that is ever asked for.
+/// A month number before every supported month.
 const FIRST_MONTH: i64 = -1_000 * 12;
 
-/// How far a search looks before it gives up: the calendar repeats after 400 years.
+/// Limit of a search. The calendar repeats after 400 years.
 const MONTHS_SEARCHED_MAX: i64 = MONTHS_PER_CYCLE;
 
-/// How many periods are tried for one that holds a chosen month: n-th months meet each of the
-/// twelve they can meet within twelve periods.
+/// Limit of the search for a period with a selected month. Every n-th month reaches all calendar
+/// months that it can reach within twelve periods.
 const PERIODS_TRIED_MAX: usize = 13;
 
-/// The span of a period where no month is left out between periods.
+/// Value of [`Months::span`] if periods are contiguous, so that every month belongs to one.
 const ALL: i64 = i64::MAX / 4;
 
-/// Days of months.
+/// Selected days of selected months.
 #[derive(Clone, Debug)]
 pub(crate) struct Months {
     periods: Periods,
-    /// How many months belong to a period: one, the twelve of a year, or [`ALL`].
+    /// Number of months at the start of each period that belong to the rule: 1, 12 or [`ALL`].
     span: i64,
-    /// Bit m: the month m (January = 0) is chosen. Never empty.
+    /// Bit m: month m (January = 0) is selected. Never empty.
     months: u32,
     days: Days,
 }
 
 impl Months {
-    /// In every `interval`-th month from `anchor` that is one of `months`, the days of `days`.
-    pub(crate) fn monthly(anchor: i64, interval: i64, months: u32, days: Days) -> Months {
+    /// The days `days` of every `interval`-th month from month number `first` that is in `months`.
+    pub(crate) fn monthly(first: i64, interval: i64, months: u32, days: Days) -> Months {
         let span = if interval == 1 { ALL } else { 1 };
-        Months { periods: Periods::new(anchor, interval, FIRST_MONTH), span, months, days }
+        Months { periods: Periods::new(first, interval, FIRST_MONTH), span, months, days }
     }
 
-    /// In every `interval`-th year from `year`, in each of `months`, the days of `days`.
+    /// The days `days` of each month in `months` of every `interval`-th year from `year`.
     pub(crate) fn yearly(year: i64, interval: i64, months: u32, days: Days) -> Months {
         let periods = Periods::new(year * 12, 12 * interval, FIRST_MONTH);
         let span = if interval == 1 { ALL } else { 12 };
@@ -49,7 +48,7 @@ impl Months {
 
     pub(crate) fn at_or_after(&self, day: i64) -> Option<i64> {
         let (given, day_of_month) = Month::of_day(day);
-        if self.holds(given) {
+        if self.contains(given) {
             let chosen = self.days.of(given) >> day_of_month;
             if chosen != 0 {
                 return Some(day + i64::from(chosen.trailing_zeros()));
@@ -68,7 +67,7 @@ impl Months {
 
     pub(crate) fn at_or_before(&self, day: i64) -> Option<i64> {
         let (given, day_of_month) = Month::of_day(day);
-        if self.holds(given) {
+        if self.contains(given) {
             let chosen = self.days.of(given) & ((2_u64 << day_of_month) - 1) as u32;
             if chosen != 0 {
                 return Some(day - day_of_month + i64::from(chosen.ilog2()));
@@ -87,7 +86,8 @@ impl Months {
         None
     }
 
-    /// The fewest days between two neighbours in 400 years; none where there are not two.
+    /// The smallest number of days between consecutive points in 400 years; `None` if there are
+    /// fewer than two.
     pub(crate) fn shortest_gap(&self) -> Option<i64> {
         let begin = self.periods.begin(0);
         let end = begin + MONTHS_PER_CYCLE + self.periods.length();
@@ -111,7 +111,7 @@ impl Months {
         shortest
     }
 
-    /// How many lie in `from..to`.
+    /// Number of days in `from..to`.
     pub(crate) fn count(&self, from: i64, to: i64) -> u64 {
         if to <= from {
             return 0;
@@ -119,7 +119,7 @@ impl Months {
         let (first_month, first_day) = Month::of_day(from);
         let (last_month, last_day) = Month::of_day(to);
         let (first, last) = (first_month.number, last_month.number);
-        // Whole repetitions of calendar and rule together are multiplied, not walked.
+        // Calendar and rule together repeat, so whole repetitions are multiplied.
         let repetition = least_common_multiple(self.periods.length(), MONTHS_PER_CYCLE);
         let repetitions = (last - first) / repetition;
         let mut days = 0;
@@ -132,27 +132,27 @@ impl Months {
             - self.count_in_month_before(first_month, first_day)
     }
 
-    /// How many lie in the months `from..to`.
+    /// Number of days in the months `from..to`.
     fn count_in_months(&self, from: i64, to: i64) -> u64 {
         let months = self.months_after(Month::new(from - 1)).take_while(|month| month.number < to);
         months.map(|month| u64::from(self.days.of(month).count_ones())).sum()
     }
 
-    /// How many lie in a month before one of its days.
+    /// Number of days in `month` before its day `day_of_month`.
     fn count_in_month_before(&self, month: Month, day_of_month: i64) -> u64 {
-        if !self.holds(month) {
+        if !self.contains(month) {
             return 0;
         }
         let before = (1_u32 << day_of_month) - 1;
         u64::from((self.days.of(month) & before).count_ones())
     }
 
-    /// Whether a month belongs to a period and is chosen.
-    fn holds(&self, month: Month) -> bool {
+    /// Whether a month belongs to a period and is selected.
+    fn contains(&self, month: Month) -> bool {
         self.months >> month.of_year() & 1 == 1 && self.periods.passed(month.number) < self.span
     }
 
-    /// The chosen months after one. It ends where the periods never meet one.
+    /// The selected months after `month`, in order. Ends if no period contains a selected month.
     fn months_after(&self, month: Month) -> impl Iterator<Item = Month> + '_ {
         let chosen = self.months | self.months << 12;
         let mut period = self.periods.begin(month.number);
@@ -171,7 +171,7 @@ impl Months {
         })
     }
 
-    /// The last chosen month up to `month`.
+    /// The last selected month at or before `month`.
     fn month_at_or_before(&self, month: i64) -> Option<i64> {
         let mut period = self.periods.begin(month);
         let mut until = month.min(period + self.span - 1);
@@ -189,19 +189,18 @@ impl Months {
     }
 }
 
-/// The chosen days of a month, for each way a month can look. Bit d is the d-th day; bit 0 is
-/// unused.
+/// The selected days of a month for each month shape. Bit d is the d-th day; bit 0 is unused.
 #[derive(Clone, Debug)]
-pub(crate) struct Days([u32; civil::LOOKS]);
+pub(crate) struct Days([u32; civil::MONTH_SHAPE_COUNT]);
 
 impl Days {
-    /// One day of the month; the last one where the month is shorter.
+    /// One day of the month, or the last day if the month is shorter.
     pub(crate) fn clamped(day: i64) -> Days {
         Days::build(|length, _| 1 << day.min(length))
     }
 
-    /// Days counted from the beginning (1 to 31) or from the end (−1 to −31). A day that a month
-    /// does not have is left out.
+    /// Days counted from the start (1 to 31) or the end (−1 to −31) of the month. Days that a month
+    /// does not have are omitted.
     pub(crate) fn numbered(numbers: &[i64]) -> Days {
         Days::build(|length, _| {
             let in_month = |&number: &i64| match number {
@@ -213,8 +212,8 @@ impl Days {
         })
     }
 
-    /// Weekdays counted from the beginning (1 to 5) or from the end (−1 to −5), or every such day.
-    /// A fifth one that a month does not have is left out.
+    /// Weekdays counted from the start (1 to 5) or the end (−1 to −5) of the month, or all of them.
+    /// A fifth one that a month does not have is omitted.
     pub(crate) fn weekdays(occurrences: &[MonthlyOccurrence]) -> Days {
         Days::build(|length, begins_on| {
             let in_month = |wanted: &MonthlyOccurrence| {
@@ -236,13 +235,13 @@ impl Days {
     }
 
     fn build(chosen: impl Fn(i64, i64) -> u32) -> Days {
-        Days(std::array::from_fn(|look| {
-            let (length, begins_on) = civil::of_look(look);
+        Days(std::array::from_fn(|shape| {
+            let (length, begins_on) = civil::length_and_first_weekday(shape);
             chosen(length, begins_on)
         }))
     }
 
     fn of(&self, month: Month) -> u32 {
-        self.0.get(month.look()).copied().unwrap_or(0)
+        self.0.get(month.shape()).copied().unwrap_or(0)
     }
 }

@@ -1,14 +1,14 @@
-//! A line cut into equal periods.
+//! Division of the number line into periods of equal length.
 //!
-//! Every search begins by asking in which period something lies. The length is known long before,
-//! so the division is made into a multiplication once: for `n < 2^63` and a length `d` with
-//! `2^(s-1) < d <= 2^s`, `n / d` is `n × ⌈2^(63+s) / d⌉ / 2^(63+s)`, exactly. Doubling `n`, the
-//! result is the upper half of a product of 64-bit numbers, shifted by `s`.
+//! Every search starts with a division by the length of a period. The length is constant, so the
+//! division is replaced by a multiplication: for `n < 2^63` and a length `d` with
+//! `2^(s-1) < d <= 2^s`, `n / d` is exactly `n × ⌈2^(63+s) / d⌉ / 2^(63+s)`. With `n` doubled, that
+//! is the upper half of a product of 64-bit numbers, shifted by `s`.
 
-/// Equal periods, one of which begins at a given place.
+/// Contiguous periods of equal length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Periods {
-    /// Where a period begins that lies before everything that is ever asked for.
+    /// Start of a period before every supported position.
     base: i64,
     length: i64,
     multiplier: u64,
@@ -16,8 +16,8 @@ pub(crate) struct Periods {
 }
 
 impl Periods {
-    /// Periods of `length`, one of which begins at `origin`. Nothing is asked before `earliest`,
-    /// and nothing as far as 2^62 after it.
+    /// Periods of `length`, one of which starts at `origin`. Positions must be in
+    /// `earliest..earliest + 2^62`.
     pub(crate) fn new(origin: i64, length: i64, earliest: i64) -> Periods {
         let shift = 64 - (length as u64 - 1).leading_zeros();
         let multiplier = (1_u128 << (63 + shift)).div_ceil(length as u128) as u64;
@@ -25,22 +25,22 @@ impl Periods {
         Periods { base, length, multiplier, shift }
     }
 
-    /// Where the period begins that holds a place.
+    /// The start of the period that contains `position`.
     #[inline]
-    pub(crate) fn begin(&self, place: i64) -> i64 {
-        self.base + self.index(place) * self.length
+    pub(crate) fn begin(&self, position: i64) -> i64 {
+        self.base + self.index(position) * self.length
     }
 
-    /// How far into its period a place lies.
+    /// The distance from the start of the period that contains `position`.
     #[inline]
-    pub(crate) fn passed(&self, place: i64) -> i64 {
-        place - self.begin(place)
+    pub(crate) fn passed(&self, position: i64) -> i64 {
+        position - self.begin(position)
     }
 
-    /// The number of the period that holds a place.
+    /// The index of the period that contains `position`.
     #[inline]
-    pub(crate) fn index(&self, place: i64) -> i64 {
-        let from_base = (place - self.base) as u64;
+    pub(crate) fn index(&self, position: i64) -> i64 {
+        let from_base = (position - self.base) as u64;
         let product = u128::from(from_base << 1) * u128::from(self.multiplier);
         ((product >> 64) as u64 >> self.shift) as i64
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn multiplying_is_dividing() {
+    fn multiplication_equals_division() {
         let mut state = 1_u64;
         let mut random = || {
             state ^= state << 13;
@@ -71,11 +71,11 @@ mod tests {
             let periods = Periods::new(origin, length, -(1 << 60));
             let somewhere = (random() >> 3) as i64 - (1 << 60);
             let begins = somewhere - somewhere.wrapping_sub(origin).rem_euclid(length);
-            let places = [somewhere, origin, -(1 << 60), 1 << 60].into_iter();
-            for place in places.chain(edges(begins.max(-(1 << 60) + 1))) {
-                let passed = (i128::from(place) - i128::from(origin)).rem_euclid(length.into());
-                assert_eq!(i128::from(periods.passed(place)), passed, "{length} {origin} {place}");
-                assert_eq!(periods.begin(place), place - periods.passed(place));
+            let positions = [somewhere, origin, -(1 << 60), 1 << 60].into_iter();
+            for at in positions.chain(edges(begins.max(-(1 << 60) + 1))) {
+                let passed = (i128::from(at) - i128::from(origin)).rem_euclid(length.into());
+                assert_eq!(i128::from(periods.passed(at)), passed, "{length} {origin} {at}");
+                assert_eq!(periods.begin(at), at - periods.passed(at));
             }
         }
     }

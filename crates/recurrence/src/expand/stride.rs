@@ -1,24 +1,24 @@
-//! Days at a fixed stride: every n-th day, or chosen weekdays of every n-th week.
+//! Days at a fixed stride: every n-th day, or selected weekdays of every n-th week.
 
 use crate::expand::Periods;
 use crate::expand::calendar::FIRST_DAY;
 
-/// Periods of days; in each, the days of `chosen`.
+/// Periods of days with the same selected days in each.
 #[derive(Clone, Debug)]
 pub(crate) struct Stride {
     periods: Periods,
-    /// Bit d: the d-th day of a period is chosen. Never empty; only the first seven are looked at.
+    /// Bit d: day d of a period (from 0) is selected. Never empty; only bits 0 to 6 are used.
     chosen: u32,
 }
 
 impl Stride {
-    /// Every `interval`-th day from `anchor`.
-    pub(crate) fn days(anchor: i64, interval: i64) -> Stride {
-        Stride { periods: Periods::new(anchor, interval, FIRST_DAY), chosen: 1 }
+    /// Every `interval`-th day from `first_day`.
+    pub(crate) fn days(first_day: i64, interval: i64) -> Stride {
+        Stride { periods: Periods::new(first_day, interval, FIRST_DAY), chosen: 1 }
     }
 
-    /// In every `interval`-th week from the one that begins on `first_day`, the days of `chosen`
-    /// (bit 0 being the first day of the week).
+    /// The days `chosen` (bit 0 is the first day of the week) of every `interval`-th week from the one
+    /// that starts on `first_day`.
     pub(crate) fn weeks(first_day: i64, interval: i64, chosen: u32) -> Stride {
         Stride { periods: Periods::new(first_day, 7 * interval, FIRST_DAY), chosen }
     }
@@ -44,7 +44,7 @@ impl Stride {
         }
     }
 
-    /// The fewest days between two neighbours.
+    /// The smallest number of days between consecutive points.
     pub(crate) fn shortest_gap(&self) -> i64 {
         let first = self.at_or_after(0);
         let days =
@@ -53,16 +53,16 @@ impl Stride {
         gaps.min().unwrap_or(self.periods.length())
     }
 
-    /// How many lie in `from..to`.
+    /// Number of days in `from..to`.
     pub(crate) fn count(&self, from: i64, to: i64) -> u64 {
         (self.rank(to) - self.rank(from)).max(0).unsigned_abs()
     }
 
-    /// How many lie before a day, counted from the first period.
+    /// Number of selected days before `day`, counted from the first period.
     fn rank(&self, day: i64) -> i64 {
         let passed = self.periods.passed(day);
-        let in_this_one = self.chosen & ((1 << passed.min(7)) - 1);
+        let in_this_period = self.chosen & ((1 << passed.min(7)) - 1);
         self.periods.index(day) * i64::from(self.chosen.count_ones())
-            + i64::from(in_this_one.count_ones())
+            + i64::from(in_this_period.count_ones())
     }
 }

@@ -1,21 +1,21 @@
-//! The times of day of a calendar rule: chosen hours × chosen minutes, at one second.
+//! The times of day of a calendar rule: selected hours × selected minutes, at the same second.
 
 use crate::instant::{TICKS_PER_DAY, TICKS_PER_MINUTE, Ticks};
 
-/// Every chosen hour with every chosen minute, as bits, so that neighbours are found by counting
-/// zeros.
+/// Every selected hour combined with every selected minute, as bit sets, so that searches are bit
+/// operations.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
-    /// Bit h: hour h is chosen. Never empty.
+    /// Bit h: hour h is selected. Never empty.
     pub(crate) hours: u32,
-    /// Bit m: minute m is chosen. Never empty.
+    /// Bit m: minute m is selected. Never empty.
     pub(crate) minutes: u64,
-    /// What comes after the full minute, less than one minute.
+    /// Ticks after the full minute, below [`TICKS_PER_MINUTE`].
     pub(crate) within_minute: Ticks,
 }
 
 impl Times {
-    /// How many there are in a day.
+    /// Number of times in a day.
     pub(crate) fn per_day(&self) -> u64 {
         u64::from(self.hours.count_ones() * self.minutes.count_ones())
     }
@@ -57,7 +57,7 @@ impl Times {
         (earlier != 0).then(|| self.at(earlier.ilog2(), self.minutes.ilog2()))
     }
 
-    /// How many come before a time of day.
+    /// Number of times before `time_of_day`.
     pub(crate) fn count_before(&self, time_of_day: Ticks) -> u64 {
         let Some((hour, minute)) = self.minute_reached_by(time_of_day) else {
             return self.per_day();
@@ -68,7 +68,7 @@ impl Times {
         u64::from(full_hours * self.minutes.count_ones() + this_hour * in_this_hour)
     }
 
-    /// The shortest distance between two neighbours of one day; none where there is one only.
+    /// The shortest distance between consecutive times of a day; `None` if there is only one.
     pub(crate) fn shortest_gap(&self) -> Option<Ticks> {
         let after = |time: &Ticks| self.at_or_after(time + 1);
         let times = std::iter::successors(Some(self.first()), after);
@@ -79,7 +79,7 @@ impl Times {
         i64::from(hour * 60 + minute) * TICKS_PER_MINUTE + self.within_minute
     }
 
-    /// The first minute of the day whose chosen second is not before `time_of_day`.
+    /// The first hour and minute whose time (with `within_minute`) is not before `time_of_day`.
     fn minute_reached_by(&self, time_of_day: Ticks) -> Option<(u32, u32)> {
         debug_assert!((0..TICKS_PER_DAY).contains(&time_of_day));
         let passed = time_of_day - self.within_minute + TICKS_PER_MINUTE - 1;

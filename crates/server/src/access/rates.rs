@@ -6,9 +6,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kalends_recurrence::Instant;
+use kalends_recurrence::{Instant, TICKS_PER_SECOND};
 
-const TICKS_PER_SECOND: i64 = 10_000_000;
 const MINUTE: i64 = 60 * TICKS_PER_SECOND;
 /// Buckets that are kept. Those who come when there are more share one; one takes some hundred bytes.
 const BUCKETS_MAX: usize = 10_000;
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     fn at(seconds: i64) -> Instant {
-        Instant::from_ticks(seconds * TICKS_PER_SECOND).unwrap()
+        Instant::from_unix_seconds(seconds).unwrap()
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Position {
 pub(super) async fn list(asked: Asked, path: JobPath) -> Done {
     let version = asked.new_version()?;
     let now = asked.app.now();
-    let from = asked.query.instant("from")?.unwrap_or_else(|| earlier(now, PAST_SHOWN));
+    let from = asked.query.instant("from")?.unwrap_or_else(|| now.saturating_sub(PAST_SHOWN));
     let to = asked.query.instant("to")?.unwrap_or_else(|| now.saturating_add(COMING_SHOWN));
     if from > to {
         return Err(Refused::from(invalid("to", "it lies before from")));
@@ -158,9 +158,4 @@ fn under_way(run: &OpenRun) -> RunInFlight {
         attempt_at: run.progress.next_at,
         is_claimed: run.claim.is_some(),
     }
-}
-
-fn earlier(at: Instant, by: Duration) -> Instant {
-    let ticks = i64::try_from(by.as_nanos() / 100).unwrap_or(i64::MAX);
-    Instant::from_ticks(at.ticks().saturating_sub(ticks)).unwrap_or(Instant::MIN)
 }

@@ -111,8 +111,7 @@ impl Claims {
             }
             Some(_) => None,
         };
-        let ticks = seconds.and_then(|seconds| seconds.checked_mul(10_000_000));
-        let instant = ticks.and_then(Instant::from_ticks);
+        let instant = seconds.and_then(Instant::from_unix_seconds);
         instant.map(Some).ok_or_else(|| invalid(format!("its {name} is no time")))
     }
 }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn at(second: i64) -> Instant {
-        Instant::from_ticks((1_770_000_000 + second) * 10_000_000).unwrap()
+        Instant::from_unix_seconds(1_770_000_000 + second).unwrap()
     }
 
     #[tokio::test]

@@ -1,48 +1,47 @@
-//! What becomes of a rule's points where local time jumps: the daylight-saving contract.
+//! Applies a pattern to a time zone. This module defines the DST behaviour of rules:
 //!
-//! | | local times that are skipped | local times that are shown twice |
+//! | | DST gap | DST overlap |
 //! |---|---|---|
-//! | fixed times on the wall ([`Clock::Wall`]) | moved forward by what was skipped (02:30 → 03:30); points that then coincide are one | the first showing only |
-//! | minute, hour, and minutes without hours ([`Clock::Real`]) | nothing | both |
+//! | fixed local times ([`TimeBasis::WallClock`]) | moved forward by the length of the gap (02:30 → 03:30); points that then coincide fire once | the first pass only |
+//! | minute, hour, and minutes without hours ([`TimeBasis::Elapsed`]) | no point | both passes |
 //!
-//! Both are the same search over *windows*: ranges of local time, each with the offset that takes
-//! them to real time. A segment of the zone has one window, or two where a fixed time was skipped
-//! at its start.
+//! Both use the same search over *windows*: ranges of local time, each with its UTC offset. A segment
+//! of the zone has one window, or two if it starts with a DST gap and local times are fixed.
 
 use crate::Zone;
 use crate::expand::Pattern;
 use crate::instant::{TICKS_PER_DAY, Ticks};
 use crate::zone::{FAR_FUTURE, Segment};
 
-/// More segments than 400 years have in any zone, past and special cases included. A rule with no
-/// point in as many never has one, and the search gives up.
+/// More than the number of segments that any zone has in 400 years, including historic transitions. A
+/// rule without a point in this many segments never fires, so the search stops.
 const SEGMENTS_SEARCHED_MAX: usize = 2_000;
 
-/// No offset is larger, so an instant worked out with another offset than its own is off by less.
+/// Upper bound of the error of a UTC time that was computed with the offset of another segment.
 const OFFSETS_DIFFER_MAX: Ticks = 2 * TICKS_PER_DAY;
 
-/// Up to this many points are walked one by one where the n-th is looked for.
+/// [`ZonedPattern::nth`] iterates over at most this many points; a bisection covers the rest.
 const POINTS_WALKED_MAX: u64 = 16;
 
-/// Which clock a rule follows when local time jumps.
+/// The time scale that a rule follows across DST transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Clock {
-    /// Fixed times on the wall.
-    Wall,
-    /// Real time.
-    Real,
+pub(crate) enum TimeBasis {
+    /// Fixed local times.
+    WallClock,
+    /// Elapsed time.
+    Elapsed,
 }
 
-/// A pattern in a zone: points in real time.
+/// A pattern in a time zone: a set of UTC times.
 #[derive(Clone, Debug)]
-pub(crate) struct Placement {
+pub(crate) struct ZonedPattern {
     pub(crate) pattern: Pattern,
     pub(crate) zone: Zone,
-    pub(crate) clock: Clock,
-    /// The local time at which the period of the anchor begins. What lies before it belongs to no
-    /// period of the rule, even where a clock change brings it after the anchor.
+    pub(crate) basis: TimeBasis,
+    /// Local start of the period that contains the reference time. Earlier local times belong to no
+    /// period of the rule, even if a DST transition moves them after the reference time.
     first_local: Ticks,
-    /// Whether local time is real time.
+    /// Whether the zone is UTC, which needs no search over segments.
     is_utc: bool,
 }
 
@@ -55,7 +54,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The part of it between two instants.
+    /// The part of the window in the UTC times `from..to`.
     fn between(self, from: Ticks, to: Ticks) -> Window {
         Window {
             start: self.start.max(from + self.offset),
@@ -65,17 +64,23 @@ impl Window {
     }
 }
 
-impl Placement {
-    pub(crate) fn new(pattern: Pattern, zone: Zone, clock: Clock, first_local: Ticks) -> Placement {
+impl ZonedPattern {
+    pub(crate) fn new(
+        pattern: Pattern,
+        zone: Zone,
+        basis: TimeBasis,
+        first_local: Ticks,
+    ) -> ZonedPattern {
         let is_utc = zone.is_utc();
-        Placement { pattern, zone, clock, first_local, is_utc }
+        ZonedPattern { pattern, zone, basis, first_local, is_utc }
     }
 
-    /// The local times that are on show in a segment.
-    pub(crate) fn shown(&self, segment: &Segment) -> Window {
-        let repeated_until = match self.clock {
-            Clock::Wall => segment.offset.max(segment.offset_before),
-            Clock::Real => segment.offset,
+    /// The local times of a segment at which points fire, without the second pass of a DST overlap
+    /// if local times are fixed.
+    pub(crate) fn window(&self, segment: &Segment) -> Window {
+        let repeated_until = match self.basis {
+            TimeBasis::WallClock => segment.offset.max(segment.offset_before),
+            TimeBasis::Elapsed => segment.offset,
         };
         Window {
             start: self.first_local.max(segment.start + repeated_until),
@@ -84,9 +89,10 @@ impl Placement {
         }
     }
 
-    /// The local times that were skipped at the start of a segment, and are made up for in it.
-    pub(crate) fn made_up_for(&self, segment: &Segment) -> Option<Window> {
-        let skipped = self.clock == Clock::Wall && segment.offset > segment.offset_before;
+    /// The local times in the DST gap at the start of a segment, with the offset that moves them
+    /// past the gap; `None` if there is no gap or its points do not fire.
+    pub(crate) fn gap_window(&self, segment: &Segment) -> Option<Window> {
+        let skipped = self.basis == TimeBasis::WallClock && segment.offset > segment.offset_before;
         skipped.then(|| Window {
             start: self.first_local.max(segment.start + segment.offset_before),
             end: segment.start + segment.offset,
@@ -94,7 +100,7 @@ impl Placement {
         })
     }
 
-    /// The first point at or after an instant; `None` where there is none in 400 years.
+    /// The first point at or after a UTC time; `None` if there is none in 400 years.
     #[inline]
     pub(crate) fn at_or_after(&self, at: Ticks) -> Option<Ticks> {
         if self.is_utc { self.pattern.at_or_after(at, 0) } else { self.in_zone_at_or_after(at) }
@@ -103,17 +109,17 @@ impl Placement {
     fn in_zone_at_or_after(&self, at: Ticks) -> Option<Ticks> {
         let (mut index, mut segment) = self.zone.segment_at(at);
         let mut from = at;
-        // The next point in local time, once it is known to lie past the segments searched so far.
+        // The next point in local time, once it is known to be after the segments searched so far.
         let mut ahead: Option<Ticks> = None;
         for _ in 0..SEGMENTS_SEARCHED_MAX {
-            let shown = self.shown(&segment);
-            let local = shown.start.max(from + shown.offset);
+            let window = self.window(&segment);
+            let local = window.start.max(from + window.offset);
             let next = match ahead {
                 Some(next) if next >= local => Some(next),
-                _ => self.pattern.at_or_after(local, shown.offset),
+                _ => self.pattern.at_or_after(local, window.offset),
             };
-            let in_time = next.filter(|&next| next < shown.end).map(|next| next - shown.offset);
-            let late = self.made_up_for(&segment).and_then(|window| self.first_in(window, from));
+            let in_time = next.filter(|&next| next < window.end).map(|next| next - window.offset);
+            let late = self.gap_window(&segment).and_then(|gap| self.first_in(gap, from));
             if let Some(found) = in_time.into_iter().chain(late).min() {
                 return Some(found);
             }
@@ -121,12 +127,12 @@ impl Placement {
                 return None;
             }
             index += 1;
-            // Nothing in this segment, so nothing before `next`; except that the next segment may
-            // show again what was shown before `from`.
-            let all_searched = self.clock == Clock::Wall || from <= segment.start;
+            // This segment has no point, so there is none before `next`, unless the next segment
+            // repeats local times (DST overlap) that this one reached before `from`.
+            let all_searched = self.basis == TimeBasis::WallClock || from <= segment.start;
             if let (Pattern::Calendar(_), true) = (&self.pattern, all_searched) {
                 ahead = Some(next?);
-                let not_before = next? - shown.offset - OFFSETS_DIFFER_MAX;
+                let not_before = next? - window.offset - OFFSETS_DIFFER_MAX;
                 index = index.max(self.zone.segment_at(not_before).0);
             }
             segment = self.zone.segment(index);
@@ -135,7 +141,7 @@ impl Placement {
         None
     }
 
-    /// The last point at or before an instant, and not before `floor`.
+    /// The last point at or before a UTC time and not before `floor`.
     pub(crate) fn at_or_before(&self, at: Ticks, floor: Ticks) -> Option<Ticks> {
         if self.is_utc {
             return self.pattern.at_or_before(at, 0).filter(|&found| found >= floor);
@@ -143,11 +149,12 @@ impl Placement {
         let (mut index, mut segment) = self.zone.segment_at(at);
         let mut until = at;
         loop {
-            let shown = self.shown(&segment);
-            let local = (shown.end - 1).min(until + shown.offset);
-            let last = self.pattern.at_or_before(local, shown.offset);
-            let in_time = last.filter(|&last| last >= shown.start).map(|last| last - shown.offset);
-            let late = self.made_up_for(&segment).and_then(|window| self.last_in(window, until));
+            let window = self.window(&segment);
+            let local = (window.end - 1).min(until + window.offset);
+            let last = self.pattern.at_or_before(local, window.offset);
+            let in_time =
+                last.filter(|&last| last >= window.start).map(|last| last - window.offset);
+            let late = self.gap_window(&segment).and_then(|gap| self.last_in(gap, until));
             if let Some(found) = in_time.into_iter().chain(late).max() {
                 return (found >= floor).then_some(found);
             }
@@ -155,11 +162,11 @@ impl Placement {
                 return None;
             }
             index = index.checked_sub(1)?;
-            // As in the other direction: the segment before may have shown, earlier, local times
-            // after that of `until`.
+            // As in the other direction: in a DST overlap the previous segment reached local times
+            // later than that of `until`.
             let all_searched = until == segment.end - 1;
             if let (Pattern::Calendar(_), true) = (&self.pattern, all_searched) {
-                let not_after = last? - shown.offset + OFFSETS_DIFFER_MAX;
+                let not_after = last? - window.offset + OFFSETS_DIFFER_MAX;
                 index = index.min(self.zone.segment_at(not_after).0);
             }
             segment = self.zone.segment(index);
@@ -167,7 +174,7 @@ impl Placement {
         }
     }
 
-    /// How many points lie in the instants `from..to`.
+    /// Number of points in the UTC times `from..to`.
     pub(crate) fn count(&self, from: Ticks, to: Ticks) -> u64 {
         if self.is_utc {
             return self.pattern.count(from, to, 0);
@@ -179,18 +186,18 @@ impl Placement {
             if segment.start >= to {
                 return points;
             }
-            let shown = self.shown(&segment).between(from, to);
-            points += self.pattern.count(shown.start, shown.end, shown.offset);
-            if let Some(window) = self.made_up_for(&segment) {
-                points += self.count_made_up_for(window.between(from, to), &segment);
+            let window = self.window(&segment).between(from, to);
+            points += self.pattern.count(window.start, window.end, window.offset);
+            if let Some(gap) = self.gap_window(&segment) {
+                points += self.count_moved_from_gap(gap.between(from, to), &segment);
             }
             index += 1;
         }
     }
 
-    /// The `number`-th point (from 1) at or after `from`; `None` where it lies past `limit`.
+    /// The `number`-th point (from 1) at or after `from`; `None` if it is after `limit`.
     pub(crate) fn nth(&self, number: u64, from: Ticks, limit: Ticks) -> Option<Ticks> {
-        // Widen the range until it holds enough points, then narrow it until few are left to walk.
+        // Widen the range until it contains enough points, then narrow it until few are left.
         let (mut low, mut passed) = (from, 0);
         let (mut high, mut at_high) = (from, 0);
         let mut reach = TICKS_PER_DAY;
@@ -205,8 +212,8 @@ impl Placement {
             if at_high < number || high - low < 2 {
                 return None;
             }
-            // Points are spread evenly enough for a guess by proportion to come close. Every other
-            // time the range is halved, so that no spread can make this long.
+            // Points are usually evenly spread, so interpolation comes close. Every other step
+            // bisects, which bounds the number of steps for any distribution.
             let share = i128::from(number - passed) * i128::from(high - low);
             let proportional = low + (share / i128::from(at_high - passed)) as Ticks;
             let halfway = low + (high - low) / 2;
@@ -226,11 +233,11 @@ impl Placement {
         (point <= limit).then_some(point)
     }
 
-    /// Whether an instant fits the pattern, but in the second showing of its local time.
-    pub(crate) fn shown_again(&self, at: Ticks) -> bool {
+    /// Whether a UTC time matches the pattern but is in the second pass of a DST overlap.
+    pub(crate) fn is_second_pass(&self, at: Ticks) -> bool {
         let segment = self.zone.segment_at(at).1;
         let local = at + segment.offset;
-        local < self.shown(&segment).start
+        local < self.window(&segment).start
             && self.pattern.at_or_after(local, segment.offset) == Some(local)
     }
 
@@ -252,14 +259,13 @@ impl Placement {
         (found >= window.start).then(|| found - window.offset)
     }
 
-    /// Skipped points that were made up for at an instant of their own.
-    fn count_made_up_for(&self, window: Window, segment: &Segment) -> u64 {
+    /// Number of points moved out of a DST gap that do not coincide with another point.
+    fn count_moved_from_gap(&self, window: Window, segment: &Segment) -> u64 {
         let mut points = 0;
         let mut from = window.start - window.offset;
         while let Some(at) = self.first_in(window, from) {
-            let on_the_wall = at + segment.offset;
-            let coincides =
-                self.pattern.at_or_after(on_the_wall, segment.offset) == Some(on_the_wall);
+            let local = at + segment.offset;
+            let coincides = self.pattern.at_or_after(local, segment.offset) == Some(local);
             points += u64::from(!coincides);
             from = at + 1;
         }
