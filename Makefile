@@ -93,7 +93,7 @@ fmt:
 
 ## docs/settings.md anew, from the flags of `kalends serve`.
 settings:
-	KALENDS_WRITE_PAGES=1 $(CARGO) test --locked --package kalends --bin kalends config::page
+	KALENDS_WRITE_PAGES=1 $(CARGO) test --locked --package kalends --bin kalends config::settings_page
 
 ## Figures beside peers, as ratios; see bench/README.md.
 bench:

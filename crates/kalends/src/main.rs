@@ -1,14 +1,14 @@
-//! The Kalends binary: a file per command.
+//! The Kalends binary: one module per command.
 
 mod config;
-mod key;
-mod location;
 mod log;
+mod master_key;
 mod next;
 mod rehearse;
 mod serve;
 mod signing_keys;
-mod store_tools;
+mod store_commands;
+mod store_location;
 mod token;
 
 use std::io::Write as _;
@@ -19,7 +19,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use kalends_environment::SystemClock;
 use kalends_recurrence::Zone;
 
-/// A durable job scheduler.
+/// Durable job scheduler with the REST API of Azure Scheduler
 #[derive(Parser)]
 #[command(name = "kalends", version, long_version = long_version(), disable_help_subcommand = true)]
 struct Arguments {
@@ -34,14 +34,14 @@ enum Command {
     Rehearse(rehearse::Arguments),
     SigningKeys(signing_keys::Arguments),
     #[command(subcommand)]
-    Store(store_tools::Command),
+    Store(store_commands::Command),
     #[command(subcommand)]
     Token(token::Command),
 }
 
 fn long_version() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
-        format!("{}\nzone data {}", env!("CARGO_PKG_VERSION"), Zone::data_version())
+        format!("{}\ntime zone data {}", env!("CARGO_PKG_VERSION"), Zone::data_version())
     });
     &TEXT
 }
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nothing more can be done where even this cannot be written.
+            // If standard error is closed there is nowhere left to report to.
             drop(writeln!(std::io::stderr(), "error: {error:#}"));
             ExitCode::FAILURE
         }
@@ -59,21 +59,24 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<()> {
-    let asked = config::asked(Arguments::command())?;
-    if let Some(settings) = asked.settings_to_print() {
+    let command_line = config::parse_command_line(Arguments::command())?;
+    for warning in &command_line.warnings {
+        let _ = writeln!(std::io::stderr(), "warning: {warning}");
+    }
+    if let Some(settings) = command_line.settings_to_print() {
         return Ok(std::io::stdout().write_all(settings.as_bytes())?);
     }
-    match Arguments::from_arg_matches(&asked.matches)?.command {
+    match Arguments::from_arg_matches(&command_line.matches)?.command {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Next(arguments) => next::run(*arguments, &SystemClock),
         Command::Rehearse(arguments) => rehearse::run(arguments),
         Command::SigningKeys(arguments) => signing_keys::run(&arguments),
-        Command::Store(command) => store_tools::run(command),
+        Command::Store(command) => store_commands::run(command),
         Command::Token(command) => token::run(command),
     }
 }
 
-/// Whether the reader of our output has seen enough, as in `kalends next … | head`.
+/// Whether the reader closed standard output, as in `kalends next … | head`.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<std::io::Error>();
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)

@@ -1,108 +1,105 @@
-//! `kalends rehearse`: what jobs would do between two instants, without doing it.
+//! `kalends rehearse`: simulates jobs over a period of time without calling their targets.
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use kalends_domain::{ActionRole, JobDefinition, JobName, Limits};
 use kalends_recurrence::Instant;
 use kalends_simulation::{AttemptOutcome, Rehearsal, RehearsalEvent, RehearsalEventKind};
 use kalends_wire::{Json, Version, parse_duration, read_job};
 
-/// A thousand jobs of the largest size; a file with more is not one of jobs.
+/// Largest file in bytes: a thousand jobs of maximum size.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Show what jobs would do in a span of time: every run, retry, skipped and missed occurrence.
+/// Simulate jobs over a period of time: every run, retry, skipped and missed occurrence
 ///
-/// The jobs are made at --from and run by the engine itself on a clock that jumps; nothing is
-/// called. A file holds a job as for PUT, an array of them, or one a line; a `name` beside
-/// `properties` names the job, else the file does:
+/// Creates the jobs at --from and runs them with the engine on a virtual clock; no target is called.
+/// A file contains a job as in a PUT request, an array of jobs, or one job per line. The member
+/// "name" next to "properties" names the job; without it, the file name does.
 ///
+/// Examples:
 ///   kalends rehearse --from 2026-03-01 --to 2026-04-01 nightly.json
 ///   kalends rehearse --from 2026-03-01 --to 2026-04-01 --fail nightly --json jobs.jsonl
 ///   kalends rehearse --from 2026-03-01 --to 2026-03-02 --down 2026-03-01T02:00Z/2026-03-01T08:00Z jobs.json
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// Files with jobs; - for standard input
+    /// Files with jobs as JSON; - for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// When the jobs are made and the rehearsal begins
+    /// Start of the simulation, when the jobs are created
     #[arg(long, value_name = "TIME")]
     from: Instant,
 
-    /// When it ends
+    /// End of the simulation
     #[arg(long, value_name = "TIME")]
     to: Instant,
 
-    /// A job whose target always fails
+    /// Job whose target always fails; can be repeated
     #[arg(long, value_name = "NAME")]
     fail: Vec<String>,
 
-    /// How long each attempt takes, such as 90s or PT1M30S
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
-    takes: Duration,
+    /// Duration of each attempt, such as 90s or PT1M30S
+    #[arg(long, alias = "takes", value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    attempt_duration: Duration,
 
-    /// When the service is down, as START/END
-    #[arg(long, value_name = "START/END", value_parser = span)]
+    /// Outage of the scheduler, as START/END
+    #[arg(long, value_name = "START/END", value_parser = period)]
     down: Option<(Instant, Instant)>,
 
-    /// Print a JSON object a line
+    /// Print JSON Lines
     #[arg(long)]
     json: bool,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+fn duration(text: &str) -> anyhow::Result<Duration> {
     let seconds = text.strip_suffix('s').and_then(|number| number.parse().ok());
     match seconds {
         Some(seconds) => Ok(Duration::from_secs(seconds)),
-        None => {
-            parse_duration(text).ok_or_else(|| "expected a duration such as 90s or PT1M30S".into())
-        }
+        None => parse_duration(text).context("expected a duration such as 90s or PT1M30S"),
     }
 }
 
-fn span(text: &str) -> Result<(Instant, Instant), String> {
+fn period(text: &str) -> anyhow::Result<(Instant, Instant)> {
     let ends = text.split_once('/').and_then(|(from, to)| {
         let ends: (Instant, Instant) = (from.parse().ok()?, to.parse().ok()?);
         (ends.0 < ends.1).then_some(ends)
     });
-    ends.ok_or_else(|| "expected START/END, such as 2026-03-01T02:00Z/2026-03-01T08:00Z".into())
+    ends.context("expected START/END, such as 2026-03-01T02:00Z/2026-03-01T08:00Z")
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let Arguments { files, from, to, fail, takes, down, json } = arguments;
-    if from >= to {
-        bail!("--from {from} is not before --to {to}");
-    }
+    let Arguments { files, from, to, fail, attempt_duration, down, json } = arguments;
+    ensure!(from < to, "--from {from} must be before --to {to}");
     let mut jobs = Vec::new();
     for file in &files {
         jobs.extend(read(file)?);
     }
     for name in &fail {
         if !jobs.iter().any(|(job, _)| job.to_string().eq_ignore_ascii_case(name)) {
-            bail!("--fail {name}: there is no such job");
+            bail!("--fail {name}: the files contain no such job");
         }
     }
     let failing = jobs.iter().map(|(name, _)| name.clone());
     let failing = failing
         .filter(|name| fail.iter().any(|fail| name.to_string().eq_ignore_ascii_case(fail)))
         .collect();
-    let rehearsal = Rehearsal { from, to, jobs, failing, attempt_duration: takes, down };
+    let rehearsal = Rehearsal { from, to, jobs, failing, attempt_duration, down };
     let mut output = io::BufWriter::new(io::stdout().lock());
-    let mut told = Ok(());
+    let mut written = Ok(());
     rehearsal.run(&mut |event| {
-        if told.is_ok() {
-            told = match json {
+        if written.is_ok() {
+            written = match json {
                 true => write_json(&event, &mut output),
                 false => write_text(&event, &mut output),
             };
         }
     })?;
-    told?;
+    written?;
     output.flush()?;
     Ok(())
 }
@@ -124,7 +121,7 @@ fn read(file: &Path) -> anyhow::Result<Vec<(JobName, JobDefinition)>> {
             let lines =
                 text.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
             let lines: Result<Vec<_>, _> = lines.map(Json::parse).collect();
-            // Where the lines are none either it was meant as one text.
+            // If the lines are not JSON either, the error of the whole text is the helpful one.
             lines.map_err(|_| error).with_context(|| shown.clone())?
         }
     };
@@ -138,21 +135,21 @@ fn read(file: &Path) -> anyhow::Result<Vec<(JobName, JobDefinition)>> {
             _ if bodies.len() == 1 => stem.unwrap_or("job").to_owned(),
             _ => format!("{}-{}", stem.unwrap_or("job"), number + 1),
         };
-        let place = || format!("{shown}: {name}");
-        let job = read_job(body, Version::V2026_11_01, &Limits::default()).with_context(place)?;
-        Ok((JobName::new(&name).with_context(place)?, job))
+        let context = || format!("{shown}: {name}");
+        let job = read_job(body, Version::V2026_11_01, &Limits::default()).with_context(context)?;
+        Ok((JobName::new(&name).with_context(context)?, job))
     };
     bodies.iter().enumerate().map(named).collect()
 }
 
-/// What happened, in a word, and what else there is to say.
-fn words(event: &RehearsalEvent) -> (&'static str, String) {
+/// The event's name and its details.
+fn describe(event: &RehearsalEvent) -> (&'static str, String) {
     let scheduled = event.scheduled;
     let late = match scheduled == event.at {
         true => String::new(),
         false => format!(", due {scheduled}"),
     };
-    let stretch = |to: Instant, count: u64| match count {
+    let range = |to: Instant, count: u64| match count {
         1 => format!("due {scheduled}"),
         _ => format!("{count} occurrences from {scheduled} to {to}"),
     };
@@ -171,19 +168,19 @@ fn words(event: &RehearsalEvent) -> (&'static str, String) {
                 }
             }
         }
-        RehearsalEventKind::Skipped { to, count } => ("skipped", stretch(to, count)),
-        RehearsalEventKind::Disabled { to, count } => ("disabled", stretch(to, count)),
-        RehearsalEventKind::Missed { to, count } => ("missed", stretch(to, count)),
+        RehearsalEventKind::Skipped { to, count } => ("skipped", range(to, count)),
+        RehearsalEventKind::Disabled { to, count } => ("disabled", range(to, count)),
+        RehearsalEventKind::Missed { to, count } => ("missed", range(to, count)),
     }
 }
 
 fn write_text(event: &RehearsalEvent, output: &mut impl Write) -> io::Result<()> {
-    let (name, more) = words(event);
-    writeln!(output, "{}  {}  {name} {more}", event.at, event.job)
+    let (name, details) = describe(event);
+    writeln!(output, "{}  {}  {name} {details}", event.at, event.job)
 }
 
 fn write_json(event: &RehearsalEvent, output: &mut impl Write) -> io::Result<()> {
-    let (name, _) = words(event);
+    let (name, _) = describe(event);
     let text = |text: String| Json::String(text.into());
     let number = |number: u64| {
         Json::Number(kalends_wire::Number::Integer(i64::try_from(number).unwrap_or(i64::MAX)))

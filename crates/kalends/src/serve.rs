@@ -1,13 +1,13 @@
-//! `kalends serve`: the server.
+//! `kalends serve`: runs the API server and the scheduler.
 
 mod access;
 mod egress;
-mod encryption;
 mod endpoints;
 mod engine_thread;
 mod limits;
 mod oidc;
 mod signing;
+mod tls;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -34,43 +34,47 @@ use zeroize::Zeroizing;
 
 use self::endpoints::Endpoints;
 use self::engine_thread::EngineThread;
-use crate::location::{Kept, Location, codec, make_folder};
 use crate::log::LogSettings;
-use crate::serve::encryption::Encryption;
 use crate::serve::limits::LimitSettings;
 pub(crate) use crate::serve::signing::SigningSettings;
+use crate::serve::tls::TlsSettings;
+use crate::store_location::{Database, StoreLocation, codec, create_directory_of};
 
-/// What the keys of signatures are derived for.
-pub(crate) const SIGNING: &str = "webhook signatures";
+/// Context string for the derivation of signing keys from the master key. Part of the stored format:
+/// a change invalidates the keys of all receivers.
+pub(crate) const SIGNING_KEY_CONTEXT: &str = "webhook signatures";
 
-/// Run the server.
+/// Run the API server and the scheduler
+///
+/// Every setting can be given as a flag, as an environment variable or in a TOML file; flags take
+/// precedence over variables, and variables over the file. docs/settings.md lists all settings.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A file of settings in TOML; its keys are the names of these flags, see docs/settings.md
+    /// Settings file in TOML; its keys are the names of the flags
     #[arg(long, env = "KALENDS_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Show the settings that hold and where they come from, and start nothing
+    /// Print the effective settings and where each comes from, and exit
     #[arg(long)]
     print_config: bool,
 
-    /// Where to listen; port 0 takes a free one
+    /// Address and port to listen on; port 0 selects a free port
     #[arg(long, env = "KALENDS_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
 
     #[command(flatten)]
-    location: Location,
+    location: StoreLocation,
 
-    /// How long after its creation a job without a start runs for the first time, such as PT20S
+    /// Delay of the first run of jobs without a start time, such as PT20S
     #[arg(long, env = "KALENDS_START_DELAY", value_name = "DURATION", default_value = "PT0S", value_parser = duration)]
     start_delay: Duration,
 
-    /// Store and answer, but run no job
+    /// Serve the API but run no jobs
     #[arg(long, env = "KALENDS_HOLD", value_parser = clap::builder::FalseyValueParser::new())]
     hold: bool,
 
     #[command(flatten)]
-    access: access::Access,
+    access: access::AccessArguments,
 
     #[command(flatten)]
     egress: egress::EgressArguments,
@@ -82,7 +86,7 @@ pub(crate) struct Arguments {
     signing: SigningSettings,
 
     #[command(flatten)]
-    encryption: Encryption,
+    tls: TlsSettings,
 
     #[command(flatten)]
     limits: LimitSettings,
@@ -91,8 +95,8 @@ pub(crate) struct Arguments {
     log: LogSettings,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    kalends_wire::parse_duration(text).ok_or_else(|| "expected a duration such as PT20S".to_owned())
+fn duration(text: &str) -> anyhow::Result<Duration> {
+    kalends_wire::parse_duration(text).context("expected a duration such as PT20S")
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
@@ -101,31 +105,36 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
-    arguments.log.begin(Arc::new(SystemClock));
-    let tls = arguments.encryption.read()?;
+    arguments.log.install(Arc::new(SystemClock));
+    let tls = arguments.tls.read()?;
     let engine_metrics = Arc::new(EngineMetrics::default());
     let others: Vec<Arc<dyn Metrics>> = vec![engine_metrics.clone()];
     let figures = ServerFigures::new(others, SystemClock.now());
-    let Opened { store, nodes, nudges, signing_root } = open(&arguments.location).await?;
+    let OpenedStore { store, nodes, nudges, signing_root } =
+        open_store(&arguments.location).await?;
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
     let address = listener.local_addr()?;
-    let own =
+    let own_egress =
         arguments.egress.settings(EgressMode::SingleUser, address, &arguments.location.store)?;
-    let fetcher = Fetcher::new(own, Arc::new(SystemEntropy)).context("cannot set up TLS")?;
-    let granted =
-        arguments.access.gate(address.ip(), &arguments.location.store, &*store, fetcher).await?;
-    let egress = arguments.egress.settings(granted.egress, address, &arguments.location.store)?;
+    let fetcher = Fetcher::new(own_egress, Arc::new(SystemEntropy)).context("cannot set up TLS")?;
+    let access =
+        arguments.access.set_up(address.ip(), &arguments.location.store, &*store, fetcher).await?;
+    let egress = arguments.egress.settings(
+        access.default_egress_mode,
+        address,
+        &arguments.location.store,
+    )?;
     let egress_mode = egress.policy.mode;
     let mut settings = Settings { egress: egress.policy.clone(), ..Settings::default() };
-    settings.hosts = granted.hosts;
+    settings.hosts = access.hosts;
     settings.schedules.start_delay = arguments.start_delay;
     settings.plans = arguments.limits.plans();
     settings.connections_per_client_max =
-        arguments.limits.connections_per_client_max(granted.egress);
-    let performing = ExecutorSettings {
+        arguments.limits.connections_per_client_max(access.default_egress_mode);
+    let executor_settings = ExecutorSettings {
         egress,
-        signer: Some(Signer::new(&signing_root, arguments.signing.epochs()?)),
+        signer: Some(Signer::new(&signing_root, arguments.signing.key_versions()?)),
         services: arguments.endpoints.into(),
         ..ExecutorSettings::default()
     };
@@ -133,32 +142,32 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         true => None,
         false => {
             let store = Arc::clone(&store);
-            Some(start_engine(store, nodes, &settings, performing, engine_metrics)?)
+            Some(start_engine(store, nodes, &settings, executor_settings, engine_metrics)?)
         }
     };
     let running = engine.as_ref().map(EngineThread::engine);
     let nudge = running.map(Engine::nudge).unwrap_or_default();
     if let Some(nudges) = nudges {
-        tokio::spawn(pass_on(nudges, nudge.clone()));
+        tokio::spawn(forward_nudges(nudges, nudge.clone()));
     }
     let app = App {
         store,
-        // Edits are decided by the clock that decides when jobs are due.
+        // Edits and due times must follow the same clock.
         clock: running.map_or_else(|| Arc::new(SystemClock) as _, Engine::clock),
         entropy: Arc::new(SystemEntropy),
         settings: Arc::new(settings),
         changed: Arc::new(move || nudge.nudge()),
         page_key: PageKey::new(&SystemEntropy)?,
-        gate: Arc::new(granted.gate),
+        gate: Arc::new(access.gate),
         figures: Arc::new(figures),
         events: Events::default(),
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    encryption::read_on_signal(tls.clone())?;
+    tls::reload_on_sighup(tls.clone())?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     announce(scheme, address);
-    arguments.egress.announce(egress_mode);
+    arguments.egress.log_exceptions(egress_mode);
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -166,7 +175,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         }
     };
     kalends_server::serve(listener, app, tls, stop).await?;
-    tracing::info!("all requests are answered; attempts under way are waited for");
+    tracing::info!("API stopped, waiting for attempts in flight");
     if let Some(engine) = engine {
         engine.stop().await;
     }
@@ -178,21 +187,22 @@ fn start_engine(
     store: Arc<dyn Store>,
     nodes: Nodes,
     settings: &Settings,
-    performing: ExecutorSettings,
+    executor_settings: ExecutorSettings,
     metrics: Arc<EngineMetrics>,
 ) -> anyhow::Result<EngineThread> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
-    let executor = NetworkExecutor::new(performing, Arc::new(SystemClock), Arc::new(SystemEntropy));
+    let executor =
+        NetworkExecutor::new(executor_settings, Arc::new(SystemClock), Arc::new(SystemEntropy));
     let executor = executor.context("cannot set up TLS")?;
     let schedules = settings.schedules.clone();
-    // What many nodes share has the clock that all of them go by.
+    // Nodes that share a store follow the clock of the store.
     let clock = match nodes {
         Nodes::Multiple => ClockSource::Store,
         Nodes::Single => ClockSource::Node,
     };
     let on_violation = if cfg!(debug_assertions) {
-        // Tests run what is built for them: none of them may pass over it.
+        // Debug builds run in tests, where a violated invariant must fail the test.
         OnViolation::Abort
     } else {
         OnViolation::Repair
@@ -212,52 +222,52 @@ fn start_engine(
     started.context("cannot start a thread for the engine")
 }
 
-/// The one line that others wait for.
+/// Prints the line that scripts and tests wait for.
 fn announce(scheme: &str, address: SocketAddr) {
     use std::io::Write as _;
-    // A server whose standard error is closed still serves.
+    // A closed standard error must not stop the server.
     let _ = writeln!(std::io::stderr(), "listening on {scheme}://{address}");
 }
 
-/// A store, whether others may work on it, and what tells of their edits.
-struct Opened {
+struct OpenedStore {
     store: Arc<dyn Store>,
     nodes: Nodes,
+    /// Notifications of edits by other nodes; `None` for SQLite.
     nudges: Option<watch::Receiver<()>>,
-    /// What keys of signatures follow from.
+    /// Key from which the signing keys of collections are derived.
     signing_root: Zeroizing<[u8; 32]>,
 }
 
-/// Edits by other nodes are looked at as soon as one's own.
-async fn pass_on(mut nudges: watch::Receiver<()>, nudge: Nudge) {
+/// Wakes the engine when another node edits a job.
+async fn forward_nudges(mut nudges: watch::Receiver<()>, nudge: Nudge) {
     while nudges.changed().await.is_ok() {
         nudge.nudge();
     }
 }
 
-async fn open(location: &Location) -> anyhow::Result<Opened> {
-    let kept = location.kept()?;
-    if let Kept::File(path) = kept {
-        make_folder(path)?;
+async fn open_store(location: &StoreLocation) -> anyhow::Result<OpenedStore> {
+    let database = location.database()?;
+    if let Database::Sqlite(path) = database {
+        create_directory_of(path)?;
     }
     let key = location.key_or_new()?;
-    let signing_root = key.derive(SIGNING);
+    let signing_root = key.derive(SIGNING_KEY_CONTEXT);
     let codec = codec(key);
-    match kept {
-        Kept::Database(url) => {
+    match database {
+        Database::Postgres(url) => {
             let connected = PostgresStore::connect(url, PostgresSettings::default(), codec).await;
-            let database = connected.context("cannot open the database")?;
-            let nudges = Some(database.change_notifications());
+            let store = connected.context("cannot open the database")?;
+            let nudges = Some(store.change_notifications());
             let nodes = Nodes::Multiple;
-            Ok(Opened { store: Arc::new(database), nodes, nudges, signing_root })
+            Ok(OpenedStore { store: Arc::new(store), nodes, nudges, signing_root })
         }
-        Kept::File(path) => {
+        Database::Sqlite(path) => {
             let (settings, clock) = (SqliteSettings::default(), Arc::new(SystemClock));
             let opened = SqliteStore::open(path, settings, codec, clock);
-            let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
-            // The file is locked: whoever worked on it before is gone.
+            let store = opened.with_context(|| format!("cannot open {}", path.display()))?;
+            // The store locks the file: no other process uses it.
             let nodes = Nodes::Single;
-            Ok(Opened { store: Arc::new(file), nodes, nudges: None, signing_root })
+            Ok(OpenedStore { store: Arc::new(store), nodes, nudges: None, signing_root })
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The file of settings, in TOML.
+//! The settings file, in TOML.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,25 @@ use clap::{Arg, Command};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::{is_secret, key, settings};
+use crate::config::{deprecated, is_secret, settings, value};
 
-/// Bytes of the file. There are some dozens of settings, and lists of some hundred addresses.
+/// Largest settings file in bytes: room for all settings and for lists of thousands of addresses.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// A key that ends so names the file in which a secret stands.
+/// Suffix of the key that names the file of a secret.
 const SECRET_FILE: &str = "-file";
 
-/// What a file says, checked.
+/// The validated contents of a settings file.
 pub(super) struct SettingsFile {
     path: PathBuf,
-    /// By the argument's name.
+    /// By the id of the argument.
     values: BTreeMap<String, Setting>,
+    warnings: Vec<String>,
 }
+
+/// Every error in a settings file, each with file and line.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("\n       "))]
+pub(super) struct SettingsFileErrors(Vec<String>);
 
 struct Setting {
     values: Vec<String>,
@@ -28,104 +34,123 @@ struct Setting {
 }
 
 impl SettingsFile {
-    /// Reads a file. All that is wrong with it is told at once.
+    /// Reads and validates a settings file. The error lists everything that is wrong with it.
     pub(super) fn read(path: &Path, serve: &Command) -> anyhow::Result<SettingsFile> {
         let shown = path.display();
         let length = std::fs::metadata(path).with_context(|| format!("{shown}"))?.len();
         if length > FILE_BYTES_MAX {
-            bail!("{shown} has {length} bytes; a file of settings has {FILE_BYTES_MAX} at most");
+            bail!("{shown} has {length} bytes; a settings file has at most {FILE_BYTES_MAX}");
         }
         let text = std::fs::read_to_string(path).with_context(|| format!("{shown}"))?;
-        let read = SettingsFile::parse(path, &text, serve);
-        read.map_err(|mistakes| anyhow::anyhow!("{}", mistakes.join("\n       ")))
+        Ok(SettingsFile::parse(path, &text, serve)?)
     }
 
-    fn parse(path: &Path, text: &str, serve: &Command) -> Result<SettingsFile, Vec<String>> {
+    fn parse(path: &Path, text: &str, serve: &Command) -> Result<SettingsFile, SettingsFileErrors> {
         let shown = path.display();
         let line = |at: usize| text.get(..at).unwrap_or(text).matches('\n').count() + 1;
         let table = DeTable::parse(text).map_err(|error| {
             let line = line(error.span().map_or(0, |span| span.start));
-            vec![format!("{shown}:{line}: {}", error.message().replace('\n', ", "))]
+            let message = error.message().replace('\n', ", ");
+            SettingsFileErrors(vec![format!("{shown}:{line}: {message}")])
         })?;
         let mut values: BTreeMap<String, Setting> = BTreeMap::new();
-        let mut mistakes = Vec::new();
-        for (key, at, value) in flat(table.get_ref()) {
+        let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+        for (key, at, value) in flatten(table.get_ref()) {
             let line = line(at);
-            let mistake = |what: String| format!("{shown}:{line}: {key}: {what}");
-            match setting(serve, &key, value) {
+            let with_line = |message: String| format!("{shown}:{line}: {key}: {message}");
+            match read_setting(serve, &key, value) {
                 Ok((argument, given)) => {
                     let id = argument.get_id().to_string();
                     let setting = Setting { values: given, line };
                     if let Some(first) = values.insert(id, setting) {
-                        mistakes.push(mistake(format!("it is on line {} already", first.line)));
+                        errors.push(with_line(format!("already set on line {}", first.line)));
+                    }
+                    if deprecated::names(argument).contains(&key.as_str()) {
+                        let current = argument.get_long().unwrap_or_default();
+                        let warning = deprecated::warning(&key, current);
+                        warnings.push(format!("{shown}:{line}: {warning}"));
                     }
                 }
-                Err(what) => mistakes.push(mistake(what)),
+                Err(error) => errors.push(with_line(format!("{error:#}"))),
             }
         }
-        match mistakes.is_empty() {
-            true => Ok(SettingsFile { path: path.to_owned(), values }),
-            false => Err(mistakes),
+        match errors.is_empty() {
+            true => Ok(SettingsFile { path: path.to_owned(), values, warnings }),
+            false => Err(SettingsFileErrors(errors)),
         }
     }
 
-    /// The command with what the file says in the place of its defaults.
-    pub(super) fn as_defaults(&self, serve: Command) -> Command {
+    /// A warning for each deprecated key.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
+        self.warnings.iter().cloned()
+    }
+
+    /// The command with the values of the file as defaults.
+    pub(super) fn apply_as_defaults(&self, serve: Command) -> Command {
         serve.mut_args(|argument| match self.values.get(argument.get_id().as_str()) {
             Some(setting) => argument.default_values(setting.values.clone()),
             None => argument,
         })
     }
 
-    /// Where the file says something about an argument.
-    pub(super) fn place(&self, argument: &str) -> Option<String> {
+    /// The file and line that set an argument, as `FILE:LINE`.
+    pub(super) fn location(&self, argument: &str) -> Option<String> {
         let setting = self.values.get(argument)?;
         Some(format!("{}:{}", self.path.display(), setting.line))
     }
 }
 
-/// The setting that a key means, and its values.
-fn setting<'a>(
+/// The argument that a key sets, and its values.
+fn read_setting<'a>(
     serve: &'a Command,
     key: &str,
     value: &DeValue<'_>,
-) -> Result<(&'a Arg, Vec<String>), String> {
-    let named = |name: &str| settings(serve).find(|(key, _)| *key == name).map(|found| found.1);
+) -> anyhow::Result<(&'a Arg, Vec<String>)> {
+    let named = |name: &str| {
+        let is_named = |(key, argument): &(&str, &Arg)| {
+            *key == name || deprecated::names(argument).contains(&name)
+        };
+        settings(serve).find(is_named).map(|(_, argument)| argument)
+    };
     if let Some(argument) = named(key) {
         if is_secret(argument) {
             let variable = argument.get_env().unwrap_or_default().display();
-            let other = format!("{key}{SECRET_FILE} = \"PATH\", or the variable {variable}");
-            return Err(format!("a secret does not belong into this file; use {other}"));
+            bail!(
+                "secrets are not allowed in this file; use {key}{SECRET_FILE} = \"PATH\" or the \
+                 environment variable {variable}"
+            );
         }
-        return Ok((argument, key::values(argument, value)?));
+        return Ok((argument, value::texts(argument, value)?));
     }
     let secret = key.strip_suffix(SECRET_FILE).and_then(named).filter(|found| is_secret(found));
     if let (Some(argument), DeValue::String(path)) = (secret, value) {
         return Ok((argument, vec![read_secret(argument, path)?]));
     }
-    let keys = settings(serve).map(|(key, _)| key);
-    Err(match key::nearest(key, keys) {
-        Some(nearest) => format!("there is no such setting; did you mean {nearest}?"),
-        None => "there is no such setting; kalends serve --help names all".to_owned(),
-    })
+    match value::most_similar(key, settings(serve).map(|(key, _)| key)) {
+        Some(similar) => bail!("unknown setting; did you mean {similar}?"),
+        None => bail!("unknown setting; see kalends serve --help"),
+    }
 }
 
-/// A secret that stands in a file of its own, alone; what is wrong with it never shows it.
-fn read_secret(argument: &Arg, path: &str) -> Result<String, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+/// Reads a secret from a file that contains nothing else. Errors never contain the secret.
+fn read_secret(argument: &Arg, path: &str) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
     let secret = text.trim();
-    key::check(argument, secret).map_err(|_| format!("{path} holds nothing that is allowed"))?;
-    Ok(secret.to_owned())
+    match value::check(argument, secret) {
+        Ok(()) => Ok(secret.to_owned()),
+        // The cause may quote the value.
+        Err(_) => bail!("{path} does not contain a valid value"),
+    }
 }
 
-/// The keys of a table with those of the tables in it, whose names go before theirs, and where
-/// they stand. How deep tables nest is bounded by the parser.
-fn flat<'a>(table: &'a DeTable<'a>) -> Vec<(String, usize, &'a DeValue<'a>)> {
+/// All keys of a table with their offsets in the file; keys of nested tables get the name of their
+/// table as a prefix. The parser bounds the nesting.
+fn flatten<'a>(table: &'a DeTable<'a>) -> Vec<(String, usize, &'a DeValue<'a>)> {
     let mut found = Vec::new();
     for (key, value) in table {
         match value.get_ref() {
             DeValue::Table(inner) => found.extend(
-                flat(inner)
+                flatten(inner)
                     .into_iter()
                     .map(|(name, at, value)| (format!("{}-{name}", key.get_ref()), at, value)),
             ),
@@ -152,23 +177,24 @@ mod tests {
                 .value_parser(clap::value_parser!(u16).range(1..=64)),
             Arg::new("log").long("log-format").value_parser(["text", "json"]),
             Arg::new("token").long("token").env("TOKEN").hide_env_values(true),
+            Arg::new("keys").long("key-version").alias("epoch"),
             Arg::new("config").long("config"),
         ])
     }
 
     fn check(text: &str, arguments: &[&str], id: &str, expected: &[&str]) {
         let file = SettingsFile::parse(Path::new("k.toml"), text, &command())
-            .unwrap_or_else(|e| panic!("{e:?}"));
+            .unwrap_or_else(|errors| panic!("{errors}"));
         let arguments = ["serve"].iter().chain(arguments);
-        let matches = file.as_defaults(command()).try_get_matches_from(arguments).unwrap();
+        let matches = file.apply_as_defaults(command()).try_get_matches_from(arguments).unwrap();
         let values = matches.get_raw(id).into_iter().flatten();
         let values: Vec<_> = values.map(|value| value.to_str().unwrap()).collect();
         assert_eq!(values, expected, "{text}");
     }
 
-    fn refused(text: &str, expected: &[&str]) {
+    fn check_refused(text: &str, expected: &[&str]) {
         let parsed = SettingsFile::parse(Path::new("k.toml"), text, &command());
-        assert_eq!(parsed.err().unwrap_or_default(), expected, "{text}");
+        assert_eq!(parsed.err().unwrap().0, expected, "{text}");
     }
 
     #[test]
@@ -184,67 +210,75 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
+    fn a_deprecated_key_sets_its_setting_and_gives_a_warning() {
+        check("epoch = '2'", &[], "keys", &["2"]);
+        check("key-version = '2'", &[], "keys", &["2"]);
+        let warnings = |text| {
+            let file = SettingsFile::parse(Path::new("k.toml"), text, &command()).unwrap();
+            file.warnings().collect::<Vec<_>>()
+        };
+        assert_eq!(warnings("\nepoch = '2'"), ["k.toml:2: epoch is deprecated; use key-version"]);
+        assert_eq!(warnings("key-version = '2'"), [""; 0]);
+        check_refused(
+            "key-version = '2'\nepoch = '3'",
+            &["k.toml:2: epoch: already set on line 1"],
+        );
+    }
+
+    #[test]
+    fn flags_take_precedence_over_the_file_and_the_file_over_defaults() {
         check("", &[], "listen", &["here"]);
         check("listen = 'there'", &["--listen", "flag"], "listen", &["flag"]);
         check("egress-allow = ['a', 'b']", &["--egress-allow", "c"], "egress_allow", &["c"]);
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line_and_all_at_once() {
-        refused(
-            "\nlisen = 'x'",
-            &["k.toml:2: lisen: there is no such setting; did you mean listen?"],
-        );
-        refused(
+    fn all_errors_are_reported_with_their_lines() {
+        check_refused("\nlisen = 'x'", &["k.toml:2: lisen: unknown setting; did you mean listen?"]);
+        check_refused(
             "egress_allow = 'x'",
-            &["k.toml:1: egress_allow: there is no such setting; did you mean egress-allow?"],
+            &["k.toml:1: egress_allow: unknown setting; did you mean egress-allow?"],
         );
-        refused(
-            "zzz = 1",
-            &["k.toml:1: zzz: there is no such setting; kalends serve --help names all"],
-        );
-        refused(
+        check_refused("zzz = 1", &["k.toml:1: zzz: unknown setting; see kalends serve --help"]);
+        check_refused(
             "config = 'x'",
-            &["k.toml:1: config: there is no such setting; kalends serve --help names all"],
+            &["k.toml:1: config: unknown setting; see kalends serve --help"],
         );
-        refused(
+        check_refused(
             "hold = 'yes'\nworkers = '5'\nlisten = ['a']",
             &[
-                "k.toml:1: hold: expected true or false; this is of type string",
-                "k.toml:2: workers: expected a number; this is of type string",
-                "k.toml:3: listen: expected a text in quotes; this is of type array",
+                "k.toml:1: hold: expected true or false (found a string)",
+                "k.toml:2: workers: expected a number (found a string)",
+                "k.toml:3: listen: expected a string (found an array)",
             ],
         );
-        refused(
+        check_refused(
             "[egress]\nallow = [1]",
-            &[
-                "k.toml:2: egress-allow: expected a text in quotes, or a list of such; this is of type integer",
-            ],
+            &["k.toml:2: egress-allow: expected a string or an array of them (found an integer)"],
         );
-        refused("workers = 65", &["k.toml:1: workers: 65 is not in 1..=64"]);
-        refused("log-format = 'xml'", &["k.toml:1: log-format: allowed are text, json"]);
-        refused(
+        check_refused("workers = 65", &["k.toml:1: workers: 65 is not in 1..=64"]);
+        check_refused("log-format = 'xml'", &["k.toml:1: log-format: must be one of text, json"]);
+        check_refused(
             "egress-allow = 'a'\n[egress]\nallow = 'b'",
-            &["k.toml:3: egress-allow: it is on line 1 already"],
+            &["k.toml:3: egress-allow: already set on line 1"],
         );
         let broken = SettingsFile::parse(Path::new("k.toml"), "listen = \n", &command());
-        assert!(broken.err().unwrap()[0].starts_with("k.toml:1: "));
+        assert!(broken.err().unwrap().0[0].starts_with("k.toml:1: "));
     }
 
     #[test]
-    fn a_secret_is_read_from_a_file_of_its_own_alone() {
+    fn secrets_are_accepted_only_in_their_own_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         std::fs::write(&path, "s3cret\n").unwrap();
         check(&format!("token-file = '{}'", path.display()), &[], "token", &["s3cret"]);
-        refused(
+        check_refused(
             "token = 's3cret'",
             &[
-                "k.toml:1: token: a secret does not belong into this file; use token-file = \"PATH\", or the variable TOKEN",
+                "k.toml:1: token: secrets are not allowed in this file; use token-file = \"PATH\" or the environment variable TOKEN",
             ],
         );
-        refused(
+        check_refused(
             "token-file = '/nowhere'",
             &["k.toml:1: token-file: /nowhere: No such file or directory (os error 2)"],
         );

@@ -1,14 +1,19 @@
-//! The settings of `kalends serve`: from flags, the environment and a file, in that order.
+//! Settings of `kalends serve`: from flags, environment variables and a settings file, in that
+//! order of precedence.
 //!
-//! A setting is an argument of the command, whoever adds it: its key in the file is the name of its
-//! flag. What the file says takes the place of the argument's default, so flags and the environment
-//! go before it without anybody having to compare them.
+//! Every argument of the command is a setting; its key in the file is the name of its flag. Values
+//! from the file replace the arguments' defaults, which gives flags and variables precedence without
+//! a comparison of sources.
+//!
+//! The hidden aliases of an argument are its deprecated names. They are accepted as flag, as key and,
+//! with the prefix `KALENDS_`, as environment variable.
 
+mod deprecated;
 mod file;
-mod key;
-#[cfg(test)]
-mod page;
 mod print;
+#[cfg(test)]
+mod settings_page;
+mod value;
 
 use std::path::PathBuf;
 
@@ -16,34 +21,40 @@ use clap::{Arg, ArgMatches, Command};
 
 use crate::config::file::SettingsFile;
 
-/// The command whose arguments are settings.
+/// The subcommand whose arguments are settings.
 const COMMAND: &str = "serve";
-/// Arguments of it that are about settings and are none themselves.
+/// Arguments of the subcommand that are not settings.
 const NO_SETTINGS: [&str; 4] = ["config", "print_config", "help", "version"];
 
-/// What was asked for, the file of settings included.
-pub(crate) struct Asked {
+/// The parsed command line, with the values of the settings file as defaults.
+pub(crate) struct CommandLine {
     pub(crate) matches: ArgMatches,
+    /// One warning for each deprecated flag, variable or key in use.
+    pub(crate) warnings: Vec<String>,
     serve: Option<Command>,
     file: Option<SettingsFile>,
 }
 
-/// Reads the arguments of the process. Ends it where they are wrong, or ask for help.
-pub(crate) fn asked(command: Command) -> anyhow::Result<Asked> {
-    let matches = command.clone().get_matches();
+/// Parses the arguments of the process and reads the settings file. Exits the process if the
+/// arguments are invalid or request help.
+pub(crate) fn parse_command_line(command: Command) -> anyhow::Result<CommandLine> {
+    let mut warnings = deprecated::warnings(&command, std::env::args_os());
     let serve = command.find_subcommand(COMMAND).cloned();
+    let matches = deprecated::apply_variables(command.clone()).get_matches();
     let path = matches.subcommand_matches(COMMAND);
     let path = path.and_then(|serve| serve.get_one::<PathBuf>("config"));
     let (Some(path), Some(serve)) = (path, &serve) else {
-        return Ok(Asked { matches, serve, file: None });
+        return Ok(CommandLine { matches, warnings, serve, file: None });
     };
     let file = SettingsFile::read(path, serve)?;
-    let command = command.mut_subcommand(COMMAND, |serve| file.as_defaults(serve));
-    Ok(Asked { matches: command.get_matches(), serve: Some(serve.clone()), file: Some(file) })
+    warnings.extend(file.warnings());
+    let command = command.mut_subcommand(COMMAND, |serve| file.apply_as_defaults(serve));
+    let matches = deprecated::apply_variables(command).get_matches();
+    Ok(CommandLine { matches, warnings, serve: Some(serve.clone()), file: Some(file) })
 }
 
-impl Asked {
-    /// The settings that hold and where they come from, where that is what was asked for.
+impl CommandLine {
+    /// The effective settings and their origins if `--print-config` was given.
     pub(crate) fn settings_to_print(&self) -> Option<String> {
         let matches = self.matches.subcommand_matches(COMMAND)?;
         let serve = self.serve.as_ref().filter(|_| matches.get_flag("print_config"))?;
@@ -51,14 +62,19 @@ impl Asked {
     }
 }
 
-/// The arguments that are settings, with the keys that they have in a file.
+/// The arguments that are settings, each with its key in a settings file.
 fn settings(serve: &Command) -> impl Iterator<Item = (&str, &Arg)> {
     let arguments = serve.get_arguments();
     let settings = arguments.filter(|argument| !NO_SETTINGS.contains(&argument.get_id().as_str()));
     settings.filter_map(|argument| Some((argument.get_long()?, argument)))
 }
 
-/// Whether a setting is a secret: it says so by hiding what its variable holds.
+/// Whether a setting is a secret. Arguments of secrets hide the value of their variable.
 fn is_secret(argument: &Arg) -> bool {
     argument.is_hide_env_values_set()
+}
+
+/// The environment variable of the setting with this key.
+fn variable_name(key: &str) -> String {
+    format!("KALENDS_{}", key.replace('-', "_").to_ascii_uppercase())
 }

@@ -1,4 +1,4 @@
-//! The settings that hold and where each comes from, as a file of settings again.
+//! `--print-config`: the effective settings and the origin of each, as a settings file.
 
 use std::fmt::Write as _;
 
@@ -6,18 +6,18 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
 use crate::config::file::SettingsFile;
-use crate::config::key::{Kind, is_list};
-use crate::config::{is_secret, settings};
+use crate::config::value::{Kind, is_list};
+use crate::config::{deprecated, is_secret, settings};
 
-/// Stands for a secret.
-const MASK: &str = "***";
+/// Replaces a secret.
+const REDACTED: &str = "***";
 
-pub(super) fn settings_of(argument: &Arg, matches: &ArgMatches) -> Vec<String> {
+fn values_of(argument: &Arg, matches: &ArgMatches) -> Vec<String> {
     let values = matches.get_raw(argument.get_id().as_str()).into_iter().flatten();
     values.map(|value| value.to_string_lossy().into_owned()).collect()
 }
 
-/// Every setting on a line, with where it comes from behind it.
+/// One line for each setting, followed by its origin as a comment.
 pub(super) fn settings_text(
     serve: &Command,
     matches: &ArgMatches,
@@ -25,13 +25,13 @@ pub(super) fn settings_text(
 ) -> String {
     let mut text = String::new();
     for (key, argument) in settings(serve) {
-        let values = settings_of(argument, matches);
+        let values = values_of(argument, matches);
         let from = origin(argument, matches, file);
-        // Writing to a text does not fail.
+        // Writing to a String does not fail.
         let _ = match values.as_slice() {
             [] => writeln!(text, "# {key} is not set"),
-            _ if is_secret(argument) => writeln!(text, "# {key} is set, by {from}"),
-            values => writeln!(text, "{key} = {} # {from}", written(argument, values)),
+            _ if is_secret(argument) => writeln!(text, "# {key} is set by {from}"),
+            values => writeln!(text, "{key} = {} # {from}", to_toml(argument, values)),
         };
     }
     text
@@ -46,14 +46,18 @@ fn origin(argument: &Arg, matches: &ArgMatches, file: Option<&SettingsFile>) -> 
         Some(ValueSource::EnvVariable) => {
             argument.get_env().unwrap_or_default().to_string_lossy().into_owned()
         }
-        _ => file.and_then(|file| file.place(id)).unwrap_or_else(|| "default".to_owned()),
+        _ => match (deprecated::variable(argument), file) {
+            (Some((name, _)), _) => format!("{name} (deprecated)"),
+            (None, Some(file)) => file.location(id).unwrap_or_else(|| "default".to_owned()),
+            (None, None) => "default".to_owned(),
+        },
     }
 }
 
-fn written(argument: &Arg, values: &[String]) -> String {
+fn to_toml(argument: &Arg, values: &[String]) -> String {
     let one = |value: &String| match Kind::of(argument) {
-        Kind::Text => quoted(&masked(value)),
-        // A variable may say it in other words.
+        Kind::Text => quoted(&redact_password(value)),
+        // Environment variables may use other words for false.
         Kind::Flag => {
             (!matches!(value.as_str(), "" | "0" | "f" | "false" | "n" | "no" | "off")).to_string()
         }
@@ -66,18 +70,18 @@ fn written(argument: &Arg, values: &[String]) -> String {
     }
 }
 
-/// As TOML and JSON both quote.
+/// JSON quoting, which TOML accepts.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// An address without the password in it.
-fn masked(text: &str) -> String {
+/// Replaces the password in a URL.
+fn redact_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let authority = match authority.rsplit_once('@') {
         Some((user, host)) => match user.split_once(':') {
-            Some((name, _)) => format!("{name}:{MASK}@{host}"),
+            Some((name, _)) => format!("{name}:{REDACTED}@{host}"),
             None => authority.to_owned(),
         },
         None => authority.to_owned(),
@@ -85,7 +89,7 @@ fn masked(text: &str) -> String {
     let path = match path.split_once("password=") {
         Some((before, after)) => {
             let after = after.split_once('&').map(|(_, after)| format!("&{after}"));
-            format!("{before}password={MASK}{}", after.unwrap_or_default())
+            format!("{before}password={REDACTED}{}", after.unwrap_or_default())
         }
         None => path.to_owned(),
     };
@@ -99,19 +103,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_in_addresses_are_masked() {
+    fn passwords_in_urls_are_redacted() {
         for (text, expected) in [
             ("sqlite:a/b.db", "sqlite:a/b.db"),
             ("postgres://u@h/d", "postgres://u@h/d"),
             ("postgres://u:p@ss@h:1/d", "postgres://u:***@h:1/d"),
             ("postgres://h/d?user=u&password=x&a=b", "postgres://h/d?user=u&password=***&a=b"),
         ] {
-            assert_eq!(masked(text), expected);
+            assert_eq!(redact_password(text), expected);
         }
     }
 
     #[test]
-    fn every_setting_is_shown_with_its_origin_and_secrets_are_not() {
+    fn settings_are_printed_with_their_origin_and_without_secrets() {
         let command = Command::new("serve").args([
             Arg::new("listen").long("listen").default_value("a\"b"),
             Arg::new("hold").long("hold").action(ArgAction::SetTrue),
@@ -125,7 +129,7 @@ mod tests {
             "listen = \"a\\\"b\" # default",
             "hold = true # --hold",
             "egress-allow = [\"x\"] # --egress-allow",
-            "# token is set, by --token",
+            "# token is set by --token",
             "# none is not set",
             "",
         ];

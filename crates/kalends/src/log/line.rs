@@ -1,4 +1,4 @@
-//! One line of the log.
+//! Formatting of one log line.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,13 @@ use tracing::{Event, Level};
 
 use crate::log::Format;
 
-/// Characters of a value; what is longer is cut. The longest that is of use is a path.
+/// Most characters of a field's value; longer values are truncated. Resource paths fit.
 const VALUE_CHARS_MAX: usize = 1_000;
-/// The field that is the message itself.
+/// Name of the field with the message of the event.
 const MESSAGE: &str = "message";
 
-/// One line of the log.
-pub(super) struct Line {
+/// One event of the log.
+pub(super) struct LogLine {
     at: jiff::Timestamp,
     level: Level,
     target: &'static str,
@@ -22,10 +22,10 @@ pub(super) struct Line {
     fields: Vec<(&'static str, Value)>,
 }
 
-impl Line {
-    pub(super) fn of(event: &Event<'_>, at: jiff::Timestamp) -> Line {
+impl LogLine {
+    pub(super) fn of(event: &Event<'_>, at: jiff::Timestamp) -> LogLine {
         let data = event.metadata();
-        let mut line = Line {
+        let mut line = LogLine {
             at,
             level: *data.level(),
             target: data.target(),
@@ -36,8 +36,8 @@ impl Line {
         line
     }
 
-    /// The line, with its end.
-    pub(super) fn written(self, format: Format) -> String {
+    /// The formatted line, including its newline.
+    pub(super) fn format(self, format: Format) -> String {
         match format {
             Format::Text => self.text(),
             Format::Json => self.json(),
@@ -45,9 +45,9 @@ impl Line {
     }
 
     fn text(self) -> String {
-        let mut text = format!("{:.3} {:<5} {}", self.at, self.level, plain(&self.message));
+        let mut text = format!("{:.3} {:<5} {}", self.at, self.level, escape(&self.message));
         for (name, value) in &self.fields {
-            // Writing to a text does not fail.
+            // Writing to a String does not fail.
             let _ = match value {
                 Value::String(value) if is_word(value) => write!(text, " {name}={value}"),
                 Value::String(value) => write!(text, " {name}=\"{}\"", value.escape_debug()),
@@ -63,10 +63,10 @@ impl Line {
         object.insert("time".into(), format!("{:.3}", self.at).into());
         object.insert("level".into(), self.level.as_str().to_ascii_lowercase().into());
         object.insert("target".into(), self.target.into());
-        object.insert(MESSAGE.into(), plain(&self.message).into());
+        object.insert(MESSAGE.into(), escape(&self.message).into());
         for (name, value) in self.fields {
             let value = match value {
-                Value::String(value) => plain(&value).into(),
+                Value::String(value) => escape(&value).into(),
                 value => value,
             };
             object.insert(name.into(), value);
@@ -74,7 +74,7 @@ impl Line {
         format!("{}\n", Value::Object(object))
     }
 
-    fn put(&mut self, field: &Field, value: Value) {
+    fn add(&mut self, field: &Field, value: Value) {
         match (field.name(), value) {
             (MESSAGE, Value::String(message)) => self.message = message,
             (name, value) => self.fields.push((name, value)),
@@ -82,29 +82,29 @@ impl Line {
     }
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, cut(value).into());
+        self.add(field, truncate(value).into());
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, value.into());
+        self.add(field, value.into());
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, value.into());
+        self.add(field, value.into());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, value.into());
+        self.add(field, value.into());
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.put(field, cut(&format!("{value:?}")).into());
+        self.add(field, truncate(&format!("{value:?}")).into());
     }
 }
 
-fn cut(text: &str) -> String {
+fn truncate(text: &str) -> String {
     match text.char_indices().nth(VALUE_CHARS_MAX) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
@@ -114,23 +114,24 @@ fn cut(text: &str) -> String {
 /// Whether a value needs no quotes.
 fn is_word(text: &str) -> bool {
     let is_plain = |char: char| !char.is_control() && !char.is_whitespace() && char != '"';
-    !text.is_empty() && text.chars().all(|char| is_plain(char) && !is_hidden(char))
+    !text.is_empty() && text.chars().all(|char| is_plain(char) && !is_invisible(char))
 }
 
-/// A text without what moves a terminal's cursor or turns its letters around.
-fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
+/// Escapes control characters and invisible characters, which could forge log lines or drive a
+/// terminal.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
-        match char.is_control() || is_hidden(char) {
-            true => plain.extend(char.escape_unicode()),
-            false => plain.push(char),
+        match char.is_control() || is_invisible(char) {
+            true => escaped.extend(char.escape_unicode()),
+            false => escaped.push(char),
         }
     }
-    plain
+    escaped
 }
 
-/// Marks of direction and of no width, which make a line look like another.
-fn is_hidden(char: char) -> bool {
+/// Zero-width characters and bidirectional controls, which disguise text.
+fn is_invisible(char: char) -> bool {
     matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
@@ -142,24 +143,24 @@ mod tests {
 
     use super::*;
 
-    struct Kept(Format, Arc<Mutex<String>>);
+    struct Capture(Format, Arc<Mutex<String>>);
 
-    impl<S: tracing::Subscriber> Layer<S> for Kept {
+    impl<S: tracing::Subscriber> Layer<S> for Capture {
         fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
             let at = jiff::Timestamp::UNIX_EPOCH;
-            self.1.lock().unwrap().push_str(&Line::of(event, at).written(self.0));
+            self.1.lock().unwrap().push_str(&LogLine::of(event, at).format(self.0));
         }
     }
 
-    fn check(format: Format, tell: impl FnOnce(), expected: &str) {
-        let kept = Arc::new(Mutex::new(String::new()));
-        let subscriber = tracing_subscriber::registry().with(Kept(format, kept.clone()));
-        tracing::subscriber::with_default(subscriber, tell);
-        assert_eq!(*kept.lock().unwrap(), expected);
+    fn check(format: Format, log: impl FnOnce(), expected: &str) {
+        let captured = Arc::new(Mutex::new(String::new()));
+        let subscriber = tracing_subscriber::registry().with(Capture(format, captured.clone()));
+        tracing::subscriber::with_default(subscriber, log);
+        assert_eq!(*captured.lock().unwrap(), expected);
     }
 
     #[test]
-    fn a_line_is_one_line_whatever_is_in_it() {
+    fn control_and_invisible_characters_are_escaped() {
         let nasty = "a\nb\u{1b}[31m\"\u{202e}";
         check(
             Format::Text,
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_cut() {
+    fn long_values_are_truncated() {
         let long = "é".repeat(2_000);
         let expected = format!("1970-01-01T00:00:00.000Z ERROR it x={}…\n", "é".repeat(1_000));
         check(Format::Text, || tracing::error!(x = long, "it"), &expected);

@@ -1,66 +1,68 @@
-//! The log: a line for each thing that an operator may want to know, on standard error.
+//! The log on standard error: one line for each event.
 //!
-//! A line never holds what was sent to the service or to a target, and never a control character.
+//! Lines contain no request or response bodies, no header values and no control characters.
 
 mod line;
 
 use std::io::Write as _;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use clap::ValueEnum;
 use kalends_environment::Clock;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::{Context, SubscriberExt as _};
+use tracing_subscriber::layer::{self, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::log::line::Line;
+use crate::log::line::LogLine;
 
-/// The log.
+/// Settings of the log.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Log")]
+#[command(next_help_heading = "Logging")]
 pub(crate) struct LogSettings {
-    /// How much is told: error, warn, info, debug, trace or off, and for single parts PART=LEVEL,
-    /// such as info,kalends_server=debug
+    /// Log level: error, warn, info, debug, trace or off. Add MODULE=LEVEL for single modules, such
+    /// as info,kalends_server=debug
     #[arg(long, env = "KALENDS_LOG", value_name = "LEVELS", default_value = "info", value_parser = levels)]
     log: Targets,
 
-    /// How a line looks
+    /// Format of log lines
     #[arg(long, env = "KALENDS_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     log_format: Format,
 }
 
-/// How a line looks.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// Human-readable, with key=value fields
     Text,
-    /// For programs
+    /// One JSON object per line
     Json,
 }
 
-fn levels(text: &str) -> Result<Targets, String> {
-    text.parse().map_err(|_| "expected levels such as info,kalends_server=debug".to_owned())
+fn levels(text: &str) -> anyhow::Result<Targets> {
+    text.parse().context("expected levels such as info,kalends_server=debug")
 }
 
 impl LogSettings {
-    /// Begins the log of this process. The first that does so holds.
-    pub(crate) fn begin(self, clock: Arc<dyn Clock>) {
-        let lines = Lines { format: self.log_format, clock };
-        let _ = tracing_subscriber::registry().with(self.log).with(lines).try_init();
+    /// Installs the process-wide log. Only the first call has an effect.
+    pub(crate) fn install(self, clock: Arc<dyn Clock>) {
+        let writer = LogWriter { format: self.log_format, clock };
+        let _ = tracing_subscriber::registry().with(self.log).with(writer).try_init();
     }
 }
 
-struct Lines {
+/// Writes events to standard error.
+struct LogWriter {
     format: Format,
     clock: Arc<dyn Clock>,
 }
 
-impl<S: Subscriber> Layer<S> for Lines {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let line = Line::of(event, self.clock.now()).written(self.format);
-        // Nothing more can be done where even this cannot be written.
+impl<S: Subscriber> Layer<S> for LogWriter {
+    fn on_event(&self, event: &Event<'_>, _: layer::Context<'_, S>) {
+        let line = LogLine::of(event, self.clock.now()).format(self.format);
+        // If standard error is closed there is nowhere left to report to.
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! A schedule from flags: `--every 2w --on fri --at 05:15 --zone Europe/Berlin`.
+//! Schedules from flags, such as `--every 2w --on fri --at 05:15 --zone Europe/Berlin`.
 
 use std::collections::BTreeSet;
 
@@ -11,43 +11,43 @@ use kalends_recurrence::{
 #[derive(clap::Args)]
 #[group(id = "Schedule", multiple = true)]
 pub(super) struct Schedule {
-    /// How often: 15min, 2h, day, 2d, week, 2w, month, 3months, year
+    /// Interval: 15min, 2h, day, 2d, week, 2w, month, 3months, year
     #[arg(long, value_name = "INTERVAL")]
     every: Option<String>,
 
-    /// At which times of the day: 05:15 or 05:15,17:15
+    /// Times of day: 05:15 or 05:15,17:15
     #[arg(long, value_name = "HH:MM", value_delimiter = ',', conflicts_with_all = ["hours", "minutes"])]
     at: Vec<String>,
 
-    /// In which hours: 9 or 9-16,20
+    /// Hours of the day: 9 or 9-16,20
     #[arg(long, value_name = "HOURS")]
     hours: Option<String>,
 
-    /// At which minutes of the hour: 0,15,30,45
+    /// Minutes of the hour: 0,15,30,45
     #[arg(long, value_name = "MINUTES")]
     minutes: Option<String>,
 
-    /// On which days: fri or mon,wed; 1,15,last (days of the month); last-fri, 3rd-wed
+    /// Days: fri or mon,wed; 1,15,last (days of the month); last-fri,3rd-wed
     #[arg(long, value_name = "DAYS", value_delimiter = ',', allow_hyphen_values = true)]
     on: Vec<String>,
 
-    /// In which months: 1,7 or 3-10
+    /// Months: 1,7 or 3-10
     #[arg(long, value_name = "MONTHS")]
     months: Option<String>,
 
-    /// Where hours and days are read, such as Europe/Berlin [default: UTC]
+    /// IANA time zone of the schedule, such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
 
-    /// When the schedule starts [default: now]
+    /// Start time of the schedule [default: now]
     #[arg(long, value_name = "TIME")]
     start: Option<Instant>,
 
-    /// The last time at which it may run
+    /// End time of the schedule, inclusive
     #[arg(long, value_name = "TIME")]
     end: Option<Instant>,
 
-    /// How often it runs in all
+    /// Total number of occurrences
     #[arg(long, value_name = "N")]
     count: Option<i64>,
 }
@@ -72,8 +72,8 @@ impl Schedule {
         let zone = self.zone.as_deref().map(Zone::named).transpose().context("--zone")?;
         let days = Days::read(&self.on).context("--on")?;
         let (interval, frequency) = match &self.every {
-            Some(text) => every(text).with_context(|| format!("--every {text}"))?,
-            None => (1, days.usual_frequency()),
+            Some(text) => interval(text).with_context(|| format!("--every {text}"))?,
+            None => (1, days.default_frequency()),
         };
         let mut members =
             Members { months: numbers(&self.months).context("--months")?, ..Members::default() };
@@ -86,29 +86,30 @@ impl Schedule {
         recurrence.zone = zone;
         recurrence.count = self.count;
         recurrence.end = self.end;
-        // A job without a start runs at once, which is not what someone asks who names days and
+        // A job without a start time runs immediately, which does not match a schedule with days and
         // times.
         let start = Some(self.start.unwrap_or(created));
         let mut definition = Definition { start, created, recurrence: None };
         if frequency == Frequency::Day && !days.weekdays.is_empty() {
-            let daily = Recurrence { schedule: given(members.clone()), ..recurrence.clone() };
+            let daily = Recurrence { schedule: if_any(members.clone()), ..recurrence.clone() };
             definition.recurrence = Some(daily);
             (definition.start, recurrence.interval) = days.as_weeks(&definition, settings)?;
             recurrence.frequency = Frequency::Week;
         }
         days.add_to(&mut members, recurrence.frequency);
-        recurrence.schedule = given(members);
+        recurrence.schedule = if_any(members);
         definition.recurrence = Some(recurrence);
         Ok(definition)
     }
 }
 
-fn given(members: Members) -> Option<Members> {
+/// The schedule, or `None` if it has no members.
+fn if_any(members: Members) -> Option<Members> {
     (members != Members::default()).then_some(members)
 }
 
-/// `2w`, `15min`, `month`.
-fn every(text: &str) -> anyhow::Result<(i64, Frequency)> {
+/// Parses `2w`, `15min` or `month`.
+fn interval(text: &str) -> anyhow::Result<(i64, Frequency)> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
     let interval = if number.is_empty() { 1 } else { number.parse()? };
@@ -124,7 +125,7 @@ fn every(text: &str) -> anyhow::Result<(i64, Frequency)> {
     Ok((interval, frequency))
 }
 
-/// `9-16,20`
+/// Parses `9-16,20`.
 fn numbers(text: &Option<String>) -> anyhow::Result<Option<Vec<i64>>> {
     let Some(text) = text else { return Ok(None) };
     let mut numbers = Vec::new();
@@ -145,7 +146,8 @@ fn numbers(text: &Option<String>) -> anyhow::Result<Option<Vec<i64>>> {
 
 type Numbers = Option<Vec<i64>>;
 
-/// A schedule says hours and minutes, and means every hour with every minute.
+/// Converts times of day to hours and minutes. A schedule runs at every combination of its hours and
+/// minutes, so only times that form such a product can be converted.
 fn hours_and_minutes(times: &[String]) -> anyhow::Result<(Numbers, Numbers)> {
     let mut wanted = BTreeSet::new();
     for text in times {
@@ -160,8 +162,8 @@ fn hours_and_minutes(times: &[String]) -> anyhow::Result<(Numbers, Numbers)> {
     let minutes: BTreeSet<i64> = wanted.iter().map(|&(_, minute)| minute).collect();
     if hours.len() * minutes.len() != wanted.len() {
         bail!(
-            "one schedule runs at every one of its minutes in every one of its hours, so {} would \
-             also give other times; use two jobs",
+            "a schedule runs at every combination of its hours and minutes, so {} would add other \
+             times; use two jobs",
             times.join(" and ")
         );
     }
@@ -195,7 +197,7 @@ impl Days {
         Ok(days)
     }
 
-    fn usual_frequency(&self) -> Frequency {
+    fn default_frequency(&self) -> Frequency {
         if !self.numbered.is_empty() || !self.of_month.is_empty() {
             Frequency::Month
         } else if !self.weekdays.is_empty() {
@@ -217,8 +219,8 @@ impl Days {
         members.monthly_occurrences = (!of_month.is_empty()).then_some(of_month);
     }
 
-    /// Every n days, but only on some weekdays, said in weeks: days and weekdays meet again after
-    /// n weeks. That works for one weekday; several fall into different weeks.
+    /// Converts "every n days, on one weekday" to weeks: both coincide every n weeks. Several
+    /// weekdays would fall into different weeks.
     fn as_weeks(
         &self,
         daily: &Definition,
@@ -230,7 +232,7 @@ impl Days {
         }
         let [weekday] = self.weekdays.as_slice() else {
             bail!(
-                "every {interval} days on several weekdays is not one schedule; use --every {interval}w, or --every 1d"
+                "every {interval} days on several weekdays is not one schedule; use --every {interval}w or --every 1d"
             )
         };
         let rule = Rule::new(daily.clone(), settings)?;
@@ -255,7 +257,7 @@ fn weekday(word: &str) -> Option<Weekday> {
     })
 }
 
-/// `last-fri`, `3rd-wed`, `first-monday`.
+/// Parses `last-fri`, `3rd-wed` or `first-monday`.
 fn occurrence(word: &str) -> Option<MonthlyOccurrence> {
     let (ordinal, day) = word.rsplit_once('-')?;
     let number = match ordinal {

@@ -1,11 +1,11 @@
-//! `kalends next --jsonl`: a question a line, an answer a line, for programs.
+//! `kalends next --jsonl`: one request per line in, one response per line out.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
 use kalends_recurrence::{Instant, Rule, Settings};
 use kalends_wire::{ErrorCode, ErrorDetails, NextRequest};
 
-/// A definition is at most 16 KiB; a longer line is refused, not kept.
+/// Longest line in bytes. A definition has at most 16 KiB; longer lines are rejected unread.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -19,7 +19,7 @@ pub(super) fn run(
     let mut output = BufWriter::with_capacity(BUFFER_BYTES, output);
     let mut line = Vec::new();
     loop {
-        // Whoever waits for an answer before sending the next line gets it.
+        // Flush before blocking: the client may wait for a response before it sends the next line.
         if input.buffer().is_empty() {
             output.flush()?;
         }
@@ -35,12 +35,12 @@ pub(super) fn run(
             errors.add(ErrorCode::InvalidRequestContent, "", message);
             write_error(&errors, &mut output)?;
         } else if !line.trim_ascii().is_empty() {
-            answer(&line, now, settings, &mut output)?;
+            respond(&line, now, settings, &mut output)?;
         }
     }
 }
 
-fn answer(
+fn respond(
     line: &[u8],
     now: Instant,
     settings: &Settings,
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_gets_one_answer_and_a_bad_one_does_not_end_the_stream() {
+    fn every_line_gets_one_response_and_an_invalid_one_does_not_end_the_stream() {
         check(
             concat!(
                 r#"{"startTime":"2026-03-02T09:00:00Z","createdAt":"2026-03-01T00:00:00Z","recurrence":{"frequency":"day","count":2}}"#,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn after_is_strict_and_limit_is_kept() {
+    fn after_is_exclusive_and_limit_is_respected() {
         let definition = r#""startTime":"2026-03-02T09:00:00Z","createdAt":"2026-03-01T00:00:00Z","recurrence":{"frequency":"Hour"}"#;
         check(
             &format!(
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_refused_and_skipped() {
+    fn a_line_that_is_too_long_is_rejected_and_skipped() {
         let long = format!("{{\"x\":\"{}\"}}\n{{}}\n", "y".repeat(200_000));
         check(
             &long,

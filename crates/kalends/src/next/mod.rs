@@ -1,4 +1,4 @@
-//! `kalends next`: the coming occurrences of a schedule.
+//! `kalends next`: lists the next occurrences of a schedule.
 
 mod flags;
 mod jsonl;
@@ -14,13 +14,14 @@ use kalends_environment::Clock;
 use kalends_recurrence::{Definition, Instant, Rule, Settings};
 use kalends_wire::{ErrorDetails, Json, read_definition};
 
-/// A definition is at most 16 KiB; a file with more is not one.
+/// Largest file in bytes. A definition has at most 16 KiB.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Show the coming occurrences of a schedule.
+/// List the next occurrences of a schedule
 ///
-/// The schedule comes from a file with the JSON of a job, from standard input, or from flags:
+/// Reads the schedule from a file with the JSON of a job, from standard input, or from flags.
 ///
+/// Examples:
 ///   kalends next job.json
 ///   kalends next --every 2w --on fri --at 05:15 --zone Europe/Berlin
 ///   kalends next --every month --on last-fri --at 17:30
@@ -28,7 +29,7 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// A file with the JSON of a job, its properties, or just startTime and recurrence; - for
+    /// File with the JSON of a job, of its properties, or of startTime and recurrence alone; - for
     /// standard input
     #[arg(conflicts_with = "Schedule")]
     file: Option<PathBuf>,
@@ -36,31 +37,31 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     schedule: flags::Schedule,
 
-    /// How many occurrences to show
+    /// Number of occurrences to list
     #[arg(short = 'n', long = "limit", value_name = "N", default_value_t = 10)]
     limit: usize,
 
-    /// Only occurrences after this time [default: now]
+    /// List only occurrences after this time [default: now]
     #[arg(long, value_name = "TIME")]
     after: Option<Instant>,
 
-    /// When the job was created [default: now]
+    /// Creation time of the job [default: now]
     #[arg(long, value_name = "TIME")]
     created: Option<Instant>,
 
-    /// How to print them
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 
-    /// Read a JSON object a line from standard input ({"startTime", "createdAt", "recurrence",
-    /// "after", "limit"}), write {"occurrences": […]} or {"error": {…}} a line
+    /// Read JSON Lines from standard input, objects with startTime, createdAt, recurrence, after and
+    /// limit; write {"occurrences": […]} or {"error": {…}} for each line
     #[arg(long, conflicts_with_all = ["file", "Schedule", "limit", "after", "created", "output"])]
     jsonl: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Output {
-    /// A sentence and a table
+    /// Description and table
     Table,
     /// One JSON object
     Json,
@@ -84,14 +85,14 @@ pub(crate) fn run(arguments: Arguments, clock: &impl Clock) -> anyhow::Result<()
         .map_err(|problems| problems.0.into_iter().map(Into::into).collect::<ErrorDetails>())?;
     let occurrences: Vec<_> = match arguments.after {
         Some(after) => rule.occurrences_after(after).take(arguments.limit).collect(),
-        // What is due at this very instant is still to come.
+        // An occurrence that is due now counts as upcoming.
         None => rule.occurrences().skip_while(|&at| at < now).take(arguments.limit).collect(),
     };
-    let answer = table::Answer { rule: &rule, occurrences: &occurrences, now };
+    let listing = table::Listing { rule: &rule, occurrences: &occurrences, now };
     let mut output = io::BufWriter::new(output);
     match arguments.output {
-        Output::Table => answer.write_table(&mut output)?,
-        Output::Json => answer.write_json(&mut output)?,
+        Output::Table => listing.write_table(&mut output)?,
+        Output::Json => listing.write_json(&mut output)?,
     }
     output.flush()?;
     Ok(())
@@ -107,7 +108,9 @@ fn from_file(file: Option<&Path>, created: Instant) -> anyhow::Result<Definition
             name
         }
         None if io::stdin().is_terminal() => {
-            bail!("give a file or flags such as --every 2d --at 05:15; see kalends next --help")
+            bail!(
+                "expected a file, or flags such as --every 2d --at 05:15; see kalends next --help"
+            )
         }
         _ => {
             io::stdin().lock().take(FILE_BYTES_MAX).read_to_end(&mut text)?;

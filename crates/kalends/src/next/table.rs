@@ -1,22 +1,22 @@
-//! Occurrences for people to read, and as JSON.
+//! Output of `kalends next`: as a table or as JSON.
 
 use std::io::{self, Write};
 
 use kalends_recurrence::{DstNote, Instant, Rule};
 use kalends_wire::Json;
 
-/// How far ahead changes of the clocks are told: the coming year.
-const NOTES_AHEAD: std::time::Duration = std::time::Duration::from_secs(366 * 86_400);
+/// Period after now in which DST changes are reported: one year.
+const DST_NOTES_AHEAD: std::time::Duration = std::time::Duration::from_secs(366 * 86_400);
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-pub(super) struct Answer<'a> {
+pub(super) struct Listing<'a> {
     pub(super) rule: &'a Rule,
     pub(super) occurrences: &'a [Instant],
     pub(super) now: Instant,
 }
 
-impl Answer<'_> {
+impl Listing<'_> {
     pub(super) fn write_table(&self, output: &mut impl Write) -> io::Result<()> {
         writeln!(output, "{}\n", self.rule.describe())?;
         let zone = self.rule.zone();
@@ -43,9 +43,9 @@ impl Answer<'_> {
             writeln!(output, "{}", line.trim_end())?;
         }
         if self.occurrences.is_empty() {
-            writeln!(output, "no occurrence to come")?;
+            writeln!(output, "no upcoming occurrences")?;
         }
-        let notes = self.notes();
+        let notes = self.dst_notes();
         if !notes.is_empty() {
             writeln!(output)?;
         }
@@ -63,19 +63,19 @@ impl Answer<'_> {
         let change = |change: DstNote| {
             object([("at", change.at.to_string().into()), ("text", change.text.into())])
         };
-        let answer = object([
+        let listing = object([
             ("description", self.rule.describe().into()),
             ("timeZone", zone.name().to_owned().into()),
             ("occurrences", Json::Array(self.occurrences.iter().map(occurrence).collect())),
-            ("clockChanges", Json::Array(self.notes().into_iter().map(change).collect())),
+            ("clockChanges", Json::Array(self.dst_notes().into_iter().map(change).collect())),
         ]);
-        serde_json::to_writer_pretty(&mut *output, &answer)?;
+        serde_json::to_writer_pretty(&mut *output, &listing)?;
         writeln!(output)
     }
 
-    fn notes(&self) -> Vec<DstNote> {
+    fn dst_notes(&self) -> Vec<DstNote> {
         let from = self.occurrences.first().map_or(self.now, |&first| first.min(self.now));
-        self.rule.dst_notes(from, from.saturating_add(NOTES_AHEAD))
+        self.rule.dst_notes(from, from.saturating_add(DST_NOTES_AHEAD))
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distances_are_told_in_the_two_largest_units() {
+    fn relative_times_have_at_most_two_units() {
         let now: Instant = "2026-11-15T00:00:00Z".parse().unwrap();
         for (at, expected) in [
             ("2026-11-15T00:00:00Z", "now"),

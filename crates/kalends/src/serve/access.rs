@@ -1,9 +1,9 @@
-//! Who may ask the server: settings of authentication, limits and the audit log.
+//! Settings of authentication, rate limits and the audit log.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use kalends_actions::Fetcher;
 use kalends_domain::{EgressMode, Secret};
 use kalends_server::{
@@ -11,98 +11,105 @@ use kalends_server::{
 };
 use kalends_store::{Store, TokenHash};
 
-use crate::serve::oidc::Provider;
+use crate::serve::oidc::OidcArguments;
 
-/// Characters of a token that is given at the start. It is chosen by people, and must not be guessed.
+/// Least characters of the `--token` setting. People choose it, and it must be hard to guess.
 const TOKEN_CHARS_MIN: usize = 16;
 
+const AUDIT: &str = "Audit log";
+const RATE_LIMITS: &str = "Rate limits";
+
 #[derive(clap::Args)]
-pub(crate) struct Access {
-    /// A token whose holder may do everything, of 16 characters or more. Better in the environment:
-    /// others on the machine see arguments
+#[command(next_help_heading = "Authentication")]
+pub(crate) struct AccessArguments {
+    /// API token with role owner and scope /, at least 16 characters. Prefer the environment
+    /// variable: other users of the machine can see command-line arguments
     #[arg(long, env = "KALENDS_TOKEN", hide_env_values = true, value_name = "TOKEN", value_parser = token)]
     token: Option<Secret>,
 
-    /// A name that the server is reached by, beside the address that it listens on; can be repeated
+    /// Host name under which clients reach the server, in addition to the listen address; can be
+    /// repeated
     #[arg(long, env = "KALENDS_HOST", value_name = "NAME", value_delimiter = ',')]
     host: Vec<String>,
 
-    /// Where the audit log goes: a file, - for standard error, or off [default: audit.log beside an
-    /// SQLite store, else -]
-    #[arg(long, env = "KALENDS_AUDIT_LOG", value_name = "FILE")]
+    /// Destination of the audit log: a file, - for standard error, or off [default: audit.log next to
+    /// the SQLite file, otherwise -]
+    #[arg(help_heading = AUDIT, long, env = "KALENDS_AUDIT_LOG", value_name = "FILE")]
     audit_log: Option<PathBuf>,
 
-    /// Bytes of a file of the audit log, after which another one is begun
-    #[arg(long, env = "KALENDS_AUDIT_LOG_BYTES", value_name = "BYTES", default_value_t = AuditSettings::default().bytes_max, value_parser = clap::value_parser!(u64).range(4096..))]
+    /// Size in bytes at which the audit log is rotated
+    #[arg(help_heading = AUDIT, long, env = "KALENDS_AUDIT_LOG_BYTES", value_name = "BYTES", default_value_t = AuditSettings::default().bytes_max, value_parser = clap::value_parser!(u64).range(4096..))]
     audit_log_bytes: u64,
 
-    /// Files of the audit log that are kept
-    #[arg(long, env = "KALENDS_AUDIT_LOG_FILES", value_name = "NUMBER", default_value_t = AuditSettings::default().files_max, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Number of audit log files to retain
+    #[arg(help_heading = AUDIT, long, env = "KALENDS_AUDIT_LOG_FILES", value_name = "NUMBER", default_value_t = AuditSettings::default().files_max, value_parser = clap::value_parser!(u32).range(1..=1000))]
     audit_log_files: u32,
 
-    /// Reading requests that one token may make a minute
-    #[arg(long, env = "KALENDS_READS_PER_MINUTE", value_name = "NUMBER", default_value_t = RateSettings::default().reads, value_parser = per_minute())]
+    /// Read requests per minute and token
+    #[arg(help_heading = RATE_LIMITS, long, env = "KALENDS_READS_PER_MINUTE", value_name = "NUMBER", default_value_t = RateSettings::default().reads, value_parser = per_minute())]
     reads_per_minute: u32,
 
-    /// Other requests that one token may make a minute
-    #[arg(long, env = "KALENDS_WRITES_PER_MINUTE", value_name = "NUMBER", default_value_t = RateSettings::default().writes, value_parser = per_minute())]
+    /// Write requests per minute and token
+    #[arg(help_heading = RATE_LIMITS, long, env = "KALENDS_WRITES_PER_MINUTE", value_name = "NUMBER", default_value_t = RateSettings::default().writes, value_parser = per_minute())]
     writes_per_minute: u32,
 
-    /// Runs that may be asked for a minute in one collection
-    #[arg(long, env = "KALENDS_RUNS_PER_MINUTE", value_name = "NUMBER", default_value_t = RateSettings::default().runs, value_parser = per_minute())]
+    /// Requested runs per minute and collection
+    #[arg(help_heading = RATE_LIMITS, long, env = "KALENDS_RUNS_PER_MINUTE", value_name = "NUMBER", default_value_t = RateSettings::default().runs, value_parser = per_minute())]
     runs_per_minute: u32,
 
-    /// Wrong tokens that may come from one address a minute
-    #[arg(long, env = "KALENDS_FAILURES_PER_MINUTE", value_name = "NUMBER", default_value_t = RateSettings::default().failures, value_parser = per_minute())]
+    /// Failed authentications per minute and client address
+    #[arg(help_heading = RATE_LIMITS, long, env = "KALENDS_FAILURES_PER_MINUTE", value_name = "NUMBER", default_value_t = RateSettings::default().failures, value_parser = per_minute())]
     failures_per_minute: u32,
 
     #[command(flatten)]
-    provider: Provider,
+    oidc: OidcArguments,
 }
 
-/// Who may ask, and what follows from it.
-pub(crate) struct Granted {
+/// Access control of a server.
+pub(crate) struct AccessControl {
     pub(crate) gate: Gate,
-    /// The names that the server answers to.
+    /// Accepted values of the `Host` header.
     pub(crate) hosts: Hosts,
-    /// How much is open to jobs: who reaches a server that asks nobody reaches the other ports of
-    /// the machine too.
-    pub(crate) egress: EgressMode,
+    /// Egress mode unless `--egress-mode` is given. Without authentication only local users reach
+    /// the server, and they reach the other ports of the machine anyway.
+    pub(crate) default_egress_mode: EgressMode,
 }
 
-/// More would be shorter than what the clock tells apart.
+/// At a higher rate the interval between two requests would be below the resolution of the clock.
 fn per_minute() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=1_000_000)
 }
 
-fn token(text: &str) -> Result<Secret, String> {
+fn token(text: &str) -> anyhow::Result<Secret> {
     let is_token =
         text.chars().count() >= TOKEN_CHARS_MIN && text.bytes().all(|byte| byte.is_ascii_graphic());
-    match is_token {
-        true => Ok(Secret::new(text.to_owned())),
-        false => Err(format!(
-            "expected at least {TOKEN_CHARS_MIN} letters, digits and signs without blanks"
-        )),
-    }
+    ensure!(
+        is_token,
+        "expected at least {TOKEN_CHARS_MIN} printable ASCII characters without spaces"
+    );
+    Ok(Secret::new(text.to_owned()))
 }
 
-impl Access {
-    /// What requests pass, and the names that the server answers to.
-    pub(crate) async fn gate(
+impl AccessArguments {
+    /// Sets up authentication, rate limits and the audit log. Refuses to run without authentication
+    /// unless the server listens on a loopback address.
+    pub(crate) async fn set_up(
         &self,
         listen: IpAddr,
         store_name: &str,
         store: &dyn Store,
         fetcher: Fetcher,
-    ) -> anyhow::Result<Granted> {
+    ) -> anyhow::Result<AccessControl> {
         let has_tokens = !store.tokens().await.context("cannot read the tokens")?.is_empty();
         let audit = self.audit_log(store_name)?;
-        let oidc = self.provider.start(fetcher)?;
+        let oidc = self.oidc.start(fetcher)?;
         if self.token.is_none() && oidc.is_none() && !has_tokens {
-            self.refuse_unguarded(listen)?;
-            let (gate, hosts, egress) =
-                (Gate::open(audit), Hosts::Loopback, EgressMode::SingleUser);
-            return Ok(Granted { gate, hosts, egress });
+            self.require_loopback(listen)?;
+            return Ok(AccessControl {
+                gate: Gate::open(audit),
+                hosts: Hosts::Loopback,
+                default_egress_mode: EgressMode::SingleUser,
+            });
         }
         let start_token = self.token.as_ref().map(|token| TokenHash::of(token.reveal()));
         let authentication = Authentication::new(start_token, oidc);
@@ -116,21 +123,21 @@ impl Access {
         let names = names.filter(|name| !name.is_empty()).collect();
         let gate = Gate::guarded(authentication, rates, audit);
         let hosts = Hosts::Named { listen, names };
-        Ok(Granted { gate, hosts, egress: EgressMode::Guarded })
+        Ok(AccessControl { gate, hosts, default_egress_mode: EgressMode::Guarded })
     }
 
-    /// Without authentication nobody but the machine's own users may reach the API.
-    fn refuse_unguarded(&self, listen: IpAddr) -> anyhow::Result<()> {
-        let how = "make a token with kalends token create --role owner --scope /, or set \
-                   KALENDS_TOKEN or --oidc-issuer";
+    /// Without authentication only users of this machine may reach the API.
+    fn require_loopback(&self, listen: IpAddr) -> anyhow::Result<()> {
+        let remedy = "create a token with kalends token create --role owner --scope /, or set \
+                      KALENDS_TOKEN or --oidc-issuer";
         if !listen.is_loopback() {
             bail!(
-                "{listen} is no loopback address, and no authentication is configured; {how}, or \
-                 listen on 127.0.0.1"
+                "{listen} is not a loopback address and no authentication is configured; {remedy}, \
+                 or listen on 127.0.0.1"
             );
         }
         if !self.host.is_empty() {
-            bail!("--host lets others in, and no authentication is configured; {how}");
+            bail!("--host requires authentication, and none is configured; {remedy}");
         }
         Ok(())
     }

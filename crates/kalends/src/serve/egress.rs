@@ -1,4 +1,4 @@
-//! Settings of the door to the network: where jobs may go, and how.
+//! Settings of outbound connections: permitted destinations, proxy, DNS and trusted certificates.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -8,70 +8,74 @@ use kalends_actions::{EgressSettings, Proxy};
 use kalends_domain::{AllowEntry, EgressMode, EgressPolicy, ForbiddenEndpoint};
 use url::Url;
 
-/// The port of PostgreSQL where an address names none.
+/// Port of PostgreSQL if the connection URL has none.
 const POSTGRES_PORT: u16 = 5432;
 
 #[derive(clap::Args)]
+#[command(next_help_heading = "Outbound connections")]
 pub(super) struct EgressArguments {
-    /// Where jobs may go: what is public, also the machine and its neighbours, or only what is
-    /// allowed [default: single-user on a loopback address without authentication, else guarded]
+    /// Destinations that jobs may reach [default: single-user on a loopback address without
+    /// authentication, otherwise guarded]
     #[arg(long, env = "KALENDS_EGRESS_MODE", value_name = "MODE")]
     egress_mode: Option<Mode>,
 
-    // Not a doc comment: the brackets would be links.
+    // Not a doc comment: rustdoc would take the brackets for links.
     #[arg(
         long,
         env = "KALENDS_EGRESS_ALLOW",
         value_name = "ENTRY",
         value_delimiter = ',',
         value_parser = AllowEntry::parse,
-        help = "Where jobs may go beside that: TARGET[:PORT][@SUBSCRIPTION/GROUP/COLLECTION], where \
-                TARGET is a range of addresses such as 10.1.0.0/16, a host name, or *.DOMAIN; may be \
-                repeated"
+        help = "Additional destination that jobs may reach: \
+                TARGET[:PORT][@SUBSCRIPTION/GROUP/COLLECTION], where TARGET is an address range such \
+                as 10.1.0.0/16, a host name, or *.DOMAIN; can be repeated"
     )]
     egress_allow: Vec<AllowEntry>,
 
-    /// A file of certificates in PEM that are trusted beside those of the system
+    /// PEM file with CA certificates that are trusted in addition to those of the system
     #[arg(long, env = "KALENDS_EGRESS_CA", value_name = "FILE")]
     egress_ca: Option<PathBuf>,
 
-    /// The proxy through which jobs go; those named in HTTP_PROXY and its like are not used
+    /// HTTP proxy for jobs; the environment variables HTTP_PROXY and HTTPS_PROXY are ignored
     #[arg(long, env = "KALENDS_EGRESS_PROXY", value_name = "URL", value_parser = Proxy::read)]
     egress_proxy: Option<Proxy>,
 
-    /// The name server that is asked in the place of the system's; may be repeated
+    /// DNS server to use instead of those of the system; can be repeated
     #[arg(long, env = "KALENDS_EGRESS_DNS", value_name = "ADDRESS:PORT", value_delimiter = ',')]
     egress_dns: Vec<SocketAddr>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Mode {
+    /// Public addresses, and the entries of --egress-allow
     Guarded,
+    /// Also this machine and the private network
     SingleUser,
+    /// Only the entries of --egress-allow
     Listed,
 }
 
 impl EgressArguments {
-    /// Says at the start what is open beside the usual.
-    pub(super) fn announce(&self, mode: EgressMode) {
+    /// Logs the destinations that are open in addition to public addresses.
+    pub(super) fn log_exceptions(&self, mode: EgressMode) {
         if mode == EgressMode::SingleUser {
-            tracing::info!("jobs may reach this machine and its neighbours (single user)");
+            tracing::info!("jobs may reach this machine and the private network");
         }
         for entry in &self.egress_allow {
-            tracing::info!("jobs may reach {entry}");
+            tracing::info!(%entry, "jobs may reach an allowed destination");
         }
     }
 
-    /// The settings of a server that listens at `listen` and keeps everything in `store`; `usual`
-    /// holds where no mode is set.
+    /// Settings for a server that listens on `listen` and uses `store`. Jobs cannot reach the server's
+    /// own port, its database or the proxy itself. `default_mode` applies without `--egress-mode`.
     pub(super) fn settings(
         &self,
-        usual: EgressMode,
+        default_mode: EgressMode,
         listen: SocketAddr,
         store: &str,
     ) -> anyhow::Result<EgressSettings> {
         let mode = match self.egress_mode {
-            None => usual,
+            None => default_mode,
             Some(Mode::Guarded) => EgressMode::Guarded,
             Some(Mode::SingleUser) => EgressMode::SingleUser,
             Some(Mode::Listed) => EgressMode::Listed,
@@ -84,9 +88,10 @@ impl EgressArguments {
             }
         };
         let proxy = self.egress_proxy.iter().flat_map(|proxy| addresses(&proxy.host, proxy.port));
-        let theirs = database(store).into_iter().chain(proxy).map(ForbiddenEndpoint::At);
+        let infrastructure =
+            database_addresses(store).into_iter().chain(proxy).map(ForbiddenEndpoint::At);
         let forbidden =
-            [ForbiddenEndpoint::OwnPort(listen.port())].into_iter().chain(theirs).collect();
+            [ForbiddenEndpoint::OwnPort(listen.port())].into_iter().chain(infrastructure).collect();
         Ok(EgressSettings {
             policy: EgressPolicy { mode, allow: self.egress_allow.clone(), forbidden },
             trusted,
@@ -97,9 +102,9 @@ impl EgressArguments {
     }
 }
 
-/// Where the database is, as far as its address says; a socket in the file system is out of reach
-/// anyway.
-fn database(store: &str) -> Vec<SocketAddr> {
+/// Addresses of the database in a PostgreSQL URL. Jobs cannot reach Unix sockets, so those are
+/// skipped.
+fn database_addresses(store: &str) -> Vec<SocketAddr> {
     let Some(url) = Url::parse(store).ok().filter(|url| url.scheme().starts_with("postgres"))
     else {
         return Vec::new();
@@ -125,14 +130,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_of_the_database_is_read_from_its_name() {
+    fn database_addresses_are_read_from_the_connection_url() {
         let at = |text: &str| vec![text.parse::<SocketAddr>().unwrap()];
-        assert_eq!(database("postgres://u:p@10.0.0.7/db"), at("10.0.0.7:5432"));
-        assert_eq!(database("postgresql://u@[::1]:6000/db"), at("[::1]:6000"));
-        assert_eq!(database("postgres:///db?host=10.0.0.8&port=7000"), at("10.0.0.8:7000"));
+        assert_eq!(database_addresses("postgres://u:p@10.0.0.7/db"), at("10.0.0.7:5432"));
+        assert_eq!(database_addresses("postgresql://u@[::1]:6000/db"), at("[::1]:6000"));
+        assert_eq!(
+            database_addresses("postgres:///db?host=10.0.0.8&port=7000"),
+            at("10.0.0.8:7000")
+        );
         for none in ["sqlite:kalends.db", "postgres://%2Fvar%2Frun/db", "postgres:///db?host=/run"]
         {
-            assert_eq!(database(none), [], "{none}");
+            assert_eq!(database_addresses(none), [], "{none}");
         }
     }
 }

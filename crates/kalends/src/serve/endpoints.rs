@@ -1,11 +1,12 @@
-//! Where the services are that jobs send to.
+//! Endpoints of the Azure services that jobs use.
 
 use kalends_actions::{AmqpEndpoint, Endpoint, Services};
 use kalends_domain::MessageFormat;
 
 #[derive(Clone, clap::Args)]
+#[command(next_help_heading = "Azure endpoints")]
 pub(super) struct Endpoints {
-    /// Storage queues: what follows the account's name, or the address of an emulator
+    /// Azure Storage queues: DNS suffix after the account name, or URL of an emulator
     #[arg(
         long,
         env = "KALENDS_QUEUE_ENDPOINT",
@@ -14,7 +15,7 @@ pub(super) struct Endpoints {
     )]
     queue_endpoint: Endpoint,
 
-    /// The form of queue messages that do not say theirs
+    /// Format of queue messages for jobs that do not set one
     #[arg(
         long,
         env = "KALENDS_QUEUE_MESSAGE_FORMAT",
@@ -23,7 +24,7 @@ pub(super) struct Endpoints {
     )]
     queue_message_format: QueueMessageFormat,
 
-    /// Service Bus: what follows the namespace, or the address of an emulator
+    /// Azure Service Bus: DNS suffix after the namespace, or URL of an emulator
     #[arg(
         long,
         env = "KALENDS_SERVICE_BUS_ENDPOINT",
@@ -32,12 +33,12 @@ pub(super) struct Endpoints {
     )]
     service_bus_endpoint: Endpoint,
 
-    /// The AMQP broker for jobs with transport AMQP, such as amqps://host:5671; add ?sasl=plain for
-    /// one that takes the key's name and the key as user and password [default: the namespace's]
+    /// AMQP broker for jobs with transport AMQP, such as amqps://host:5671; add ?sasl=plain to send
+    /// key name and key as user and password [default: the broker of the namespace]
     #[arg(long, env = "KALENDS_SERVICE_BUS_AMQP_ENDPOINT", value_name = "URL")]
     service_bus_amqp_endpoint: Option<AmqpEndpoint>,
 
-    /// Where tokens for ActiveDirectoryOAuth are asked for: a host, or an address
+    /// Token endpoint for ActiveDirectoryOAuth: a host or a URL
     #[arg(
         long,
         env = "KALENDS_LOGIN_ENDPOINT",
@@ -49,9 +50,9 @@ pub(super) struct Endpoints {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum QueueMessageFormat {
-    /// In the XML envelope of the retired service
+    /// XML envelope of Azure Scheduler
     Envelope,
-    /// The text alone
+    /// Message text only
     Raw,
 }
 

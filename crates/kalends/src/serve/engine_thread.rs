@@ -1,4 +1,4 @@
-//! The engine's own thread.
+//! A dedicated thread for the engine.
 
 use std::io;
 use std::thread::{self, JoinHandle};
@@ -7,17 +7,17 @@ use kalends_engine::Engine;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-/// An engine and the thread that it has for itself. What is to be done for a run follows each other
-/// within microseconds: to hand it from thread to thread costs more than most of it does.
+/// An engine on its own single-threaded runtime. The steps of a run follow each other within
+/// microseconds; moving them between threads would cost more than most of the steps.
 pub(super) struct EngineThread {
     engine: Engine,
-    /// The thread ends when this is dropped.
+    /// Dropping the sender ends the thread.
     open: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl EngineThread {
-    /// Starts an engine there.
+    /// Starts the thread, and on it the engine that `start` returns.
     pub(super) fn start(start: impl FnOnce() -> Engine) -> io::Result<EngineThread> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let engine = {
@@ -26,23 +26,22 @@ impl EngineThread {
         };
         let (open, closed) = oneshot::channel();
         let thread = thread::Builder::new().name("engine".into()).spawn(move || {
-            // Nobody sends anything.
+            // Returns when the sender is dropped.
             let _ = runtime.block_on(closed);
             runtime.shutdown_background();
         })?;
         Ok(EngineThread { engine, open, thread })
     }
 
-    /// The engine.
     pub(super) fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Stops the engine, and then ends the thread.
+    /// Waits for attempts in flight, then stops the engine and its thread.
     pub(super) async fn stop(self) {
         self.engine.stop().await;
         drop(self.open);
-        // A thread that has panicked has ended as well.
+        // A thread that panicked has ended too.
         drop(self.thread.join());
     }
 }

@@ -1,26 +1,26 @@
-//! Settings of limits.
+//! Settings of plan limits and connection limits.
 
 use std::num::NonZeroU16;
 
 use clap::ValueEnum;
 use kalends_domain::{EgressMode, PlanLimits};
 
-/// A quarter of all connections that there may be. A browser has six, a client that keeps one for
-/// each of its threads some dozens.
+/// A quarter of the server's connections. A browser opens six, a client with a connection per thread
+/// some dozens.
 const CONNECTIONS_PER_CLIENT_MAX: NonZeroU16 = NonZeroU16::MIN.saturating_add(127);
 
-/// Limits.
+/// Plan limits and connection limits.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitSettings {
-    /// Whether the limits of plans hold, such as 50 jobs in a Standard collection; quotas that
-    /// collections set themselves always hold
+    /// Enforce the limits of plans, such as 50 jobs in a Standard collection. The quotas of a
+    /// collection are always enforced
     #[arg(long, env = "KALENDS_LIMITS_PLANS", value_name = "SWITCH", default_value = "on")]
     limits_plans: Switch,
 
-    /// Connections that one client address may have open at the same time; more are closed at once.
-    /// Behind a proxy all have its address: then as many as it needs, up to 512 [default: 128; no
-    /// limit on a loopback address without authentication]
+    /// Maximum number of open connections per client address; the server closes further ones. Behind
+    /// a reverse proxy all clients share one address: raise the limit, up to 512 [default: 128;
+    /// unlimited on a loopback address without authentication]
     #[arg(long, env = "KALENDS_CONNECTIONS_PER_CLIENT", value_name = "NUMBER")]
     connections_per_client: Option<NonZeroU16>,
 }
@@ -32,13 +32,14 @@ enum Switch {
 }
 
 impl LimitSettings {
-    /// Who alone uses a machine may use all of it.
+    /// Maximum number of connections per client address; `None` for no limit. A single-user server
+    /// has no limit by default.
     pub(crate) fn connections_per_client_max(&self, mode: EgressMode) -> Option<NonZeroU16> {
-        let unsaid = match mode {
+        let default = match mode {
             EgressMode::SingleUser => None,
             _ => Some(CONNECTIONS_PER_CLIENT_MAX),
         };
-        self.connections_per_client.or(unsaid)
+        self.connections_per_client.or(default)
     }
 
     pub(crate) fn plans(&self) -> PlanLimits {

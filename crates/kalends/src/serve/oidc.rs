@@ -1,6 +1,5 @@
-//! Settings of an identity provider.
+//! Settings of the OpenID Connect provider.
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use anyhow::bail;
@@ -9,42 +8,45 @@ use kalends_environment::{Clock as _, SystemClock};
 use kalends_server::{ClaimGrant, Oidc, OidcSettings};
 
 #[derive(clap::Args)]
-pub(crate) struct Provider {
-    /// An identity provider whose tokens are good: its address, spelled as iss in them
+#[command(next_help_heading = "OpenID Connect")]
+pub(crate) struct OidcArguments {
+    /// Issuer URL of the OpenID Connect provider; must equal the claim iss of its tokens
     #[arg(long, env = "KALENDS_OIDC_ISSUER", value_name = "URL")]
     oidc_issuer: Option<String>,
 
-    /// Whom its tokens must be for, as aud in them; can be repeated
+    /// Accepted value of the claim aud; required with --oidc-issuer; can be repeated
     #[arg(long, env = "KALENDS_OIDC_AUDIENCE", value_name = "AUDIENCE", value_delimiter = ',')]
     oidc_audience: Vec<String>,
 
-    /// Where its keys are [default: where it says]
+    /// JWKS URL [default: from OIDC discovery]
     #[arg(long, env = "KALENDS_OIDC_JWKS", value_name = "URL")]
     oidc_jwks: Option<String>,
 
-    /// The tenant that its tokens must name, as tid in them
+    /// Required value of the claim tid (tenant)
     #[arg(long, env = "KALENDS_OIDC_TENANT", value_name = "TENANT")]
     oidc_tenant: Option<String>,
 
-    /// Who may do what: claim=value:role:scope, such as groups=ops:operator:/; can be repeated
+    /// Role granted by a claim: CLAIM=VALUE:ROLE:SCOPE, such as groups=ops:operator:/; can be repeated
     /// [default: the values Kalends.Reader, Kalends.Operator, Kalends.Contributor and Kalends.Owner of
-    /// the claim roles, everywhere]
+    /// the claim roles grant that role with scope /]
     #[arg(long, env = "KALENDS_OIDC_GRANT", value_name = "GRANT", value_delimiter = ',', value_parser = ClaimGrant::parse)]
     oidc_grant: Vec<ClaimGrant>,
 }
 
-impl Provider {
-    /// The provider, where one is set. Its keys are being fetched.
+impl OidcArguments {
+    /// Creates the provider and starts to fetch its keys; `None` without `--oidc-issuer`.
     pub(crate) fn start(&self, fetcher: Fetcher) -> anyhow::Result<Option<Arc<Oidc>>> {
         let Some(issuer) = &self.oidc_issuer else {
             let others = self.oidc_jwks.is_some() || self.oidc_tenant.is_some();
             if others || !self.oidc_audience.is_empty() || !self.oidc_grant.is_empty() {
-                bail!("settings of an identity provider need --oidc-issuer");
+                bail!("the --oidc settings require --oidc-issuer");
             }
             return Ok(None);
         };
         if self.oidc_audience.is_empty() {
-            bail!("--oidc-issuer needs --oidc-audience: a token for another service is not for us");
+            bail!(
+                "--oidc-issuer requires --oidc-audience; otherwise tokens for other services would be accepted"
+            );
         }
         let grants = match self.oidc_grant.as_slice() {
             [] => ClaimGrant::of_app_roles(),
@@ -60,10 +62,9 @@ impl Provider {
         let oidc = Arc::new(Oidc::new(settings, fetcher));
         let fetching = Arc::clone(&oidc);
         tokio::spawn(async move {
-            if let Err(why) = fetching.fetch_keys(SystemClock.now().into()).await {
-                // They are fetched again when they are needed.
-                let why = why.escape_debug();
-                let _ = writeln!(std::io::stderr(), "warning: no keys of --oidc-issuer yet: {why}");
+            if let Err(error) = fetching.fetch_keys(SystemClock.now().into()).await {
+                // The next token that needs a key triggers another fetch.
+                tracing::warn!(%error, "keys of the OIDC issuer not available, retrying on demand");
             }
         });
         Ok(Some(oidc))

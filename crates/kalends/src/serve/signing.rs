@@ -1,62 +1,69 @@
-//! Settings of signatures: which keys requests are signed with.
+//! Settings of request signing: the key version of each collection.
 
 use std::fmt;
 use std::str::FromStr;
 
+use anyhow::{Context as _, bail};
 use kalends_actions::SigningKeyVersions;
 use kalends_domain::CollectionPath;
 
 use crate::signing_keys::collection;
 
-/// Which keys requests are signed with.
+/// Key versions for signed requests.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Request signing")]
 pub(crate) struct SigningSettings {
-    /// Which keys requests are signed with: raise it by one to change those of every collection that
-    /// has no number of its own
-    #[arg(long, env = "KALENDS_SIGNING_EPOCH", value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
-    signing_epoch: u32,
+    /// Version of the signing keys. Increase it by one to rotate the keys of all collections without
+    /// a version of their own
+    #[arg(long, alias = "signing-epoch", env = "KALENDS_SIGNING_KEY_VERSION", value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    signing_key_version: u32,
 
-    /// The number of one collection alone: SUBSCRIPTION/GROUP/COLLECTION=NUMBER; raise it by one to
-    /// change the keys of that one. The first is one more than signing-epoch; may be repeated
-    #[arg(long, env = "KALENDS_SIGNING_EPOCH_OF", value_name = "ENTRY", value_delimiter = ',')]
-    signing_epoch_of: Vec<Own>,
+    /// Key version of a single collection: SUBSCRIPTION/GROUP/COLLECTION=NUMBER. Start with one more
+    /// than --signing-key-version and increase it by one to rotate the keys; can be repeated
+    #[arg(
+        long,
+        alias = "signing-epoch-of",
+        env = "KALENDS_SIGNING_KEY_VERSION_FOR",
+        value_name = "ENTRY",
+        value_delimiter = ','
+    )]
+    signing_key_version_for: Vec<CollectionKeyVersion>,
 }
 
-/// The number of one collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Own {
+struct CollectionKeyVersion {
     collection: CollectionPath,
-    epoch: u32,
+    version: u32,
 }
 
-impl FromStr for Own {
-    type Err = String;
+impl FromStr for CollectionKeyVersion {
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Own, String> {
-        let expected = "expected SUBSCRIPTION/GROUP/COLLECTION=NUMBER, with a number from 1 on";
-        let (path, epoch) = text.trim().rsplit_once('=').ok_or(expected)?;
-        let epoch = epoch.parse().ok().filter(|epoch| *epoch >= 1).ok_or(expected)?;
-        Ok(Own { collection: collection(path)?, epoch })
+    fn from_str(text: &str) -> anyhow::Result<CollectionKeyVersion> {
+        let expected = "expected SUBSCRIPTION/GROUP/COLLECTION=NUMBER, where NUMBER is at least 1";
+        let (path, version) = text.trim().rsplit_once('=').context(expected)?;
+        let version = version.parse().ok().filter(|version| *version >= 1).context(expected)?;
+        Ok(CollectionKeyVersion { collection: collection(path)?, version })
     }
 }
 
-impl fmt::Display for Own {
+impl fmt::Display for CollectionKeyVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CollectionPath { group, collection } = &self.collection;
-        write!(f, "{}/{}/{collection}={}", group.subscription, group.group, self.epoch)
+        write!(f, "{}/{}/{collection}={}", group.subscription, group.group, self.version)
     }
 }
 
 impl SigningSettings {
-    /// Which keys each collection has; an error where one has two numbers.
-    pub(crate) fn epochs(&self) -> anyhow::Result<SigningKeyVersions> {
-        let mut epochs = SigningKeyVersions::all(self.signing_epoch);
-        for own in &self.signing_epoch_of {
-            if !epochs.set(own.collection.clone(), own.epoch) {
-                anyhow::bail!("--signing-epoch-of: {own} is the second number of its collection");
+    /// The key version of every collection; an error if a collection has two.
+    pub(crate) fn key_versions(&self) -> anyhow::Result<SigningKeyVersions> {
+        let mut versions = SigningKeyVersions::all(self.signing_key_version);
+        for entry in &self.signing_key_version_for {
+            if !versions.set(entry.collection.clone(), entry.version) {
+                bail!("--signing-key-version-for: {entry} is a second entry for its collection");
             }
         }
-        Ok(epochs)
+        Ok(versions)
     }
 }
 
@@ -65,18 +72,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_collection_has_one_number_from_one_on() {
+    fn a_collection_has_one_key_version_of_at_least_one() {
         let text = "6c55a6f0-6593-472f-9b3e-a51a9a757b40/rg/jc=2";
-        let own: Own = text.parse().unwrap();
-        assert_eq!((own.epoch, own.to_string()), (2, text.to_owned()));
+        let entry: CollectionKeyVersion = text.parse().unwrap();
+        assert_eq!((entry.version, entry.to_string()), (2, text.to_owned()));
         for text in ["", "rg/jc=2", "6c55a6f0-6593-472f-9b3e-a51a9a757b40/rg/jc"] {
-            assert!(text.parse::<Own>().is_err(), "{text}");
+            assert!(text.parse::<CollectionKeyVersion>().is_err(), "{text}");
         }
         for number in ["0", "-1", "", "4294967296", "x"] {
             let text = format!("6c55a6f0-6593-472f-9b3e-a51a9a757b40/rg/jc={number}");
-            assert!(text.parse::<Own>().is_err(), "{text}");
+            assert!(text.parse::<CollectionKeyVersion>().is_err(), "{text}");
         }
-        let twice = SigningSettings { signing_epoch: 1, signing_epoch_of: vec![own.clone(), own] };
-        assert!(twice.epochs().is_err());
+        let twice = SigningSettings {
+            signing_key_version: 1,
+            signing_key_version_for: vec![entry.clone(), entry],
+        };
+        assert!(twice.key_versions().is_err());
     }
 }

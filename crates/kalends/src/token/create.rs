@@ -1,68 +1,65 @@
-//! `kalends token create`: makes a token.
+//! `kalends token create`: creates an API token.
 
 use std::io::{self, Write as _};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use kalends_domain::{AccessScope, Grant, Role};
 use kalends_environment::{Clock as _, SystemClock, SystemEntropy};
 use kalends_recurrence::Instant;
 use kalends_store::{NewToken, TOKENS_MAX, TokenRecord};
 
-use crate::token::book::{Book, IfAbsent};
+use crate::token::token_store::{IfMissing, TokenStore};
 
-/// Characters of a name.
+/// Most characters in the name of a token.
 const NAME_CHARS_MAX: usize = 100;
 
-/// Make a token and write it to standard output, once: only its hash is kept.
+/// Create an API token
 ///
+/// Prints the token to standard output. It cannot be shown again: the store contains only its hash.
+///
+/// Examples:
 ///   kalends token create --role owner --scope / --name admin
 ///   kalends token create --role operator --scope /subscriptions/S/resourceGroups/G --expires P90D
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    book: Book,
+    store: TokenStore,
 
-    /// What it may do: reader (see), operator (run, enable, disable too), contributor (make, change
-    /// and delete too), owner (delete groups too)
+    /// Role: reader (read), operator (also run, enable and disable jobs), contributor (also create,
+    /// update and delete), owner (also delete resource groups)
     #[arg(long, value_parser = role)]
     role: Role,
 
-    /// Where: /, /subscriptions/S, /subscriptions/S/resourceGroups/G or
+    /// Scope of the role: /, /subscriptions/S, /subscriptions/S/resourceGroups/G or
     /// /subscriptions/S/resourceGroups/G/jobCollections/C
-    #[arg(long, value_name = "PATH", value_parser = place)]
+    #[arg(long, value_name = "PATH", value_parser = AccessScope::parse)]
     scope: AccessScope,
 
-    /// What people call it
-    #[arg(long, default_value = "", value_parser = name)]
+    /// Display name
+    #[arg(long, default_value = "", hide_default_value = true, value_parser = name)]
     name: String,
 
-    /// Until when it is good: an instant such as 2027-01-01, or a time from now such as P90D
+    /// Expiration: a time such as 2027-01-01, or a duration from now such as P90D [default: never]
     #[arg(long, value_name = "WHEN")]
     expires: Option<String>,
 }
 
-fn role(text: &str) -> Result<Role, String> {
+fn role(text: &str) -> anyhow::Result<Role> {
     let allowed = Role::ALL.map(Role::as_str).join(", ");
-    Role::named(text).ok_or_else(|| format!("expected one of {allowed}"))
+    Role::named(text).with_context(|| format!("expected one of {allowed}"))
 }
 
-fn place(text: &str) -> Result<AccessScope, String> {
-    AccessScope::parse(text).map_err(|error| error.to_string())
-}
-
-fn name(text: &str) -> Result<String, String> {
+fn name(text: &str) -> anyhow::Result<String> {
     let is_name = text.chars().count() <= NAME_CHARS_MAX && !text.chars().any(char::is_control);
-    match is_name {
-        true => Ok(text.to_owned()),
-        false => Err(format!("expected at most {NAME_CHARS_MAX} characters that can be printed")),
-    }
+    ensure!(is_name, "expected at most {NAME_CHARS_MAX} printable characters");
+    Ok(text.to_owned())
 }
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let now = Instant::from(SystemClock.now());
-    let expires = arguments.expires.as_deref().map(|text| when(text, now)).transpose()?;
-    let tokens = arguments.book.open(IfAbsent::Make).await?;
+    let expires = arguments.expires.as_deref().map(|text| expiration(text, now)).transpose()?;
+    let tokens = arguments.store.open(IfMissing::Create).await?;
     let NewToken { id, text, hash } = NewToken::generate(&SystemEntropy)?;
     let record = TokenRecord {
         id: id.clone(),
@@ -76,25 +73,27 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     };
     let grant = record.grant.clone();
     if !tokens.put_token(record).await? {
-        bail!("there are {TOKENS_MAX} tokens; forget some with kalends token revoke --forget");
+        bail!(
+            "there are {TOKENS_MAX} tokens already; delete some with kalends token revoke --delete"
+        );
     }
     writeln!(
         io::stderr(),
-        "token {id}, {} of {}; it is shown this once. A server that asks for no token yet does so \
-         from its next start on.",
+        "created token {id} with role {} and scope {}; it is shown only once. A server that runs \
+         without authentication requires tokens after its next start.",
         grant.role,
         grant.scope
     )?;
     Ok(writeln!(io::stdout(), "{}", text.reveal())?)
 }
 
-fn when(text: &str, now: Instant) -> anyhow::Result<Instant> {
+fn expiration(text: &str, now: Instant) -> anyhow::Result<Instant> {
     let at = match kalends_wire::parse_duration(text) {
         Some(duration) => now.saturating_add(duration),
         None => text.parse().with_context(|| format!("--expires {text}"))?,
     };
     if at <= now {
-        bail!("--expires {text}: that is over already");
+        bail!("--expires {text}: is in the past");
     }
     Ok(at)
 }

@@ -1,4 +1,4 @@
-//! `kalends token list`: the tokens there are.
+//! `kalends token list`: lists API tokens.
 
 use std::io::{self, Write as _};
 
@@ -6,26 +6,27 @@ use kalends_environment::{Clock as _, SystemClock};
 use kalends_recurrence::Instant;
 use kalends_store::TokenRecord;
 
-use crate::token::book::{Book, IfAbsent};
+use crate::token::token_store::{IfMissing, TokenStore};
 
-/// List tokens: what they may do, when they were last used, and which are worth nothing any more.
+/// List API tokens with role, scope, last use and expiration
 ///
+/// Example:
 ///   kalends token list --store sqlite:/var/lib/kalends/kalends.db
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    book: Book,
+    store: TokenStore,
 }
 
-const HEAD: [&str; 7] = ["id", "role", "created", "last used", "good until", "scope", "name"];
+const HEADER: [&str; 7] = ["id", "role", "created", "last used", "expires", "scope", "name"];
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let tokens = arguments.book.open(IfAbsent::Refuse).await?.tokens().await?;
+    let tokens = arguments.store.open(IfMissing::Fail).await?.tokens().await?;
     let now = SystemClock.now().into();
-    let mut lines = vec![HEAD.map(str::to_owned)];
+    let mut lines = vec![HEADER.map(str::to_owned)];
     lines.extend(tokens.iter().map(|token| line(token, now)));
-    let mut widths = [0; HEAD.len()];
+    let mut widths = [0; HEADER.len()];
     for line in &lines {
         for (width, cell) in widths.iter_mut().zip(line) {
             *width = cell.chars().count().max(*width);
@@ -44,17 +45,17 @@ fn line(token: &TokenRecord, now: Instant) -> [String; 7] {
     let shown = |at: Option<Instant>, none: &str| {
         at.map_or_else(|| none.to_owned(), |at| at.whole_second().to_string())
     };
-    let until = match token.revoked {
+    let expires = match token.revoked {
         Some(_) => "revoked".to_owned(),
         None if !token.is_valid(now) => "expired".to_owned(),
-        None => shown(token.expires, "for ever"),
+        None => shown(token.expires, "never"),
     };
     [
         token.id.to_string(),
         token.grant.role.to_string(),
         shown(Some(token.created), ""),
         shown(token.last_used, "never"),
-        until,
+        expires,
         token.grant.scope.to_string(),
         token.name.clone(),
     ]

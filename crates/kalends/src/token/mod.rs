@@ -1,13 +1,13 @@
-//! `kalends token`: the static tokens of the API, also while a server works with their store.
+//! `kalends token`: static API tokens. The commands work while a server uses the store.
 
-mod book;
 mod create;
 mod list;
 mod revoke;
+mod token_store;
 
 use clap::Subcommand;
 
-/// Make, list and revoke tokens of the API, also while a server works with their store.
+/// Create, list and revoke API tokens, also while a server uses the store
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Create(create::Arguments),

@@ -1,4 +1,4 @@
-//! `kalends token revoke`: makes a token worth nothing.
+//! `kalends token revoke`: revokes or deletes an API token.
 
 use std::io::{self, Write as _};
 
@@ -6,35 +6,39 @@ use anyhow::{Context as _, bail};
 use kalends_environment::{Clock as _, SystemClock};
 use kalends_store::TokenId;
 
-use crate::token::book::{Book, IfAbsent};
+use crate::token::token_store::{IfMissing, TokenStore};
 
-/// Make a token worth nothing. A running server knows within seconds.
+/// Revoke an API token
 ///
+/// A running server refuses the token within seconds.
+///
+/// Example:
 ///   kalends token revoke 0123456789abcdef
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    book: Book,
+    store: TokenStore,
 
-    /// The sixteen digits after kal_, as kalends token list shows them
+    /// Id of the token: the 16 hexadecimal digits after kal_, as in kalends token list
     id: String,
 
-    /// Take it out of the list too. A server whose store knows no token at all asks for none when it
-    /// starts on the loopback
-    #[arg(long)]
-    forget: bool,
+    /// Delete the record of the token as well. A server on a loopback address whose store contains
+    /// no tokens starts without authentication
+    #[arg(long, alias = "forget")]
+    delete: bool,
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let id = TokenId::new(&arguments.id).context("expected the sixteen digits of a token's id")?;
-    let tokens = arguments.book.open(IfAbsent::Refuse).await?;
-    let (known, word) = match arguments.forget {
-        true => (tokens.delete_token(id.clone()).await?, "forgotten"),
+    let id =
+        TokenId::new(&arguments.id).context("expected the 16 hexadecimal digits of a token id")?;
+    let tokens = arguments.store.open(IfMissing::Fail).await?;
+    let (exists, done) = match arguments.delete {
+        true => (tokens.delete_token(id.clone()).await?, "deleted"),
         false => (tokens.revoke_token(id.clone(), SystemClock.now().into()).await?, "revoked"),
     };
-    match known {
-        true => Ok(writeln!(io::stdout(), "token {id} is {word}")?),
+    match exists {
+        true => Ok(writeln!(io::stdout(), "token {id} {done}")?),
         false => bail!("there is no token {id}"),
     }
 }

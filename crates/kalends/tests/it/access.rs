@@ -82,27 +82,28 @@ fn wait_for(connection: &mut Connection, token: &str, status: u16) {
 }
 
 #[test]
-fn tokens_are_made_and_revoked_while_the_server_runs() {
+fn tokens_are_created_and_revoked_while_the_server_runs() {
     let (server, owner) = guarded(&[("KALENDS_FAILURES_PER_MINUTE", "100000")]);
     let mut connection = server.connect();
     let token = create(server.folder(), "reader", SUBSCRIPTION, &["--name", "for a while"]);
     assert_eq!(ask(&mut connection, &token, "GET", &list(), None).status, 200);
-    let listed = |word: &str| {
+    let listed = |word: &str| -> usize {
         let output = kalends_token(server.folder(), &["list"]);
         let text = String::from_utf8(output.stdout).unwrap();
         let line = text.lines().find(|line| line.contains("for a while"));
-        line.unwrap_or_else(|| panic!("{text}")).contains(word)
+        line.unwrap_or_else(|| panic!("{text}")).matches(word).count()
     };
-    // The use is noted beside the answer.
-    let noted = (0..600).any(|_| {
+    // "never" is the last use of an unused token and the expiration of this one. The server records
+    // the use after it has responded.
+    let is_recorded = (0..600).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
-        !listed("never")
+        listed("never") == 1
     });
-    assert!(noted && listed("for ever"));
+    assert!(is_recorded);
     assert!(kalends_token(server.folder(), &["revoke", id(&token)]).status.success());
     wait_for(&mut connection, &token, 401);
-    assert!(listed("revoked"));
-    assert!(kalends_token(server.folder(), &["revoke", "--forget", id(&token)]).status.success());
+    assert_eq!(listed("revoked"), 1);
+    assert!(kalends_token(server.folder(), &["revoke", "--delete", id(&token)]).status.success());
     assert!(!kalends_token(server.folder(), &["revoke", id(&token)]).status.success());
     assert_eq!(ask(&mut connection, &owner, "GET", &list(), None).status, 200);
 }
@@ -130,7 +131,7 @@ fn an_expired_token_says_so() {
         server.folder(),
         &["create", "--role", "reader", "--scope", "/", "--expires", "2020-01-01"],
     );
-    assert!(String::from_utf8(past.stderr).unwrap().contains("over already"));
+    assert!(String::from_utf8(past.stderr).unwrap().contains("is in the past"));
 }
 
 #[test]

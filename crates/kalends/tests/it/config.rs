@@ -1,4 +1,4 @@
-//! A file of settings, given to the binary.
+//! Settings from flags, environment variables and the settings file.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ fn print_config(file: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn flags_go_before_variables_variables_before_the_file_and_the_file_before_defaults() {
+fn flags_take_precedence_over_variables_and_variables_over_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("kalends.toml");
     std::fs::write(&file, "listen = '127.0.0.1:1'\nstore = 'x'\nstart-delay = 'PT5S'\n").unwrap();
@@ -32,7 +32,7 @@ fn flags_go_before_variables_variables_before_the_file_and_the_file_before_defau
 }
 
 #[test]
-fn a_file_with_mistakes_is_refused_with_all_of_them() {
+fn all_errors_of_a_settings_file_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("kalends.toml");
     std::fs::write(&file, "start-dely = 'PT5S'\n[start]\ndelay = 'soon'\n").unwrap();
@@ -42,7 +42,7 @@ fn a_file_with_mistakes_is_refused_with_all_of_them() {
     let place = file.display();
     assert!(
         said.contains(&format!(
-            "{place}:1: start-dely: there is no such setting; did you mean start-delay?"
+            "{place}:1: start-dely: unknown setting; did you mean start-delay?"
         )),
         "{said}"
     );
@@ -53,11 +53,45 @@ fn a_file_with_mistakes_is_refused_with_all_of_them() {
 }
 
 #[test]
-fn a_server_does_what_its_file_says() {
+fn the_server_applies_its_settings_file() {
     let server = Running::start_with(|command, folder| {
         let file = folder.join("kalends.toml");
         std::fs::write(&file, "hold = true\n").unwrap();
         command.env_remove("KALENDS_HOLD").arg("--config").arg(file);
     });
     assert_eq!(server.connect().ask("GET", "/readyz", None).body, "ready");
+}
+
+#[test]
+fn deprecated_flags_and_variables_still_work_and_give_a_warning() {
+    let print = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
+        command.args(["serve", "--print-config"]).args(arguments);
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        let line = shown.lines().find(|line| line.starts_with("signing-key-version ="));
+        (line.unwrap().to_owned(), String::from_utf8(output.stderr).unwrap())
+    };
+    let old = [("KALENDS_SIGNING_EPOCH", "2")];
+    let (line, warning) = print(&[], &old);
+    assert_eq!(line, "signing-key-version = 2 # KALENDS_SIGNING_EPOCH (deprecated)");
+    let expected = "KALENDS_SIGNING_EPOCH is deprecated; use KALENDS_SIGNING_KEY_VERSION";
+    assert_eq!(warning, format!("warning: {expected}\n"));
+    let (line, warning) = print(&["--signing-epoch=3"], &[]);
+    assert_eq!(line, "signing-key-version = 3 # --signing-key-version");
+    let expected = "--signing-epoch is deprecated; use --signing-key-version";
+    assert_eq!(warning, format!("warning: {expected}\n"));
+    // Current names take precedence over deprecated ones, and variables over the file.
+    let both = [("KALENDS_SIGNING_KEY_VERSION", "4"), old[0]];
+    let current = "signing-key-version = 4 # KALENDS_SIGNING_KEY_VERSION";
+    assert_eq!(print(&[], &both), (current.to_owned(), String::new()));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kalends.toml");
+    std::fs::write(&file, "[signing]\nepoch = 5\n").unwrap();
+    let file = file.to_str().unwrap();
+    let (line, warning) = print(&["--config", file], &[]);
+    assert_eq!(line, format!("signing-key-version = 5 # {file}:2"));
+    assert!(warning.contains("signing-epoch is deprecated; use signing-key-version"), "{warning}");
+    let (line, _) = print(&["--config", file], &old);
+    assert_eq!(line, "signing-key-version = 2 # KALENDS_SIGNING_EPOCH (deprecated)");
 }

@@ -70,5 +70,5 @@ fn a_certificate_without_its_key_is_refused() {
         .output()
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(said, "error: --tls-cert and --tls-key are given both, or none of them\n");
+    assert_eq!(said, "error: --tls-cert and --tls-key must be set together\n");
 }

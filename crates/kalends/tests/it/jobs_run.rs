@@ -186,6 +186,7 @@ fn a_collection_whose_keys_were_changed_alone_still_signs_with_the_one_before() 
     // Receivers who have the key from before the change.
     let (sent, [present, _]) = signed_with(&[&changed], &[]);
     assert_eq!(sent[1], present);
-    let (sent, expected) = signed_with(&["--signing-epoch-of", &format!("{collection}x=2")], &[]);
+    let (sent, expected) =
+        signed_with(&["--signing-key-version-for", &format!("{collection}x=2")], &[]);
     assert_eq!(sent, expected, "another collection's change is none of its business");
 }

@@ -100,8 +100,8 @@ fn the_log_is_quiet_and_tells_of_the_end() {
     let told = std::process::Command::new("kill").arg(server.id().to_string()).status().unwrap();
     assert!(told.success());
     for expected in [
-        "INFO  jobs may reach this machine and its neighbours (single user)",
-        "INFO  all requests are answered; attempts under way are waited for",
+        "INFO  jobs may reach this machine and the private network",
+        "INFO  API stopped, waiting for attempts in flight",
         "INFO  stopped",
     ] {
         let line = server.line_with("");

@@ -113,7 +113,9 @@ fn what_is_no_job_is_refused_in_words() {
     };
     let day = ["--from", "2026-03-01", "--to", "2026-03-02"];
     assert!(refused(&day, "{}").contains("properties"));
-    assert!(refused(&["--from", "2026-03-01", "--to", "2026-03-01"], "{}").contains("not before"));
+    assert!(
+        refused(&["--from", "2026-03-01", "--to", "2026-03-01"], "{}").contains("must be before")
+    );
     let unknown = [&day[..], &["--fail", "nobody"]].concat();
     assert!(refused(&unknown, &hourly("a", "")).contains("no such job"));
 }

@@ -42,14 +42,14 @@ fn a_store_is_checked_and_copied_while_it_is_open() {
     let key_file = folder.path().join("kalends.db.key").display().to_string();
     let _open = make_store(&path);
     let store = format!("sqlite:{}", path.display());
-    check(&["check", "--store", &store], None, 0, "nothing wrong");
-    check(&["backup", "--store", &store, &copy], None, 0, "copied");
+    check(&["check", "--store", &store], None, 0, "no problems found");
+    check(&["backup", "--store", &store, &copy], None, 0, "backed up");
     check(&["backup", "--store", &store, &copy], None, 1, "exists already");
     let copied = format!("sqlite:{copy}");
     check(&["check", "--store", &copied], None, 1, "there is no key");
-    check(&["check", "--store", &copied, "--key-file", &key_file], None, 0, "nothing wrong");
+    check(&["check", "--store", &copied, "--key-file", &key_file], None, 0, "no problems found");
     let key = std::fs::read_to_string(&key_file).unwrap();
-    check(&["check", "--store", &copied], Some(&key), 0, "nothing wrong");
+    check(&["check", "--store", &copied], Some(&key), 0, "no problems found");
 }
 
 #[test]

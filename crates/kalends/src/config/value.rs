@@ -1,17 +1,18 @@
-//! What a key of the file may hold, as its argument says.
+//! Values in the settings file, checked by the value parsers of their arguments.
 
 use std::any::TypeId;
 use std::error::Error as _;
 
+use anyhow::bail;
 use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
 use toml::de::DeValue;
 
-/// Names that are as alike as this are taken for slips of the pen.
-const ALIKE: f64 = 0.7;
+/// Jaro similarity from which a known key is suggested for an unknown one.
+const SIMILARITY_MIN: f64 = 0.7;
 
-/// What a value is in the file.
+/// TOML type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Flag,
@@ -24,7 +25,7 @@ impl Kind {
         if !argument.get_action().takes_values() {
             return Kind::Flag;
         }
-        let holds = argument.get_value_parser().type_id();
+        let parsed_type = argument.get_value_parser().type_id();
         let numbers = [
             TypeId::of::<u8>(),
             TypeId::of::<u16>(),
@@ -35,9 +36,9 @@ impl Kind {
             TypeId::of::<i64>(),
             TypeId::of::<f64>(),
         ];
-        match holds {
-            holds if holds == TypeId::of::<bool>() => Kind::Flag,
-            holds if numbers.iter().any(|number| holds == *number) => Kind::Number,
+        match parsed_type {
+            parsed if parsed == TypeId::of::<bool>() => Kind::Flag,
+            parsed if numbers.iter().any(|number| parsed == *number) => Kind::Number,
             _ => Kind::Text,
         }
     }
@@ -46,12 +47,12 @@ impl Kind {
         match self {
             Kind::Flag => "true or false",
             Kind::Number => "a number",
-            Kind::Text => "a text in quotes",
+            Kind::Text => "a string",
         }
     }
 }
 
-/// Whether a setting can have several values.
+/// Whether a setting accepts a list of values.
 pub(super) fn is_list(argument: &Arg) -> bool {
     let several = argument.get_num_args().is_some_and(|range| range.max_values() > 1);
     matches!(argument.get_action(), ArgAction::Append)
@@ -59,38 +60,38 @@ pub(super) fn is_list(argument: &Arg) -> bool {
         || several
 }
 
-/// The values of a key as the argument would be given them.
-pub(super) fn values(argument: &Arg, value: &DeValue<'_>) -> Result<Vec<String>, String> {
+/// The values of a key in the form that the argument's parser accepts.
+pub(super) fn texts(argument: &Arg, value: &DeValue<'_>) -> anyhow::Result<Vec<String>> {
     match value {
         DeValue::Array(items) if is_list(argument) => {
-            items.iter().map(|item| one(argument, item.get_ref())).collect()
+            items.iter().map(|item| text(argument, item.get_ref())).collect()
         }
-        value => Ok(vec![one(argument, value)?]),
+        value => Ok(vec![text(argument, value)?]),
     }
 }
 
-fn one(argument: &Arg, value: &DeValue<'_>) -> Result<String, String> {
+fn text(argument: &Arg, value: &DeValue<'_>) -> anyhow::Result<String> {
     let kind = Kind::of(argument);
     let text = match (kind, value) {
         (Kind::Flag, DeValue::Boolean(flag)) => flag.to_string(),
         (Kind::Number, DeValue::Integer(number)) => {
-            let parsed = i64::from_str_radix(number.as_str(), number.radix());
-            parsed.map_err(|error| error.to_string())?.to_string()
+            i64::from_str_radix(number.as_str(), number.radix())?.to_string()
         }
         (Kind::Number, DeValue::Float(number)) => number.as_str().to_owned(),
         (Kind::Text, DeValue::String(text)) => text.to_string(),
         (kind, value) => {
-            let list = if is_list(argument) { ", or a list of such" } else { "" };
+            let list = if is_list(argument) { " or an array of them" } else { "" };
             let found = value.type_str();
-            return Err(format!("expected {}{list}; this is of type {found}", kind.name()));
+            let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
+            bail!("expected {}{list} (found {article} {found})", kind.name());
         }
     };
     check(argument, &text)?;
     Ok(text)
 }
 
-/// Whether the argument takes this value.
-pub(super) fn check(argument: &Arg, text: &str) -> Result<(), String> {
+/// Parses the value as the argument would.
+pub(super) fn check(argument: &Arg, text: &str) -> anyhow::Result<()> {
     let parser: ValueParser = argument.get_value_parser().clone();
     let alone = Arg::new("value").long("value").value_parser(parser).action(ArgAction::Set);
     let command = Command::new("check").arg(alone).no_binary_name(true);
@@ -99,17 +100,17 @@ pub(super) fn check(argument: &Arg, text: &str) -> Result<(), String> {
     };
     match (error.get(ContextKind::ValidValue), error.source()) {
         (Some(ContextValue::Strings(allowed)), _) => {
-            Err(format!("allowed are {}", allowed.join(", ")))
+            bail!("must be one of {}", allowed.join(", "))
         }
-        (_, Some(cause)) => Err(cause.to_string()),
-        _ => Err("it is not allowed".to_owned()),
+        (_, Some(cause)) => bail!("{cause}"),
+        _ => bail!("is not valid"),
     }
 }
 
-/// What a key that nobody knows was perhaps meant to be.
-pub(super) fn nearest<'a>(key: &str, keys: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// The known key most similar to an unknown one, if it is similar enough to be a typing error.
+pub(super) fn most_similar<'a>(key: &str, keys: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let plain = key.replace('_', "-").to_ascii_lowercase();
-    let alike = keys.map(|known| (strsim::jaro(&plain, known), known));
-    let best = alike.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    best.filter(|(alike, _)| *alike > ALIKE).map(|(_, known)| known)
+    let rated = keys.map(|known| (strsim::jaro(&plain, known), known));
+    let best = rated.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    best.filter(|(similarity, _)| *similarity > SIMILARITY_MIN).map(|(_, known)| known)
 }

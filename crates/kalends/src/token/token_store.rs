@@ -1,4 +1,4 @@
-//! Where tokens are kept: the store of the server.
+//! Access to the tokens in a store without starting a server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,46 +9,45 @@ use kalends_store::Tokens;
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, SqliteTokens};
 
-use crate::location::{Kept, Location, codec, make_folder};
+use crate::store_location::{Database, StoreLocation, codec, create_directory_of};
 
 #[derive(clap::Args)]
-pub(crate) struct Book {
+pub(crate) struct TokenStore {
     #[command(flatten)]
-    location: Location,
+    location: StoreLocation,
 }
 
-/// What becomes of a store that is not there.
+/// How to treat an SQLite file that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IfAbsent {
-    Make,
-    Refuse,
+pub(crate) enum IfMissing {
+    Create,
+    Fail,
 }
 
-impl Book {
-    /// The tokens of the store.
-    pub(crate) async fn open(&self, absent: IfAbsent) -> anyhow::Result<Box<dyn Tokens>> {
-        match self.location.kept()? {
-            Kept::Database(url) => {
+impl TokenStore {
+    pub(crate) async fn open(&self, if_missing: IfMissing) -> anyhow::Result<Box<dyn Tokens>> {
+        match self.location.database()? {
+            Database::Postgres(url) => {
                 let settings =
                     PostgresSettings { connections_max: 1, ..PostgresSettings::default() };
                 let codec = codec(self.location.key()?);
                 let connected = PostgresStore::connect(url, settings, codec).await;
                 Ok(Box::new(connected.context("cannot open the database")?))
             }
-            Kept::File(path) => self.open_file(path, absent),
+            Database::Sqlite(path) => self.open_sqlite(path, if_missing),
         }
     }
 
-    fn open_file(&self, path: &Path, absent: IfAbsent) -> anyhow::Result<Box<dyn Tokens>> {
-        if absent == IfAbsent::Refuse && !path.is_file() {
+    fn open_sqlite(&self, path: &Path, if_missing: IfMissing) -> anyhow::Result<Box<dyn Tokens>> {
+        if if_missing == IfMissing::Fail && !path.is_file() {
             bail!("there is no file {}", path.display());
         }
-        make_folder(path)?;
+        create_directory_of(path)?;
         let key = || self.location.key_or_new().map(codec);
         if let Ok(tokens) = SqliteTokens::open(path, &key()?) {
             return Ok(Box::new(tokens));
         }
-        // A store that is not there yet, or of an older form, is made ready as a server would.
+        // A new store, or one with an older schema: migrate it as a server would.
         let (settings, clock) = (SqliteSettings::default(), Arc::new(SystemClock));
         let opened = SqliteStore::open(path, settings, key()?, clock);
         Ok(Box::new(opened.with_context(|| format!("cannot open {}", path.display()))?))

@@ -1,11 +1,11 @@
-//! `kalends store`: tools for the file of a store, also while a server works with it.
+//! `kalends store`: commands on an SQLite store. They work while a server uses the store.
 
 mod backup;
 mod check;
 
 use clap::Subcommand;
 
-/// Look into a store and copy it, also while a server works with it.
+/// Check or back up an SQLite store, also while a server uses it
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Check(check::Arguments),

@@ -1,0 +1,90 @@
+//! The flags `--store` and `--key-file`, shared by all commands that open a store.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use kalends_environment::SystemEntropy;
+use kalends_store::encryption::{Cipher, MasterKey};
+use kalends_store::stored_form::DefinitionCodec;
+
+use crate::master_key;
+
+#[derive(clap::Args)]
+pub(crate) struct StoreLocation {
+    /// Store of jobs, history and tokens: sqlite:PATH for one node, or
+    /// postgres://USER@HOST/DATABASE for several
+    #[arg(
+        long,
+        env = "KALENDS_STORE",
+        value_name = "STORE",
+        default_value = "sqlite:kalends-data/kalends.db"
+    )]
+    pub(crate) store: String,
+
+    /// File with the encryption key of the store; created for a new store [default: next to the
+    /// SQLite file, unless KALENDS_KEY contains the key]
+    #[arg(long, env = "KALENDS_KEY_FILE", value_name = "FILE")]
+    key_file: Option<PathBuf>,
+}
+
+/// The database that `--store` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Database<'a> {
+    /// Path of the file.
+    Sqlite(&'a Path),
+    /// Connection URL.
+    Postgres(&'a str),
+}
+
+impl StoreLocation {
+    pub(crate) fn database(&self) -> anyhow::Result<Database<'_>> {
+        if self.store.starts_with("postgres://") || self.store.starts_with("postgresql://") {
+            return Ok(Database::Postgres(&self.store));
+        }
+        match self.store.strip_prefix("sqlite:") {
+            Some("") | None => {
+                bail!("--store: expected sqlite:PATH or postgres://USER@HOST/DATABASE")
+            }
+            Some(path) => Ok(Database::Sqlite(Path::new(path))),
+        }
+    }
+
+    /// Path of the SQLite file; an error for PostgreSQL stores.
+    pub(crate) fn sqlite_path(&self) -> anyhow::Result<&Path> {
+        match self.database() {
+            Ok(Database::Sqlite(path)) => Ok(path),
+            _ => bail!("--store {}: expected sqlite:PATH", self.store),
+        }
+    }
+
+    /// Key of an existing store.
+    pub(crate) fn key(&self) -> anyhow::Result<MasterKey> {
+        match self.database()? {
+            Database::Sqlite(path) => master_key::read(path, self.key_file.as_deref()),
+            Database::Postgres(_) => master_key::read_for_database(self.key_file.as_deref()),
+        }
+    }
+
+    /// Key of a store that may not exist yet; creates the key of a new store.
+    pub(crate) fn key_or_new(&self) -> anyhow::Result<MasterKey> {
+        match self.database()? {
+            Database::Sqlite(path) => master_key::read_or_create(path, self.key_file.as_deref()),
+            Database::Postgres(_) => self.key(),
+        }
+    }
+}
+
+/// The codec that encrypts and decrypts secrets with this key.
+pub(crate) fn codec(key: MasterKey) -> DefinitionCodec {
+    DefinitionCodec::new(Cipher::new(key, vec![], Arc::new(SystemEntropy)), &[])
+}
+
+/// Creates the directory of a file and its parents.
+pub(crate) fn create_directory_of(file: &Path) -> anyhow::Result<()> {
+    if let Some(directory) = file.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        let created = std::fs::create_dir_all(directory);
+        created.with_context(|| format!("cannot create the directory {}", directory.display()))?;
+    }
+    Ok(())
+}
