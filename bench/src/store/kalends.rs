@@ -51,7 +51,7 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
     }
     let load = time("load, 1,000 under way", jobs, || {
         in_flight(LOADING, (0..jobs).map(|job| bench.put(job, 0)), drop)?;
-        wait(bench.store.fold())
+        wait(bench.store.flush())
     })?;
     let mut figures = vec![load];
     let bytes = bytes_in(folder)? as f64 / jobs as f64;
@@ -93,7 +93,7 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
         for _ in 0..BATCHES {
             bench.run_batch(at_once)?;
         }
-        wait(bench.store.fold()).map_err(anyhow::Error::from)
+        wait(bench.store.flush()).map_err(anyhow::Error::from)
     })?);
     let mut commits = Vec::with_capacity(2 * BATCHES);
     figures.push(time("… of 500 others each time", runs, || {
@@ -101,14 +101,14 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
             commits.extend(bench.run_batch(together)?);
         }
         // What is still in the log only is part of the cost.
-        wait(bench.store.fold()).map_err(anyhow::Error::from)
+        wait(bench.store.flush()).map_err(anyhow::Error::from)
     })?);
     figures.push(worst("… the longest commit", &mut commits));
     figures.push(time("… due again at instants far apart", runs / 4, || {
         for _ in 0..BATCHES / 4 {
             bench.run_batch(scattered_next)?;
         }
-        wait(bench.store.fold()).map_err(anyhow::Error::from)
+        wait(bench.store.flush()).map_err(anyhow::Error::from)
     })?);
     figures.push(time("history, a page of 100", TIMED, || {
         in_flight(1, chosen().map(|job| bench.history(job)), drop)

@@ -7,10 +7,10 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
 use crate::error::StoreError;
-use crate::sqlite::inspect::open_existing;
+use crate::sqlite::check::open_existing;
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::key_check;
 use crate::sqlite::lock::beside;
-use crate::sqlite::trouble::Worked;
 use crate::stored_form::DefinitionCodec;
 
 /// Copies a store to a file that is not there yet. What is committed when it begins is in the copy,
@@ -22,7 +22,7 @@ pub fn back_up(path: &Path, codec: &DefinitionCodec, to: &Path) -> Result<(), St
 }
 
 /// Copies an open store.
-pub(crate) fn back_up_with(connection: &Connection, to: &Path) -> Worked<()> {
+pub(crate) fn back_up_with(connection: &Connection, to: &Path) -> SqliteResult<()> {
     let failed = |error: std::io::Error| {
         StoreError::Failed(format!("cannot write {}: {error}", to.display()))
     };
@@ -44,7 +44,7 @@ pub(crate) fn back_up_with(connection: &Connection, to: &Path) -> Worked<()> {
     moved
 }
 
-fn copy(connection: &Connection, part: &Path) -> Worked<()> {
+fn copy(connection: &Connection, part: &Path) -> SqliteResult<()> {
     let mut target = Connection::open(part)?;
     let backup = Backup::new(connection, &mut target)?;
     // All pages in one step: a step is one state of the store, and writers do not wait for readers.

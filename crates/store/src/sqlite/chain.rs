@@ -9,9 +9,9 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::record::{JobKey, LedgerRecord};
 use crate::sqlite::code::{Coded, read};
-use crate::sqlite::desk::Desk;
-use crate::sqlite::state::{StateRow, States as _};
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::error::SqliteResult;
+use crate::sqlite::state::{ReadState as _, StateRow};
+use crate::sqlite::write_back::WriteTransaction;
 
 /// What the rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +46,7 @@ impl Kind {
     }
 
     /// A row.
-    pub(crate) fn link(self, connection: &Connection, number: i64) -> Worked<Option<Link>> {
+    pub(crate) fn link(self, connection: &Connection, number: i64) -> SqliteResult<Option<Link>> {
         let mut statement = connection.prepare_cached(match self {
             Kind::Entry => "SELECT job, previous FROM history WHERE sequence = ?",
             Kind::Closing => "SELECT job, previous FROM ledger WHERE id = ?",
@@ -58,7 +58,7 @@ impl Kind {
     }
 
     /// Removes a row, without a look at the others; `false` where there is none.
-    pub(crate) fn delete(self, connection: &Connection, number: i64) -> Worked<bool> {
+    pub(crate) fn delete(self, connection: &Connection, number: i64) -> SqliteResult<bool> {
         let mut statement = connection.prepare_cached(match self {
             Kind::Entry => "DELETE FROM history WHERE sequence = ?",
             Kind::Closing => "DELETE FROM ledger WHERE id = ?",
@@ -66,7 +66,7 @@ impl Kind {
         Ok(statement.execute([number])? > 0)
     }
 
-    fn set_previous(self, connection: &Connection, number: i64, previous: i64) -> Worked<()> {
+    fn set_previous(self, connection: &Connection, number: i64, previous: i64) -> SqliteResult<()> {
         let mut statement = connection.prepare_cached(match self {
             Kind::Entry => "UPDATE history SET previous = ? WHERE sequence = ?",
             Kind::Closing => "UPDATE ledger SET previous = ? WHERE id = ?",
@@ -77,7 +77,7 @@ impl Kind {
 
     /// Takes a row out of the chain that begins with `newest`, after it was deleted; the newest one
     /// then.
-    fn unchain(self, connection: &Connection, newest: i64, gone: Link) -> Worked<i64> {
+    fn unchain(self, connection: &Connection, newest: i64, gone: Link) -> SqliteResult<i64> {
         if newest == gone.number {
             return Ok(gone.previous);
         }
@@ -98,15 +98,16 @@ impl Kind {
 
 /// Appends an entry of history and names it in the row of its job.
 pub(crate) fn append(
-    desk: &mut Desk,
+    transaction: &mut WriteTransaction,
     job: JobKey,
     row: &mut StateRow,
     entry: &HistoryEntry,
-) -> Worked<()> {
+) -> SqliteResult<()> {
     let HistoryEntry { started, ended, expected, status, message, retry, repeat, role, timing } =
         entry;
-    let number = desk.new_link(Kind::Entry, *started);
-    desk.connection()
+    let number = transaction.new_link(Kind::Entry, *started);
+    transaction
+        .connection()
         .prepare_cached(
             "INSERT INTO history (sequence, job, previous, started, ended, expected, status, retry,
                  repeat, role, message, dns, connect, tls, first_byte, total)
@@ -137,14 +138,15 @@ pub(crate) fn append(
 
 /// Says how an occurrence was closed, and names that in the row of its job.
 pub(crate) fn close(
-    desk: &mut Desk,
+    transaction: &mut WriteTransaction,
     job: JobKey,
     row: &mut StateRow,
     closing: &LedgerRecord,
-) -> Worked<()> {
+) -> SqliteResult<()> {
     let LedgerRecord { generation, from, to, count, cause, disposition, closed } = *closing;
-    let number = desk.new_link(Kind::Closing, closed);
-    desk.connection()
+    let number = transaction.new_link(Kind::Closing, closed);
+    transaction
+        .connection()
         .prepare_cached(
             "INSERT INTO ledger (id, job, previous, generation, from_at, to_at, count, cause,
                  disposition, closed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -166,27 +168,31 @@ pub(crate) fn close(
 }
 
 /// Removes a row from anywhere in its chain; `false` where it is not there or its job is deleted.
-pub(crate) fn remove(desk: &mut Desk, kind: Kind, number: i64) -> Worked<bool> {
+pub(crate) fn remove(
+    transaction: &mut WriteTransaction,
+    kind: Kind,
+    number: i64,
+) -> SqliteResult<bool> {
     // Read now: what it names may have been changed by the removal of another one.
-    let Some(link) = kind.link(desk.connection(), number)? else { return Ok(false) };
-    kind.delete(desk.connection(), number)?;
-    let Some(before) = desk.state(link.job)? else {
-        remove_leftover(desk.connection(), kind, link)?;
+    let Some(link) = kind.link(transaction.connection(), number)? else { return Ok(false) };
+    kind.delete(transaction.connection(), number)?;
+    let Some(before) = transaction.state(link.job)? else {
+        remove_leftover(transaction.connection(), kind, link)?;
         return Ok(false);
     };
     let mut after = before;
-    let newest = kind.unchain(desk.connection(), kind.newest(&before), link)?;
+    let newest = kind.unchain(transaction.connection(), kind.newest(&before), link)?;
     kind.set_newest(&mut after, newest);
     if kind == Kind::Entry {
         after.entries = after.entries.saturating_sub(1);
     }
     if after != before {
-        desk.set_state(link.job, &before, Some(after))?;
+        transaction.set_state(link.job, &before, Some(after))?;
     }
-    Ok(desk.collection_enabled(before.collection)?.is_some())
+    Ok(transaction.collection_enabled(before.collection)?.is_some())
 }
 
-fn remove_leftover(connection: &Connection, kind: Kind, link: Link) -> Worked<()> {
+fn remove_leftover(connection: &Connection, kind: Kind, link: Link) -> SqliteResult<()> {
     let (of, set) = match kind {
         Kind::Entry => (
             "SELECT newest_entry FROM leftovers WHERE job = ?",

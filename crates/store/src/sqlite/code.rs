@@ -6,7 +6,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use rusqlite::{Row, Rows};
 
 use crate::record::{Cause, Disposition, FencingToken, JobKey, NodeId, RunId};
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::error::SqliteResult;
 
 /// A value that is kept as a number.
 pub(crate) trait Code: Copy {
@@ -54,8 +54,8 @@ pub(crate) fn read_option<T: Code>(row: &Row<'_>, column: &str) -> rusqlite::Res
 /// All rows of an answer.
 pub(crate) fn collect<T>(
     mut rows: Rows<'_>,
-    mut read: impl FnMut(&Row<'_>) -> Worked<T>,
-) -> Worked<Vec<T>> {
+    mut read: impl FnMut(&Row<'_>) -> SqliteResult<T>,
+) -> SqliteResult<Vec<T>> {
     let mut all = Vec::new();
     while let Some(row) = rows.next()? {
         all.push(read(row)?);

@@ -10,9 +10,9 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::record::{CollectionFacts, CollectionRecord, enabled_since};
 use crate::sqlite::code::{Code as _, Coded, collect, read, rows};
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::groups::{self, no_name, read_path};
-use crate::sqlite::names::CollectionKeys;
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::path_keys::CollectionKeys;
 use crate::store::{Page, Scope};
 use crate::stored_form::{read_collection, write_collection};
 
@@ -24,13 +24,13 @@ pub(crate) struct CollectionRow {
 }
 
 /// The path of a collection in a row with `collection_name` and its group's columns.
-pub(crate) fn read_collection_path(row: &Row<'_>) -> Worked<CollectionPath> {
+pub(crate) fn read_collection_path(row: &Row<'_>) -> SqliteResult<CollectionPath> {
     let name = row.get_ref("collection_name")?.as_str().map_err(rusqlite::Error::from)?;
     let collection = CollectionName::new(name).map_err(no_name)?;
     Ok(CollectionPath { group: read_path(row)?, collection })
 }
 
-fn read_found(row: &Row<'_>) -> Worked<CollectionRow> {
+fn read_found(row: &Row<'_>) -> SqliteResult<CollectionRow> {
     let definition = row.get_ref("definition")?.as_str().map_err(rusqlite::Error::from)?;
     let record = CollectionRecord {
         path: read_collection_path(row)?,
@@ -46,7 +46,7 @@ fn read_found(row: &Row<'_>) -> Worked<CollectionRow> {
 pub(crate) fn find(
     connection: &Connection,
     keys: &CollectionKeys,
-) -> Worked<Option<CollectionRow>> {
+) -> SqliteResult<Option<CollectionRow>> {
     let mut statement = connection.prepare_cached(
         "SELECT c.id, c.name AS collection_name, c.created, c.enabled_since, c.version, c.jobs,
              c.definition, g.subscription, g.name AS group_name
@@ -58,7 +58,7 @@ pub(crate) fn find(
 }
 
 /// What is asked of a collection when its jobs are read.
-pub(crate) struct Home {
+pub(crate) struct CollectionLocation {
     pub(crate) id: i64,
     /// As it is spelled.
     pub(crate) path: CollectionPath,
@@ -66,7 +66,7 @@ pub(crate) struct Home {
 }
 
 /// The state of a collection in a row with `enabled` and `collection_definition`.
-fn read_collection_state(row: &Row<'_>) -> Worked<CollectionState> {
+fn read_collection_state(row: &Row<'_>) -> SqliteResult<CollectionState> {
     if row.get("enabled")? {
         return Ok(CollectionState::Enabled);
     }
@@ -75,8 +75,11 @@ fn read_collection_state(row: &Row<'_>) -> Worked<CollectionState> {
     Ok(read_collection(definition.map_err(rusqlite::Error::from)?)?.state)
 }
 
-/// Where the jobs of a collection are.
-pub(crate) fn home(connection: &Connection, keys: &CollectionKeys) -> Worked<Option<Home>> {
+/// The collection that jobs are read from.
+pub(crate) fn locate(
+    connection: &Connection,
+    keys: &CollectionKeys,
+) -> SqliteResult<Option<CollectionLocation>> {
     let mut statement = connection.prepare_cached(
         "SELECT c.id, c.name AS collection_name, c.enabled,
              c.definition AS collection_definition, g.subscription, g.name AS group_name
@@ -86,7 +89,7 @@ pub(crate) fn home(connection: &Connection, keys: &CollectionKeys) -> Worked<Opt
     let CollectionKeys { subscription, group, collection } = keys;
     let home = |row: &Row<'_>| {
         let state = read_collection_state(row)?;
-        Ok(Home { id: row.get("id")?, path: read_collection_path(row)?, state })
+        Ok(CollectionLocation { id: row.get("id")?, path: read_collection_path(row)?, state })
     };
     Ok(collect(statement.query((subscription, group, collection))?, home)?.pop())
 }
@@ -96,7 +99,7 @@ pub(crate) fn list(
     connection: &Connection,
     scope: &Scope,
     page: &Page<CollectionPath>,
-) -> Worked<Vec<CollectionRecord>> {
+) -> SqliteResult<Vec<CollectionRecord>> {
     let (subscription, group) = match scope {
         Scope::Subscription(subscription) => (subscription.key(), None),
         Scope::Group(path) => (path.subscription.key(), Some(path.group.key())),
@@ -127,7 +130,7 @@ pub(crate) fn list(
 }
 
 /// What the jobs of a collection have in common.
-pub(crate) fn facts(connection: &Connection, id: i64) -> Worked<CollectionFacts> {
+pub(crate) fn facts(connection: &Connection, id: i64) -> SqliteResult<CollectionFacts> {
     let mut statement = connection.prepare_cached(
         "SELECT jobs, authenticated,
              (SELECT min(shortest_gap) FROM jobs
@@ -166,7 +169,7 @@ pub(crate) fn count(
     subscription: &SubscriptionId,
     plan: Plan,
     aside: Option<i64>,
-) -> Worked<u64> {
+) -> SqliteResult<u64> {
     let count: Coded<u64> = connection
         .prepare_cached(
             "SELECT count(*) FROM groups g JOIN collections c ON c.group_id = g.id
@@ -182,7 +185,7 @@ pub(crate) fn insert(
     path: &CollectionPath,
     collection: &Collection,
     now: Instant,
-) -> Worked<()> {
+) -> SqliteResult<()> {
     let group = groups::id_or_new(connection, &path.group)?;
     connection
         .prepare_cached(
@@ -209,7 +212,7 @@ pub(crate) fn update(
     id: i64,
     collection: &Collection,
     since: Instant,
-) -> Worked<()> {
+) -> SqliteResult<()> {
     connection
         .prepare_cached(
             "UPDATE collections SET plan = ?, enabled = ?, enabled_since = ?, definition = ?,
@@ -231,7 +234,7 @@ fn is_on(collection: &Collection) -> bool {
 }
 
 /// Whether a collection is enabled; `None` where it is gone.
-pub(crate) fn is_enabled(connection: &Connection, id: i64) -> Worked<Option<bool>> {
+pub(crate) fn is_enabled(connection: &Connection, id: i64) -> SqliteResult<Option<bool>> {
     let mut statement =
         connection.prepare_cached("SELECT enabled FROM collections WHERE id = ?")?;
     Ok(statement.query_row([id], |row| row.get(0)).optional()?)
@@ -243,7 +246,7 @@ pub(crate) fn recount(
     id: i64,
     jobs: i64,
     authenticated: i64,
-) -> Worked<()> {
+) -> SqliteResult<()> {
     if (jobs, authenticated) != (0, 0) {
         connection
             .prepare_cached(

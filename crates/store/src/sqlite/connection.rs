@@ -7,8 +7,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::StoreError;
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::settings::SqliteSettings;
-use crate::sqlite::trouble::Worked;
 
 /// Statements that a connection keeps compiled: more than there are.
 const STATEMENTS_MAX: usize = 128;
@@ -25,7 +25,7 @@ pub(crate) const LOG_PAGES: u32 = 1_024;
 const MOVER_CACHE_KIB: u32 = 64;
 
 /// For the one thread that writes. Makes the file where there is none.
-pub(crate) fn for_writing(path: &Path, settings: &SqliteSettings) -> Worked<Connection> {
+pub(crate) fn for_writing(path: &Path, settings: &SqliteSettings) -> SqliteResult<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -51,7 +51,7 @@ pub(crate) fn for_writing(path: &Path, settings: &SqliteSettings) -> Worked<Conn
 }
 
 /// For the thread that moves SQLite's log; it needs no pages in memory.
-pub(crate) fn for_moving(path: &Path) -> Worked<Connection> {
+pub(crate) fn for_moving(path: &Path) -> SqliteResult<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     prepare(&connection, MOVER_CACHE_KIB)?;
@@ -62,14 +62,14 @@ pub(crate) fn for_moving(path: &Path) -> Worked<Connection> {
 }
 
 /// For a thread that reads, or a tool.
-pub(crate) fn for_reading(path: &Path, cache_kib: u32) -> Worked<Connection> {
+pub(crate) fn for_reading(path: &Path, cache_kib: u32) -> SqliteResult<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     prepare(&connection, cache_kib)?;
     Ok(connection)
 }
 
-fn prepare(connection: &Connection, cache_kib: u32) -> Worked<()> {
+fn prepare(connection: &Connection, cache_kib: u32) -> SqliteResult<()> {
     connection.busy_timeout(BUSY_WAIT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;

@@ -3,7 +3,7 @@
 //! The table has the whole row of a job beside its instant: who begins the runs of jobs that are due
 //! together finds their rows together, however far apart they lie in `state`. A job that was changed
 //! lately is in memory, and what the table says of it does not count: it leaves its place there at
-//! once, and a fold brings it to the next one.
+//! once, and a flush brings it to the next one.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,30 +13,35 @@ use rusqlite::{Connection, OptionalExtension as _, Rows, Statement};
 use crate::error::StoreError;
 use crate::record::{CollectionKey, JobKey};
 use crate::sqlite::code::{Coded, nth};
-use crate::sqlite::overlay::Place;
-use crate::sqlite::state::{StateRow, States as _};
-use crate::sqlite::trouble::Worked;
-use crate::sqlite::view::View;
-use crate::sqlite::{collections, log};
+use crate::sqlite::collections;
+use crate::sqlite::error::SqliteResult;
+use crate::sqlite::state::{ReadState as _, StateRow};
+use crate::sqlite::write_back::Snapshot;
+use crate::sqlite::write_back::change_log;
+use crate::sqlite::write_back::dirty_rows::DuePosition;
 use crate::store::{Due, DueJob};
 
 /// Jobs in memory that are looked at in one go, for which a commit may have to wait: some ten
 /// microseconds.
 const LOOKS: usize = 256;
 
-/// Writes places, new or not.
+/// Writes due_positions, new or not.
 pub(crate) const WRITE: &str = "INSERT OR REPLACE INTO due (due, job, packed) VALUES (?, ?, ?)";
 
 /// Writes the place of a job that has one, with a statement that takes its columns in their order.
-pub(crate) fn write(statement: &mut Statement<'_>, job: JobKey, row: &StateRow) -> Worked<()> {
+pub(crate) fn write(
+    statement: &mut Statement<'_>,
+    job: JobKey,
+    row: &StateRow,
+) -> SqliteResult<()> {
     if let Some(due) = row.starts_at() {
-        statement.execute((Coded(due), Coded(job), log::pack(row)))?;
+        statement.execute((Coded(due), Coded(job), change_log::pack(row)))?;
     }
     Ok(())
 }
 
 /// Removes the place of a job, where the table has it.
-pub(crate) fn remove(connection: &Connection, due: Instant, job: JobKey) -> Worked<()> {
+pub(crate) fn remove(connection: &Connection, due: Instant, job: JobKey) -> SqliteResult<()> {
     connection
         .prepare_cached("DELETE FROM due WHERE due = ? AND job = ?")?
         .execute((Coded(due), Coded(job)))?;
@@ -44,27 +49,31 @@ pub(crate) fn remove(connection: &Connection, due: Instant, job: JobKey) -> Work
 }
 
 /// The row of a job that has a place and was not changed lately.
-pub(crate) fn find(connection: &Connection, due: Instant, job: JobKey) -> Worked<Option<StateRow>> {
+pub(crate) fn find(
+    connection: &Connection,
+    due: Instant,
+    job: JobKey,
+) -> SqliteResult<Option<StateRow>> {
     let mut statement =
         connection.prepare_cached("SELECT packed FROM due WHERE due = ? AND job = ?")?;
-    let packed = |row: &rusqlite::Row<'_>| Ok(log::unpack(row.get_ref(0)?.as_blob()?));
+    let packed = |row: &rusqlite::Row<'_>| Ok(change_log::unpack(row.get_ref(0)?.as_blob()?));
     let found = statement.query_row((Coded(due), Coded(job)), packed).optional()?;
     found.map(|row| row.ok_or_else(|| unreadable(job))).transpose()
 }
 
-fn unreadable(job: JobKey) -> crate::sqlite::trouble::Trouble {
+fn unreadable(job: JobKey) -> crate::sqlite::error::SqliteError {
     StoreError::Damaged(format!("what is due of job {} cannot be read", job.0)).into()
 }
 
 /// The jobs that are due, the earliest first: those of the table, and between them those in memory.
-pub(crate) fn due(view: &View, until: Instant, limit: usize) -> Worked<Vec<Due>> {
-    let mut statement = view
+pub(crate) fn due(snapshot: &Snapshot, until: Instant, limit: usize) -> SqliteResult<Vec<Due>> {
+    let mut statement = snapshot
         .connection()
         .prepare_cached("SELECT due, job, packed FROM due WHERE due <= ? ORDER BY due, job")?;
     let mut rows = statement.query([Coded(until)])?;
-    let mut changed = Changed { view, until, ready: VecDeque::new(), after: Some(None) };
+    let mut changed = Changed { snapshot, until, ready: VecDeque::new(), after: Some(None) };
     let mut enabled = HashMap::new();
-    let (mut stored, mut last) = (next_stored(view, &mut rows)?, None);
+    let (mut stored, mut last) = (next_stored(snapshot, &mut rows)?, None);
     let mut found = Vec::new();
     while found.len() < limit {
         let in_memory = changed.first();
@@ -76,7 +85,7 @@ pub(crate) fn due(view: &View, until: Instant, limit: usize) -> Worked<Vec<Due>>
             },
         };
         if stored == Some(next) {
-            stored = next_stored(view, &mut rows)?;
+            stored = next_stored(snapshot, &mut rows)?;
         } else {
             changed.ready.pop_front();
         }
@@ -88,7 +97,7 @@ pub(crate) fn due(view: &View, until: Instant, limit: usize) -> Worked<Vec<Due>>
         let is_enabled = match enabled.get(&collection) {
             Some(known) => *known,
             None => {
-                let is_enabled = collections::is_enabled(view.connection(), collection)?;
+                let is_enabled = collections::is_enabled(snapshot.connection(), collection)?;
                 enabled.insert(collection, is_enabled);
                 is_enabled
             }
@@ -104,26 +113,26 @@ pub(crate) fn due(view: &View, until: Instant, limit: usize) -> Worked<Vec<Due>>
 /// A job that is due, in the order in which they are told.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct DueRow {
-    place: Place,
+    place: DuePosition,
     generation: u64,
     collection: i64,
 }
 
 impl DueRow {
-    fn new(place: Place, row: &StateRow) -> DueRow {
+    fn new(place: DuePosition, row: &StateRow) -> DueRow {
         DueRow { place, generation: row.generation, collection: row.collection }
     }
 }
 
 /// The next job of the table that is still at its place.
-fn next_stored(view: &View, rows: &mut Rows<'_>) -> Worked<Option<DueRow>> {
+fn next_stored(snapshot: &Snapshot, rows: &mut Rows<'_>) -> SqliteResult<Option<DueRow>> {
     while let Some(row) = rows.next()? {
-        let (due, job): Place = (nth(row, 0)?, nth(row, 1)?);
-        let now = match view.changed(job) {
+        let (due, job): DuePosition = (nth(row, 0)?, nth(row, 1)?);
+        let now = match snapshot.changed(job) {
             Some(changed) => changed.filter(|row| row.starts_at() == Some(due)),
             None => {
                 let packed = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
-                Some(log::unpack(packed).ok_or_else(|| unreadable(job))?)
+                Some(change_log::unpack(packed).ok_or_else(|| unreadable(job))?)
             }
         };
         if let Some(now) = now {
@@ -135,11 +144,11 @@ fn next_stored(view: &View, rows: &mut Rows<'_>) -> Worked<Option<DueRow>> {
 
 /// Jobs in memory that are due.
 struct Changed<'a> {
-    view: &'a View,
+    snapshot: &'a Snapshot,
     until: Instant,
     ready: VecDeque<DueRow>,
     /// Behind which place there are more; none where there are no more.
-    after: Option<Option<Place>>,
+    after: Option<Option<DuePosition>>,
 }
 
 impl Changed<'_> {
@@ -147,7 +156,7 @@ impl Changed<'_> {
         while self.ready.is_empty()
             && let Some(after) = self.after
         {
-            let (rows, last) = self.view.due_changed(after, self.until, LOOKS);
+            let (rows, last) = self.snapshot.due_changed(after, self.until, LOOKS);
             self.ready.extend(rows.iter().map(|(place, row)| DueRow::new(*place, row)));
             self.after = last.map(Some);
         }

@@ -7,15 +7,19 @@ use crate::events::{EventPosition, Events, LedgerEvent};
 use crate::record::{HistoryRecord, JobKey};
 use crate::sqlite::code::{collect, nth, rows};
 use crate::sqlite::collections::read_collection_path;
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::groups::no_name;
 use crate::sqlite::history::{read_closing, read_entry};
-use crate::sqlite::state::States as _;
-use crate::sqlite::trouble::Worked;
-use crate::sqlite::view::View;
+use crate::sqlite::state::ReadState as _;
+use crate::sqlite::write_back::Snapshot;
 
 /// What follows a position.
-pub(crate) fn after(view: &View, after: Option<EventPosition>, limit: usize) -> Worked<Events> {
-    let connection = view.connection();
+pub(crate) fn after(
+    snapshot: &Snapshot,
+    after: Option<EventPosition>,
+    limit: usize,
+) -> SqliteResult<Events> {
+    let connection = snapshot.connection();
     let mut newest = connection.prepare_cached(
         "SELECT (SELECT coalesce(max(sequence), 0) FROM history),
              (SELECT coalesce(max(id), 0) FROM ledger)",
@@ -25,7 +29,7 @@ pub(crate) fn after(view: &View, after: Option<EventPosition>, limit: usize) -> 
     let Some(after) = after else { return Ok(Events { newest, ..Events::default() }) };
     Ok(Events {
         history: history(connection, after.history, limit)?,
-        ledger: ledger(view, after.ledger, limit)?,
+        ledger: ledger(snapshot, after.ledger, limit)?,
         newest,
     })
 }
@@ -34,7 +38,7 @@ fn history(
     connection: &Connection,
     after: u64,
     limit: usize,
-) -> Worked<Vec<(JobPath, HistoryRecord)>> {
+) -> SqliteResult<Vec<(JobPath, HistoryRecord)>> {
     let mut statement = connection.prepare_cached(
         "SELECT h.previous, h.sequence, h.started, h.ended, h.expected, h.status, h.retry, h.repeat,
              h.role, h.message, h.dns, h.connect, h.tls, h.first_byte, h.total, j.name AS job_name,
@@ -47,8 +51,12 @@ fn history(
     collect(found, |row| Ok((read_path(row)?, read_entry(row)?)))
 }
 
-fn ledger(view: &View, after: u64, limit: usize) -> Worked<Vec<(JobPath, LedgerEvent)>> {
-    let mut statement = view.connection().prepare_cached(
+fn ledger(
+    snapshot: &Snapshot,
+    after: u64,
+    limit: usize,
+) -> SqliteResult<Vec<(JobPath, LedgerEvent)>> {
+    let mut statement = snapshot.connection().prepare_cached(
         "SELECT l.previous, l.generation, l.from_at, l.to_at, l.count, l.cause, l.disposition,
              l.closed, l.id, l.job, j.name AS job_name, c.name AS collection_name, g.subscription,
              g.name AS group_name
@@ -59,7 +67,7 @@ fn ledger(view: &View, after: u64, limit: usize) -> Worked<Vec<(JobPath, LedgerE
     let found = statement.query((rows(after), rows(limit as u64)))?;
     let events = collect(found, |row| {
         let job: JobKey = nth(row, 9)?;
-        let Some(state) = view.state(job)? else { return Ok(None) };
+        let Some(state) = snapshot.state(job)? else { return Ok(None) };
         let record = read_closing(row)?;
         let event = LedgerEvent { number: nth(row, 8)?, record, job_state: state.as_seen() };
         Ok(Some((read_path(row)?, event)))
@@ -67,7 +75,7 @@ fn ledger(view: &View, after: u64, limit: usize) -> Worked<Vec<(JobPath, LedgerE
     Ok(events.into_iter().flatten().collect())
 }
 
-fn read_path(row: &Row<'_>) -> Worked<JobPath> {
+fn read_path(row: &Row<'_>) -> SqliteResult<JobPath> {
     let name = row.get_ref("job_name")?.as_str().map_err(rusqlite::Error::from)?;
     let job = JobName::new(name).map_err(no_name)?;
     Ok(JobPath { collection: read_collection_path(row)?, job })

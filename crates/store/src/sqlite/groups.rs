@@ -6,18 +6,18 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 use crate::error::StoreError;
 use crate::record::GroupRecord;
 use crate::sqlite::code::collect;
-use crate::sqlite::desk::Desk;
+use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::removal::delete_collection;
-use crate::sqlite::state::States as _;
-use crate::sqlite::trouble::{Trouble, Worked};
+use crate::sqlite::state::ReadState as _;
+use crate::sqlite::write_back::WriteTransaction;
 
 /// A name in the store that is none.
-pub(crate) fn no_name(error: NameError) -> Trouble {
+pub(crate) fn no_name(error: NameError) -> SqliteError {
     StoreError::Damaged(format!("a name cannot be read: {error}")).into()
 }
 
 /// The path of a group in a row with `subscription` and `group_name`.
-pub(crate) fn read_path(row: &Row<'_>) -> Worked<GroupPath> {
+pub(crate) fn read_path(row: &Row<'_>) -> SqliteResult<GroupPath> {
     let text = |column: &str| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
     Ok(GroupPath {
         subscription: SubscriptionId::new(text("subscription")?).map_err(no_name)?,
@@ -25,7 +25,7 @@ pub(crate) fn read_path(row: &Row<'_>) -> Worked<GroupPath> {
     })
 }
 
-fn read_group(row: &Row<'_>) -> Worked<GroupRecord> {
+fn read_group(row: &Row<'_>) -> SqliteResult<GroupRecord> {
     let tags: String = row.get("tags")?;
     let tags = serde_json::from_str(&tags)
         .map_err(|error| StoreError::Damaged(format!("tags of a group: {error}")))?;
@@ -33,7 +33,7 @@ fn read_group(row: &Row<'_>) -> Worked<GroupRecord> {
 }
 
 /// Makes a group or replaces what is said of it; `true` where it is new.
-pub(crate) fn put(connection: &Connection, group: &GroupRecord) -> Worked<bool> {
+pub(crate) fn put(connection: &Connection, group: &GroupRecord) -> SqliteResult<bool> {
     let tags = serde_json::to_string(&group.tags)
         .map_err(|error| StoreError::Failed(format!("tags of a group: {error}")))?;
     let is_new = id(connection, &group.path)?.is_none();
@@ -55,7 +55,7 @@ pub(crate) fn put(connection: &Connection, group: &GroupRecord) -> Worked<bool> 
     Ok(is_new)
 }
 
-fn id(connection: &Connection, path: &GroupPath) -> Worked<Option<i64>> {
+fn id(connection: &Connection, path: &GroupPath) -> SqliteResult<Option<i64>> {
     let id = connection
         .prepare_cached("SELECT id FROM groups WHERE subscription_key = ? AND name_key = ?")?
         .query_row((path.subscription.key(), path.group.key()), |row| row.get(0))
@@ -64,7 +64,7 @@ fn id(connection: &Connection, path: &GroupPath) -> Worked<Option<i64>> {
 }
 
 /// The number of a group, which is made where there is none.
-pub(crate) fn id_or_new(connection: &Connection, path: &GroupPath) -> Worked<i64> {
+pub(crate) fn id_or_new(connection: &Connection, path: &GroupPath) -> SqliteResult<i64> {
     if let Some(id) = id(connection, path)? {
         return Ok(id);
     }
@@ -73,7 +73,7 @@ pub(crate) fn id_or_new(connection: &Connection, path: &GroupPath) -> Worked<i64
 }
 
 /// A group.
-pub(crate) fn find(connection: &Connection, path: &GroupPath) -> Worked<Option<GroupRecord>> {
+pub(crate) fn find(connection: &Connection, path: &GroupPath) -> SqliteResult<Option<GroupRecord>> {
     let mut statement = connection.prepare_cached(
         "SELECT subscription, name AS group_name, location, tags FROM groups
          WHERE subscription_key = ? AND name_key = ?",
@@ -86,7 +86,7 @@ pub(crate) fn find(connection: &Connection, path: &GroupPath) -> Worked<Option<G
 pub(crate) fn list(
     connection: &Connection,
     subscription: &SubscriptionId,
-) -> Worked<Vec<GroupRecord>> {
+) -> SqliteResult<Vec<GroupRecord>> {
     let mut statement = connection.prepare_cached(
         "SELECT subscription, name AS group_name, location, tags FROM groups
          WHERE subscription_key = ? ORDER BY name_key",
@@ -95,13 +95,13 @@ pub(crate) fn list(
 }
 
 /// Deletes a group and all in it; `false` where there was none.
-pub(crate) fn delete(desk: &mut Desk, path: &GroupPath) -> Worked<bool> {
-    let Some(group) = id(desk.connection(), path)? else { return Ok(false) };
+pub(crate) fn delete(transaction: &mut WriteTransaction, path: &GroupPath) -> SqliteResult<bool> {
+    let Some(group) = id(transaction.connection(), path)? else { return Ok(false) };
     let mut statement =
-        desk.connection().prepare_cached("SELECT id FROM collections WHERE group_id = ?")?;
+        transaction.connection().prepare_cached("SELECT id FROM collections WHERE group_id = ?")?;
     let inside: Vec<i64> = collect(statement.query([group])?, |row| Ok(row.get("id")?))?;
     drop(statement);
-    inside.iter().try_for_each(|id| delete_collection(desk, *id))?;
-    desk.connection().prepare_cached("DELETE FROM groups WHERE id = ?")?.execute([group])?;
+    inside.iter().try_for_each(|id| delete_collection(transaction, *id))?;
+    transaction.connection().prepare_cached("DELETE FROM groups WHERE id = ?")?.execute([group])?;
     Ok(true)
 }

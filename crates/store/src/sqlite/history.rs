@@ -7,18 +7,18 @@ use rusqlite::{Row, Statement};
 use crate::record::{HistoryRecord, JobKey, LedgerRecord};
 use crate::sqlite::chain::Kind;
 use crate::sqlite::code::{nth, nth_option};
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::jobs;
-use crate::sqlite::state::States;
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::state::ReadState;
 use crate::store::{HistoryFilter, Page};
 
 /// A page of a job's history, the newest first.
 pub(crate) fn page(
-    states: &impl States,
+    states: &impl ReadState,
     path: &JobPath,
     filter: HistoryFilter,
     page: &Page<u64>,
-) -> Worked<Option<Vec<HistoryRecord>>> {
+) -> SqliteResult<Option<Vec<HistoryRecord>>> {
     let Some(job) = jobs::key(states.connection(), path)? else { return Ok(None) };
     let Some(state) = states.state(job)? else { return Ok(None) };
     let after = page.after.map(|after| i64::try_from(after).unwrap_or(i64::MAX));
@@ -53,8 +53,8 @@ pub(crate) fn page(
 pub(crate) fn walk(
     statement: &mut Statement<'_>,
     newest: i64,
-    mut go_on: impl FnMut(&Row<'_>) -> Worked<bool>,
-) -> Worked<()> {
+    mut go_on: impl FnMut(&Row<'_>) -> SqliteResult<bool>,
+) -> SqliteResult<()> {
     let mut at = newest;
     loop {
         let mut rows = statement.query([at])?;
@@ -67,7 +67,7 @@ pub(crate) fn walk(
 }
 
 /// An entry in an answer that has its columns in this order, after one more.
-pub(crate) fn read_entry(row: &Row<'_>) -> Worked<HistoryRecord> {
+pub(crate) fn read_entry(row: &Row<'_>) -> SqliteResult<HistoryRecord> {
     let entry = HistoryEntry {
         started: nth(row, 2)?,
         ended: nth(row, 3)?,
@@ -89,7 +89,7 @@ pub(crate) fn read_entry(row: &Row<'_>) -> Worked<HistoryRecord> {
 }
 
 /// A row of the ledger in an answer that has its columns in this order, after one more.
-pub(crate) fn read_closing(row: &Row<'_>) -> Worked<LedgerRecord> {
+pub(crate) fn read_closing(row: &Row<'_>) -> SqliteResult<LedgerRecord> {
     Ok(LedgerRecord {
         generation: nth(row, 1)?,
         from: nth(row, 2)?,
@@ -103,12 +103,12 @@ pub(crate) fn read_closing(row: &Row<'_>) -> Worked<LedgerRecord> {
 
 /// How occurrences of a job were closed. It looks at all rows that the job has.
 pub(crate) fn ledger(
-    states: &impl States,
+    states: &impl ReadState,
     job: JobKey,
     from: Instant,
     to: Instant,
     limit: usize,
-) -> Worked<Vec<LedgerRecord>> {
+) -> SqliteResult<Vec<LedgerRecord>> {
     let Some(state) = states.state(job)? else { return Ok(vec![]) };
     if !jobs::is_there(states.connection(), job)? {
         return Ok(vec![]);

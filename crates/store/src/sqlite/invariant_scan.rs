@@ -7,11 +7,11 @@ use rusqlite::OptionalExtension as _;
 use crate::invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 use crate::record::{CollectionKey, GateState, JobKey};
 use crate::sqlite::code::{Coded, collect, nth, rows};
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::history::walk;
 use crate::sqlite::runs;
-use crate::sqlite::state::{StateRow, States as _};
-use crate::sqlite::trouble::Worked;
-use crate::sqlite::view::View;
+use crate::sqlite::state::{ReadState as _, StateRow};
+use crate::sqlite::write_back::Snapshot;
 
 /// A job that is to be looked at.
 struct Row {
@@ -23,8 +23,12 @@ struct Row {
 }
 
 /// Jobs after one, in the order of their numbers, until so many rows were looked at.
-pub(crate) fn scan_jobs(view: &View, after: JobKey, scan_max: usize) -> Worked<ScanPage> {
-    let mut statement = view.connection().prepare_cached(
+pub(crate) fn scan_jobs(
+    snapshot: &Snapshot,
+    after: JobKey,
+    scan_max: usize,
+) -> SqliteResult<ScanPage> {
+    let mut statement = snapshot.connection().prepare_cached(
         "SELECT j.job, j.created, j.collection, c.enabled FROM jobs j
          LEFT JOIN collections c ON c.id = j.collection
          WHERE j.job > ? ORDER BY j.job LIMIT ?",
@@ -40,36 +44,36 @@ pub(crate) fn scan_jobs(view: &View, after: JobKey, scan_max: usize) -> Worked<S
     let (mut looked, mut last) = (0, None);
     for row in &found {
         last = Some(row.job);
-        looked += look(view, row, &mut survey)?;
+        looked += look(snapshot, row, &mut survey)?;
         if looked >= scan_max as u64 {
             break;
         }
     }
     let ended = is_whole && last == found.last().map(|row| row.job);
     survey.next = last.filter(|_| !ended);
-    let until = if ended { newest(view)? } else { last.unwrap_or(after) };
-    find_orphans(view, (after, until), scan_max, &mut survey)?;
+    let until = if ended { newest(snapshot)? } else { last.unwrap_or(after) };
+    find_orphans(snapshot, (after, until), scan_max, &mut survey)?;
     Ok(survey)
 }
 
 /// The largest number that a job has had. Runs are seen as of a moment later, and may be of newer
 /// jobs.
-fn newest(view: &View) -> Worked<JobKey> {
+fn newest(snapshot: &Snapshot) -> SqliteResult<JobKey> {
     const SQL: &str = "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'";
-    let mut statement = view.connection().prepare_cached(SQL)?;
+    let mut statement = snapshot.connection().prepare_cached(SQL)?;
     let newest: Option<i64> = statement.query_row((), |row| row.get(0)).optional()?;
     Ok(JobKey(newest.unwrap_or(0)))
 }
 
 /// How many rows it took.
-fn look(view: &View, row: &Row, survey: &mut ScanPage) -> Worked<u64> {
+fn look(snapshot: &Snapshot, row: &Row, survey: &mut ScanPage) -> SqliteResult<u64> {
     let Some(is_enabled) = row.is_enabled else { return Ok(1) };
-    let Some(state) = view.state(row.job)? else {
+    let Some(state) = snapshot.state(row.job)? else {
         survey.orphans.push(Orphan::Job(row.job));
         return Ok(1);
     };
-    let history = sums(view, &state)?;
-    let open = runs::of_job(view, row.job);
+    let history = sums(snapshot, &state)?;
+    let open = runs::of_job(snapshot, row.job);
     let looked = 1 + history.entries + open.len() as u64;
     survey.jobs.push(ScannedJob {
         job: row.job,
@@ -87,8 +91,8 @@ fn look(view: &View, row: &Row, survey: &mut ScanPage) -> Worked<u64> {
     Ok(looked)
 }
 
-fn sums(view: &View, state: &StateRow) -> Worked<HistorySums> {
-    let mut statement = view
+fn sums(snapshot: &Snapshot, state: &StateRow) -> SqliteResult<HistorySums> {
+    let mut statement = snapshot
         .connection()
         .prepare_cached("SELECT previous, status, role FROM history WHERE sequence = ?")?;
     let mut sums = HistorySums::default();
@@ -104,23 +108,23 @@ fn sums(view: &View, state: &StateRow) -> Worked<HistorySums> {
 }
 
 fn find_orphans(
-    view: &View,
+    snapshot: &Snapshot,
     (after, until): (JobKey, JobKey),
     limit: usize,
     survey: &mut ScanPage,
-) -> Worked<()> {
-    let mut statement = view.connection().prepare_cached(
+) -> SqliteResult<()> {
+    let mut statement = snapshot.connection().prepare_cached(
         "SELECT s.job FROM state s LEFT JOIN jobs j ON j.job = s.job
          WHERE s.job > ? AND s.job <= ? AND j.job IS NULL LIMIT ?",
     )?;
     let found = statement.query((Coded(after), Coded(until), rows(limit as u64)))?;
     for job in collect(found, |row| Ok(nth(row, 0)?))? {
-        if view.state(job)?.is_some() {
+        if snapshot.state(job)?.is_some() {
             survey.orphans.push(Orphan::State(job));
         }
     }
-    let mut is_there = view.connection().prepare_cached("SELECT 1 FROM jobs WHERE job = ?")?;
-    let runs = view.memory.runs().of_jobs(after, until, limit);
+    let mut is_there = snapshot.connection().prepare_cached("SELECT 1 FROM jobs WHERE job = ?")?;
+    let runs = snapshot.shared.runs().of_jobs(after, until, limit);
     for run in runs {
         if !is_there.exists([Coded(run.job)])? {
             survey.orphans.push(Orphan::Run(run.id));

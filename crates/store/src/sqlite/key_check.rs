@@ -7,13 +7,13 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::encryption::Cipher;
 use crate::error::StoreError;
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::error::SqliteResult;
 
 const NAME: &str = "key-check";
 const TEXT: &str = "the key is the right one";
 
 /// Checks the key; `None` if the store has not been bound to a key yet.
-pub(crate) fn check(connection: &Connection, cipher: &Cipher) -> Worked<Option<()>> {
+pub(crate) fn check(connection: &Connection, cipher: &Cipher) -> SqliteResult<Option<()>> {
     let encrypted: Option<Vec<u8>> = connection
         .query_row("SELECT value FROM meta WHERE name = ?", [NAME], |row| row.get(0))
         .optional()?;
@@ -29,7 +29,7 @@ pub(crate) fn check(connection: &Connection, cipher: &Cipher) -> Worked<Option<(
 }
 
 /// Checks the key, or binds a new store to it.
-pub(crate) fn check_or_write(connection: &Connection, cipher: &Cipher) -> Worked<()> {
+pub(crate) fn check_or_write(connection: &Connection, cipher: &Cipher) -> SqliteResult<()> {
     if check(connection, cipher)?.is_none() {
         let encrypted = cipher.encrypt(NAME, TEXT)?;
         connection.execute("INSERT INTO meta (name, value) VALUES (?, ?)", (NAME, encrypted))?;

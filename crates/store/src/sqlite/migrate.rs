@@ -6,7 +6,7 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::StoreError;
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::error::SqliteResult;
 
 /// Says that a file is ours: "KALE".
 const APPLICATION_ID: i32 = 0x4b41_4c45;
@@ -23,7 +23,7 @@ const STEPS: [&str; 4] = [
 pub(crate) const KNOWN: u32 = STEPS.len() as u32;
 
 /// Brings a file to the form that this program knows.
-pub(crate) fn migrate(connection: &mut Connection) -> Worked<()> {
+pub(crate) fn migrate(connection: &mut Connection) -> SqliteResult<()> {
     let found = format_of(connection)?;
     for (number, step) in (1..=KNOWN).zip(STEPS).skip(found as usize) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -36,7 +36,7 @@ pub(crate) fn migrate(connection: &mut Connection) -> Worked<()> {
 }
 
 /// The form of a file; an error where it is not ours or too new.
-pub(crate) fn format_of(connection: &Connection) -> Worked<u32> {
+pub(crate) fn format_of(connection: &Connection) -> SqliteResult<u32> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let application = pragma("application_id")?;
     let found = u32::try_from(pragma("user_version")?).unwrap_or(u32::MAX);

@@ -1,54 +1,47 @@
 //! The store in one SQLite file: durable, for one process.
 //!
-//! | part | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`SqliteStore`] | the store |
-//! | `connection` | how the file is opened, and that one process does it (`lock`) |
-//! | `migrate` | from one form of the tables to the next |
-//! | `writer` | the one thread that writes: what waits (`queue`) is committed together |
-//! | `desk` | what it works with: the transaction under way |
-//! | `log`, `overlay`, `open_runs`, `memory` | what commits change: logged, kept in memory, by number (`numbered`) |
-//! | `fold` | how that comes into the tables |
-//! | `mover` | how SQLite's own log comes into the database, beside the writer |
-//! | `readers` | the threads that read beside it, each with its `view` |
-//! | `groups`, `collections`, `jobs`, `state`, `due`, `edit`, `runs`, `history`, `chain` | the statements, by what they are about |
-//! | [`SqliteTokens`] | the tokens of a store, for tools beside a server |
-//! | `removal`, `prune`, `inspect`, `backup` | upkeep |
+//! | [`SqliteStore`] (`store`) | the store: hands each call to the writer or to a reader |
+//! | `connection`, `lock` | opens the file for one process |
+//! | `migrate` | upgrades the schema |
+//! | `writer`, `queue`, `task` | the thread that writes: group commit of everything that waits |
+//! | `readers` | the threads and the inline connections that read |
+//! | [`write_back`] | the write-back cache: dirty rows, change log, snapshots, flush, WAL checkpoint |
+//! | `groups`, `collections`, `jobs`, `jobs_for_run`, `state`, `due`, `runs`, `history`, `chain`, `events`, `search` | statements, by subject |
+//! | `edit_collection`, `edit_job` | edits |
+//! | `path_keys`, `collection_cache`, `collection_of_job` | lookups of paths and collections |
+//! | [`SqliteTokens`] (`tokens`) | API tokens, for tools beside a server |
+//! | `removal`, `prune`, `check`, `invariant_scan`, `backup` | maintenance |
 //!
 //! It refuses to share its file with a second process, to open a file of a newer version, and to
-//! write on after the disk has failed.
+//! write after the disk has failed.
 
-mod around;
 mod backup;
 mod chain;
+mod check;
 mod code;
+mod collection_cache;
+mod collection_of_job;
 mod collections;
 mod connection;
-mod desk;
 mod due;
-mod edit;
+mod edit_collection;
+mod edit_job;
+mod error;
 mod events;
-mod fold;
 mod groups;
 mod history;
-mod inspect;
 mod invariant_scan;
 mod jobs;
 mod jobs_for_run;
 mod key_check;
 mod lock;
-mod log;
-mod memory;
 mod migrate;
-mod mover;
-mod names;
-mod numbered;
-mod open_runs;
-mod overlay;
+mod path_keys;
 mod prune;
 mod queue;
 mod readers;
-mod remembered;
 mod removal;
 mod runs;
 mod search;
@@ -57,12 +50,11 @@ mod state;
 mod store;
 mod task;
 mod tokens;
-mod trouble;
-mod view;
+mod write_back;
 mod writer;
 
 pub use backup::back_up;
-pub use inspect::inspect;
+pub use check::inspect;
 pub use settings::SqliteSettings;
 pub use store::SqliteStore;
 pub use tokens::SqliteTokens;

@@ -9,11 +9,11 @@ use crate::record::JobKey;
 use crate::sqlite::chain::{self, Kind};
 use crate::sqlite::code::{Coded, collect, read, rows};
 use crate::sqlite::collections::ticks;
-use crate::sqlite::desk::{Desk, SPAN};
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::removal::delete_job;
-use crate::sqlite::state::States as _;
-use crate::sqlite::trouble::Worked;
-use crate::sqlite::view::View;
+use crate::sqlite::state::ReadState as _;
+use crate::sqlite::write_back::Snapshot;
+use crate::sqlite::write_back::{SPAN, WriteTransaction};
 use crate::store::Retention;
 
 /// Rows that one transaction removes: a few milliseconds.
@@ -53,17 +53,26 @@ impl Aged {
     }
 
     /// Removes at most `limit`, the oldest first.
-    pub(crate) fn remove(self, desk: &mut Desk, oldest: Instant, limit: usize) -> Worked<Removed> {
+    pub(crate) fn remove(
+        self,
+        transaction: &mut WriteTransaction,
+        oldest: Instant,
+        limit: usize,
+    ) -> SqliteResult<Removed> {
         match self {
-            Aged::History => remove_links(desk, Kind::Entry, oldest, limit),
-            Aged::Ledger => remove_links(desk, Kind::Closing, oldest, limit),
-            Aged::Jobs => remove_jobs(desk, oldest, limit),
+            Aged::History => remove_links(transaction, Kind::Entry, oldest, limit),
+            Aged::Ledger => remove_links(transaction, Kind::Closing, oldest, limit),
+            Aged::Jobs => remove_jobs(transaction, oldest, limit),
         }
     }
 }
 
-fn remove_jobs(desk: &mut Desk, oldest: Instant, limit: usize) -> Worked<Removed> {
-    let mut statement = desk.connection().prepare_cached(
+fn remove_jobs(
+    transaction: &mut WriteTransaction,
+    oldest: Instant,
+    limit: usize,
+) -> SqliteResult<Removed> {
+    let mut statement = transaction.connection().prepare_cached(
         "SELECT job FROM finished WHERE finished < ? ORDER BY finished, job LIMIT ?",
     )?;
     let found = statement.query((Coded(oldest), rows(limit as u64)))?;
@@ -71,34 +80,43 @@ fn remove_jobs(desk: &mut Desk, oldest: Instant, limit: usize) -> Worked<Removed
     drop(statement);
     let mut removed = Removed { found: found.len(), seen: 0 };
     for job in found {
-        if let Some(row) = desk.state(job)? {
-            removed.seen += usize::from(desk.collection_enabled(row.collection)?.is_some());
+        if let Some(row) = transaction.state(job)? {
+            removed.seen += usize::from(transaction.collection_enabled(row.collection)?.is_some());
         }
-        delete_job(desk, job)?;
+        delete_job(transaction, job)?;
     }
     Ok(removed)
 }
 
-fn remove_links(desk: &mut Desk, kind: Kind, oldest: Instant, limit: usize) -> Worked<Removed> {
+fn remove_links(
+    transaction: &mut WriteTransaction,
+    kind: Kind,
+    oldest: Instant,
+    limit: usize,
+) -> SqliteResult<Removed> {
     let mut removed = Removed::default();
     while removed.found < limit
-        && let Some(span) = span_with(desk, kind, oldest)?
+        && let Some(span) = span_with(transaction, kind, oldest)?
     {
         let left = limit - removed.found;
-        let numbers = numbers_of(desk, kind, span, oldest, left)?;
+        let numbers = numbers_of(transaction, kind, span, oldest, left)?;
         removed.found += numbers.len();
         for number in &numbers {
-            removed.seen += usize::from(chain::remove(desk, kind, *number)?);
+            removed.seen += usize::from(chain::remove(transaction, kind, *number)?);
         }
         if numbers.len() < left {
-            renew_span(desk, kind, span)?;
+            renew_span(transaction, kind, span)?;
         }
     }
     Ok(removed)
 }
 
-fn span_with(desk: &Desk, kind: Kind, oldest: Instant) -> Worked<Option<i64>> {
-    let mut statement = desk.connection().prepare_cached(
+fn span_with(
+    transaction: &WriteTransaction,
+    kind: Kind,
+    oldest: Instant,
+) -> SqliteResult<Option<i64>> {
+    let mut statement = transaction.connection().prepare_cached(
         "SELECT span FROM spans WHERE kind = ? AND oldest < ? ORDER BY span LIMIT 1",
     )?;
     let found = statement.query((kind as i64, Coded(oldest)))?;
@@ -106,13 +124,13 @@ fn span_with(desk: &Desk, kind: Kind, oldest: Instant) -> Worked<Option<i64>> {
 }
 
 fn numbers_of(
-    desk: &Desk,
+    transaction: &WriteTransaction,
     kind: Kind,
     span: i64,
     oldest: Instant,
     limit: usize,
-) -> Worked<Vec<i64>> {
-    let mut statement = desk.connection().prepare_cached(match kind {
+) -> SqliteResult<Vec<i64>> {
+    let mut statement = transaction.connection().prepare_cached(match kind {
         Kind::Entry => {
             "SELECT sequence FROM history
              WHERE sequence >= ? AND sequence < ? AND started < ? ORDER BY sequence LIMIT ?"
@@ -127,8 +145,8 @@ fn numbers_of(
 }
 
 /// Says of a span what is true of the rows that are left.
-fn renew_span(desk: &Desk, kind: Kind, span: i64) -> Worked<()> {
-    let connection = desk.connection();
+fn renew_span(transaction: &WriteTransaction, kind: Kind, span: i64) -> SqliteResult<()> {
+    let connection = transaction.connection();
     let oldest: Option<i64> = connection
         .prepare_cached(match kind {
             Kind::Entry => "SELECT min(started) FROM history WHERE sequence >= ? AND sequence < ?",
@@ -156,15 +174,20 @@ pub(crate) struct Surplus {
 
 /// Looks for surplus of jobs after one, at most `limit` entries. It walks over the narrow table of
 /// all jobs and over what such jobs keep, and is therefore asked of a reader.
-pub(crate) fn surplus(view: &View, after: JobKey, keep: u64, limit: usize) -> Worked<Surplus> {
-    let mut statement = view.connection().prepare_cached(
+pub(crate) fn surplus(
+    snapshot: &Snapshot,
+    after: JobKey,
+    keep: u64,
+    limit: usize,
+) -> SqliteResult<Surplus> {
+    let mut statement = snapshot.connection().prepare_cached(
         "SELECT job FROM state WHERE job > ? AND entries > ? ORDER BY job LIMIT ?",
     )?;
     let found = statement.query((Coded(after), rows(keep), rows(limit as u64)))?;
     let mut jobs: Vec<JobKey> = collect(found, |row| Ok(read(row, "job")?))?;
     let last = if jobs.len() < limit { None } else { jobs.last().copied() };
-    let overlay = &view.memory.overlay;
-    let changed = overlay.jobs_where(|job, row| {
+    let dirty_rows = &snapshot.shared.dirty_rows;
+    let changed = dirty_rows.jobs_where(|job, row| {
         job > after && last.is_none_or(|last| job <= last) && row.entries > keep
     });
     jobs.extend(changed);
@@ -172,7 +195,7 @@ pub(crate) fn surplus(view: &View, after: JobKey, keep: u64, limit: usize) -> Wo
     jobs.dedup();
     let mut entries = Vec::new();
     for job in jobs {
-        let mut of_job = surplus_of(view, job, keep)?;
+        let mut of_job = surplus_of(snapshot, job, keep)?;
         let left = limit - entries.len();
         if of_job.len() > left {
             of_job.truncate(left);
@@ -185,10 +208,12 @@ pub(crate) fn surplus(view: &View, after: JobKey, keep: u64, limit: usize) -> Wo
 }
 
 /// The entries of a job beyond those that are kept, the oldest first.
-fn surplus_of(view: &View, job: JobKey, keep: u64) -> Worked<Vec<i64>> {
-    let Some(row) = view.state(job)?.filter(|row| row.entries > keep) else { return Ok(vec![]) };
+fn surplus_of(snapshot: &Snapshot, job: JobKey, keep: u64) -> SqliteResult<Vec<i64>> {
+    let Some(row) = snapshot.state(job)?.filter(|row| row.entries > keep) else {
+        return Ok(vec![]);
+    };
     let (mut at, mut kept, mut surplus) = (row.newest_entry, 0, Vec::new());
-    while let Some(link) = Kind::Entry.link(view.connection(), at)? {
+    while let Some(link) = Kind::Entry.link(snapshot.connection(), at)? {
         match kept < keep {
             true => kept += 1,
             false => surplus.push(at),
@@ -200,10 +225,13 @@ fn surplus_of(view: &View, job: JobKey, keep: u64) -> Worked<Vec<i64>> {
 }
 
 /// Removes entries that were found as surplus; how many of them anybody could still see.
-pub(crate) fn remove_surplus(desk: &mut Desk, entries: &[i64]) -> Worked<usize> {
+pub(crate) fn remove_surplus(
+    transaction: &mut WriteTransaction,
+    entries: &[i64],
+) -> SqliteResult<usize> {
     let mut removed = 0;
     for entry in entries {
-        removed += usize::from(chain::remove(desk, Kind::Entry, *entry)?);
+        removed += usize::from(chain::remove(transaction, Kind::Entry, *entry)?);
     }
     Ok(removed)
 }

@@ -6,14 +6,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::error::StoreError;
-use crate::sqlite::desk::Desk;
 use crate::sqlite::task::Task;
+use crate::sqlite::write_back::WriteTransaction;
 
-type Writing = Box<dyn Task<Desk>>;
+type Writing = Box<dyn Task<WriteTransaction>>;
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum Priority {
     /// Somebody waits for it.
     Edit,
     /// The engine, and upkeep.
@@ -22,13 +22,13 @@ pub(crate) enum Turn {
 
 /// What waits.
 pub(crate) struct Queue {
-    waiting: Mutex<WaitingRuns>,
+    waiting: Mutex<Waiting>,
     arrived: Condvar,
     waiting_max: usize,
 }
 
 #[derive(Default)]
-struct WaitingRuns {
+struct Waiting {
     edits: VecDeque<Writing>,
     engine: VecDeque<Writing>,
     is_closed: bool,
@@ -50,18 +50,18 @@ impl Queue {
         Queue { waiting: Mutex::default(), arrived: Condvar::new(), waiting_max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, WaitingRuns> {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn push(&self, turn: Turn, task: Writing) -> Result<(), StoreError> {
+    pub(crate) fn push(&self, turn: Priority, task: Writing) -> Result<(), StoreError> {
         let mut waiting = self.lock();
         if waiting.is_closed {
             return Err(StoreError::Failed("the store is closed".into()));
         }
         let line = match turn {
-            Turn::Edit => &mut waiting.edits,
-            Turn::Engine => &mut waiting.engine,
+            Priority::Edit => &mut waiting.edits,
+            Priority::Engine => &mut waiting.engine,
         };
         if line.len() >= self.waiting_max {
             return Err(StoreError::Busy("too many writes are waiting".into()));
@@ -79,14 +79,14 @@ impl Queue {
 
     /// The next, which may take its time to arrive.
     pub(crate) fn wait(&self, patience: Duration) -> Next {
-        let is_empty = |waiting: &mut WaitingRuns| {
+        let is_empty = |waiting: &mut Waiting| {
             waiting.edits.is_empty() && waiting.engine.is_empty() && !waiting.is_closed
         };
         let (mut waiting, _) = self
             .arrived
             .wait_timeout_while(self.lock(), patience, is_empty)
             .unwrap_or_else(PoisonError::into_inner);
-        match waiting.take(Turn::Edit) {
+        match waiting.take(Priority::Edit) {
             Some((_, task)) => Next::Task(task),
             None if waiting.is_closed => Next::Closed,
             None => Next::Idle,
@@ -94,19 +94,20 @@ impl Queue {
     }
 
     /// What waits now, if anything does: one whose turn it is before another.
-    pub(crate) fn take(&self, first: Turn) -> Option<(Turn, Writing)> {
+    pub(crate) fn take(&self, first: Priority) -> Option<(Priority, Writing)> {
         self.lock().take(first)
     }
 }
 
-impl WaitingRuns {
-    fn take(&mut self, first: Turn) -> Option<(Turn, Writing)> {
-        let edit = |line: &mut VecDeque<Writing>| line.pop_front().map(|task| (Turn::Edit, task));
+impl Waiting {
+    fn take(&mut self, first: Priority) -> Option<(Priority, Writing)> {
+        let edit =
+            |line: &mut VecDeque<Writing>| line.pop_front().map(|task| (Priority::Edit, task));
         let engine =
-            |line: &mut VecDeque<Writing>| line.pop_front().map(|task| (Turn::Engine, task));
+            |line: &mut VecDeque<Writing>| line.pop_front().map(|task| (Priority::Engine, task));
         match first {
-            Turn::Edit => edit(&mut self.edits).or_else(|| engine(&mut self.engine)),
-            Turn::Engine => engine(&mut self.engine).or_else(|| edit(&mut self.edits)),
+            Priority::Edit => edit(&mut self.edits).or_else(|| engine(&mut self.engine)),
+            Priority::Engine => engine(&mut self.engine).or_else(|| edit(&mut self.edits)),
         }
     }
 }

@@ -8,35 +8,35 @@ use std::thread::{self, JoinHandle};
 use rusqlite::Connection;
 
 use crate::error::StoreError;
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::task::{Task, reply, task};
-use crate::sqlite::trouble::Worked;
-use crate::sqlite::view::View;
+use crate::sqlite::write_back::Snapshot;
 use crate::store::Reply;
 
 /// The threads that read, and their queue.
 pub(crate) struct Readers {
-    queue: Option<SyncSender<Box<dyn Task<View>>>>,
+    queue: Option<SyncSender<Box<dyn Task<Snapshot>>>>,
     threads: Vec<JoinHandle<()>>,
     /// For what is read on the thread that asks.
-    at_hand: Vec<Mutex<View>>,
+    inline: Vec<Mutex<Snapshot>>,
 }
 
 impl Readers {
-    /// Starts a thread for each view but those at hand; `waiting_max` requests may wait for them.
+    /// Starts a thread for each snapshot but those at hand; `waiting_max` requests may wait for them.
     pub(crate) fn start(
-        views: Vec<View>,
-        at_hand: Vec<View>,
+        snapshots: Vec<Snapshot>,
+        inline: Vec<Snapshot>,
         waiting_max: usize,
     ) -> Result<Readers, StoreError> {
         let (queue, requests) = sync_channel(waiting_max);
         let requests = Arc::new(Mutex::new(requests));
-        let at_hand = at_hand.into_iter().map(Mutex::new).collect();
-        let mut readers = Readers { queue: Some(queue), threads: Vec::new(), at_hand };
-        for mut view in views {
+        let inline = inline.into_iter().map(Mutex::new).collect();
+        let mut readers = Readers { queue: Some(queue), threads: Vec::new(), inline };
+        for mut snapshot in snapshots {
             let requests = Arc::clone(&requests);
             let thread = thread::Builder::new()
                 .name("store-reader".into())
-                .spawn(move || run(&mut view, &requests))
+                .spawn(move || run(&mut snapshot, &requests))
                 .map_err(|error| StoreError::Failed(format!("no thread for reading: {error}")))?;
             readers.threads.push(thread);
         }
@@ -46,29 +46,29 @@ impl Readers {
     /// Has `work` done on one state of the store.
     pub(crate) fn read<'a, T: Send + 'static>(
         &self,
-        work: impl FnOnce(&View) -> Worked<T> + Send + 'static,
+        work: impl FnOnce(&Snapshot) -> SqliteResult<T> + Send + 'static,
     ) -> Reply<'a, T> {
-        let (task, answer) = task(1, move |view: &mut View| view.read(work));
+        let (task, answer) = task(1, move |snapshot: &mut Snapshot| snapshot.read(work));
         reply(self.send(task).map(|()| answer))
     }
 
     /// The same for statements that find a few rows and each see one state: at once and on the thread
-    /// that asks, where a view is free. Handing it to another thread and back would take longer than
+    /// that asks, where a snapshot is free. Handing it to another thread and back would take longer than
     /// it takes itself.
     pub(crate) fn read_one<'a, T: Send + 'static>(
         &self,
-        work: impl FnOnce(&View) -> Worked<T> + Send + 'static,
+        work: impl FnOnce(&Snapshot) -> SqliteResult<T> + Send + 'static,
     ) -> Reply<'a, T> {
-        for view in &self.at_hand {
-            let view = match view.try_lock() {
-                Ok(view) => view,
-                Err(TryLockError::Poisoned(view)) => view.into_inner(),
+        for snapshot in &self.inline {
+            let snapshot = match snapshot.try_lock() {
+                Ok(snapshot) => snapshot,
+                Err(TryLockError::Poisoned(snapshot)) => snapshot.into_inner(),
                 Err(TryLockError::WouldBlock) => continue,
             };
             // Of one that has panicked.
-            view.leave();
-            let read = view.read_one(work).map_err(StoreError::from);
-            view.leave();
+            snapshot.leave();
+            let read = snapshot.read_one(work).map_err(StoreError::from);
+            snapshot.leave();
             return Box::pin(std::future::ready(read));
         }
         self.read(work)
@@ -77,13 +77,13 @@ impl Readers {
     /// The same for what takes long and looks at the file alone.
     pub(crate) fn read_file<'a, T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Worked<T> + Send + 'static,
+        work: impl FnOnce(&Connection) -> SqliteResult<T> + Send + 'static,
     ) -> Reply<'a, T> {
-        let (task, answer) = task(1, move |view: &mut View| view.read_file(work));
+        let (task, answer) = task(1, move |snapshot: &mut Snapshot| snapshot.read_file(work));
         reply(self.send(task).map(|()| answer))
     }
 
-    fn send(&self, task: Box<dyn Task<View>>) -> Result<(), StoreError> {
+    fn send(&self, task: Box<dyn Task<Snapshot>>) -> Result<(), StoreError> {
         let closed = || StoreError::Failed("the store is closed".into());
         let queue = self.queue.as_ref().ok_or_else(closed)?;
         queue.try_send(task).map_err(|error| match error {
@@ -95,20 +95,20 @@ impl Readers {
     /// Does what waits and ends the threads.
     pub(crate) fn close(&mut self) {
         self.queue = None;
-        self.at_hand.clear();
+        self.inline.clear();
         for thread in self.threads.drain(..) {
             drop(thread.join());
         }
     }
 }
 
-fn run(view: &mut View, requests: &Mutex<Receiver<Box<dyn Task<View>>>>) {
+fn run(snapshot: &mut Snapshot, requests: &Mutex<Receiver<Box<dyn Task<Snapshot>>>>) {
     loop {
         // One thread at a time waits for the next request, the others for their turn to wait.
         let next = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(mut task) = next else { return };
-        task.work(view);
-        view.leave();
+        task.work(snapshot);
+        snapshot.leave();
         task.answer(Ok(()));
     }
 }

@@ -7,13 +7,13 @@ use crate::record::JobKey;
 use crate::sqlite::chain::Kind;
 use crate::sqlite::code::{Coded, collect, read};
 use crate::sqlite::collections::recount;
-use crate::sqlite::desk::Desk;
-use crate::sqlite::state::States as _;
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::error::SqliteResult;
+use crate::sqlite::state::ReadState as _;
+use crate::sqlite::write_back::WriteTransaction;
 
 /// Deletes a job with its runs. Its history and its part of the ledger are out of reach then.
-pub(crate) fn delete_job(desk: &mut Desk, job: JobKey) -> Worked<()> {
-    let connection = desk.connection();
+pub(crate) fn delete_job(transaction: &mut WriteTransaction, job: JobKey) -> SqliteResult<()> {
+    let connection = transaction.connection();
     let deleted: Option<(i64, i64)> = connection
         .prepare_cached("DELETE FROM jobs WHERE job = ? RETURNING collection, authenticated")?
         .query_row([Coded(job)], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -21,7 +21,7 @@ pub(crate) fn delete_job(desk: &mut Desk, job: JobKey) -> Worked<()> {
     let Some((collection, authenticated)) = deleted else { return Ok(()) };
     connection.prepare_cached("DELETE FROM tags WHERE job = ?")?.execute([Coded(job)])?;
     recount(connection, collection, -1, -authenticated)?;
-    if let Some(row) = desk.state(job)? {
+    if let Some(row) = transaction.state(job)? {
         connection.prepare_cached("DELETE FROM state WHERE job = ?")?.execute([Coded(job)])?;
         if row.entries > 0 || row.newest_closing > 0 {
             connection
@@ -29,43 +29,43 @@ pub(crate) fn delete_job(desk: &mut Desk, job: JobKey) -> Worked<()> {
                     "INSERT INTO leftovers (job, newest_entry, newest_closing) VALUES (?, ?, ?)",
                 )?
                 .execute((Coded(job), row.newest_entry, row.newest_closing))?;
-            desk.has_removals = true;
+            transaction.has_removals = true;
         }
-        desk.set_state(job, &row, None)?;
+        transaction.set_state(job, &row, None)?;
     }
-    for row in desk.runs_of(job) {
-        desk.set_run(row.run.id, None);
+    for row in transaction.runs_of(job) {
+        transaction.set_run(row.run.id, None);
     }
     Ok(())
 }
 
 /// Deletes a collection with its runs. Its jobs are out of reach then, for they are found by it.
-pub(crate) fn delete_collection(desk: &mut Desk, id: i64) -> Worked<()> {
-    let connection = desk.connection();
+pub(crate) fn delete_collection(transaction: &mut WriteTransaction, id: i64) -> SqliteResult<()> {
+    let connection = transaction.connection();
     connection.prepare_cached("DELETE FROM collections WHERE id = ?")?.execute([id])?;
     connection.prepare_cached("INSERT INTO doomed (collection) VALUES (?)")?.execute([id])?;
-    for row in desk.runs_in(id) {
-        desk.set_run(row.run.id, None);
+    for row in transaction.runs_in(id) {
+        transaction.set_run(row.run.id, None);
     }
-    desk.forget_collections();
-    desk.has_removals = true;
+    transaction.forget_collections();
+    transaction.has_removals = true;
     Ok(())
 }
 
 /// Removes about `limit` rows of what was deleted; how many there were. None means that it is done.
-pub(crate) fn remove_some(desk: &mut Desk, limit: usize) -> Worked<usize> {
+pub(crate) fn remove_some(transaction: &mut WriteTransaction, limit: usize) -> SqliteResult<usize> {
     let mut left = limit;
-    while left > 0 && desk.has_removals {
-        let removed = remove_leftovers(desk, left)? + remove_jobs(desk, left)?;
-        desk.has_removals = removed > 0;
+    while left > 0 && transaction.has_removals {
+        let removed = remove_leftovers(transaction, left)? + remove_jobs(transaction, left)?;
+        transaction.has_removals = removed > 0;
         left = left.saturating_sub(removed);
     }
     Ok(limit - left)
 }
 
 /// Jobs of a collection that was deleted, or the mark that there were some.
-fn remove_jobs(desk: &mut Desk, limit: usize) -> Worked<usize> {
-    let connection = desk.connection();
+fn remove_jobs(transaction: &mut WriteTransaction, limit: usize) -> SqliteResult<usize> {
+    let connection = transaction.connection();
     let doomed: Option<i64> = connection
         .prepare_cached("SELECT collection FROM doomed LIMIT 1")?
         .query_row((), |row| row.get(0))
@@ -81,13 +81,13 @@ fn remove_jobs(desk: &mut Desk, limit: usize) -> Worked<usize> {
             .execute([collection])?;
         return Ok(1);
     }
-    jobs.iter().try_for_each(|job| delete_job(desk, *job))?;
+    jobs.iter().try_for_each(|job| delete_job(transaction, *job))?;
     Ok(jobs.len())
 }
 
 /// Rows of a job that was deleted, and in the end the mark that there were some.
-fn remove_leftovers(desk: &mut Desk, limit: usize) -> Worked<usize> {
-    let connection = desk.connection();
+fn remove_leftovers(transaction: &mut WriteTransaction, limit: usize) -> SqliteResult<usize> {
+    let connection = transaction.connection();
     let found: Option<(i64, i64, i64)> = connection
         .prepare_cached("SELECT job, newest_entry, newest_closing FROM leftovers LIMIT 1")?
         .query_row((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))

@@ -9,12 +9,12 @@ use rusqlite::{Connection, OptionalExtension as _, ToSql, named_params};
 
 use crate::error::StoreError;
 use crate::sqlite::code::{collect, rows};
-use crate::sqlite::collections::{Home, home};
+use crate::sqlite::collections::{CollectionLocation, locate};
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::groups::no_name;
 use crate::sqlite::jobs::{read_job, select_job, state_of};
-use crate::sqlite::names::CollectionKeys;
-use crate::sqlite::state::States;
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::path_keys::CollectionKeys;
+use crate::sqlite::state::ReadState;
 use crate::store::{JobFilter, JobsPage, Page};
 use crate::stored_form::DefinitionCodec;
 
@@ -23,15 +23,15 @@ const AFTER_ALL: &str = "~";
 
 /// A page of the jobs of a collection.
 pub(crate) fn jobs(
-    states: &impl States,
+    states: &impl ReadState,
     codec: &DefinitionCodec,
     path: &CollectionPath,
     (filter, scan_max): (&JobFilter, usize),
     page: &Page<JobName>,
-) -> Worked<JobsPage> {
+) -> SqliteResult<JobsPage> {
     let connection = states.connection();
-    let Home { id, path: collection, state: collection_state } =
-        home(connection, &CollectionKeys::new(path))?.ok_or(StoreError::NoCollection)?;
+    let CollectionLocation { id, path: collection, state: collection_state } =
+        locate(connection, &CollectionKeys::new(path))?.ok_or(StoreError::NoCollection)?;
     let after = page.after.as_ref().map(JobName::key).unwrap_or_default();
     if *filter == JobFilter::default() {
         let mut statement = connection.prepare_cached(select_job!(
@@ -103,6 +103,6 @@ pub(crate) fn jobs(
     Ok(JobsPage::new((jobs, collection_state), page, skip, end))
 }
 
-fn name(connection: &Connection, sql: &str, values: &[&dyn ToSql]) -> Worked<Option<String>> {
+fn name(connection: &Connection, sql: &str, values: &[&dyn ToSql]) -> SqliteResult<Option<String>> {
     Ok(connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?)
 }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
 use crate::record::{JobKey, JobState};
 use crate::sqlite::code::{Code as _, Coded, nth};
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::error::SqliteResult;
 use crate::store::JobFilterState;
 
 /// The row of a job.
@@ -39,7 +39,7 @@ impl StateRow {
 }
 
 /// Where the rows of jobs are read: in memory if they were changed lately, or in the table.
-pub(crate) trait States {
+pub(crate) trait ReadState {
     /// Where everything else is read.
     fn connection(&self) -> &Connection;
 
@@ -47,7 +47,7 @@ pub(crate) trait States {
     fn changed(&self, job: JobKey) -> Option<Option<StateRow>>;
 
     /// The row of a job.
-    fn state(&self, job: JobKey) -> Worked<Option<StateRow>> {
+    fn state(&self, job: JobKey) -> SqliteResult<Option<StateRow>> {
         match self.changed(job) {
             Some(changed) => Ok(changed),
             None => find(self.connection(), job),
@@ -56,7 +56,7 @@ pub(crate) trait States {
 }
 
 /// The row that is in the table.
-fn find(connection: &Connection, job: JobKey) -> Worked<Option<StateRow>> {
+fn find(connection: &Connection, job: JobKey) -> SqliteResult<Option<StateRow>> {
     let mut statement = connection.prepare_cached(
         "SELECT collection, generation, switched_on, lifecycle, due, used, last_execution,
              executions, failures, faulted, finished, entries, newest_entry, newest_closing
@@ -100,7 +100,11 @@ pub(crate) const WRITE: &str =
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Writes the row of a job with a statement that takes its columns in their order.
-pub(crate) fn write(statement: &mut Statement<'_>, job: JobKey, row: &StateRow) -> Worked<()> {
+pub(crate) fn write(
+    statement: &mut Statement<'_>,
+    job: JobKey,
+    row: &StateRow,
+) -> SqliteResult<()> {
     let StateRow { collection, generation, switched_on, state, entries, .. } = *row;
     let JobState { lifecycle, due, used, last_execution, executions, failures, faulted, finished } =
         state;

@@ -17,23 +17,23 @@ use crate::record::{
     LedgerRecord, OpenRun,
 };
 use crate::run_state;
-use crate::sqlite::around::Arounds;
-use crate::sqlite::desk::Desk;
+use crate::sqlite::collection_of_job::CollectionsOfJobs;
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::lock::Lock;
-use crate::sqlite::memory::Memory;
-use crate::sqlite::mover::Mover;
-use crate::sqlite::names::CollectionKeys;
+use crate::sqlite::path_keys::CollectionKeys;
 use crate::sqlite::prune::{self, Aged, Removed, Surplus};
-use crate::sqlite::queue::Turn;
+use crate::sqlite::queue::Priority;
 use crate::sqlite::readers::Readers;
 use crate::sqlite::settings::SqliteSettings;
-use crate::sqlite::state::States as _;
-use crate::sqlite::trouble::Worked;
-use crate::sqlite::view::View;
+use crate::sqlite::state::ReadState as _;
+use crate::sqlite::write_back::Checkpointer;
+use crate::sqlite::write_back::SharedState;
+use crate::sqlite::write_back::Snapshot;
+use crate::sqlite::write_back::WriteTransaction;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
-    backup, collections, connection, due, edit, events, groups, history, inspect, invariant_scan,
-    jobs, jobs_for_run, key_check, migrate, runs, search, tokens,
+    backup, check, collections, connection, due, edit_collection, edit_job, events, groups,
+    history, invariant_scan, jobs, jobs_for_run, key_check, migrate, runs, search, tokens,
 };
 use crate::store::{
     DecideCollection, DecideJob, Due, Edited, HistoryFilter, JobFilter, JobsPage, Page, Reply,
@@ -50,7 +50,7 @@ pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     codec: Arc<DefinitionCodec>,
-    memory: Arc<Memory>,
+    shared: Arc<SharedState>,
     clock: Arc<dyn Clock>,
     path: PathBuf,
     // After the threads: another process may begin only when they have ended.
@@ -77,27 +77,27 @@ impl SqliteStore {
         migrate::migrate(&mut writing)?;
         key_check::check_or_write(&writing, codec.cipher())?;
         let readers = settings.readers.max(1);
-        let (memory, end) = Memory::load(&writing, readers + settings.inline_readers)?;
-        let memory = Arc::new(memory);
-        let view = |reader| {
+        let (shared, end) = SharedState::load(&writing, readers + settings.inline_readers)?;
+        let shared = Arc::new(shared);
+        let snapshot = |reader| {
             let connection = connection::for_reading(path, settings.reader_cache_kib)?;
-            Ok(View::new(connection, Arc::clone(&memory), reader))
+            Ok(Snapshot::new(connection, Arc::clone(&shared), reader))
         };
-        let views = (0..readers).map(view).collect::<Worked<Vec<_>>>()?;
-        let at_hand = (readers..readers + settings.inline_readers).map(view);
-        let at_hand = at_hand.collect::<Worked<Vec<_>>>()?;
-        let mover = Mover::start(path, &mut writing)?;
-        let desk = Desk::new(writing, Arc::clone(&memory), end);
+        let snapshots = (0..readers).map(snapshot).collect::<SqliteResult<Vec<_>>>()?;
+        let inline = (readers..readers + settings.inline_readers).map(snapshot);
+        let inline = inline.collect::<SqliteResult<Vec<_>>>()?;
+        let checkpointer = Checkpointer::start(path, &mut writing)?;
+        let transaction = WriteTransaction::new(writing, Arc::clone(&shared), end);
         Ok(SqliteStore {
             writer: Writer::start(
-                desk,
-                mover,
+                transaction,
+                checkpointer,
                 settings.writes_waiting_max,
                 settings.flush_threshold_rows,
             )?,
-            readers: Readers::start(views, at_hand, settings.reads_waiting_max)?,
+            readers: Readers::start(snapshots, inline, settings.reads_waiting_max)?,
             codec: Arc::new(codec),
-            memory,
+            shared,
             clock,
             path: path.to_owned(),
             _lock: lock,
@@ -121,13 +121,13 @@ impl SqliteStore {
 
     /// Brings all that is in the log into the tables. The store does so by itself; this is for tools
     /// and tests that want it at a certain moment.
-    pub fn fold(&self) -> Reply<'_, ()> {
-        let asked = self.writer.write(Turn::Engine, 1, |desk| {
-            desk.wants_fold = true;
+    pub fn flush(&self) -> Reply<'_, ()> {
+        let asked = self.writer.write(Priority::Engine, 1, |transaction| {
+            transaction.wants_flush = true;
             Ok(())
         });
         // It is done when the thread turns to something else.
-        let done = move || self.writer.write(Turn::Engine, 1, |_| Ok(()));
+        let done = move || self.writer.write(Priority::Engine, 1, |_| Ok(()));
         Box::pin(async move {
             asked.await?;
             done().await
@@ -136,19 +136,22 @@ impl SqliteStore {
 
     fn edit<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Desk, &DefinitionCodec, Instant) -> Worked<T> + Send + 'static,
+        work: impl FnOnce(&mut WriteTransaction, &DefinitionCodec, Instant) -> SqliteResult<T>
+        + Send
+        + 'static,
     ) -> Reply<'_, T> {
         let (codec, clock) = (Arc::clone(&self.codec), Arc::clone(&self.clock));
-        let work = move |desk: &mut Desk| work(desk, &codec, clock.now().into());
-        self.writer.write(Turn::Edit, EDIT_WEIGHT, work)
+        let work =
+            move |transaction: &mut WriteTransaction| work(transaction, &codec, clock.now().into());
+        self.writer.write(Priority::Edit, EDIT_WEIGHT, work)
     }
 
     fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&View, &DefinitionCodec) -> Worked<T> + Send + 'static,
+        work: impl FnOnce(&Snapshot, &DefinitionCodec) -> SqliteResult<T> + Send + 'static,
     ) -> Reply<'_, T> {
         let codec = Arc::clone(&self.codec);
-        self.readers.read(move |view| work(view, &codec))
+        self.readers.read(move |snapshot| work(snapshot, &codec))
     }
 
     /// Removes entries of jobs that have more than are kept; how many there were.
@@ -156,12 +159,15 @@ impl SqliteStore {
         let (mut after, mut left) = (JobKey(i64::MIN), limit);
         while left > 0 {
             let batch = left.min(prune::BATCH_MAX);
-            let read =
-                move |view: &View, _: &DefinitionCodec| prune::surplus(view, after, keep, batch);
+            let read = move |snapshot: &Snapshot, _: &DefinitionCodec| {
+                prune::surplus(snapshot, after, keep, batch)
+            };
             let Surplus { entries, next } = self.read(read).await?;
             if !entries.is_empty() {
-                let write = move |desk: &mut Desk| prune::remove_surplus(desk, &entries);
-                left -= self.writer.write(Turn::Engine, batch, write).await?;
+                let write = move |transaction: &mut WriteTransaction| {
+                    prune::remove_surplus(transaction, &entries)
+                };
+                left -= self.writer.write(Priority::Engine, batch, write).await?;
             }
             match next {
                 Some(next) => after = next,
@@ -182,45 +188,45 @@ impl Drop for SqliteStore {
 
 impl Tokens for SqliteStore {
     fn put_token(&self, token: TokenRecord) -> Reply<'_, bool> {
-        self.edit(move |desk, _, _| tokens::put(desk.connection(), &token))
+        self.edit(move |transaction, _, _| tokens::put(transaction.connection(), &token))
     }
 
     fn token(&self, id: TokenId) -> Reply<'_, Option<TokenRecord>> {
-        self.read(move |view, _| tokens::find(view.connection(), &id))
+        self.read(move |snapshot, _| tokens::find(snapshot.connection(), &id))
     }
 
     fn tokens(&self) -> Reply<'_, Vec<TokenRecord>> {
-        self.read(|view, _| tokens::list(view.connection()))
+        self.read(|snapshot, _| tokens::list(snapshot.connection()))
     }
 
     fn revoke_token(&self, id: TokenId, at: Instant) -> Reply<'_, bool> {
-        self.edit(move |desk, _, _| tokens::revoke(desk.connection(), &id, at))
+        self.edit(move |transaction, _, _| tokens::revoke(transaction.connection(), &id, at))
     }
 
     fn delete_token(&self, id: TokenId) -> Reply<'_, bool> {
-        self.edit(move |desk, _, _| tokens::delete(desk.connection(), &id))
+        self.edit(move |transaction, _, _| tokens::delete(transaction.connection(), &id))
     }
 
     fn note_token_use(&self, id: TokenId, at: Instant) -> Reply<'_, ()> {
-        self.edit(move |desk, _, _| tokens::note_use(desk.connection(), &id, at))
+        self.edit(move |transaction, _, _| tokens::note_use(transaction.connection(), &id, at))
     }
 }
 
 impl Store for SqliteStore {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
-        self.edit(move |desk, _, _| groups::put(desk.connection(), &group))
+        self.edit(move |transaction, _, _| groups::put(transaction.connection(), &group))
     }
 
     fn group(&self, path: GroupPath) -> Reply<'_, Option<GroupRecord>> {
-        self.read(move |view, _| groups::find(view.connection(), &path))
+        self.read(move |snapshot, _| groups::find(snapshot.connection(), &path))
     }
 
     fn groups(&self, subscription: SubscriptionId) -> Reply<'_, Vec<GroupRecord>> {
-        self.read(move |view, _| groups::list(view.connection(), &subscription))
+        self.read(move |snapshot, _| groups::list(snapshot.connection(), &subscription))
     }
 
     fn delete_group(&self, path: GroupPath) -> Reply<'_, bool> {
-        self.edit(move |desk, _, _| groups::delete(desk, &path))
+        self.edit(move |transaction, _, _| groups::delete(transaction, &path))
     }
 
     fn edit_collection(
@@ -228,13 +234,15 @@ impl Store for SqliteStore {
         path: CollectionPath,
         decide: DecideCollection,
     ) -> Reply<'_, Edited<CollectionRecord>> {
-        self.edit(move |desk, _, now| edit::edit_collection(desk, &path, decide, now))
+        self.edit(move |transaction, _, now| {
+            edit_collection::edit_collection(transaction, &path, decide, now)
+        })
     }
 
     fn collection(&self, path: CollectionPath) -> Reply<'_, Option<CollectionRecord>> {
-        self.read(move |view, _| {
+        self.read(move |snapshot, _| {
             let keys = CollectionKeys::new(&path);
-            Ok(collections::find(view.connection(), &keys)?.map(|found| found.record))
+            Ok(collections::find(snapshot.connection(), &keys)?.map(|found| found.record))
         })
     }
 
@@ -243,16 +251,18 @@ impl Store for SqliteStore {
         scope: Scope,
         page: Page<CollectionPath>,
     ) -> Reply<'_, Vec<CollectionRecord>> {
-        self.read(move |view, _| collections::list(view.connection(), &scope, &page))
+        self.read(move |snapshot, _| collections::list(snapshot.connection(), &scope, &page))
     }
 
     fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
-        self.edit(move |desk, codec, now| edit::edit_job(desk, codec, &path, decide, now))
+        self.edit(move |transaction, codec, now| {
+            edit_job::edit_job(transaction, codec, &path, decide, now)
+        })
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
-        let (codec, since) = (Arc::clone(&self.codec), self.memory.homes.changes());
-        self.readers.read_one(move |view| jobs::by_path(view, &codec, &path, since))
+        let (codec, since) = (Arc::clone(&self.codec), self.shared.locations.changes());
+        self.readers.read_one(move |snapshot| jobs::by_path(snapshot, &codec, &path, since))
     }
 
     fn jobs(
@@ -262,52 +272,54 @@ impl Store for SqliteStore {
         page: Page<JobName>,
         scan_max: usize,
     ) -> Reply<'_, JobsPage> {
-        self.read(move |view, codec| search::jobs(view, codec, &path, (&filter, scan_max), &page))
+        self.read(move |snapshot, codec| {
+            search::jobs(snapshot, codec, &path, (&filter, scan_max), &page)
+        })
     }
 
     fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
-        self.read(move |view, codec| {
-            let found = jobs::by_key(view, codec, key, &mut Arounds::default())?;
+        self.read(move |snapshot, codec| {
+            let found = jobs::by_key(snapshot, codec, key, &mut CollectionsOfJobs::default())?;
             Ok(found.map(|(job, _)| job))
         })
     }
 
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
-        self.read(move |view, _| due::due(view, until, limit))
+        self.read(move |snapshot, _| due::due(snapshot, until, limit))
     }
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
-        self.read(move |view, codec| jobs_for_run::jobs_for_run(view, codec, &jobs))
+        self.read(move |snapshot, codec| jobs_for_run::jobs_for_run(snapshot, codec, &jobs))
     }
 
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
-        if let Some(standings) = jobs_for_run::cached_gate_states(&self.memory, &jobs) {
+        if let Some(standings) = jobs_for_run::cached_gate_states(&self.shared, &jobs) {
             return Box::pin(std::future::ready(Ok(standings)));
         }
-        let since = self.memory.switches.changes();
-        self.read(move |view, _| jobs_for_run::gate_states(view, &jobs, since))
+        let since = self.shared.switches.changes();
+        self.read(move |snapshot, _| jobs_for_run::gate_states(snapshot, &jobs, since))
     }
 
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
         let clock = Arc::clone(&self.clock);
-        self.writer.write(Turn::Engine, writes.len(), move |desk| {
+        self.writer.write(Priority::Engine, writes.len(), move |transaction| {
             let now = clock.now().into();
-            let mut tables = runs::Tables::new(desk);
+            let mut tables = runs::Tables::new(transaction);
             writes.iter().map(|write| run_state::commit(&mut tables, write, now)).collect()
         })
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
         let now = self.clock.now().into();
-        self.read(move |view, _| runs::claimable(view, until, now, limit))
+        self.read(move |snapshot, _| runs::claimable(snapshot, until, now, limit))
     }
 
     fn expire_claims(&self) -> Reply<'_, usize> {
-        self.edit(|desk, _, _| Ok(runs::expire_claims(desk)))
+        self.edit(|transaction, _, _| Ok(runs::expire_claims(transaction)))
     }
 
     fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
-        self.read(move |view, _| Ok(runs::of_job(view, job)))
+        self.read(move |snapshot, _| Ok(runs::of_job(snapshot, job)))
     }
 
     fn history(
@@ -316,11 +328,11 @@ impl Store for SqliteStore {
         filter: HistoryFilter,
         page: Page<u64>,
     ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
-        self.read(move |view, _| history::page(view, &path, filter, &page))
+        self.read(move |snapshot, _| history::page(snapshot, &path, filter, &page))
     }
 
     fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
-        self.read(move |view, _| events::after(view, after, limit))
+        self.read(move |snapshot, _| events::after(snapshot, after, limit))
     }
 
     fn ledger(
@@ -330,7 +342,7 @@ impl Store for SqliteStore {
         to: Instant,
         limit: usize,
     ) -> Reply<'_, Vec<LedgerRecord>> {
-        self.read(move |view, _| history::ledger(view, job, from, to, limit))
+        self.read(move |snapshot, _| history::ledger(snapshot, job, from, to, limit))
     }
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
@@ -341,9 +353,11 @@ impl Store for SqliteStore {
                 let oldest = aged.oldest(retention, now);
                 while left > 0 {
                     let batch = left.min(prune::BATCH_MAX);
-                    let write = move |desk: &mut Desk| aged.remove(desk, oldest, batch);
+                    let write = move |transaction: &mut WriteTransaction| {
+                        aged.remove(transaction, oldest, batch)
+                    };
                     let Removed { found, seen } =
-                        self.writer.write(Turn::Engine, batch, write).await?;
+                        self.writer.write(Priority::Engine, batch, write).await?;
                     left -= seen;
                     if found < batch {
                         break;
@@ -356,7 +370,7 @@ impl Store for SqliteStore {
 
     fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage> {
         let after = after.unwrap_or(JobKey(i64::MIN));
-        self.read(move |view, _| invariant_scan::scan_jobs(view, after, scan_max))
+        self.read(move |snapshot, _| invariant_scan::scan_jobs(snapshot, after, scan_max))
     }
 
     fn now(&self) -> Reply<'_, Instant> {
@@ -366,7 +380,7 @@ impl Store for SqliteStore {
 
     fn check(&self) -> Reply<'_, Vec<String>> {
         let codec = Arc::clone(&self.codec);
-        self.readers.read_file(move |connection| inspect::inspect_with(connection, &codec))
+        self.readers.read_file(move |connection| check::inspect_with(connection, &codec))
     }
 }
 
@@ -409,12 +423,12 @@ mod tests {
         edit(CollectionWrite::Put(collection)).await;
 
         let ((is_taken, taken), (go_on, goes_on)) = (sync_channel(0), sync_channel(0));
-        let (codec, since) = (Arc::clone(&store.codec), store.memory.homes.changes());
-        let reading = store.readers.read(move |view| {
-            // The view is taken by now.
+        let (codec, since) = (Arc::clone(&store.codec), store.shared.locations.changes());
+        let reading = store.readers.read(move |snapshot| {
+            // The snapshot is taken by now.
             is_taken.send(()).unwrap();
             goes_on.recv().unwrap();
-            jobs::by_path(view, &codec, &job_path(), since)
+            jobs::by_path(snapshot, &codec, &job_path(), since)
         });
         taken.recv().unwrap();
         edit(CollectionWrite::Delete).await;

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::sync::oneshot;
 
 use crate::error::StoreError;
-use crate::sqlite::trouble::{Trouble, Worked};
+use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::store::Reply;
 
 /// Work that waits for its thread, and what it works with there.
@@ -46,7 +46,7 @@ pub(crate) fn task<C, T, F>(
 where
     C: 'static,
     T: Send + 'static,
-    F: FnOnce(&mut C) -> Worked<T> + Send + 'static,
+    F: FnOnce(&mut C) -> SqliteResult<T> + Send + 'static,
 {
     let (reply, answer) = oneshot::channel();
     (Box::new(Asked { work: Some(work), weight, result: None, reply }), answer)
@@ -55,7 +55,7 @@ where
 impl<C, T, F> Task<C> for Asked<T, F>
 where
     T: Send,
-    F: FnOnce(&mut C) -> Worked<T> + Send,
+    F: FnOnce(&mut C) -> SqliteResult<T> + Send,
 {
     fn work(&mut self, with: &mut C) -> After {
         let Some(work) = self.work.take() else { return After::Keep };
@@ -63,7 +63,8 @@ where
         let worked = catch_unwind(AssertUnwindSafe(|| work(with))).unwrap_or_else(|_| {
             Err(StoreError::Failed("what decides the edit has panicked".into()).into())
         });
-        let is_fatal = matches!(&worked, Err(Trouble::Sql(error)) if Trouble::is_fatal(error));
+        let is_fatal =
+            matches!(&worked, Err(SqliteError::Sql(error)) if SqliteError::is_fatal(error));
         let result = worked.map_err(StoreError::from);
         let after = match &result {
             Ok(_) => After::Keep,

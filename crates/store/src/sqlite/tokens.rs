@@ -9,9 +9,9 @@ use rusqlite::{Connection, Row};
 
 use crate::error::StoreError;
 use crate::sqlite::code::{Code, Coded, collect, read, read_option};
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::settings::SqliteSettings;
-use crate::sqlite::trouble::Worked;
-use crate::sqlite::{connection, inspect, key_check};
+use crate::sqlite::{check, connection, key_check};
 use crate::store::Reply;
 use crate::stored_form::DefinitionCodec;
 use crate::tokens::{TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens};
@@ -31,7 +31,7 @@ impl Code for Role {
     }
 }
 
-fn read_token(row: &Row<'_>) -> Worked<TokenRecord> {
+fn read_token(row: &Row<'_>) -> SqliteResult<TokenRecord> {
     let damaged = |what: &str| StoreError::Damaged(format!("a token has no readable {what}"));
     let text = |column: &str| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
     let id = TokenId::new(text("id")?).ok_or_else(|| damaged("id"))?;
@@ -48,7 +48,7 @@ fn read_token(row: &Row<'_>) -> Worked<TokenRecord> {
     })
 }
 
-pub(crate) fn put(connection: &Connection, token: &TokenRecord) -> Worked<bool> {
+pub(crate) fn put(connection: &Connection, token: &TokenRecord) -> SqliteResult<bool> {
     let added = connection
         .prepare_cached(
             "INSERT INTO tokens (id, name, hash, role, place, created, expires, revoked, last_used)
@@ -70,31 +70,31 @@ pub(crate) fn put(connection: &Connection, token: &TokenRecord) -> Worked<bool> 
     Ok(added > 0)
 }
 
-pub(crate) fn find(connection: &Connection, id: &TokenId) -> Worked<Option<TokenRecord>> {
+pub(crate) fn find(connection: &Connection, id: &TokenId) -> SqliteResult<Option<TokenRecord>> {
     let mut statement = connection.prepare_cached("SELECT * FROM tokens WHERE id = ?")?;
     let rows = statement.query([id.as_str()])?;
     Ok(collect(rows, read_token)?.pop())
 }
 
-pub(crate) fn list(connection: &Connection) -> Worked<Vec<TokenRecord>> {
+pub(crate) fn list(connection: &Connection) -> SqliteResult<Vec<TokenRecord>> {
     let mut statement = connection.prepare_cached("SELECT * FROM tokens ORDER BY created, id")?;
     collect(statement.query(())?, read_token)
 }
 
-pub(crate) fn revoke(connection: &Connection, id: &TokenId, at: Instant) -> Worked<bool> {
+pub(crate) fn revoke(connection: &Connection, id: &TokenId, at: Instant) -> SqliteResult<bool> {
     let changed = connection
         .prepare_cached("UPDATE tokens SET revoked = coalesce(revoked, ?) WHERE id = ?")?
         .execute((Coded(at), id.as_str()))?;
     Ok(changed > 0)
 }
 
-pub(crate) fn delete(connection: &Connection, id: &TokenId) -> Worked<bool> {
+pub(crate) fn delete(connection: &Connection, id: &TokenId) -> SqliteResult<bool> {
     let deleted =
         connection.prepare_cached("DELETE FROM tokens WHERE id = ?")?.execute([id.as_str()])?;
     Ok(deleted > 0)
 }
 
-pub(crate) fn note_use(connection: &Connection, id: &TokenId, at: Instant) -> Worked<()> {
+pub(crate) fn note_use(connection: &Connection, id: &TokenId, at: Instant) -> SqliteResult<()> {
     connection
         .prepare_cached(
             "UPDATE tokens SET last_used = ?1 WHERE id = ?2 AND coalesce(last_used, ?1 - 1) < ?1",
@@ -111,7 +111,7 @@ impl SqliteTokens {
     /// Opens the tokens of a store.
     pub fn open(path: &Path, codec: &DefinitionCodec) -> Result<SqliteTokens, StoreError> {
         // A tool makes and changes no tables.
-        drop(inspect::open_existing(path)?);
+        drop(check::open_existing(path)?);
         let settings = SqliteSettings { writer_cache_kib: 1024, ..SqliteSettings::default() };
         let connection = connection::for_writing(path, &settings)?;
         key_check::check(&connection, codec.cipher())?;
@@ -120,7 +120,7 @@ impl SqliteTokens {
 
     fn ready<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Worked<T>,
+        work: impl FnOnce(&Connection) -> SqliteResult<T>,
     ) -> Reply<'_, T> {
         let connection: MutexGuard<'_, Connection> =
             self.0.lock().unwrap_or_else(PoisonError::into_inner);

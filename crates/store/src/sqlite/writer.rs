@@ -7,14 +7,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::error::StoreError;
-use crate::sqlite::desk::Desk;
-use crate::sqlite::fold::Fold;
-use crate::sqlite::mover::Mover;
-use crate::sqlite::queue::{Next, Queue, Turn};
+use crate::sqlite::error::{SqliteError, SqliteResult};
+use crate::sqlite::queue::{Next, Priority, Queue};
 use crate::sqlite::removal;
-use crate::sqlite::state::States as _;
+use crate::sqlite::state::ReadState as _;
 use crate::sqlite::task::{After, Task, reply, task};
-use crate::sqlite::trouble::{Trouble, Worked};
+use crate::sqlite::write_back::Checkpointer;
+use crate::sqlite::write_back::Flush;
+use crate::sqlite::write_back::WriteTransaction;
 use crate::store::Reply;
 
 /// Rows, roughly, after which a transaction takes in no more requests: a few milliseconds of work,
@@ -26,14 +26,14 @@ const EDITS_WEIGHT_MAX: usize = GROUP_WEIGHT_MAX / 2;
 
 /// Rows that a transaction brings into the tables for each row that it changes: more than one, so
 /// that the log gets shorter whatever is going on.
-const FOLDED_PER_CHANGE: usize = 2;
+const FLUSHED_PER_CHANGE: usize = 2;
 
 /// Changes in the log, for each row that may be changed, at which they are brought into the tables
 /// though they are of few rows: some ten megabytes, which a start reads in a fraction of a second.
 const LOGGED_PER_ROW: usize = 4;
 
 /// Rows that a transaction brings into the tables at least: a tenth of a millisecond.
-const FOLDED_MIN: usize = 64;
+const FLUSHED_MIN: usize = 64;
 
 /// Rows that a transaction of its own brings into the tables or removes: a millisecond or two, for
 /// which a request that arrives meanwhile has to wait.
@@ -66,16 +66,21 @@ impl Writer {
     /// Starts the thread; `waiting_max` requests of each kind may wait for it. When `flush_threshold_rows` rows
     /// are changed, they are brought into their tables.
     pub(crate) fn start(
-        desk: Desk,
-        mover: Mover,
+        transaction: WriteTransaction,
+        checkpointer: Checkpointer,
         waiting_max: usize,
         flush_threshold_rows: usize,
     ) -> Result<Writer, StoreError> {
         let queue = Arc::new(Queue::new(waiting_max));
         let stopped = Arc::new(OnceLock::new());
         let (stopped_too, queue_too) = (Arc::clone(&stopped), Arc::clone(&queue));
-        let mut working =
-            Working { desk, mover, fold: Fold::new(), flush_threshold_rows, pause: 0 };
+        let mut working = Working {
+            transaction,
+            checkpointer,
+            flush: Flush::new(),
+            flush_threshold_rows,
+            pause: 0,
+        };
         let thread = thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || working.run(&queue_too, &stopped_too))
@@ -86,9 +91,9 @@ impl Writer {
     /// Has `work` done in a transaction. `weight` is how many rows it touches, roughly.
     pub(crate) fn write<'a, T: Send + 'static>(
         &self,
-        turn: Turn,
+        turn: Priority,
         weight: usize,
-        work: impl FnOnce(&mut Desk) -> Worked<T> + Send + 'static,
+        work: impl FnOnce(&mut WriteTransaction) -> SqliteResult<T> + Send + 'static,
     ) -> Reply<'a, T> {
         let (task, answer) = task(weight, work);
         let sent = match self.stopped.get() {
@@ -115,9 +120,9 @@ impl Writer {
 
 /// What the thread has.
 struct Working {
-    desk: Desk,
-    mover: Mover,
-    fold: Fold,
+    transaction: WriteTransaction,
+    checkpointer: Checkpointer,
+    flush: Flush,
     flush_threshold_rows: usize,
     /// Transactions that still go without upkeep.
     pause: u32,
@@ -131,10 +136,10 @@ enum End {
     Stop { why: StoreError, fate: StoreError },
 }
 
-impl From<Trouble> for End {
-    fn from(trouble: Trouble) -> End {
-        let is_fatal = matches!(&trouble, Trouble::Sql(error) if Trouble::is_fatal(error));
-        let why = StoreError::from(trouble);
+impl From<SqliteError> for End {
+    fn from(error: SqliteError) -> End {
+        let is_fatal = matches!(&error, SqliteError::Sql(error) if SqliteError::is_fatal(error));
+        let why = StoreError::from(error);
         match is_fatal {
             true => End::Stop { fate: why.clone(), why },
             false => End::Failed(why),
@@ -144,7 +149,7 @@ impl From<Trouble> for End {
 
 impl From<rusqlite::Error> for End {
     fn from(error: rusqlite::Error) -> End {
-        End::from(Trouble::Sql(error))
+        End::from(SqliteError::Sql(error))
     }
 }
 
@@ -163,20 +168,20 @@ impl Working {
             }
         }
         if stopped.get().is_none() {
-            self.fold_all(CLOSING_ROWS, stopped);
+            self.flush_all(CLOSING_ROWS, stopped);
         }
-        self.mover.close();
+        self.checkpointer.close();
         if stopped.get().is_none() {
             // Where this fails, the next start reads the log instead.
-            let connection = self.desk.connection();
+            let connection = self.transaction.connection();
             drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())));
         }
     }
 
     /// How long to wait for requests before upkeep.
     fn patience(&self) -> Duration {
-        let is_under_way = self.fold.is_under_way() || self.desk.has_removals;
-        match (is_under_way, self.fold.is_settled(&self.desk)) {
+        let is_under_way = self.flush.is_under_way() || self.transaction.has_removals;
+        match (is_under_way, self.flush.is_settled(&self.transaction)) {
             (true, _) if self.pause == 0 => Duration::ZERO,
             (false, true) => NOTHING_TO_DO,
             _ => IDLE,
@@ -184,41 +189,48 @@ impl Working {
     }
 
     /// Does what waits in one transaction and answers.
-    fn serve(&mut self, first: Box<dyn Task<Desk>>, queue: &Queue, stopped: &OnceLock<StoreError>) {
+    fn serve(
+        &mut self,
+        first: Box<dyn Task<WriteTransaction>>,
+        queue: &Queue,
+        stopped: &OnceLock<StoreError>,
+    ) {
         let mut group = Vec::new();
         let done = self.work_together(first, queue, &mut group);
         let fate = self.end(done, stopped);
         group.into_iter().for_each(|task| task.answer(fate.clone()));
-        self.fold.tidy(&self.desk);
-        self.mind_log(stopped);
-        // What the transaction could not take, and what asked for a fold, comes next.
-        if self.desk.wants_fold && fate.is_ok() {
-            self.desk.wants_fold = false;
-            self.fold_all(UPKEEP_ROWS, stopped);
+        self.flush.tidy(&self.transaction);
+        self.checkpoint_if_long(stopped);
+        // What the transaction could not take, and what asked for a flush, comes next.
+        if self.transaction.wants_flush && fate.is_ok() {
+            self.transaction.wants_flush = false;
+            self.flush_all(UPKEEP_ROWS, stopped);
         }
     }
 
     /// Carries on with upkeep, or begins it, in a transaction of its own.
     fn keep_up(&mut self, stopped: &OnceLock<StoreError>) {
         self.pause = 0;
-        if !self.fold.is_under_way() && !self.desk.has_removals && self.fold.is_settled(&self.desk)
+        if !self.flush.is_under_way()
+            && !self.transaction.has_removals
+            && self.flush.is_settled(&self.transaction)
         {
             return;
         }
-        if !self.fold.is_under_way() && !self.fold.is_settled(&self.desk) {
-            self.fold.begin(&mut self.desk);
+        if !self.flush.is_under_way() && !self.flush.is_settled(&self.transaction) {
+            self.flush.begin(&mut self.transaction);
         }
         let done = self.upkeep_alone();
         // Nobody waits for it; where it failed, the log still has everything.
         drop(self.end(done, stopped));
-        self.fold.tidy(&self.desk);
-        self.mind_log(stopped);
+        self.flush.tidy(&self.transaction);
+        self.checkpoint_if_long(stopped);
     }
 
     /// Between transactions: SQLite's log is not to grow without end.
-    fn mind_log(&mut self, stopped: &OnceLock<StoreError>) {
+    fn checkpoint_if_long(&mut self, stopped: &OnceLock<StoreError>) {
         if stopped.get().is_none()
-            && let Err(why) = self.mover.mind(self.desk.connection())
+            && let Err(why) = self.checkpointer.checkpoint_if_long(self.transaction.connection())
         {
             stop(stopped, &why);
         }
@@ -226,46 +238,46 @@ impl Working {
 
     fn upkeep_alone(&mut self) -> Result<(), End> {
         self.execute("BEGIN IMMEDIATE")?;
-        if self.desk.has_removals {
-            self.desk.begin_request();
-            removal::remove_some(&mut self.desk, UPKEEP_ROWS / 4)?;
+        if self.transaction.has_removals {
+            self.transaction.begin_request();
+            removal::remove_some(&mut self.transaction, UPKEEP_ROWS / 4)?;
         }
-        self.fold.write_some(&mut self.desk, UPKEEP_ROWS)?;
+        self.flush.write_some(&mut self.transaction, UPKEEP_ROWS)?;
         self.commit()
     }
 
     /// Brings all of the log into the tables.
-    fn fold_all(&mut self, rows: usize, stopped: &OnceLock<StoreError>) {
+    fn flush_all(&mut self, rows: usize, stopped: &OnceLock<StoreError>) {
         while stopped.get().is_none() {
             // A round that was under way does not have what was changed since it began.
-            if !self.fold.is_under_way() {
-                if self.fold.is_settled(&self.desk) {
+            if !self.flush.is_under_way() {
+                if self.flush.is_settled(&self.transaction) {
                     break;
                 }
-                self.fold.begin(&mut self.desk);
+                self.flush.begin(&mut self.transaction);
             }
             let done = self.execute("BEGIN IMMEDIATE").map_err(End::from).and_then(|()| {
-                self.fold.write_some(&mut self.desk, rows)?;
+                self.flush.write_some(&mut self.transaction, rows)?;
                 self.commit()
             });
             if self.end(done, stopped).is_err() {
                 break;
             }
-            self.fold.tidy(&self.desk);
-            self.mind_log(stopped);
+            self.flush.tidy(&self.transaction);
+            self.checkpoint_if_long(stopped);
         }
     }
 
-    fn execute(&self, sql: &str) -> Worked<()> {
-        self.desk.connection().prepare_cached(sql)?.execute(())?;
+    fn execute(&self, sql: &str) -> SqliteResult<()> {
+        self.transaction.connection().prepare_cached(sql)?.execute(())?;
         Ok(())
     }
 
     fn work_together(
         &mut self,
-        first: Box<dyn Task<Desk>>,
+        first: Box<dyn Task<WriteTransaction>>,
         queue: &Queue,
-        group: &mut Vec<Box<dyn Task<Desk>>>,
+        group: &mut Vec<Box<dyn Task<WriteTransaction>>>,
     ) -> Result<(), End> {
         let (mut weight, mut engine_had_its_turn) = (0, false);
         let mut next = Some(first);
@@ -276,18 +288,18 @@ impl Working {
                 break;
             }
             self.execute("SAVEPOINT request")?;
-            self.desk.begin_request();
-            let after = task.work(&mut self.desk);
+            self.transaction.begin_request();
+            let after = task.work(&mut self.transaction);
             weight += task.weight();
             group.push(task);
             match after {
                 After::Keep => self.execute("RELEASE request")?,
                 // SQLite has undone the whole transaction, as it does when the disk is full.
-                After::Undo(error) if self.desk.connection().is_autocommit() => {
+                After::Undo(error) if self.transaction.connection().is_autocommit() => {
                     return Err(End::Failed(error));
                 }
                 After::Undo(_) => {
-                    self.desk.undo_request();
+                    self.transaction.undo_request();
                     self.execute("ROLLBACK TO request")?;
                     self.execute("RELEASE request")?;
                 }
@@ -295,9 +307,9 @@ impl Working {
             }
             if weight < GROUP_WEIGHT_MAX {
                 let engine_first = weight >= EDITS_WEIGHT_MAX && !engine_had_its_turn;
-                let turn = if engine_first { Turn::Engine } else { Turn::Edit };
+                let turn = if engine_first { Priority::Engine } else { Priority::Edit };
                 next = queue.take(turn).map(|(turn, task)| {
-                    engine_had_its_turn |= turn == Turn::Engine;
+                    engine_had_its_turn |= turn == Priority::Engine;
                     task
                 });
             }
@@ -311,29 +323,29 @@ impl Working {
 
     /// A little upkeep in a transaction of others, as much as they make necessary.
     fn upkeep_beside(&mut self) -> Result<(), End> {
-        if self.desk.has_removals {
-            self.desk.begin_request();
-            removal::remove_some(&mut self.desk, REMOVED_BESIDE)?;
+        if self.transaction.has_removals {
+            self.transaction.begin_request();
+            removal::remove_some(&mut self.transaction, REMOVED_BESIDE)?;
         }
-        let is_much = self.desk.memory.overlay.len() >= self.flush_threshold_rows
-            || self.desk.logged >= self.flush_threshold_rows.saturating_mul(LOGGED_PER_ROW);
-        if !self.fold.is_under_way() && is_much {
-            self.fold.begin(&mut self.desk);
+        let is_much = self.transaction.shared.dirty_rows.len() >= self.flush_threshold_rows
+            || self.transaction.logged >= self.flush_threshold_rows.saturating_mul(LOGGED_PER_ROW);
+        if !self.flush.is_under_way() && is_much {
+            self.flush.begin(&mut self.transaction);
         }
-        if self.fold.is_under_way() {
-            let rows = (self.desk.changes() * FOLDED_PER_CHANGE).max(FOLDED_MIN);
-            self.fold.write_some(&mut self.desk, rows)?;
+        if self.flush.is_under_way() {
+            let rows = (self.transaction.changes() * FLUSHED_PER_CHANGE).max(FLUSHED_MIN);
+            self.flush.write_some(&mut self.transaction, rows)?;
         }
         Ok(())
     }
 
     fn commit(&mut self) -> Result<(), End> {
-        self.desk.seal()?;
-        let committed = self.desk.connection().prepare_cached("COMMIT")?.execute(());
-        committed.map(drop).map_err(|error| match Trouble::is_fatal(&error) {
+        self.transaction.seal()?;
+        let committed = self.transaction.connection().prepare_cached("COMMIT")?.execute(());
+        committed.map(drop).map_err(|error| match SqliteError::is_fatal(&error) {
             // What was written may be in the log all the same, and be found there at the next start.
             true => {
-                let why = StoreError::from(Trouble::Sql(error));
+                let why = StoreError::from(SqliteError::Sql(error));
                 End::Stop { fate: StoreError::Unknown(why.to_string()), why }
             }
             false => End::from(error),
@@ -348,16 +360,16 @@ impl Working {
     ) -> Result<(), StoreError> {
         let Err(end) = done else {
             self.pause = self.pause.saturating_sub(1);
-            self.fold.committed(&self.desk, self.desk.transaction());
-            self.desk.publish();
+            self.flush.committed(&self.transaction, self.transaction.transaction());
+            self.transaction.publish();
             return Ok(());
         };
-        if !self.desk.connection().is_autocommit() {
+        if !self.transaction.connection().is_autocommit() {
             // Where this fails, so does everything later.
-            drop(self.desk.connection().execute_batch("ROLLBACK"));
+            drop(self.transaction.connection().execute_batch("ROLLBACK"));
         }
-        self.fold.failed();
-        self.desk.undo_all();
+        self.flush.failed();
+        self.transaction.undo_all();
         self.pause = UPKEEP_PAUSE;
         Err(match end {
             End::Failed(error) => error,

@@ -372,7 +372,7 @@ proptest! {
                         store
                     }
                     Ask::Fold => {
-                        store.fold().await.unwrap();
+                        store.flush().await.unwrap();
                         store
                     }
                     Ask::Reopen => {

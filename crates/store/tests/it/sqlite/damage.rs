@@ -33,7 +33,7 @@ async fn with_job(clock: &Arc<ManualClock>) -> (tempfile::TempDir, PathBuf) {
     let put = put(definition(Target::Http(request("http://example.com"))), 1, at(60));
     let put = move |_: JobContext<'_>| Ok(JobWrite::Put(Box::new(put.clone())));
     store.edit_job(job_path("c", "j").unwrap(), Box::new(put)).await.unwrap();
-    store.fold().await.unwrap();
+    store.flush().await.unwrap();
     (folder, path)
 }
 
@@ -105,7 +105,7 @@ fn a_run_that_is_due_and_not_told_of_is_taken_up() {
             store.commit(vec![begin]).await.unwrap();
             let disabled = Collection { state: CollectionState::Disabled, ..collection() };
             put_collection(&store, "off", disabled).await;
-            store.fold().await.unwrap();
+            store.flush().await.unwrap();
             drop(store);
             // The tables have all of it, but the log would say it again. The run now counts as one
             // of a collection in which nothing runs.
@@ -142,7 +142,7 @@ fn counters_that_history_contradicts_are_told() {
         assert_eq!(mending.found(), Vec::<String>::new(), "nothing is wrong yet");
         mending.stop().await;
         assert!(job(&store).await.state.executions >= 3);
-        store.fold().await.unwrap();
+        store.flush().await.unwrap();
         drop(store);
         damage(&path, "UPDATE history SET status = 1");
         let store = open(&path, &clock);

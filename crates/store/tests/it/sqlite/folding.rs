@@ -188,7 +188,7 @@ fn new_jobs_are_due_before_they_have_their_places_in_the_table() {
         run(&store, keys[2], 0).await;
         assert_eq!(due().await, [keys[0], keys[2]]);
         assert_eq!(inspect(&path, &codec(1)).unwrap(), NOTHING);
-        store.fold().await.unwrap();
+        store.flush().await.unwrap();
         assert_eq!(count(&path, "SELECT count(*) FROM due"), 2);
         assert_eq!(count(&path, "SELECT count(*) FROM log"), 1, "nothing is left of it");
         assert_eq!(due().await, [keys[0], keys[2]]);
@@ -219,7 +219,7 @@ fn open_runs_and_numbers_survive_folds_and_starts() {
         make_collection(&store, CollectionWrite::Put(collection())).await;
         let job = make_job(&store, "job").await;
         let first = run_of(store.commit(vec![begin(job, 0)]).await.unwrap());
-        store.fold().await.unwrap();
+        store.flush().await.unwrap();
         let runs = store.open_runs(job).await.unwrap();
         drop(store);
         let store = open(&path, 100_000);
@@ -229,7 +229,7 @@ fn open_runs_and_numbers_survive_folds_and_starts() {
         let decide = Box::new(|_: JobContext<'_>| Ok(JobWrite::Delete));
         store.edit_job(job_path("c", "job").unwrap(), decide).await.unwrap();
         assert_eq!(store.claimable(Instant::MAX, 10).await.unwrap(), []);
-        store.fold().await.unwrap();
+        store.flush().await.unwrap();
         assert_eq!(count(&path, "SELECT count(*) FROM runs"), 0);
         drop(store);
         let store = open(&path, 100_000);

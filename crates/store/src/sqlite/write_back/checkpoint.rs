@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use crate::error::StoreError;
 use crate::sqlite::connection::{self, LOG_PAGES};
-use crate::sqlite::trouble::{Trouble, Worked};
+use crate::sqlite::error::{SqliteError, SqliteResult};
 
 /// Pages that the writer moves itself when the thread is done: a few milliseconds. What is more goes
 /// to the thread again.
@@ -30,10 +30,10 @@ const LOG_PAGES_MAX: u32 = 32 * LOG_PAGES;
 const AGAIN_AFTER: u32 = LOG_PAGES / 4;
 
 /// The writer's side: how long the log is, and the thread.
-pub(crate) struct Mover {
+pub(crate) struct Checkpointer {
     /// Pages in the log after the last commit.
     pages: Arc<AtomicU32>,
-    desk: Arc<Desk>,
+    transaction: Arc<WriteTransaction>,
     thread: Option<JoinHandle<()>>,
     /// How long the log may be before something is done.
     patient_until: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Mover {
 }
 
 /// What the two say to each other.
-struct Desk {
+struct WriteTransaction {
     stage: Mutex<Stage>,
     changed: Condvar,
 }
@@ -59,7 +59,7 @@ enum Stage {
     Closed,
 }
 
-impl Desk {
+impl WriteTransaction {
     fn stage(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,9 +76,9 @@ impl Desk {
     }
 }
 
-impl Mover {
+impl Checkpointer {
     /// Starts the thread for the log of a file that `writing` writes.
-    pub(crate) fn start(path: &Path, writing: &mut Connection) -> Worked<Mover> {
+    pub(crate) fn start(path: &Path, writing: &mut Connection) -> SqliteResult<Checkpointer> {
         let moving = connection::for_moving(path)?;
         let pages = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&pages);
@@ -87,49 +87,56 @@ impl Mover {
             counted.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
             Ok(())
         }))?;
-        let desk = Arc::new(Desk { stage: Mutex::new(Stage::Idle), changed: Condvar::new() });
-        let desk_too = Arc::clone(&desk);
+        let transaction =
+            Arc::new(WriteTransaction { stage: Mutex::new(Stage::Idle), changed: Condvar::new() });
+        let desk_too = Arc::clone(&transaction);
         let thread = thread::Builder::new()
-            .name("store-mover".into())
+            .name("store-checkpointer".into())
             .spawn(move || run(&moving, &desk_too))
             .map_err(|error| StoreError::Failed(format!("no thread for the log: {error}")))?;
-        Ok(Mover { pages, desk, thread: Some(thread), patient_until: LOG_PAGES, moved: 0 })
+        Ok(Checkpointer {
+            pages,
+            transaction,
+            thread: Some(thread),
+            patient_until: LOG_PAGES,
+            moved: 0,
+        })
     }
 
     /// After a commit: has the log moved where it is long. An error means that the disk has failed.
-    pub(crate) fn mind(&mut self, writing: &Connection) -> Result<(), StoreError> {
+    pub(crate) fn checkpoint_if_long(&mut self, writing: &Connection) -> Result<(), StoreError> {
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < LOG_PAGES {
             self.patient_until = LOG_PAGES;
         }
-        let mut stage = self.desk.stage().clone();
+        let mut stage = self.transaction.stage().clone();
         if stage == Stage::Moving && pages >= LOG_PAGES_MAX {
-            stage = self.desk.after(&Stage::Moving);
+            stage = self.transaction.after(&Stage::Moving);
         }
         match stage {
             Stage::Failed(why) => Err(why),
             Stage::Moved(moved)
                 if pages.saturating_sub(moved) <= REST_MAX || pages >= LOG_PAGES_MAX =>
             {
-                self.desk.set(Stage::Idle);
+                self.transaction.set(Stage::Idle);
                 self.patient_until = pages.saturating_add(AGAIN_AFTER).max(LOG_PAGES);
-                move_log(writing).map(drop)
+                checkpoint(writing).map(drop)
             }
             // The writer was as fast as the thread, which can get further now.
             Stage::Moved(moved) if moved > self.moved => {
                 self.moved = moved;
-                self.desk.set(Stage::Moving);
+                self.transaction.set(Stage::Moving);
                 Ok(())
             }
             // Somebody reads an old state.
             Stage::Moved(_) => {
-                self.desk.set(Stage::Idle);
+                self.transaction.set(Stage::Idle);
                 self.patient_until = pages.saturating_add(AGAIN_AFTER);
                 Ok(())
             }
             Stage::Idle if pages >= self.patient_until => {
                 self.moved = 0;
-                self.desk.set(Stage::Moving);
+                self.transaction.set(Stage::Moving);
                 Ok(())
             }
             Stage::Idle | Stage::Moving | Stage::Closed => Ok(()),
@@ -138,33 +145,33 @@ impl Mover {
 
     /// Ends the thread.
     pub(crate) fn close(&mut self) {
-        self.desk.set(Stage::Closed);
+        self.transaction.set(Stage::Closed);
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
     }
 }
 
-impl Drop for Mover {
+impl Drop for Checkpointer {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-fn run(moving: &Connection, desk: &Desk) {
+fn run(moving: &Connection, transaction: &WriteTransaction) {
     loop {
-        let stage = desk.after(&Stage::Idle);
+        let stage = transaction.after(&Stage::Idle);
         match stage {
             Stage::Moving => {
-                let next = move_log(moving).map_or_else(Stage::Failed, Stage::Moved);
-                let mut stage = desk.stage();
+                let next = checkpoint(moving).map_or_else(Stage::Failed, Stage::Moved);
+                let mut stage = transaction.stage();
                 if *stage == Stage::Moving {
                     *stage = next;
-                    desk.changed.notify_all();
+                    transaction.changed.notify_all();
                 }
             }
             Stage::Idle => {}
-            Stage::Moved(_) => drop(desk.after(&stage)),
+            Stage::Moved(_) => drop(transaction.after(&stage)),
             Stage::Failed(_) | Stage::Closed => return,
         }
     }
@@ -172,13 +179,13 @@ fn run(moving: &Connection, desk: &Desk) {
 
 /// Moves what can be moved while others read and write; how many pages of the log are moved. What
 /// may pass is tried again another time; an error means that the disk has failed.
-fn move_log(connection: &Connection) -> Result<u32, StoreError> {
+fn checkpoint(connection: &Connection) -> Result<u32, StoreError> {
     let moved = connection
         .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")
         .and_then(|mut statement| statement.query_row((), |row| row.get::<_, i64>(2)));
     match moved {
         Ok(moved) => Ok(u32::try_from(moved).unwrap_or(0)),
-        Err(error) if Trouble::is_fatal(&error) => Err(Trouble::Sql(error).into()),
+        Err(error) if SqliteError::is_fatal(&error) => Err(SqliteError::Sql(error).into()),
         Err(_) => Ok(0),
     }
 }
@@ -191,7 +198,7 @@ mod tests {
     struct Bench {
         folder: tempfile::TempDir,
         writing: Connection,
-        mover: Mover,
+        checkpointer: Checkpointer,
     }
 
     impl Bench {
@@ -200,15 +207,15 @@ mod tests {
             let path = folder.path().join("kalends.db");
             let mut writing = connection::for_writing(&path, &SqliteSettings::default()).unwrap();
             writing.execute_batch("CREATE TABLE t (x)").unwrap();
-            let mover = Mover::start(&path, &mut writing).unwrap();
-            Bench { folder, writing, mover }
+            let checkpointer = Checkpointer::start(&path, &mut writing).unwrap();
+            Bench { folder, writing, checkpointer }
         }
 
         /// Writes so many pages; how many the log has then.
         fn write(&self, pages: u32) -> u32 {
             let bytes = i64::from(pages) * 4_096;
             self.writing.execute("INSERT INTO t VALUES (zeroblob(?))", [bytes]).unwrap();
-            self.mover.pages.load(Ordering::Relaxed)
+            self.checkpointer.pages.load(Ordering::Relaxed)
         }
     }
 
@@ -216,11 +223,11 @@ mod tests {
     fn the_log_begins_anew_after_thread_and_writer_have_moved_it() {
         let mut bench = Bench::new();
         assert!(bench.write(LOG_PAGES) >= LOG_PAGES);
-        bench.mover.mind(&bench.writing).unwrap();
+        bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
         bench.write(1);
-        let stage = bench.mover.desk.after(&Stage::Moving);
+        let stage = bench.checkpointer.transaction.after(&Stage::Moving);
         assert!(matches!(stage, Stage::Moved(moved) if moved >= LOG_PAGES), "{stage:?}");
-        bench.mover.mind(&bench.writing).unwrap();
+        bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
         assert!(bench.write(1) < 16);
     }
 
@@ -231,20 +238,22 @@ mod tests {
         let reading = connection::for_reading(&path, 1024).unwrap();
         reading.execute_batch("BEGIN; SELECT * FROM t").unwrap();
         let mut pages = bench.write(LOG_PAGES);
-        while *bench.mover.desk.stage() != Stage::Idle || bench.mover.patient_until == LOG_PAGES {
-            bench.mover.mind(&bench.writing).unwrap();
-            bench.mover.desk.after(&Stage::Moving);
+        while *bench.checkpointer.transaction.stage() != Stage::Idle
+            || bench.checkpointer.patient_until == LOG_PAGES
+        {
+            bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
+            bench.checkpointer.transaction.after(&Stage::Moving);
         }
-        assert_eq!(bench.mover.patient_until, pages + AGAIN_AFTER);
-        bench.mover.mind(&bench.writing).unwrap();
-        assert_eq!(*bench.mover.desk.stage(), Stage::Idle);
+        assert_eq!(bench.checkpointer.patient_until, pages + AGAIN_AFTER);
+        bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
+        assert_eq!(*bench.checkpointer.transaction.stage(), Stage::Idle);
 
         reading.execute_batch("COMMIT").unwrap();
         pages = bench.write(AGAIN_AFTER);
         assert!(pages > LOG_PAGES + AGAIN_AFTER);
-        bench.mover.mind(&bench.writing).unwrap();
-        assert_eq!(bench.mover.desk.after(&Stage::Moving), Stage::Moved(pages));
-        bench.mover.mind(&bench.writing).unwrap();
+        bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
+        assert_eq!(bench.checkpointer.transaction.after(&Stage::Moving), Stage::Moved(pages));
+        bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
         assert!(bench.write(1) < 16);
     }
 }

@@ -11,10 +11,10 @@ use rusqlite::{Connection, OptionalExtension as _};
 use crate::error::StoreError;
 use crate::record::{Claim, JobKey, JobState, OpenRun, Progress, RunId};
 use crate::sqlite::code::{Code, Coded};
-use crate::sqlite::open_runs::RunRow;
-use crate::sqlite::overlay::Version;
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::state::StateRow;
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::write_back::dirty_rows::Version;
+use crate::sqlite::write_back::open_runs::RunRow;
 
 /// The form of what follows; another one is refused.
 const FORM: u64 = 1;
@@ -38,7 +38,7 @@ pub(crate) struct Replayed {
 }
 
 /// The newest transaction that a connection sees.
-pub(crate) fn newest(connection: &Connection) -> Worked<u64> {
+pub(crate) fn newest(connection: &Connection) -> SqliteResult<u64> {
     let newest: Option<Coded<u64>> = connection
         .prepare_cached("SELECT sequence FROM log ORDER BY sequence DESC LIMIT 1")?
         .query_row((), |row| row.get(0))
@@ -47,7 +47,11 @@ pub(crate) fn newest(connection: &Connection) -> Worked<u64> {
 }
 
 /// Appends what a transaction has changed.
-pub(crate) fn append(connection: &Connection, transaction: u64, changes: &[u8]) -> Worked<()> {
+pub(crate) fn append(
+    connection: &Connection,
+    transaction: u64,
+    changes: &[u8],
+) -> SqliteResult<()> {
     connection
         .prepare_cached("INSERT INTO log (sequence, changes) VALUES (?, ?)")?
         .execute((Coded(transaction), changes))?;
@@ -56,7 +60,7 @@ pub(crate) fn append(connection: &Connection, transaction: u64, changes: &[u8]) 
 
 /// Removes at most `limit` rows up to a transaction; how many there were. There must be a later one when
 /// this is committed.
-pub(crate) fn trim(connection: &Connection, upto: u64, limit: i64) -> Worked<usize> {
+pub(crate) fn trim(connection: &Connection, upto: u64, limit: i64) -> SqliteResult<usize> {
     Ok(connection
         .prepare_cached(
             "DELETE FROM log WHERE sequence IN (
@@ -66,7 +70,7 @@ pub(crate) fn trim(connection: &Connection, upto: u64, limit: i64) -> Worked<usi
 }
 
 /// Reads the log.
-pub(crate) fn replay(connection: &Connection) -> Worked<Replayed> {
+pub(crate) fn replay(connection: &Connection) -> SqliteResult<Replayed> {
     let mut replayed = Replayed::default();
     let mut statement =
         connection.prepare("SELECT sequence, changes FROM log ORDER BY sequence")?;

@@ -9,12 +9,12 @@ use rusqlite::Connection;
 use crate::record::CollectionKey;
 use crate::sqlite::code::{collect, read};
 use crate::sqlite::collections::read_collection_path;
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::error::SqliteResult;
 use crate::stored_form::read_collection;
 
 /// What is read of a job's collection with it.
 #[derive(Clone)]
-pub(crate) struct Around {
+pub(crate) struct CollectionOfJob {
     pub(crate) key: CollectionKey,
     pub(crate) path: CollectionPath,
     /// Since when it is enabled.
@@ -23,13 +23,17 @@ pub(crate) struct Around {
     pub(crate) location: Location,
 }
 
-/// The collections that were read in one view of the store.
+/// The collections that were read in one snapshot of the store.
 #[derive(Default)]
-pub(crate) struct Arounds(HashMap<i64, Option<Around>>);
+pub(crate) struct CollectionsOfJobs(HashMap<i64, Option<CollectionOfJob>>);
 
-impl Arounds {
+impl CollectionsOfJobs {
     /// A collection; `None` where it is gone.
-    pub(crate) fn get(&mut self, connection: &Connection, id: i64) -> Worked<Option<Around>> {
+    pub(crate) fn get(
+        &mut self,
+        connection: &Connection,
+        id: i64,
+    ) -> SqliteResult<Option<CollectionOfJob>> {
         if let Some(known) = self.0.get(&id) {
             return Ok(known.clone());
         }
@@ -39,20 +43,20 @@ impl Arounds {
     }
 }
 
-fn find(connection: &Connection, id: i64) -> Worked<Option<Around>> {
+fn find(connection: &Connection, id: i64) -> SqliteResult<Option<CollectionOfJob>> {
     let mut statement = connection.prepare_cached(
         "SELECT c.name AS collection_name, c.enabled_since, c.definition, g.subscription,
              g.name AS group_name
          FROM collections c JOIN groups g ON g.id = c.group_id WHERE c.id = ?",
     )?;
-    let around = |row: &rusqlite::Row<'_>| {
+    let collection = |row: &rusqlite::Row<'_>| {
         let definition = row.get_ref("definition")?.as_str().map_err(rusqlite::Error::from)?;
-        Ok(Around {
+        Ok(CollectionOfJob {
             key: CollectionKey(id),
             path: read_collection_path(row)?,
             enabled_since: read(row, "enabled_since")?,
             location: read_collection(definition)?.location,
         })
     };
-    Ok(collect(statement.query([id])?, around)?.pop())
+    Ok(collect(statement.query([id])?, collection)?.pop())
 }

@@ -15,28 +15,27 @@ use crate::sqlite::chain::Kind;
 use crate::sqlite::code::Coded;
 use crate::sqlite::collections;
 use crate::sqlite::due;
-use crate::sqlite::log::{self, Numbers};
-use crate::sqlite::memory::{End, Memory};
-use crate::sqlite::numbered::Numbered;
-use crate::sqlite::open_runs::RunRow;
-use crate::sqlite::overlay::Before;
-use crate::sqlite::state::{self, StateRow, States};
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::error::SqliteResult;
+use crate::sqlite::state::{self, ReadState, StateRow};
+use crate::sqlite::write_back::change_log::{self, Numbers};
+use crate::sqlite::write_back::dirty_rows::Before;
+use crate::sqlite::write_back::open_runs::RunRow;
+use crate::sqlite::write_back::shared::{End, SharedState};
 
 /// Rows of history, or of the ledger, that share an entry of `spans`: some pages, so that looking
 /// through them takes less than a millisecond.
 pub(crate) const SPAN: i64 = 512;
 
 /// The writer's connection and the transaction under way.
-pub(crate) struct Desk {
+pub(crate) struct WriteTransaction {
     connection: Connection,
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) shared: Arc<SharedState>,
     /// The last transaction that was committed and is in the log.
     committed: u64,
     numbers: Numbers,
     /// What the transaction changed, in order, with what undoes it.
     jobs: Vec<(JobKey, Before)>,
-    runs: Numbered<RunId, Option<RunRow>>,
+    runs: HashMap<RunId, Option<RunRow>>,
     runs_before: Vec<(RunId, Option<Option<RunRow>>)>,
     /// Runs that it changed, by their jobs.
     runs_by_job: BTreeSet<(JobKey, RunId)>,
@@ -53,7 +52,7 @@ pub(crate) struct Desk {
     /// Whether something deleted may still have to be removed.
     pub(crate) has_removals: bool,
     /// Whether somebody asked that the log be brought into the tables.
-    pub(crate) wants_fold: bool,
+    pub(crate) wants_flush: bool,
     /// The last transaction that changed a job's row or a run.
     last_change: u64,
     /// How many such changes were logged since that was last set back.
@@ -68,16 +67,20 @@ struct Mark {
     numbers: Numbers,
 }
 
-impl Desk {
+impl WriteTransaction {
     /// For a store whose log ends there.
-    pub(crate) fn new(connection: Connection, memory: Arc<Memory>, end: End) -> Desk {
-        Desk {
+    pub(crate) fn new(
+        connection: Connection,
+        shared: Arc<SharedState>,
+        end: End,
+    ) -> WriteTransaction {
+        WriteTransaction {
             connection,
-            memory,
+            shared,
             committed: end.transaction,
             numbers: end.numbers,
             jobs: Vec::new(),
-            runs: Numbered::default(),
+            runs: HashMap::default(),
             runs_before: Vec::new(),
             runs_by_job: BTreeSet::new(),
             spans: BTreeMap::new(),
@@ -87,7 +90,7 @@ impl Desk {
             collections: HashMap::new(),
             changed_collections: false,
             has_removals: true,
-            wants_fold: false,
+            wants_flush: false,
             last_change: end.transaction,
             logged: 0,
         }
@@ -121,7 +124,7 @@ impl Desk {
 
     fn undo_to(&mut self, mark: Mark) {
         for (job, before) in self.jobs.drain(mark.jobs..).rev() {
-            self.memory.overlay.undo(job, before);
+            self.shared.dirty_rows.undo(job, before);
         }
         for (run, before) in self.runs_before.drain(mark.runs..).rev() {
             match before {
@@ -146,7 +149,7 @@ impl Desk {
     }
 
     /// Writes what was changed to the log, last in the transaction.
-    pub(crate) fn seal(&mut self) -> Worked<()> {
+    pub(crate) fn seal(&mut self) -> SqliteResult<()> {
         for ((kind, span), oldest) in std::mem::take(&mut self.spans) {
             self.connection
                 .prepare_cached(
@@ -161,11 +164,15 @@ impl Desk {
         let mut jobs: Vec<_> = self.jobs.iter().map(|(job, _)| *job).collect();
         jobs.sort_unstable();
         jobs.dedup();
-        let overlay = &self.memory.overlay;
-        let newest = |job| overlay.newest(job).map(|version| (job, version.1));
+        let dirty_rows = &self.shared.dirty_rows;
+        let newest = |job| dirty_rows.newest(job).map(|version| (job, version.1));
         let jobs: Vec<_> = jobs.into_iter().filter_map(newest).collect();
         let runs: Vec<_> = self.runs.iter().map(|(run, row)| (*run, *row)).collect();
-        log::append(&self.connection, self.transaction(), &log::encode(self.numbers, &jobs, &runs))
+        change_log::append(
+            &self.connection,
+            self.transaction(),
+            &change_log::encode(self.numbers, &jobs, &runs),
+        )
     }
 
     fn is_logged(&self) -> bool {
@@ -176,18 +183,18 @@ impl Desk {
     /// The transaction is committed: what it did is shown to readers.
     pub(crate) fn publish(&mut self) {
         if self.changed_collections {
-            self.memory.forget_collections();
+            self.shared.forget_collections();
         }
         if self.is_logged() {
             self.committed += 1;
-            self.memory.overlay.commit(self.committed);
+            self.shared.dirty_rows.commit(self.committed);
         }
         if self.changes() > 0 {
             self.last_change = self.committed;
             self.logged += self.changes();
         }
         if !self.runs.is_empty() {
-            let mut runs = self.memory.runs_mut();
+            let mut runs = self.shared.runs_mut();
             for (run, row) in self.runs.drain() {
                 runs.apply(run, row, self.committed);
             }
@@ -217,13 +224,13 @@ impl Desk {
         job: JobKey,
         before: &StateRow,
         after: Option<StateRow>,
-    ) -> Worked<()> {
-        let undo = self.memory.overlay.set(job, (self.transaction(), after));
+    ) -> SqliteResult<()> {
+        let undo = self.shared.dirty_rows.set(job, (self.transaction(), after));
         self.jobs.push((job, undo));
         let was = before.starts_at();
         let is_moved = was != after.as_ref().and_then(StateRow::starts_at);
         if let Some(was) = was.filter(|_| is_moved)
-            && self.memory.overlay.unplace(job)
+            && self.shared.dirty_rows.take_from_due(job)
         {
             due::remove(&self.connection, was, job)?;
         }
@@ -231,12 +238,12 @@ impl Desk {
     }
 
     /// Adds the row of a new job: into its table, where it comes last. Its place among those that are
-    /// due may be on any page there; it is left to a fold, which brings many of them at a time.
-    pub(crate) fn add_state(&mut self, job: JobKey, row: &StateRow) -> Worked<()> {
+    /// due may be on any page there; it is left to a flush, which brings many of them at a time.
+    pub(crate) fn add_state(&mut self, job: JobKey, row: &StateRow) -> SqliteResult<()> {
         let mut statement = self.connection.prepare_cached(state::WRITE)?;
         state::write(&mut statement, job, row)?;
         if row.starts_at().is_some() {
-            let undo = self.memory.overlay.add(job, (self.transaction(), Some(*row)));
+            let undo = self.shared.dirty_rows.add(job, (self.transaction(), Some(*row)));
             self.jobs.push((job, undo));
         }
         index_finished(&self.connection, job, None, Some(row))
@@ -268,7 +275,7 @@ impl Desk {
     pub(crate) fn run(&self, run: RunId) -> Option<RunRow> {
         match self.runs.get(&run) {
             Some(row) => *row,
-            None => self.memory.runs().get(run).copied(),
+            None => self.shared.runs().get(run).copied(),
         }
     }
 
@@ -276,7 +283,7 @@ impl Desk {
     pub(crate) fn runs_of(&self, job: JobKey) -> Vec<RunRow> {
         let range = (job, RunId(i64::MIN))..=(job, RunId(i64::MAX));
         let changed = self.runs_by_job.range(range).filter_map(|(_, run)| self.runs.get(run));
-        let committed = self.memory.runs();
+        let committed = self.shared.runs();
         let committed = committed.of_job(job).filter(|row| !self.runs.contains_key(&row.run.id));
         let mut runs: Vec<_> = committed.chain(changed.flatten()).copied().collect();
         runs.sort_unstable_by_key(|row| row.run.id);
@@ -285,7 +292,7 @@ impl Desk {
 
     /// The open runs of a collection, in their order.
     pub(crate) fn runs_in(&self, collection: i64) -> Vec<RunRow> {
-        let committed = self.memory.runs();
+        let committed = self.shared.runs();
         self.runs_where(committed.of_collection(collection).copied(), |row| {
             row.collection == collection
         })
@@ -293,7 +300,7 @@ impl Desk {
 
     /// The runs that somebody works on, in their order.
     pub(crate) fn claimed_runs(&self) -> Vec<RunRow> {
-        self.runs_where(self.memory.runs().claimed().copied(), |row| row.run.claim.is_some())
+        self.runs_where(self.shared.runs().claimed().copied(), |row| row.run.claim.is_some())
     }
 
     fn runs_where(
@@ -318,7 +325,7 @@ impl Desk {
     }
 
     /// Whether a collection is enabled; `None` where it is gone.
-    pub(crate) fn collection_enabled(&mut self, id: i64) -> Worked<Option<bool>> {
+    pub(crate) fn collection_enabled(&mut self, id: i64) -> SqliteResult<Option<bool>> {
         if let Some(known) = self.collections.get(&id) {
             return Ok(*known);
         }
@@ -334,13 +341,13 @@ impl Desk {
     }
 }
 
-impl States for Desk {
+impl ReadState for WriteTransaction {
     fn connection(&self) -> &Connection {
         &self.connection
     }
 
     fn changed(&self, job: JobKey) -> Option<Option<StateRow>> {
-        self.memory.overlay.newest(job).map(|version| version.1)
+        self.shared.dirty_rows.newest(job).map(|version| version.1)
     }
 }
 
@@ -350,7 +357,7 @@ fn index_finished(
     job: JobKey,
     before: Option<&StateRow>,
     after: Option<&StateRow>,
-) -> Worked<()> {
+) -> SqliteResult<()> {
     let finished = |row: &StateRow| row.state.finished;
     let (was, is) = (before.and_then(finished), after.and_then(finished));
     if was != is {

@@ -6,57 +6,66 @@ use kalends_recurrence::Instant;
 use rusqlite::Connection;
 
 use crate::record::JobKey;
-use crate::sqlite::log;
-use crate::sqlite::memory::Memory;
-use crate::sqlite::overlay::Place;
-use crate::sqlite::state::{StateRow, States};
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::error::SqliteResult;
+use crate::sqlite::state::{ReadState, StateRow};
+use crate::sqlite::write_back::SharedState;
+use crate::sqlite::write_back::change_log;
+use crate::sqlite::write_back::dirty_rows::DuePosition;
 
 /// A reader's connection, and how far it sees.
-pub(crate) struct View {
+pub(crate) struct Snapshot {
     connection: Connection,
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) shared: Arc<SharedState>,
     reader: usize,
     seen: u64,
 }
 
-impl View {
+impl Snapshot {
     /// For a reader with a number of its own.
-    pub(crate) fn new(connection: Connection, memory: Arc<Memory>, reader: usize) -> View {
-        View { connection, memory, reader, seen: 0 }
+    pub(crate) fn new(connection: Connection, shared: Arc<SharedState>, reader: usize) -> Snapshot {
+        Snapshot { connection, shared, reader, seen: 0 }
     }
 
     /// Has `work` done on one state of the store.
-    pub(crate) fn read<T>(&mut self, work: impl FnOnce(&View) -> Worked<T>) -> Worked<T> {
-        self.memory.overlay.enter(self.reader);
+    pub(crate) fn read<T>(
+        &mut self,
+        work: impl FnOnce(&Snapshot) -> SqliteResult<T>,
+    ) -> SqliteResult<T> {
+        self.shared.dirty_rows.enter(self.reader);
         self.in_transaction(work)
     }
 
     /// The same for what is one statement, which sees one state by itself. How far that is it has to
-    /// ask for along with the rest, for [`View::as_of`].
-    pub(crate) fn read_one<T>(&self, work: impl FnOnce(&View) -> Worked<T>) -> Worked<T> {
-        self.memory.overlay.enter(self.reader);
+    /// ask for along with the rest, for [`Snapshot::as_of`].
+    pub(crate) fn read_one<T>(
+        &self,
+        work: impl FnOnce(&Snapshot) -> SqliteResult<T>,
+    ) -> SqliteResult<T> {
+        self.shared.dirty_rows.enter(self.reader);
         work(self)
     }
 
     /// The row of a job as of a transaction; `None` where the table has it.
     pub(crate) fn as_of(&self, job: JobKey, transaction: u64) -> Option<Option<StateRow>> {
-        self.memory.overlay.as_of(job, transaction)
+        self.shared.dirty_rows.as_of(job, transaction)
     }
 
-    /// The same for what takes long and reads nothing in memory, so that nothing stays there for
+    /// The same for what takes long and reads nothing in shared, so that nothing stays there for
     /// it.
     pub(crate) fn read_file<T>(
         &mut self,
-        work: impl FnOnce(&Connection) -> Worked<T>,
-    ) -> Worked<T> {
-        self.in_transaction(|view| work(&view.connection))
+        work: impl FnOnce(&Connection) -> SqliteResult<T>,
+    ) -> SqliteResult<T> {
+        self.in_transaction(|snapshot| work(&snapshot.connection))
     }
 
-    fn in_transaction<T>(&mut self, work: impl FnOnce(&View) -> Worked<T>) -> Worked<T> {
+    fn in_transaction<T>(
+        &mut self,
+        work: impl FnOnce(&Snapshot) -> SqliteResult<T>,
+    ) -> SqliteResult<T> {
         self.connection.prepare_cached("BEGIN")?.execute(())?;
         // The first read takes the snapshot.
-        self.seen = log::newest(&self.connection)?;
+        self.seen = change_log::newest(&self.connection)?;
         let worked = work(self)?;
         self.connection.prepare_cached("COMMIT")?.execute(())?;
         Ok(worked)
@@ -66,11 +75,11 @@ impl View {
     /// the last of them, where there may be more.
     pub(crate) fn due_changed(
         &self,
-        after: Option<Place>,
+        after: Option<DuePosition>,
         until: Instant,
         scan_max: usize,
-    ) -> (Vec<(Place, StateRow)>, Option<Place>) {
-        self.memory.overlay.due(after, until, self.seen, scan_max)
+    ) -> (Vec<(DuePosition, StateRow)>, Option<DuePosition>) {
+        self.shared.dirty_rows.due(after, until, self.seen, scan_max)
     }
 
     /// Gives up the snapshot, whatever became of the work.
@@ -78,11 +87,11 @@ impl View {
         if !self.connection.is_autocommit() {
             drop(self.connection.execute_batch("ROLLBACK"));
         }
-        self.memory.overlay.leave(self.reader);
+        self.shared.dirty_rows.leave(self.reader);
     }
 }
 
-impl States for View {
+impl ReadState for Snapshot {
     fn connection(&self) -> &Connection {
         &self.connection
     }

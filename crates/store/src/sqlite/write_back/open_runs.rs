@@ -1,7 +1,7 @@
 //! The open runs, all of them in memory, as of the newest commit. The table has them as of the last
-//! fold, the log what came later.
+//! flush, the log what came later.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, Row};
@@ -9,8 +9,7 @@ use rusqlite::{Connection, Row};
 use crate::record::{Claim, JobKey, OpenRun, Progress, RunId};
 use crate::run_state;
 use crate::sqlite::code::{Coded, collect, read, read_option};
-use crate::sqlite::numbered::Numbered;
-use crate::sqlite::trouble::Worked;
+use crate::sqlite::error::SqliteResult;
 
 /// An open run as it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +43,7 @@ struct Kept {
 /// All open runs.
 #[derive(Default)]
 pub(crate) struct Runs {
-    open: Numbered<RunId, Kept>,
+    open: HashMap<RunId, Kept>,
     by_job: BTreeSet<(JobKey, RunId)>,
     /// Nobody works on these, by the instant of their next attempt.
     waiting: BTreeSet<(Instant, RunId)>,
@@ -164,7 +163,7 @@ impl Runs {
     }
 
     /// Reads the table.
-    pub(crate) fn load(connection: &Connection) -> Worked<Runs> {
+    pub(crate) fn load(connection: &Connection) -> SqliteResult<Runs> {
         let mut runs = Runs::default();
         let mut statement = connection.prepare("SELECT * FROM runs")?;
         for row in collect(statement.query(())?, |row| Ok(read_run(row)?))? {
@@ -203,7 +202,7 @@ pub(crate) fn read_run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
 }
 
 /// Writes a run into the table, new or not.
-pub(crate) fn write(connection: &Connection, row: &RunRow) -> Worked<()> {
+pub(crate) fn write(connection: &Connection, row: &RunRow) -> SqliteResult<()> {
     const SQL: &str =
         "INSERT OR REPLACE INTO runs (run, job, collection, generation, scheduled, cause, repeat,
              role, retry, redelivery, next_at, first_started, owner, token, lease_until, last_token)
@@ -212,7 +211,7 @@ pub(crate) fn write(connection: &Connection, row: &RunRow) -> Worked<()> {
 }
 
 /// Writes a run with a statement that takes its columns in their order.
-pub(crate) fn write_with(connection: &Connection, sql: &str, row: &RunRow) -> Worked<()> {
+pub(crate) fn write_with(connection: &Connection, sql: &str, row: &RunRow) -> SqliteResult<()> {
     let RunRow { run, collection, last_token } = *row;
     let OpenRun { progress, claim, .. } = run;
     connection.prepare_cached(sql)?.execute((
@@ -237,7 +236,7 @@ pub(crate) fn write_with(connection: &Connection, sql: &str, row: &RunRow) -> Wo
 }
 
 /// Removes a run from the table.
-pub(crate) fn delete(connection: &Connection, run: RunId) -> Worked<()> {
+pub(crate) fn delete(connection: &Connection, run: RunId) -> SqliteResult<()> {
     connection.prepare_cached("DELETE FROM runs WHERE run = ?")?.execute([Coded(run)])?;
     Ok(())
 }

@@ -3,23 +3,23 @@
 //! It goes in rounds. A round takes all that is changed when it begins, in the order of the tables,
 //! so that rows that share a page are written together, and writes a part of it beside every commit
 //! of others, or alone where nobody waits: first the rows of jobs, by their numbers, then their
-//! places among those that are due, by their instants. When all is written, the log is cut up to where
+//! due_positions among those that are due, by their instants. When all is written, the log is cut up to where
 //! the round began. A row may be written newer than that: the log says again what is newer, and says
 //! what is, not what was done. A row that is changed between the two stays for the next round.
 
 use crate::record::{JobKey, RunId};
-use crate::sqlite::desk::Desk;
 use crate::sqlite::due;
-use crate::sqlite::overlay::Placing;
-use crate::sqlite::state::{self, States as _};
-use crate::sqlite::trouble::Worked;
-use crate::sqlite::{log, open_runs};
+use crate::sqlite::error::SqliteResult;
+use crate::sqlite::state::{self, ReadState as _};
+use crate::sqlite::write_back::WriteTransaction;
+use crate::sqlite::write_back::dirty_rows::DueVersion;
+use crate::sqlite::write_back::{change_log, open_runs};
 
 /// Rows of the log that count as much as one row that is written: each may be some pages.
 const LOG_ROW_WEIGHT: usize = 8;
 
 /// How the log is brought into the tables.
-pub(crate) struct Fold {
+pub(crate) struct Flush {
     round: Option<Round>,
     /// Written by the transaction under way.
     written: Written,
@@ -35,9 +35,9 @@ struct Round {
     upto: u64,
     jobs: std::vec::IntoIter<JobKey>,
     /// Jobs whose rows are written, by when they are due, with their versions.
-    saved: Vec<Placing>,
-    /// Those whose places have yet to be written, when all rows are.
-    places: Option<std::vec::IntoIter<Placing>>,
+    saved: Vec<DueVersion>,
+    /// Those whose due_positions have yet to be written, when all rows are.
+    due_positions: Option<std::vec::IntoIter<DueVersion>>,
     runs: std::vec::IntoIter<RunId>,
 }
 
@@ -49,14 +49,14 @@ struct Written {
     is_over: bool,
 }
 
-impl Fold {
-    pub(crate) fn new() -> Fold {
-        Fold { round: None, written: Written::default(), lingering: Vec::new(), settled: 0 }
+impl Flush {
+    pub(crate) fn new() -> Flush {
+        Flush { round: None, written: Written::default(), lingering: Vec::new(), settled: 0 }
     }
 
     /// Whether the tables have everything.
-    pub(crate) fn is_settled(&self, desk: &Desk) -> bool {
-        desk.last_change() <= self.settled
+    pub(crate) fn is_settled(&self, transaction: &WriteTransaction) -> bool {
+        transaction.last_change() <= self.settled
     }
 
     /// Whether a round is under way.
@@ -65,68 +65,72 @@ impl Fold {
     }
 
     /// Begins a round, between transactions.
-    pub(crate) fn begin(&mut self, desk: &mut Desk) {
-        desk.logged = 0;
-        let runs = desk.memory.runs();
-        let (jobs, saved) = desk.memory.overlay.unfolded();
+    pub(crate) fn begin(&mut self, transaction: &mut WriteTransaction) {
+        transaction.logged = 0;
+        let runs = transaction.shared.runs();
+        let (jobs, saved) = transaction.shared.dirty_rows.unflushed();
         self.round = Some(Round {
-            upto: desk.committed(),
+            upto: transaction.committed(),
             jobs: jobs.into_iter(),
             saved,
-            places: None,
+            due_positions: None,
             runs: runs.unsaved().into_iter(),
         });
     }
 
     /// Writes about `limit` rows in the transaction under way.
-    pub(crate) fn write_some(&mut self, desk: &mut Desk, limit: usize) -> Worked<()> {
+    pub(crate) fn write_some(
+        &mut self,
+        transaction: &mut WriteTransaction,
+        limit: usize,
+    ) -> SqliteResult<()> {
         let Some(round) = &mut self.round else { return Ok(()) };
         // Readers that began before this transaction are told from later ones by its number. And of the
         // log, its row is left.
-        desk.must_log();
+        transaction.must_log();
         let written = &mut self.written;
         let mut left = limit.max(1);
-        let mut statement = desk.connection().prepare_cached(state::WRITE)?;
+        let mut statement = transaction.connection().prepare_cached(state::WRITE)?;
         for job in round.jobs.by_ref().take(left) {
             left -= 1;
             // What is gone was removed from the table when it went.
-            if let Some((version, row)) = desk.memory.overlay.newest(job) {
+            if let Some((version, row)) = transaction.shared.dirty_rows.newest(job) {
                 round.saved.push((row.and_then(|row| row.starts_at()), job, version));
                 row.map(|row| state::write(&mut statement, job, &row)).transpose()?;
             }
         }
         drop(statement);
         if left > 0 {
-            let places = round.places.get_or_insert_with(|| {
+            let due_positions = round.due_positions.get_or_insert_with(|| {
                 round.saved.sort_unstable();
                 std::mem::take(&mut round.saved).into_iter()
             });
-            let mut statement = desk.connection().prepare_cached(due::WRITE)?;
-            for (_, job, version) in places.by_ref().take(left) {
+            let mut statement = transaction.connection().prepare_cached(due::WRITE)?;
+            for (_, job, version) in due_positions.by_ref().take(left) {
                 left -= 1;
-                if let Some(row) = desk.memory.overlay.place(job, version) {
+                if let Some(row) = transaction.shared.dirty_rows.place(job, version) {
                     written.jobs.push((job, version));
                     row.map(|row| due::write(&mut statement, job, &row)).transpose()?;
                 }
             }
         }
-        let runs = desk.memory.runs();
+        let runs = transaction.shared.runs();
         for run in round.runs.by_ref().take(left) {
             left -= 1;
             if let Some(row) = runs.get(run) {
-                open_runs::write(desk.connection(), row)?;
+                open_runs::write(transaction.connection(), row)?;
                 written.runs.push(run);
             }
         }
         for run in runs.gone().iter().skip(written.gone).take(left) {
             left -= 1;
-            open_runs::delete(desk.connection(), *run)?;
+            open_runs::delete(transaction.connection(), *run)?;
             written.gone += 1;
         }
         drop(runs);
         while left > 0 && !written.is_over {
             let rows = left.div_ceil(LOG_ROW_WEIGHT);
-            let trimmed = log::trim(desk.connection(), round.upto, rows as i64)?;
+            let trimmed = change_log::trim(transaction.connection(), round.upto, rows as i64)?;
             written.is_over = trimmed < rows;
             left = left.saturating_sub(trimmed * LOG_ROW_WEIGHT);
         }
@@ -134,15 +138,15 @@ impl Fold {
     }
 
     /// The transaction is committed under a number; what it wrote need not be kept in memory.
-    pub(crate) fn committed(&mut self, desk: &Desk, transaction: u64) {
+    pub(crate) fn committed(&mut self, transaction: &WriteTransaction, number: u64) {
         let Written { jobs, runs: saved, gone, is_over } = std::mem::take(&mut self.written);
         if !saved.is_empty() || gone > 0 {
-            let mut runs = desk.memory.runs_mut();
+            let mut runs = transaction.shared.runs_mut();
             saved.iter().for_each(|run| runs.mark_saved(*run));
             runs.forget_gone(gone);
         }
         if !jobs.is_empty() {
-            self.lingering.push((transaction, jobs));
+            self.lingering.push((number, jobs));
         }
         if is_over && let Some(round) = self.round.take() {
             self.settled = round.upto;
@@ -158,8 +162,8 @@ impl Fold {
     }
 
     /// Drops from memory what no reader needs any more.
-    pub(crate) fn tidy(&mut self, desk: &Desk) {
-        let overlay = &desk.memory.overlay;
-        self.lingering.retain(|(since, jobs)| !overlay.drop_folded(*since, jobs));
+    pub(crate) fn tidy(&mut self, transaction: &WriteTransaction) {
+        let dirty_rows = &transaction.shared.dirty_rows;
+        self.lingering.retain(|(since, jobs)| !dirty_rows.drop_flushed(*since, jobs));
     }
 }

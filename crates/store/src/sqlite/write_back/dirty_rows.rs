@@ -5,7 +5,7 @@
 //! database, so that what it reads here and there is of one moment. A version goes when the table
 //! has it and no reader is left whose snapshot was taken before.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,14 +13,13 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use kalends_recurrence::Instant;
 
 use crate::record::JobKey;
-use crate::sqlite::numbered::Numbered;
 use crate::sqlite::state::StateRow;
 
 /// A reader that reads nothing.
 const IDLE: u64 = u64::MAX;
 
 /// The rows, and who reads them.
-pub(crate) struct Overlay {
+pub(crate) struct DirtyRows {
     rows: RwLock<Rows>,
     /// For each reader, a transaction that its snapshot holds at least.
     readers: Vec<AtomicU64>,
@@ -30,28 +29,28 @@ pub(crate) struct Overlay {
 
 #[derive(Default)]
 struct Rows {
-    by_job: Numbered<JobKey, Versions>,
+    by_job: HashMap<JobKey, Versions>,
     /// When the schedules of these jobs start runs, in any of their versions.
-    places: BTreeSet<Place>,
+    due_positions: BTreeSet<DuePosition>,
 }
 
 /// A row, or that it is gone, as of a transaction.
 pub(crate) type Version = (u64, Option<StateRow>);
 
 /// Where a job stands among those that are due.
-pub(crate) type Place = (Instant, JobKey);
+pub(crate) type DuePosition = (Instant, JobKey);
 
 /// When a job is due, in the version that has this number.
-pub(crate) type Placing = (Option<Instant>, JobKey, u64);
+pub(crate) type DueVersion = (Option<Instant>, JobKey, u64);
 
 struct Versions {
     newest: Version,
     /// In their order; mostly none.
     older: Vec<Version>,
     /// Whether the table of due jobs may have the place of the newest version.
-    is_placed: bool,
+    is_in_due: bool,
     /// Whether the table of states has the newest version.
-    is_saved: bool,
+    is_in_state: bool,
 }
 
 /// What a row was before it was changed, for undoing the change.
@@ -64,19 +63,19 @@ pub(crate) enum Before {
     Older,
 }
 
-impl Overlay {
+impl DirtyRows {
     /// With what the log holds.
     pub(crate) fn new(
         rows: impl Iterator<Item = (JobKey, Version)>,
         committed: u64,
         readers: usize,
-    ) -> Overlay {
-        let by_job: Numbered<_, _> =
+    ) -> DirtyRows {
+        let by_job: HashMap<_, _> =
             rows.map(|(job, newest)| (job, Versions::new(newest))).collect();
         let place = |(job, versions): (&JobKey, &Versions)| Some((due(&versions.newest)?, *job));
-        let places = by_job.iter().filter_map(place).collect();
-        Overlay {
-            rows: RwLock::new(Rows { by_job, places }),
+        let due_positions = by_job.iter().filter_map(place).collect();
+        DirtyRows {
+            rows: RwLock::new(Rows { by_job, due_positions }),
             readers: (0..readers).map(|_| AtomicU64::new(IDLE)).collect(),
             committed: AtomicU64::new(committed),
         }
@@ -96,7 +95,7 @@ impl Overlay {
     }
 
     /// A reader says that it will take a snapshot. What is committed by now will be in it, and
-    /// what it may need stays here until it [leaves](Overlay::leave).
+    /// what it may need stays here until it [leaves](DirtyRows::leave).
     pub(crate) fn enter(&self, reader: usize) {
         if let Some(slot) = self.readers.get(reader) {
             // Before the snapshot is taken, and not after: see `oldest_read`.
@@ -138,16 +137,16 @@ impl Overlay {
     /// the last that was looked at, where there may be more.
     pub(crate) fn due(
         &self,
-        after: Option<Place>,
+        after: Option<DuePosition>,
         until: Instant,
         transaction: u64,
         scan_max: usize,
-    ) -> (Vec<(Place, StateRow)>, Option<Place>) {
+    ) -> (Vec<(DuePosition, StateRow)>, Option<DuePosition>) {
         let rows = self.read();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let places = rows.places.range((from, Bound::Unbounded));
+        let due_positions = rows.due_positions.range((from, Bound::Unbounded));
         let (mut found, mut looked, mut last) = (Vec::new(), 0, None);
-        for (due, job) in places.take_while(|(due, _)| *due <= until).take(scan_max) {
+        for (due, job) in due_positions.take_while(|(due, _)| *due <= until).take(scan_max) {
             looked += 1;
             last = Some((*due, *job));
             let row = rows.by_job.get(job).and_then(|versions| versions.as_of(transaction));
@@ -166,26 +165,26 @@ impl Overlay {
     /// Changes a row, for a transaction under way.
     pub(crate) fn set(&self, job: JobKey, version: Version) -> Before {
         let oldest_read = self.oldest_read();
-        let Rows { by_job, places } = &mut *self.write();
+        let Rows { by_job, due_positions } = &mut *self.write();
         let Some(versions) = by_job.get_mut(&job) else {
-            places.extend(due(&version).map(|due| (due, job)));
+            due_positions.extend(due(&version).map(|due| (due, job)));
             by_job.insert(job, Versions::new(version));
             return Before::Absent;
         };
         let before = std::mem::replace(&mut versions.newest, version);
-        versions.is_saved = false;
+        versions.is_in_state = false;
         if due(&before) != due(&version) {
-            places.extend(due(&version).map(|due| (due, job)));
+            due_positions.extend(due(&version).map(|due| (due, job)));
         }
         if before.0 == version.0 {
-            versions.leave(job, &before, places);
+            versions.leave(job, &before, due_positions);
             return Before::Same(before.1);
         }
         // Mostly it stays the only one: room for more would be larger than all the rest.
         versions.older.reserve_exact(1);
         versions.older.push(before);
         for gone in versions.forget(oldest_read) {
-            versions.leave(job, &gone, places);
+            versions.leave(job, &gone, due_positions);
         }
         Before::Older
     }
@@ -193,25 +192,25 @@ impl Overlay {
     /// Adds the row of a job that was not there before. The table of states gets it in the same
     /// transaction, the table of due jobs does not.
     pub(crate) fn add(&self, job: JobKey, version: Version) -> Before {
-        let Rows { by_job, places } = &mut *self.write();
-        places.extend(due(&version).map(|due| (due, job)));
-        let versions = Versions { is_placed: false, is_saved: true, ..Versions::new(version) };
+        let Rows { by_job, due_positions } = &mut *self.write();
+        due_positions.extend(due(&version).map(|due| (due, job)));
+        let versions = Versions { is_in_due: false, is_in_state: true, ..Versions::new(version) };
         by_job.insert(job, versions);
         Before::Absent
     }
 
     /// Undoes the last change of a row.
     pub(crate) fn undo(&self, job: JobKey, before: Before) {
-        let Rows { by_job, places } = &mut *self.write();
+        let Rows { by_job, due_positions } = &mut *self.write();
         let Some(versions) = by_job.get_mut(&job) else { return };
         // What a transaction took out of the table is there again.
-        versions.is_placed = true;
-        versions.is_saved = false;
+        versions.is_in_due = true;
+        versions.is_in_state = false;
         let undone = versions.newest;
         match before {
             Before::Absent => {
                 by_job.remove(&job);
-                places.extract(&undone, job);
+                due_positions.extract(&undone, job);
                 return;
             }
             Before::Same(row) => versions.newest.1 = row,
@@ -221,31 +220,31 @@ impl Overlay {
                 }
             }
         }
-        places.extend(due(&versions.newest).map(|due| (due, job)));
-        versions.leave(job, &undone, places);
+        due_positions.extend(due(&versions.newest).map(|due| (due, job)));
+        versions.leave(job, &undone, due_positions);
     }
 
     /// The table of due jobs is about to lose the place of a job; `false` where it does not have it.
-    pub(crate) fn unplace(&self, job: JobKey) -> bool {
+    pub(crate) fn take_from_due(&self, job: JobKey) -> bool {
         let mut rows = self.write();
         let versions = rows.by_job.get_mut(&job);
-        versions.is_none_or(|versions| std::mem::replace(&mut versions.is_placed, false))
+        versions.is_none_or(|versions| std::mem::replace(&mut versions.is_in_due, false))
     }
 
     /// The table of due jobs gets the place of a job: the row, where it is still of that version.
     pub(crate) fn place(&self, job: JobKey, version: u64) -> Option<Option<StateRow>> {
         let mut rows = self.write();
         let versions = rows.by_job.get_mut(&job).filter(|versions| versions.newest.0 == version)?;
-        versions.is_placed = true;
+        versions.is_in_due = true;
         Some(versions.newest.1)
     }
 
     /// The jobs that have rows here which the table of states does not have, in their order; and the
     /// others.
-    pub(crate) fn unfolded(&self) -> (Vec<JobKey>, Vec<Placing>) {
+    pub(crate) fn unflushed(&self) -> (Vec<JobKey>, Vec<DueVersion>) {
         let (mut unsaved, mut saved) = (Vec::new(), Vec::new());
         for (job, versions) in &self.read().by_job {
-            match versions.is_saved {
+            match versions.is_in_state {
                 true => saved.push((due(&versions.newest), *job, versions.newest.0)),
                 false => unsaved.push(*job),
             }
@@ -267,17 +266,17 @@ impl Overlay {
 
     /// Drops rows of which the table has the version since a transaction, unless they were changed
     /// again. `false` where a reader may still need them.
-    pub(crate) fn drop_folded(&self, since: u64, folded: &[(JobKey, u64)]) -> bool {
+    pub(crate) fn drop_flushed(&self, since: u64, flushed: &[(JobKey, u64)]) -> bool {
         if self.oldest_read() < since {
             return false;
         }
-        let Rows { by_job, places } = &mut *self.write();
-        for (job, version) in folded {
+        let Rows { by_job, due_positions } = &mut *self.write();
+        for (job, version) in flushed {
             if by_job.get(job).is_some_and(|versions| versions.newest.0 == *version)
                 && let Some(gone) = by_job.remove(job)
             {
                 for version in gone.all() {
-                    places.extract(version, *job);
+                    due_positions.extract(version, *job);
                 }
             }
         }
@@ -295,7 +294,7 @@ trait Places {
     fn extract(&mut self, version: &Version, job: JobKey);
 }
 
-impl Places for BTreeSet<Place> {
+impl Places for BTreeSet<DuePosition> {
     fn extract(&mut self, version: &Version, job: JobKey) {
         if let Some(due) = due(version) {
             self.remove(&(due, job));
@@ -305,7 +304,7 @@ impl Places for BTreeSet<Place> {
 
 impl Versions {
     fn new(newest: Version) -> Versions {
-        Versions { newest, older: Vec::new(), is_placed: true, is_saved: false }
+        Versions { newest, older: Vec::new(), is_in_due: true, is_in_state: false }
     }
 
     /// The newest first.
@@ -318,9 +317,9 @@ impl Versions {
     }
 
     /// Takes out the place of a version that is gone, unless another one has it too.
-    fn leave(&self, job: JobKey, gone: &Version, places: &mut BTreeSet<Place>) {
+    fn leave(&self, job: JobKey, gone: &Version, due_positions: &mut BTreeSet<DuePosition>) {
         if !self.all().any(|version| due(version) == due(gone)) {
-            places.extract(gone, job);
+            due_positions.extract(gone, job);
         }
     }
 
@@ -354,47 +353,47 @@ mod tests {
 
     #[test]
     fn a_reader_sees_what_was_committed_when_it_began() {
-        let overlay = Overlay::new(std::iter::empty(), 4, 2);
-        overlay.enter(0);
-        overlay.set(JOB, (5, row(5)));
-        assert_eq!(overlay.as_of(JOB, 4), None, "the table has it");
-        overlay.commit(5);
-        overlay.enter(1);
-        overlay.set(JOB, (6, row(6)));
-        overlay.set(JOB, (6, row(7)));
-        overlay.commit(6);
-        overlay.set(JOB, (8, None));
-        assert_eq!(overlay.as_of(JOB, 4), None);
-        assert_eq!(overlay.as_of(JOB, 5), Some(row(5)));
-        assert_eq!(overlay.as_of(JOB, 7), Some(row(7)));
-        assert_eq!(overlay.as_of(JOB, 8), Some(None));
+        let dirty_rows = DirtyRows::new(std::iter::empty(), 4, 2);
+        dirty_rows.enter(0);
+        dirty_rows.set(JOB, (5, row(5)));
+        assert_eq!(dirty_rows.as_of(JOB, 4), None, "the table has it");
+        dirty_rows.commit(5);
+        dirty_rows.enter(1);
+        dirty_rows.set(JOB, (6, row(6)));
+        dirty_rows.set(JOB, (6, row(7)));
+        dirty_rows.commit(6);
+        dirty_rows.set(JOB, (8, None));
+        assert_eq!(dirty_rows.as_of(JOB, 4), None);
+        assert_eq!(dirty_rows.as_of(JOB, 5), Some(row(5)));
+        assert_eq!(dirty_rows.as_of(JOB, 7), Some(row(7)));
+        assert_eq!(dirty_rows.as_of(JOB, 8), Some(None));
     }
 
     #[test]
     fn what_is_undone_is_as_it_was() {
-        let overlay = Overlay::new([(JOB, (3, row(3)))].into_iter(), 3, 1);
+        let dirty_rows = DirtyRows::new([(JOB, (3, row(3)))].into_iter(), 3, 1);
         let other = JobKey(2);
-        let first = overlay.set(JOB, (4, row(4)));
-        let second = overlay.set(JOB, (4, None));
-        let third = overlay.set(other, (4, row(1)));
-        overlay.undo(other, third);
-        overlay.undo(JOB, second);
-        assert_eq!(overlay.newest(JOB), Some((4, row(4))));
-        overlay.undo(JOB, first);
-        assert_eq!(overlay.newest(JOB), Some((3, row(3))));
-        assert_eq!(overlay.newest(other), None);
+        let first = dirty_rows.set(JOB, (4, row(4)));
+        let second = dirty_rows.set(JOB, (4, None));
+        let third = dirty_rows.set(other, (4, row(1)));
+        dirty_rows.undo(other, third);
+        dirty_rows.undo(JOB, second);
+        assert_eq!(dirty_rows.newest(JOB), Some((4, row(4))));
+        dirty_rows.undo(JOB, first);
+        assert_eq!(dirty_rows.newest(JOB), Some((3, row(3))));
+        assert_eq!(dirty_rows.newest(other), None);
     }
 
     #[test]
     fn folded_rows_stay_while_an_older_snapshot_is_read() {
-        let overlay = Overlay::new([(JOB, (3, row(3)))].into_iter(), 3, 1);
-        overlay.enter(0);
-        overlay.commit(4);
-        assert!(!overlay.drop_folded(4, &[(JOB, 3)]));
-        assert_eq!(overlay.as_of(JOB, 3), Some(row(3)));
-        overlay.leave(0);
-        assert!(overlay.drop_folded(4, &[(JOB, 3)]));
-        assert_eq!(overlay.len(), 0);
+        let dirty_rows = DirtyRows::new([(JOB, (3, row(3)))].into_iter(), 3, 1);
+        dirty_rows.enter(0);
+        dirty_rows.commit(4);
+        assert!(!dirty_rows.drop_flushed(4, &[(JOB, 3)]));
+        assert_eq!(dirty_rows.as_of(JOB, 3), Some(row(3)));
+        dirty_rows.leave(0);
+        assert!(dirty_rows.drop_flushed(4, &[(JOB, 3)]));
+        assert_eq!(dirty_rows.len(), 0);
     }
 
     fn due_at(ticks: i64) -> Option<StateRow> {
@@ -403,10 +402,10 @@ mod tests {
     }
 
     /// When jobs are due as of a transaction, found two at a time.
-    fn due_as_of(overlay: &Overlay, transaction: u64) -> Vec<(i64, i64)> {
+    fn due_as_of(dirty_rows: &DirtyRows, transaction: u64) -> Vec<(i64, i64)> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            let (found, last) = overlay.due(after, Instant::MAX, transaction, 2);
+            let (found, last) = dirty_rows.due(after, Instant::MAX, transaction, 2);
             all.extend(found.iter().map(|((due, job), _)| (due.ticks(), job.0)));
             after = last;
             if after.is_none() {
@@ -418,63 +417,63 @@ mod tests {
     #[test]
     fn jobs_are_due_as_they_were_when_a_reader_began() {
         let others = (2..5).map(|job| (JobKey(job), (3, due_at(10 * job))));
-        let overlay = Overlay::new([(JOB, (3, due_at(10)))].into_iter().chain(others), 4, 1);
-        overlay.enter(0);
-        overlay.set(JOB, (5, due_at(35)));
-        overlay.set(JobKey(3), (5, None));
-        overlay.commit(5);
-        assert_eq!(due_as_of(&overlay, 4), [(10, 1), (20, 2), (30, 3), (40, 4)]);
-        assert_eq!(due_as_of(&overlay, 5), [(20, 2), (35, 1), (40, 4)]);
-        overlay.leave(0);
-        let change = overlay.set(JOB, (6, due_at(50)));
-        let again = overlay.set(JOB, (6, due_at(20)));
-        assert_eq!(due_as_of(&overlay, 6), [(20, 1), (20, 2), (40, 4)]);
-        overlay.undo(JOB, again);
-        overlay.undo(JOB, change);
-        assert_eq!(due_as_of(&overlay, 6), [(20, 2), (35, 1), (40, 4)]);
-        assert!(overlay.drop_folded(5, &[(JOB, 5), (JobKey(2), 3), (JobKey(3), 5)]));
-        assert_eq!(due_as_of(&overlay, 6), [(40, 4)]);
-        assert_eq!(overlay.read().places.len(), 1);
+        let dirty_rows = DirtyRows::new([(JOB, (3, due_at(10)))].into_iter().chain(others), 4, 1);
+        dirty_rows.enter(0);
+        dirty_rows.set(JOB, (5, due_at(35)));
+        dirty_rows.set(JobKey(3), (5, None));
+        dirty_rows.commit(5);
+        assert_eq!(due_as_of(&dirty_rows, 4), [(10, 1), (20, 2), (30, 3), (40, 4)]);
+        assert_eq!(due_as_of(&dirty_rows, 5), [(20, 2), (35, 1), (40, 4)]);
+        dirty_rows.leave(0);
+        let change = dirty_rows.set(JOB, (6, due_at(50)));
+        let again = dirty_rows.set(JOB, (6, due_at(20)));
+        assert_eq!(due_as_of(&dirty_rows, 6), [(20, 1), (20, 2), (40, 4)]);
+        dirty_rows.undo(JOB, again);
+        dirty_rows.undo(JOB, change);
+        assert_eq!(due_as_of(&dirty_rows, 6), [(20, 2), (35, 1), (40, 4)]);
+        assert!(dirty_rows.drop_flushed(5, &[(JOB, 5), (JobKey(2), 3), (JobKey(3), 5)]));
+        assert_eq!(due_as_of(&dirty_rows, 6), [(40, 4)]);
+        assert_eq!(dirty_rows.read().due_positions.len(), 1);
     }
 
     #[test]
     fn a_new_row_is_saved_and_has_no_place_until_it_is_changed() {
-        let overlay = Overlay::new(std::iter::empty(), 4, 0);
-        let is_saved = || overlay.unfolded().0.is_empty();
-        let added = overlay.add(JOB, (5, due_at(10)));
-        assert_eq!(due_as_of(&overlay, 5), [(10, 1)]);
-        assert!(is_saved());
-        assert!(!overlay.unplace(JOB));
-        overlay.undo(JOB, added);
-        assert_eq!((overlay.len(), overlay.read().places.len()), (0, 0));
-        overlay.add(JOB, (5, due_at(10)));
-        let change = overlay.set(JOB, (6, due_at(20)));
-        assert!(!is_saved());
-        overlay.undo(JOB, change);
-        assert!(!is_saved(), "the table may have had the other one");
+        let dirty_rows = DirtyRows::new(std::iter::empty(), 4, 0);
+        let is_in_state = || dirty_rows.unflushed().0.is_empty();
+        let added = dirty_rows.add(JOB, (5, due_at(10)));
+        assert_eq!(due_as_of(&dirty_rows, 5), [(10, 1)]);
+        assert!(is_in_state());
+        assert!(!dirty_rows.take_from_due(JOB));
+        dirty_rows.undo(JOB, added);
+        assert_eq!((dirty_rows.len(), dirty_rows.read().due_positions.len()), (0, 0));
+        dirty_rows.add(JOB, (5, due_at(10)));
+        let change = dirty_rows.set(JOB, (6, due_at(20)));
+        assert!(!is_in_state());
+        dirty_rows.undo(JOB, change);
+        assert!(!is_in_state(), "the table may have had the other one");
     }
 
     #[test]
     fn a_place_is_taken_from_the_table_once_and_again_after_an_undo() {
-        let overlay = Overlay::new(std::iter::empty(), 4, 0);
-        let change = overlay.set(JOB, (5, due_at(10)));
-        assert!(overlay.unplace(JOB));
-        assert!(!overlay.unplace(JOB));
-        let again = overlay.set(JOB, (5, due_at(20)));
-        overlay.undo(JOB, again);
-        assert!(overlay.unplace(JOB), "what was taken out is there again");
-        assert_eq!(overlay.place(JOB, 4), None);
-        assert_eq!(overlay.place(JOB, 5), Some(due_at(10)));
-        assert!(overlay.unplace(JOB));
-        overlay.undo(JOB, change);
-        assert_eq!(overlay.len(), 0);
+        let dirty_rows = DirtyRows::new(std::iter::empty(), 4, 0);
+        let change = dirty_rows.set(JOB, (5, due_at(10)));
+        assert!(dirty_rows.take_from_due(JOB));
+        assert!(!dirty_rows.take_from_due(JOB));
+        let again = dirty_rows.set(JOB, (5, due_at(20)));
+        dirty_rows.undo(JOB, again);
+        assert!(dirty_rows.take_from_due(JOB), "what was taken out is there again");
+        assert_eq!(dirty_rows.place(JOB, 4), None);
+        assert_eq!(dirty_rows.place(JOB, 5), Some(due_at(10)));
+        assert!(dirty_rows.take_from_due(JOB));
+        dirty_rows.undo(JOB, change);
+        assert_eq!(dirty_rows.len(), 0);
     }
 
     #[test]
     fn folded_rows_that_were_changed_again_stay() {
-        let overlay = Overlay::new([(JOB, (3, row(3)))].into_iter(), 4, 1);
-        overlay.set(JOB, (5, row(5)));
-        assert!(overlay.drop_folded(4, &[(JOB, 3)]));
-        assert_eq!(overlay.newest(JOB), Some((5, row(5))));
+        let dirty_rows = DirtyRows::new([(JOB, (3, row(3)))].into_iter(), 4, 1);
+        dirty_rows.set(JOB, (5, row(5)));
+        assert!(dirty_rows.drop_flushed(4, &[(JOB, 3)]));
+        assert_eq!(dirty_rows.newest(JOB), Some((5, row(5))));
     }
 }

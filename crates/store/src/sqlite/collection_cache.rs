@@ -1,13 +1,13 @@
-//! What is remembered of collections, as far as somebody has asked.
+//! What is cached of collections, as far as somebody has asked.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{PoisonError, RwLock};
 
 /// What is known of collections, as of the newest commit.
-pub(crate) struct Remembered<K, V> {
+pub(crate) struct CollectionCache<K, V> {
     known: RwLock<Known<K, V>>,
-    /// As many are remembered; then all are forgotten.
+    /// As many are cached; then all are forgotten.
     max: usize,
 }
 
@@ -20,11 +20,11 @@ struct Known<K, V> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes(u64);
 
-impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
+impl<K: Eq + Hash, V: Clone> CollectionCache<K, V> {
     /// Nothing yet, and never more than so many.
-    pub(crate) fn new(max: usize) -> Remembered<K, V> {
+    pub(crate) fn new(max: usize) -> CollectionCache<K, V> {
         let known = Known { values: HashMap::new(), changes: Changes::default() };
-        Remembered { known: RwLock::new(known), max }
+        CollectionCache { known: RwLock::new(known), max }
     }
 
     /// What is known.
@@ -65,24 +65,24 @@ mod tests {
 
     #[test]
     fn what_was_read_before_a_change_is_not_remembered_after_it() {
-        let remembered = Remembered::new(9);
-        let before = remembered.changes();
-        remembered.learn(before, [(1, Some(true)), (2, None)]);
-        assert_eq!((remembered.get(&1), remembered.get(&2)), (Some(Some(true)), Some(None)));
-        remembered.forget();
-        assert_eq!(remembered.get(&1), None);
-        remembered.learn(before, [(1, Some(true))]);
-        assert_eq!(remembered.get(&1), None, "it was read before the change");
-        remembered.learn(remembered.changes(), [(1, Some(false))]);
-        assert_eq!(remembered.get(&1), Some(Some(false)));
+        let cached = CollectionCache::new(9);
+        let before = cached.changes();
+        cached.learn(before, [(1, Some(true)), (2, None)]);
+        assert_eq!((cached.get(&1), cached.get(&2)), (Some(Some(true)), Some(None)));
+        cached.forget();
+        assert_eq!(cached.get(&1), None);
+        cached.learn(before, [(1, Some(true))]);
+        assert_eq!(cached.get(&1), None, "it was read before the change");
+        cached.learn(cached.changes(), [(1, Some(false))]);
+        assert_eq!(cached.get(&1), Some(Some(false)));
     }
 
     #[test]
     fn no_more_is_remembered_than_may_be() {
-        let remembered = Remembered::new(9);
-        remembered.learn(remembered.changes(), (0..100).map(|key| (key, ())));
-        let known = (0..100).filter(|key| remembered.get(key).is_some());
+        let cached = CollectionCache::new(9);
+        cached.learn(cached.changes(), (0..100).map(|key| (key, ())));
+        let known = (0..100).filter(|key| cached.get(key).is_some());
         assert!(known.count() <= 9);
-        assert_eq!(remembered.get(&99), Some(()));
+        assert_eq!(cached.get(&99), Some(()));
     }
 }

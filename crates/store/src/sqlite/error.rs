@@ -6,7 +6,7 @@ use crate::error::StoreError;
 
 /// Why a request was not carried out.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum SqliteError {
     /// For a reason that the caller is told as it is.
     Answer(StoreError),
     /// SQLite failed.
@@ -14,30 +14,30 @@ pub(crate) enum Trouble {
 }
 
 /// What a request came to, before it is committed.
-pub(crate) type Worked<T> = Result<T, Trouble>;
+pub(crate) type SqliteResult<T> = Result<T, SqliteError>;
 
-impl From<StoreError> for Trouble {
-    fn from(error: StoreError) -> Trouble {
-        Trouble::Answer(error)
+impl From<StoreError> for SqliteError {
+    fn from(error: StoreError) -> SqliteError {
+        SqliteError::Answer(error)
     }
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Trouble {
-        Trouble::Sql(error)
+impl From<Error> for SqliteError {
+    fn from(error: Error) -> SqliteError {
+        SqliteError::Sql(error)
     }
 }
 
-impl From<Trouble> for StoreError {
-    fn from(trouble: Trouble) -> StoreError {
-        match trouble {
-            Trouble::Answer(error) => error,
-            Trouble::Sql(error) => in_words(&error),
+impl From<SqliteError> for StoreError {
+    fn from(error: SqliteError) -> StoreError {
+        match error {
+            SqliteError::Answer(error) => error,
+            SqliteError::Sql(error) => in_words(&error),
         }
     }
 }
 
-impl Trouble {
+impl SqliteError {
     /// Whether the disk or the file has failed, so that nothing more may be written.
     pub(crate) fn is_fatal(error: &Error) -> bool {
         let fatal = [

@@ -7,9 +7,10 @@ use rusqlite::Connection;
 use crate::error::StoreError;
 use crate::record::{JobKey, JobUid};
 use crate::sqlite::code::{Coded, collect, nth};
-use crate::sqlite::log::{self, Numbers, Replayed};
-use crate::sqlite::trouble::{Trouble, Worked};
-use crate::sqlite::{connection, key_check, migrate, open_runs, state, tokens};
+use crate::sqlite::error::{SqliteError, SqliteResult};
+use crate::sqlite::write_back::change_log::{self, Numbers, Replayed};
+use crate::sqlite::write_back::open_runs;
+use crate::sqlite::{connection, key_check, migrate, state, tokens};
 use crate::stored_form::{DefinitionCodec, read_collection, read_definition};
 
 /// Lines of one kind that are told: a store that is lost need not be listed row by row.
@@ -115,7 +116,7 @@ pub fn inspect(path: &Path, codec: &DefinitionCodec) -> Result<Vec<String>, Stor
     match key_check::check(&connection, codec.cipher())? {
         Some(()) => {
             // One state of the store, whatever a process does meanwhile.
-            let snapshot = connection.unchecked_transaction().map_err(Trouble::from)?;
+            let snapshot = connection.unchecked_transaction().map_err(SqliteError::from)?;
             Ok(inspect_with(&snapshot, codec)?)
         }
         None => Ok(vec!["the store is bound to no key".to_owned()]),
@@ -139,7 +140,7 @@ pub(crate) fn open_existing(path: &Path) -> Result<Connection, StoreError> {
 pub(crate) fn inspect_with(
     connection: &Connection,
     codec: &DefinitionCodec,
-) -> Worked<Vec<String>> {
+) -> SqliteResult<Vec<String>> {
     let mut found = Vec::new();
     let mut integrity = connection.prepare("PRAGMA integrity_check(100)")?;
     found.extend(collect(integrity.query(())?, |row| Ok(row.get::<_, String>(0)?))?);
@@ -159,11 +160,11 @@ pub(crate) fn inspect_with(
 }
 
 /// What the tables and the log say together, compared with itself.
-fn compare(connection: &Connection) -> Worked<Vec<String>> {
-    let replayed = match log::replay(connection) {
+fn compare(connection: &Connection) -> SqliteResult<Vec<String>> {
+    let replayed = match change_log::replay(connection) {
         Ok(replayed) => replayed,
-        Err(Trouble::Answer(error)) => return Ok(vec![error.to_string()]),
-        Err(trouble) => return Err(trouble),
+        Err(SqliteError::Answer(error)) => return Ok(vec![error.to_string()]),
+        Err(error) => return Err(error),
     };
     for (job, (_, row)) in &replayed.jobs {
         connection
@@ -193,14 +194,12 @@ fn compare(connection: &Connection) -> Worked<Vec<String>> {
         found.extend(collect(statement.query([LINES_MAX])?, |row| Ok(row.get(0)?))?);
     }
     found.extend(misplaced(connection, &replayed)?);
-    found.extend(
-        tokens::list(connection).err().map(|trouble| StoreError::from(trouble).to_string()),
-    );
+    found.extend(tokens::list(connection).err().map(|error| StoreError::from(error).to_string()));
     Ok(found)
 }
 
 /// Rows beside due instants that are not those of their jobs; of a job in the log, that counts.
-fn misplaced(connection: &Connection, replayed: &Replayed) -> Worked<Vec<String>> {
+fn misplaced(connection: &Connection, replayed: &Replayed) -> SqliteResult<Vec<String>> {
     let mut found = Vec::new();
     let mut statement = connection.prepare(
         "SELECT d.job, d.packed, s.collection, s.generation, s.switched_on, s.lifecycle, s.due,
@@ -213,7 +212,7 @@ fn misplaced(connection: &Connection, replayed: &Replayed) -> Worked<Vec<String>
         && (found.len() as i64) < LINES_MAX
     {
         let job: JobKey = nth(row, 0)?;
-        let packed = log::unpack(row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?);
+        let packed = change_log::unpack(row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?);
         if !replayed.jobs.contains_key(&job) && packed != Some(state::read_state(row, 2)?) {
             found.push(format!("job {} has another row where it is due", job.0));
         }
@@ -222,7 +221,7 @@ fn misplaced(connection: &Connection, replayed: &Replayed) -> Worked<Vec<String>
 }
 
 /// Numbers that could be given a second time.
-fn numbers(connection: &Connection, replayed: &Replayed) -> Worked<Vec<String>> {
+fn numbers(connection: &Connection, replayed: &Replayed) -> SqliteResult<Vec<String>> {
     let given = connection.query_row(
         "SELECT (SELECT coalesce(max(run), 0) FROM present_runs),
              (SELECT coalesce(max(sequence), 0) FROM history),
@@ -241,7 +240,7 @@ fn numbers(connection: &Connection, replayed: &Replayed) -> Worked<Vec<String>> 
 }
 
 /// Definitions that cannot be read, secrets that cannot be opened.
-fn unreadable(connection: &Connection, codec: &DefinitionCodec) -> Worked<Vec<String>> {
+fn unreadable(connection: &Connection, codec: &DefinitionCodec) -> SqliteResult<Vec<String>> {
     let mut found = Vec::new();
     let mut statement = connection.prepare("SELECT id, definition FROM collections")?;
     let mut rows = statement.query(())?;

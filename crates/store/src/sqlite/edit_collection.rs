@@ -1,0 +1,67 @@
+//! Edits of collections, decided inside the write transaction.
+
+use std::cell::RefCell;
+
+use kalends_domain::CollectionPath;
+use kalends_recurrence::Instant;
+
+use crate::error::StoreError;
+use crate::record::{CollectionFacts, CollectionRecord, enabled_since};
+use crate::sqlite::collections;
+use crate::sqlite::error::SqliteResult;
+use crate::sqlite::path_keys::CollectionKeys;
+use crate::sqlite::removal::delete_collection;
+use crate::sqlite::state::ReadState as _;
+use crate::sqlite::write_back::WriteTransaction;
+use crate::store::{CollectionContext, CollectionWrite, DecideCollection, Edited};
+
+/// Makes, changes or deletes a collection as `decide` says.
+pub(crate) fn edit_collection(
+    transaction: &mut WriteTransaction,
+    path: &CollectionPath,
+    mut decide: DecideCollection,
+    now: Instant,
+) -> SqliteResult<Edited<CollectionRecord>> {
+    let connection = transaction.connection();
+    let keys = CollectionKeys::new(path);
+    let found = collections::find(connection, &keys)?;
+    let id = found.as_ref().map(|found| found.id);
+    let before = found.map(|found| found.record);
+    let facts = match id {
+        Some(id) => collections::facts(connection, id)?,
+        None => CollectionFacts::default(),
+    };
+    let failure = RefCell::new(None);
+    let others = |plan| {
+        let count = collections::count(connection, &path.group.subscription, plan, id);
+        count.unwrap_or_else(|error| {
+            failure.replace(Some(error));
+            0
+        })
+    };
+    let context = CollectionContext { existing: before.as_ref(), facts, others: &others };
+    let write = decide(context);
+    if let Some(error) = failure.take() {
+        return Err(error);
+    }
+    let after = match (write.map_err(StoreError::Refused)?, id) {
+        (CollectionWrite::Keep, _) => before.clone(),
+        (CollectionWrite::Delete, id) => {
+            id.map(|id| delete_collection(transaction, id)).transpose()?;
+            None
+        }
+        (CollectionWrite::Put(collection), id) => {
+            match id {
+                Some(id) => {
+                    let since = enabled_since(before.as_ref(), &collection, now);
+                    collections::update(connection, id, &collection, since)?;
+                }
+                None => collections::insert(connection, path, &collection, now)?,
+            }
+            let after = collections::find(connection, &keys)?.map(|found| found.record);
+            transaction.forget_collections();
+            after
+        }
+    };
+    Ok(Edited { before, after })
+}
