@@ -1,5 +1,5 @@
-//! Any text as the address of a job, any addresses as those of its name: what the policy lets
-//! through is judged again, by another way of telling what is inside.
+//! Checks arbitrary URIs and resolved addresses against the egress policy, and every allowed address
+//! against an independent classification of private addresses.
 
 #![no_main]
 
@@ -26,18 +26,18 @@ struct Input {
 
 const OWN_PORT: u16 = 8080;
 
-/// What the standard library and plain arithmetic say of an address, without our table.
-fn is_inside(address: IpAddr) -> bool {
+/// Classifies an address with the standard library and arithmetic, without the table of the policy.
+fn is_private(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(v4) => is_inside_v4(v4),
+        IpAddr::V4(v4) => is_private_v4(v4),
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => is_inside_v4(v4),
-            None => is_inside_v6(v6),
+            Some(v4) => is_private_v4(v4),
+            None => is_private_v6(v6),
         },
     }
 }
 
-fn is_inside_v4(v4: Ipv4Addr) -> bool {
+fn is_private_v4(v4: Ipv4Addr) -> bool {
     let [a, b, c, d] = v4.octets();
     v4.is_private()
         || v4.is_loopback()
@@ -54,7 +54,7 @@ fn is_inside_v4(v4: Ipv4Addr) -> bool {
         || (a, b, c, d) == (168, 63, 129, 16)
 }
 
-fn is_inside_v6(v6: Ipv6Addr) -> bool {
+fn is_private_v6(v6: Ipv6Addr) -> bool {
     let [a, b, _, _, e, f, _, _] = v6.segments();
     a >> 13 != 1
         || (a == 0x2001 && b < 0x200)
@@ -64,8 +64,8 @@ fn is_inside_v6(v6: Ipv6Addr) -> bool {
         || (f == 0x5efe && (e == 0 || e == 0x200))
 }
 
-/// What not even a single user reaches.
-fn is_never(address: IpAddr) -> bool {
+/// Whether an address is forbidden even in single-user mode.
+fn is_always_forbidden(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => {
             v4.is_link_local()
@@ -94,7 +94,7 @@ fuzz_target!(|input: Input| {
     let Some(collection) = collection() else { return };
     let entry = input.allow.as_deref().and_then(|text| AllowEntry::parse(text).ok());
     if let Some(entry) = &entry {
-        assert_eq!(AllowEntry::parse(&entry.to_string()).as_ref(), Ok(entry), "reads what it shows");
+        assert_eq!(AllowEntry::parse(&entry.to_string()).as_ref(), Ok(entry), "an entry parses its own text");
     }
     let mode = if input.single_user { EgressMode::SingleUser } else { EgressMode::Guarded };
     let forbidden = vec![ForbiddenEndpoint::OwnPort(OWN_PORT)];
@@ -102,9 +102,9 @@ fuzz_target!(|input: Input| {
     let policy = EgressPolicy { mode, allow: entry.into_iter().collect(), forbidden };
     let Ok(uri) = Uri::new(&input.uri, &Limits::default()) else { return };
     let is_open = policy.check_uri(&uri, &collection).is_ok();
-    let url = Url::parse(uri.as_str()).expect("a checked address is one");
-    let host = url.host().expect("a checked address has a host").to_owned();
-    let port = url.port_or_known_default().expect("a checked address has a port");
+    let url = Url::parse(uri.as_str()).expect("a validated URI parses");
+    let host = url.host().expect("a validated URI has a host").to_owned();
+    let port = url.port_or_known_default().expect("a validated URI has a port");
     let (literal, address): (bool, IpAddr) = match &host {
         Host::Ipv4(v4) => (true, (*v4).into()),
         Host::Ipv6(v6) => (true, (*v6).into()),
@@ -118,15 +118,15 @@ fuzz_target!(|input: Input| {
         return;
     }
     assert_ne!(port, 0);
-    let here = input.is_ours || address.to_canonical().is_loopback();
-    assert!(!(port == OWN_PORT && here), "the server itself");
+    let is_this_machine = input.is_ours || address.to_canonical().is_loopback();
+    assert!(!(port == OWN_PORT && is_this_machine), "reached the server itself");
     if has_entry {
         return;
     }
     match mode {
-        EgressMode::SingleUser => assert!(!is_never(address), "{host} {address}"),
+        EgressMode::SingleUser => assert!(!is_always_forbidden(address), "{host} {address}"),
         _ => {
-            assert!(!is_inside(address), "{host} {address}");
+            assert!(!is_private(address), "{host} {address}");
             assert!(!input.is_ours, "{host} {address}");
             assert!(![22, 25, 53, 6379, 5432].contains(&port), "{port}");
             let name = host.to_string().trim_end_matches('.').to_ascii_lowercase();

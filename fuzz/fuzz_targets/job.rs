@@ -1,5 +1,5 @@
-//! Any bytes as a job's body, in every version: what is read is written so that it is read the same
-//! again, and what is refused is refused with an answer.
+//! Reads arbitrary bytes as the body of a job, in every API version. A valid job must survive
+//! serialising and reading; an invalid one must produce an error response with status 400.
 
 #![no_main]
 
@@ -10,15 +10,15 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|body: &[u8]| {
     let Ok(body) = Json::parse(body) else { return };
     let limits = Limits::default();
-    // What is read may be a little longer when it is written.
-    let roomy = Limits { job_bytes_max: usize::MAX, ..Limits::default() };
+    // The serialised form may be slightly longer than the body.
+    let unlimited = Limits { job_bytes_max: usize::MAX, ..Limits::default() };
     for version in Version::ALL {
         match read_job(&body, version, &limits) {
             Ok(job) => {
                 let written = job_with_secrets(&job, version);
-                assert_eq!(read_job(&written, version, &roomy).as_ref(), Ok(&job));
+                assert_eq!(read_job(&written, version, &unlimited).as_ref(), Ok(&job));
                 let patched = merge_patch(written, body.clone(), version);
-                let _ = read_job(&patched, version, &roomy);
+                let _ = read_job(&patched, version, &unlimited);
             }
             Err(errors) => assert_eq!(errors.response(version).0, 400),
         }

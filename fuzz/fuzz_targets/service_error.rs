@@ -1,5 +1,5 @@
-//! Any bytes as the XML with which a queue or a broker refuses: what is read is no longer than what
-//! came, and what is written plainly is read back.
+//! Parses arbitrary bytes as the XML error of a queue or broker. The parsed texts are no longer than
+//! the input, and plain text survives serialising and parsing.
 
 #![no_main]
 

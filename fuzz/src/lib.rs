@@ -1,11 +1,11 @@
-//! What every rule must do, whatever it is made from.
+//! Invariants of every recurrence rule, shared by the fuzz targets.
 
 use kalends_recurrence::{Instant, Rule};
 
-/// Asks a rule everything near an instant and checks the answers against each other.
-pub fn interrogate(rule: &Rule, at: Instant) {
+/// Checks that the queries of a rule agree with each other near `at`.
+pub fn check_rule(rule: &Rule, at: Instant) {
     let near: Vec<_> = rule.occurrences_after(at).take(40).collect();
-    assert!(near.is_sorted_by(|a, b| a < b), "in order, each once");
+    assert!(near.is_sorted_by(|a, b| a < b), "occurrences are in order and unique");
     assert_eq!(near.first().copied(), rule.next_after(at));
     assert!(near.first().is_none_or(|&next| next > at));
     for (index, &occurrence) in near.iter().enumerate() {
