@@ -1,23 +1,24 @@
-//! Where the services are that jobs send to: a suffix to which a name is put in front, or an
-//! address of an emulator under which a name is a folder. Only whoever runs the server says which.
+//! Endpoints of the services that jobs send to: a domain suffix that follows the name of an account,
+//! namespace or tenant, or the base URL of an emulator, whose paths begin with the name. Only the
+//! operator configures them.
 
 use std::str::FromStr;
 
 use kalends_domain::MessageFormat;
 use url::{Host, Url};
 
-/// Where services are, and how the installation speaks to them.
+/// The endpoints of all services, with defaults for Azure.
 #[derive(Clone, Debug)]
 pub struct Services {
-    /// Storage queues: accounts.
+    /// Storage queues; the name is an account.
     pub queues: Endpoint,
-    /// The form of queue messages that do not say theirs.
+    /// The format of queue messages without `messageFormat`.
     pub queue_format: MessageFormat,
-    /// Service Bus over HTTPS: namespaces.
+    /// Service Bus over HTTPS; the name is a namespace.
     pub service_bus: Endpoint,
-    /// Service Bus over AMQP, where that is somewhere else.
+    /// Service Bus over AMQP; derived from `service_bus` if absent.
     pub service_bus_amqp: Option<AmqpEndpoint>,
-    /// Tokens: tenants.
+    /// OAuth token endpoints; the name is a tenant.
     pub login: Endpoint,
 }
 
@@ -33,22 +34,22 @@ impl Default for Services {
     }
 }
 
-/// Where a service is.
+/// The endpoint of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// `https://{name}.{suffix}/`.
     Suffix(String),
-    /// `{address}/{name}/`, for emulators.
+    /// `{base}/{name}/`, for emulators.
     Base(Url),
 }
 
-/// What is no endpoint.
+/// An endpoint that cannot be parsed, with a description of the expected form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {0}")]
 pub struct ParseEndpointError(&'static str);
 
 impl Endpoint {
-    /// The address of one account, namespace or tenant. It ends with a slash.
+    /// The URL of one account, namespace or tenant. It ends with a slash.
     pub(crate) fn of(&self, name: &str) -> Option<Url> {
         match self {
             Endpoint::Suffix(suffix) => Url::parse(&format!("https://{name}.{suffix}/")).ok(),
@@ -56,13 +57,13 @@ impl Endpoint {
         }
     }
 
-    /// An address below the service itself, whose names are folders.
-    pub(crate) fn below(&self, folders: &[&str]) -> Option<Url> {
+    /// A URL with path segments below the service itself.
+    pub(crate) fn below(&self, segments: &[&str]) -> Option<Url> {
         let mut url = match self {
             Endpoint::Suffix(host) => Url::parse(&format!("https://{host}/")).ok()?,
             Endpoint::Base(base) => base.clone(),
         };
-        url.path_segments_mut().ok()?.pop_if_empty().extend(folders);
+        url.path_segments_mut().ok()?.pop_if_empty().extend(segments);
         Some(url)
     }
 }
@@ -85,32 +86,32 @@ impl FromStr for Endpoint {
     }
 }
 
-/// No user and no fragment.
+/// Whether the URL has neither credentials nor a fragment.
 fn is_bare(url: &Url) -> bool {
     url.username().is_empty() && url.password().is_none() && url.fragment().is_none()
 }
 
-/// Who one is to an AMQP broker.
+/// How an attempt authenticates to an AMQP broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AmqpLogin {
-    /// By a signed token, as Service Bus has it.
+    /// Claims-based security with a signed token, as in Service Bus.
     Token,
-    /// By the key's name and the key as user and password, as other brokers have it.
+    /// SASL PLAIN with the name of the key and the key as user and password.
     Plain,
 }
 
-/// Where an AMQP broker is: `amqp[s]://host[:port][/prefix][?sasl=plain]`.
+/// The endpoint of an AMQP broker: `amqp[s]://host[:port][/prefix][?sasl=plain]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AmqpEndpoint {
-    /// For the network: scheme `https` where the connection is encrypted.
+    /// Scheme `https` if the connection uses TLS, else `http`.
     pub(crate) address: Url,
-    /// What stands before the name of a queue or topic.
+    /// Prefix of the names of queues and topics.
     pub(crate) prefix: String,
     pub(crate) login: AmqpLogin,
 }
 
 impl AmqpEndpoint {
-    /// The broker of a namespace of Service Bus.
+    /// The endpoint of a Service Bus namespace.
     pub(crate) fn of(service: &Endpoint, namespace: &str) -> Option<AmqpEndpoint> {
         let (scheme, port, host) = match service {
             Endpoint::Suffix(suffix) => ("https", 5671, format!("{namespace}.{suffix}")),
@@ -123,7 +124,7 @@ impl AmqpEndpoint {
         Some(AmqpEndpoint { address, prefix: String::new(), login: AmqpLogin::Token })
     }
 
-    /// The host, as the broker and tokens know it.
+    /// The host for the AMQP open frame and the audience of tokens.
     pub(crate) fn host(&self) -> String {
         match self.address.host() {
             Some(Host::Domain(name)) => name.to_owned(),
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_suffix_follows_the_name_and_an_address_is_followed_by_it() {
+    fn a_suffix_follows_the_name_and_a_base_url_precedes_it() {
         let check = |endpoint: &str, expected: &str| {
             let endpoint: Endpoint = endpoint.parse().unwrap();
             assert_eq!(endpoint.of("acc").unwrap().as_str(), expected);
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_lead_elsewhere_is_no_endpoint() {
+    fn ambiguous_endpoints_are_refused() {
         for text in ["", "a..b", "a/b", "a:80", "ftp://a", "http://u@a", "http://a?x", "http://a#x"]
         {
             assert!(text.parse::<Endpoint>().is_err(), "{text}");
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn brokers_have_their_ports_prefixes_and_logins() {
+    fn amqp_endpoints_have_default_ports_prefixes_and_logins() {
         let check = |text: &str, address: &str, prefix: &str, login| {
             let broker: AmqpEndpoint = text.parse().unwrap();
             let found = (broker.address.as_str(), broker.prefix.as_str(), broker.login);

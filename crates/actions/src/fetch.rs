@@ -1,5 +1,6 @@
-//! Documents that the service needs for itself, such as the keys of an identity provider.
+//! Downloads documents for the server itself, such as the keys of an identity provider.
 
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,53 +18,52 @@ use kalends_environment::Entropy;
 use url::{Host, Position, Url};
 
 use crate::egress::{Destination, Egress, EgressSettings, Identity};
-use crate::laps::Laps;
+use crate::timing::AttemptTimer;
 
-/// A whole fetch takes no longer.
+/// Time limit of a download.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there is no document.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a download failed.
+#[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// It is no address, or one that others could answer for.
-    #[error("expected an https address, or an http one of this machine")]
-    Address,
-    /// Nobody answers, or not as a web server does.
+    /// The URL is invalid, or plain http to another machine.
+    #[error("expected an https URL, or an http URL of this machine")]
+    InvalidUrl,
+    /// No connection, or no HTTP response.
     #[error("{0}")]
-    Unreachable(String),
-    /// It is answered with another status than 200; redirects are not followed.
-    #[error("the answer has the status {0}")]
+    Unreachable(#[source] Box<dyn Error + Send + Sync>),
+    /// The status is not 200. Redirects are not followed.
+    #[error("the response has the status {0}")]
     Status(u16),
-    /// It is longer than allowed, or was cut.
-    #[error("the answer is cut, or longer than allowed")]
+    /// The body is incomplete or exceeds the limit.
+    #[error("the response is incomplete or exceeds the size limit")]
     Length,
-    /// It took too long.
-    #[error("no answer in time")]
-    Late,
+    /// The download exceeded its time limit.
+    #[error("no response in time")]
+    Timeout,
 }
 
-/// Fetches documents through the one door to the network.
+/// Downloads documents over checked connections.
 #[derive(Clone)]
 pub struct Fetcher(Egress);
 
 impl Fetcher {
-    /// Fails where certificates that are to be trusted cannot be read. An operator says what is
-    /// fetched, so that the mode that holds for jobs is not asked; what is never reached is not
-    /// reached here either.
+    /// Fails if the CA bundle cannot be read. The operator configures the URLs, so the egress mode
+    /// for jobs does not apply; destinations that are denied in every mode are denied here too.
     pub fn new(settings: EgressSettings, entropy: Arc<dyn Entropy>) -> io::Result<Fetcher> {
         let policy = EgressPolicy { mode: EgressMode::SingleUser, ..settings.policy };
         Egress::new(EgressSettings { policy, ..settings }, entropy).map(Fetcher)
     }
 
-    /// Fetches a document of at most `bytes_max` bytes.
-    pub async fn fetch(&self, address: &str, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
-        let url = Url::parse(address).ok().filter(is_trusted).ok_or(FetchError::Address)?;
-        let fetched = tokio::time::timeout(FETCH_TIMEOUT, exchange(&self.0, &url, bytes_max)).await;
-        fetched.unwrap_or(Err(FetchError::Late))
+    /// Downloads a document of at most `bytes_max` bytes.
+    pub async fn fetch(&self, url: &str, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
+        let url = Url::parse(url).ok().filter(is_trusted).ok_or(FetchError::InvalidUrl)?;
+        let fetched = tokio::time::timeout(FETCH_TIMEOUT, download(&self.0, &url, bytes_max)).await;
+        fetched.unwrap_or(Err(FetchError::Timeout))
     }
 }
 
-/// Whether nobody on the way can answer in the place of who was asked.
+/// Whether TLS or the loopback interface protects the response from forgery.
 fn is_trusted(url: &Url) -> bool {
     let is_local = match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -74,9 +74,9 @@ fn is_trusted(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_local)
 }
 
-/// Entries of the allow-list that are for one collection are not for the service: none is called
-/// like this.
-fn nobody() -> Result<CollectionPath, NameError> {
+/// A collection name for the egress policy. No user can create it, so allow-list entries of single
+/// collections do not apply.
+fn server_collection() -> Result<CollectionPath, NameError> {
     Ok(CollectionPath {
         group: GroupPath {
             subscription: SubscriptionId::new("00000000-0000-0000-0000-000000000000")?,
@@ -86,33 +86,34 @@ fn nobody() -> Result<CollectionPath, NameError> {
     })
 }
 
-async fn exchange(egress: &Egress, url: &Url, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
-    let unreachable = |why: String| FetchError::Unreachable(why);
-    let nobody = nobody().map_err(|error| unreachable(error.to_string()))?;
-    let to = Destination::of_url(url, &nobody).ok_or(FetchError::Address)?;
-    let connected = egress.connect(&to, &Identity::none(), &Laps::default()).await;
-    let stream = connected.map_err(|why| unreachable(format!("no connection: {why:?}")))?;
+async fn download(egress: &Egress, url: &Url, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
+    let collection = server_collection().map_err(unreachable)?;
+    let to = Destination::of_url(url, &collection).ok_or(FetchError::InvalidUrl)?;
+    let connected = egress.connect(&to, &Identity::none(), &AttemptTimer::default()).await;
+    let stream = connected.map_err(unreachable)?;
     let request = Request::get(&url[Position::BeforePath..Position::AfterQuery])
         .header(header::HOST, &url[Position::BeforeHost..Position::AfterPort])
         .header(header::ACCEPT, "application/json")
         .header(header::ACCEPT_ENCODING, "identity")
         .body(Empty::<Bytes>::new())
-        .map_err(|error| unreachable(error.to_string()))?;
-    let shaken = handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = shaken.map_err(|error| unreachable(error.to_string()))?;
+        .map_err(unreachable)?;
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(unreachable)?;
     let driver = tokio::spawn(connection);
     let read = async {
-        let answered = sender.send_request(request).await;
-        let answer = answered.map_err(|error| unreachable(error.to_string()))?;
-        if answer.status() != hyper::StatusCode::OK {
-            return Err(FetchError::Status(answer.status().as_u16()));
+        let response = sender.send_request(request).await.map_err(unreachable)?;
+        if response.status() != hyper::StatusCode::OK {
+            return Err(FetchError::Status(response.status().as_u16()));
         }
-        let body = Limited::new(answer.into_body(), bytes_max).collect().await;
+        let body = Limited::new(response.into_body(), bytes_max).collect().await;
         body.map(|body| body.to_bytes().to_vec()).map_err(|_| FetchError::Length)
     };
-    let done = read.await;
+    let result = read.await;
     driver.abort();
-    done
+    result
+}
+
+fn unreachable(error: impl Error + Send + Sync + 'static) -> FetchError {
+    FetchError::Unreachable(Box::new(error))
 }
 
 #[cfg(test)]
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_answers_that_nobody_can_forge_are_fetched() {
+    fn only_https_and_loopback_urls_are_trusted() {
         for address in [
             "https://login.example/keys",
             "http://127.0.0.1:1/",

@@ -8,23 +8,23 @@
 
 pub mod certificate;
 mod client;
-mod conceal;
 mod egress;
 mod endpoints;
-mod exchange;
 mod executor;
 mod fetch;
 mod http;
 mod idempotency_key;
-mod laps;
 mod network_executor;
 mod oauth;
+mod redaction;
 mod service_bus;
 mod service_error;
+mod service_request;
 mod signature;
 mod signing;
 mod status;
 mod storage_queue;
+mod timing;
 
 pub use egress::{EgressSettings, ParseProxyError, Proxy};
 pub use endpoints::{AmqpEndpoint, AmqpLogin, Endpoint, ParseEndpointError, Services};

@@ -1,4 +1,4 @@
-//! Carries out every kind of action.
+//! Executes all types of actions over the network.
 
 use std::io;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use crate::egress::{Egress, EgressSettings};
 use crate::endpoints::Services;
 use crate::executor::{ActionExecutor, AttemptFuture, AttemptRequest, PrewarmFuture};
 use crate::http::HttpExecutor;
-use crate::laps::Laps;
-use crate::oauth::Tokens;
+use crate::oauth::TokenCache;
 use crate::service_bus::{EntityKind, ServiceBus};
 use crate::signing::Signer;
 use crate::storage_queue::StorageQueues;
+use crate::timing::AttemptTimer;
 
-/// What an operator sets about actions.
+/// Settings of actions, from the command line or the configuration file.
 #[derive(Clone, Debug, Default)]
 pub struct ExecutorSettings {
-    /// The door to the network.
+    /// Outbound connections.
     pub egress: EgressSettings,
-    /// Signs requests of jobs that want it; without it none are signed.
+    /// Signs the requests of jobs with `signing` on; `None` signs no requests.
     pub signer: Option<Signer>,
-    /// Names of headers that are secret beside those that always are.
+    /// Additional header names whose values are secret, in any case.
     pub secret_headers: Vec<String>,
-    /// Where queues, brokers and tokens are.
+    /// Endpoints of queues, brokers and token endpoints.
     pub services: Services,
 }
 
-/// Carries out actions over the network.
+/// Executes actions over the network.
 pub struct NetworkExecutor {
     http: HttpExecutor,
     queues: StorageQueues,
@@ -39,7 +39,7 @@ pub struct NetworkExecutor {
 }
 
 impl NetworkExecutor {
-    /// Fails where certificates that are to be trusted cannot be read.
+    /// Fails if the CA bundle cannot be read.
     pub fn new(
         settings: ExecutorSettings,
         clock: Arc<dyn Clock>,
@@ -49,7 +49,8 @@ impl NetworkExecutor {
         let connections_max = egress.connections_per_target_max;
         let egress = Egress::new(egress, entropy.clone())?;
         let client = Arc::new(Client::new(egress, connections_max));
-        let tokens = Tokens::new(Arc::clone(&client), Arc::clone(&clock), services.login.clone());
+        let tokens =
+            TokenCache::new(Arc::clone(&client), Arc::clone(&clock), services.login.clone());
         let queues = StorageQueues {
             client: Arc::clone(&client),
             clock: Arc::clone(&clock),
@@ -69,29 +70,29 @@ impl NetworkExecutor {
 }
 
 impl ActionExecutor for NetworkExecutor {
-    fn execute(&self, order: AttemptRequest) -> AttemptFuture<'_> {
+    fn execute(&self, attempt: AttemptRequest) -> AttemptFuture<'_> {
         Box::pin(async move {
-            let (laps, watch) = (Laps::default(), Stopwatch::start());
-            // In boxes of their own where they are large and rare: a request is not to cost as much.
-            let report = match &order.action.target {
-                Target::Http(request) => self.http.execute(&order, request, &laps).await,
+            let (timer, stopwatch) = (AttemptTimer::default(), Stopwatch::start());
+            // Messages are boxed: their futures are large, and most attempts are HTTP requests.
+            let report = match &attempt.action.target {
+                Target::Http(request) => self.http.execute(&attempt, request, &timer).await,
                 Target::StorageQueue(message) => {
-                    Box::pin(self.queues.execute(&order, message, &laps)).await
+                    Box::pin(self.queues.execute(&attempt, message, &timer)).await
                 }
                 Target::ServiceBusQueue(message) => {
                     let kind = EntityKind::Queue;
-                    Box::pin(self.service_bus.execute(&order, kind, message, &laps)).await
+                    Box::pin(self.service_bus.execute(&attempt, kind, message, &timer)).await
                 }
                 Target::ServiceBusTopic(message) => {
                     let kind = EntityKind::Topic;
-                    Box::pin(self.service_bus.execute(&order, kind, message, &laps)).await
+                    Box::pin(self.service_bus.execute(&attempt, kind, message, &timer)).await
                 }
             };
-            report.with_timing(laps.total(watch))
+            report.with_timing(timer.finish(stopwatch))
         })
     }
 
-    fn prewarm(&self, orders: &[&AttemptRequest], ahead: Duration) -> Vec<PrewarmFuture> {
-        self.http.prewarm(orders, ahead)
+    fn prewarm(&self, attempts: &[&AttemptRequest], ahead: Duration) -> Vec<PrewarmFuture> {
+        self.http.prewarm(attempts, ahead)
     }
 }

@@ -1,5 +1,5 @@
-//! Tokens for HTTP actions that authenticate as an application (`ActiveDirectoryOAuth`): asked of
-//! the tenant's token endpoint with the application's secret, kept until shortly before they end.
+//! Access tokens for HTTP actions with `ActiveDirectoryOAuth` authentication: requested from the
+//! tenant's token endpoint with the client credentials grant, cached until shortly before they expire.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,40 +13,80 @@ use kalends_domain::{CollectionPath, HttpAuthentication, Secret};
 use kalends_environment::Clock;
 use ring::digest::{SHA256, digest};
 
-use crate::client::Client;
-use crate::conceal::conceal;
+use crate::client::{Client, ClientError};
 use crate::endpoints::Endpoint;
-use crate::exchange::{Answer, AnswerLimits, exchange};
-use crate::laps::Laps;
-use crate::signature::encoded;
+use crate::redaction::Redactor;
+use crate::service_request::{ServiceResponse, send_service_request};
+use crate::signature::percent_encode;
 use crate::status::status_name;
+use crate::timing::AttemptTimer;
 
-/// Tokens that are kept; then the one that ends first goes.
+/// Cached tokens; when the cache is full, the one that expires first is evicted.
 const TOKENS_MAX: usize = 1_000;
-/// Bytes of the endpoint's answer; a token has some two thousand.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// How long an answer is waited for, however long the attempt may take: others wait for it too.
-const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// A token is asked for anew so long before it ends, or a fifth of its life if that is shorter.
+/// Bytes of the endpoint's response; a token has some two thousand.
+const RESPONSE_BYTES_MAX: usize = 64 * 1024;
+/// Time limit of a token request, whatever the timeout of the attempt: other attempts wait for it.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// A token is renewed this long before it expires, or a fifth of its lifetime if that is shorter.
 const RENEW_SECONDS_BEFORE: i64 = 300;
-/// What a token lives that does not say.
-const LIFE_SECONDS_UNSAID: i64 = 300;
-/// No token is kept longer, whatever it says.
-const LIFE_SECONDS_MAX: i64 = 86_400;
+/// Lifetime of a token without `expires_in`.
+const LIFETIME_SECONDS_DEFAULT: i64 = 300;
+/// Longer lifetimes are cut to this.
+const LIFETIME_SECONDS_MAX: i64 = 86_400;
 
-/// The application as which a request is made.
-pub(crate) struct Application<'a> {
+/// Why there is no access token. The text goes into history.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum TokenError {
+    /// The job's authentication is incomplete.
+    #[error("the job has no tenant, audience, clientId or secret for its authentication")]
+    IncompleteCredentials,
+    /// The configured endpoint and the tenant do not form a URL.
+    #[error("the token endpoint's address is unusable")]
+    InvalidEndpoint,
+    /// The token request failed.
+    #[error(
+        "AuthenticationFailure No token for client '{client_id}' of tenant '{tenant}' from '{host}': {cause}"
+    )]
+    RequestFailed {
+        /// The client id of the job.
+        client_id: String,
+        /// The tenant of the job.
+        tenant: String,
+        /// The host of the token endpoint.
+        host: String,
+        /// Why it failed.
+        #[source]
+        cause: TokenRequestError,
+    },
+}
+
+/// Why a token request failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum TokenRequestError {
+    /// No response within the time limit.
+    #[error("Timeout The operation has timed out")]
+    Timeout,
+    /// No valid response.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The endpoint returned an error or no token. The text is redacted.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The client credentials of an HTTP action.
+pub(crate) struct ClientCredentials<'a> {
     tenant: &'a str,
     audience: &'a str,
     client_id: &'a str,
     secret: &'a Secret,
 }
 
-impl Application<'_> {
-    /// The application of an authentication, where it is of this kind.
+impl ClientCredentials<'_> {
+    /// The credentials of an authentication; `None` if it is of another type.
     pub(crate) fn of(
         authentication: Option<&HttpAuthentication>,
-    ) -> Result<Option<Application<'_>>, String> {
+    ) -> Result<Option<ClientCredentials<'_>>, TokenError> {
         let Some(HttpAuthentication::ActiveDirectoryOAuth { tenant, audience, client_id, secret }) =
             authentication
         else {
@@ -54,17 +94,14 @@ impl Application<'_> {
         };
         match (tenant, audience, client_id, secret) {
             (Some(tenant), Some(audience), Some(client_id), Some(secret)) => {
-                Ok(Some(Application { tenant, audience, client_id, secret }))
+                Ok(Some(ClientCredentials { tenant, audience, client_id, secret }))
             }
-            _ => {
-                Err("the job has no tenant, audience, clientId or secret for its authentication"
-                    .into())
-            }
+            _ => Err(TokenError::IncompleteCredentials),
         }
     }
 
-    fn key(&self) -> Key {
-        Key {
+    fn key(&self) -> TokenKey {
+        TokenKey {
             tenant: self.tenant.to_ascii_lowercase(),
             audience: self.audience.to_owned(),
             client_id: self.client_id.to_owned(),
@@ -74,73 +111,79 @@ impl Application<'_> {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct TokenKey {
     tenant: String,
     audience: String,
     client_id: String,
-    /// Its digest, so that another secret does not get this one's token.
+    /// Digest of the secret: credentials with another secret get another token.
     secret: Vec<u8>,
 }
 
-/// A token that is good until then, in Unix seconds.
+/// A token and when to renew it, in Unix seconds.
 #[derive(Clone)]
-struct Token {
+struct CachedToken {
     text: Secret,
     renew_at: i64,
 }
 
 #[derive(Default)]
-struct Slot {
-    /// Held while the token is asked for, so that one asks and the others wait for it.
-    state: tokio::sync::Mutex<Option<Result<Token, String>>>,
-    /// How often it was asked for.
-    asked: AtomicU64,
+struct TokenSlot {
+    /// Locked during a token request: concurrent attempts wait for its result.
+    state: tokio::sync::Mutex<Option<Result<CachedToken, TokenError>>>,
+    /// Number of token requests.
+    requests: AtomicU64,
     renew_at: Mutex<i64>,
 }
 
-/// Gets tokens and keeps them.
-pub(crate) struct Tokens {
+/// Requests and caches tokens.
+pub(crate) struct TokenCache {
     client: Arc<Client>,
     clock: Arc<dyn Clock>,
     login: Endpoint,
-    slots: Mutex<HashMap<Key, Arc<Slot>>>,
+    slots: Mutex<HashMap<TokenKey, Arc<TokenSlot>>>,
 }
 
-impl Tokens {
-    pub(crate) fn new(client: Arc<Client>, clock: Arc<dyn Clock>, login: Endpoint) -> Tokens {
-        Tokens { client, clock, login, slots: Mutex::new(HashMap::new()) }
+impl TokenCache {
+    pub(crate) fn new(client: Arc<Client>, clock: Arc<dyn Clock>, login: Endpoint) -> TokenCache {
+        TokenCache { client, clock, login, slots: Mutex::new(HashMap::new()) }
     }
 
-    /// A token for an application: a kept one, or a new one. A failure is told to all who waited
-    /// for it, and the next who asks tries again.
+    /// A cached or new token. Attempts that wait for the same request share its error; the next
+    /// attempt requests a token again.
     pub(crate) async fn token(
         &self,
-        application: &Application<'_>,
+        credentials: &ClientCredentials<'_>,
         collection: &CollectionPath,
-    ) -> Result<Secret, String> {
-        let slot = self.slot(application.key());
-        let seen = slot.asked.load(Ordering::Acquire);
+    ) -> Result<Secret, TokenError> {
+        let slot = self.slot(credentials.key());
+        let seen = slot.requests.load(Ordering::Acquire);
         let mut state = slot.state.lock().await;
         match &*state {
             Some(Ok(token)) if self.now() < token.renew_at => return Ok(token.text.clone()),
-            Some(Err(why)) if slot.asked.load(Ordering::Acquire) != seen => return Err(why.clone()),
+            Some(Err(error)) if slot.requests.load(Ordering::Acquire) != seen => {
+                return Err(error.clone());
+            }
             _ => {}
         }
-        let asked = self.ask(application, collection).await;
-        slot.asked.fetch_add(1, Ordering::Release);
-        if let Ok(token) = &asked {
+        let result = self.request_token(credentials, collection).await;
+        slot.requests.fetch_add(1, Ordering::Release);
+        if let Ok(token) = &result {
             *slot.renew_at.lock().unwrap_or_else(PoisonError::into_inner) = token.renew_at;
         }
-        *state = Some(asked.clone());
-        asked.map(|token| token.text)
+        *state = Some(result.clone());
+        result.map(|token| token.text)
     }
 
-    /// A target did not accept `token`: it is not used again.
-    pub(crate) async fn forget(&self, whose: Option<&HttpAuthentication>, token: &Secret) {
-        let Ok(Some(application)) = Application::of(whose) else { return };
-        let slot = self.slot(application.key());
+    /// Removes a token that a target did not accept.
+    pub(crate) async fn invalidate(
+        &self,
+        authentication: Option<&HttpAuthentication>,
+        token: &Secret,
+    ) {
+        let Ok(Some(credentials)) = ClientCredentials::of(authentication) else { return };
+        let slot = self.slot(credentials.key());
         let mut state = slot.state.lock().await;
-        if state.as_ref().is_some_and(|kept| kept.as_ref().is_ok_and(|kept| kept.text == *token)) {
+        if state.as_ref().is_some_and(|cached| cached.as_ref().is_ok_and(|it| it.text == *token)) {
             *state = None;
         }
     }
@@ -149,12 +192,13 @@ impl Tokens {
         self.clock.now().as_second()
     }
 
-    fn slot(&self, key: Key) -> Arc<Slot> {
+    fn slot(&self, key: TokenKey) -> Arc<TokenSlot> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if !slots.contains_key(&key) && slots.len() >= TOKENS_MAX {
-            let ends =
-                |slot: &Arc<Slot>| *slot.renew_at.lock().unwrap_or_else(PoisonError::into_inner);
-            let first = slots.iter().min_by_key(|(_, slot)| ends(slot));
+            let renew_at = |slot: &Arc<TokenSlot>| {
+                *slot.renew_at.lock().unwrap_or_else(PoisonError::into_inner)
+            };
+            let first = slots.iter().min_by_key(|(_, slot)| renew_at(slot));
             if let Some(first) = first.map(|(key, _)| key.clone()) {
                 slots.remove(&first);
             }
@@ -162,63 +206,77 @@ impl Tokens {
         Arc::clone(slots.entry(key).or_default())
     }
 
-    async fn ask(
+    async fn request_token(
         &self,
-        application: &Application<'_>,
+        credentials: &ClientCredentials<'_>,
         collection: &CollectionPath,
-    ) -> Result<Token, String> {
-        let url = self.login.below(&[application.tenant, "oauth2", "token"]);
-        let url = url.ok_or("the token endpoint's address is unusable")?;
+    ) -> Result<CachedToken, TokenError> {
+        let url = self.login.below(&[credentials.tenant, "oauth2", "token"]);
+        let url = url.ok_or(TokenError::InvalidEndpoint)?;
         let body = [
             ("grant_type", "client_credentials"),
-            ("client_id", application.client_id),
-            ("client_secret", application.secret.reveal()),
-            ("resource", application.audience),
+            ("client_id", credentials.client_id),
+            ("client_secret", credentials.secret.reveal()),
+            ("resource", credentials.audience),
         ]
-        .map(|(name, value)| format!("{name}={}", encoded(value)))
+        .map(|(name, value)| format!("{name}={}", percent_encode(value)))
         .join("&");
         let mut request = Request::new(Bytes::from(body));
         *request.method_mut() = Method::POST;
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
         request.headers_mut().insert(CONTENT_TYPE, form);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let limits = AnswerLimits { body_bytes_max: ANSWER_BYTES_MAX };
-        // A part of getting ready: what is noted is of the request itself.
-        let laps = Laps::default();
-        let answer = exchange(&self.client, &url, collection, request, limits, &laps);
-        let answer = tokio::time::timeout(ANSWER_MAX, answer).await;
-        let host = url.host_str().unwrap_or_default();
-        let failed = |why: &str| {
-            format!(
-                "AuthenticationFailure No token for client '{}' of tenant '{}' from '{host}': {why}",
-                application.client_id, application.tenant
-            )
+        // Not part of the attempt's timing, which measures the request to the target.
+        let timer = AttemptTimer::default();
+        let response = send_service_request(
+            &self.client,
+            &url,
+            collection,
+            request,
+            RESPONSE_BYTES_MAX,
+            &timer,
+        );
+        let result = match tokio::time::timeout(REQUEST_TIMEOUT, response).await {
+            Err(_) => Err(TokenRequestError::Timeout),
+            Ok(Err(error)) => Err(error.into()),
+            Ok(Ok(response)) => parse_token(&response, self.now(), credentials.secret),
         };
-        let answer = answer.map_err(|_| failed("Timeout The operation has timed out"))?;
-        let answer = answer.map_err(|why| failed(&why.to_string()))?;
-        read_token(&answer, self.now()).map_err(|why| failed(&conceal(&why, &[application.secret])))
+        result.map_err(|cause| TokenError::RequestFailed {
+            client_id: credentials.client_id.to_owned(),
+            tenant: credentials.tenant.to_owned(),
+            host: url.host_str().unwrap_or_default().to_owned(),
+            cause,
+        })
     }
 }
 
-/// Reads the answer of a token endpoint at `now`, in Unix seconds.
-fn read_token(answer: &Answer, now: i64) -> Result<Token, String> {
-    let status = status_name(answer.status.as_u16());
-    let said: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let text = |name: &str| said.get(name).and_then(serde_json::Value::as_str);
-    if !answer.status.is_success() {
+/// Parses the response of a token endpoint at `now`, in Unix seconds. The endpoint's message may
+/// repeat `secret`, which is redacted.
+fn parse_token(
+    response: &ServiceResponse,
+    now: i64,
+    secret: &Secret,
+) -> Result<CachedToken, TokenRequestError> {
+    let refused = |message: String| {
+        TokenRequestError::Refused(Redactor::for_secrets([secret]).redact_to_line(message))
+    };
+    let status = status_name(response.status.as_u16());
+    let json: serde_json::Value = serde_json::from_slice(&response.body).unwrap_or_default();
+    let text = |name: &str| json.get(name).and_then(serde_json::Value::as_str);
+    if !response.status.is_success() {
         let parts = [Some(status.as_str()), text("error"), text("error_description")];
-        return Err(parts.into_iter().flatten().collect::<Vec<_>>().join(" "));
+        return Err(refused(parts.into_iter().flatten().collect::<Vec<_>>().join(" ")));
     }
     let token = text("access_token").filter(|token| !token.is_empty());
-    let token = token.ok_or_else(|| format!("{status}, but the answer has no token"))?;
-    // Some endpoints write the number as a text.
-    let life = said.get("expires_in").and_then(|life| match life {
+    let token = token.ok_or_else(|| refused(format!("{status}, but the answer has no token")))?;
+    // Some endpoints return the number as a string.
+    let lifetime = json.get("expires_in").and_then(|lifetime| match lifetime {
         serde_json::Value::String(text) => text.parse().ok(),
         other => other.as_i64(),
     });
-    let life = life.unwrap_or(LIFE_SECONDS_UNSAID).clamp(0, LIFE_SECONDS_MAX);
-    let renew_at = now + life - RENEW_SECONDS_BEFORE.min(life / 5);
-    Ok(Token { text: Secret::new(token.to_owned()), renew_at })
+    let lifetime = lifetime.unwrap_or(LIFETIME_SECONDS_DEFAULT).clamp(0, LIFETIME_SECONDS_MAX);
+    let renew_at = now + lifetime - RENEW_SECONDS_BEFORE.min(lifetime / 5);
+    Ok(CachedToken { text: Secret::new(token.to_owned()), renew_at })
 }
 
 #[cfg(test)]
@@ -235,14 +293,14 @@ mod tests {
     use super::*;
     use crate::egress::{Egress, EgressSettings};
 
-    /// A token endpoint that gives every answer in its turn, and how often it was asked.
-    fn endpoint(answers: Vec<&'static str>) -> (Endpoint, Arc<AtomicU64>) {
+    /// A token endpoint that returns the responses in turn, and its count of requests.
+    fn endpoint(responses: Vec<&'static str>) -> (Endpoint, Arc<AtomicU64>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&asked);
+        let requests = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&requests);
         std::thread::spawn(move || {
-            for (answer, stream) in answers.into_iter().zip(listener.incoming()) {
+            for (response, stream) in responses.into_iter().zip(listener.incoming()) {
                 let mut reader = BufReader::new(stream.unwrap());
                 let mut length = 0;
                 for line in reader.by_ref().lines().map(Result::unwrap) {
@@ -255,10 +313,10 @@ mod tests {
                 }
                 reader.read_exact(&mut vec![0; length]).unwrap();
                 counted.fetch_add(1, Ordering::SeqCst);
-                reader.get_mut().write_all(answer.as_bytes()).unwrap();
+                reader.get_mut().write_all(response.as_bytes()).unwrap();
             }
         });
-        (address.parse().unwrap(), asked)
+        (address.parse().unwrap(), requests)
     }
 
     const TOKEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{\"access_token\":\"first\",\"expires_in\":60}";
@@ -278,63 +336,69 @@ mod tests {
         CollectionPath { group, collection: CollectionName::new("c").unwrap() }
     }
 
-    /// Asks for a token `count` times at once.
-    async fn ask(tokens: &Arc<Tokens>, count: usize) -> Vec<Result<String, String>> {
-        let mut asking = tokio::task::JoinSet::new();
+    /// Requests a token `count` times concurrently.
+    async fn get_tokens(tokens: &Arc<TokenCache>, count: usize) -> Vec<Result<String, String>> {
+        let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..count {
             let tokens = Arc::clone(tokens);
-            asking.spawn(async move {
+            tasks.spawn(async move {
                 let secret = Secret::new("canary".to_owned());
-                let application = Application {
+                let credentials = ClientCredentials {
                     tenant: "contoso.com",
                     audience: "https://a",
                     client_id: "c",
                     secret: &secret,
                 };
                 tokens
-                    .token(&application, &collection())
+                    .token(&credentials, &collection())
                     .await
                     .map(|token| token.reveal().to_owned())
+                    .map_err(|error| error.to_string())
             });
         }
-        asking.join_all().await
+        tasks.join_all().await
     }
 
     #[test]
-    fn one_asks_for_all_who_wait_and_a_token_that_ends_is_asked_for_anew() {
+    fn concurrent_attempts_share_a_request_and_expiring_tokens_are_renewed() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (login, asked) = endpoint(vec![REFUSED, TOKEN, TOKEN]);
+            let (login, requests) = endpoint(vec![REFUSED, TOKEN, TOKEN]);
             let clock = Arc::new(ManualClock::new("2026-11-15T12:00:00Z".parse().unwrap()));
-            let tokens = Arc::new(Tokens::new(client(), clock.clone(), login));
-            for answer in ask(&tokens, 8).await {
-                let why = answer.unwrap_err();
-                assert!(why.contains("Unauthorized invalid_client"), "{why}");
-                assert!(!why.contains("canary"), "{why}");
+            let tokens = Arc::new(TokenCache::new(client(), clock.clone(), login));
+            for result in get_tokens(&tokens, 8).await {
+                let error = result.unwrap_err();
+                assert!(error.contains("Unauthorized invalid_client"), "{error}");
+                assert!(!error.contains("canary"), "{error}");
             }
-            assert_eq!(asked.load(Ordering::SeqCst), 1, "a failure is shared by who waited");
-            assert_eq!(ask(&tokens, 8).await, vec![Ok("first".to_owned()); 8]);
-            assert_eq!(asked.load(Ordering::SeqCst), 2, "and so is a token");
+            assert_eq!(requests.load(Ordering::SeqCst), 1, "waiting attempts share an error");
+            assert_eq!(get_tokens(&tokens, 8).await, vec![Ok("first".to_owned()); 8]);
+            assert_eq!(requests.load(Ordering::SeqCst), 2, "waiting attempts share a token");
             clock.set("2026-11-15T12:00:47Z".parse().unwrap());
-            assert_eq!(ask(&tokens, 1).await.len(), 1);
-            assert_eq!(asked.load(Ordering::SeqCst), 2, "it is good until shortly before its end");
+            assert_eq!(get_tokens(&tokens, 1).await.len(), 1);
+            assert_eq!(
+                requests.load(Ordering::SeqCst),
+                2,
+                "cached until shortly before it expires"
+            );
             clock.set("2026-11-15T12:00:48Z".parse().unwrap());
-            assert_eq!(ask(&tokens, 1).await, vec![Ok("first".to_owned())]);
-            assert_eq!(asked.load(Ordering::SeqCst), 3);
+            assert_eq!(get_tokens(&tokens, 1).await, vec![Ok("first".to_owned())]);
+            assert_eq!(requests.load(Ordering::SeqCst), 3);
         });
     }
 
-    fn answer(status: u16, body: &str) -> Answer {
+    fn response(status: u16, body: &str) -> ServiceResponse {
         let status = StatusCode::from_u16(status).unwrap();
-        Answer { status, retry_after: None, body: body.as_bytes().to_vec() }
+        ServiceResponse { status, retry_after: None, body: body.as_bytes().to_vec() }
     }
 
     #[test]
-    fn tokens_are_renewed_before_they_end() {
-        let check = |life: &str, renew_at: i64| {
-            let body = format!("{{\"access_token\":\"t\"{life}}}");
-            let token = read_token(&answer(200, &body), 1_000).unwrap();
-            assert_eq!((token.text.reveal(), token.renew_at), ("t", renew_at), "{life}");
+    fn tokens_are_renewed_before_they_expire() {
+        let secret = Secret::new("canary".to_owned());
+        let check = |lifetime: &str, renew_at: i64| {
+            let body = format!("{{\"access_token\":\"t\"{lifetime}}}");
+            let token = parse_token(&response(200, &body), 1_000, &secret).unwrap();
+            assert_eq!((token.text.reveal(), token.renew_at), ("t", renew_at), "{lifetime}");
         };
         check(",\"expires_in\":3600", 1_000 + 3_300);
         check(",\"expires_in\":\"3599\"", 1_000 + 3_299);
@@ -345,9 +409,10 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_in_the_words_of_the_endpoint() {
+    fn an_error_contains_the_endpoints_message() {
         let check = |status, body, expected: &str| {
-            assert_eq!(read_token(&answer(status, body), 0).err().as_deref(), Some(expected));
+            let result = parse_token(&response(status, body), 0, &Secret::new("canary".to_owned()));
+            assert_eq!(result.err().map(|error| error.to_string()).as_deref(), Some(expected));
         };
         check(
             401,

@@ -1,57 +1,57 @@
-//! Reads the XML with which storage and Service Bus refuse: `<Error><Code/><Message/></Error>`.
+//! Parses the XML errors of storage and Service Bus: `<Error><Code/><Message/></Error>`.
 //!
-//! It comes from outside, so it is read by a reader that knows no document types and no entities
-//! but the five of the language, takes a bounded text and goes a bounded number of elements deep.
+//! The input is untrusted. The parser supports neither document types nor entities other than the
+//! five predefined ones, and limits length and depth.
 
-/// Bytes of an answer that are read; the services send some hundred.
-pub(crate) const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// Elements inside each other; the services send two.
+/// Bytes of an error body; the services send some hundred.
+pub(crate) const RESPONSE_BYTES_MAX: usize = 64 * 1024;
+/// Nested elements; the services send two.
 const DEPTH_MAX: usize = 8;
 
-/// What a service says of its refusal.
+/// The error that a service returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceError {
-    /// Its short name, such as `QueueNotFound`.
+    /// The error code, such as `QueueNotFound`.
     pub code: Option<String>,
-    /// In words.
+    /// The description.
     pub message: Option<String>,
 }
 
-/// Why an answer is not read.
+/// Why an error body cannot be parsed. The text goes into history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum XmlError {
-    /// It is longer than any refusal.
+    /// The body exceeds the length limit.
     #[error("the answer is too long")]
     TooLong,
-    /// Its elements go too deep.
+    /// The elements exceed the depth limit.
     #[error("the answer goes too deep")]
     TooDeep,
-    /// It declares or uses what no refusal has.
+    /// The body contains a document type, CDATA or an unknown entity.
     #[error("the answer declares types or entities")]
     Forbidden,
-    /// It is no such XML.
+    /// The body is not well-formed XML.
     #[error("the answer is no XML")]
     Malformed,
 }
 
-/// Reads the refusal in an answer's body.
+/// Parses the body of an error response.
 pub fn parse_service_error(bytes: &[u8]) -> Result<ServiceError, XmlError> {
-    if bytes.len() > ANSWER_BYTES_MAX {
+    if bytes.len() > RESPONSE_BYTES_MAX {
         return Err(XmlError::TooLong);
     }
     let text = std::str::from_utf8(bytes).map_err(|_| XmlError::Malformed)?;
     let mut rest = text.trim_start_matches('\u{feff}').trim_start();
-    let mut refusal = ServiceError::default();
+    let mut error = ServiceError::default();
     let mut open: Vec<&str> = Vec::new();
-    // Each turn takes at least one character.
+    // Terminates: each iteration consumes at least one character.
     while !rest.is_empty() {
         let Some(tag) = rest.strip_prefix('<') else {
             let (text, after) = rest.split_at(rest.find('<').unwrap_or(rest.len()));
             rest = after;
-            let plain = unescaped(text)?;
+            let plain = unescape(text)?;
             match open.as_slice() {
                 [] if !plain.trim().is_empty() => return Err(XmlError::Malformed),
-                [_, name] => keep(&mut refusal, name, &plain),
+                [_, name] => set_member(&mut error, name, &plain),
                 _ => {}
             }
             continue;
@@ -81,20 +81,21 @@ pub fn parse_service_error(bytes: &[u8]) -> Result<ServiceError, XmlError> {
             open.push(name);
         }
     }
-    open.is_empty().then_some(refusal).ok_or(XmlError::Malformed)
+    open.is_empty().then_some(error).ok_or(XmlError::Malformed)
 }
 
-fn keep(refusal: &mut ServiceError, name: &str, text: &str) {
+fn set_member(error: &mut ServiceError, name: &str, text: &str) {
     let member = match name {
-        "Code" => &mut refusal.code,
-        "Message" | "Detail" => &mut refusal.message,
+        "Code" => &mut error.code,
+        "Message" | "Detail" => &mut error.message,
         _ => return,
     };
     member.get_or_insert_with(|| text.trim().to_owned());
 }
 
-/// The five entities of the language; no other, and no numbers, which no refusal has.
-fn unescaped(text: &str) -> Result<String, XmlError> {
+/// Replaces the five predefined entities. Others and character references are refused: no service
+/// sends them.
+fn unescape(text: &str) -> Result<String, XmlError> {
     let mut parts = text.split('&');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -117,12 +118,12 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<(String, String), XmlError> {
-        let refusal = parse_service_error(text.as_bytes())?;
-        Ok((refusal.code.unwrap_or_default(), refusal.message.unwrap_or_default()))
+        let error = parse_service_error(text.as_bytes())?;
+        Ok((error.code.unwrap_or_default(), error.message.unwrap_or_default()))
     }
 
     #[test]
-    fn refusals_of_both_services_are_read() {
+    fn errors_of_both_services_are_parsed() {
         let storage = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><Error>\
             <Code>QueueNotFound</Code><Message>The specified queue does not exist.\nRequestId:1</Message>\
             <Extra a='b'/></Error>";
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_that_declare_or_nest_are_not_read() {
+    fn document_types_entities_and_deep_nesting_are_refused() {
         let laughs = "<!DOCTYPE l [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;\">]><Error>&b;</Error>";
         assert_eq!(read(laughs), Err(XmlError::Forbidden));
         assert_eq!(read("<Error><Code>&b;</Code></Error>"), Err(XmlError::Forbidden));
@@ -142,7 +143,7 @@ mod tests {
         let nested = |depth| format!("{}{}", "<a>".repeat(depth), "</a>".repeat(depth));
         assert!(read(&nested(DEPTH_MAX)).is_ok());
         assert_eq!(read(&nested(DEPTH_MAX + 1)), Err(XmlError::TooDeep));
-        assert_eq!(read(&" ".repeat(ANSWER_BYTES_MAX + 1)), Err(XmlError::TooLong));
+        assert_eq!(read(&" ".repeat(RESPONSE_BYTES_MAX + 1)), Err(XmlError::TooLong));
         for text in ["<Error>", "</Error>", "<a></b>", "x", "<a", "<a><b</a>", "<>", "<a>&x</a>"] {
             assert_eq!(read(text), Err(XmlError::Malformed), "{text}");
         }

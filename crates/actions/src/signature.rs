@@ -5,34 +5,34 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use ring::hmac;
 
-/// What stays as it is in a part of a query.
+/// Characters that are not encoded in a component of a query (RFC 3986, unreserved).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// A text as a part of a query.
-pub(crate) fn encoded(text: &str) -> String {
+/// Percent-encodes a component of a query.
+pub(crate) fn percent_encode(text: &str) -> String {
     utf8_percent_encode(text, UNRESERVED).to_string()
 }
 
-/// The signature of a text.
+/// HMAC-SHA256 of a text, in base64.
 pub(crate) fn signature(key: &[u8], text: &str) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, key);
     STANDARD.encode(hmac::sign(&key, text.as_bytes()))
 }
 
-/// A token for Service Bus: good for everything below `resource` until `expires`, in Unix seconds.
-/// The key is used as the text it is.
+/// A shared access signature for Service Bus. It is valid for everything below `resource` until
+/// `expires`, in Unix seconds. The key is used as text, not decoded.
 pub(crate) fn shared_access_signature(
     resource: &str,
     key_name: &str,
     key: &str,
     expires: i64,
 ) -> String {
-    let resource = encoded(resource);
+    let resource = percent_encode(resource);
     let signature = signature(key.as_bytes(), &format!("{resource}\n{expires}"));
     format!(
         "SharedAccessSignature sr={resource}&sig={}&se={expires}&skn={}",
-        encoded(&signature),
-        encoded(key_name)
+        percent_encode(&signature),
+        percent_encode(key_name)
     )
 }
 
@@ -42,7 +42,7 @@ mod tests {
 
     /// Expected values come from Python's hmac, hashlib and urllib.
     #[test]
-    fn tokens_are_signed_as_the_service_checks_them() {
+    fn signatures_match_an_independent_implementation() {
         assert_eq!(
             shared_access_signature(
                 "https://contoso-ns.servicebus.windows.net/orders/new",

@@ -1,9 +1,9 @@
-//! Signatures by which a receiver knows that a request is ours and whole: the headers of "Standard
-//! Webhooks".
+//! Request signatures of Standard Webhooks, which let a receiver verify origin and integrity.
 //!
-//! Keys are not stored. They follow from the key of the installation, the collection and a number,
-//! the epoch, that an operator raises to change them: all, or those of one collection. Requests are signed with the keys of the
-//! present epoch and of the one before it, so receivers change to the new key in their own time.
+//! Keys are not stored. They are derived from the key of the installation, the collection and a key
+//! version. The operator increments the version to rotate the keys of all collections or of one.
+//! Requests carry signatures with the current and the previous key, so that receivers can switch at
+//! any time between two rotations.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,48 +14,48 @@ use kalends_domain::CollectionPath;
 use ring::hmac;
 use zeroize::Zeroizing;
 
-/// Which epoch each collection is in, from 1 on.
+/// The signing key version of each collection, from 1.
 #[derive(Clone, Debug)]
 pub struct SigningKeyVersions {
-    usual: u32,
-    own: HashMap<CollectionPath, u32>,
+    default: u32,
+    overrides: HashMap<CollectionPath, u32>,
 }
 
 impl SigningKeyVersions {
-    /// All are in the same.
-    pub fn all(epoch: u32) -> SigningKeyVersions {
-        SigningKeyVersions { usual: epoch.max(1), own: HashMap::new() }
+    /// The same version for all collections.
+    pub fn all(version: u32) -> SigningKeyVersions {
+        SigningKeyVersions { default: version.max(1), overrides: HashMap::new() }
     }
 
-    /// One is in another; `false` where it had one of its own.
-    pub fn set(&mut self, collection: CollectionPath, epoch: u32) -> bool {
-        self.own.insert(collection, epoch.max(1)).is_none()
+    /// Sets the version of one collection. Returns `false` if it was set before.
+    pub fn set(&mut self, collection: CollectionPath, version: u32) -> bool {
+        self.overrides.insert(collection, version.max(1)).is_none()
     }
 
     fn of(&self, collection: &CollectionPath) -> u32 {
-        self.own.get(collection).copied().unwrap_or(self.usual)
+        self.overrides.get(collection).copied().unwrap_or(self.default)
     }
 }
 
-/// Signs for every collection.
+/// Signs requests with the keys of their collections.
 #[derive(Clone)]
 pub struct Signer {
     root: hmac::Key,
-    epochs: SigningKeyVersions,
+    versions: SigningKeyVersions,
 }
 
 impl fmt::Debug for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Signer({:?})", self.epochs)
+        write!(f, "Signer({:?})", self.versions)
     }
 }
 
-/// The key of a collection in an epoch. It cannot be printed and is wiped when it goes.
+/// A signing key of a collection. It cannot be printed and is zeroized on drop.
 pub struct SigningKey(Zeroizing<[u8; 32]>);
 
 impl SigningKey {
-    /// The key as receivers' libraries take it: `whsec_` and base64. Each use is a place to look at
-    /// when keys leak.
+    /// Exposes the key in the form of Standard Webhooks libraries: `whsec_` and base64. Audit every
+    /// caller for leaks.
     pub fn reveal(&self) -> Zeroizing<String> {
         Zeroizing::new(format!("whsec_{}", STANDARD.encode(*self.0)))
     }
@@ -68,25 +68,25 @@ impl fmt::Debug for SigningKey {
 }
 
 impl Signer {
-    /// Signs with keys that follow from `root`.
-    pub fn new(root: &[u8; 32], epochs: SigningKeyVersions) -> Signer {
-        Signer { root: hmac::Key::new(hmac::HMAC_SHA256, root), epochs }
+    /// A signer whose keys are derived from `root`.
+    pub fn new(root: &[u8; 32], versions: SigningKeyVersions) -> Signer {
+        Signer { root: hmac::Key::new(hmac::HMAC_SHA256, root), versions }
     }
 
-    /// The key of the present epoch, and the one before it.
+    /// The current and the previous key of a collection.
     pub fn keys(&self, collection: &CollectionPath) -> [SigningKey; 2] {
-        let epoch = self.epochs.of(collection);
-        [self.key(collection, epoch), self.key(collection, epoch - 1)]
+        let version = self.versions.of(collection);
+        [self.key(collection, version), self.key(collection, version - 1)]
     }
 
-    fn key(&self, collection: &CollectionPath, epoch: u32) -> SigningKey {
+    fn key(&self, collection: &CollectionPath, version: u32) -> SigningKey {
         let CollectionPath { group, collection } = collection;
-        // Names cannot hold the separator; their case plays no part.
-        let place = [group.subscription.key(), group.group.key(), collection.key()].join("\n");
+        // Names cannot contain the separator; keys are case-folded.
+        let path = [group.subscription.key(), group.group.key(), collection.key()].join("\n");
         let mut context = hmac::Context::with_key(&self.root);
         context.update(b"kalends webhook signing key\n");
-        context.update(place.as_bytes());
-        context.update(&epoch.to_be_bytes());
+        context.update(path.as_bytes());
+        context.update(&version.to_be_bytes());
         let mut key = Zeroizing::new([0; 32]);
         key.iter_mut().zip(context.sign().as_ref()).for_each(|(to, from)| *to = *from);
         SigningKey(key)
@@ -129,43 +129,47 @@ mod tests {
     }
 
     #[test]
-    fn each_collection_has_two_keys_and_the_newer_becomes_the_older() {
+    fn each_collection_has_two_keys_and_rotation_makes_the_current_one_the_previous() {
         let signer =
-            |root: u8, epoch: u32| Signer::new(&[root; 32], SigningKeyVersions::all(epoch));
+            |root: u8, version: u32| Signer::new(&[root; 32], SigningKeyVersions::all(version));
         let (first, second) = (signer(7, 1), signer(7, 2));
-        let [new, old] = reveal(&first, "jc");
-        assert_ne!(new, old);
-        assert_eq!(reveal(&second, "JC")[1], new, "case plays no part");
-        assert_ne!(reveal(&first, "other")[0], new);
-        assert_ne!(reveal(&signer(8, 1), "jc")[0], new);
+        let [current, previous] = reveal(&first, "jc");
+        assert_ne!(current, previous);
+        assert_eq!(reveal(&second, "JC")[1], current, "case-insensitive");
+        assert_ne!(reveal(&first, "other")[0], current);
+        assert_ne!(reveal(&signer(8, 1), "jc")[0], current);
     }
 
     #[test]
-    fn a_collection_changes_its_keys_alone() {
+    fn the_keys_of_one_collection_can_be_rotated() {
         let before = Signer::new(&[7; 32], SigningKeyVersions::all(3));
-        let mut epochs = SigningKeyVersions::all(3);
-        assert!(epochs.set(collection("JC"), 4));
-        assert!(!epochs.set(collection("jc"), 5), "case plays no part");
-        epochs = SigningKeyVersions::all(3);
-        epochs.set(collection("JC"), 4);
-        let after = Signer::new(&[7; 32], epochs.clone());
-        assert_eq!(reveal(&after, "jc")[1], reveal(&before, "jc")[0], "the newer is the older");
+        let mut versions = SigningKeyVersions::all(3);
+        assert!(versions.set(collection("JC"), 4));
+        assert!(!versions.set(collection("jc"), 5), "case-insensitive");
+        versions = SigningKeyVersions::all(3);
+        versions.set(collection("JC"), 4);
+        let after = Signer::new(&[7; 32], versions.clone());
+        assert_eq!(
+            reveal(&after, "jc")[1],
+            reveal(&before, "jc")[0],
+            "the current key became the previous one"
+        );
         assert_ne!(reveal(&after, "jc")[0], reveal(&before, "jc")[0]);
         assert_eq!(reveal(&after, "other"), reveal(&before, "other"));
-        // All others go on without it.
-        let all = SigningKeyVersions { usual: 4, ..epochs };
+        // A rotation of all collections does not affect it.
+        let all = SigningKeyVersions { default: 4, ..versions };
         assert_eq!(reveal(&Signer::new(&[7; 32], all), "jc"), reveal(&after, "jc"));
     }
 
-    /// The example of the standard's own documents.
+    /// The example of the Standard Webhooks documentation.
     #[test]
-    fn signatures_are_those_of_standard_webhooks() {
+    fn signatures_match_the_standard_webhooks_example() {
         let bytes = STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let key = hmac::Key::new(hmac::HMAC_SHA256, &bytes);
         let text = b"msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.{\"test\": 2432232314}";
         let known = STANDARD.encode(hmac::sign(&key, text));
         assert_eq!(known, "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
-        // Ours differ only in the length of the key.
+        // Keys of Kalends differ only in length.
         let own = SigningKey(Zeroizing::new([7; 32]));
         let ours =
             signature(&own, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b"{\"test\": 2432232314}");

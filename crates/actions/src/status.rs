@@ -1,6 +1,6 @@
-//! Names of HTTP statuses as history has them.
+//! Names of HTTP statuses in history messages: those of .NET, as in the retired service.
 
-/// The name of a status, or its number where it has none.
+/// The name of a status, or its number if it has none.
 pub(crate) fn status_name(status: u16) -> String {
     let name = match status {
         200 => "OK",

@@ -1,55 +1,54 @@
-//! Which certificate is the client's own, and which stand above it.
+//! Finds the certificate of the private key and the chain of its issuers.
 
 use der::Decode;
 use x509_cert::certificate::{CertificateInner, Raw};
 
+use super::error::PfxError;
 use super::identity::PrivateKey;
-use super::key::SigningKey;
-use super::problem::Problem;
+use super::key::ParsedKey;
 
-/// Certificates in a file: the client's own, its issuers up to the root, and one to spare.
+/// Certificates in a file: the client's own, its issuers up to the root, and one in reserve.
 pub const CERTIFICATES_MAX: usize = 5;
 
-/// A certificate that could be read. Serial numbers that break the rules do no harm here.
+/// A parsed certificate. Serial numbers are not validated.
 pub(crate) struct Certificate<'a> {
     pub(crate) der: &'a [u8],
     pub(crate) fields: CertificateInner<Raw>,
 }
 
-/// The certificates of a file, each read.
-pub(crate) fn read_certificates<'a>(ders: &[&'a [u8]]) -> Result<Vec<Certificate<'a>>, Problem> {
+/// Parses the certificates of a file.
+pub(crate) fn read_certificates<'a>(ders: &[&'a [u8]]) -> Result<Vec<Certificate<'a>>, PfxError> {
     match ders.len() {
-        0 => Err(Problem::NoCertificate),
+        0 => Err(PfxError::NoCertificate),
         1..=CERTIFICATES_MAX => ders.iter().map(|der| Certificate::read(der)).collect(),
-        _ => Err(Problem::ManyCertificates),
+        _ => Err(PfxError::ManyCertificates),
     }
 }
 
-/// The chain from the key's own certificate upwards, and the key. Certificates that do not belong
-/// to it are left out.
+/// The chain that begins with the key's certificate, and the key. Other certificates are ignored.
 pub(crate) fn find_chain<'a>(
     mut certificates: Vec<Certificate<'a>>,
-    key: &SigningKey,
-) -> Result<(Vec<Certificate<'a>>, PrivateKey), Problem> {
+    key: &ParsedKey,
+) -> Result<(Vec<Certificate<'a>>, PrivateKey), PfxError> {
     let own = certificates.iter().enumerate().find_map(|(index, certificate)| {
-        let key = key.fit(certificate.public_key())?;
+        let key = key.matching(certificate.public_key())?;
         Some((index, key))
     });
-    let (index, key) = own.ok_or(Problem::NoMatch)?;
+    let (index, key) = own.ok_or(PfxError::NoMatch)?;
     let mut last = certificates.swap_remove(index);
     let mut chain = Vec::new();
-    // Each round takes a certificate away, so a circle of issuers ends too.
-    while let Some(index) = certificates.iter().position(|above| last.is_issued_by(above)) {
-        let above = certificates.swap_remove(index);
-        chain.push(std::mem::replace(&mut last, above));
+    // Terminates for circular issuers too: each iteration removes a certificate.
+    while let Some(index) = certificates.iter().position(|issuer| last.is_issued_by(issuer)) {
+        let issuer = certificates.swap_remove(index);
+        chain.push(std::mem::replace(&mut last, issuer));
     }
     chain.push(last);
     Ok((chain, key))
 }
 
 impl<'a> Certificate<'a> {
-    fn read(der: &'a [u8]) -> Result<Certificate<'a>, Problem> {
-        let fields = CertificateInner::from_der(der).map_err(|_| Problem::Certificate)?;
+    fn read(der: &'a [u8]) -> Result<Certificate<'a>, PfxError> {
+        let fields = CertificateInner::from_der(der).map_err(|_| PfxError::Certificate)?;
         Ok(Certificate { der, fields })
     }
 
@@ -58,8 +57,8 @@ impl<'a> Certificate<'a> {
         info.subject_public_key.raw_bytes()
     }
 
-    fn is_issued_by(&self, above: &Certificate<'_>) -> bool {
-        let (own, above) = (self.fields.tbs_certificate(), above.fields.tbs_certificate());
-        own.issuer() != own.subject() && own.issuer() == above.subject()
+    fn is_issued_by(&self, issuer: &Certificate<'_>) -> bool {
+        let (own, issuer) = (self.fields.tbs_certificate(), issuer.fields.tbs_certificate());
+        own.issuer() != own.subject() && own.issuer() == issuer.subject()
     }
 }

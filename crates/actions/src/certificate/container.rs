@@ -1,5 +1,5 @@
-//! The grammar of a PFX file (RFC 7292), as far as a client identity needs it. Reading derives
-//! nothing and decrypts nothing. Each level has its own type, so depth is bounded by the grammar.
+//! Parser of the PFX structures (RFC 7292) that a client identity needs. It derives no keys and
+//! decrypts nothing. Each level has its own type, so the grammar bounds the depth.
 
 use der::asn1::{AnyRef, ObjectIdentifier, OctetStringRef};
 use der::{Decode, Encode, Sequence};
@@ -7,10 +7,10 @@ use x509_cert::spki::AlgorithmIdentifierRef;
 use zeroize::Zeroizing;
 
 use super::derivation::Password;
+use super::error::PfxError;
+use super::iterations::IterationBudget;
 use super::mac::{Mac, MacData};
-use super::problem::Problem;
 use super::protection::Protection;
-use super::work::Budget;
 
 const VERSION: u8 = 3;
 const DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.1");
@@ -22,28 +22,28 @@ const CERTIFICATE_BAG: ObjectIdentifier =
     ObjectIdentifier::new_unwrap("1.2.840.113549.1.12.10.1.3");
 const X509_CERTIFICATE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.22.1");
 
-/// A file, read as far as it is not encrypted.
+/// A parsed file, except for its encrypted parts.
 pub(crate) struct Container<'a> {
     pub(crate) mac: Option<Mac<'a>>,
-    /// Bags that lie open, though a key among them may be encrypted.
+    /// Bags in unencrypted parts. A key among them may be encrypted itself.
     pub(crate) bags: Vec<Bag<'a>>,
-    /// Parts that hold bags once they are opened.
+    /// Encrypted parts, which contain further bags.
     pub(crate) encrypted: Vec<Encrypted<'a>>,
 }
 
-/// Ciphertext, and how it was made.
+/// Ciphertext and its encryption scheme.
 pub(crate) struct Encrypted<'a> {
     pub(crate) protection: Protection<'a>,
     pub(crate) ciphertext: &'a [u8],
 }
 
 impl Encrypted<'_> {
-    pub(crate) fn open(&self, password: &Password) -> Result<Zeroizing<Vec<u8>>, Problem> {
-        self.protection.open(password, self.ciphertext)
+    pub(crate) fn decrypt(&self, password: &Password) -> Result<Zeroizing<Vec<u8>>, PfxError> {
+        self.protection.decrypt(password, self.ciphertext)
     }
 }
 
-/// One thing in the file.
+/// One item of the file.
 pub(crate) enum Bag<'a> {
     /// A certificate in DER.
     Certificate(&'a [u8]),
@@ -52,15 +52,15 @@ pub(crate) enum Bag<'a> {
 
 /// A private key in PKCS#8 DER.
 pub(crate) enum KeyBag<'a> {
-    Open(Zeroizing<Vec<u8>>),
-    Shrouded(Encrypted<'a>),
+    Plain(Zeroizing<Vec<u8>>),
+    Encrypted(Encrypted<'a>),
 }
 
 impl<'a> Container<'a> {
-    pub(crate) fn read(file: &'a [u8]) -> Result<Container<'a>, Problem> {
+    pub(crate) fn read(file: &'a [u8]) -> Result<Container<'a>, PfxError> {
         let pfx = Pfx::from_der(file)?;
         if pfx.version != VERSION {
-            return Err(Problem::Malformed);
+            return Err(PfxError::Malformed);
         }
         let content = pfx.auth_safe.data()?;
         let mac = pfx.mac_data.map(|mac| Mac::read(&mac, content)).transpose()?;
@@ -76,31 +76,31 @@ impl<'a> Container<'a> {
         Ok(container)
     }
 
-    /// Takes all that is known to be derived out of the budget.
-    pub(crate) fn charge(&self, budget: &mut Budget) -> Result<(), Problem> {
+    /// Charges the iterations of the MAC, the encrypted parts and the keys to the budget.
+    pub(crate) fn charge(&self, budget: &mut IterationBudget) -> Result<(), PfxError> {
         if let Some(mac) = &self.mac {
-            budget.take(mac.iterations)?;
+            budget.charge(mac.iterations)?;
         }
         for part in &self.encrypted {
-            budget.take(part.protection.iterations)?;
+            budget.charge(part.protection.iterations)?;
         }
         charge_keys(&self.bags, budget)
     }
 }
 
-/// The bags of a part. Kinds that an identity has no use for are passed over: lists of revoked
-/// certificates, secrets, and further safes.
-pub(crate) fn read_bags(part: &[u8]) -> Result<Vec<Bag<'_>>, Problem> {
+/// Parses the bags of a part. Types that an identity does not need are skipped: revocation lists,
+/// secrets and nested safes.
+pub(crate) fn read_bags(part: &[u8]) -> Result<Vec<Bag<'_>>, PfxError> {
     let mut bags = Vec::new();
     for bag in Vec::<SafeBag<'_>>::from_der(part)? {
         match bag.kind {
             KEY_BAG => {
                 let key = Zeroizing::new(bag.value.to_der()?);
-                bags.push(Bag::Key(KeyBag::Open(key)));
+                bags.push(Bag::Key(KeyBag::Plain(key)));
             }
             SHROUDED_KEY_BAG => {
                 let key: EncryptedKey<'_> = bag.value.decode_as()?;
-                bags.push(Bag::Key(KeyBag::Shrouded(key.read()?)));
+                bags.push(Bag::Key(KeyBag::Encrypted(key.read()?)));
             }
             CERTIFICATE_BAG => {
                 let certificate: CertificateBag<'_> = bag.value.decode_as()?;
@@ -114,11 +114,11 @@ pub(crate) fn read_bags(part: &[u8]) -> Result<Vec<Bag<'_>>, Problem> {
     Ok(bags)
 }
 
-/// Takes the opening of encrypted keys out of the budget.
-pub(crate) fn charge_keys(bags: &[Bag<'_>], budget: &mut Budget) -> Result<(), Problem> {
+/// Charges the decryption of encrypted keys to the budget.
+pub(crate) fn charge_keys(bags: &[Bag<'_>], budget: &mut IterationBudget) -> Result<(), PfxError> {
     for bag in bags {
-        if let Bag::Key(KeyBag::Shrouded(key)) = bag {
-            budget.take(key.protection.iterations)?;
+        if let Bag::Key(KeyBag::Encrypted(key)) = bag {
+            budget.charge(key.protection.iterations)?;
         }
     }
     Ok(())
@@ -139,10 +139,10 @@ struct ContentInfo<'a> {
 }
 
 impl<'a> ContentInfo<'a> {
-    /// Content that lies open. Signed and public-key-encrypted content has no use for a password.
-    fn data(&self) -> Result<&'a [u8], Problem> {
+    /// Unencrypted content. Signed and public-key-encrypted content is not supported.
+    fn data(&self) -> Result<&'a [u8], PfxError> {
         if self.content_type != DATA {
-            return Err(Problem::Protection);
+            return Err(PfxError::Protection);
         }
         let octets: &OctetStringRef = self.content.decode_as()?;
         Ok(octets.as_bytes())
@@ -164,7 +164,7 @@ struct EncryptedContent<'a> {
 }
 
 impl<'a> EncryptedContent<'a> {
-    fn read(&self) -> Result<Encrypted<'a>, Problem> {
+    fn read(&self) -> Result<Encrypted<'a>, PfxError> {
         let protection = Protection::read(&self.algorithm)?;
         Ok(Encrypted { protection, ciphertext: self.ciphertext.as_bytes() })
     }
@@ -192,7 +192,7 @@ struct EncryptedKey<'a> {
 }
 
 impl<'a> EncryptedKey<'a> {
-    fn read(&self) -> Result<Encrypted<'a>, Problem> {
+    fn read(&self) -> Result<Encrypted<'a>, PfxError> {
         let protection = Protection::read(&self.algorithm)?;
         Ok(Encrypted { protection, ciphertext: self.ciphertext.as_bytes() })
     }

@@ -1,13 +1,12 @@
-//! From a password to keys: the derivation of PKCS#12 itself (RFC 7292, appendix B), which is old,
-//! and PBKDF2, which came later.
+//! Key derivation from a password: the legacy PKCS#12 scheme (RFC 7292, appendix B) and PBKDF2.
 
 use kalends_domain::Secret;
 use ring::{digest, pbkdf2};
 use zeroize::Zeroizing;
 
-use super::work::Iterations;
+use super::iterations::Iterations;
 
-/// What a key derived by PKCS#12 is for.
+/// The purpose of a key derived by PKCS#12, as its diversifier byte.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
     Key = 1,
@@ -15,24 +14,24 @@ pub(crate) enum Purpose {
     Mac = 3,
 }
 
-/// A password in the two forms that derivations want.
+/// A password in the encodings of the two schemes.
 pub(crate) struct Password {
     utf8: Secret,
-    /// UTF-16, big-endian, with a zero at its end.
+    /// UTF-16, big-endian, zero-terminated.
     utf16: Zeroizing<Vec<u8>>,
 }
 
 impl Password {
     pub(crate) fn new(text: &Secret) -> Password {
         let units = || text.reveal().encode_utf16().chain([0]);
-        // Room for all of it at once: a buffer that grows leaves copies behind.
+        // Allocated at full size: a growing buffer leaves copies in freed memory.
         let mut utf16 = Zeroizing::new(Vec::with_capacity(units().count() * 2));
         utf16.extend(units().flat_map(u16::to_be_bytes));
         Password { utf8: text.clone(), utf16 }
     }
 }
 
-/// `length` bytes by PBKDF2.
+/// Derives `length` bytes with PBKDF2.
 pub(crate) fn derive_pbkdf2(
     algorithm: pbkdf2::Algorithm,
     password: &Password,
@@ -46,7 +45,7 @@ pub(crate) fn derive_pbkdf2(
     key
 }
 
-/// `length` bytes by the derivation of PKCS#12. One block of output costs `iterations` hashes.
+/// Derives `length` bytes with the PKCS#12 scheme. Each output block costs `iterations` hashes.
 pub(crate) fn derive_pkcs12(
     hash: &'static digest::Algorithm,
     purpose: Purpose,
@@ -76,7 +75,7 @@ pub(crate) fn derive_pkcs12(
     }
 }
 
-/// Each part repeated until whole blocks are full, one after the other; none of an empty part.
+/// Repeats each part to a multiple of the block length and concatenates them.
 fn whole_blocks(parts: &[&[u8]], block_length: usize) -> Zeroizing<Vec<u8>> {
     let length = |part: &[u8]| part.len().next_multiple_of(block_length);
     let total = parts.iter().map(|part| length(part)).sum();
@@ -87,7 +86,7 @@ fn whole_blocks(parts: &[&[u8]], block_length: usize) -> Zeroizing<Vec<u8>> {
     blocks
 }
 
-/// Adds `addend`, repeated to a block, and one to each block, as numbers with the carry lost.
+/// Adds `addend`, repeated to a block, plus one to each block, modulo the block size.
 fn add_to_blocks(blocks: &mut [u8], addend: &[u8], block_length: usize) {
     let addend: Vec<u8> = addend.iter().copied().cycle().take(block_length).collect();
     for block in blocks.chunks_exact_mut(block_length) {

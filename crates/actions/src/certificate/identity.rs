@@ -1,11 +1,11 @@
-//! What a PFX file is read into.
+//! The client identity in a PFX file.
 
 use std::fmt;
 
 use kalends_domain::CertificateFacts;
 use zeroize::Zeroizing;
 
-/// A certificate, those above it, and the key to use them with.
+/// A certificate chain and the private key of its first certificate.
 #[derive(Debug)]
 pub struct ClientIdentity {
     facts: CertificateFacts,
@@ -18,23 +18,23 @@ impl ClientIdentity {
         ClientIdentity { facts, chain, key }
     }
 
-    /// What may be shown of it.
+    /// The public facts that API responses show.
     pub fn facts(&self) -> &CertificateFacts {
         &self.facts
     }
 
-    /// Certificates in DER: the client's own first, then its issuer, and so on.
+    /// Certificates in DER: the client's own first, each followed by its issuer.
     pub fn chain(&self) -> &[Vec<u8>] {
         &self.chain
     }
 
-    /// The key of the first certificate.
+    /// The private key of the first certificate.
     pub fn key(&self) -> &PrivateKey {
         &self.key
     }
 }
 
-/// A private key in PKCS#8 DER, which cannot be printed and is wiped when it goes.
+/// A private key in PKCS#8 DER. It cannot be printed and is zeroized on drop.
 #[derive(Clone)]
 pub struct PrivateKey(Zeroizing<Vec<u8>>);
 
@@ -43,7 +43,7 @@ impl PrivateKey {
         PrivateKey(pkcs8)
     }
 
-    /// The key itself. Each use is a place to look at when keys leak.
+    /// Exposes the key. Audit every caller for leaks.
     pub fn reveal(&self) -> &[u8] {
         &self.0
     }

@@ -1,7 +1,7 @@
-//! A private key, and which certificate is its own.
+//! A private key, and how it is matched with its certificate.
 //!
-//! What counts is the public key, not the identifiers that a file may attach to both: those are
-//! optional, and can be wrong.
+//! The match uses the public key, not the key identifiers that a file may attach to both: those are
+//! optional and can be wrong.
 
 use der::asn1::{BitStringRef, ObjectIdentifier, OctetStringRef};
 use der::{Decode, Encode, Sequence};
@@ -14,8 +14,8 @@ use x509_cert::attr::Attributes;
 use x509_cert::spki::AlgorithmIdentifierRef;
 use zeroize::Zeroizing;
 
+use super::error::PfxError;
 use super::identity::PrivateKey;
-use super::problem::Problem;
 
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
@@ -23,16 +23,16 @@ const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7
 const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
-/// A key that signatures can be made with.
-pub(crate) struct SigningKey {
+/// A private key of a supported type.
+pub(crate) struct ParsedKey {
     pkcs8: Zeroizing<Vec<u8>>,
     kind: Kind,
 }
 
 enum Kind {
-    /// The key says its public part.
+    /// The key contains or implies its public key.
     WithPublic(Vec<u8>),
-    /// A key on an elliptic curve may leave its public part out, and files from Java do.
+    /// An elliptic-curve key may omit its public key, as files from Java do.
     OnCurve(Curve),
 }
 
@@ -42,9 +42,9 @@ enum Curve {
     P384,
 }
 
-impl SigningKey {
-    /// A key from PKCS#8 DER.
-    pub(crate) fn read(pkcs8: Zeroizing<Vec<u8>>) -> Result<SigningKey, Problem> {
+impl ParsedKey {
+    /// Parses a key in PKCS#8 DER.
+    pub(crate) fn read(pkcs8: Zeroizing<Vec<u8>>) -> Result<ParsedKey, PfxError> {
         let algorithm = PrivateKeyInfo::from_der(&pkcs8)?.algorithm;
         let curve = algorithm.parameters.and_then(|any| any.decode_as::<ObjectIdentifier>().ok());
         let kind = match (algorithm.oid, curve) {
@@ -54,14 +54,14 @@ impl SigningKey {
                 .map(|pair| Kind::WithPublic(pair.public_key().as_ref().to_vec())),
             (EC, Some(P256)) => Ok(Kind::OnCurve(Curve::P256)),
             (EC, Some(P384)) => Ok(Kind::OnCurve(Curve::P384)),
-            _ => return Err(Problem::KeyKind),
+            _ => return Err(PfxError::KeyKind),
         };
-        let kind = kind.map_err(|_| Problem::KeyKind)?;
-        Ok(SigningKey { pkcs8, kind })
+        let kind = kind.map_err(|_| PfxError::KeyKind)?;
+        Ok(ParsedKey { pkcs8, kind })
     }
 
-    /// The key in the form that TLS takes, where `public_key`, the bits in a certificate, is its own.
-    pub(crate) fn fit(&self, public_key: &[u8]) -> Option<PrivateKey> {
+    /// The key in the form that rustls accepts, if `public_key`, from a certificate, belongs to it.
+    pub(crate) fn matching(&self, public_key: &[u8]) -> Option<PrivateKey> {
         match &self.kind {
             Kind::WithPublic(own) => {
                 (own == public_key).then(|| PrivateKey::new(self.pkcs8.clone()))
@@ -70,7 +70,7 @@ impl SigningKey {
         }
     }
 
-    /// The key on a curve with its public part written into it.
+    /// The elliptic-curve key with its public key added.
     fn complete(&self, curve: Curve, public_key: &[u8]) -> Option<PrivateKey> {
         let info = PrivateKeyInfo::from_der(&self.pkcs8).ok()?;
         let key = CurveKey::from_der(info.key.as_bytes()).ok()?;
@@ -116,7 +116,7 @@ impl Curve {
     }
 }
 
-/// Zeros in front: some programs write the secret as a number without them.
+/// Pads with leading zeros, which some programs omit.
 fn pad(secret: &[u8], length: usize) -> Option<Zeroizing<Vec<u8>>> {
     let zeros = length.checked_sub(secret.len())?;
     let mut padded = Zeroizing::new(Vec::with_capacity(length));

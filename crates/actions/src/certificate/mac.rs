@@ -1,5 +1,5 @@
-//! The MAC over a PFX file, made from its password: the only way to tell a wrong password from a
-//! damaged file. Some programs write none.
+//! The MAC of a PFX file, keyed with its password. Only the MAC distinguishes a wrong password from
+//! a damaged file; some programs write none.
 
 use der::Sequence;
 use der::asn1::{ObjectIdentifier, OctetStringRef};
@@ -7,8 +7,8 @@ use ring::{digest, hmac};
 use x509_cert::spki::AlgorithmIdentifierRef;
 
 use super::derivation::{Password, Purpose, derive_pkcs12};
-use super::problem::Problem;
-use super::work::Iterations;
+use super::error::PfxError;
+use super::iterations::Iterations;
 
 const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
 const SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1");
@@ -24,14 +24,14 @@ pub(crate) struct Mac<'a> {
 }
 
 impl<'a> Mac<'a> {
-    /// The MAC that a file says its content has.
-    pub(crate) fn read(mac: &MacData<'a>, content: &'a [u8]) -> Result<Mac<'a>, Problem> {
+    /// Parses the MAC data of a file with the authenticated `content`.
+    pub(crate) fn read(mac: &MacData<'a>, content: &'a [u8]) -> Result<Mac<'a>, PfxError> {
         let algorithm = match mac.mac.algorithm.oid {
             SHA1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
             SHA256 => hmac::HMAC_SHA256,
             SHA384 => hmac::HMAC_SHA384,
             SHA512 => hmac::HMAC_SHA512,
-            _ => return Err(Problem::Protection),
+            _ => return Err(PfxError::Protection),
         };
         Ok(Mac {
             iterations: Iterations::read(mac.iterations)?,
@@ -42,13 +42,13 @@ impl<'a> Mac<'a> {
         })
     }
 
-    /// Whether the password is the one that the file was made with.
-    pub(crate) fn verify(&self, password: &Password) -> Result<(), Problem> {
+    /// Verifies the password against the MAC.
+    pub(crate) fn verify(&self, password: &Password) -> Result<(), PfxError> {
         let hash: &'static digest::Algorithm = self.algorithm.digest_algorithm();
         let length = hash.output_len();
         let key = derive_pkcs12(hash, Purpose::Mac, password, self.salt, self.iterations, length);
         let key = hmac::Key::new(self.algorithm, &key);
-        hmac::verify(&key, self.content, self.tag).map_err(|_| Problem::Password)
+        hmac::verify(&key, self.content, self.tag).map_err(|_| PfxError::Password)
     }
 }
 
@@ -66,7 +66,7 @@ struct DigestInfo<'a> {
     digest: &'a OctetStringRef,
 }
 
-/// What a MAC without a count means.
+/// Default of the iteration count.
 fn one() -> u64 {
     1
 }

@@ -1,39 +1,39 @@
 //! Client certificates: from a PFX file (PKCS#12) and its password to an identity for TLS.
 //!
-//! [`read_pfx`] serves twice: when a job is defined, to refuse a file that could never be used and
-//! to show what it holds, and when the job runs. It is pure and blocks: at most
-//! [`ITERATIONS_MAX`] iterations of key derivation, some tenths of a second, so it belongs on a
-//! thread for blocking work.
+//! [`read_pfx`] validates the file when a job is defined; the same code reads it when the job runs.
+//! It is pure and CPU-bound: at most [`ITERATIONS_MAX`] iterations of key derivation, some tenths of
+//! a second, so call it on a thread for blocking work.
 //!
-//! The file comes from a stranger together with its password, so even the encrypted parts are
-//! theirs to shape. The walk:
+//! File and password come from an untrusted user, who also controls the encrypted parts. Steps:
 //!
-//! 1. `container` reads all that is not encrypted. Nothing is derived yet.
-//! 2. `work` takes the iterations of the MAC, of every encrypted part and of every encrypted key
-//!    seen so far out of one budget, and refuses the file when they are more than it holds.
-//! 3. `mac` checks the password; `protection` opens the encrypted parts.
-//! 4. The keys found inside those are taken out of the same budget before any of them is opened.
-//!    Parts are encrypted at most twice, part and key: the grammar has no third level, and parts
-//!    that it allows to be nested (safes in safes) are passed over unread.
-//! 5. `key` and `chain` find the certificate of the key and the way to its issuer.
+//! 1. `container` parses everything that is not encrypted. No key is derived yet.
+//! 2. `iterations` charges the MAC, every encrypted part and every encrypted key seen so far to one
+//!    budget, and refuses a file that exceeds it.
+//! 3. `mac` verifies the password; `protection` decrypts the encrypted parts.
+//! 4. Encrypted keys inside these parts are charged to the same budget before any is decrypted.
+//!    There are at most two levels of encryption, part and key: the grammar has no third, and nested
+//!    safes, which it allows, are skipped.
+//! 5. `key` and `chain` find the certificate of the key and its chain of issuers.
 //!
-//! It refuses: scrypt, RC4, MD5 and public-key protection; BER where DER is due; more than one
-//! private key; keys that our TLS cannot sign with. It does not judge whether a certificate is
-//! trusted, or expired: who is asked to accept it does that, and the facts show the date.
+//! Refused: scrypt, RC4, MD5 and public-key protection; BER where DER is required; more than one
+//! private key; keys that rustls cannot sign with. Trust and expiry are not checked: the target
+//! does that, and [`CertificateFacts`](kalends_domain::CertificateFacts) show the expiry date.
 
 mod chain;
 mod container;
 mod derivation;
+mod error;
 mod identity;
+mod iterations;
 mod key;
 mod mac;
-mod problem;
 mod protection;
 mod read;
 mod subject;
-mod work;
 
 pub use chain::CERTIFICATES_MAX;
+pub(crate) use error::PfxError;
 pub use identity::{ClientIdentity, PrivateKey};
+pub use iterations::ITERATIONS_MAX;
+pub(crate) use read::open_pfx;
 pub use read::read_pfx;
-pub use work::ITERATIONS_MAX;

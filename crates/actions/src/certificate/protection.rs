@@ -1,4 +1,4 @@
-//! How a part of a PFX file is encrypted, and opening it.
+//! Decryption of the encrypted parts of a PFX file.
 
 use aes::{Aes128, Aes192, Aes256};
 use cbc::Decryptor;
@@ -13,8 +13,8 @@ use x509_cert::spki::AlgorithmIdentifierRef;
 use zeroize::Zeroizing;
 
 use super::derivation::{Password, Purpose, derive_pbkdf2, derive_pkcs12};
-use super::problem::Problem;
-use super::work::Iterations;
+use super::error::PfxError;
+use super::iterations::Iterations;
 
 const PBE_SHA1_3DES: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.12.1.3");
 const PBE_SHA1_RC2_128: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.12.1.5");
@@ -30,12 +30,12 @@ const AES_128_CBC: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.1
 const AES_192_CBC: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.1.22");
 const AES_256_CBC: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.1.42");
 
-/// The old ciphers of PKCS#12 take a vector of one block of 8 bytes from the password too.
-const OLD_VECTOR_LENGTH: usize = 8;
+/// Legacy schemes derive the initialization vector, one block of 8 bytes, from the password too.
+const LEGACY_IV_LENGTH: usize = 8;
 
-/// A cipher, and how its key comes from the password.
+/// A cipher and its key derivation.
 pub(crate) struct Protection<'a> {
-    /// To be taken out of the budget before [`Protection::open`].
+    /// Must be charged to the budget before [`Protection::decrypt`].
     pub(crate) iterations: Iterations,
     salt: &'a [u8],
     cipher: Cipher,
@@ -47,7 +47,7 @@ enum Derivation<'a> {
     Pbkdf2 { algorithm: pbkdf2::Algorithm, initial_vector: &'a [u8] },
 }
 
-/// All in CBC mode.
+/// Supported ciphers, all in CBC mode.
 #[derive(Clone, Copy)]
 enum Cipher {
     Aes128,
@@ -58,27 +58,27 @@ enum Cipher {
 }
 
 impl<'a> Protection<'a> {
-    pub(crate) fn read(algorithm: &AlgorithmIdentifierRef<'a>) -> Result<Protection<'a>, Problem> {
+    pub(crate) fn read(algorithm: &AlgorithmIdentifierRef<'a>) -> Result<Protection<'a>, PfxError> {
         let cipher = match algorithm.oid {
             PBES2 => return Protection::read_pbes2(parameters(algorithm)?.decode_as()?),
             PBE_SHA1_3DES => Cipher::TripleDes,
             PBE_SHA1_RC2_128 => Cipher::Rc2 { key_length: 16 },
             PBE_SHA1_RC2_40 => Cipher::Rc2 { key_length: 5 },
-            _ => return Err(Problem::Protection),
+            _ => return Err(PfxError::Protection),
         };
-        let old: OldParameters<'a> = parameters(algorithm)?.decode_as()?;
-        let iterations = Iterations::read(old.iterations)?;
+        let legacy: LegacyParameters<'a> = parameters(algorithm)?.decode_as()?;
+        let iterations = Iterations::read(legacy.iterations)?;
         Ok(Protection {
             iterations,
-            salt: old.salt.as_bytes(),
+            salt: legacy.salt.as_bytes(),
             cipher,
             derivation: Derivation::Pkcs12,
         })
     }
 
-    fn read_pbes2(scheme: Pbes2Parameters<'a>) -> Result<Protection<'a>, Problem> {
+    fn read_pbes2(scheme: Pbes2Parameters<'a>) -> Result<Protection<'a>, PfxError> {
         if scheme.derivation.oid != PBKDF2 {
-            return Err(Problem::Protection);
+            return Err(PfxError::Protection);
         }
         let derivation: Pbkdf2Parameters<'a> = parameters(&scheme.derivation)?.decode_as()?;
         let iterations = Iterations::read(derivation.iterations)?;
@@ -87,17 +87,17 @@ impl<'a> Protection<'a> {
             HMAC_SHA256 => pbkdf2::PBKDF2_HMAC_SHA256,
             HMAC_SHA384 => pbkdf2::PBKDF2_HMAC_SHA384,
             HMAC_SHA512 => pbkdf2::PBKDF2_HMAC_SHA512,
-            _ => return Err(Problem::Protection),
+            _ => return Err(PfxError::Protection),
         };
         let cipher = match scheme.encryption.oid {
             AES_128_CBC => Cipher::Aes128,
             AES_192_CBC => Cipher::Aes192,
             AES_256_CBC => Cipher::Aes256,
             DES_EDE3_CBC => Cipher::TripleDes,
-            _ => return Err(Problem::Protection),
+            _ => return Err(PfxError::Protection),
         };
         if derivation.key_length.is_some_and(|length| usize::from(length) != cipher.key_length()) {
-            return Err(Problem::Malformed);
+            return Err(PfxError::Malformed);
         }
         let initial_vector: &OctetStringRef = parameters(&scheme.encryption)?.decode_as()?;
         Ok(Protection {
@@ -108,12 +108,12 @@ impl<'a> Protection<'a> {
         })
     }
 
-    /// The plaintext. That the password fits is known only as far as the padding tells.
-    pub(crate) fn open(
+    /// Decrypts. Only invalid padding reveals a wrong password here.
+    pub(crate) fn decrypt(
         &self,
         password: &Password,
         ciphertext: &[u8],
-    ) -> Result<Zeroizing<Vec<u8>>, Problem> {
+    ) -> Result<Zeroizing<Vec<u8>>, PfxError> {
         let (iterations, salt) = (self.iterations, self.salt);
         let key_length = self.cipher.key_length();
         match &self.derivation {
@@ -127,7 +127,7 @@ impl<'a> Protection<'a> {
                     derive_pkcs12(hash, purpose, password, salt, iterations, length)
                 };
                 let key = derive(Purpose::Key, key_length);
-                let initial_vector = derive(Purpose::InitialVector, OLD_VECTOR_LENGTH);
+                let initial_vector = derive(Purpose::InitialVector, LEGACY_IV_LENGTH);
                 self.cipher.decrypt(&key, &initial_vector, ciphertext)
             }
         }
@@ -149,7 +149,7 @@ impl Cipher {
         key: &[u8],
         initial_vector: &[u8],
         ciphertext: &[u8],
-    ) -> Result<Zeroizing<Vec<u8>>, Problem> {
+    ) -> Result<Zeroizing<Vec<u8>>, PfxError> {
         let decrypt = match self {
             Cipher::Aes128 => decrypt_cbc::<Aes128>,
             Cipher::Aes192 => decrypt_cbc::<Aes192>,
@@ -165,23 +165,23 @@ fn decrypt_cbc<C: BlockCipherDecrypt + KeyInit>(
     key: &[u8],
     initial_vector: &[u8],
     ciphertext: &[u8],
-) -> Result<Zeroizing<Vec<u8>>, Problem> {
+) -> Result<Zeroizing<Vec<u8>>, PfxError> {
     let cipher = Decryptor::<C>::new_from_slices(key, initial_vector);
-    let cipher = cipher.map_err(|_| Problem::Malformed)?;
+    let cipher = cipher.map_err(|_| PfxError::Malformed)?;
     let mut buffer = Zeroizing::new(ciphertext.to_vec());
     let plaintext = cipher.decrypt_padded::<Pkcs7>(&mut buffer);
-    let length = plaintext.map_err(|_| Problem::Password)?.len();
+    let length = plaintext.map_err(|_| PfxError::Password)?.len();
     buffer.truncate(length);
     Ok(buffer)
 }
 
-/// None of these algorithms works without parameters.
-fn parameters<'a>(algorithm: &AlgorithmIdentifierRef<'a>) -> Result<AnyRef<'a>, Problem> {
-    algorithm.parameters.ok_or(Problem::Malformed)
+/// The parameters, which all supported algorithms require.
+fn parameters<'a>(algorithm: &AlgorithmIdentifierRef<'a>) -> Result<AnyRef<'a>, PfxError> {
+    algorithm.parameters.ok_or(PfxError::Malformed)
 }
 
 #[derive(Sequence)]
-struct OldParameters<'a> {
+struct LegacyParameters<'a> {
     salt: &'a OctetStringRef,
     iterations: u64,
 }

@@ -1,4 +1,4 @@
-//! From the text in a job to a [`ClientIdentity`].
+//! Reads a [`ClientIdentity`] from a base64-encoded PFX file.
 
 use base64::Engine;
 use base64::engine::DecodePaddingMode;
@@ -11,81 +11,90 @@ use zeroize::Zeroizing;
 use super::chain::{Certificate, find_chain, read_certificates};
 use super::container::{Bag, Container, KeyBag, charge_keys, read_bags};
 use super::derivation::Password;
+use super::error::PfxError;
 use super::identity::ClientIdentity;
-use super::key::SigningKey;
-use super::problem::Problem;
+use super::iterations::IterationBudget;
+use super::key::ParsedKey;
 use super::subject::write_name;
-use super::work::Budget;
 
 const PADDING_OPTIONAL: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 
 const TICKS_PER_SECOND: i64 = 10_000_000;
 
-/// The identity in a PFX file.
+/// Reads the client identity in a PFX file, for validation of a job.
 ///
-/// A file without a MAC and without encryption opens with any password: there is nothing in it to
-/// check the password against.
+/// A file without a MAC and without encryption accepts any password: nothing in it depends on the
+/// password.
 ///
 /// # Errors
 ///
-/// A [`ValidationError`] of the kind `InvalidClientCertificate` whose message says what is wrong and repeats
-/// nothing of the input.
+/// A [`ValidationError`] of the kind `InvalidClientCertificate`. Its message contains none of the
+/// input.
 pub fn read_pfx(
     pfx_base64: &Secret,
     password: &Secret,
     limits: &Limits,
 ) -> Result<ClientIdentity, ValidationError> {
-    let file = decode(pfx_base64.reveal(), limits.pfx_bytes_max)?;
-    Ok(open(&file, &Password::new(password))?)
+    Ok(open_pfx(pfx_base64, password, limits)?)
 }
 
-/// The bytes behind base64 with or without padding; blanks and line breaks do not count.
-fn decode(text: &str, bytes_max: usize) -> Result<Zeroizing<Vec<u8>>, Problem> {
+/// Reads the client identity in a PFX file, for use in a TLS handshake.
+pub(crate) fn open_pfx(
+    pfx_base64: &Secret,
+    password: &Secret,
+    limits: &Limits,
+) -> Result<ClientIdentity, PfxError> {
+    let file = decode(pfx_base64.reveal(), limits.pfx_bytes_max)?;
+    open(&file, &Password::new(password))
+}
+
+/// Decodes base64 with or without padding and ignores white space.
+fn decode(text: &str, bytes_max: usize) -> Result<Zeroizing<Vec<u8>>, PfxError> {
     let chars_max = bytes_max.div_ceil(3).saturating_mul(4);
     let significant = || text.bytes().filter(|byte| !byte.is_ascii_whitespace());
     let count = significant().count();
     if count > chars_max {
-        return Err(Problem::TooLarge { bytes_max });
+        return Err(PfxError::TooLarge { bytes_max });
     }
-    // Room for all at once in both: a buffer that grows leaves copies behind.
+    // Both are allocated at full size: a growing buffer leaves copies in freed memory.
     let mut chars = Zeroizing::new(Vec::with_capacity(count));
     chars.extend(significant());
     let mut bytes = Zeroizing::new(Vec::with_capacity(count.div_ceil(4) * 3));
     let decoder = GeneralPurpose::new(&base64::alphabet::STANDARD, PADDING_OPTIONAL);
-    decoder.decode_vec(&chars, &mut bytes).map_err(|_| Problem::NotBase64)?;
+    decoder.decode_vec(&chars, &mut bytes).map_err(|_| PfxError::NotBase64)?;
     if bytes.len() > bytes_max {
-        return Err(Problem::TooLarge { bytes_max });
+        return Err(PfxError::TooLarge { bytes_max });
     }
     Ok(bytes)
 }
 
-fn open(file: &[u8], password: &Password) -> Result<ClientIdentity, Problem> {
+fn open(file: &[u8], password: &Password) -> Result<ClientIdentity, PfxError> {
     let container = Container::read(file)?;
-    let mut budget = Budget::new();
+    let mut budget = IterationBudget::new();
     container.charge(&mut budget)?;
     if let Some(mac) = &container.mac {
         mac.verify(password)?;
     }
-    let parts = container.encrypted.iter().map(|part| part.open(password));
+    let parts = container.encrypted.iter().map(|part| part.decrypt(password));
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
     let mut bags = container.bags;
     for part in &parts {
-        let hidden = read_bags(part).map_err(after_opening)?;
+        let hidden = read_bags(part).map_err(after_decryption)?;
         charge_keys(&hidden, &mut budget)?;
         bags.extend(hidden);
     }
-    let (key, certificates) = sort(bags)?;
+    let (key, certificates) = partition(bags)?;
     let certificates = read_certificates(&certificates)?;
-    let key = open_key(key, password)?;
+    let key = decrypt_key(key, password)?;
     let (chain, key) = find_chain(certificates, &key)?;
-    let facts = chain.first().and_then(read_facts).ok_or(Problem::Certificate)?;
+    let facts = chain.first().and_then(read_facts).ok_or(PfxError::Certificate)?;
     let chain = chain.iter().map(|certificate| certificate.der.to_vec()).collect();
     Ok(ClientIdentity::new(facts, chain, key))
 }
 
-/// The one key, and the certificates.
-fn sort(bags: Vec<Bag<'_>>) -> Result<(KeyBag<'_>, Vec<&[u8]>), Problem> {
+/// Separates the key from the certificates. Exactly one key is required.
+fn partition(bags: Vec<Bag<'_>>) -> Result<(KeyBag<'_>, Vec<&[u8]>), PfxError> {
     let mut only = None;
     let mut certificates = Vec::new();
     for bag in bags {
@@ -93,25 +102,25 @@ fn sort(bags: Vec<Bag<'_>>) -> Result<(KeyBag<'_>, Vec<&[u8]>), Problem> {
             Bag::Certificate(der) => certificates.push(der),
             Bag::Key(key) => {
                 if only.replace(key).is_some() {
-                    return Err(Problem::ManyKeys);
+                    return Err(PfxError::ManyKeys);
                 }
             }
         }
     }
-    Ok((only.ok_or(Problem::NoKey)?, certificates))
+    Ok((only.ok_or(PfxError::NoKey)?, certificates))
 }
 
-fn open_key(key: KeyBag<'_>, password: &Password) -> Result<SigningKey, Problem> {
+fn decrypt_key(key: KeyBag<'_>, password: &Password) -> Result<ParsedKey, PfxError> {
     match key {
-        KeyBag::Open(pkcs8) => SigningKey::read(pkcs8),
-        KeyBag::Shrouded(key) => SigningKey::read(key.open(password)?).map_err(after_opening),
+        KeyBag::Plain(pkcs8) => ParsedKey::read(pkcs8),
+        KeyBag::Encrypted(key) => ParsedKey::read(key.decrypt(password)?).map_err(after_decryption),
     }
 }
 
-/// What a wrong password opened is noise, and without a MAC this is where it shows.
-fn after_opening(problem: Problem) -> Problem {
-    match problem {
-        Problem::Malformed => Problem::Password,
+/// A wrong password decrypts to noise. Without a MAC, malformed plaintext is the first sign of it.
+fn after_decryption(error: PfxError) -> PfxError {
+    match error {
+        PfxError::Malformed => PfxError::Password,
         other => other,
     }
 }

@@ -1,4 +1,5 @@
-//! A name as .NET writes it: most specific part first, Windows' short names, quotes where needed.
+//! Formats a distinguished name as .NET does: most specific part first, Windows' attribute names,
+//! quotes where needed.
 
 use std::fmt::Write;
 
@@ -7,13 +8,13 @@ use der::{Encode, Tag, Tagged};
 use x509_cert::attr::AttributeValue;
 use x509_cert::name::Name;
 
-/// Characters that a value cannot show without quotes.
+/// Characters that require quotes.
 const QUOTED: &str = ",+=\"\n<>#;";
 
-/// Blanks that are quoted at the ends of a value.
+/// White space that requires quotes at the ends of a value.
 const BLANKS: [char; 6] = [' ', '\t', '\n', '\x0b', '\x0c', '\r'];
 
-/// The name on one line.
+/// Formats a name on one line.
 pub(crate) fn write_name(name: &Name) -> String {
     let parts = name.as_ref().as_ref().iter().rev().map(|part| {
         let values = part.iter().map(|pair| {
@@ -62,7 +63,7 @@ fn short_name(oid: &ObjectIdentifier) -> Option<&'static str> {
     }
 }
 
-/// A text, in quotes where needed; what is no text as `#` and its DER in hexadecimal.
+/// Formats a string, quoted where needed; other values as `#` and their DER in hexadecimal.
 fn write_value(value: &AttributeValue) -> String {
     match read_text(value) {
         Some(text) => quote(text.trim_end_matches('\0')),
@@ -70,7 +71,7 @@ fn write_value(value: &AttributeValue) -> String {
             let der = value.to_der().unwrap_or_default();
             let mut hex = String::from("#");
             for byte in der {
-                // Writing to a text cannot fail.
+                // Writing to a String does not fail.
                 let _ = write!(hex, "{byte:02X}");
             }
             hex
@@ -86,7 +87,7 @@ fn read_text(value: &AttributeValue) -> Option<String> {
         | Tag::Ia5String
         | Tag::NumericString
         | Tag::VisibleString => String::from_utf8(bytes.to_vec()).ok(),
-        // In name another alphabet, in practice Latin-1.
+        // Formally T.61, in practice Latin-1.
         Tag::TeletexString => Some(bytes.iter().copied().map(char::from).collect()),
         Tag::BmpString => {
             let (pairs, rest) = bytes.as_chunks::<2>();
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_quoted_where_a_reader_would_stumble() {
+    fn ambiguous_values_are_quoted() {
         for (value, written) in [
             ("plain", "plain"),
             ("Muster & Söhne: 50% (b/w)", "Muster & Söhne: 50% (b/w)"),
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_text_is_read() {
+    fn every_string_type_is_decoded() {
         assert_eq!(value(Tag::Utf8String, "Söhne".as_bytes()), "Söhne");
         assert_eq!(value(Tag::PrintableString, b"US"), "US");
         assert_eq!(value(Tag::TeletexString, b"S\xf6hne"), "Söhne");
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_shown_as_it_is_encoded() {
+    fn undecodable_values_are_written_as_hexadecimal_der() {
         assert_eq!(value(Tag::Utf8String, b"\xff"), "#0C01FF");
         assert_eq!(value(Tag::BmpString, b"\0"), "#1E0100");
         assert_eq!(value(Tag::Integer, b"\x05"), "#020105");

@@ -1,41 +1,42 @@
-//! The body of an HTTP/1 answer, as its bytes come in. Pure.
+//! Incremental reader of an HTTP/1 response body. Pure.
 
 use super::BODY_BYTES_READ_MAX;
 use super::head::Framing;
 
-/// Where a body stands.
+/// How much of a body was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stand {
-    /// More is to come.
-    Open,
-    /// That was all. What follows is not of this answer.
-    Done,
-    /// As much as is read; more is to come.
-    Enough,
+pub(super) enum BodyProgress {
+    /// More bytes are needed.
+    Incomplete,
+    /// The body ended. Further bytes do not belong to this response.
+    Complete,
+    /// The read limit is reached before the end of the body.
+    LimitReached,
 }
 
 /// A body being read.
 #[derive(Debug)]
 pub(super) struct Body {
     state: State,
-    /// Bytes of the body so far.
+    /// Content bytes so far.
     read: usize,
-    /// Bytes around chunks so far.
-    around: usize,
-    kept: Vec<u8>,
-    kept_max: usize,
+    /// Bytes of chunk sizes, extensions and trailers so far.
+    framing_bytes: usize,
+    content: Vec<u8>,
+    /// Content beyond this is read and discarded.
+    content_bytes_max: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Length(u64),
     UntilClosed,
-    /// Digits of a chunk's size; how many there were.
+    /// In a chunk's size, after `digits` digits.
     Size {
         size: u64,
         digits: usize,
     },
-    /// What follows a size on its line.
+    /// In a chunk extension.
     Extension {
         size: u64,
     },
@@ -45,7 +46,7 @@ enum State {
     Chunk(u64),
     ChunkReturn,
     ChunkLineFeed,
-    /// At the beginning of a line of the trailer.
+    /// At the beginning of a trailer line.
     Trailer,
     TrailerLine,
     LastLineFeed,
@@ -53,55 +54,56 @@ enum State {
 }
 
 impl Body {
-    /// A body of which `kept_max` bytes are kept.
-    pub(super) fn new(framing: Framing, kept_max: usize) -> Body {
+    /// Reads a body and returns at most `content_bytes_max` bytes of it.
+    pub(super) fn new(framing: Framing, content_bytes_max: usize) -> Body {
         let state = match framing {
             Framing::None | Framing::Length(0) => State::Done,
             Framing::Length(length) => State::Length(length),
             Framing::Chunked => State::Size { size: 0, digits: 0 },
             Framing::UntilClosed => State::UntilClosed,
         };
-        Body { state, read: 0, around: 0, kept: Vec::new(), kept_max }
+        Body { state, read: 0, framing_bytes: 0, content: Vec::new(), content_bytes_max }
     }
 
-    pub(super) fn stand(&self) -> Stand {
+    pub(super) fn progress(&self) -> BodyProgress {
         match self.state {
-            State::Done => Stand::Done,
-            _ if self.read >= BODY_BYTES_READ_MAX || self.around >= BODY_BYTES_READ_MAX => {
-                Stand::Enough
+            State::Done => BodyProgress::Complete,
+            _ if self.read.max(self.framing_bytes) >= BODY_BYTES_READ_MAX => {
+                BodyProgress::LimitReached
             }
-            _ => Stand::Open,
+            _ => BodyProgress::Incomplete,
         }
     }
 
-    /// Whether the end of the connection is the end of the body.
+    /// Whether closing the connection ends the body.
     pub(super) fn ends_when_closed(&self) -> bool {
         matches!(self.state, State::UntilClosed | State::Done)
     }
 
-    pub(super) fn into_kept(self) -> Vec<u8> {
-        self.kept
+    pub(super) fn into_content(self) -> Vec<u8> {
+        self.content
     }
 
-    /// Takes bytes in, until the body has ended or enough is read; tells how many were taken.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<usize, &'static str> {
+    /// Consumes bytes until the body is complete or the read limit is reached, and returns how many
+    /// were consumed.
+    pub(super) fn consume(&mut self, bytes: &[u8]) -> Result<usize, &'static str> {
         let mut taken = 0;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-            if self.stand() != Stand::Open {
+            if self.progress() != BodyProgress::Incomplete {
                 break;
             }
             taken += match self.state {
                 State::Length(left) => {
-                    let count = self.keep(rest, left);
+                    let count = self.append(rest, left);
                     self.state = match left - count as u64 {
                         0 => State::Done,
                         left => State::Length(left),
                     };
                     count
                 }
-                State::UntilClosed => self.keep(rest, u64::MAX),
+                State::UntilClosed => self.append(rest, u64::MAX),
                 State::Chunk(left) => {
-                    let count = self.keep(rest, left);
+                    let count = self.append(rest, left);
                     self.state = match left - count as u64 {
                         0 => State::ChunkReturn,
                         left => State::Chunk(left),
@@ -111,7 +113,7 @@ impl Body {
                 _ => {
                     let byte = rest.first().copied().unwrap_or_default();
                     self.state = step(self.state, byte)?;
-                    self.around += 1;
+                    self.framing_bytes += 1;
                     1
                 }
             };
@@ -119,20 +121,20 @@ impl Body {
         Ok(taken)
     }
 
-    /// Keeps the first of `left` bytes, and tells how many of them are there.
-    fn keep(&mut self, bytes: &[u8], left: u64) -> usize {
+    /// Appends content, of which `left` bytes are outstanding, and returns how many were read.
+    fn append(&mut self, bytes: &[u8], left: u64) -> usize {
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let count = bytes.len().min(left).min(BODY_BYTES_READ_MAX - self.read);
-        let room = self.kept_max.saturating_sub(self.kept.len());
-        self.kept.extend_from_slice(bytes.get(..count.min(room)).unwrap_or_default());
+        let room = self.content_bytes_max.saturating_sub(self.content.len());
+        self.content.extend_from_slice(bytes.get(..count.min(room)).unwrap_or_default());
         self.read += count;
         count
     }
 }
 
-/// What a byte around the chunks leads to.
+/// The next state after a byte of chunk framing.
 fn step(state: State, byte: u8) -> Result<State, &'static str> {
-    /// More digits than a size of 64 bits has.
+    /// Hexadecimal digits of a 64-bit size.
     const DIGITS_MAX: usize = 16;
     const GARBAGE: &str = "the chunks of the answer cannot be read";
     let after_size = |size: u64| match size {
@@ -165,45 +167,51 @@ fn step(state: State, byte: u8) -> Result<State, &'static str> {
 mod tests {
     use super::*;
 
-    /// What is read of bytes that come in pieces of `piece`.
+    /// Reads bytes that arrive in pieces of `piece`.
     fn read(
         framing: Framing,
         bytes: &[u8],
         piece: usize,
-    ) -> Result<(Stand, String, usize), &'static str> {
+    ) -> Result<(BodyProgress, String, usize), &'static str> {
         let mut body = Body::new(framing, 100);
         let mut taken = 0;
         for piece in bytes.chunks(piece) {
-            let count = body.take(piece)?;
+            let count = body.consume(piece)?;
             taken += count;
             if count < piece.len() {
                 break;
             }
         }
-        Ok((body.stand(), String::from_utf8(body.into_kept()).unwrap(), taken))
+        Ok((body.progress(), String::from_utf8(body.into_content()).unwrap(), taken))
     }
 
     #[test]
-    fn bodies_end_where_they_say_however_they_are_cut() {
+    fn bodies_end_where_their_framing_says_in_any_split() {
         let chunked = b"5;x=y\r\nhello\r\n1\r\n!\r\n0\r\nA: b\r\n\r\nHTTP/1.1 200";
         for piece in 1..chunked.len() {
             let all = chunked.len() - 12;
             assert_eq!(
                 read(Framing::Chunked, chunked, piece),
-                Ok((Stand::Done, "hello!".into(), all))
+                Ok((BodyProgress::Complete, "hello!".into(), all))
             );
             assert_eq!(
                 read(Framing::Length(3), b"abcdef", piece),
-                Ok((Stand::Done, "abc".into(), 3))
+                Ok((BodyProgress::Complete, "abc".into(), 3))
             );
         }
-        assert_eq!(read(Framing::Length(9), b"abc", 1), Ok((Stand::Open, "abc".into(), 3)));
-        assert_eq!(read(Framing::None, b"abc", 1), Ok((Stand::Done, String::new(), 0)));
-        assert_eq!(read(Framing::UntilClosed, b"abc", 2), Ok((Stand::Open, "abc".into(), 3)));
+        assert_eq!(
+            read(Framing::Length(9), b"abc", 1),
+            Ok((BodyProgress::Incomplete, "abc".into(), 3))
+        );
+        assert_eq!(read(Framing::None, b"abc", 1), Ok((BodyProgress::Complete, String::new(), 0)));
+        assert_eq!(
+            read(Framing::UntilClosed, b"abc", 2),
+            Ok((BodyProgress::Incomplete, "abc".into(), 3))
+        );
     }
 
     #[test]
-    fn garbage_around_chunks_is_told_from_chunks() {
+    fn malformed_chunk_framing_is_refused() {
         for text in [
             "x\r\n",
             "\r\n",
@@ -220,17 +228,20 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_read_than_enough_and_no_more_kept_than_asked() {
+    fn reading_stops_at_the_limit_and_content_is_cut_to_the_callers_limit() {
         let endless = vec![b'x'; 2 * BODY_BYTES_READ_MAX];
         for framing in [Framing::UntilClosed, Framing::Length(10 << 30)] {
-            let (stand, kept, taken) = read(framing, &endless, 7_000).unwrap();
-            assert_eq!((stand, kept.len(), taken), (Stand::Enough, 100, BODY_BYTES_READ_MAX));
+            let (progress, content, taken) = read(framing, &endless, 7_000).unwrap();
+            assert_eq!(
+                (progress, content.len(), taken),
+                (BodyProgress::LimitReached, 100, BODY_BYTES_READ_MAX)
+            );
         }
         let small = b"1\r\nx\r\n".repeat(BODY_BYTES_READ_MAX);
-        let (stand, _, taken) = read(Framing::Chunked, &small, 9_999).unwrap();
-        assert_eq!(stand, Stand::Enough);
+        let (progress, _, taken) = read(Framing::Chunked, &small, 9_999).unwrap();
+        assert_eq!(progress, BodyProgress::LimitReached);
         assert!(taken < 2 * BODY_BYTES_READ_MAX);
         let trailers = [b"0\r\n".to_vec(), b"a: b\r\n".repeat(BODY_BYTES_READ_MAX)].concat();
-        assert_eq!(read(Framing::Chunked, &trailers, 9_999).unwrap().0, Stand::Enough);
+        assert_eq!(read(Framing::Chunked, &trailers, 9_999).unwrap().0, BodyProgress::LimitReached);
     }
 }

@@ -1,39 +1,39 @@
-//! The head of an HTTP/1 answer: where it ends, what it says, how the body ends. Pure.
+//! Parses the head of an HTTP/1 response: status, headers, framing of the body. Pure.
 
-use super::answer::AnswerHeaders;
+use super::response::ResponseHeaders;
 use super::{HEAD_BYTES_MAX, HEADERS_MAX};
 
-/// How the end of a body is known.
+/// How the end of a body is determined (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// There is none.
+    /// No body.
     None,
-    /// It has so many bytes.
+    /// `Content-Length`.
     Length(u64),
-    /// It comes in chunks that say how long they are.
+    /// `Transfer-Encoding: chunked`.
     Chunked,
-    /// The connection is closed after it.
+    /// The target closes the connection after the body.
     UntilClosed,
 }
 
-/// Whether a connection may be used again.
+/// Whether a connection may be reused after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Afterwards {
-    Keep,
+pub(super) enum Persistence {
+    KeepAlive,
     Close,
 }
 
-/// A head.
+/// The head of a response.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: u16,
-    pub(super) headers: AnswerHeaders,
+    pub(super) headers: ResponseHeaders,
     pub(super) framing: Framing,
-    pub(super) afterwards: Afterwards,
+    pub(super) persistence: Persistence,
 }
 
-/// Where a head ends, looking from `from` on.
-pub(super) fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
+/// The index after the blank line that ends a head. Bytes before `from` were searched already.
+pub(super) fn find_head_end(bytes: &[u8], from: usize) -> Option<usize> {
     let from = from.saturating_sub(3);
     let rest = bytes.get(from..)?;
     let mut after_line_end = false;
@@ -48,13 +48,13 @@ pub(super) fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Reads a head that is there as a whole.
-pub(super) fn read_head(bytes: &[u8], is_head_request: IsHead) -> Result<Head, &'static str> {
+/// Parses a complete head.
+pub(super) fn parse_head(bytes: &[u8], request: RequestKind) -> Result<Head, &'static str> {
     if bytes.len() > HEAD_BYTES_MAX {
         return Err("the head of the answer is too long");
     }
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-    let mut response = httparse::Response::new(&mut headers);
+    let mut parsed = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut parsed);
     match response.parse(bytes) {
         Ok(httparse::Status::Complete(_)) => {}
         Err(httparse::Error::TooManyHeaders) => return Err("the answer has too many headers"),
@@ -64,65 +64,65 @@ pub(super) fn read_head(bytes: &[u8], is_head_request: IsHead) -> Result<Head, &
     if status == 101 {
         return Err("the target switches to another protocol");
     }
-    let mut kept = AnswerHeaders::with_capacity(response.headers.len(), bytes.len());
-    response.headers.iter().for_each(|header| kept.push(header.name.as_bytes(), header.value));
-    let wishes = Wishes::of(&kept)?;
-    let has_no_body = is_head_request == IsHead::Yes || matches!(status, 100..=199 | 204 | 304);
-    let framing = match (has_no_body, wishes.chunked, wishes.length) {
+    let mut headers = ResponseHeaders::with_capacity(response.headers.len(), bytes.len());
+    response.headers.iter().for_each(|header| headers.push(header.name.as_bytes(), header.value));
+    let FramingHeaders { chunked, length, close, keep_alive } = FramingHeaders::of(&headers)?;
+    let has_no_body = request == RequestKind::Head || matches!(status, 100..=199 | 204 | 304);
+    let framing = match (has_no_body, chunked, length) {
         (true, _, _) => Framing::None,
         (_, true, _) => Framing::Chunked,
         (_, _, Some(length)) => Framing::Length(length),
         _ => Framing::UntilClosed,
     };
     let is_current = response.version == Some(1);
-    let is_clear = framing != Framing::UntilClosed && !(wishes.chunked && wishes.length.is_some());
-    let afterwards = match is_clear && !wishes.close && (is_current || wishes.keep_alive) {
-        true => Afterwards::Keep,
-        false => Afterwards::Close,
+    let is_unambiguous = framing != Framing::UntilClosed && !(chunked && length.is_some());
+    let persistence = match is_unambiguous && !close && (is_current || keep_alive) {
+        true => Persistence::KeepAlive,
+        false => Persistence::Close,
     };
-    Ok(Head { status, headers: kept, framing, afterwards })
+    Ok(Head { status, headers, framing, persistence })
 }
 
-/// Whether the request was one for a head alone.
+/// Whether the request had the method HEAD: its response has no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IsHead {
-    Yes,
-    No,
+pub(super) enum RequestKind {
+    Head,
+    Other,
 }
 
-/// What headers say of body and connection.
+/// The headers that determine framing and persistence.
 #[derive(Default)]
-struct Wishes {
+struct FramingHeaders {
     chunked: bool,
     length: Option<u64>,
     close: bool,
     keep_alive: bool,
 }
 
-impl Wishes {
-    fn of(headers: &AnswerHeaders) -> Result<Wishes, &'static str> {
-        let mut wishes = Wishes::default();
+impl FramingHeaders {
+    fn of(headers: &ResponseHeaders) -> Result<FramingHeaders, &'static str> {
+        let mut framing = FramingHeaders::default();
         for (name, value) in headers.iter() {
             let is = |known: &str| name.eq_ignore_ascii_case(known);
             if is("content-length") {
                 let length = length(value).ok_or("the length of the answer cannot be read")?;
-                if wishes.length.is_some_and(|other| other != length) {
+                if framing.length.is_some_and(|other| other != length) {
                     return Err("the answer has two lengths");
                 }
-                wishes.length = Some(length);
+                framing.length = Some(length);
             } else if is("transfer-encoding") {
-                if wishes.chunked || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                if framing.chunked || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
                     return Err("the answer has a transfer encoding other than chunked");
                 }
-                wishes.chunked = true;
+                framing.chunked = true;
             } else if is("connection") {
                 for word in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-                    wishes.close |= word.eq_ignore_ascii_case(b"close");
-                    wishes.keep_alive |= word.eq_ignore_ascii_case(b"keep-alive");
+                    framing.close |= word.eq_ignore_ascii_case(b"close");
+                    framing.keep_alive |= word.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
         }
-        Ok(wishes)
+        Ok(framing)
     }
 }
 
@@ -136,45 +136,45 @@ fn length(value: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<(u16, Framing, Afterwards), &'static str> {
-        let head = read_head(text.as_bytes(), IsHead::No)?;
-        Ok((head.status, head.framing, head.afterwards))
+    fn read(text: &str) -> Result<(u16, Framing, Persistence), &'static str> {
+        let head = parse_head(text.as_bytes(), RequestKind::Other)?;
+        Ok((head.status, head.framing, head.persistence))
     }
 
     #[test]
-    fn the_end_of_a_head_is_found_in_any_cut() {
+    fn the_end_of_a_head_is_found_in_any_split() {
         let text = b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody";
         for cut in 0..text.len() - 4 {
-            assert_eq!(end_of_head(&text[..cut], 0), None, "{cut}");
-            assert_eq!(end_of_head(text, cut), Some(text.len() - 4), "{cut}");
+            assert_eq!(find_head_end(&text[..cut], 0), None, "{cut}");
+            assert_eq!(find_head_end(text, cut), Some(text.len() - 4), "{cut}");
         }
-        assert_eq!(end_of_head(b"HTTP/1.1 200 OK\n\nx", 0), Some(17));
+        assert_eq!(find_head_end(b"HTTP/1.1 200 OK\n\nx", 0), Some(17));
     }
 
     #[test]
-    fn heads_say_how_bodies_end_and_whether_connections_do() {
-        use Afterwards::{Close, Keep};
-        for (text, framing, afterwards) in [
-            ("Content-Length: 5\r\n", Framing::Length(5), Keep),
-            ("content-length: 5\r\nContent-Length: 5\r\n", Framing::Length(5), Keep),
-            ("Transfer-Encoding: Chunked\r\n", Framing::Chunked, Keep),
+    fn headers_determine_framing_and_persistence() {
+        use Persistence::{Close, KeepAlive};
+        for (text, framing, persistence) in [
+            ("Content-Length: 5\r\n", Framing::Length(5), KeepAlive),
+            ("content-length: 5\r\nContent-Length: 5\r\n", Framing::Length(5), KeepAlive),
+            ("Transfer-Encoding: Chunked\r\n", Framing::Chunked, KeepAlive),
             ("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", Framing::Chunked, Close),
             ("Content-Length: 5\r\nConnection: x, CLOSE\r\n", Framing::Length(5), Close),
             ("", Framing::UntilClosed, Close),
         ] {
             let head = format!("HTTP/1.1 200 OK\r\n{text}\r\n");
-            assert_eq!(read(&head), Ok((200, framing, afterwards)), "{text}");
+            assert_eq!(read(&head), Ok((200, framing, persistence)), "{text}");
         }
         let old = "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n";
         assert_eq!(read(&format!("{old}\r\n")), Ok((200, Framing::Length(1), Close)));
         let kept = format!("{old}Connection: keep-alive\r\n\r\n");
-        assert_eq!(read(&kept), Ok((200, Framing::Length(1), Keep)));
+        assert_eq!(read(&kept), Ok((200, Framing::Length(1), KeepAlive)));
         let nothing = "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n";
-        assert_eq!(read(nothing), Ok((204, Framing::None, Keep)));
+        assert_eq!(read(nothing), Ok((204, Framing::None, KeepAlive)));
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_refused() {
+    fn ambiguous_or_malformed_heads_are_refused() {
         for text in [
             "Content-Length: 5\r\nContent-Length: 6\r\n",
             "Content-Length: +5\r\n",

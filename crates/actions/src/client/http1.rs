@@ -4,40 +4,44 @@ use bytes::{Buf, BytesMut};
 use kalends_environment::Stopwatch;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::answer::Answer;
-use super::body::{Body, Stand};
-use super::failure::Failure;
-use super::head::{Afterwards, Head, IsHead, end_of_head, read_head};
+use super::body::{Body, BodyProgress};
+use super::error::ClientError;
+use super::head::{Head, Persistence, RequestKind, find_head_end, parse_head};
 use super::request::Request;
+use super::response::Response;
 use super::{HEAD_BYTES_MAX, INTERIM_MAX};
 use crate::egress::Transport;
-use crate::laps::{Lap, Laps};
+use crate::timing::{AttemptTimer, Phase};
 
-/// Room that is made for each read.
+/// Buffer space reserved for each read.
 const READ_BYTES: usize = 4 * 1024;
 
-/// Whether a body is there as a whole.
+/// Whether a body was read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whole {
-    Yes,
-    /// More came than is read; the rest was not waited for.
-    No,
+enum BodyEnd {
+    Reached,
+    /// The rest, beyond the read limit, was not read.
+    NotReached,
 }
 
-/// A connection on which nothing is under way.
+/// A connection without an exchange in flight.
 pub(super) struct Http1 {
     transport: Transport,
     buffer: BytesMut,
 }
 
-/// How an exchange failed.
-pub(super) enum Failed {
-    /// Nothing of the request was written.
-    Unsent,
-    /// All or some of it was, and not a byte came back.
-    Unanswered(String),
-    /// Something came back.
-    Broken(Failure),
+/// Why an exchange over HTTP/1.1 failed, and how far it got.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Http1Error {
+    /// No byte of the request was written.
+    #[error("nothing could be sent")]
+    NotSent,
+    /// The request was written, at least partly, and no byte of a response arrived.
+    #[error(transparent)]
+    NoResponse(ClientError),
+    /// Some bytes of a response arrived.
+    #[error(transparent)]
+    Failed(#[from] ClientError),
 }
 
 impl Http1 {
@@ -45,121 +49,124 @@ impl Http1 {
         Http1 { transport, buffer: BytesMut::new() }
     }
 
-    /// Whether it can be used again: nothing came in since, and nobody has gone.
-    pub(super) fn is_quiet(&mut self) -> bool {
-        self.buffer.is_empty() && self.transport.is_quiet()
+    /// Whether the connection can be reused: it is open and has no unread bytes.
+    pub(super) fn is_reusable(&mut self) -> bool {
+        self.buffer.is_empty() && self.transport.is_idle()
     }
 
-    /// Sends a request and reads its answer, of whose body `kept_max` bytes are kept.
+    /// Sends a request and reads the response, with at most `body_bytes_max` bytes of its body.
     pub(super) async fn exchange(
         &mut self,
         request: &Request,
-        kept_max: usize,
-        laps: &Laps,
-    ) -> Result<(Answer, Afterwards), Failed> {
-        let watch = Stopwatch::start();
+        body_bytes_max: usize,
+        timer: &AttemptTimer,
+    ) -> Result<(Response, Persistence), Http1Error> {
+        let stopwatch = Stopwatch::start();
         self.write(&request.to_http1()).await?;
-        let head = self.head(request, watch, laps).await?;
-        let (body, whole) = self.body(&head, kept_max).await.map_err(Failed::Broken)?;
-        let is_clean = whole == Whole::Yes && self.buffer.is_empty();
-        let afterwards = if is_clean { head.afterwards } else { Afterwards::Close };
-        let answer = Answer { status: head.status, headers: head.headers, body };
-        Ok((answer, afterwards))
+        let head = self.read_head(request, stopwatch, timer).await?;
+        let (body, end) = self.read_body(&head, body_bytes_max).await?;
+        let is_clean = end == BodyEnd::Reached && self.buffer.is_empty();
+        let persistence = if is_clean { head.persistence } else { Persistence::Close };
+        let response = Response { status: head.status, headers: head.headers, body };
+        Ok((response, persistence))
     }
 
-    async fn write(&mut self, bytes: &[u8]) -> Result<(), Failed> {
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), Http1Error> {
         let mut written = 0;
         while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
             match self.transport.write(rest).await {
-                Ok(0) | Err(_) if written == 0 => return Err(Failed::Unsent),
-                // The target may have answered before it read everything.
+                Ok(0) | Err(_) if written == 0 => return Err(Http1Error::NotSent),
+                // The target may have responded before it read the whole request.
                 Ok(0) | Err(_) => return Ok(()),
                 Ok(count) => written += count,
             }
         }
-        // What is lost here shows when the answer is read.
+        // An error here shows up again when the response is read.
         let _ = self.transport.flush().await;
         Ok(())
     }
 
-    /// The head of the answer. Interim answers are passed over.
-    async fn head(
+    /// Reads the head of the response and skips interim responses.
+    async fn read_head(
         &mut self,
         request: &Request,
-        watch: Stopwatch,
-        laps: &Laps,
-    ) -> Result<Head, Failed> {
-        let is_head = if request.is_head() { IsHead::Yes } else { IsHead::No };
-        let mut is_answered = false;
+        stopwatch: Stopwatch,
+        timer: &AttemptTimer,
+    ) -> Result<Head, Http1Error> {
+        let kind = if request.is_head() { RequestKind::Head } else { RequestKind::Other };
+        let mut has_bytes = false;
         for _ in 0..=INTERIM_MAX {
-            let mut looked = 0;
+            let mut searched = 0;
             let end = loop {
-                if let Some(end) = end_of_head(&self.buffer, looked) {
+                if let Some(end) = find_head_end(&self.buffer, searched) {
                     break end;
                 }
-                looked = self.buffer.len();
-                if looked >= HEAD_BYTES_MAX {
-                    let why = "the head of the answer is too long";
-                    return Err(Failed::Broken(Failure::Protocol(why)));
+                searched = self.buffer.len();
+                if searched >= HEAD_BYTES_MAX {
+                    return Err(ClientError::Protocol("the head of the answer is too long").into());
                 }
                 match self.read().await {
-                    Ok(0) if looked == 0 && !is_answered => {
-                        return Err(Failed::Unanswered("no answer came".into()));
+                    Ok(0) if searched == 0 && !has_bytes => {
+                        return Err(Http1Error::NoResponse(ClientError::Closed("no answer came")));
                     }
-                    Ok(0) => return Err(Failed::Broken(self.cut_in_head())),
-                    Err(error) if looked == 0 && !is_answered => {
-                        return Err(Failed::Unanswered(error.to_string()));
+                    Ok(0) => return Err(self.incomplete_head().into()),
+                    Err(error) if searched == 0 && !has_bytes => {
+                        return Err(Http1Error::NoResponse(error.into()));
                     }
-                    Err(error) => {
-                        return Err(Failed::Broken(Failure::Receive(error.to_string())));
-                    }
-                    Ok(_) if is_answered => {}
+                    Err(error) => return Err(ClientError::from(error).into()),
+                    Ok(_) if has_bytes => {}
                     Ok(_) => {
-                        laps.note(Lap::FirstByte, watch);
-                        is_answered = true;
+                        timer.record(Phase::FirstByte, stopwatch);
+                        has_bytes = true;
                     }
                 }
             };
             let bytes = self.buffer.split_to(end);
-            let head = read_head(&bytes, is_head);
-            let head = head.map_err(|why| Failed::Broken(Failure::Protocol(why)))?;
+            let head = parse_head(&bytes, kind).map_err(ClientError::Protocol)?;
             if head.status >= 200 {
                 return Ok(head);
             }
         }
-        Err(Failed::Broken(Failure::Protocol("the target sends too many interim answers")))
+        Err(ClientError::Protocol("the target sends too many interim answers").into())
     }
 
-    /// Why a head that is not complete is none.
-    fn cut_in_head(&self) -> Failure {
+    /// The error for a connection that was closed within the head.
+    fn incomplete_head(&self) -> ClientError {
         match self.buffer.starts_with(b"HTTP/") {
-            true => Failure::Receive("the answer ended in its head".into()),
-            false => Failure::Protocol("what the target sent is not HTTP/1"),
+            true => ClientError::Closed("the answer ended in its head"),
+            false => ClientError::Protocol("what the target sent is not HTTP/1"),
         }
     }
 
-    async fn body(&mut self, head: &Head, kept_max: usize) -> Result<(Vec<u8>, Whole), Failure> {
-        let mut body = Body::new(head.framing, kept_max);
+    async fn read_body(
+        &mut self,
+        head: &Head,
+        body_bytes_max: usize,
+    ) -> Result<(Vec<u8>, BodyEnd), ClientError> {
+        let mut body = Body::new(head.framing, body_bytes_max);
         loop {
-            let taken = body.take(&self.buffer).map_err(Failure::Protocol)?;
-            self.buffer.advance(taken);
-            match body.stand() {
-                Stand::Done => return Ok((body.into_kept(), Whole::Yes)),
-                Stand::Enough => return Ok((body.into_kept(), Whole::No)),
-                Stand::Open => {}
+            let consumed = body.consume(&self.buffer).map_err(ClientError::Protocol)?;
+            self.buffer.advance(consumed);
+            match body.progress() {
+                BodyProgress::Complete => return Ok((body.into_content(), BodyEnd::Reached)),
+                BodyProgress::LimitReached => {
+                    return Ok((body.into_content(), BodyEnd::NotReached));
+                }
+                BodyProgress::Incomplete => {}
             }
-            match self.read().await {
-                Ok(0) if body.ends_when_closed() => return Ok((body.into_kept(), Whole::Yes)),
-                Ok(0) => return Err(Failure::Receive("the answer ended in its body".into())),
-                Ok(_) => {}
-                Err(error) => return Err(Failure::Receive(error.to_string())),
+            match self.read().await? {
+                0 if body.ends_when_closed() => {
+                    return Ok((body.into_content(), BodyEnd::Reached));
+                }
+                0 => return Err(ClientError::Closed("the answer ended in its body")),
+                _ => {}
             }
         }
     }
 
     async fn read(&mut self) -> std::io::Result<usize> {
         self.buffer.reserve(READ_BYTES);
-        // Never more than a head may have: what a body has is taken out at once.
+        // Bounded by the longest head: body bytes leave the buffer at once.
         let room = (HEAD_BYTES_MAX + READ_BYTES).saturating_sub(self.buffer.len());
         let mut limited = bytes::BufMut::limit(&mut self.buffer, room.min(READ_BYTES));
         self.transport.read_buf(&mut limited).await

@@ -1,144 +1,143 @@
-//! Exchanges over an HTTP/2 connection, which many share at once.
+//! Concurrent exchanges over one HTTP/2 connection.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
-use hyper::{Response, body::Incoming};
 use hyper_util::rt::TokioIo;
 use kalends_environment::Stopwatch;
 
-use super::allowance::{Allowance, Metered};
-use super::answer::{Answer, AnswerHeaders};
-use super::failure::Failure;
+use super::error::ClientError;
+use super::receive_budget::{LimitedTransport, ReceiveBudget};
 use super::request::Request;
+use super::response::{Response, ResponseHeaders};
 use super::{BODY_BYTES_READ_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::egress::Transport;
-use crate::laps::{Lap, Laps};
+use crate::timing::{AttemptTimer, Phase};
 
-/// What a target may have sent that nobody has read yet, for each request and for all of one
-/// connection.
+/// Flow-control window of each stream and of the connection: unread bytes of a target.
 const UNREAD_BYTES_MAX: u32 = 64 * 1024;
 
-/// A connection; copies share it. It is closed when the last of them goes.
+/// A connection; clones share it. It is closed when the last clone is dropped.
 #[derive(Clone)]
 pub(super) struct Http2 {
     requests: SendRequest<Full<Bytes>>,
-    allowance: Allowance,
+    budget: ReceiveBudget,
 }
 
-/// How an exchange failed.
-pub(super) enum Failed {
-    /// The target has not seen it.
-    Unsent,
-    Broken(Failure),
+/// Why an exchange over HTTP/2 failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Http2Error {
+    /// The target did not process the request.
+    #[error("the request was not taken")]
+    NotSent,
+    /// The exchange failed after the request was sent.
+    #[error(transparent)]
+    Failed(#[from] ClientError),
 }
 
 #[derive(Clone)]
-struct Tasks;
+struct TokioExecutor;
 
-impl<F: Future<Output: Send> + Send + 'static> hyper::rt::Executor<F> for Tasks {
+impl<F: Future<Output: Send> + Send + 'static> hyper::rt::Executor<F> for TokioExecutor {
     fn execute(&self, task: F) {
         drop(tokio::spawn(task));
     }
 }
 
 impl Http2 {
-    pub(super) async fn new(transport: Transport) -> Result<Http2, Failure> {
-        let allowance = Allowance::new();
-        let transport = Metered::new(transport, allowance.clone());
-        let (requests, connection) = Builder::new(Tasks)
+    pub(super) async fn new(transport: Transport) -> Result<Http2, ClientError> {
+        let budget = ReceiveBudget::new();
+        let transport = LimitedTransport::new(transport, budget.clone());
+        let (requests, connection) = Builder::new(TokioExecutor)
             .initial_stream_window_size(UNREAD_BYTES_MAX)
             .initial_connection_window_size(UNREAD_BYTES_MAX)
             .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
             .handshake(TokioIo::new(transport))
             .await
-            .map_err(|error| Failure::Receive(error.to_string()))?;
-        // It ends when the connection does.
+            .map_err(|error| ClientError::Http2Handshake(Arc::new(error)))?;
+        // The task ends with the connection.
         drop(tokio::spawn(connection));
-        Ok(Http2 { requests, allowance })
+        Ok(Http2 { requests, budget })
     }
 
     pub(super) fn is_open(&self) -> bool {
         !self.requests.is_closed()
     }
 
-    /// Sends a request and reads its answer, of whose body `kept_max` bytes are kept.
+    /// Sends a request and reads the response, with at most `body_bytes_max` bytes of its body.
     pub(super) async fn exchange(
         &mut self,
         request: &Request,
-        kept_max: usize,
-        laps: &Laps,
-    ) -> Result<Answer, Failed> {
-        let _under_way = self.allowance.begin();
-        let exchanged = self.exchange_bounded(request, kept_max, laps).await;
-        match (exchanged, self.allowance.broken()) {
-            (Err(Failed::Broken(_)), Some(why)) => Err(Failed::Broken(Failure::Protocol(why))),
-            (exchanged, _) => exchanged,
+        body_bytes_max: usize,
+        timer: &AttemptTimer,
+    ) -> Result<Response, Http2Error> {
+        let _in_flight = self.budget.begin();
+        let result = self.exchange_within_budget(request, body_bytes_max, timer).await;
+        match (result, self.budget.exceeded()) {
+            (Err(Http2Error::Failed(_)), Some(limit)) => Err(ClientError::Protocol(limit).into()),
+            (result, _) => result,
         }
     }
 
-    async fn exchange_bounded(
+    async fn exchange_within_budget(
         &mut self,
         request: &Request,
-        kept_max: usize,
-        laps: &Laps,
-    ) -> Result<Answer, Failed> {
-        let watch = Stopwatch::start();
-        let message = message(request).map_err(Failed::Broken)?;
-        let response = match self.requests.try_send_request(message).await {
+        body_bytes_max: usize,
+        timer: &AttemptTimer,
+    ) -> Result<Response, Http2Error> {
+        let stopwatch = Stopwatch::start();
+        let request = to_hyper(request)?;
+        let response = match self.requests.try_send_request(request).await {
             Ok(response) => response,
-            Err(mut failed) => {
-                return Err(match failed.take_message() {
-                    Some(_) => Failed::Unsent,
-                    None => Failed::Broken(Failure::Receive(words(&failed.into_error()))),
+            Err(mut error) => {
+                return Err(match error.take_message() {
+                    Some(_) => Http2Error::NotSent,
+                    None => ClientError::from(error.into_error()).into(),
                 });
             }
         };
-        laps.note(Lap::FirstByte, watch);
-        read(response, kept_max).await.map_err(Failed::Broken)
+        timer.record(Phase::FirstByte, stopwatch);
+        Ok(read_response(response, body_bytes_max).await?)
     }
 }
 
-fn message(request: &Request) -> Result<hyper::Request<Full<Bytes>>, Failure> {
-    let refused = |_| Failure::Protocol("the request cannot be sent over HTTP/2");
+fn to_hyper(request: &Request) -> Result<hyper::Request<Full<Bytes>>, ClientError> {
     let mut builder = hyper::Request::builder()
         .method(request.method.as_str())
         .uri(format!("https://{}{}", request.authority, request.target));
     for (name, value) in request.headers.iter() {
         builder = builder.header(name, value);
     }
-    builder.body(Full::new(request.body.clone())).map_err(refused)
+    let built = builder.body(Full::new(request.body.clone()));
+    built.map_err(|_| ClientError::Protocol("the request cannot be sent over HTTP/2"))
 }
 
-async fn read(response: Response<Incoming>, kept_max: usize) -> Result<Answer, Failure> {
-    let (head, mut body) = response.into_parts();
+async fn read_response(
+    response: hyper::Response<Incoming>,
+    body_bytes_max: usize,
+) -> Result<Response, ClientError> {
+    let (head, mut incoming) = response.into_parts();
     if head.headers.len() > HEADERS_MAX {
-        return Err(Failure::Protocol("the answer has too many headers"));
+        return Err(ClientError::Protocol("the answer has too many headers"));
     }
-    let mut headers = AnswerHeaders::with_capacity(head.headers.len(), 1_024);
+    let mut headers = ResponseHeaders::with_capacity(head.headers.len(), 1_024);
     for (name, value) in &head.headers {
         headers.push(name.as_str().as_bytes(), value.as_bytes());
     }
-    let (mut kept, mut read) = (Vec::new(), 0);
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Failure::Receive(words(&error)))?;
+    let (mut body, mut read) = (Vec::new(), 0);
+    while let Some(frame) = incoming.frame().await {
+        let frame = frame?;
         let Some(data) = frame.data_ref() else { continue };
         read += data.len();
-        let room = data.len().min(kept_max.saturating_sub(kept.len()));
-        kept.extend_from_slice(data.get(..room).unwrap_or_default());
+        let room = data.len().min(body_bytes_max.saturating_sub(body.len()));
+        body.extend_from_slice(data.get(..room).unwrap_or_default());
         if read >= BODY_BYTES_READ_MAX {
             break;
         }
     }
-    Ok(Answer { status: head.status.as_u16(), headers, body: kept })
-}
-
-/// An error with its cause, which hyper leaves out.
-fn words(error: &hyper::Error) -> String {
-    match std::error::Error::source(error) {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
+    Ok(Response { status: head.status.as_u16(), headers, body })
 }

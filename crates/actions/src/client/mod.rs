@@ -1,35 +1,35 @@
-//! HTTP over kept connections: one request, one answer.
+//! HTTP client with keep-alive connections.
 //!
-//! [`Client::send`] takes a [`Request`] through the door and gives an [`Answer`] whose head and body
-//! are bounded, whatever the target sends. It follows no redirects, keeps no cookies and
-//! decompresses nothing. HTTP/1.1 is read and written here (`http1`, `head`, `body`): its limits
-//! are ours to the byte, and it costs a third less than a general library. HTTP/2, where both sides
-//! like it, is hyper's (`http2`), under limits of ours for what comes in (`allowance`).
+//! [`Client::send`] sends a [`Request`] and returns a [`Response`] with a bounded head and body,
+//! whatever the target sends. It follows no redirects, stores no cookies and decompresses nothing.
+//! HTTP/1.1 is implemented here (`http1`, `head`, `body`): the limits are exact to the byte, and it
+//! costs a third less than a general library. HTTP/2 uses hyper (`http2`), with limits on received
+//! frames (`receive_budget`).
 //!
-//! A request is sent again only where it is certain that the target did not see it: nothing of it
-//! was written, or HTTP/2 says so. How long all of it may take is the caller's to bound.
+//! A request is resent only if the target certainly did not see it: no byte of it was written, or
+//! HTTP/2 reports it as unprocessed. The caller limits the total time.
 
-mod allowance;
-mod answer;
 mod body;
-mod failure;
+mod error;
 mod head;
 mod http1;
 mod http2;
 mod pool;
+mod receive_budget;
 mod request;
+mod response;
 mod send;
 
-pub(crate) use answer::Answer;
-pub(crate) use failure::Failure;
+pub(crate) use error::ClientError;
 pub(crate) use request::{Headers, Request};
+pub(crate) use response::Response;
 pub(crate) use send::Client;
 
-/// A status line and headers are not longer, and an attempt does not hold more of them.
+/// Bytes of a status line and headers: an attempt buffers no more.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
-/// An answer does not have more headers.
+/// Headers of a response.
 const HEADERS_MAX: usize = 100;
-/// As many interim answers (1xx) come before the answer at most.
+/// Interim responses (1xx) before the final one.
 const INTERIM_MAX: usize = 8;
-/// Bytes of a body that are read at most; then the connection is closed.
+/// Bytes of a body that are read; the connection is closed if there are more.
 const BODY_BYTES_READ_MAX: usize = 64 * 1024;

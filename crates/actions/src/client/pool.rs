@@ -1,7 +1,7 @@
-//! Connections that are kept for the next request.
+//! Connection pool.
 //!
-//! Who shares one is told by its [`Key`]: never two collections, nor two identities. Each key has a
-//! limit of requests under way; who comes later waits for a turn.
+//! The [`PoolKey`] decides which requests share a connection: never those of two collections or two
+//! identities. Each key has a limit of requests in flight; further requests wait for a permit.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,62 +17,64 @@ use super::http1::Http1;
 use super::http2::Http2;
 use crate::egress::Security;
 
-/// How long a connection is kept. Many servers close theirs after five seconds; one that is used
-/// just then is lost with its request.
+/// Idle time after which a connection is closed. Many servers close theirs after five seconds, and
+/// a request sent at that moment is lost.
 const IDLE_MAX: Duration = Duration::from_secs(4);
-/// How often old ones are looked for, while there are any.
-const LOOK_AROUND: Duration = Duration::from_secs(1);
-/// Connections kept in all: each is a file of the process.
-const CONNECTIONS_KEPT_MAX: usize = 1_024;
-/// Targets known at once. When there are more, those of which nothing is kept are forgotten.
+/// Interval between searches for expired connections, while there are any.
+const REAP_INTERVAL: Duration = Duration::from_secs(1);
+/// Idle HTTP/1.1 connections of all targets: each is a file descriptor.
+const IDLE_CONNECTIONS_MAX: usize = 1_024;
+/// Targets in the pool. When it is full, targets without connections and requests are evicted.
 const TARGETS_MAX: usize = 4_096;
 
-/// Who shares a connection. The proxy is the same for all.
+/// Requests with equal keys share connections. The proxy is the same for all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct PoolKey {
     pub(super) collection: CollectionPath,
-    /// The checked address that was to be tried first.
+    /// The first of the checked addresses.
     pub(super) address: SocketAddr,
     pub(super) security: Security,
     pub(super) server_name: String,
+    /// Digest of the client certificate.
     pub(super) identity: Option<[u8; 32]>,
 }
 
-/// What is kept for one key.
-pub(super) struct Target {
-    /// Requests that may be under way at once.
-    pub(super) turns: Semaphore,
-    kept: Mutex<Kept>,
+/// The connections of one key.
+pub(super) struct TargetPool {
+    /// One permit for each request in flight.
+    pub(super) permits: Semaphore,
+    connections: Mutex<Connections>,
 }
 
 #[derive(Default)]
-struct Kept {
-    /// The newest is used first, so that the others get old.
+struct Connections {
+    /// Idle connections. The most recent one is reused first, so that the others expire.
     http1: Vec<(Stopwatch, Http1)>,
+    /// The shared connection, with the time since its last use.
     http2: Option<(Stopwatch, Http2)>,
 }
 
-/// All that is kept.
+/// The pools of all targets.
 pub(super) struct Pool {
     shared: Arc<Shared>,
-    turns_max: usize,
+    requests_per_target_max: usize,
 }
 
 #[derive(Default)]
 struct Shared {
-    targets: Mutex<HashMap<Key, Arc<Target>>>,
-    /// Connections kept.
-    count: AtomicUsize,
-    /// Whether somebody looks for old ones.
-    is_watched: Mutex<bool>,
+    targets: Mutex<HashMap<PoolKey, Arc<TargetPool>>>,
+    /// Idle HTTP/1.1 connections.
+    idle_count: AtomicUsize,
+    /// Whether the reaper task is running.
+    is_reaping: Mutex<bool>,
 }
 
 impl Pool {
-    pub(super) fn new(turns_max: usize) -> Pool {
-        Pool { shared: Arc::default(), turns_max }
+    pub(super) fn new(requests_per_target_max: usize) -> Pool {
+        Pool { shared: Arc::default(), requests_per_target_max }
     }
 
-    pub(super) fn target(&self, key: Key) -> Arc<Target> {
+    pub(super) fn target(&self, key: PoolKey) -> Arc<TargetPool> {
         let mut targets = lock(&self.shared.targets);
         if let Some(target) = targets.get(&key) {
             return target.clone();
@@ -80,101 +82,104 @@ impl Pool {
         if targets.len() >= TARGETS_MAX {
             targets.retain(|_, target| Arc::strong_count(target) > 1 || !target.is_empty());
         }
-        let turns = Semaphore::new(self.turns_max);
-        let target = Arc::new(Target { turns, kept: Mutex::default() });
-        // Where all are in use this one is not remembered; its connections are closed after use.
+        let permits = Semaphore::new(self.requests_per_target_max);
+        let target = Arc::new(TargetPool { permits, connections: Mutex::default() });
+        // If all targets are in use, this one stays outside the pool and closes its connections.
         if targets.len() < TARGETS_MAX {
             targets.insert(key, target.clone());
         }
         target
     }
 
-    /// A kept connection that can still be used.
-    pub(super) fn take(&self, target: &Target) -> Option<Http1> {
+    /// Takes an idle HTTP/1.1 connection that is still usable.
+    pub(super) fn take_idle(&self, target: &TargetPool) -> Option<Http1> {
         loop {
-            let (since, mut connection) = lock(&target.kept).http1.pop()?;
-            self.shared.count.fetch_sub(1, Ordering::Relaxed);
-            if since.elapsed() < IDLE_MAX && connection.is_quiet() {
+            let (since, mut connection) = lock(&target.connections).http1.pop()?;
+            self.shared.idle_count.fetch_sub(1, Ordering::Relaxed);
+            if since.elapsed() < IDLE_MAX && connection.is_reusable() {
                 return Some(connection);
             }
         }
     }
 
-    /// How many requests the connections that are kept can take at once.
-    pub(super) fn kept(&self, target: &Target) -> usize {
-        let kept = lock(&target.kept);
-        match kept.http2 {
+    /// The number of concurrent requests that the pooled connections can carry.
+    pub(super) fn capacity(&self, target: &TargetPool) -> usize {
+        let connections = lock(&target.connections);
+        match connections.http2 {
             Some(_) => usize::MAX,
-            None => kept.http1.len(),
+            None => connections.http1.len(),
         }
     }
 
-    /// Keeps a connection, or closes it where there are enough.
-    pub(super) fn keep(&self, target: &Target, connection: Http1) {
-        if self.shared.count.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_KEPT_MAX {
-            self.shared.count.fetch_sub(1, Ordering::Relaxed);
+    /// Returns a connection to the pool, or closes it if the pool is full.
+    pub(super) fn put_idle(&self, target: &TargetPool, connection: Http1) {
+        if self.shared.idle_count.fetch_add(1, Ordering::Relaxed) >= IDLE_CONNECTIONS_MAX {
+            self.shared.idle_count.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        lock(&target.kept).http1.push((Stopwatch::start(), connection));
-        self.watch();
+        lock(&target.connections).http1.push((Stopwatch::start(), connection));
+        self.start_reaper();
     }
 
-    pub(super) fn http2(&self, target: &Target) -> Option<Http2> {
-        let mut kept = lock(&target.kept);
-        let (used, connection) = kept.http2.as_mut()?;
+    /// The shared HTTP/2 connection, if it is open.
+    pub(super) fn http2(&self, target: &TargetPool) -> Option<Http2> {
+        let mut connections = lock(&target.connections);
+        let (used, connection) = connections.http2.as_mut()?;
         if !connection.is_open() {
-            kept.http2 = None;
+            connections.http2 = None;
             return None;
         }
         *used = Stopwatch::start();
         Some(connection.clone())
     }
 
-    pub(super) fn share(&self, target: &Target, connection: &Http2) {
-        lock(&target.kept).http2 = Some((Stopwatch::start(), connection.clone()));
-        self.watch();
+    /// Shares an HTTP/2 connection with later requests.
+    pub(super) fn share_http2(&self, target: &TargetPool, connection: &Http2) {
+        lock(&target.connections).http2 = Some((Stopwatch::start(), connection.clone()));
+        self.start_reaper();
     }
 
-    /// Sees to it that old connections are closed; while there are none nothing wakes.
-    fn watch(&self) {
-        let mut is_watched = lock(&self.shared.is_watched);
-        if !*is_watched {
-            *is_watched = true;
-            drop(tokio::spawn(close_old(Arc::downgrade(&self.shared))));
+    /// Starts the reaper unless it is running. It stops when the pool is empty.
+    fn start_reaper(&self) {
+        let mut is_reaping = lock(&self.shared.is_reaping);
+        if !*is_reaping {
+            *is_reaping = true;
+            drop(tokio::spawn(close_expired(Arc::downgrade(&self.shared))));
         }
     }
 }
 
-async fn close_old(shared: Weak<Shared>) {
-    let mut looks = tokio::time::interval(LOOK_AROUND);
-    looks.tick().await;
+async fn close_expired(shared: Weak<Shared>) {
+    let mut interval = tokio::time::interval(REAP_INTERVAL);
+    interval.tick().await;
     loop {
-        looks.tick().await;
+        interval.tick().await;
         let Some(shared) = shared.upgrade() else { return };
-        // Held to the end, so that what is kept meanwhile finds a watcher or starts one.
-        let mut is_watched = lock(&shared.is_watched);
-        let mut left = false;
+        // Held to the end: a connection pooled meanwhile finds this task running or starts another.
+        let mut is_reaping = lock(&shared.is_reaping);
+        let mut has_connections = false;
         for target in lock(&shared.targets).values() {
-            let mut kept = lock(&target.kept);
-            let before = kept.http1.len();
-            kept.http1.retain(|(since, _)| since.elapsed() < IDLE_MAX);
-            shared.count.fetch_sub(before - kept.http1.len(), Ordering::Relaxed);
-            if kept.http2.as_ref().is_some_and(|(used, _)| used.elapsed() >= IDLE_MAX) {
-                kept.http2 = None;
+            let mut connections = lock(&target.connections);
+            let before = connections.http1.len();
+            connections.http1.retain(|(since, _)| since.elapsed() < IDLE_MAX);
+            let closed = before - connections.http1.len();
+            shared.idle_count.fetch_sub(closed, Ordering::Relaxed);
+            if connections.http2.as_ref().is_some_and(|(used, _)| used.elapsed() >= IDLE_MAX) {
+                connections.http2 = None;
             }
-            left |= !kept.http1.is_empty() || kept.http2.is_some();
+            has_connections |= !connections.http1.is_empty() || connections.http2.is_some();
         }
-        if !left {
-            *is_watched = false;
+        if !has_connections {
+            *is_reaping = false;
             return;
         }
     }
 }
 
-impl Target {
+impl TargetPool {
     fn is_empty(&self) -> bool {
-        let kept = lock(&self.kept);
-        kept.http1.is_empty() && kept.http2.is_none()
+        let connections = lock(&self.connections);
+        connections.http1.is_empty() && connections.http2.is_none()
     }
 }
 

@@ -1,60 +1,61 @@
-//! What is sent.
+//! A request and its HTTP/1.1 encoding.
 
 use std::fmt::{Display, Write as _};
 use std::ops::Range;
 
 use bytes::Bytes;
 
-/// Headers, spelled as they go over the wire, in one piece of memory.
+/// Headers in wire spelling, in one allocation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Headers {
     text: String,
-    places: Vec<(Range<usize>, Range<usize>)>,
+    /// Name and value of each header in `text`.
+    spans: Vec<(Range<usize>, Range<usize>)>,
 }
 
 impl Headers {
     pub(crate) fn with_capacity(headers: usize, bytes: usize) -> Headers {
-        Headers { text: String::with_capacity(bytes), places: Vec::with_capacity(headers) }
+        Headers { text: String::with_capacity(bytes), spans: Vec::with_capacity(headers) }
     }
 
-    /// Names and values, in their order.
+    /// Names and values in order of insertion.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        let part = |place: &Range<usize>| self.text.get(place.clone()).unwrap_or_default();
-        self.places.iter().map(move |(name, value)| (part(name), part(value)))
+        let part = |span: &Range<usize>| self.text.get(span.clone()).unwrap_or_default();
+        self.spans.iter().map(move |(name, value)| (part(name), part(value)))
     }
 
-    /// Removes headers by name.
-    fn drop_named(&mut self, is_dropped: impl Fn(&str) -> bool) {
-        let Headers { text, places } = self;
-        places.retain(|(name, _)| !is_dropped(text.get(name.clone()).unwrap_or_default()));
+    fn remove(&mut self, is_removed: impl Fn(&str) -> bool) {
+        let Headers { text, spans } = self;
+        spans.retain(|(name, _)| !is_removed(text.get(name.clone()).unwrap_or_default()));
     }
 
-    fn put(&mut self, part: impl Display) -> Range<usize> {
+    fn append(&mut self, part: impl Display) -> Range<usize> {
         let from = self.text.len();
-        // A text takes everything.
+        // Writing to a String does not fail.
         let _ = write!(self.text, "{part}");
         from..self.text.len()
     }
 }
 
-/// A request. Who builds it sees to it that method, target, authority and headers hold no control
-/// characters; [`Request::header`] refuses those that do.
+/// A request. Its builder ensures that method, target and authority contain no control characters;
+/// [`Request::set_header`] refuses headers that do.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
     /// Path and query.
     pub(crate) target: String,
-    /// Host and, where it is not the usual one, port.
+    /// Host and, unless it is the default, port.
     pub(crate) authority: String,
-    /// Without `Host`, `Content-Length` and `Connection`, which the connection sets.
+    /// Without `Host`, `Content-Length` and `Connection`, which the connection adds.
     pub(crate) headers: Headers,
     pub(crate) body: Bytes,
 }
 
 impl Request {
-    /// Sets a header, in the place of one of the same name. `false` where it cannot be sent.
+    /// Sets a header and respans one of the same name. Returns `false` if the name or the value
+    /// cannot be sent.
     #[must_use]
-    pub(crate) fn header(&mut self, name: &str, value: impl Display) -> bool {
+    pub(crate) fn set_header(&mut self, name: &str, value: impl Display) -> bool {
         let is_token =
             |byte: u8| byte.is_ascii_alphanumeric() || b"-_!#$%&'*+.^`|~".contains(&byte);
         let is_visible = |byte: u8| (b' '..=b'~').contains(&byte) || byte == b'\t';
@@ -62,34 +63,34 @@ impl Request {
             return false;
         }
         let begin = self.headers.text.len();
-        let place = self.headers.put(value);
-        if !self.headers.text.get(place.clone()).unwrap_or_default().bytes().all(is_visible) {
+        let value = self.headers.append(value);
+        if !self.headers.text.get(value.clone()).unwrap_or_default().bytes().all(is_visible) {
             self.headers.text.truncate(begin);
             return false;
         }
-        self.headers.drop_named(|other| other.eq_ignore_ascii_case(name));
-        let name = self.headers.put(name);
-        self.headers.places.push((name, place));
+        self.headers.remove(|other| other.eq_ignore_ascii_case(name));
+        let name = self.headers.append(name);
+        self.headers.spans.push((name, value));
         true
     }
 
-    /// Removes headers by name.
-    pub(crate) fn drop_headers(&mut self, is_dropped: impl Fn(&str) -> bool) {
-        self.headers.drop_named(is_dropped);
+    /// Removes the headers for whose name `is_removed` returns true.
+    pub(crate) fn remove_headers(&mut self, is_removed: impl Fn(&str) -> bool) {
+        self.headers.remove(is_removed);
     }
 
     pub(crate) fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
 
-    /// Whether the length of the body is told even if it is zero.
-    fn has_length(&self) -> bool {
+    /// Whether `Content-Length` is sent: always for methods that usually have a body.
+    fn sends_length(&self) -> bool {
         !self.body.is_empty() || matches!(self.method.as_str(), "POST" | "PUT" | "PATCH")
     }
 
-    /// The bytes of HTTP/1.1, all in one, so that they leave in one go.
+    /// The HTTP/1.1 encoding in one buffer, so that one write sends it.
     pub(crate) fn to_http1(&self) -> Vec<u8> {
-        let headers = self.headers.text.len() + 4 * self.headers.places.len();
+        let headers = self.headers.text.len() + 4 * self.headers.spans.len();
         let line = self.method.len() + self.target.len() + self.authority.len() + 64;
         let mut bytes = Vec::with_capacity(line + headers + self.body.len());
         let mut put = |parts: &[&str]| {
@@ -99,7 +100,7 @@ impl Request {
         for (name, value) in self.headers.iter() {
             put(&[name, ": ", value, "\r\n"]);
         }
-        if self.has_length() {
+        if self.sends_length() {
             put(&["Content-Length: ", &self.body.len().to_string(), "\r\n"]);
         }
         put(&["\r\n"]);
@@ -123,10 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_framed_by_us() {
+    fn host_and_content_length_are_added_by_the_encoder() {
         let mut request = request();
-        assert!(request.header("X-A", 1));
-        assert!(request.header("x-a", 2), "in the place of the first");
+        assert!(request.set_header("X-A", 1));
+        assert!(request.set_header("x-a", 2), "replaces the first");
         let text = String::from_utf8(request.to_http1()).unwrap();
         assert_eq!(
             text,
@@ -139,11 +140,11 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_could_end_a_head_are_refused() {
+    fn headers_with_control_characters_or_invalid_names_are_refused() {
         let mut request = request();
         for (name, value) in [("a b", "x"), ("", "x"), ("a", "x\r\ny: z"), ("a", "\0"), ("a:", "b")]
         {
-            assert!(!request.header(name, value), "{name}: {value}");
+            assert!(!request.set_header(name, value), "{name}: {value}");
         }
         assert_eq!(request.headers.iter().count(), 0);
     }

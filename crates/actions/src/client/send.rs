@@ -1,18 +1,20 @@
-//! From a request to its answer.
+//! Sends requests over pooled or new connections.
 
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::answer::Answer;
-use super::failure::Failure;
-use super::head::Afterwards;
-use super::http1::{self, Http1};
-use super::http2::{self, Http2};
-use super::pool::{Key, Pool, Target};
+use super::error::ClientError;
+use super::head::Persistence;
+use super::http1::{Http1, Http1Error};
+use super::http2::{Http2, Http2Error};
+use super::pool::{Pool, PoolKey, TargetPool};
 use super::request::Request;
-use crate::egress::{Destination, Egress, Identity, Located, NoConnection, Protocols, Security};
-use crate::laps::Laps;
+use super::response::Response;
+use crate::egress::{
+    ConnectError, Destination, Egress, Identity, Protocols, ResolvedAddresses, Security,
+};
+use crate::timing::AttemptTimer;
 
 /// Sends requests.
 pub(crate) struct Client {
@@ -20,172 +22,169 @@ pub(crate) struct Client {
     pool: Pool,
 }
 
-/// Connections that are made at once before they are needed: while some are waited for, others are
-/// there already.
-const AHEAD_AT_ONCE: usize = 32;
+/// Connections to one target that are prewarmed concurrently.
+const PREWARM_CONCURRENCY: usize = 32;
 
-/// Where connections are made before they are needed.
-struct Ahead {
+/// The target of prewarmed connections.
+struct Prewarm {
     client: Arc<Client>,
     to: Destination,
-    located: Located,
-    target: Arc<Target>,
+    addresses: ResolvedAddresses,
+    target: Arc<TargetPool>,
 }
 
-/// What became of a connection that was made before it is needed.
-enum Reached {
-    /// It is kept, and takes one request at a time.
-    One,
-    /// It takes all, or none can be made.
-    EnoughOrNone,
+/// Whether more connections are worth opening.
+enum Prewarmed {
+    /// The connection carries one request at a time.
+    OneRequest,
+    /// The connection carries all requests, or the target is unreachable.
+    Done,
 }
 
-impl Ahead {
-    async fn connect(self: Arc<Ahead>) -> Reached {
-        let Ahead { client, to, located, target } = &*self;
-        let (identity, laps) = (Identity::none(), Laps::default());
-        let dialled = client.egress.dial(to, located, &identity, Protocols::Http, &laps).await;
-        let Ok(transport) = dialled else { return Reached::EnoughOrNone };
+impl Prewarm {
+    async fn connect(self: Arc<Prewarm>) -> Prewarmed {
+        let Prewarm { client, to, addresses, target } = &*self;
+        let (identity, timer) = (Identity::none(), AttemptTimer::default());
+        let dialled = client.egress.dial(to, addresses, &identity, Protocols::Http, &timer).await;
+        let Ok(transport) = dialled else { return Prewarmed::Done };
         if transport.is_http2() {
             if let Ok(connection) = Http2::new(transport).await {
-                client.pool.share(target, &connection);
+                client.pool.share_http2(target, &connection);
             }
-            return Reached::EnoughOrNone;
+            return Prewarmed::Done;
         }
-        client.pool.keep(target, Http1::new(transport));
-        Reached::One
+        client.pool.put_idle(target, Http1::new(transport));
+        Prewarmed::OneRequest
     }
 }
 
 impl Client {
-    /// At most `connections_per_target_max` requests are under way to one target for one
+    /// A client with at most `requests_per_target_max` requests in flight to one target for one
     /// collection.
-    pub(crate) fn new(egress: Egress, connections_per_target_max: usize) -> Client {
-        Client { egress, pool: Pool::new(connections_per_target_max) }
+    pub(crate) fn new(egress: Egress, requests_per_target_max: usize) -> Client {
+        Client { egress, pool: Pool::new(requests_per_target_max) }
     }
 
     pub(crate) fn egress(&self) -> &Egress {
         &self.egress
     }
 
-    /// Sends a request and gives its answer, of whose body the first `kept_max` bytes are kept. What
-    /// was noted before is forgotten.
+    /// Sends a request and returns the response, with at most `body_bytes_max` bytes of its body.
+    /// Resets the timer first.
     pub(crate) async fn send(
         &self,
         request: &Request,
         to: &Destination,
         identity: &Identity,
-        kept_max: usize,
-        laps: &Laps,
-    ) -> Result<Answer, Failure> {
-        laps.start_over();
-        let located = self.egress.locate(to, laps).await?;
-        let target = self.target(to, &located, identity)?;
-        let _turn = target.turns.acquire().await.map_err(|_| NoConnection::Refused)?;
-        if let Some(answered) = self.send_over_kept(request, &target, kept_max, laps).await {
-            return answered;
+        body_bytes_max: usize,
+        timer: &AttemptTimer,
+    ) -> Result<Response, ClientError> {
+        timer.reset();
+        let addresses = self.egress.resolve(to, timer).await?;
+        let target = self.target(to, &addresses, identity)?;
+        let _permit = target.permits.acquire().await.map_err(|_| ConnectError::Refused)?;
+        if let Some(result) = self.send_over_pooled(request, &target, body_bytes_max, timer).await {
+            return result;
         }
-        // Rarely needed, and large: what is seldom done is not to be part of every request's memory.
-        let place = (&located, &*target);
-        Box::pin(self.send_over_new(request, to, place, identity, kept_max, laps)).await
+        // Boxed because it is large and rarely needed: it would add to the size of every attempt.
+        let at = (&addresses, &*target);
+        Box::pin(self.send_over_new(request, to, at, identity, body_bytes_max, timer)).await
     }
 
-    /// Makes connections for so many requests without an identity, as far as there are none that are
-    /// kept. Where one cannot be made, whoever needs it will find out why.
-    pub(crate) async fn connect_ahead(self: Arc<Client>, to: Destination, count: usize) {
-        let Ok(located) = self.egress.locate(&to, &Laps::default()).await else { return };
-        let Ok(target) = self.target(&to, &located, &Identity::none()) else { return };
-        let room = count.min(target.turns.available_permits());
-        let mut missing = room.saturating_sub(self.pool.kept(&target));
-        let ahead = Arc::new(Ahead { client: self, to, located, target });
-        // The first with TLS tells whether one is enough.
-        if ahead.to.security == Security::Tls && missing > 0 {
-            missing = match Arc::clone(&ahead).connect().await {
-                Reached::One => missing - 1,
-                Reached::EnoughOrNone => 0,
+    /// Opens connections for `count` requests without a client certificate, minus those in the pool.
+    /// Errors are ignored: the request that needs the connection reports them.
+    pub(crate) async fn prewarm(self: Arc<Client>, to: Destination, count: usize) {
+        let Ok(addresses) = self.egress.resolve(&to, &AttemptTimer::default()).await else {
+            return;
+        };
+        let Ok(target) = self.target(&to, &addresses, &Identity::none()) else { return };
+        let wanted = count.min(target.permits.available_permits());
+        let mut missing = wanted.saturating_sub(self.pool.capacity(&target));
+        let prewarm = Arc::new(Prewarm { client: self, to, addresses, target });
+        // With TLS the first connection shows whether the target speaks HTTP/2 and one is enough.
+        if prewarm.to.security == Security::Tls && missing > 0 {
+            missing = match Arc::clone(&prewarm).connect().await {
+                Prewarmed::OneRequest => missing - 1,
+                Prewarmed::Done => 0,
             };
         }
-        let mut under_way = JoinSet::new();
+        let mut connecting = JoinSet::new();
         for _ in 0..missing {
-            if under_way.len() == AHEAD_AT_ONCE
-                && !matches!(under_way.join_next().await, Some(Ok(Reached::One)))
+            if connecting.len() == PREWARM_CONCURRENCY
+                && !matches!(connecting.join_next().await, Some(Ok(Prewarmed::OneRequest)))
             {
                 return;
             }
-            under_way.spawn(Arc::clone(&ahead).connect());
+            connecting.spawn(Arc::clone(&prewarm).connect());
         }
-        while under_way.join_next().await.is_some() {}
+        while connecting.join_next().await.is_some() {}
     }
 
     fn target(
         &self,
         to: &Destination,
-        located: &Located,
+        addresses: &ResolvedAddresses,
         identity: &Identity,
-    ) -> Result<Arc<Target>, NoConnection> {
-        Ok(self.pool.target(Key {
+    ) -> Result<Arc<TargetPool>, ConnectError> {
+        Ok(self.pool.target(PoolKey {
             collection: to.collection.clone(),
-            address: located.first().ok_or(NoConnection::Refused)?,
+            address: addresses.first().ok_or(ConnectError::Refused)?,
             security: to.security,
             server_name: to.server_name(),
             identity: identity.digest(),
         }))
     }
 
-    /// Over a connection that is made for it.
     async fn send_over_new(
         &self,
         request: &Request,
         to: &Destination,
-        (located, target): (&Located, &Target),
+        (addresses, target): (&ResolvedAddresses, &TargetPool),
         identity: &Identity,
-        kept_max: usize,
-        laps: &Laps,
-    ) -> Result<Answer, Failure> {
-        let transport = self.egress.dial(to, located, identity, Protocols::Http, laps).await?;
+        body_bytes_max: usize,
+        timer: &AttemptTimer,
+    ) -> Result<Response, ClientError> {
+        let transport = self.egress.dial(to, addresses, identity, Protocols::Http, timer).await?;
         if transport.is_http2() {
             let mut connection = Http2::new(transport).await?;
-            self.pool.share(target, &connection);
-            connection.exchange(request, kept_max, laps).await.map_err(|failed| match failed {
-                http2::Failed::Unsent => Failure::Receive("the request was not taken".into()),
-                http2::Failed::Broken(failure) => failure,
+            self.pool.share_http2(target, &connection);
+            let result = connection.exchange(request, body_bytes_max, timer).await;
+            result.map_err(|error| match error {
+                Http2Error::NotSent => ClientError::Closed("the request was not taken"),
+                Http2Error::Failed(error) => error,
             })
         } else {
             let connection = Http1::new(transport);
-            self.exchange(connection, request, target, kept_max, laps).await.map_err(|failed| {
-                match failed {
-                    http1::Failed::Unsent => Failure::Receive("nothing could be sent".into()),
-                    http1::Failed::Unanswered(why) => Failure::Receive(why),
-                    http1::Failed::Broken(failure) => failure,
-                }
+            let result = self.exchange(connection, request, target, body_bytes_max, timer).await;
+            result.map_err(|error| match error {
+                Http1Error::NotSent => ClientError::Closed("nothing could be sent"),
+                Http1Error::NoResponse(error) | Http1Error::Failed(error) => error,
             })
         }
     }
 
-    /// Over a connection that was kept; none where there is none that takes the request.
-    async fn send_over_kept(
+    /// Sends over a pooled connection; `None` if no pooled connection accepts the request.
+    async fn send_over_pooled(
         &self,
         request: &Request,
-        target: &Target,
-        kept_max: usize,
-        laps: &Laps,
-    ) -> Option<Result<Answer, Failure>> {
+        target: &TargetPool,
+        body_bytes_max: usize,
+        timer: &AttemptTimer,
+    ) -> Option<Result<Response, ClientError>> {
         if let Some(mut connection) = self.pool.http2(target) {
-            match Box::pin(connection.exchange(request, kept_max, laps)).await {
-                Ok(answer) => return Some(Ok(answer)),
-                Err(http2::Failed::Broken(failure)) => return Some(Err(failure)),
-                Err(http2::Failed::Unsent) => {}
+            match Box::pin(connection.exchange(request, body_bytes_max, timer)).await {
+                Ok(response) => return Some(Ok(response)),
+                Err(Http2Error::Failed(error)) => return Some(Err(error)),
+                Err(Http2Error::NotSent) => {}
             }
         }
-        // Each turn takes one away; there is a bound for how many are kept.
-        while let Some(connection) = self.pool.take(target) {
-            match self.exchange(connection, request, target, kept_max, laps).await {
-                Ok(answer) => return Some(Ok(answer)),
-                Err(http1::Failed::Unsent) => {}
-                Err(http1::Failed::Unanswered(_)) => {
-                    return Some(Err(Failure::KeptConnectionClosed));
-                }
-                Err(http1::Failed::Broken(failure)) => return Some(Err(failure)),
+        // Terminates: each iteration removes a connection, and the pool is bounded.
+        while let Some(connection) = self.pool.take_idle(target) {
+            match self.exchange(connection, request, target, body_bytes_max, timer).await {
+                Ok(response) => return Some(Ok(response)),
+                Err(Http1Error::NotSent) => {}
+                Err(Http1Error::NoResponse(_)) => return Some(Err(ClientError::KeepAliveClosed)),
+                Err(Http1Error::Failed(error)) => return Some(Err(error)),
             }
         }
         None
@@ -195,14 +194,14 @@ impl Client {
         &self,
         mut connection: Http1,
         request: &Request,
-        target: &Target,
-        kept_max: usize,
-        laps: &Laps,
-    ) -> Result<Answer, http1::Failed> {
-        let (answer, afterwards) = connection.exchange(request, kept_max, laps).await?;
-        if afterwards == Afterwards::Keep {
-            self.pool.keep(target, connection);
+        target: &TargetPool,
+        body_bytes_max: usize,
+        timer: &AttemptTimer,
+    ) -> Result<Response, Http1Error> {
+        let (response, persistence) = connection.exchange(request, body_bytes_max, timer).await?;
+        if persistence == Persistence::KeepAlive {
+            self.pool.put_idle(target, connection);
         }
-        Ok(answer)
+        Ok(response)
     }
 }

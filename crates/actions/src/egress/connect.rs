@@ -1,4 +1,4 @@
-//! From a destination to a connection.
+//! Resolves, checks and connects to a destination.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -12,50 +12,53 @@ use tokio::time::timeout;
 use url::Host;
 
 use super::destination::{Destination, Security};
-use super::no_connection::NoConnection;
+use super::error::{ConnectError, IdentityError, ProxyError};
 use super::proxy;
 use super::resolve::Resolver;
 use super::settings::{EgressSettings, Proxy};
-use super::tls::{Identity, Tls};
+use super::tls::{Identity, TlsClient};
 use super::transport::Transport;
-use crate::laps::{Lap, Laps};
+use crate::timing::{AttemptTimer, Phase};
 
-/// Addresses of one name that are looked at; a name with more is refused.
+/// Addresses of one host name that are checked; a name with more is refused.
 const ADDRESSES_MAX: usize = 100;
-/// Addresses of one name that are tried.
+/// Addresses of one host name that are tried.
 const ADDRESSES_TRIED_MAX: usize = 8;
-/// How long agreeing on encryption may take.
+/// Time limit of the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What will be spoken over a connection.
+/// The protocols offered in the TLS handshake (ALPN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocols {
-    /// HTTP/2 or HTTP/1.1, as the other side likes.
+    /// HTTP/2 and HTTP/1.1; the server selects one.
     Http,
-    /// Something that is not offered by name.
+    /// None, for protocols other than HTTP.
     Other,
 }
 
-/// The addresses of a destination, all of them checked.
-pub(crate) struct Located {
-    addresses: Vec<SocketAddr>,
-}
+/// The addresses of a destination, each allowed by the egress policy.
+pub(crate) struct ResolvedAddresses(Vec<SocketAddr>);
 
-impl Located {
-    /// The one that is tried first.
+impl ResolvedAddresses {
+    /// The address that is tried first.
     pub(crate) fn first(&self) -> Option<SocketAddr> {
-        self.addresses.first().copied()
+        self.0.first().copied()
+    }
+
+    /// A literal address, which the policy checked as a host.
+    fn literal(address: IpAddr, port: u16) -> ResolvedAddresses {
+        ResolvedAddresses(vec![SocketAddr::new(address.to_canonical(), port)])
     }
 }
 
-/// Makes connections.
+/// Opens connections; clones share the settings and caches.
 #[derive(Clone)]
 pub(crate) struct Egress(Arc<Inner>);
 
 struct Inner {
     policy: EgressPolicy,
     resolver: Resolver,
-    tls: Arc<Tls>,
+    tls: Arc<TlsClient>,
     proxy: Option<Proxy>,
     connect_timeout: Duration,
 }
@@ -65,139 +68,130 @@ impl Egress {
         Ok(Egress(Arc::new(Inner {
             policy: settings.policy,
             resolver: Resolver::new(settings.name_servers, entropy),
-            tls: Arc::new(Tls::new(&settings.trusted)?),
+            tls: Arc::new(TlsClient::new(&settings.ca_bundle)?),
             proxy: settings.proxy,
             connect_timeout: settings.connect_timeout,
         })))
     }
 
-    /// A connection for a protocol other than HTTP.
+    /// Opens a connection for a protocol other than HTTP.
     pub(crate) async fn connect(
         &self,
         to: &Destination,
         identity: &Identity,
-        laps: &Laps,
-    ) -> Result<Transport, NoConnection> {
-        let located = self.locate(to, laps).await?;
-        self.dial(to, &located, identity, Protocols::Other, laps).await
+        timer: &AttemptTimer,
+    ) -> Result<Transport, ConnectError> {
+        let addresses = self.resolve(to, timer).await?;
+        self.dial(to, &addresses, identity, Protocols::Other, timer).await
     }
 
-    /// Reads a client certificate. The message of a refusal holds nothing of it.
+    /// Reads a client certificate in PFX format.
     pub(crate) async fn identity(
         &self,
         pfx: &Secret,
         password: &Secret,
-    ) -> Result<Identity, String> {
+    ) -> Result<Identity, IdentityError> {
         self.0.tls.identity(pfx, password).await
     }
 
-    /// The addresses of a destination, if every one of them may be reached.
-    pub(crate) async fn locate(
+    /// Resolves a destination. Fails unless the egress policy allows the host and every address.
+    pub(crate) async fn resolve(
         &self,
         to: &Destination,
-        laps: &Laps,
-    ) -> Result<Located, NoConnection> {
+        timer: &AttemptTimer,
+    ) -> Result<ResolvedAddresses, ConnectError> {
         let policy = &self.0.policy;
-        policy.check_host(&to.host, to.port, &to.collection).map_err(NoConnection::Denied)?;
+        policy.check_host(&to.host, to.port, &to.collection).map_err(ConnectError::Denied)?;
         let name = match &to.host {
-            Host::Ipv4(v4) => return Ok(Located::literal((*v4).into(), to.port)),
-            Host::Ipv6(v6) => return Ok(Located::literal((*v6).into(), to.port)),
+            Host::Ipv4(v4) => return Ok(ResolvedAddresses::literal((*v4).into(), to.port)),
+            Host::Ipv6(v6) => return Ok(ResolvedAddresses::literal((*v6).into(), to.port)),
             Host::Domain(name) => name,
         };
-        let watch = Stopwatch::start();
+        let stopwatch = Stopwatch::start();
         let found = Box::pin(self.0.resolver.addresses(name)).await;
-        laps.note(Lap::Dns, watch);
-        let found = found.ok_or_else(|| NoConnection::Unresolved(name.clone()))?;
+        timer.record(Phase::Dns, stopwatch);
+        let found = found.ok_or_else(|| ConnectError::Unresolved(name.clone()))?;
         if found.len() > ADDRESSES_MAX {
-            return Err(NoConnection::TooManyAddresses);
+            return Err(ConnectError::TooManyAddresses);
         }
-        // One address that may not be reached makes the whole name suspect.
+        // One denied address denies the name: it may be an attempt to reach an internal host.
         for address in found.iter() {
             policy
                 .check_address(&to.host, *address, to.port, &to.collection, AddressOwner::Other)
-                .map_err(NoConnection::Denied)?;
+                .map_err(ConnectError::Denied)?;
         }
         let addresses = found.iter().map(|address| SocketAddr::new(*address, to.port)).collect();
-        Ok(Located { addresses })
+        Ok(ResolvedAddresses(addresses))
     }
 
-    /// Connects to one of the addresses.
+    /// Connects to one of the addresses and completes the TLS handshake if the destination uses TLS.
     pub(crate) async fn dial(
         &self,
         to: &Destination,
-        located: &Located,
+        addresses: &ResolvedAddresses,
         identity: &Identity,
         protocols: Protocols,
-        laps: &Laps,
-    ) -> Result<Transport, NoConnection> {
-        for address in &located.addresses {
-            let (ip, whose) = (address.ip(), whose(address.ip()));
+        timer: &AttemptTimer,
+    ) -> Result<Transport, ConnectError> {
+        for address in &addresses.0 {
+            let (ip, owner) = (address.ip(), address_owner(address.ip()));
             self.0
                 .policy
-                .check_address(&to.host, ip, to.port, &to.collection, whose)
-                .map_err(NoConnection::Denied)?;
+                .check_address(&to.host, ip, to.port, &to.collection, owner)
+                .map_err(ConnectError::Denied)?;
         }
-        let watch = Stopwatch::start();
-        let stream = self.reach(&located.addresses).await?;
-        laps.note(Lap::Connect, watch);
-        // Small requests are not held back to be joined with others.
-        stream.set_nodelay(true).map_err(|_| NoConnection::Refused)?;
+        let stopwatch = Stopwatch::start();
+        let stream = self.connect_any(&addresses.0).await?;
+        timer.record(Phase::Connect, stopwatch);
+        // Nagle's algorithm would delay small requests.
+        stream.set_nodelay(true).map_err(|_| ConnectError::Refused)?;
         if to.security == Security::Plain {
             return Ok(Transport::Plain(stream));
         }
-        let watch = Stopwatch::start();
-        let securing = self.0.tls.secure(stream, to.server_name(), identity, protocols);
-        let transport = timeout(HANDSHAKE_TIMEOUT, securing)
+        let stopwatch = Stopwatch::start();
+        let handshake = self.0.tls.handshake(stream, to.server_name(), identity, protocols);
+        let transport = timeout(HANDSHAKE_TIMEOUT, handshake)
             .await
-            .map_err(|_| NoConnection::Insecure("the other side is silent".into()))??;
-        laps.note(Lap::Tls, watch);
+            .map_err(|_| ConnectError::HandshakeTimeout)??;
+        timer.record(Phase::Tls, stopwatch);
         Ok(transport)
     }
 
-    /// The first address at which somebody answers. All together they have one time limit.
-    async fn reach(&self, addresses: &[SocketAddr]) -> Result<TcpStream, NoConnection> {
-        let watch = Stopwatch::start();
+    /// Connects to the first address that accepts. One time limit covers all addresses.
+    async fn connect_any(&self, addresses: &[SocketAddr]) -> Result<TcpStream, ConnectError> {
+        let stopwatch = Stopwatch::start();
         let limit = self.0.connect_timeout;
         let tried = addresses.len().min(ADDRESSES_TRIED_MAX);
-        let mut failure = NoConnection::Refused;
+        let mut last = ConnectError::Refused;
         for (number, address) in addresses.iter().take(tried).enumerate() {
-            let left = limit.saturating_sub(watch.elapsed());
-            // An address that swallows everything leaves time for the next.
+            let left = limit.saturating_sub(stopwatch.elapsed());
+            // An address that never responds leaves time for the next.
             let share = left / u32::try_from(tried - number).unwrap_or(u32::MAX);
-            match timeout(share, self.reach_one(*address)).await {
+            match timeout(share, self.connect_one(*address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) => failure = error,
-                Err(_) => failure = NoConnection::Refused,
+                Ok(Err(error)) => last = error,
+                Err(_) => last = ConnectError::Refused,
             }
         }
-        Err(failure)
+        Err(last)
     }
 
-    async fn reach_one(&self, address: SocketAddr) -> Result<TcpStream, NoConnection> {
+    async fn connect_one(&self, address: SocketAddr) -> Result<TcpStream, ConnectError> {
         match &self.0.proxy {
-            None => TcpStream::connect(address).await.map_err(|_| NoConnection::Refused),
+            None => TcpStream::connect(address).await.map_err(|_| ConnectError::Refused),
             Some(proxy) => {
-                let stream = proxy::reach(proxy).await;
-                let mut stream =
-                    stream.map_err(|_| NoConnection::Proxy("nobody answers there".into()))?;
-                proxy::ask_for(&mut stream, address).await?;
+                let stream = proxy::connect(proxy).await;
+                let mut stream = stream.map_err(|_| ProxyError::Unreachable)?;
+                proxy::open_tunnel(&mut stream, address).await?;
                 Ok(stream)
             }
         }
     }
 }
 
-impl Located {
-    /// An address that was checked as a host.
-    fn literal(address: IpAddr, port: u16) -> Located {
-        let address = SocketAddr::new(address.to_canonical(), port);
-        Located { addresses: vec![address] }
-    }
-}
-
-/// Whether this machine has an address: who speaks to himself speaks from it. Nothing is sent, and
-/// addresses that come and go are known at once.
-fn whose(address: IpAddr) -> AddressOwner {
+/// Whether an address belongs to this machine: the system then selects it as the source address of a
+/// socket connected to it. Nothing is sent, and changes of interfaces take effect at once.
+fn address_owner(address: IpAddr) -> AddressOwner {
     if address.is_loopback() {
         return AddressOwner::ThisHost;
     }
@@ -220,16 +214,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_knows_its_own_addresses() {
-        assert_eq!(whose(Ipv4Addr::LOCALHOST.into()), AddressOwner::ThisHost);
-        assert_eq!(whose("198.51.100.77".parse().unwrap()), AddressOwner::Other);
-        // The address that it would speak to the world from, where it has one.
+    fn addresses_of_this_machine_are_recognised() {
+        assert_eq!(address_owner(Ipv4Addr::LOCALHOST.into()), AddressOwner::ThisHost);
+        assert_eq!(address_owner("198.51.100.77".parse().unwrap()), AddressOwner::Other);
+        // The source address of outbound connections, if there is one.
         let from = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
             socket.connect("198.51.100.77:9")?;
             socket.local_addr()
         });
         if let Ok(from) = from {
-            assert_eq!(whose(from.ip()), AddressOwner::ThisHost, "{from}");
+            assert_eq!(address_owner(from.ip()), AddressOwner::ThisHost, "{from}");
         }
     }
 }

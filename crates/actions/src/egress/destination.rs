@@ -1,4 +1,4 @@
-//! Where a connection goes.
+//! The destination of a connection.
 
 use kalends_domain::CollectionPath;
 use url::{Host, Url};
@@ -10,7 +10,7 @@ pub(crate) enum Security {
     Tls,
 }
 
-/// Where a connection goes, and on behalf of which collection.
+/// Host, port and security of a connection, and the collection that opens it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Destination {
     pub(crate) security: Security,
@@ -29,7 +29,7 @@ impl Destination {
         Destination { security, host, port, collection }
     }
 
-    /// Where an http or https address leads; none for other addresses.
+    /// The destination of an http or https URL; `None` for other schemes.
     pub(crate) fn of_url(url: &Url, collection: &CollectionPath) -> Option<Destination> {
         let security = match url.scheme() {
             "http" => Security::Plain,
@@ -40,7 +40,7 @@ impl Destination {
         Some(Destination::new(security, host, port, collection.clone()))
     }
 
-    /// The host's name or address as TLS and messages have it: without brackets or a last dot.
+    /// The host as a TLS server name: without brackets and without a trailing dot.
     pub(crate) fn server_name(&self) -> String {
         match &self.host {
             Host::Domain(name) => name.trim_end_matches('.').to_owned(),

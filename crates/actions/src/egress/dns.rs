@@ -1,7 +1,7 @@
-//! Questions to name servers of the operator's choice: what goes over the wire.
+//! DNS stub resolver for the name servers that the operator configured.
 //!
-//! A stub: it asks servers that find the answer themselves, over UDP, and over TCP where the answer
-//! does not fit. It refuses what is not the answer to its question.
+//! It queries recursive servers over UDP, and over TCP if the response is truncated. It discards
+//! messages that do not match the query.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,49 +11,50 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-/// How long one server is waited for. Every server is asked twice.
-const PATIENCE: Duration = Duration::from_millis(1_200);
-const TRIES: usize = 2;
+/// Time limit of one query to one server.
+const QUERY_TIMEOUT: Duration = Duration::from_millis(1_200);
+/// Queries to each server before resolution fails.
+const QUERIES_PER_SERVER_MAX: usize = 2;
 const DATAGRAM_BYTES_MAX: usize = 4_096;
 const HEAD_BYTES: usize = 12;
 const CLASS_INTERNET: u16 = 1;
 
-/// What is asked for.
+/// The record type of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RecordType {
     A,
     Aaaa,
 }
 
-impl Kind {
+impl RecordType {
     fn number(self) -> u16 {
         match self {
-            Kind::A => 1,
-            Kind::Aaaa => 28,
+            RecordType::A => 1,
+            RecordType::Aaaa => 28,
         }
     }
 }
 
-/// What a server says.
+/// A server's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reply {
-    /// It goes on, over TCP.
-    pub(super) is_cut: bool,
-    /// Every address in it, whichever name in the chain has it.
-    pub(super) addresses: Vec<IpAddr>,
+struct DnsResponse {
+    /// Whether the complete response is available over TCP only.
+    is_truncated: bool,
+    /// Every address in the answer section, of any name in a chain of aliases.
+    addresses: Vec<IpAddr>,
 }
 
-/// Asks the servers in turn. `id` is chance that only the server gets to know.
-pub(super) async fn ask(
+/// Queries the servers in turn. `id` is random, so that an off-path attacker cannot guess it.
+pub(super) async fn query(
     servers: &[SocketAddr],
     name: &str,
-    kind: Kind,
+    kind: RecordType,
     id: u16,
 ) -> io::Result<Vec<IpAddr>> {
-    let question = question(id, name, kind).ok_or(io::ErrorKind::InvalidInput)?;
+    let message = encode_query(id, name, kind).ok_or(io::ErrorKind::InvalidInput)?;
     let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for server in servers.iter().cycle().take(servers.len() * TRIES) {
-        match timeout(PATIENCE, ask_one(*server, &question, id)).await {
+    for server in servers.iter().cycle().take(servers.len() * QUERIES_PER_SERVER_MAX) {
+        match timeout(QUERY_TIMEOUT, query_server(*server, &message, id)).await {
             Ok(Ok(addresses)) => return Ok(addresses),
             Ok(Err(error)) => last = error,
             Err(_) => last = io::ErrorKind::TimedOut.into(),
@@ -62,48 +63,49 @@ pub(super) async fn ask(
     Err(last)
 }
 
-async fn ask_one(server: SocketAddr, question: &[u8], id: u16) -> io::Result<Vec<IpAddr>> {
+async fn query_server(server: SocketAddr, query: &[u8], id: u16) -> io::Result<Vec<IpAddr>> {
     let any: SocketAddr = match server {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let socket = UdpSocket::bind(any).await?;
     socket.connect(server).await?;
-    socket.send(question).await?;
+    socket.send(query).await?;
     let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
     loop {
         let length = socket.recv(&mut datagram).await?;
         let message = datagram.get(..length).unwrap_or_default();
-        // Somebody else's guess at our question is passed over.
-        if !is_to(message, question, id) {
+        // Discards spoofed and late responses.
+        if !is_response_to(message, query, id) {
             continue;
         }
-        let reply = read(message).ok_or(io::ErrorKind::InvalidData)?;
-        return match reply.is_cut {
-            true => ask_over_tcp(server, question, id).await,
-            false => Ok(reply.addresses),
+        let response = parse_response(message).ok_or(io::ErrorKind::InvalidData)?;
+        return match response.is_truncated {
+            true => query_over_tcp(server, query, id).await,
+            false => Ok(response.addresses),
         };
     }
 }
 
-async fn ask_over_tcp(server: SocketAddr, question: &[u8], id: u16) -> io::Result<Vec<IpAddr>> {
+async fn query_over_tcp(server: SocketAddr, query: &[u8], id: u16) -> io::Result<Vec<IpAddr>> {
     let mut stream = TcpStream::connect(server).await?;
-    let length = u16::try_from(question.len()).unwrap_or_default();
-    stream.write_all(&[&length.to_be_bytes(), question].concat()).await?;
+    let length = u16::try_from(query.len()).unwrap_or_default();
+    stream.write_all(&[&length.to_be_bytes(), query].concat()).await?;
     let length = stream.read_u16().await?;
     let mut message = vec![0; usize::from(length)];
     stream.read_exact(&mut message).await?;
-    let reply = read(&message).filter(|reply| !reply.is_cut && is_to(&message, question, id));
-    reply.map(|reply| reply.addresses).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let response = parse_response(&message)
+        .filter(|response| !response.is_truncated && is_response_to(&message, query, id));
+    response.map(|response| response.addresses).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// The bytes of a question; none for what is no name.
-fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
+/// Encodes a query; `None` if the name is invalid.
+fn encode_query(id: u16, name: &str, kind: RecordType) -> Option<Vec<u8>> {
     let name = name.trim_end_matches('.');
     if name.is_empty() || name.len() > 253 {
         return None;
     }
-    // Recursion is wanted; one question.
+    // Flags: recursion desired. One question.
     let mut bytes = [id.to_be_bytes(), [1, 0], [0, 1], [0, 0], [0, 0], [0, 0]].concat();
     for label in name.split('.') {
         let length = u8::try_from(label.len()).ok().filter(|length| (1..=63).contains(length))?;
@@ -116,25 +118,25 @@ fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Whether a message answers a question: its number, and the question repeated.
-fn is_to(message: &[u8], question: &[u8], id: u16) -> bool {
-    let asked = question.get(HEAD_BYTES..).unwrap_or_default();
-    let repeated = message.get(HEAD_BYTES..HEAD_BYTES + asked.len()).unwrap_or_default();
+/// Whether a message is the response to a query: same id and same question.
+fn is_response_to(message: &[u8], query: &[u8], id: u16) -> bool {
+    let question = query.get(HEAD_BYTES..).unwrap_or_default();
+    let repeated = message.get(HEAD_BYTES..HEAD_BYTES + question.len()).unwrap_or_default();
     number(message, 0) == Some(id)
         && message.get(2).is_some_and(|flags| flags & 0x80 != 0)
         && number(message, 4) == Some(1)
-        && repeated.eq_ignore_ascii_case(asked)
+        && repeated.eq_ignore_ascii_case(question)
 }
 
-/// Reads a message; none where it is broken or tells of a failure other than "no such name".
-fn read(message: &[u8]) -> Option<Reply> {
-    const NO_SUCH_NAME: u8 = 3;
+/// Parses a response; `None` if it is malformed or has an error code other than NXDOMAIN.
+fn parse_response(message: &[u8]) -> Option<DnsResponse> {
+    const NXDOMAIN: u8 = 3;
     let flags = message.get(2..4)?;
-    let (is_cut, code) = match flags {
+    let (is_truncated, code) = match flags {
         [first, second] => (first & 0x02 != 0, second & 0x0f),
         _ => return None,
     };
-    if code != 0 && code != NO_SUCH_NAME {
+    if code != 0 && code != NXDOMAIN {
         return None;
     }
     let questions = number(message, 4)?;
@@ -144,9 +146,9 @@ fn read(message: &[u8]) -> Option<Reply> {
         at = after_name(message, at)? + 4;
     }
     let mut addresses = Vec::new();
-    // Each turn moves at least eleven bytes on in a message of at most 65,535.
+    // Terminates: each record has at least eleven bytes, and a message at most 65,535.
     for _ in 0..answers {
-        if is_cut {
+        if is_truncated {
             break;
         }
         at = after_name(message, at)?;
@@ -164,7 +166,7 @@ fn read(message: &[u8]) -> Option<Reply> {
             _ => {}
         }
     }
-    Some(Reply { is_cut, addresses })
+    Some(DnsResponse { is_truncated, addresses })
 }
 
 fn number(message: &[u8], at: usize) -> Option<u16> {
@@ -172,7 +174,7 @@ fn number(message: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// Where a name ends. What it points to is not followed: nobody needs to read it.
+/// The index after a name. Compression pointers are not followed: the name itself is not needed.
 fn after_name(message: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match *message.get(at)? {
@@ -188,8 +190,8 @@ fn after_name(message: &[u8], mut at: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn answer(records: &[(u16, &[u8])], flags: [u8; 2]) -> Vec<u8> {
-        let mut message = question(7, "a.example", Kind::A).unwrap();
+    fn response(records: &[(u16, &[u8])], flags: [u8; 2]) -> Vec<u8> {
+        let mut message = encode_query(7, "a.example", RecordType::A).unwrap();
         message[2..4].copy_from_slice(&flags);
         message[6..8].copy_from_slice(&u16::try_from(records.len()).unwrap().to_be_bytes());
         for (kind, data) in records {
@@ -203,36 +205,56 @@ mod tests {
     }
 
     #[test]
-    fn every_address_of_an_answer_is_read_and_chains_are_passed_over() {
+    fn all_addresses_of_a_response_are_returned_and_aliases_are_skipped() {
         let mapped: Ipv6Addr = "::ffff:10.0.0.1".parse().unwrap();
-        let message =
-            answer(&[(5, &[1, b'b', 0]), (1, &[8, 8, 8, 8]), (28, &mapped.octets())], [0x81, 0x80]);
+        let message = response(
+            &[(5, &[1, b'b', 0]), (1, &[8, 8, 8, 8]), (28, &mapped.octets())],
+            [0x81, 0x80],
+        );
         let expected = vec![IpAddr::from([8, 8, 8, 8]), mapped.into()];
-        assert_eq!(read(&message), Some(Reply { is_cut: false, addresses: expected }));
-        assert!(is_to(&message, &question(7, "A.example.", Kind::A).unwrap(), 7));
+        assert_eq!(
+            parse_response(&message),
+            Some(DnsResponse { is_truncated: false, addresses: expected })
+        );
+        assert!(is_response_to(
+            &message,
+            &encode_query(7, "A.example.", RecordType::A).unwrap(),
+            7
+        ));
     }
 
     #[test]
-    fn what_is_broken_or_for_another_is_no_answer() {
-        let good = answer(&[(1, &[8, 8, 8, 8])], [0x81, 0x80]);
+    fn malformed_and_mismatched_responses_are_discarded() {
+        let good = response(&[(1, &[8, 8, 8, 8])], [0x81, 0x80]);
         for end in 0..good.len() {
-            assert_eq!(read(&good[..end]), None, "{end}");
+            assert_eq!(parse_response(&good[..end]), None, "{end}");
         }
-        assert_eq!(read(&answer(&[(1, &[8, 8, 8])], [0x81, 0x80])), None);
-        assert_eq!(read(&answer(&[], [0x81, 0x82])), None, "the server failed");
-        assert_eq!(read(&answer(&[], [0x81, 0x83])).unwrap().addresses, [] as [IpAddr; 0]);
-        assert!(read(&answer(&[(1, &[8, 8, 8, 8])], [0x83, 0x80])).unwrap().is_cut);
-        let asked = question(7, "a.example", Kind::A).unwrap();
-        assert!(!is_to(&good, &asked, 8), "another number");
-        assert!(!is_to(&good, &question(7, "b.example", Kind::A).unwrap(), 7), "another name");
-        assert!(!is_to(&good, &question(7, "a.example", Kind::Aaaa).unwrap(), 7), "another kind");
-        assert!(!is_to(&asked, &asked, 7), "a question");
+        assert_eq!(parse_response(&response(&[(1, &[8, 8, 8])], [0x81, 0x80])), None);
+        assert_eq!(parse_response(&response(&[], [0x81, 0x82])), None, "the server failed");
+        assert_eq!(
+            parse_response(&response(&[], [0x81, 0x83])).unwrap().addresses,
+            [] as [IpAddr; 0]
+        );
+        assert!(
+            parse_response(&response(&[(1, &[8, 8, 8, 8])], [0x83, 0x80])).unwrap().is_truncated
+        );
+        let asked = encode_query(7, "a.example", RecordType::A).unwrap();
+        assert!(!is_response_to(&good, &asked, 8), "another id");
+        assert!(
+            !is_response_to(&good, &encode_query(7, "b.example", RecordType::A).unwrap(), 7),
+            "another name"
+        );
+        assert!(
+            !is_response_to(&good, &encode_query(7, "a.example", RecordType::Aaaa).unwrap(), 7),
+            "another type"
+        );
+        assert!(!is_response_to(&asked, &asked, 7), "a query");
     }
 
     #[test]
-    fn what_is_no_name_is_not_asked_for() {
+    fn invalid_names_are_not_queried() {
         for name in ["", ".", "a..b", &"a".repeat(64), &"a.".repeat(128)] {
-            assert_eq!(question(1, name, Kind::A), None, "{name}");
+            assert_eq!(encode_query(1, name, RecordType::A), None, "{name}");
         }
     }
 }

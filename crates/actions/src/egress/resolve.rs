@@ -1,4 +1,4 @@
-//! From names to addresses, once for all who ask at the same time.
+//! Name resolution with a short-lived cache; concurrent lookups of one name share a query.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,89 +11,89 @@ use tokio::net::lookup_host;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::timeout;
 
-use super::dns::{self, Kind};
+use super::dns::{self, RecordType};
 
-/// How long a name may take.
+/// Time limit of one lookup.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an answer is used. Short, because the system does not say how long it holds.
-const ANSWER_LIFETIME: Duration = Duration::from_secs(5);
-/// Answers kept at once; when there are more, all are asked for again.
-const ANSWERS_MAX: usize = 4_096;
-/// Names asked for at once: the system answers on threads.
-const QUESTIONS_MAX: usize = 64;
+/// Time to live of a cached lookup. Short, because the system resolver does not report the TTL.
+const CACHE_TTL: Duration = Duration::from_secs(5);
+/// Cached lookups; the cache is cleared when it is full.
+const CACHE_ENTRIES_MAX: usize = 4_096;
+/// Concurrent lookups: the system resolver needs a thread for each.
+const LOOKUPS_MAX: usize = 64;
 
-type Answer = Arc<OnceCell<Option<Arc<[IpAddr]>>>>;
+type Lookup = Arc<OnceCell<Option<Arc<[IpAddr]>>>>;
 
-/// Finds addresses.
+/// Resolves host names.
 pub(super) struct Resolver {
-    /// Empty where the system is asked.
+    /// Empty if the system resolver is used.
     servers: Vec<SocketAddr>,
     entropy: Arc<dyn Entropy>,
-    answers: Mutex<HashMap<String, (Stopwatch, Answer)>>,
-    questions: Semaphore,
+    cache: Mutex<HashMap<String, (Stopwatch, Lookup)>>,
+    permits: Semaphore,
 }
 
 impl Resolver {
     pub(super) fn new(servers: Vec<SocketAddr>, entropy: Arc<dyn Entropy>) -> Resolver {
-        let (answers, questions) = (Mutex::default(), Semaphore::new(QUESTIONS_MAX));
-        Resolver { servers, entropy, answers, questions }
+        let (cache, permits) = (Mutex::default(), Semaphore::new(LOOKUPS_MAX));
+        Resolver { servers, entropy, cache, permits }
     }
 
-    /// All addresses of a name; none where it has none, or nobody says within the time.
+    /// All addresses of a name; `None` if it has none or the lookup fails or times out.
     pub(super) async fn addresses(&self, name: &str) -> Option<Arc<[IpAddr]>> {
-        let answer = self.answer(name);
-        let found = answer.get_or_init(|| self.ask(name)).await.clone();
+        let lookup = self.cached(name);
+        let found = lookup.get_or_init(|| self.look_up(name)).await.clone();
         if found.is_none() {
-            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            answers.remove(name);
+            let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            cache.remove(name);
         }
         found
     }
 
-    /// The answer for a name, or the place where it will be.
-    fn answer(&self, name: &str) -> Answer {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((since, answer)) = answers.get(name)
-            && since.elapsed() < ANSWER_LIFETIME
+    /// The cached lookup of a name, or a new one to be filled.
+    fn cached(&self, name: &str) -> Lookup {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((since, lookup)) = cache.get(name)
+            && since.elapsed() < CACHE_TTL
         {
-            return answer.clone();
+            return lookup.clone();
         }
-        if answers.len() >= ANSWERS_MAX {
-            answers.clear();
+        if cache.len() >= CACHE_ENTRIES_MAX {
+            cache.clear();
         }
-        let answer = Answer::default();
-        answers.insert(name.to_owned(), (Stopwatch::start(), answer.clone()));
-        answer
+        let lookup = Lookup::default();
+        cache.insert(name.to_owned(), (Stopwatch::start(), lookup.clone()));
+        lookup
     }
 
-    async fn ask(&self, name: &str) -> Option<Arc<[IpAddr]>> {
-        let asking = async {
-            let _turn = self.questions.acquire().await.map_err(io::Error::other)?;
+    async fn look_up(&self, name: &str) -> Option<Arc<[IpAddr]>> {
+        let lookup = async {
+            let _permit = self.permits.acquire().await.map_err(io::Error::other)?;
             match self.servers.is_empty() {
                 true => {
                     let found = lookup_host((name, 0)).await?;
                     Ok::<Vec<IpAddr>, io::Error>(found.map(|address| address.ip()).collect())
                 }
-                false => self.ask_servers(name).await,
+                false => self.query_servers(name).await,
             }
         };
-        let found = timeout(RESOLVE_TIMEOUT, asking).await.ok()?.ok()?;
-        // One in the clothes of the other is the other.
+        let found = timeout(RESOLVE_TIMEOUT, lookup).await.ok()?.ok()?;
+        // An IPv4-mapped IPv6 address is checked as the IPv4 address.
         let found: Vec<_> = found.into_iter().map(|address| address.to_canonical()).collect();
         (!found.is_empty()).then(|| found.into())
     }
 
-    async fn ask_servers(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let mut chance = [0; 4];
-        self.entropy.fill(&mut chance).map_err(io::Error::other)?;
-        let [a, b, c, d] = chance;
+    async fn query_servers(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        let mut random = [0; 4];
+        self.entropy.fill(&mut random).map_err(io::Error::other)?;
+        let [a, b, c, d] = random;
         let (v4, v6) = tokio::join!(
-            dns::ask(&self.servers, name, Kind::A, u16::from_be_bytes([a, b])),
-            dns::ask(&self.servers, name, Kind::Aaaa, u16::from_be_bytes([c, d])),
+            dns::query(&self.servers, name, RecordType::A, u16::from_be_bytes([a, b])),
+            dns::query(&self.servers, name, RecordType::Aaaa, u16::from_be_bytes([c, d])),
         );
         match (v4, v6) {
             (Ok(v4), Ok(v6)) => Ok([v4, v6].concat()),
-            // Servers that know only one kind fail for the other.
+            // Some servers support only one of the two record types.
             (Ok(found), Err(_)) | (Err(_), Ok(found)) if !found.is_empty() => Ok(found),
             (Err(error), _) | (_, Err(error)) => Err(error),
         }

@@ -1,4 +1,4 @@
-//! What an operator sets about the door.
+//! Settings of outbound connections.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use kalends_domain::EgressPolicy;
 use url::Url;
 
-/// What an operator sets about the door.
+/// Settings of outbound connections, from the command line or the configuration file.
 #[derive(Clone, Debug)]
 pub struct EgressSettings {
-    /// Where jobs may go.
+    /// Which destinations jobs may connect to.
     pub policy: EgressPolicy,
-    /// Certificates, in PEM, that are trusted beside those of the system.
-    pub trusted: Vec<u8>,
-    /// Through whom everything goes.
+    /// Additional CA certificates in PEM; the system's are always trusted.
+    pub ca_bundle: Vec<u8>,
+    /// HTTP proxy for all connections; `None` connects directly.
     pub proxy: Option<Proxy>,
-    /// Who is asked for addresses of names; empty for those that the system asks.
+    /// DNS servers; the system resolver if empty.
     pub name_servers: Vec<SocketAddr>,
-    /// How long a connection may take to be made.
+    /// Time limit of a TCP connect, over all addresses of a host name. Default: 20 seconds.
     pub connect_timeout: Duration,
-    /// Connections at once to one target for one collection. A burst of jobs for one target waits
-    /// its turn here, within its time-out, and does not flood it.
+    /// Concurrent HTTP requests of one collection to one target. Further attempts wait, within their
+    /// timeout, so that a burst of jobs does not overload the target. Default: 256.
     pub connections_per_target_max: usize,
 }
 
@@ -28,7 +28,7 @@ impl Default for EgressSettings {
     fn default() -> EgressSettings {
         EgressSettings {
             policy: EgressPolicy::default(),
-            trusted: Vec::new(),
+            ca_bundle: Vec::new(),
             proxy: None,
             name_servers: Vec::new(),
             connect_timeout: Duration::from_secs(20),
@@ -37,23 +37,23 @@ impl Default for EgressSettings {
     }
 }
 
-/// An HTTP proxy that makes connections when it is asked to with CONNECT.
+/// An HTTP proxy that supports CONNECT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
-    /// Its host.
+    /// Host name or IP address, without brackets.
     pub host: String,
-    /// Its port.
+    /// TCP port.
     pub port: u16,
 }
 
-/// Why a text names no proxy.
+/// A proxy URL that cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected http://HOST:PORT without user, path or query")]
 pub struct ParseProxyError;
 
 impl Proxy {
-    /// Reads `http://HOST:PORT`.
-    pub fn read(text: &str) -> Result<Proxy, ParseProxyError> {
+    /// Parses `http://HOST:PORT`.
+    pub fn parse(text: &str) -> Result<Proxy, ParseProxyError> {
         let url = Url::parse(text).map_err(|_| ParseProxyError)?;
         let is_plain = url.scheme() == "http"
             && url.username().is_empty()
@@ -71,12 +71,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proxies_are_read_from_their_addresses() {
+    fn proxies_are_parsed_from_urls_without_user_path_or_query() {
         let proxy = |host: &str, port| Ok(Proxy { host: host.into(), port });
-        assert_eq!(Proxy::read("http://proxy.corp:3128"), proxy("proxy.corp", 3128));
-        assert_eq!(Proxy::read("http://[::1]:3128/"), proxy("::1", 3128));
+        assert_eq!(Proxy::parse("http://proxy.corp:3128"), proxy("proxy.corp", 3128));
+        assert_eq!(Proxy::parse("http://[::1]:3128/"), proxy("::1", 3128));
         for text in ["proxy:3128", "https://proxy:3128", "http://u@proxy:1", "http://proxy/x", ""] {
-            assert_eq!(Proxy::read(text), Err(ParseProxyError), "{text}");
+            assert_eq!(Proxy::parse(text), Err(ParseProxyError), "{text}");
         }
     }
 }

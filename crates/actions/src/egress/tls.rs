@@ -1,4 +1,4 @@
-//! Whom we trust, and as whom we come.
+//! TLS: trusted CA certificates and client certificates.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,91 +16,93 @@ use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 
 use super::connect::Protocols;
-use super::no_connection::NoConnection;
+use super::error::{ConnectError, IdentityError};
 use super::transport::Transport;
-use crate::certificate::read_pfx;
+use crate::certificate::open_pfx;
 
-/// Client certificates that are kept ready; the one not used for longest goes first.
+/// Cached client certificates; the least recently used is evicted.
 const IDENTITIES_MAX: usize = 256;
 
-/// As whom a connection is made.
+/// The client certificate of a connection, or none.
 #[derive(Clone, Default)]
-pub(crate) struct Identity(Option<Arc<Certified>>);
+pub(crate) struct Identity(Option<Arc<ClientCertificate>>);
 
-struct Certified {
+struct ClientCertificate {
+    /// Digest of the PFX file and its password.
     digest: [u8; 32],
-    configs: Configs,
+    configs: ClientConfigs,
 }
 
 impl Identity {
-    /// As nobody.
+    /// No client certificate.
     pub(crate) fn none() -> Identity {
         Identity(None)
     }
 
-    /// Tells identities apart; none for nobody.
+    /// Identifies the client certificate; `None` without one.
     pub(crate) fn digest(&self) -> Option<[u8; 32]> {
-        self.0.as_ref().map(|certified| certified.digest)
+        self.0.as_ref().map(|certificate| certificate.digest)
     }
 }
 
-/// Settings of connections. Each identity has its own, and so its own memory of sessions.
-struct Configs {
+/// TLS configurations. Each identity has its own, and with it its own session cache.
+struct ClientConfigs {
     /// Offers HTTP/2 and HTTP/1.1.
     http: Arc<ClientConfig>,
-    /// Offers nothing.
+    /// Offers no protocol by ALPN.
     other: Arc<ClientConfig>,
 }
 
-type Reading = Arc<OnceCell<Result<Identity, String>>>;
+type CachedIdentity = Arc<OnceCell<Result<Identity, IdentityError>>>;
 
-/// Makes encrypted connections.
-pub(super) struct Tls {
+/// Performs TLS handshakes as a client.
+pub(super) struct TlsClient {
     roots: Arc<RootCertStore>,
     provider: Arc<CryptoProvider>,
-    nobody: Configs,
-    identities: Mutex<HashMap<[u8; 32], (Stopwatch, Reading)>>,
+    anonymous: ClientConfigs,
+    identities: Mutex<HashMap<[u8; 32], (Stopwatch, CachedIdentity)>>,
 }
 
-impl Tls {
-    /// Trusts what the system trusts, and `trusted`, certificates in PEM.
-    pub(super) fn new(trusted: &[u8]) -> io::Result<Tls> {
+impl TlsClient {
+    /// Trusts the CA certificates of the system and those in `ca_bundle`, in PEM.
+    pub(super) fn new(ca_bundle: &[u8]) -> io::Result<TlsClient> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        for certificate in CertificateDer::pem_slice_iter(trusted) {
+        for certificate in CertificateDer::pem_slice_iter(ca_bundle) {
             roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
         }
         let (roots, provider) =
             (Arc::new(roots), Arc::new(rustls::crypto::ring::default_provider()));
-        let nobody = ClientConfig::builder_with_provider(provider.clone())
+        let anonymous = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?
             .with_root_certificates(roots.clone())
             .with_no_client_auth();
-        Ok(Tls { nobody: Configs::of(nobody), roots, provider, identities: Mutex::default() })
+        let anonymous = ClientConfigs::of(anonymous);
+        Ok(TlsClient { anonymous, roots, provider, identities: Mutex::default() })
     }
 
-    /// The identity of a PFX file. It is read once, off the threads that wait for the network.
+    /// Reads the identity in a PFX file, on a blocking thread, and caches it.
     pub(super) async fn identity(
-        self: &Arc<Tls>,
+        self: &Arc<TlsClient>,
         pfx: &Secret,
         password: &Secret,
-    ) -> Result<Identity, String> {
+    ) -> Result<Identity, IdentityError> {
         let digest = digest(pfx, password);
-        let reading = self.reading(digest);
+        let cached = self.cached(digest);
         let read = || async {
             let (tls, pfx, password) = (self.clone(), pfx.clone(), password.clone());
             let read = tokio::task::spawn_blocking(move || tls.read(digest, &pfx, &password));
-            read.await.unwrap_or_else(|error| Err(error.to_string()))
+            read.await.map_err(Arc::new)?
         };
-        reading.get_or_init(read).await.clone()
+        cached.get_or_init(read).await.clone()
     }
 
-    fn reading(&self, digest: [u8; 32]) -> Reading {
+    fn cached(&self, digest: [u8; 32]) -> CachedIdentity {
         let mut identities = self.identities.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((used, reading)) = identities.get_mut(&digest) {
+        if let Some((used, cached)) = identities.get_mut(&digest) {
             *used = Stopwatch::start();
-            return reading.clone();
+            return cached.clone();
         }
         if identities.len() >= IDENTITIES_MAX {
             let oldest = identities.iter().max_by_key(|(_, (used, _))| used.elapsed());
@@ -108,61 +110,64 @@ impl Tls {
                 identities.remove(&oldest);
             }
         }
-        let reading = Reading::default();
-        identities.insert(digest, (Stopwatch::start(), reading.clone()));
-        reading
+        let cached = CachedIdentity::default();
+        identities.insert(digest, (Stopwatch::start(), cached.clone()));
+        cached
     }
 
-    fn read(&self, digest: [u8; 32], pfx: &Secret, password: &Secret) -> Result<Identity, String> {
-        // The file was held to the limits when the job was defined.
-        let read = read_pfx(pfx, password, &Limits::default()).map_err(|fault| fault.message)?;
-        let chain = read.chain().iter().map(|der| CertificateDer::from(der.clone())).collect();
-        let key = PrivatePkcs8KeyDer::from(read.key().reveal().to_vec());
-        let unusable = |error: rustls::Error| error.to_string();
+    fn read(
+        &self,
+        digest: [u8; 32],
+        pfx: &Secret,
+        password: &Secret,
+    ) -> Result<Identity, IdentityError> {
+        // The configured limits were checked when the job was defined.
+        let identity = open_pfx(pfx, password, &Limits::default())?;
+        let chain = identity.chain().iter().map(|der| CertificateDer::from(der.clone())).collect();
+        let key = PrivatePkcs8KeyDer::from(identity.key().reveal().to_vec());
         let config = ClientConfig::builder_with_provider(self.provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(unusable)?
+            .with_safe_default_protocol_versions()?
             .with_root_certificates(self.roots.clone())
-            .with_client_auth_cert(chain, key.into())
-            .map_err(unusable)?;
-        Ok(Identity(Some(Arc::new(Certified { digest, configs: Configs::of(config) }))))
+            .with_client_auth_cert(chain, key.into())?;
+        let configs = ClientConfigs::of(config);
+        Ok(Identity(Some(Arc::new(ClientCertificate { digest, configs }))))
     }
 
-    /// Encrypts a connection, and makes sure that who answers is `name`.
-    pub(super) async fn secure(
+    /// Performs the handshake and verifies the server's certificate against `name`.
+    pub(super) async fn handshake(
         &self,
         stream: TcpStream,
         name: String,
         identity: &Identity,
         protocols: Protocols,
-    ) -> Result<Transport, NoConnection> {
-        let name = ServerName::try_from(name)
-            .map_err(|_| NoConnection::Untrusted("no certificate is for such a name".into()))?;
-        let configs = identity.0.as_ref().map_or(&self.nobody, |certified| &certified.configs);
+    ) -> Result<Transport, ConnectError> {
+        let name = ServerName::try_from(name).map_err(|_| ConnectError::InvalidServerName)?;
+        let certificate = identity.0.as_ref();
+        let configs = certificate.map_or(&self.anonymous, |certificate| &certificate.configs);
         let config = match protocols {
             Protocols::Http => &configs.http,
             Protocols::Other => &configs.other,
         };
-        let connecting = TlsConnector::from(config.clone()).connect(name, stream).await;
-        connecting.map(|stream| Transport::Tls(Box::new(stream))).map_err(|error| {
+        let connected = TlsConnector::from(config.clone()).connect(name, stream).await;
+        connected.map(|stream| Transport::Tls(Box::new(stream))).map_err(|error| {
             let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
             match cause {
                 Some(rustls::Error::InvalidCertificate(_)) => {
-                    NoConnection::Untrusted(error.to_string())
+                    ConnectError::Untrusted(Arc::new(error))
                 }
-                _ => NoConnection::Insecure(error.to_string()),
+                _ => ConnectError::Handshake(Arc::new(error)),
             }
         })
     }
 }
 
-impl Configs {
-    fn of(config: ClientConfig) -> Configs {
+impl ClientConfigs {
+    fn of(config: ClientConfig) -> ClientConfigs {
         let mut http = config.clone();
         http.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        // A copy would share its memory of sessions with what it was copied from.
+        // A clone would share the session cache with the original.
         http.resumption = rustls::client::Resumption::default();
-        Configs { http: Arc::new(http), other: Arc::new(config) }
+        ClientConfigs { http: Arc::new(http), other: Arc::new(config) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A connection's bytes, encrypted or not.
+//! The byte stream of a connection, plain or TLS.
 
 use std::fmt;
 use std::io;
@@ -11,13 +11,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// A connection's bytes.
+/// The byte stream of a connection.
 pub(crate) enum Transport {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// A library wants it for its messages.
+/// Required by fe2o3-amqp.
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a connection")
@@ -25,23 +25,23 @@ impl fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// Whether nothing has come in and the other side has not gone: what a connection that waits
-    /// for its next use must be.
-    pub(crate) fn is_quiet(&mut self) -> bool {
+    /// Whether the connection is open and has no unread bytes, as an idle keep-alive connection must
+    /// be.
+    pub(crate) fn is_idle(&mut self) -> bool {
         let socket = match &*self {
             Transport::Plain(stream) => stream,
             Transport::Tls(stream) => stream.get_ref().0,
         };
-        // The system is asked, because the runtime may not have heard of it yet.
+        // Asks the system: the runtime may not have polled the socket yet.
         let peeked = SockRef::from(socket).peek(&mut [MaybeUninit::uninit()]);
-        let is_silent = peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        let has_no_bytes = peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
         let mut byte = [0];
         let mut context = Context::from_waker(Waker::noop());
         let read = || Pin::new(self).poll_read(&mut context, &mut ReadBuf::new(&mut byte));
-        is_silent && read().is_pending()
+        has_no_bytes && read().is_pending()
     }
 
-    /// Whether both sides agreed on HTTP/2.
+    /// Whether ALPN selected HTTP/2.
     pub(crate) fn is_http2(&self) -> bool {
         match self {
             Transport::Plain(_) => false,

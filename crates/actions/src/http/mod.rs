@@ -1,47 +1,55 @@
-//! HTTP and HTTPS requests: one attempt, with its redirects, and what history says of it.
+//! HTTP and HTTPS actions: one attempt with its redirects, and its history message.
 //!
-//! `message` builds what is sent; `redirect` decides where an answer leads; `words` says how it
-//! went, in the words of the retired service; `mask` keeps secrets out of them; `retry_after` reads
-//! what a target asks for.
+//! `action_request` builds the request, `redirect` decides whether a redirect is followed,
+//! `history_message` formats the result with the wording of the retired service, and `retry_after`
+//! parses the delay that a busy target requests.
 
-mod mask;
-mod message;
+mod action_request;
+mod error;
+mod history_message;
 mod redirect;
 mod retry_after;
-mod words;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::{CollectionPath, HttpAuthentication, HttpRequest, Outcome, Secret, Target};
+use kalends_domain::{HttpAuthentication, HttpRequest, Outcome, Secret, Signing, Target};
 use kalends_environment::{Clock, Entropy, Stopwatch};
 use kalends_recurrence::Instant;
 use url::Url;
 
-use self::mask::Mask;
-use self::message::Message;
-use self::redirect::{Hop, Step};
-use crate::client::{Answer, Client};
+use self::action_request::ActionRequest;
+use self::error::HttpActionError;
+use self::redirect::{Origin, Redirect, RedirectDecision, RedirectError};
+use crate::client::{Client, Response};
 use crate::egress::{Destination, Identity};
 use crate::executor::{AttemptReport, AttemptRequest, PrewarmFuture};
-use crate::laps::Laps;
-use crate::oauth::{Application, Tokens};
+use crate::oauth::{ClientCredentials, TokenCache};
+use crate::redaction::{Redactor, is_secret_header};
 use crate::signing::Signer;
+use crate::timing::AttemptTimer;
 
-/// Bytes of an answer's body that are kept until it is cut to what history shows: as many
-/// characters have room in them, and behind those a secret that must not be cut before it is seen.
-const BODY_BYTES_KEPT: usize = 8 * 1024;
+/// Bytes of a response's body that are read for history: enough for the characters it stores, and
+/// for a secret that begins among them, which must be complete to be redacted.
+const BODY_BYTES_MAX: usize = 8 * 1024;
 
-/// Makes requests.
+/// Executes HTTP actions.
 pub(crate) struct HttpExecutor {
     client: Arc<Client>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    tokens: Tokens,
+    tokens: TokenCache,
     signer: Option<Signer>,
-    /// Names of headers that are secret beside those that always are, in lower case.
+    /// Additional secret header names, in lower case.
     secret_headers: Vec<String>,
+}
+
+/// The first request of an attempt and its credentials.
+struct Prepared {
+    request: ActionRequest,
+    identity: Identity,
+    token: Option<Secret>,
 }
 
 impl HttpExecutor {
@@ -49,7 +57,7 @@ impl HttpExecutor {
         client: Arc<Client>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        tokens: Tokens,
+        tokens: TokenCache,
         signer: Option<Signer>,
         secret_headers: &[String],
     ) -> HttpExecutor {
@@ -59,168 +67,162 @@ impl HttpExecutor {
 
     pub(crate) async fn execute(
         &self,
-        order: &AttemptRequest,
+        attempt: &AttemptRequest,
         request: &HttpRequest,
-        laps: &Laps,
+        timer: &AttemptTimer,
     ) -> AttemptReport {
         let Ok(url) = Url::parse(request.uri.as_str()) else {
-            return AttemptReport::failed(words::failure("", "the address cannot be read"));
+            let message = history_message::failure("", &HttpActionError::InvalidUrl);
+            return AttemptReport::failed(message);
         };
-        let mask = Mask::of(request, &url, &self.secret_headers);
-        let attempt = self.attempt(order, request, url.clone(), mask, laps);
-        match tokio::time::timeout(order.timeout, attempt).await {
+        let redactor = Redactor::for_http_request(request, &url, &self.secret_headers);
+        let execution = self.send_and_redirect(attempt, request, url.clone(), redactor, timer);
+        match tokio::time::timeout(attempt.timeout, execution).await {
             Ok(report) => report,
             Err(_) => {
-                let why = "Timeout The operation has timed out";
-                AttemptReport::failed(words::failure(url.host_str().unwrap_or_default(), why))
+                let host = url.host_str().unwrap_or_default();
+                let message = history_message::failure(host, &HttpActionError::Timeout);
+                AttemptReport::failed(message)
             }
         }
     }
 
-    /// Makes the connections that requests need which are to be sent together. Those that show a
-    /// certificate are left out: reading it takes longer than there is time.
+    /// Opens the connections of requests that are due together, except those with a client
+    /// certificate: reading it takes longer than `ahead`.
     pub(crate) fn prewarm(
         &self,
-        orders: &[&AttemptRequest],
+        attempts: &[&AttemptRequest],
         ahead: Duration,
     ) -> Vec<PrewarmFuture> {
-        let mut wanted: HashMap<Destination, usize> = HashMap::new();
-        for order in orders {
-            let Target::Http(request) = &order.action.target else { continue };
+        let mut counts: HashMap<Destination, usize> = HashMap::new();
+        for attempt in attempts {
+            let Target::Http(request) = &attempt.action.target else { continue };
             if matches!(request.authentication, Some(HttpAuthentication::ClientCertificate { .. }))
             {
                 continue;
             }
             let url = Url::parse(request.uri.as_str()).ok();
-            let to = url.and_then(|url| Destination::of_url(&url, &order.path.collection));
-            to.into_iter().for_each(|to| *wanted.entry(to).or_default() += 1);
+            let to = url.and_then(|url| Destination::of_url(&url, &attempt.path.collection));
+            to.into_iter().for_each(|to| *counts.entry(to).or_default() += 1);
         }
-        let watch = Stopwatch::start();
+        let stopwatch = Stopwatch::start();
         let connect = |(to, count)| -> PrewarmFuture {
             let client = Arc::clone(&self.client);
             Box::pin(async move {
-                let left = ahead.saturating_sub(watch.elapsed());
-                drop(tokio::time::timeout(left, client.connect_ahead(to, count)).await);
+                let left = ahead.saturating_sub(stopwatch.elapsed());
+                drop(tokio::time::timeout(left, client.prewarm(to, count)).await);
             })
         };
-        wanted.into_iter().map(connect).collect()
+        counts.into_iter().map(connect).collect()
     }
 
-    async fn attempt(
+    async fn send_and_redirect(
         &self,
-        order: &AttemptRequest,
+        attempt: &AttemptRequest,
         request: &HttpRequest,
         mut url: Url,
-        mut mask: Mask,
-        laps: &Laps,
+        mut redactor: Redactor,
+        timer: &AttemptTimer,
     ) -> AttemptReport {
-        let failed = |url: &Url, why: &str, mask: &Mask| {
+        let failed = |url: &Url, error: HttpActionError, redactor: &Redactor| {
             let host = url.host_str().unwrap_or_default();
-            AttemptReport::failed(mask.apply(words::failure(host, why)))
+            AttemptReport::failed(redactor.redact(history_message::failure(host, &error)))
         };
-        let prepared = match self.prepare(order, request, &url).await {
+        let prepared = match self.prepare(attempt, request, &url).await {
             Ok(prepared) => prepared,
-            Err(why) => return failed(&url, &why, &mask),
+            Err(error) => return failed(&url, error, &redactor),
         };
-        let (mut message, mut identity, token) = prepared;
+        let Prepared { request: mut sent, mut identity, token } = prepared;
         if let Some(token) = &token {
-            mask.add(token);
+            redactor.add_token(token);
         }
-        for hop in 0..=redirect::HOPS_MAX {
-            let collection = &order.path.collection;
-            let sent = self.send(&message, &url, &identity, collection, laps).await;
-            let answer = match sent {
-                Ok(answer) => answer,
-                Err(why) => return failed(&url, &why, &mask),
+        for followed in 0..=redirect::REDIRECTS_MAX {
+            let response = match self.send(attempt, &sent, &url, &identity, timer).await {
+                Ok(response) => response,
+                Err(error) => return failed(&url, error, &redactor),
             };
-            if let (401, Some(token)) = (answer.status, &token) {
-                Box::pin(self.tokens.forget(request.authentication.as_ref(), token)).await;
+            if let (401, Some(token)) = (response.status, &token) {
+                Box::pin(self.tokens.invalidate(request.authentication.as_ref(), token)).await;
             }
-            match redirect::step(&url, &message, &answer, hop) {
-                Step::Stay => return self.report(&url, &answer, &mask),
-                Step::Refuse(why) => {
-                    return failed(&url, &format!("RedirectRefused {why}"), &mask);
-                }
-                Step::Go(Hop { to, method, body, origin }) => {
-                    if origin == redirect::Origin::Other {
-                        message.leave_secrets(|name| self.is_secret_header(name));
+            match redirect::decide(&url, &sent, &response, followed) {
+                RedirectDecision::Final => return self.report(&url, &response, &redactor),
+                RedirectDecision::Refuse(error) => return failed(&url, error.into(), &redactor),
+                RedirectDecision::Follow(Redirect { to, method, body, origin }) => {
+                    if origin == Origin::Cross {
+                        sent.remove_secrets(|name| is_secret_header(name, &self.secret_headers));
                         identity = Identity::none();
                     }
-                    message.move_to(&to, method, body);
+                    sent.redirect_to(&to, method, body);
                     url = to;
                 }
             }
         }
-        failed(&url, "RedirectRefused the target redirects too often", &mask)
+        failed(&url, RedirectError::TooMany.into(), &redactor)
     }
 
-    /// What is sent first, as whom, and the token that says so.
     async fn prepare(
         &self,
-        order: &AttemptRequest,
+        attempt: &AttemptRequest,
         request: &HttpRequest,
         url: &Url,
-    ) -> Result<(Message, Identity, Option<Secret>), String> {
-        let mut message = Message::new(order, request, url, &*self.entropy)?;
-        if let (kalends_domain::Signing::On, Some(signer)) = (order.signing, &self.signer) {
+    ) -> Result<Prepared, HttpActionError> {
+        let mut built = ActionRequest::new(attempt, request, url, &*self.entropy)?;
+        let collection = &attempt.path.collection;
+        if let (Signing::On, Some(signer)) = (attempt.signing, &self.signer) {
             let now = Instant::from(self.clock.now()).unix_seconds();
-            message.sign(signer, &order.path.collection, now)?;
+            built.sign(signer, collection, now)?;
         }
         let identity = match &request.authentication {
-            // Without TLS there is nobody to show a certificate to.
+            // Without TLS there is no handshake that could present the certificate.
             Some(HttpAuthentication::ClientCertificate { .. }) if url.scheme() != "https" => {
                 Identity::none()
             }
             Some(HttpAuthentication::ClientCertificate { pfx: Some(pfx), password, .. }) => {
                 let empty = Secret::new(String::new());
                 let password = password.as_ref().unwrap_or(&empty);
-                let read = Box::pin(self.client.egress().identity(pfx, password)).await;
-                read.map_err(|why| format!("the client certificate cannot be used: {why}"))?
+                Box::pin(self.client.egress().identity(pfx, password)).await?
             }
             Some(HttpAuthentication::ClientCertificate { pfx: None, .. }) => {
-                return Err("the job has no certificate for its authentication".into());
+                return Err(HttpActionError::MissingCertificate);
             }
             Some(
                 HttpAuthentication::ActiveDirectoryOAuth { .. } | HttpAuthentication::Basic { .. },
             )
             | None => Identity::none(),
         };
-        let token = match Application::of(request.authentication.as_ref())? {
-            Some(application) => {
-                let token =
-                    Box::pin(self.tokens.token(&application, &order.path.collection)).await?;
-                message.bear(&token)?;
+        let token = match ClientCredentials::of(request.authentication.as_ref())? {
+            Some(credentials) => {
+                let token = Box::pin(self.tokens.token(&credentials, collection)).await?;
+                built.set_bearer_token(&token)?;
                 Some(token)
             }
             None => None,
         };
-        Ok((message, identity, token))
+        Ok(Prepared { request: built, identity, token })
     }
 
     async fn send(
         &self,
-        message: &Message,
+        attempt: &AttemptRequest,
+        request: &ActionRequest,
         url: &Url,
         identity: &Identity,
-        collection: &CollectionPath,
-        laps: &Laps,
-    ) -> Result<Answer, String> {
-        let to = Destination::of_url(url, collection).ok_or("the address cannot be read")?;
-        let sent = self.client.send(message.request(), &to, identity, BODY_BYTES_KEPT, laps).await;
-        sent.map_err(|failure| failure.to_string())
+        timer: &AttemptTimer,
+    ) -> Result<Response, HttpActionError> {
+        let to = Destination::of_url(url, &attempt.path.collection);
+        let to = to.ok_or(HttpActionError::InvalidUrl)?;
+        let request = request.request();
+        Ok(self.client.send(request, &to, identity, BODY_BYTES_MAX, timer).await?)
     }
 
-    fn report(&self, url: &Url, answer: &Answer, mask: &Mask) -> AttemptReport {
-        let message = words::answer(url.host_str().unwrap_or_default(), answer, mask);
+    fn report(&self, url: &Url, response: &Response, redactor: &Redactor) -> AttemptReport {
+        let host = url.host_str().unwrap_or_default();
+        let message = history_message::response(host, response, redactor);
         let now = Instant::from(self.clock.now());
-        let outcome = match answer.status {
+        let outcome = match response.status {
             200..=299 => Outcome::Succeeded,
-            _ => Outcome::Failed { retry_after: retry_after::of(answer, now) },
+            _ => Outcome::Failed { retry_after: retry_after::of(response, now) },
         };
         AttemptReport::new(outcome, message)
-    }
-
-    fn is_secret_header(&self, name: &str) -> bool {
-        mask::is_secret_header(name, &self.secret_headers)
     }
 }

@@ -1,102 +1,125 @@
-//! Where an answer leads. Pure.
+//! Decides whether a redirect is followed. Pure.
 
-use kalends_domain::{Limits, Uri};
+use kalends_domain::{Limits, Uri, ValidationError};
 use url::Url;
 
-use super::message::Message;
-use crate::client::Answer;
+use super::action_request::ActionRequest;
+use crate::client::Response;
 
-/// Redirects that are followed.
-pub(super) const HOPS_MAX: usize = 10;
+/// Redirects that one attempt follows.
+pub(super) const REDIRECTS_MAX: usize = 10;
 
-/// What becomes of an answer.
+/// What to do with a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// It is the answer.
-    Stay,
-    /// It leads on.
-    Go(Hop),
-    /// It leads where nothing is sent.
-    Refuse(String),
+pub(super) enum RedirectDecision {
+    /// The response is final.
+    Final,
+    /// The response redirects.
+    Follow(Redirect),
+    /// The response redirects to a URL that is not followed.
+    Refuse(RedirectError),
 }
 
 /// The next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hop {
+pub(super) struct Redirect {
     pub(super) to: Url,
-    pub(super) method: MethodAfter,
-    pub(super) body: BodyAfter,
+    pub(super) method: NextMethod,
+    pub(super) body: NextBody,
     pub(super) origin: Origin,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MethodAfter {
+pub(super) enum NextMethod {
     Same,
     Get,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BodyAfter {
-    Kept,
-    Dropped,
+pub(super) enum NextBody {
+    Same,
+    Empty,
 }
 
-/// Whether scheme, host and port stay.
+/// Whether scheme, host and port are the same as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Same,
-    Other,
+    Cross,
 }
 
-/// What becomes of the answer to a message that was sent to `from` after `hop` redirects.
-pub(super) fn step(from: &Url, message: &Message, answer: &Answer, hop: usize) -> Step {
-    let request = message.request();
+/// Why a redirect is not followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RedirectError {
+    /// The attempt followed the maximum of redirects already.
+    #[error("more than {REDIRECTS_MAX} redirects")]
+    TooMany,
+    /// `Location` is not a URL.
+    #[error("its location cannot be read")]
+    InvalidLocation,
+    /// `Location` violates the rules for URLs of jobs.
+    #[error("its location is not allowed: {0}")]
+    NotAllowed(#[from] ValidationError),
+    /// The redirect leads from https to http.
+    #[error("it leads from https to http")]
+    Downgrade,
+    /// The redirect would send the body to another origin.
+    #[error("it leads to another host and asks for the body again")]
+    BodyToOtherOrigin,
+}
+
+/// Decides about the response to a request that was sent to `from` after `followed` redirects.
+pub(super) fn decide(
+    from: &Url,
+    request: &ActionRequest,
+    response: &Response,
+    followed: usize,
+) -> RedirectDecision {
+    let request = request.request();
     let has_body = !request.body.is_empty();
-    decide(from, &request.method, has_body, answer.status, answer.headers.get("location"), hop)
+    let location = response.headers.get("location");
+    decide_by_parts(from, &request.method, has_body, response.status, location, followed)
 }
 
-fn decide(
+fn decide_by_parts(
     from: &Url,
     method: &str,
     has_body: bool,
     status: u16,
     location: Option<&str>,
-    hop: usize,
-) -> Step {
+    followed: usize,
+) -> RedirectDecision {
     let (method, body) = match (status, method) {
-        (301 | 302, "POST") | (303, _) if method != "HEAD" => {
-            (MethodAfter::Get, BodyAfter::Dropped)
-        }
-        (301 | 302 | 303 | 307 | 308, _) => (MethodAfter::Same, BodyAfter::Kept),
-        _ => return Step::Stay,
+        (301 | 302, "POST") | (303, _) if method != "HEAD" => (NextMethod::Get, NextBody::Empty),
+        (301 | 302 | 303 | 307 | 308, _) => (NextMethod::Same, NextBody::Same),
+        _ => return RedirectDecision::Final,
     };
-    let Some(location) = location else { return Step::Stay };
-    if hop >= HOPS_MAX {
-        return Step::Refuse(format!("more than {HOPS_MAX} redirects"));
+    let Some(location) = location else { return RedirectDecision::Final };
+    if followed >= REDIRECTS_MAX {
+        return RedirectDecision::Refuse(RedirectError::TooMany);
     }
     let to = match join(from, location) {
         Ok(to) => to,
-        Err(why) => return Step::Refuse(why),
+        Err(error) => return RedirectDecision::Refuse(error),
     };
     if from.scheme() == "https" && to.scheme() != "https" {
-        return Step::Refuse("it leads from https to http".into());
+        return RedirectDecision::Refuse(RedirectError::Downgrade);
     }
-    let origin = if from.origin() == to.origin() { Origin::Same } else { Origin::Other };
-    if origin == Origin::Other && body == BodyAfter::Kept && has_body {
-        return Step::Refuse("it leads to another host and asks for the body again".into());
+    let origin = if from.origin() == to.origin() { Origin::Same } else { Origin::Cross };
+    if origin == Origin::Cross && body == NextBody::Same && has_body {
+        return RedirectDecision::Refuse(RedirectError::BodyToOtherOrigin);
     }
-    Step::Go(Hop { to, method, body, origin })
+    RedirectDecision::Follow(Redirect { to, method, body, origin })
 }
 
-/// The address that a location means, held to the rules of every address of a job.
-fn join(from: &Url, location: &str) -> Result<Url, String> {
-    // The parser drops or rewrites these.
+/// The URL of a location, which must obey the rules for URLs of jobs.
+fn join(from: &Url, location: &str) -> Result<Url, RedirectError> {
+    // The URL parser would remove or rewrite these characters.
     if location.contains(|c: char| c.is_control() || c == '\\' || c == '\u{ad}') {
-        return Err("its location cannot be read".into());
+        return Err(RedirectError::InvalidLocation);
     }
-    let to = from.join(location.trim()).map_err(|_| "its location cannot be read")?;
-    let checked = Uri::new(to.as_str(), &Limits::default());
-    checked.map_err(|fault| format!("its location is not allowed: {}", fault.message))?;
+    let to = from.join(location.trim()).map_err(|_| RedirectError::InvalidLocation)?;
+    Uri::new(to.as_str(), &Limits::default())?;
     Ok(to)
 }
 
@@ -104,53 +127,54 @@ fn join(from: &Url, location: &str) -> Result<Url, String> {
 mod tests {
     use super::*;
 
-    fn go(from: &str, request: (&str, bool), answer: (u16, &str)) -> Step {
-        decide(&Url::parse(from).unwrap(), request.0, request.1, answer.0, Some(answer.1), 0)
+    fn redirect(from: &str, request: (&str, bool), response: (u16, &str)) -> RedirectDecision {
+        let ((method, has_body), (status, location)) = (request, response);
+        let from = Url::parse(from).unwrap();
+        decide_by_parts(&from, method, has_body, status, Some(location), 0)
     }
 
-    fn hop(to: &str, method: MethodAfter, body: BodyAfter, origin: Origin) -> Step {
-        Step::Go(Hop { to: Url::parse(to).unwrap(), method, body, origin })
+    fn follow(to: &str, method: NextMethod, body: NextBody, origin: Origin) -> RedirectDecision {
+        RedirectDecision::Follow(Redirect { to: Url::parse(to).unwrap(), method, body, origin })
     }
 
     const A: &str = "https://a.test/x";
 
     #[test]
     fn methods_change_as_in_browsers() {
-        use BodyAfter::{Dropped, Kept};
-        use MethodAfter::{Get, Same};
         for (status, method, after, body) in [
-            (301, "POST", Get, Dropped),
-            (302, "POST", Get, Dropped),
-            (303, "POST", Get, Dropped),
-            (303, "PUT", Get, Dropped),
-            (303, "HEAD", Same, Kept),
-            (301, "GET", Same, Kept),
-            (302, "PUT", Same, Kept),
-            (307, "POST", Same, Kept),
-            (308, "POST", Same, Kept),
+            (301, "POST", NextMethod::Get, NextBody::Empty),
+            (302, "POST", NextMethod::Get, NextBody::Empty),
+            (303, "POST", NextMethod::Get, NextBody::Empty),
+            (303, "PUT", NextMethod::Get, NextBody::Empty),
+            (303, "HEAD", NextMethod::Same, NextBody::Same),
+            (301, "GET", NextMethod::Same, NextBody::Same),
+            (302, "PUT", NextMethod::Same, NextBody::Same),
+            (307, "POST", NextMethod::Same, NextBody::Same),
+            (308, "POST", NextMethod::Same, NextBody::Same),
         ] {
-            let step = go(A, (method, true), (status, "/y?z=1#f"));
-            let expected = hop("https://a.test/y?z=1#f", after, body, Origin::Same);
-            assert_eq!(step, expected, "{status} {method}");
+            let decision = redirect(A, (method, true), (status, "/y?z=1#f"));
+            let expected = follow("https://a.test/y?z=1#f", after, body, Origin::Same);
+            assert_eq!(decision, expected, "{status} {method}");
         }
     }
 
     #[test]
-    fn origins_are_scheme_host_and_port() {
-        let to = |from: &str, location: &str| match go(from, ("GET", false), (302, location)) {
-            Step::Go(hop) => Some(hop.origin),
+    fn an_origin_is_scheme_host_and_port() {
+        let to = |from: &str, location: &str| match redirect(from, ("GET", false), (302, location))
+        {
+            RedirectDecision::Follow(redirect) => Some(redirect.origin),
             _ => None,
         };
         assert_eq!(to(A, "https://A.test:443/"), Some(Origin::Same));
-        assert_eq!(to(A, "https://a.test:444/"), Some(Origin::Other));
-        assert_eq!(to(A, "//b.test/"), Some(Origin::Other));
-        assert_eq!(to("http://a.test/", "https://a.test/"), Some(Origin::Other));
+        assert_eq!(to(A, "https://a.test:444/"), Some(Origin::Cross));
+        assert_eq!(to(A, "//b.test/"), Some(Origin::Cross));
+        assert_eq!(to("http://a.test/", "https://a.test/"), Some(Origin::Cross));
         assert_eq!(to(A, "http://a.test/"), None, "from https to http");
     }
 
     #[test]
-    fn what_could_leak_or_mislead_is_refused() {
-        for (request, answer) in [
+    fn redirects_that_could_leak_or_mislead_are_refused() {
+        for (request, response) in [
             (("POST", true), (307, "https://b.test/")),
             (("POST", true), (308, "https://b.test/")),
             (("PUT", true), (302, "https://b.test/")),
@@ -163,18 +187,29 @@ mod tests {
             (("GET", false), (302, "https://b\u{ad}.test/")),
             (("GET", false), (302, "https://")),
         ] {
-            assert!(matches!(go(A, request, answer), Step::Refuse(_)), "{request:?} {answer:?}");
+            let decision = redirect(A, request, response);
+            assert!(matches!(decision, RedirectDecision::Refuse(_)), "{request:?} {response:?}");
         }
-        assert!(matches!(go(A, ("POST", false), (307, "https://b.test/")), Step::Go(_)));
+        assert!(matches!(
+            redirect(A, ("POST", false), (307, "https://b.test/")),
+            RedirectDecision::Follow(_)
+        ));
     }
 
     #[test]
-    fn other_answers_stay() {
+    fn other_responses_are_final() {
         for status in [200, 202, 300, 304, 305, 306, 404, 500] {
-            assert_eq!(go(A, ("GET", false), (status, "/y")), Step::Stay, "{status}");
+            assert_eq!(
+                redirect(A, ("GET", false), (status, "/y")),
+                RedirectDecision::Final,
+                "{status}"
+            );
         }
         let url = Url::parse(A).unwrap();
-        assert_eq!(decide(&url, "GET", false, 302, None, 0), Step::Stay);
-        assert!(matches!(decide(&url, "GET", false, 302, Some("/"), 10), Step::Refuse(_)));
+        assert_eq!(decide_by_parts(&url, "GET", false, 302, None, 0), RedirectDecision::Final);
+        assert!(matches!(
+            decide_by_parts(&url, "GET", false, 302, Some("/"), 10),
+            RedirectDecision::Refuse(_)
+        ));
     }
 }

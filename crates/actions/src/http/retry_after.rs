@@ -1,31 +1,31 @@
-//! `Retry-After`: when a busy target wants to be asked again, in seconds or as a date.
+//! The `Retry-After` header of a busy target, in seconds or as a date.
 
 use std::time::Duration;
 
 use kalends_recurrence::Instant;
 
-use crate::client::Answer;
+use crate::client::Response;
 
-/// No wish for a longer pause is believed; retries have limits of their own below this.
+/// Longer delays are cut to this. The limits of retries are lower.
 const SECONDS_MAX: u64 = 366 * 86_400;
 
-/// What a busy target asks for.
-pub(super) fn of(answer: &Answer, now: Instant) -> Option<Duration> {
-    let is_busy = matches!(answer.status, 429 | 503);
-    read(answer.headers.get("retry-after").filter(|_| is_busy)?.trim(), now)
+/// The delay until the next retry, of responses with the status 429 or 503.
+pub(super) fn of(response: &Response, now: Instant) -> Option<Duration> {
+    let is_busy = matches!(response.status, 429 | 503);
+    parse(response.headers.get("retry-after").filter(|_| is_busy)?.trim(), now)
 }
 
-fn read(text: &str, now: Instant) -> Option<Duration> {
+fn parse(text: &str, now: Instant) -> Option<Duration> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         let seconds = text.parse().unwrap_or(SECONDS_MAX);
         return Some(Duration::from_secs(seconds.min(SECONDS_MAX)));
     }
-    let seconds = date(text)?.unix_seconds().saturating_sub(now.unix_seconds());
+    let seconds = parse_date(text)?.unix_seconds().saturating_sub(now.unix_seconds());
     Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(SECONDS_MAX)))
 }
 
-/// A date of HTTP, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
-fn date(text: &str) -> Option<Instant> {
+/// Parses an HTTP date such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn parse_date(text: &str) -> Option<Instant> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let (_, rest) = text.split_once(", ")?;
@@ -40,9 +40,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_and_dates_are_read() {
+    fn seconds_and_dates_are_parsed() {
         let now: Instant = "1994-11-06T08:49:07Z".parse().unwrap();
-        let seconds = |text: &str| read(text, now).map(|pause| pause.as_secs());
+        let seconds = |text: &str| parse(text, now).map(|pause| pause.as_secs());
         for (text, expected) in [
             ("120", Some(120)),
             ("0", Some(0)),

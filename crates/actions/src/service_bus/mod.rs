@@ -1,11 +1,11 @@
-//! Messages for Service Bus queues and topics, over AMQP 1.0 or HTTPS as the job's transport says,
-//! and what history says of them.
+//! Service Bus actions, over AMQP 1.0 or HTTPS depending on the job's `transportType`, and their
+//! history messages.
 //!
-//! Clients of the retired service take the text up to the first colon as the outcome, and queue or
-//! topic and namespace out of the apostrophes that follow.
+//! Clients of the retired service parse the outcome from the text before the first colon, and queue
+//! or topic and namespace from the quotes after it.
 
 mod amqp;
-mod failure;
+mod error;
 mod properties;
 mod rest;
 
@@ -15,32 +15,32 @@ use kalends_domain::{Outcome, Secret, ServiceBusMessage, Transport};
 use kalends_environment::{Clock, Entropy};
 
 use self::amqp::AmqpSender;
-use self::failure::Failure;
+use self::error::ServiceBusError;
 use self::properties::Properties;
 use self::rest::RestSender;
 use crate::client::Client;
-use crate::conceal::conceal;
 use crate::endpoints::Services;
 use crate::executor::{AttemptReport, AttemptRequest};
 use crate::idempotency_key::idempotency_key;
-use crate::laps::Laps;
+use crate::redaction::Redactor;
+use crate::timing::AttemptTimer;
 
-/// What a message is sent to.
+/// The type of entity that a message is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntityKind {
     Queue,
     Topic,
 }
 
-/// Sends messages to queues and topics.
+/// Executes Service Bus actions.
 pub(crate) struct ServiceBus {
     rest: RestSender,
     amqp: AmqpSender,
     clock: Arc<dyn Clock>,
 }
 
-/// What is sent, complete.
-struct Message<'a> {
+/// A message with all members that sending requires.
+struct CompleteMessage<'a> {
     namespace: &'a str,
     entity: &'a str,
     key_name: &'a str,
@@ -69,42 +69,42 @@ impl ServiceBus {
 
     pub(crate) async fn execute(
         &self,
-        order: &AttemptRequest,
+        attempt: &AttemptRequest,
         kind: EntityKind,
         message: &ServiceBusMessage,
-        laps: &Laps,
+        timer: &AttemptTimer,
     ) -> AttemptReport {
-        let tag = idempotency_key(order);
-        let sent = match self.complete(message, &tag) {
-            Err(why) => Err(why),
+        let key = idempotency_key(attempt);
+        let sent = match self.complete(message, &key) {
+            Err(error) => Err(error),
             Ok(complete) => match message.transport {
-                Some(Transport::Amqp) => self.amqp.send(order, &complete, laps).await,
-                // The protocol of that name is gone; receivers see the same message.
+                Some(Transport::Amqp) => self.amqp.send(attempt, &complete, timer).await,
+                // NetMessaging is a retired protocol; receivers see the same message over HTTPS.
                 Some(Transport::NetMessaging | Transport::NotSpecified) | None => {
-                    self.rest.send(order, &complete, laps).await
+                    self.rest.send(attempt, &complete, timer).await
                 }
             },
         };
         report(kind, message, sent)
     }
 
-    /// Old clients leave out what cannot be left out.
+    /// Fails if a required member is absent: old API versions do not enforce them.
     fn complete<'a>(
         &self,
         message: &'a ServiceBusMessage,
-        tag: &'a str,
-    ) -> Result<Message<'a>, Failure> {
-        let incomplete = |what| move || Failure::Incomplete(what);
+        idempotency_key: &'a str,
+    ) -> Result<CompleteMessage<'a>, ServiceBusError> {
+        let incomplete = |member| move || ServiceBusError::Incomplete(member);
         let authentication = message.authentication.as_ref();
-        let key_name = authentication.and_then(|found| found.sas_key_name.as_deref());
-        let key = authentication.and_then(|found| found.sas_key.as_ref());
-        Ok(Message {
+        let key_name = authentication.and_then(|it| it.sas_key_name.as_deref());
+        let key = authentication.and_then(|it| it.sas_key.as_ref());
+        Ok(CompleteMessage {
             namespace: message.namespace.as_deref().ok_or_else(incomplete("namespace"))?,
             entity: message.entity.as_deref().ok_or_else(incomplete("queue or topic"))?,
             key_name: key_name.ok_or_else(incomplete("sasKeyName"))?,
             key: key.ok_or_else(incomplete("sasKey"))?,
             text: message.message.as_deref().unwrap_or_default(),
-            properties: Properties::of(message, tag, self.clock.now().into())?,
+            properties: Properties::of(message, idempotency_key, self.clock.now().into())?,
         })
     }
 }
@@ -112,7 +112,7 @@ impl ServiceBus {
 fn report(
     kind: EntityKind,
     message: &ServiceBusMessage,
-    sent: Result<(), Failure>,
+    sent: Result<(), ServiceBusError>,
 ) -> AttemptReport {
     let (action, noun) = match kind {
         EntityKind::Queue => ("ServiceBusQueue", "queue"),
@@ -120,19 +120,19 @@ fn report(
     };
     let entity = message.entity.as_deref().unwrap_or_default();
     let namespace = message.namespace.as_deref().unwrap_or_default();
-    let place = format!("{noun} '{entity}' namespace '{namespace}'");
+    let entity = format!("{noun} '{entity}' namespace '{namespace}'");
     match sent {
         Ok(()) => {
-            let message = format!("{action} Action - Send message succeeded: {place}");
+            let message = format!("{action} Action - Send message succeeded: {entity}");
             AttemptReport::new(Outcome::Succeeded, message)
         }
-        Err(failure) => {
-            let key = message.authentication.as_ref().and_then(|found| found.sas_key.as_ref());
-            let words = conceal(&failure.to_string(), &key.into_iter().collect::<Vec<_>>());
-            let outcome = Outcome::Failed { retry_after: failure.retry_after() };
+        Err(error) => {
+            let key = message.authentication.as_ref().and_then(|it| it.sas_key.as_ref());
+            let text = Redactor::for_secrets(key).redact_to_line(error.to_string());
+            let outcome = Outcome::Failed { retry_after: error.retry_after() };
             AttemptReport::new(
                 outcome,
-                format!("{action} Action - Send message failed: {place} {words}"),
+                format!("{action} Action - Send message failed: {entity} {text}"),
             )
         }
     }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn history_has_the_words_that_clients_look_for_and_no_key() {
+    fn history_messages_have_the_wording_that_clients_parse_and_no_key() {
         let message = ServiceBusMessage {
             entity: Some("orders".into()),
             namespace: Some("contoso-ns".into()),
@@ -169,7 +169,7 @@ mod tests {
         );
         check(
             EntityKind::Topic,
-            Err(Failure::Unauthorised("your key canary-key is wrong".into())),
+            Err(ServiceBusError::Unauthorized("your key canary-key is wrong".into())),
             "ServiceBusTopic Action - Send message failed: topic 'orders' namespace 'contoso-ns' \
              Unauthorized your key [secret] is wrong",
         );

@@ -1,17 +1,17 @@
-//! The properties of a message, with what is filled in, as both transports send them.
+//! The properties of a message, with defaults applied, for both transports.
 
 use std::time::Duration;
 
 use kalends_domain::{BrokeredProperties, ServiceBusMessage, TimeToLive};
 use kalends_recurrence::Instant;
 
-use super::failure::Failure;
+use super::error::ServiceBusError;
 
-/// What goes with the text.
+/// The properties of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Properties<'a> {
-    /// The job's own, or the execution tag: all attempts of an occurrence have the same, and the
-    /// broker drops the second.
+    /// The job's own id, or the idempotency key: it is the same for all attempts of an occurrence, so
+    /// that the broker's duplicate detection drops repetitions.
     pub(super) message_id: &'a str,
     pub(super) brokered: Option<&'a BrokeredProperties>,
     pub(super) time_to_live: Option<Duration>,
@@ -22,9 +22,9 @@ pub(super) struct Properties<'a> {
 impl<'a> Properties<'a> {
     pub(super) fn of(
         message: &'a ServiceBusMessage,
-        tag: &'a str,
+        idempotency_key: &'a str,
         now: Instant,
-    ) -> Result<Properties<'a>, Failure> {
+    ) -> Result<Properties<'a>, ServiceBusError> {
         let brokered = message.brokered.as_ref();
         let own_id = brokered.and_then(|brokered| brokered.message_id.as_deref());
         let life = brokered.and_then(|brokered| brokered.time_to_live.as_ref());
@@ -34,16 +34,12 @@ impl<'a> Properties<'a> {
             Some(TimeToLive::Until(until)) => {
                 let ticks =
                     u64::try_from(until.ticks() - now.ticks()).ok().filter(|left| *left > 0);
-                let ticks = ticks.ok_or_else(|| {
-                    Failure::Unsendable(format!(
-                        "the message was to live until {until}, which is past"
-                    ))
-                })?;
+                let ticks = ticks.ok_or(ServiceBusError::Expired(*until))?;
                 Some(Duration::from_nanos(ticks.saturating_mul(100)))
             }
         };
         Ok(Properties {
-            message_id: own_id.filter(|id| !id.is_empty()).unwrap_or(tag),
+            message_id: own_id.filter(|id| !id.is_empty()).unwrap_or(idempotency_key),
             brokered,
             time_to_live,
             sent_at: now,
@@ -51,7 +47,7 @@ impl<'a> Properties<'a> {
         })
     }
 
-    /// A property that the job gives.
+    /// A text property of the job, if it has one.
     pub(super) fn text(
         &self,
         member: impl FnOnce(&'a BrokeredProperties) -> &'a Option<String>,
@@ -66,7 +62,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A message with every property.
+    /// A message with all properties.
     pub(in crate::service_bus) fn message(life: TimeToLive) -> ServiceBusMessage {
         let text = |text: &str| Some(text.to_owned());
         ServiceBusMessage {
@@ -99,18 +95,19 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_life_may_be_a_span_or_a_date_and_the_identity_is_the_tag() {
+    fn time_to_live_is_a_duration_or_a_time_and_the_id_defaults_to_the_idempotency_key() {
         let now: Instant = "2026-11-15T12:00:00Z".parse().unwrap();
         let life = |life| {
             let message = message(life);
             let properties = Properties::of(&message, "tag", now)?;
             assert_eq!(properties.message_id, "tag");
-            Ok::<_, Failure>(properties.time_to_live)
+            Ok::<_, ServiceBusError>(properties.time_to_live)
         };
-        assert_eq!(life(two_days()), Ok(Some(Duration::from_secs(172_800))));
+        assert_eq!(life(two_days()).unwrap(), Some(Duration::from_secs(172_800)));
         let until = |text: &str| TimeToLive::Until(text.parse().unwrap());
-        assert_eq!(life(until("2026-11-15T12:00:01.5Z")), Ok(Some(Duration::from_millis(1_500))));
-        assert!(matches!(life(until("2026-11-15T12:00:00Z")), Err(Failure::Unsendable(_))));
+        let left = life(until("2026-11-15T12:00:01.5Z")).unwrap();
+        assert_eq!(left, Some(Duration::from_millis(1_500)));
+        assert!(matches!(life(until("2026-11-15T12:00:00Z")), Err(ServiceBusError::Expired(_))));
         let mut own = message(two_days());
         own.brokered.as_mut().unwrap().message_id = Some("mine".into());
         assert_eq!(Properties::of(&own, "tag", now).unwrap().message_id, "mine");

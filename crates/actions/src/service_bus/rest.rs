@@ -1,9 +1,8 @@
 //! Sends over HTTPS: `POST {namespace}/{entity}/messages` with a signed token.
 //!
-//! Properties travel in headers: the broker's as JSON in `BrokerProperties`, the sender's own as
-//! one header each. Names of headers have no case, and some mean something to HTTP; a message with
-//! a property whose name would not survive that is sent as a list of one in JSON, which the service
-//! takes too.
+//! Properties are sent as headers: those of the broker as JSON in `BrokerProperties`, custom
+//! properties as one header each. Header names are case-insensitive, and some have a meaning in HTTP.
+//! A message with a custom property that cannot be a header is sent as a JSON batch of one.
 
 use std::sync::Arc;
 
@@ -13,23 +12,23 @@ use hyper::{Method, Request, StatusCode};
 use kalends_environment::Clock;
 use url::Url;
 
-use super::Message;
-use super::failure::Failure;
+use super::CompleteMessage;
+use super::error::ServiceBusError;
 use super::properties::Properties;
 use crate::client::Client;
 use crate::endpoints::Endpoint;
-use crate::exchange::{Answer, AnswerLimits, NoAnswer, exchange};
 use crate::executor::AttemptRequest;
-use crate::laps::Laps;
-use crate::service_error::{ANSWER_BYTES_MAX, parse_service_error};
+use crate::service_error::{RESPONSE_BYTES_MAX, parse_service_error};
+use crate::service_request::{ServiceResponse, send_service_request};
 use crate::signature::shared_access_signature;
 use crate::status::status_name;
+use crate::timing::AttemptTimer;
 
-/// How long a token is good; it is used once, at once. Clocks may differ by minutes.
-const TOKEN_SECONDS: i64 = 900;
-/// The form of a list of messages.
-const LIST: &str = "application/vnd.microsoft.servicebus.json";
-/// Names that a property cannot have as a header.
+/// Lifetime of a token, which is used once: allows for clock skew of some minutes.
+const TOKEN_LIFETIME_SECONDS: i64 = 900;
+/// Content type of a batch of messages.
+const BATCH: &str = "application/vnd.microsoft.servicebus.json";
+/// Header names that a custom property cannot use.
 const RESERVED: [&str; 12] = [
     "authorization",
     "brokerproperties",
@@ -54,52 +53,56 @@ pub(super) struct RestSender {
 impl RestSender {
     pub(super) async fn send(
         &self,
-        order: &AttemptRequest,
-        message: &Message<'_>,
-        laps: &Laps,
-    ) -> Result<(), Failure> {
+        attempt: &AttemptRequest,
+        message: &CompleteMessage<'_>,
+        timer: &AttemptTimer,
+    ) -> Result<(), ServiceBusError> {
         let namespace = self.endpoint.of(message.namespace);
         let entity = namespace.and_then(|url| url.join(message.entity).ok());
-        let entity = entity.ok_or_else(Failure::no_address)?;
-        let (url, request) = self.request(&entity, message)?;
-        let limits = AnswerLimits { body_bytes_max: ANSWER_BYTES_MAX };
-        let answer = exchange(&self.client, &url, &order.path.collection, request, limits, laps);
-        match tokio::time::timeout(order.timeout, answer).await {
-            Ok(Ok(answer)) => judge(&answer),
-            Ok(Err(why @ NoAnswer::NotSent(_))) => Err(Failure::Unreachable(why.to_string())),
-            Ok(Err(why)) => Err(Failure::Indeterminate(why.to_string())),
-            Err(_) => Err(Failure::timed_out()),
+        let entity = entity.ok_or_else(|| ServiceBusError::InvalidAddress)?;
+        let (url, request) = self.build_request(&entity, message)?;
+        let collection = &attempt.path.collection;
+        let response = send_service_request(
+            &self.client,
+            &url,
+            collection,
+            request,
+            RESPONSE_BYTES_MAX,
+            timer,
+        );
+        match tokio::time::timeout(attempt.timeout, response).await {
+            Ok(response) => check_response(&response?),
+            Err(_) => Err(ServiceBusError::Timeout),
         }
     }
 
-    fn request(
+    fn build_request(
         &self,
         entity: &Url,
-        message: &Message<'_>,
-    ) -> Result<(Url, Request<Bytes>), Failure> {
+        message: &CompleteMessage<'_>,
+    ) -> Result<(Url, Request<Bytes>), ServiceBusError> {
         let mut url = entity.clone();
-        url.path_segments_mut().map_err(|()| Failure::no_address())?.push("messages");
+        url.path_segments_mut().map_err(|()| ServiceBusError::InvalidAddress)?.push("messages");
         let properties = &message.properties;
         let content_type = properties.text(|brokered| &brokered.content_type);
-        let own_headers = own_headers(properties);
-        let is_list = own_headers.is_none();
-        let body = if is_list { list_of_one(message) } else { message.text.to_owned() };
+        let custom_headers = custom_headers(properties);
+        let is_batch = custom_headers.is_none();
+        let body = if is_batch { batch_of_one(message) } else { message.text.to_owned() };
         let mut request = Request::new(Bytes::from(body));
         *request.method_mut() = Method::POST;
-        *request.headers_mut() = own_headers.unwrap_or_default();
-        let expires = self.clock.now().as_second() + TOKEN_SECONDS;
+        *request.headers_mut() = custom_headers.unwrap_or_default();
+        let expires = self.clock.now().as_second() + TOKEN_LIFETIME_SECONDS;
         let key = message.key.reveal();
         let token = shared_access_signature(entity.as_str(), message.key_name, key, expires);
         let mut put = |name: HeaderName, value: &str| {
-            let value = HeaderValue::from_str(value).map_err(|_| {
-                Failure::Unsendable(format!("the header {name} cannot have this value"))
-            })?;
+            let value = HeaderValue::from_str(value)
+                .map_err(|_| ServiceBusError::InvalidHeader(name.to_string()))?;
             request.headers_mut().insert(name, value);
-            Ok::<_, Failure>(())
+            Ok::<_, ServiceBusError>(())
         };
         put(AUTHORIZATION, &token)?;
-        if is_list {
-            put(CONTENT_TYPE, LIST)?;
+        if is_batch {
+            put(CONTENT_TYPE, BATCH)?;
         } else {
             put(HeaderName::from_static("brokerproperties"), &brokered_json(properties, &[]))?;
             if let Some(content_type) = content_type {
@@ -110,8 +113,8 @@ impl RestSender {
     }
 }
 
-/// The sender's own properties as headers, where each would arrive as it is.
-fn own_headers(properties: &Properties<'_>) -> Option<HeaderMap> {
+/// Custom properties as headers; `None` if one of them cannot be a header.
+fn custom_headers(properties: &Properties<'_>) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     for (name, value) in properties.custom {
         let is_plain = !RESERVED.contains(&name.as_str()) && !name.contains(char::is_uppercase);
@@ -121,8 +124,8 @@ fn own_headers(properties: &Properties<'_>) -> Option<HeaderMap> {
     Some(headers)
 }
 
-/// A list with this message alone.
-fn list_of_one(message: &Message<'_>) -> String {
+/// A JSON batch with this message only.
+fn batch_of_one(message: &CompleteMessage<'_>) -> String {
     let properties = &message.properties;
     let own = properties.custom.iter();
     let own: Vec<_> =
@@ -137,7 +140,7 @@ fn list_of_one(message: &Message<'_>) -> String {
     )
 }
 
-/// Properties that the broker reads, with names of its own.
+/// The broker properties as a JSON object, with `more` members.
 fn brokered_json(properties: &Properties<'_>, more: &[(&str, &str)]) -> String {
     let texts = [
         ("MessageId", Some(properties.message_id)),
@@ -169,7 +172,7 @@ fn brokered_json(properties: &Properties<'_>, more: &[(&str, &str)]) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// A text in JSON, in ASCII alone, so that it can stand in a header.
+/// A JSON string in ASCII, which a header can contain.
 fn json_text(text: &str) -> String {
     let mut json = String::from("\"");
     for letter in text.chars() {
@@ -188,22 +191,25 @@ fn json_text(text: &str) -> String {
     json
 }
 
-fn judge(answer: &Answer) -> Result<(), Failure> {
-    if answer.status.is_success() {
+/// Maps the status and the error body of a response.
+fn check_response(response: &ServiceResponse) -> Result<(), ServiceBusError> {
+    if response.status.is_success() {
         return Ok(());
     }
-    let said = match parse_service_error(&answer.body) {
-        Ok(refusal) => refusal.message.or(refusal.code).unwrap_or_default(),
-        Err(why) => why.to_string(),
+    let message = match parse_service_error(&response.body) {
+        Ok(error) => error.message.or(error.code).unwrap_or_default(),
+        Err(error) => error.to_string(),
     };
-    Err(match answer.status {
-        StatusCode::UNAUTHORIZED => Failure::Unauthorised(said),
-        StatusCode::NOT_FOUND | StatusCode::GONE => Failure::Missing(said),
-        StatusCode::FORBIDDEN | StatusCode::PAYLOAD_TOO_LARGE => Failure::Quota(said),
-        StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
-            Failure::Busy { why: said, retry_after: answer.retry_after }
+    Err(match response.status {
+        StatusCode::UNAUTHORIZED => ServiceBusError::Unauthorized(message),
+        StatusCode::NOT_FOUND | StatusCode::GONE => ServiceBusError::NotFound(message),
+        StatusCode::FORBIDDEN | StatusCode::PAYLOAD_TOO_LARGE => {
+            ServiceBusError::QuotaExceeded(message)
         }
-        status => Failure::Refused(format!("{} {said}", status_name(status.as_u16()))),
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+            ServiceBusError::Busy { message, retry_after: response.retry_after }
+        }
+        status => ServiceBusError::Rejected(format!("{} {message}", status_name(status.as_u16()))),
     })
 }
 
@@ -219,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn every_property_has_its_name() {
+    fn all_properties_are_sent() {
         let full = message(two_days());
         assert_eq!(
             brokered_json(&properties(&full), &[]),
@@ -229,7 +235,7 @@ mod tests {
              \"To\":\"there\",\"TimeToLive\":172800,\
              \"ScheduledEnqueueTimeUtc\":\"Sat, 02 Jan 2027 03:04:05 GMT\",\"ForcePersistence\":true}"
         );
-        let headers = own_headers(&properties(&full)).unwrap();
+        let headers = custom_headers(&properties(&full)).unwrap();
         assert_eq!(headers["color"], "\"bl\\u00fc \\\"e\"");
         assert_eq!(headers["size"], "\"9\"");
         let bare = ServiceBusMessage { brokered: None, custom: None, ..full };
@@ -237,17 +243,17 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_headers_make_a_list_of_one() {
+    fn properties_that_cannot_be_headers_are_sent_as_a_batch() {
         for name in ["Priority", "authorization", "a b", "", "ü", "content-type"] {
             let mut odd = message(two_days());
             odd.custom = Some(vec![(name.to_owned(), "1".to_owned())]);
-            assert_eq!(own_headers(&properties(&odd)), None, "{name}");
+            assert_eq!(custom_headers(&properties(&odd)), None, "{name}");
         }
         let mut odd = message(two_days());
         odd.brokered = None;
         odd.custom = Some(vec![("Priority".into(), "high".into())]);
         let key = kalends_domain::Secret::new("key".into());
-        let list = list_of_one(&Message {
+        let batch = batch_of_one(&CompleteMessage {
             namespace: "contoso-ns",
             entity: "orders",
             key_name: "send",
@@ -256,19 +262,19 @@ mod tests {
             properties: properties(&odd),
         });
         assert_eq!(
-            list,
+            batch,
             "[{\"Body\":\"hello\\u000a\",\"BrokerProperties\":{\"MessageId\":\"tag\"},\
              \"UserProperties\":{\"Priority\":\"high\"}}]"
         );
     }
 
     #[test]
-    fn refusals_are_told_apart() {
+    fn error_statuses_are_distinguished() {
         let check = |status: u16, expected: &str| {
             let body = b"<Error><Code>1</Code><Detail>why</Detail></Error>".to_vec();
             let status = StatusCode::from_u16(status).unwrap();
-            let answer = Answer { status, retry_after: None, body };
-            assert_eq!(judge(&answer).unwrap_err().to_string(), expected);
+            let response = ServiceResponse { status, retry_after: None, body };
+            assert_eq!(check_response(&response).unwrap_err().to_string(), expected);
         };
         check(401, "Unauthorized why");
         check(404, "NotFound The queue or topic does not exist: why");

@@ -1,29 +1,30 @@
-//! What a job's `sasToken` is: a shared access signature, which goes into the query, or the
-//! account's key, with which the request is signed.
+//! The credential in a job's `sasToken`: a shared access signature, which is sent in the query, or
+//! the account key, which signs the request.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kalends_domain::Secret;
 use zeroize::Zeroizing;
 
+use super::error::StorageQueueError;
 use crate::signature::signature;
 
 pub(super) const CONTENT_TYPE: &str = "application/xml";
-/// Bytes of an account's key.
+/// Bytes of an account key.
 const KEY_BYTES: usize = 64;
 
-/// As whom a message is put.
+/// A parsed `sasToken`.
 pub(super) enum Credential {
     /// A shared access signature.
     Query(Secret),
-    /// The account's key.
+    /// The account key.
     Key(Zeroizing<Vec<u8>>),
 }
 
 impl Credential {
-    /// Tells which it is. Samples write signatures with a question mark or something else before
-    /// the first one, and without.
-    pub(super) fn read(token: &Secret) -> Result<Credential, String> {
+    /// Parses a `sasToken`. A signature may have a prefix that ends with a question mark, such as the
+    /// URL of the queue.
+    pub(super) fn parse(token: &Secret) -> Result<Credential, StorageQueueError> {
         let text = token.reveal().trim();
         if let Ok(key) = STANDARD.decode(text)
             && key.len() == KEY_BYTES
@@ -32,31 +33,29 @@ impl Credential {
         }
         let query = text.split_once('?').map_or(text, |(_, query)| query);
         if !query.split('&').any(|part| part.starts_with("sig=")) {
-            return Err(
-                "the sasToken is neither a shared access signature nor an account key".into()
-            );
+            return Err(StorageQueueError::InvalidToken);
         }
         Ok(Credential::Query(Secret::new(query.to_owned())))
     }
 }
 
-/// What a signature with the account's key covers.
-pub(super) struct Signed<'a> {
+/// The parts of a request that a signature with the account key covers.
+pub(super) struct SignedParts<'a> {
     pub(super) account: &'a str,
     pub(super) path: &'a str,
     pub(super) body_bytes: usize,
-    /// Those that begin with `x-ms-`, in alphabetical order.
+    /// The headers that begin with `x-ms-`, in alphabetical order.
     pub(super) headers: [(&'static str, &'a str); 3],
 }
 
-impl Signed<'_> {
-    /// The value of the header that shows the signature.
+impl SignedParts<'_> {
+    /// The value of the `Authorization` header.
     pub(super) fn authorization(&self, key: &[u8]) -> String {
-        format!("SharedKey {}:{}", self.account, signature(key, &self.text()))
+        format!("SharedKey {}:{}", self.account, signature(key, &self.string_to_sign()))
     }
 
-    /// Method, eleven standard headers of which two are sent, own headers, resource.
-    fn text(&self) -> String {
+    /// Method, eleven standard headers of which two are sent, `x-ms-` headers, resource.
+    fn string_to_sign(&self) -> String {
         let headers: String =
             self.headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
         format!(
@@ -71,14 +70,14 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<String> {
-        match Credential::read(&Secret::new(text.to_owned())).ok()? {
+        match Credential::parse(&Secret::new(text.to_owned())).ok()? {
             Credential::Query(query) => Some(query.reveal().to_owned()),
             Credential::Key(key) => Some(format!("key of {}", key.len())),
         }
     }
 
     #[test]
-    fn signatures_and_keys_are_told_apart() {
+    fn signatures_and_keys_are_distinguished() {
         let query = "sv=2014-02-14&sig=abc%3D&sp=a";
         for text in [query, &format!("?{query}"), &format!("s?{query}")] {
             assert_eq!(read(text).as_deref(), Some(query));
@@ -92,7 +91,7 @@ mod tests {
     /// The expected value comes from Python's hmac and hashlib.
     #[test]
     fn requests_are_signed_with_the_account_key() {
-        let signed = Signed {
+        let signed = SignedParts {
             account: "acc",
             path: "/work/messages",
             body_bytes: 70,

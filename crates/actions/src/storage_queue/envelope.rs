@@ -1,13 +1,15 @@
 //! The XML in which the retired service wrapped the text of a queue message.
 //!
-//! It says `utf-16` because the service wrote it from a text in memory; on the wire it is UTF-8 in
-//! base64, and consumers read it as a text. Lines end and are indented as they were.
+//! The declaration says `utf-16` because .NET serialised a string in memory; on the wire it is UTF-8
+//! in base64, and consumers parse it as a string. Line ends and indentation are unchanged.
 
 use kalends_recurrence::Instant;
 
-/// What an envelope says.
+use super::error::StorageQueueError;
+
+/// The fields of an envelope.
 pub(super) struct Envelope<'a> {
-    pub(super) tag: &'a str,
+    pub(super) idempotency_key: &'a str,
     pub(super) request_id: &'a str,
     pub(super) expected: Instant,
     pub(super) job: &'a str,
@@ -17,8 +19,8 @@ pub(super) struct Envelope<'a> {
 }
 
 impl Envelope<'_> {
-    /// The envelope, where XML can hold the text.
-    pub(super) fn write(&self) -> Result<String, String> {
+    /// Serialises the envelope. Fails if the message has characters that XML does not allow.
+    pub(super) fn write(&self) -> Result<String, StorageQueueError> {
         let expected = self.expected.to_string();
         let mut xml = String::from(
             "<?xml version=\"1.0\" encoding=\"utf-16\"?>\r\n<StorageQueueMessage \
@@ -26,7 +28,7 @@ impl Envelope<'_> {
              xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\">\r\n",
         );
         for (name, value) in [
-            ("ExecutionTag", self.tag),
+            ("ExecutionTag", self.idempotency_key),
             ("ClientRequestId", self.request_id),
             ("ExpectedExecutionTime", expected.trim_end_matches('Z')),
             ("SchedulerJobId", self.job),
@@ -34,28 +36,24 @@ impl Envelope<'_> {
             ("Region", self.region),
             ("Message", self.text),
         ] {
-            xml.push_str(&format!("  <{name}>{}</{name}>\r\n", escaped(value)?));
+            xml.push_str(&format!("  <{name}>{}</{name}>\r\n", escape(value)?));
         }
         xml.push_str("</StorageQueueMessage>");
         Ok(xml)
     }
 }
 
-fn escaped(text: &str) -> Result<String, String> {
+fn escape(text: &str) -> Result<String, StorageQueueError> {
     let mut xml = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
             '&' => xml.push_str("&amp;"),
             '<' => xml.push_str("&lt;"),
             '>' => xml.push_str("&gt;"),
-            // Readers would make a line feed of it.
+            // XML parsers would normalise it to a line feed.
             '\r' => xml.push_str("&#xD;"),
             '\t' | '\n' | ' '..='\u{fffd}' | '\u{10000}'.. => xml.push(letter),
-            _ => {
-                return Err("the message has characters that XML cannot hold; \
-                            messageFormat Raw sends it as it is"
-                    .into());
-            }
+            _ => return Err(StorageQueueError::NotXml),
         }
     }
     Ok(xml)
@@ -65,9 +63,9 @@ fn escaped(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn envelope(text: &str) -> Result<String, String> {
+    fn envelope(text: &str) -> Result<String, StorageQueueError> {
         Envelope {
-            tag: "0123456789abcdef0123456789abcdef",
+            idempotency_key: "0123456789abcdef0123456789abcdef",
             request_id: "01234567-89ab-cdef-0123-456789abcdef",
             expected: "2015-09-10T00:00:00Z".parse().unwrap(),
             job: "job",
@@ -79,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_envelope_is_the_one_that_consumers_parse() {
+    fn the_envelope_has_the_format_of_the_retired_service() {
         let expected = [
             "<?xml version=\"1.0\" encoding=\"utf-16\"?>",
             "<StorageQueueMessage xmlns:xsd=\"http://www.w3.org/2001/XMLSchema\" xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\">",
@@ -96,9 +94,12 @@ mod tests {
     }
 
     #[test]
-    fn what_xml_cannot_hold_is_not_sent_as_something_else() {
+    fn messages_with_characters_that_xml_does_not_allow_are_refused() {
         for text in ["\u{1}", "\0", "\u{ffff}", "\u{1b}[0m"] {
-            assert!(envelope(text).unwrap_err().contains("messageFormat Raw"), "{text:?}");
+            assert!(
+                envelope(text).unwrap_err().to_string().contains("messageFormat Raw"),
+                "{text:?}"
+            );
         }
         assert!(envelope("\t\n\u{85}\u{1f600}").is_ok());
     }

@@ -37,7 +37,7 @@ impl Authority {
 
     /// Settings that trust it.
     pub(crate) fn trusted(&self) -> EgressSettings {
-        EgressSettings { trusted: self.0.pem().into_bytes(), ..open() }
+        EgressSettings { ca_bundle: self.0.pem().into_bytes(), ..open() }
     }
 
     /// A certificate for a name, and its key.

@@ -37,7 +37,7 @@ pub(super) struct EgressArguments {
     egress_ca: Option<PathBuf>,
 
     /// HTTP proxy for jobs; the environment variables HTTP_PROXY and HTTPS_PROXY are ignored
-    #[arg(long, env = "KALENDS_EGRESS_PROXY", value_name = "URL", value_parser = Proxy::read)]
+    #[arg(long, env = "KALENDS_EGRESS_PROXY", value_name = "URL", value_parser = Proxy::parse)]
     egress_proxy: Option<Proxy>,
 
     /// DNS server to use instead of those of the system; can be repeated
@@ -80,7 +80,7 @@ impl EgressArguments {
             Some(Mode::SingleUser) => EgressMode::SingleUser,
             Some(Mode::Listed) => EgressMode::Listed,
         };
-        let trusted = match &self.egress_ca {
+        let ca_bundle = match &self.egress_ca {
             None => Vec::new(),
             Some(file) => {
                 let read = std::fs::read(file);
@@ -94,7 +94,7 @@ impl EgressArguments {
             [ForbiddenEndpoint::OwnPort(listen.port())].into_iter().chain(infrastructure).collect();
         Ok(EgressSettings {
             policy: EgressPolicy { mode, allow: self.egress_allow.clone(), forbidden },
-            trusted,
+            ca_bundle,
             proxy: self.egress_proxy.clone(),
             name_servers: self.egress_dns.clone(),
             ..EgressSettings::default()

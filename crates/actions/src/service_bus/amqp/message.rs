@@ -1,4 +1,4 @@
-//! A message in AMQP 1.0, with the sections and annotations that Service Bus reads.
+//! Encodes a message in AMQP 1.0 with the sections and annotations of Service Bus.
 
 use fe2o3_amqp::types::messaging::{
     ApplicationProperties, Data, Header, Message as AmqpMessage, MessageAnnotations, Properties,
@@ -6,22 +6,22 @@ use fe2o3_amqp::types::messaging::{
 use fe2o3_amqp::types::primitives::{Binary, Symbol, Timestamp, Value};
 use kalends_recurrence::Instant;
 
-use crate::service_bus::Message;
+use crate::service_bus::CompleteMessage;
 
-/// Hundred-nanosecond steps of a millisecond.
+/// Ticks of 100 nanoseconds in a millisecond.
 const TICKS_PER_MILLISECOND: i64 = 10_000;
 
-pub(super) fn encode(message: &Message<'_>) -> AmqpMessage<Data> {
+pub(super) fn encode(message: &CompleteMessage<'_>) -> AmqpMessage<Data> {
     let properties = &message.properties;
     let own = |text: Option<&str>| text.map(str::to_owned);
     let life = properties.time_to_live;
     let header = Header {
-        // What a schedule sends is to outlive the broker, unless the job says otherwise.
+        // Durable unless the job says otherwise: the message survives a restart of the broker.
         durable: properties
             .brokered
             .and_then(|brokered| brokered.force_persistence)
             .unwrap_or(true),
-        // This holds some 49 days; what lives longer has its end among the properties.
+        // The type holds 49 days; absolute_expiry_time covers longer lifetimes.
         ttl: life.map(|life| u32::try_from(life.as_millis()).unwrap_or(u32::MAX)),
         ..Header::default()
     };
@@ -89,11 +89,11 @@ mod tests {
     use crate::service_bus::properties::tests::{message, two_days};
 
     #[test]
-    fn every_property_has_its_section() {
+    fn all_properties_are_encoded() {
         let full = message(two_days());
         let now = "2026-11-15T12:00:00.5Z".parse().unwrap();
         let key = Secret::new("key".into());
-        let sent = encode(&Message {
+        let sent = encode(&CompleteMessage {
             namespace: "contoso-ns",
             entity: "orders",
             key_name: "send",

@@ -1,12 +1,12 @@
-//! Sends over AMQP 1.0: to Service Bus, or to another broker that takes a user and a password.
+//! Sends over AMQP 1.0 to Service Bus, or to another broker that accepts SASL PLAIN.
 //!
-//! Connections are kept, one for each collection, broker and identity. What breaks before a message
-//! was handed over is tried once more on a new connection; after that nobody knows whether the
-//! broker took it, and the attempt says so.
+//! Connections are pooled, one for each collection, broker and key. If a pooled connection breaks
+//! before the message is sent, the attempt uses another one. After the message was sent, a broken
+//! connection makes the outcome indeterminate.
 
 mod broker;
 mod cbs;
-mod fault;
+mod error;
 mod message;
 mod pool;
 
@@ -17,18 +17,18 @@ use kalends_environment::{Clock, Entropy, Stopwatch};
 use ring::digest::{SHA256, digest};
 use tokio::sync::watch;
 
-use self::broker::{Broker, Dial, Lease};
-use self::fault::{cut_off, judge, unsent};
+use self::broker::{BrokerConnection, ConnectOptions, SenderLink};
+use self::error::{check_outcome, closed_in_flight, not_sent};
 use self::message::encode;
-use self::pool::{Key, Pool};
-use super::Message;
-use super::failure::Failure;
+use self::pool::{AmqpPool, AmqpPoolKey};
+use super::CompleteMessage;
+use super::error::ServiceBusError;
 use crate::egress::Egress;
 use crate::endpoints::{AmqpEndpoint, Services};
 use crate::executor::AttemptRequest;
-use crate::laps::{Lap, Laps};
+use crate::timing::{AttemptTimer, Phase};
 
-/// Links that are tried for one message: a kept one, and another that was made meanwhile.
+/// Links that are tried for one message: the pooled one, and others that concurrent attempts opened.
 const LINKS_TRIED_MAX: u32 = 3;
 
 pub(super) struct AmqpSender {
@@ -36,7 +36,7 @@ pub(super) struct AmqpSender {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     services: Services,
-    pool: Pool<Broker>,
+    pool: AmqpPool<BrokerConnection>,
 }
 
 impl AmqpSender {
@@ -46,96 +46,101 @@ impl AmqpSender {
         entropy: Arc<dyn Entropy>,
         services: &Services,
     ) -> AmqpSender {
-        let pool = Pool::new(Arc::clone(&clock));
+        let pool = AmqpPool::new(Arc::clone(&clock));
         AmqpSender { egress, clock, entropy, services: services.clone(), pool }
     }
 
     pub(super) async fn send(
         &self,
-        order: &AttemptRequest,
-        message: &Message<'_>,
-        laps: &Laps,
-    ) -> Result<(), Failure> {
+        attempt: &AttemptRequest,
+        message: &CompleteMessage<'_>,
+        timer: &AttemptTimer,
+    ) -> Result<(), ServiceBusError> {
         let endpoint = match &self.services.service_bus_amqp {
             Some(endpoint) => Some(endpoint.clone()),
             None => AmqpEndpoint::of(&self.services.service_bus, message.namespace),
         };
-        let endpoint = endpoint.ok_or_else(Failure::no_address)?;
+        let endpoint = endpoint.ok_or(ServiceBusError::InvalidAddress)?;
         let secret = digest(&SHA256, message.key.reveal().as_bytes());
-        let key = Key {
-            collection: order.path.collection.clone(),
+        let key = AmqpPoolKey {
+            collection: attempt.path.collection.clone(),
             broker: endpoint.address.to_string(),
             key_name: message.key_name.to_owned(),
             key: secret.as_ref().to_vec(),
         };
-        let dial = Dial {
+        let options = ConnectOptions {
             egress: &self.egress,
-            collection: &order.path.collection,
+            collection: &attempt.path.collection,
             clock: &*self.clock,
             entropy: &*self.entropy,
             endpoint: &endpoint,
             key_name: message.key_name,
             key: message.key,
-            laps,
+            timer,
         };
-        match tokio::time::timeout(order.timeout, self.deliver(&key, &dial, message)).await {
+        match tokio::time::timeout(attempt.timeout, self.deliver(&key, &options, message)).await {
             Ok(sent) => sent,
             Err(_) => {
-                // A connection that does not answer is not waited for again.
-                self.pool.forget(&key);
-                Err(Failure::timed_out())
+                // The connection may hang: the next attempt opens another.
+                self.pool.remove(&key);
+                Err(ServiceBusError::Timeout)
             }
         }
     }
 
     async fn deliver(
         &self,
-        key: &Key,
-        dial: &Dial<'_>,
-        message: &Message<'_>,
-    ) -> Result<(), Failure> {
-        let bytes = encode(message);
-        let mut tries = 0;
+        key: &AmqpPoolKey,
+        options: &ConnectOptions<'_>,
+        message: &CompleteMessage<'_>,
+    ) -> Result<(), ServiceBusError> {
+        let encoded = encode(message);
+        let mut links_tried = 0;
         loop {
-            tries += 1;
+            links_tried += 1;
             let slot = self.pool.slot(key);
-            let lease = slot.link(dial, message.entity).await;
-            let Lease { sender, is_new, mut closed } =
-                lease.inspect_err(|_| self.pool.forget_if_empty(key, &slot))?;
+            let link = slot.link(options, message.entity).await;
+            let SenderLink { sender, is_new, mut closed } =
+                link.inspect_err(|_| self.pool.remove_if_empty(key, &slot))?;
             let stopwatch = Stopwatch::start();
-            let sending = async { sender.lock().await.send_batchable(bytes.clone()).await };
-            let forget = || self.pool.forget_slot(key, &slot);
-            let pending = unless_closed(&mut closed, sending).await.inspect_err(|_| forget())?;
+            let sending = async { sender.lock().await.send_batchable(encoded.clone()).await };
+            let remove = || self.pool.remove_slot(key, &slot);
+            let pending = unless_closed(&mut closed, sending).await.inspect_err(|_| remove())?;
             match pending {
                 Ok(delivery) => {
                     let outcome = unless_closed(&mut closed, delivery).await;
-                    let outcome = outcome.inspect_err(|_| forget())?;
-                    dial.laps.note(Lap::FirstByte, stopwatch);
-                    if outcome.as_ref().is_err_and(|why| why.recovery() != ErrorRecovery::UseLink) {
-                        forget();
+                    let outcome = outcome.inspect_err(|_| remove())?;
+                    options.timer.record(Phase::FirstByte, stopwatch);
+                    if outcome
+                        .as_ref()
+                        .is_err_and(|error| error.recovery() != ErrorRecovery::UseLink)
+                    {
+                        remove();
                     }
-                    return judge(outcome);
+                    return check_outcome(outcome);
                 }
-                Err(why) if why.recovery() == ErrorRecovery::UseLink => return Err(unsent(&why)),
-                // The broker closes what is idle; nothing was handed over.
-                Err(_) if !is_new && tries < LINKS_TRIED_MAX => forget(),
-                Err(why) => {
-                    forget();
-                    return Err(unsent(&why));
+                Err(error) if error.recovery() == ErrorRecovery::UseLink => {
+                    return Err(not_sent(&error));
+                }
+                // The broker closed an idle connection; nothing was sent.
+                Err(_) if !is_new && links_tried < LINKS_TRIED_MAX => remove(),
+                Err(error) => {
+                    remove();
+                    return Err(not_sent(&error));
                 }
             }
         }
     }
 }
 
-/// Waits for something, as long as the connection is open: it may never end by itself after that.
+/// Awaits `done` unless the connection closes: operations on a closed connection may never complete.
 async fn unless_closed<F: IntoFuture>(
     closed: &mut watch::Receiver<()>,
     done: F,
-) -> Result<F::Output, Failure> {
+) -> Result<F::Output, ServiceBusError> {
     tokio::select! {
         biased;
         done = done.into_future() => Ok(done),
-        _ = closed.changed() => Err(cut_off()),
+        _ = closed.changed() => Err(closed_in_flight()),
     }
 }

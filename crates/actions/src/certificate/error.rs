@@ -1,12 +1,13 @@
-//! Why a PFX file is refused. No message repeats any of the input, which is secret.
+//! Errors of reading a PFX file. No text contains any of the input, which is secret.
 
 use kalends_domain::{ValidationError, ValidationErrorKind};
 
 use super::chain::CERTIFICATES_MAX;
-use super::work::ITERATIONS_MAX;
+use super::iterations::ITERATIONS_MAX;
 
+/// Why a PFX file is refused. The text is the message of the API's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Problem {
+pub(crate) enum PfxError {
     #[error("expected a PFX (PKCS#12) file in base64")]
     NotBase64,
     #[error("the PFX file must not be larger than {bytes_max} bytes")]
@@ -41,14 +42,14 @@ pub(crate) enum Problem {
     NoMatch,
 }
 
-impl From<Problem> for ValidationError {
-    fn from(problem: Problem) -> ValidationError {
-        ValidationError::new(ValidationErrorKind::InvalidClientCertificate, problem.to_string())
+impl From<PfxError> for ValidationError {
+    fn from(error: PfxError) -> ValidationError {
+        ValidationError::new(ValidationErrorKind::InvalidClientCertificate, error.to_string())
     }
 }
 
-impl From<der::Error> for Problem {
-    fn from(_: der::Error) -> Problem {
-        Problem::Malformed
+impl From<der::Error> for PfxError {
+    fn from(_: der::Error) -> PfxError {
+        PfxError::Malformed
     }
 }

@@ -1,0 +1,150 @@
+//! Builds the request of an HTTP action: the job's headers and body, its credentials, and the
+//! headers of the scheduler.
+
+use std::fmt::Display;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use kalends_domain::{CollectionPath, HttpAuthentication, HttpRequest, Secret};
+use kalends_environment::{Entropy, format_guid};
+use url::{Position, Url};
+
+use super::error::HttpActionError;
+use super::redirect::{NextBody, NextMethod};
+use crate::client::{Headers, Request};
+use crate::executor::AttemptRequest;
+use crate::idempotency_key::idempotency_key;
+use crate::signing::Signer;
+
+/// Initial capacity for headers.
+const HEADERS_CAPACITY: usize = 16;
+const HEADER_BYTES_CAPACITY: usize = 1_024;
+
+/// The request of an HTTP action.
+pub(super) struct ActionRequest {
+    request: Request,
+    idempotency_key: String,
+}
+
+impl ActionRequest {
+    /// Builds the first request of an attempt, without signature and access token.
+    pub(super) fn new(
+        attempt: &AttemptRequest,
+        request: &HttpRequest,
+        url: &Url,
+        entropy: &dyn Entropy,
+    ) -> Result<ActionRequest, HttpActionError> {
+        let mut built = ActionRequest {
+            request: Request {
+                method: request.method.as_str().to_ascii_uppercase(),
+                target: target(url),
+                authority: authority(url),
+                headers: Headers::with_capacity(HEADERS_CAPACITY, HEADER_BYTES_CAPACITY),
+                body: Bytes::from(request.body.clone().unwrap_or_default()),
+            },
+            idempotency_key: idempotency_key(attempt),
+        };
+        for (name, value) in request.headers.iter().flat_map(|headers| headers.iter()) {
+            built.set_header(name, value)?;
+        }
+        built.set_basic_credentials(request)?;
+        let (id, span) = random_ids(entropy);
+        let key = built.idempotency_key.clone();
+        built.set_header("x-ms-scheduler-jobid", &attempt.path.job)?;
+        built.set_header("x-ms-scheduler-jobcollection", &attempt.path.collection.collection)?;
+        built.set_header("x-ms-scheduler-region", &attempt.region)?;
+        built.set_header("x-ms-scheduler-expected-execution-time", attempt.scheduled)?;
+        built.set_header("x-ms-client-request-id", format_guid(id))?;
+        // All attempts of an occurrence share one trace id: the idempotency key.
+        built.set_header("traceparent", format_args!("00-{key}-{span:016x}-01"))?;
+        built.set_header("idempotency-key", &key)?;
+        built.set_header("x-ms-execution-tag", &key)?;
+        // The client does not decompress.
+        built.set_header("accept-encoding", "identity")?;
+        Ok(built)
+    }
+
+    pub(super) fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Adds the signature headers of Standard Webhooks.
+    pub(super) fn sign(
+        &mut self,
+        signer: &Signer,
+        collection: &CollectionPath,
+        now: i64,
+    ) -> Result<(), HttpActionError> {
+        let id = self.idempotency_key.clone();
+        let signature = signer.sign(collection, &id, now, &self.request.body);
+        self.set_header("webhook-id", id)?;
+        self.set_header("webhook-timestamp", now)?;
+        self.set_header("webhook-signature", signature)
+    }
+
+    /// Sets the access token.
+    pub(super) fn set_bearer_token(&mut self, token: &Secret) -> Result<(), HttpActionError> {
+        self.set_header("authorization", format_args!("Bearer {}", token.reveal()))
+    }
+
+    /// Removes secret headers and the signature before a redirect to another origin.
+    pub(super) fn remove_secrets(&mut self, is_secret: impl Fn(&str) -> bool) {
+        let is_signature = |name: &str| name.eq_ignore_ascii_case("webhook-signature");
+        self.request.remove_headers(|name| is_secret(name) || is_signature(name));
+    }
+
+    /// Changes the request for a redirect.
+    pub(super) fn redirect_to(&mut self, to: &Url, method: NextMethod, body: NextBody) {
+        (self.request.target, self.request.authority) = (target(to), authority(to));
+        if method == NextMethod::Get {
+            self.request.method = "GET".into();
+        }
+        if body == NextBody::Empty {
+            self.request.body = Bytes::new();
+            let describes_body = |name: &str| {
+                name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("content-"))
+                    || name.eq_ignore_ascii_case("webhook-signature")
+            };
+            self.request.remove_headers(describes_body);
+        }
+    }
+
+    fn set_basic_credentials(&mut self, request: &HttpRequest) -> Result<(), HttpActionError> {
+        match &request.authentication {
+            Some(HttpAuthentication::Basic { username: Some(user), password: Some(password) }) => {
+                let pair = STANDARD.encode(format!("{user}:{}", password.reveal()));
+                self.set_header("authorization", format_args!("Basic {pair}"))
+            }
+            Some(HttpAuthentication::Basic { .. }) => Err(HttpActionError::MissingPassword),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_header(&mut self, name: &str, value: impl Display) -> Result<(), HttpActionError> {
+        match self.request.set_header(name, value) {
+            true => Ok(()),
+            false => Err(HttpActionError::InvalidHeader(name.to_owned())),
+        }
+    }
+}
+
+fn target(url: &Url) -> String {
+    url[Position::BeforePath..Position::AfterQuery].to_owned()
+}
+
+fn authority(url: &Url) -> String {
+    url[Position::BeforeHost..Position::AfterPort].to_owned()
+}
+
+/// Random request id and span id of one attempt.
+fn random_ids(entropy: &dyn Entropy) -> ([u8; 16], u64) {
+    let mut bytes = [0; 24];
+    // Without entropy the id is all zeros, which shows the failure.
+    let _ = entropy.fill(&mut bytes);
+    let (mut id, mut span) = ([0; 16], [0; 8]);
+    let random = bytes.iter();
+    id.iter_mut().chain(&mut span).zip(random).for_each(|(to, from)| *to = *from);
+    // A span id of zero is invalid.
+    (id, u64::from_be_bytes(span).max(1))
+}

@@ -1,0 +1,77 @@
+//! History messages of HTTP actions, with the wording of the retired service.
+
+use super::error::HttpActionError;
+use crate::client::Response;
+use crate::redaction::{HTTP_PLACEHOLDER, Redactor, is_secret_header};
+use crate::status::status_name;
+
+/// Characters of a response's body that history stores.
+const BODY_CHARS_MAX: usize = 1_024;
+
+/// The message of an attempt without a response.
+pub(super) fn failure(host: &str, error: &HttpActionError) -> String {
+    format!("Http Action - Request to host '{host}' failed: {error}")
+}
+
+/// The message of an attempt with a response.
+pub(super) fn response(host: &str, response: &Response, redactor: &Redactor) -> String {
+    let status = status_name(response.status);
+    let headers = redactor.redact(format_headers(response));
+    // Redacted before it is cut: otherwise the end could be a part of a secret.
+    let body = redactor.redact(String::from_utf8_lossy(&response.body).into_owned());
+    let body: String = body.chars().map(replace_nul).take(BODY_CHARS_MAX).collect();
+    format!(
+        "Http Action - Response from host '{host}': '{status}' Response Headers: {headers} Body: {body}"
+    )
+}
+
+/// PostgreSQL cannot store NUL in text.
+fn replace_nul(c: char) -> char {
+    if c == '\0' { '\u{fffd}' } else { c }
+}
+
+/// One line per header, with the values of repeated headers joined. Content headers are omitted.
+fn format_headers(response: &Response) -> String {
+    let mut joined: Vec<(&str, String)> = Vec::new();
+    for (name, value) in response.headers.iter() {
+        let lower = name.to_ascii_lowercase();
+        let is_content_header = lower.starts_with("content-")
+            || matches!(lower.as_str(), "allow" | "expires" | "last-modified");
+        if is_content_header {
+            continue;
+        }
+        let value = match is_secret_header(name, &[]) {
+            true => HTTP_PLACEHOLDER.into(),
+            false => String::from_utf8_lossy(value),
+        };
+        match joined.iter_mut().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            Some((_, values)) => {
+                values.push_str(", ");
+                values.push_str(&value);
+            }
+            None => joined.push((name, value.into_owned())),
+        }
+    }
+    let mut text = String::new();
+    for (name, values) in joined {
+        text.push_str(&capitalised(name));
+        text.push_str(": ");
+        text.extend(values.chars().map(replace_nul));
+        text.push_str("\r\n");
+    }
+    text
+}
+
+/// `cache-control` as `Cache-Control`: HTTP/2 names are lower case, and users expect this spelling.
+/// A name with capitals is not changed.
+fn capitalised(name: &str) -> String {
+    if name.contains(|c: char| c.is_ascii_uppercase()) {
+        return name.to_owned();
+    }
+    let part = |part: &str| {
+        let mut letters = part.chars();
+        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect::<String>()
+    };
+    name.split('-').map(part).collect::<Vec<_>>().join("-")
+}
