@@ -22,7 +22,7 @@ use kalends_engine::{
 };
 use kalends_environment::{Clock as _, Entropy, SystemClock, SystemEntropy};
 use kalends_metrics::Metrics;
-use kalends_server::{App, Events, PageKey, ServerFigures, Settings};
+use kalends_server::{App, EventSubscriptions, PageKey, ServerMetrics, Settings};
 use kalends_store::Store;
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::record::NodeId;
@@ -109,7 +109,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let tls = arguments.tls.read()?;
     let engine_metrics = Arc::new(EngineMetrics::default());
     let others: Vec<Arc<dyn Metrics>> = vec![engine_metrics.clone()];
-    let figures = ServerFigures::new(others, SystemClock.now());
+    let metrics = ServerMetrics::new(others, SystemClock.now());
     let OpenedStore { store, nodes, nudges, signing_root } =
         open_store(&arguments.location).await?;
     let listener = TcpListener::bind(arguments.listen).await;
@@ -156,11 +156,11 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         clock: running.map_or_else(|| Arc::new(SystemClock) as _, Engine::clock),
         entropy: Arc::new(SystemEntropy),
         settings: Arc::new(settings),
-        changed: Arc::new(move || nudge.nudge()),
+        on_edit: Arc::new(move || nudge.nudge()),
         page_key: PageKey::new(&SystemEntropy)?,
-        gate: Arc::new(access.gate),
-        figures: Arc::new(figures),
-        events: Events::default(),
+        access: Arc::new(access.control),
+        metrics: Arc::new(metrics),
+        events: EventSubscriptions::default(),
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

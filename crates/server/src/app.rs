@@ -1,4 +1,4 @@
-//! What every request works with.
+//! State and settings that all requests share.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -10,78 +10,81 @@ use kalends_recurrence::Instant;
 use kalends_store::Store;
 use kalends_store::record::JobUid;
 
-use crate::access::Gate;
-use crate::answer::Refused;
-use crate::events::Events;
-use crate::figures::ServerFigures;
-use crate::hosts::Hosts;
+use crate::access::AccessControl;
+use crate::allowed_hosts::AllowedHosts;
+use crate::events::EventSubscriptions;
+use crate::metrics::ServerMetrics;
 use crate::paging::PageKey;
+use crate::response::ApiError;
 
-/// What an operator sets about the API.
+/// Settings of the API.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Sizes of what a job holds.
+    /// Size limits of job definitions.
     pub limits: Limits,
-    /// Whether the limits of plans hold.
+    /// Whether the limits of plans are enforced.
     pub plans: PlanLimits,
-    /// Limits of schedules, and the delay of a run at once.
+    /// Limits of schedules, and the delay of a job that starts immediately.
     pub schedules: kalends_recurrence::Settings,
-    /// The names that the server answers to.
-    pub hosts: Hosts,
-    /// Where jobs may go.
+    /// Host names that the server accepts in requests.
+    pub hosts: AllowedHosts,
+    /// Destinations that jobs may call.
     pub egress: EgressPolicy,
-    /// How long clients are waited for.
-    pub patience: Patience,
-    /// Connections that one client may have at the same time; without it, all there may be.
+    /// Timeouts of client connections.
+    pub timeouts: Timeouts,
+    /// Connections that one client may have open at the same time. `None`: only the limit of the
+    /// server applies.
     pub connections_per_client_max: Option<NonZeroU16>,
 }
 
-/// How long clients are waited for.
+/// Timeouts of client connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// For a head, and for the first one of a connection.
-    pub head: Duration,
-    /// For a body.
-    pub body: Duration,
-    /// For the next request on a connection of HTTP/1.1. Longer than proxies and clients usually
-    /// keep one, so that they close it and not we, who may do so just when a request comes.
-    pub next: Duration,
+pub struct Timeouts {
+    /// Time to receive a complete request head. For the first request it starts when the
+    /// connection is accepted.
+    pub request_head: Duration,
+    /// Time to receive a complete request body.
+    pub request_body: Duration,
+    /// Time that an HTTP/1.1 keep-alive connection may stay idle. Longer than the usual idle
+    /// timeout of proxies and clients, so that they close first: a connection that the server
+    /// closes may lose a request that is just arriving.
+    pub keep_alive: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
-            head: Duration::from_secs(10),
-            body: Duration::from_secs(30),
-            next: Duration::from_secs(75),
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            request_head: Duration::from_secs(10),
+            request_body: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(75),
         }
     }
 }
 
-/// What every request works with.
+/// State that all requests share.
 pub struct App {
-    /// Where everything is kept.
+    /// Collections, jobs, runs and tokens.
     pub store: Arc<dyn Store>,
-    /// The time.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// Chance, for identities.
+    /// Source of job and request ids.
     pub entropy: Arc<dyn Entropy>,
-    /// What an operator sets.
+    /// Settings of the API.
     pub settings: Arc<Settings>,
-    /// Told after every edit, so that what runs jobs looks at once.
-    pub changed: Arc<dyn Fn() + Send + Sync>,
-    /// Signs where lists go on.
+    /// Called after every committed edit; wakes the engine.
+    pub on_edit: Arc<dyn Fn() + Send + Sync>,
+    /// Signs the cursors of `nextLink`.
     pub page_key: PageKey,
-    /// Who may ask, how often, and the audit log.
-    pub gate: Arc<Gate>,
-    /// Where the server counts what it does.
-    pub figures: Arc<ServerFigures>,
-    /// Who follows what comes into history.
-    pub events: Events,
+    /// Authentication, rate limits and the audit log.
+    pub access: Arc<AccessControl>,
+    /// Metrics of the server.
+    pub metrics: Arc<ServerMetrics>,
+    /// Subscriptions to `GET /events`.
+    pub events: EventSubscriptions,
 }
 
-/// What an answer is called by.
-pub(crate) struct Ids {
+/// Ids that a response carries in its headers.
+pub(crate) struct ResponseIds {
     pub(crate) request: Arc<str>,
     pub(crate) correlation: String,
 }
@@ -91,18 +94,17 @@ impl App {
         self.clock.now().into()
     }
 
-    pub(crate) fn new_uid(&self) -> Result<JobUid, Refused> {
+    pub(crate) fn new_uid(&self) -> Result<JobUid, ApiError> {
         let mut bytes = [0; 16];
-        self.entropy.fill(&mut bytes).map_err(|error| Refused::internal(error.to_string()))?;
+        self.entropy.fill(&mut bytes).map_err(|error| ApiError::internal(error.to_string()))?;
         Ok(JobUid(bytes))
     }
 
-    /// New ones for an answer.
-    pub(crate) fn new_ids(&self) -> Ids {
+    pub(crate) fn new_response_ids(&self) -> ResponseIds {
         let mut bytes = [[0; 16]; 2];
-        // They tell answers apart; nothing rests on their being so.
+        // Without entropy the ids are all zero: they are diagnostic and need not be unique.
         let _ = self.entropy.fill(bytes.as_flattened_mut());
         let [request, correlation] = bytes.map(format_guid);
-        Ids { request: request.into(), correlation }
+        ResponseIds { request: request.into(), correlation }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::http::{HeaderMap, header};
+use http::{HeaderMap, header};
 use kalends_domain::{
     Collection, CollectionPath, EditKind, EgressPolicy, HttpAuthentication, JobDefinition,
     Lifecycle, ScheduleState, Target, Uri, ValidationError, ValidationErrorKind, check_collection,

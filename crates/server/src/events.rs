@@ -1,10 +1,10 @@
-//! Following what comes into the history and the ledger of jobs.
+//! Event subscriptions: new entries of the history and new rows of the ledger.
 //!
-//! Every follower reads on from a position of its own, as fast as its client takes it: nothing is
-//! kept for it in between, and where nobody follows nothing is read. A position is the number of an
-//! entry of history and that of a row of the ledger. Numbers come in order but for holes: of what
-//! another node has not committed yet, or of what has been removed. A hole is waited for a little
-//! while and then told as a gap.
+//! Every subscriber polls the store from its own position, as fast as its client reads. The server
+//! buffers nothing in between, and without subscribers it polls nothing. A position is a pair of
+//! sequence numbers, one of the history and one of the ledger. Sequence numbers are consecutive
+//! except for holes: records that another node has not committed yet, or that retention has removed.
+//! A subscriber waits for a hole to fill for five seconds and then reports a gap.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,49 +15,49 @@ use kalends_store::LedgerEvent;
 use kalends_store::record::HistoryRecord;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// As many follow at the same time: each has a connection, and asks the store twice a second.
-const FOLLOWERS_MAX: usize = 64;
-/// A hole is waited for so long: no transaction takes longer to commit.
-const HOLE_PATIENCE: Duration = Duration::from_secs(5);
+/// Concurrent subscribers: each has a connection, and polls the store twice a second.
+const SUBSCRIBERS_MAX: usize = 64;
+/// Time to wait for a hole to fill: no transaction takes longer to commit.
+const HOLE_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Who follows what comes into history and the ledger.
+/// The subscriptions to events: their limit and their stop signal.
 #[derive(Clone, Debug)]
-pub struct Events {
-    room: Arc<Semaphore>,
+pub struct EventSubscriptions {
+    permits: Arc<Semaphore>,
     stopped: watch::Sender<bool>,
 }
 
-impl Default for Events {
-    fn default() -> Events {
-        let room = Arc::new(Semaphore::new(FOLLOWERS_MAX));
-        Events { room, stopped: watch::Sender::new(false) }
+impl Default for EventSubscriptions {
+    fn default() -> EventSubscriptions {
+        let permits = Arc::new(Semaphore::new(SUBSCRIBERS_MAX));
+        EventSubscriptions { permits, stopped: watch::Sender::new(false) }
     }
 }
 
-impl Events {
-    /// A place for one more follower, if there is one, and what tells it to end.
-    pub(crate) fn join(&self) -> Option<(OwnedSemaphorePermit, watch::Receiver<bool>)> {
-        let place = Arc::clone(&self.room).try_acquire_owned().ok()?;
-        Some((place, self.stopped.subscribe()))
+impl EventSubscriptions {
+    /// A permit for a further subscriber and its stop signal. `None` if there are too many.
+    pub(crate) fn subscribe(&self) -> Option<(OwnedSemaphorePermit, watch::Receiver<bool>)> {
+        let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
+        Some((permit, self.stopped.subscribe()))
     }
 
-    /// All followers end: the server stops.
+    /// Ends all subscriptions when the server stops.
     pub(crate) fn stop(&self) {
         self.stopped.send_replace(true);
     }
 }
 
-/// Whose entries are told; what is absent does not matter.
+/// Selects events by the path of their job. An absent member matches every name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Scope {
+pub(crate) struct EventFilter {
     pub(crate) subscription: Option<SubscriptionId>,
     pub(crate) group: Option<GroupName>,
     pub(crate) collection: Option<CollectionName>,
     pub(crate) job: Option<JobName>,
 }
 
-impl Scope {
-    pub(crate) fn holds(&self, path: &JobPath) -> bool {
+impl EventFilter {
+    pub(crate) fn matches(&self, path: &JobPath) -> bool {
         let group = &path.collection.group;
         self.subscription.as_ref().is_none_or(|own| *own == group.subscription)
             && self.group.as_ref().is_none_or(|own| *own == group.group)
@@ -66,26 +66,26 @@ impl Scope {
     }
 }
 
-/// How far a follower has come in one of the two sequences.
+/// The position of a subscriber in one of the two sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
-    /// The number of the last that was told or passed over.
-    pub(crate) at: u64,
-    /// Since when the hole behind it is there.
+    /// Number of the last record that was passed on or skipped.
+    pub(crate) position: u64,
+    /// Time at which the hole after the position was found.
     hole_since: Option<Instant>,
 }
 
-/// What has a number in one of the two sequences that are followed.
-pub(crate) trait Numbered {
+/// A record of one of the two sequences.
+pub(crate) trait Sequenced {
     fn number(&self) -> u64;
-    /// When it was decided; it was written a little later.
+    /// Time of the event, slightly before its commit.
     fn at(&self) -> Instant;
 }
 
-/// An entry of history, with the job it is of.
-pub(crate) type Entry = (JobPath, HistoryRecord);
+/// A history entry with the path of its job.
+pub(crate) type HistoryItem = (JobPath, HistoryRecord);
 
-impl Numbered for Entry {
+impl Sequenced for HistoryItem {
     fn number(&self) -> u64 {
         self.1.sequence
     }
@@ -95,10 +95,10 @@ impl Numbered for Entry {
     }
 }
 
-/// A row of the ledger, with the job it is of.
-pub(crate) type Closing = (JobPath, LedgerEvent);
+/// A ledger row with the path of its job.
+pub(crate) type LedgerItem = (JobPath, LedgerEvent);
 
-impl Numbered for Closing {
+impl Sequenced for LedgerItem {
     fn number(&self) -> u64 {
         self.1.number
     }
@@ -108,37 +108,40 @@ impl Numbered for Closing {
     }
 }
 
-/// What a follower is told of a sequence.
+/// A record of a sequence, or a gap in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told<T> {
-    One(T),
-    /// What lies between these numbers is not there to be told.
+pub(crate) enum StreamItem<T> {
+    Record(T),
+    /// There are no records between these numbers, exclusively.
     Gap {
         after: u64,
         before: u64,
     },
 }
 
-impl<T: Numbered> Told<T> {
-    /// A gap comes as soon as it is known.
+impl<T: Sequenced> StreamItem<T> {
+    /// A gap has the earliest time, so that it is sent first.
     fn at(&self) -> Instant {
         match self {
-            Told::One(one) => one.at(),
-            Told::Gap { .. } => Instant::MIN,
+            StreamItem::Record(record) => record.at(),
+            StreamItem::Gap { .. } => Instant::MIN,
         }
     }
 }
 
-/// What a follower is told of either sequence.
+/// An item of either sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    Entry(Told<Entry>),
-    Closing(Told<Closing>),
+    History(StreamItem<HistoryItem>),
+    Ledger(StreamItem<LedgerItem>),
 }
 
-/// Both sequences, each in its order, and between them as it happened: an attempt before what came
-/// of it.
-pub(crate) fn merge(entries: Vec<Told<Entry>>, closings: Vec<Told<Closing>>) -> Vec<Event> {
+/// Merges both sequences by time and keeps the order of each: an attempt precedes the closing of its
+/// occurrence.
+pub(crate) fn merge(
+    entries: Vec<StreamItem<HistoryItem>>,
+    closings: Vec<StreamItem<LedgerItem>>,
+) -> Vec<Event> {
     let (mut entries, mut closings) =
         (entries.into_iter().peekable(), closings.into_iter().peekable());
     let mut events = Vec::with_capacity(entries.len() + closings.len());
@@ -148,8 +151,8 @@ pub(crate) fn merge(entries: Vec<Told<Entry>>, closings: Vec<Told<Closing>>) -> 
             (entry, _) => entry.is_some(),
         };
         let next = match entry_is_next {
-            true => entries.next().map(Event::Entry),
-            false => closings.next().map(Event::Closing),
+            true => entries.next().map(Event::History),
+            false => closings.next().map(Event::Ledger),
         };
         match next {
             Some(event) => events.push(event),
@@ -159,35 +162,39 @@ pub(crate) fn merge(entries: Vec<Told<Entry>>, closings: Vec<Told<Closing>>) -> 
 }
 
 impl Cursor {
-    pub(crate) fn new(at: u64) -> Cursor {
-        Cursor { at, hole_since: None }
+    pub(crate) fn new(position: u64) -> Cursor {
+        Cursor { position, hole_since: None }
     }
 
-    /// What is told of what follows the position; the rest waits for the hole before it.
-    pub(crate) fn take<T: Numbered>(&mut self, following: Vec<T>, now: Instant) -> Vec<Told<T>> {
-        let mut told = Vec::new();
-        for one in following {
-            let (after, number) = (self.at, one.number());
+    /// Advances over the records that follow the position, up to a hole that may still fill.
+    pub(crate) fn advance<T: Sequenced>(
+        &mut self,
+        following: Vec<T>,
+        now: Instant,
+    ) -> Vec<StreamItem<T>> {
+        let mut items = Vec::new();
+        for record in following {
+            let (after, number) = (self.position, record.number());
             if number != after + 1 {
-                if self.waits_for_hole(one.at(), now) {
+                if self.waits_for_hole(record.at(), now) {
                     break;
                 }
-                told.push(Told::Gap { after, before: number });
+                items.push(StreamItem::Gap { after, before: number });
             }
             *self = Cursor::new(number);
-            told.push(Told::One(one));
+            items.push(StreamItem::Record(record));
         }
-        told
+        items
     }
 
-    /// Whether the entries of a hole may still come; the one behind it ended then.
-    fn waits_for_hole(&mut self, ended: Instant, now: Instant) -> bool {
-        // The clock of who wrote it may be ahead.
-        let is_young = |since: Instant| now < since.saturating_add(HOLE_PATIENCE);
-        // A clock that was set back begins anew.
+    /// Whether the hole may still fill. `next_at` is the time of the record after it.
+    fn waits_for_hole(&mut self, next_at: Instant, now: Instant) -> bool {
+        let is_recent = |since: Instant| now < since.saturating_add(HOLE_TIME_MAX);
+        // If the clock was set back, the wait starts again.
         let since = *self.hole_since.filter(|&since| since <= now).get_or_insert(now);
         self.hole_since = Some(since);
-        is_young(ended) && is_young(since)
+        // Both: the clock of the node that wrote the record may be ahead.
+        is_recent(next_at) && is_recent(since)
     }
 }
 
@@ -231,51 +238,51 @@ mod tests {
         numbers.iter().map(record).collect()
     }
 
-    /// Takes at a second, and says what was told: numbers, and gaps as `a..b`.
-    fn take(cursor: &mut Cursor, numbers: &[u64], ended: u64, now: u64) -> String {
-        let told = cursor.take(entries(numbers, ended), at(now));
-        let one = |told: &Told<Entry>| match told {
-            Told::One(entry) => entry.number().to_string(),
-            Told::Gap { after, before } => format!("{after}..{before}"),
+    /// Advances at a second. Returns the numbers, and gaps as `a..b`.
+    fn advance(cursor: &mut Cursor, numbers: &[u64], ended: u64, now: u64) -> String {
+        let items = cursor.advance(entries(numbers, ended), at(now));
+        let text = |item: &StreamItem<HistoryItem>| match item {
+            StreamItem::Record(entry) => entry.number().to_string(),
+            StreamItem::Gap { after, before } => format!("{after}..{before}"),
         };
-        told.iter().map(one).collect::<Vec<_>>().join(" ")
+        items.iter().map(text).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn what_follows_is_told_once() {
+    fn consecutive_records_are_returned_once() {
         let mut cursor = Cursor::new(4);
-        assert_eq!(take(&mut cursor, &[5, 6, 7], 1, 1), "5 6 7");
-        assert_eq!(take(&mut cursor, &[], 1, 1), "");
-        assert_eq!(take(&mut cursor, &[8], 1, 1), "8");
+        assert_eq!(advance(&mut cursor, &[5, 6, 7], 1, 1), "5 6 7");
+        assert_eq!(advance(&mut cursor, &[], 1, 1), "");
+        assert_eq!(advance(&mut cursor, &[8], 1, 1), "8");
     }
 
     #[test]
-    fn an_entry_that_is_committed_late_is_waited_for() {
+    fn a_late_commit_fills_its_hole() {
         let mut cursor = Cursor::new(4);
-        assert_eq!(take(&mut cursor, &[5, 7], 1, 1), "5");
-        assert_eq!(take(&mut cursor, &[7, 8], 1, 2), "");
-        assert_eq!(take(&mut cursor, &[6, 7, 8], 1, 3), "6 7 8");
+        assert_eq!(advance(&mut cursor, &[5, 7], 1, 1), "5");
+        assert_eq!(advance(&mut cursor, &[7, 8], 1, 2), "");
+        assert_eq!(advance(&mut cursor, &[6, 7, 8], 1, 3), "6 7 8");
     }
 
     #[test]
-    fn what_does_not_come_is_a_gap() {
+    fn a_hole_that_stays_becomes_a_gap() {
         let mut cursor = Cursor::new(4);
-        assert_eq!(take(&mut cursor, &[7], 10, 10), "");
-        assert_eq!(take(&mut cursor, &[7], 10, 14), "");
-        assert_eq!(take(&mut cursor, &[7], 10, 15), "4..7 7");
-        assert_eq!(take(&mut cursor, &[9], 10, 60), "7..9 9", "who comes back later does not wait");
-        assert_eq!(take(&mut cursor, &[11], 90, 60), "", "the clock of another node is ahead");
+        assert_eq!(advance(&mut cursor, &[7], 10, 10), "");
+        assert_eq!(advance(&mut cursor, &[7], 10, 14), "");
+        assert_eq!(advance(&mut cursor, &[7], 10, 15), "4..7 7");
+        assert_eq!(advance(&mut cursor, &[9], 10, 60), "7..9 9", "an old hole is not waited for");
+        assert_eq!(advance(&mut cursor, &[11], 90, 60), "", "the clock of the other node is ahead");
     }
 
     #[test]
-    fn a_clock_that_is_set_back_does_not_stop_it() {
+    fn a_clock_set_back_does_not_stall_the_cursor() {
         let mut cursor = Cursor::new(4);
-        assert_eq!(take(&mut cursor, &[6], 1_000, 1_000), "");
-        assert_eq!(take(&mut cursor, &[6], 1_000, 10), "");
-        assert_eq!(take(&mut cursor, &[6], 1_000, 15), "4..6 6");
+        assert_eq!(advance(&mut cursor, &[6], 1_000, 1_000), "");
+        assert_eq!(advance(&mut cursor, &[6], 1_000, 10), "");
+        assert_eq!(advance(&mut cursor, &[6], 1_000, 15), "4..6 6");
     }
 
-    fn closings(numbers: &[u64], closed: u64) -> Vec<Closing> {
+    fn closings(numbers: &[u64], closed: u64) -> Vec<LedgerItem> {
         let closed = at(closed);
         let row = LedgerRecord {
             generation: 1,
@@ -293,29 +300,32 @@ mod tests {
     }
 
     #[test]
-    fn both_sequences_are_told_as_it_happened_and_each_in_its_order() {
+    fn sequences_are_merged_by_time_and_keep_their_order() {
         let mut cursors = [Cursor::new(0), Cursor::new(0)];
         let now = at(90);
         let later = entries(&[1], 20).into_iter().chain(entries(&[2], 10)).collect();
-        let told = cursors[0].take(later, now);
+        let items = cursors[0].advance(later, now);
         let rows = [closings(&[1], 20), closings(&[3], 21), closings(&[4], 5)].concat();
-        let told = merge(told, cursors[1].take(rows, now));
-        let one = |event: &Event| match event {
-            Event::Entry(Told::One(one)) => format!("entry {}", one.number()),
-            Event::Closing(Told::One(one)) => format!("row {}", one.number()),
-            Event::Entry(gap) => format!("{gap:?}"),
-            Event::Closing(Told::Gap { after, before }) => format!("no rows {after}..{before}"),
+        let events = merge(items, cursors[1].advance(rows, now));
+        let text = |event: &Event| match event {
+            Event::History(StreamItem::Record(entry)) => format!("entry {}", entry.number()),
+            Event::Ledger(StreamItem::Record(row)) => format!("row {}", row.number()),
+            Event::History(gap) => format!("{gap:?}"),
+            Event::Ledger(StreamItem::Gap { after, before }) => {
+                format!("no rows {after}..{before}")
+            }
         };
-        let told: Vec<_> = told.iter().map(one).collect();
-        assert_eq!(told, ["entry 1", "entry 2", "row 1", "no rows 1..3", "row 3", "row 4"]);
+        let events: Vec<_> = events.iter().map(text).collect();
+        assert_eq!(events, ["entry 1", "entry 2", "row 1", "no rows 1..3", "row 3", "row 4"]);
     }
 
     #[test]
-    fn scopes_hold_what_they_name_without_case() {
-        let scope = Scope { job: Some(JobName::new("J").unwrap()), ..Scope::default() };
-        assert!(Scope::default().holds(&path("x")) && scope.holds(&path("j")));
-        assert!(!scope.holds(&path("k")));
+    fn filters_ignore_case() {
+        let filter =
+            EventFilter { job: Some(JobName::new("J").unwrap()), ..EventFilter::default() };
+        assert!(EventFilter::default().matches(&path("x")) && filter.matches(&path("j")));
+        assert!(!filter.matches(&path("k")));
         let group = Some(GroupName::new("other").unwrap());
-        assert!(!Scope { group, ..Scope::default() }.holds(&path("j")));
+        assert!(!EventFilter { group, ..EventFilter::default() }.matches(&path("j")));
     }
 }

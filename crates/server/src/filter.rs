@@ -1,15 +1,15 @@
-//! `$filter`: a few comparisons joined by `and`.
+//! `$filter`: comparisons joined by `and`.
 
 use kalends_domain::AttemptStatus;
 use kalends_store::{HistoryFilter, JobFilter, JobFilterState};
 use kalends_wire::{ErrorCode, ErrorDetails};
 
-/// Longer ones are nobody's.
+/// Characters of a filter.
 const CHARS_MAX: usize = 256;
-/// As many comparisons may be joined.
+/// Comparisons of a filter.
 const TERMS_MAX: usize = 4;
 
-/// Which jobs: `state eq Enabled`, `contains(name,'export')`, `tag eq 'team=billing'`.
+/// Parses a filter of jobs: `state eq Enabled`, `contains(name,'export')`, `tag eq 'team=billing'`.
 pub(crate) fn jobs(text: &str) -> Result<JobFilter, ErrorDetails> {
     let mut filter = JobFilter::default();
     for term in terms(text)? {
@@ -37,7 +37,7 @@ pub(crate) fn jobs(text: &str) -> Result<JobFilter, ErrorDetails> {
     Ok(filter)
 }
 
-/// Which entries of history: `status eq 'Failed'`.
+/// Parses a filter of history entries: `status eq 'Failed'`.
 pub(crate) fn history(text: &str) -> Result<HistoryFilter, ErrorDetails> {
     let mut filter = HistoryFilter::default();
     for term in terms(text)? {
@@ -64,7 +64,7 @@ enum Term<'a> {
 
 fn terms(text: &str) -> Result<Vec<Term<'_>>, ErrorDetails> {
     if text.chars().count() > CHARS_MAX {
-        return Err(refuse(format!("it is longer than {CHARS_MAX} characters")));
+        return Err(invalid(format!("it is longer than {CHARS_MAX} characters")));
     }
     let mut rest = text.trim();
     let mut terms = Vec::new();
@@ -78,7 +78,7 @@ fn terms(text: &str) -> Result<Vec<Term<'_>>, ErrorDetails> {
         let joined = rest.get(..3).is_some_and(|word| word.eq_ignore_ascii_case("and"));
         match rest.get(3..).filter(|_| joined && terms.len() < TERMS_MAX) {
             Some(after) if after.starts_with(' ') => rest = after.trim_start(),
-            _ => return Err(refuse(format!("expected and, up to {TERMS_MAX} comparisons"))),
+            _ => return Err(invalid(format!("expected and, up to {TERMS_MAX} comparisons"))),
         }
     }
 }
@@ -95,17 +95,17 @@ fn term(text: &str) -> Result<(Term<'_>, &str), ErrorDetails> {
         let rest = rest.trim_start().strip_prefix(')');
         return match rest {
             Some(rest) => Ok((Term::Contains(value), rest)),
-            None => Err(refuse("expected contains(name,'text')")),
+            None => Err(invalid("expected contains(name,'text')")),
         };
     }
     let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
     let (operator, rest) = rest.trim_start().split_once(' ').unwrap_or((rest, ""));
     if !operator.eq_ignore_ascii_case("eq") {
-        return Err(refuse("expected a comparison such as state eq 'Enabled'"));
+        return Err(invalid("expected a comparison such as state eq 'Enabled'"));
     }
     let name =
         ["state", "status", "tag"].into_iter().find(|known| known.eq_ignore_ascii_case(name));
-    let name = name.ok_or_else(|| refuse("allowed are state, status, tag and contains"))?;
+    let name = name.ok_or_else(|| invalid("allowed are state, status, tag and contains"))?;
     let rest = rest.trim_start();
     if rest.starts_with('\'') {
         let (value, rest) = quoted(rest)?;
@@ -114,17 +114,18 @@ fn term(text: &str) -> Result<(Term<'_>, &str), ErrorDetails> {
     let (value, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     match !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         true => Ok((Term::Equal(name, value.to_owned()), rest)),
-        false => Err(refuse("expected a word, or a text in single quotes")),
+        false => Err(invalid("expected a word, or a text in single quotes")),
     }
 }
 
-/// A text in single quotes, in which two stand for one.
+/// A string in single quotes; two quotes stand for one.
 fn quoted(text: &str) -> Result<(String, &str), ErrorDetails> {
     let mut rest =
-        text.strip_prefix('\'').ok_or_else(|| refuse("expected a text in single quotes"))?;
+        text.strip_prefix('\'').ok_or_else(|| invalid("expected a text in single quotes"))?;
     let mut value = String::new();
     loop {
-        let (part, after) = rest.split_once('\'').ok_or_else(|| refuse("a quote is not closed"))?;
+        let (part, after) =
+            rest.split_once('\'').ok_or_else(|| invalid("a quote is not closed"))?;
         value.push_str(part);
         match after.strip_prefix('\'') {
             Some(after) => {
@@ -140,15 +141,15 @@ fn word<T: Copy>(words: &[(&str, T)], value: &str) -> Result<T, ErrorDetails> {
     let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(value));
     let allowed: Vec<_> = words.iter().map(|(word, _)| *word).collect();
     found.map(|(_, value)| *value).ok_or_else(|| {
-        refuse(format!("{value:?} is not allowed; allowed are {}", allowed.join(", ")))
+        invalid(format!("{value:?} is not allowed; allowed are {}", allowed.join(", ")))
     })
 }
 
 fn unknown(name: &str, allowed: &str) -> ErrorDetails {
-    refuse(format!("{name} is not allowed here; allowed are {allowed}"))
+    invalid(format!("{name} is not allowed here; allowed are {allowed}"))
 }
 
-fn refuse(message: impl Into<String>) -> ErrorDetails {
+fn invalid(message: impl Into<String>) -> ErrorDetails {
     ErrorDetails::one(ErrorCode::InvalidFilter, "$filter", message)
 }
 
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_clients_write_is_read() {
+    fn filters_of_real_clients_are_parsed() {
         for text in ["state eq Disabled", "state eq 'disabled'", "STATE EQ DISABLED"] {
             assert_eq!(jobs(text).unwrap().state, Some(JobFilterState::Disabled), "{text}");
         }
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn other_filters_are_rejected() {
         for text in [
             "state eq 'enabled' or 1 eq 1",
             "state eq 'x'' or ''1''=''1'",

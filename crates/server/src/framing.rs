@@ -1,39 +1,39 @@
-//! Where requests begin and end in a stream of bytes, read more strictly than servers usually do.
+//! Strict validation of HTTP/1.1 message framing against request smuggling.
 //!
-//! Two programs that disagree on where a request ends let a third one hide a request in another.
-//! What two programs may read differently is refused here: a length and chunks at once, a length
-//! given twice, lines that end without CR, lines that go on in the next, sizes that are no numbers.
-//! It decides on bytes and does no I/O.
+//! If a proxy and a server disagree on where a request ends, a client can hide a request in the body
+//! of another. Everything that parsers are known to frame differently is rejected: Content-Length
+//! together with chunked encoding, a repeated Content-Length, bare LF or CR, folded header lines,
+//! lengths and chunk sizes that are not plain numbers. The module works on bytes and does no I/O.
 
-/// Bytes of one line of a head. The head as a whole is bounded to less by who parses it.
+/// Bytes of one line of a head. The parser of the head has a lower limit for all of it.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a line between chunks: a size, or a trailer.
+/// Bytes of a chunk-size or trailer line.
 const CHUNK_LINE_BYTES_MAX: usize = 1024;
-/// Lines of trailers, of which no client of this API sends any.
+/// Trailer lines; no client of this API sends any.
 const TRAILERS_MAX: usize = 16;
-/// Digits of a length; more is longer than anything that is accepted.
+/// Digits of a length; anything longer exceeds every accepted body.
 const LENGTH_DIGITS_MAX: usize = 10;
 
-/// Why a stream is refused.
+/// Framing that is rejected as ambiguous or invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum FramingError {
     BareLineFeed,
     BareCarriageReturn,
     FoldedLine,
     LineTooLong,
-    NoHeader,
-    Length,
-    LengthTwice,
-    LengthAndChunks,
-    Encoding,
+    MissingColon,
+    InvalidLength,
+    RepeatedLength,
+    LengthAndChunked,
+    TransferEncoding,
     ChunkSize,
     ChunkEnd,
-    Trailers,
+    TooManyTrailers,
 }
 
-/// Reads a stream byte by byte.
+/// Validates the framing of the requests of a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Framing {
+pub(crate) struct FramingValidator {
     state: State,
     line: Vec<u8>,
     length: Option<u64>,
@@ -42,7 +42,7 @@ pub(crate) struct Framing {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Before the first line of a request.
+    /// Before the request line.
     #[default]
     Start,
     Headers,
@@ -59,8 +59,8 @@ enum State {
     },
 }
 
-impl Framing {
-    /// Whether a head has begun and not ended.
+impl FramingValidator {
+    /// Whether a request head has started and is incomplete.
     pub(crate) fn is_in_head(&self) -> bool {
         match self.state {
             State::Start => !self.line.is_empty(),
@@ -68,8 +68,8 @@ impl Framing {
         }
     }
 
-    /// Takes bytes up to the first that is refused; says how many that are.
-    pub(crate) fn take_all(&mut self, bytes: &[u8]) -> usize {
+    /// Consumes bytes up to the first that is rejected, and returns how many were accepted.
+    pub(crate) fn accept(&mut self, bytes: &[u8]) -> usize {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
             let passed = match self.state {
@@ -85,8 +85,8 @@ impl Framing {
                     self.state = if left == 0 { State::ChunkEnd } else { State::Chunk { left } };
                     passed
                 }
-                _ => match self.take_plain(rest) {
-                    0 if self.take_of_line(byte).is_err() => break,
+                _ => match self.take_until_line_end(rest) {
+                    0 if self.take_line_byte(byte).is_err() => break,
                     0 => 1,
                     plain => plain,
                 },
@@ -96,8 +96,8 @@ impl Framing {
         bytes.len() - rest.len()
     }
 
-    /// Takes what is certainly no end of a line, in one go.
-    fn take_plain(&mut self, bytes: &[u8]) -> usize {
+    /// Consumes all bytes before the next CR or LF at once.
+    fn take_until_line_end(&mut self, bytes: &[u8]) -> usize {
         if self.line.last() == Some(&b'\r') {
             return 0;
         }
@@ -116,9 +116,9 @@ impl Framing {
         }
     }
 
-    /// Takes the next byte.
+    /// Consumes one byte: the reference that `accept` is tested against.
     #[cfg(test)]
-    fn take(&mut self, byte: u8) -> Result<(), Refused> {
+    fn accept_byte(&mut self, byte: u8) -> Result<(), FramingError> {
         match self.state {
             State::Body { left } => {
                 self.state = match left {
@@ -134,11 +134,11 @@ impl Framing {
                 };
                 Ok(())
             }
-            _ => self.take_of_line(byte),
+            _ => self.take_line_byte(byte),
         }
     }
 
-    fn take_of_line(&mut self, byte: u8) -> Result<(), Refused> {
+    fn take_line_byte(&mut self, byte: u8) -> Result<(), FramingError> {
         let max = self.line_bytes_max();
         let after_return = self.line.last() == Some(&b'\r');
         match byte {
@@ -146,14 +146,14 @@ impl Framing {
                 self.line.pop();
                 let line = std::mem::take(&mut self.line);
                 let taken = self.take_line(&line);
-                // Its room is of use for the next.
+                // Reuse its allocation.
                 self.line = line;
                 self.line.clear();
                 taken
             }
-            b'\n' => Err(Refused::BareLineFeed),
-            _ if after_return => Err(Refused::BareCarriageReturn),
-            _ if self.line.len() >= max => Err(Refused::LineTooLong),
+            b'\n' => Err(FramingError::BareLineFeed),
+            _ if after_return => Err(FramingError::BareCarriageReturn),
+            _ if self.line.len() >= max => Err(FramingError::LineTooLong),
             _ => {
                 self.line.push(byte);
                 Ok(())
@@ -161,9 +161,9 @@ impl Framing {
         }
     }
 
-    fn take_line(&mut self, line: &[u8]) -> Result<(), Refused> {
+    fn take_line(&mut self, line: &[u8]) -> Result<(), FramingError> {
         match self.state {
-            // Empty lines before a request are an old habit of clients, and harmless.
+            // RFC 9112, section 2.2: a server should ignore an empty line before the request line.
             State::Start if line.is_empty() => {}
             State::Start => self.state = State::Headers,
             State::Headers if line.is_empty() => self.state = self.end_of_head()?,
@@ -175,44 +175,44 @@ impl Framing {
                 }
             }
             State::ChunkEnd if line.is_empty() => self.state = State::ChunkSize,
-            State::ChunkEnd => return Err(Refused::ChunkEnd),
+            State::ChunkEnd => return Err(FramingError::ChunkEnd),
             State::Trailers { .. } if line.is_empty() => self.state = State::Start,
             State::Trailers { seen } if seen < TRAILERS_MAX => {
                 self.state = State::Trailers { seen: seen + 1 };
             }
-            State::Trailers { .. } => return Err(Refused::Trailers),
+            State::Trailers { .. } => return Err(FramingError::TooManyTrailers),
             State::Body { .. } | State::Chunk { .. } => {}
         }
         Ok(())
     }
 
-    fn take_header(&mut self, line: &[u8]) -> Result<(), Refused> {
+    fn take_header(&mut self, line: &[u8]) -> Result<(), FramingError> {
         if line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
-            return Err(Refused::FoldedLine);
+            return Err(FramingError::FoldedLine);
         }
         let mut parts = line.splitn(2, |byte| *byte == b':');
         let (Some(name), Some(value)) = (parts.next(), parts.next()) else {
-            return Err(Refused::NoHeader);
+            return Err(FramingError::MissingColon);
         };
         let value = value.trim_ascii();
         if name.trim_ascii().eq_ignore_ascii_case(b"Content-Length") {
-            let length = number(value, 10).ok_or(Refused::Length)?;
+            let length = number(value, 10).ok_or(FramingError::InvalidLength)?;
             if self.length.replace(length).is_some() {
-                return Err(Refused::LengthTwice);
+                return Err(FramingError::RepeatedLength);
             }
         }
         if name.trim_ascii().eq_ignore_ascii_case(b"Transfer-Encoding") {
             if self.is_chunked || !value.eq_ignore_ascii_case(b"chunked") {
-                return Err(Refused::Encoding);
+                return Err(FramingError::TransferEncoding);
             }
             self.is_chunked = true;
         }
         Ok(())
     }
 
-    fn end_of_head(&mut self) -> Result<State, Refused> {
+    fn end_of_head(&mut self) -> Result<State, FramingError> {
         match (self.length.take(), std::mem::take(&mut self.is_chunked)) {
-            (Some(_), true) => Err(Refused::LengthAndChunks),
+            (Some(_), true) => Err(FramingError::LengthAndChunked),
             (None, true) => Ok(State::ChunkSize),
             (None | Some(0), false) => Ok(State::Start),
             (Some(left), false) => Ok(State::Body { left }),
@@ -224,13 +224,13 @@ fn shorter(left: u64, bytes: &[u8]) -> usize {
     usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len())
 }
 
-/// The size of a chunk; what follows a semicolon says nothing that matters here.
-fn chunk_size(line: &[u8]) -> Result<u64, Refused> {
+/// The size in a chunk-size line. Chunk extensions are ignored.
+fn chunk_size(line: &[u8]) -> Result<u64, FramingError> {
     let size = line.split(|byte| *byte == b';').next().unwrap_or_default();
-    number(size.trim_ascii_end(), 16).ok_or(Refused::ChunkSize)
+    number(size.trim_ascii_end(), 16).ok_or(FramingError::ChunkSize)
 }
 
-/// Digits alone: no sign, no blanks.
+/// A number of digits alone, without sign or white space.
 fn number(digits: &[u8], radix: u32) -> Option<u64> {
     let is_number = !digits.is_empty()
         && digits.len() <= LENGTH_DIGITS_MAX
@@ -243,26 +243,26 @@ fn number(digits: &[u8], radix: u32) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn check(stream: &str, expected: Result<State, Refused>) {
-        let mut framing = Framing::default();
-        let taken = stream.bytes().try_for_each(|byte| framing.take(byte));
-        assert_eq!(taken.map(|()| framing.state), expected, "{stream:?}");
-        // All at once, or cut in two anywhere, the same comes through.
-        let mut by_bytes = Framing::default();
-        let count = stream.bytes().take_while(|byte| by_bytes.take(*byte).is_ok()).count();
+    fn check(stream: &str, expected: Result<State, FramingError>) {
+        let mut framing = FramingValidator::default();
+        let accepted = stream.bytes().try_for_each(|byte| framing.accept_byte(byte));
+        assert_eq!(accepted.map(|()| framing.state), expected, "{stream:?}");
+        // The result does not depend on how the stream is split.
+        let mut by_bytes = FramingValidator::default();
+        let count = stream.bytes().take_while(|byte| by_bytes.accept_byte(*byte).is_ok()).count();
         for cut in (0..=stream.len()).step_by(stream.len() / 20 + 1) {
             let (first, second) = stream.as_bytes().split_at(cut);
-            let mut framing = Framing::default();
-            let mut all = framing.take_all(first);
+            let mut framing = FramingValidator::default();
+            let mut all = framing.accept(first);
             if all == cut {
-                all += framing.take_all(second);
+                all += framing.accept(second);
             }
             assert_eq!(all, count, "{stream:?} cut at {cut}");
         }
     }
 
     #[test]
-    fn requests_follow_each_other() {
+    fn pipelined_requests_are_accepted() {
         check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", Ok(State::Start));
         check("\r\nGET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n", Ok(State::Headers));
         check("PUT / HTTP/1.1\r\nContent-Length: 3\r\n\r\n\n\n\nGET", Ok(State::Start));
@@ -274,42 +274,48 @@ mod tests {
     }
 
     #[test]
-    fn what_two_programs_may_read_differently_is_refused() {
-        let check = |headers: &str, refused| {
-            check(&format!("PUT / HTTP/1.1\r\n{headers}\r\n\r\n"), Err(refused));
+    fn ambiguous_framing_is_rejected() {
+        let check = |headers: &str, expected| {
+            check(&format!("PUT / HTTP/1.1\r\n{headers}\r\n\r\n"), Err(expected));
         };
-        check("Content-Length: 1\r\nTransfer-Encoding: chunked", Refused::LengthAndChunks);
-        check("Transfer-Encoding: chunked\r\nContent-Length: 1", Refused::LengthAndChunks);
-        check("Content-Length: 1\r\nContent-Length: 1", Refused::LengthTwice);
-        check("Content-Length: 1, 1", Refused::Length);
-        check("Content-Length: +1", Refused::Length);
-        check("Content-Length:", Refused::Length);
-        check("Content-Length: 99999999999", Refused::Length);
-        check("Content-Length : 1\r\ncontent-length: 2", Refused::LengthTwice);
-        check("Transfer-Encoding: gzip, chunked", Refused::Encoding);
-        check("Transfer-Encoding: xchunked", Refused::Encoding);
-        check("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", Refused::Encoding);
-        check("X: a\r\n b", Refused::FoldedLine);
-        check("X: a\nY: b", Refused::BareLineFeed);
-        check("X: a\rY: b", Refused::BareCarriageReturn);
-        check("no header", Refused::NoHeader);
-        check(&format!("X: {}", "x".repeat(LINE_BYTES_MAX)), Refused::LineTooLong);
+        check("Content-Length: 1\r\nTransfer-Encoding: chunked", FramingError::LengthAndChunked);
+        check("Transfer-Encoding: chunked\r\nContent-Length: 1", FramingError::LengthAndChunked);
+        check("Content-Length: 1\r\nContent-Length: 1", FramingError::RepeatedLength);
+        check("Content-Length: 1, 1", FramingError::InvalidLength);
+        check("Content-Length: +1", FramingError::InvalidLength);
+        check("Content-Length:", FramingError::InvalidLength);
+        check("Content-Length: 99999999999", FramingError::InvalidLength);
+        check("Content-Length : 1\r\ncontent-length: 2", FramingError::RepeatedLength);
+        check("Transfer-Encoding: gzip, chunked", FramingError::TransferEncoding);
+        check("Transfer-Encoding: xchunked", FramingError::TransferEncoding);
+        check(
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+            FramingError::TransferEncoding,
+        );
+        check("X: a\r\n b", FramingError::FoldedLine);
+        check("X: a\nY: b", FramingError::BareLineFeed);
+        check("X: a\rY: b", FramingError::BareCarriageReturn);
+        check("no header", FramingError::MissingColon);
+        check(&format!("X: {}", "x".repeat(LINE_BYTES_MAX)), FramingError::LineTooLong);
     }
 
     #[test]
-    fn chunks_that_are_none_are_refused() {
-        let check = |chunks: &str, refused| {
+    fn invalid_chunks_are_rejected() {
+        let check = |chunks: &str, expected| {
             let head = "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
-            check(&format!("{head}{chunks}"), Err(refused));
+            check(&format!("{head}{chunks}"), Err(expected));
         };
-        check("x\r\n", Refused::ChunkSize);
-        check("\r\n", Refused::ChunkSize);
-        check("-1\r\n", Refused::ChunkSize);
-        check("0x1\r\n", Refused::ChunkSize);
-        check("fffffffffff\r\n", Refused::ChunkSize);
-        check("1\na", Refused::BareLineFeed);
-        check("1\r\nabc\r\n", Refused::ChunkEnd);
-        check(&format!("0\r\n{}", "X: y\r\n".repeat(TRAILERS_MAX + 1)), Refused::Trailers);
-        check(&format!("1;{}", "x".repeat(CHUNK_LINE_BYTES_MAX)), Refused::LineTooLong);
+        check("x\r\n", FramingError::ChunkSize);
+        check("\r\n", FramingError::ChunkSize);
+        check("-1\r\n", FramingError::ChunkSize);
+        check("0x1\r\n", FramingError::ChunkSize);
+        check("fffffffffff\r\n", FramingError::ChunkSize);
+        check("1\na", FramingError::BareLineFeed);
+        check("1\r\nabc\r\n", FramingError::ChunkEnd);
+        check(
+            &format!("0\r\n{}", "X: y\r\n".repeat(TRAILERS_MAX + 1)),
+            FramingError::TooManyTrailers,
+        );
+        check(&format!("1;{}", "x".repeat(CHUNK_LINE_BYTES_MAX)), FramingError::LineTooLong);
     }
 }

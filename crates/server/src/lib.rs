@@ -1,42 +1,52 @@
 //! The REST API over HTTP.
 //!
-//! A request walks: `listener` bounds what a connection may do, `strict` refuses what two
-//! programs could read differently, `door` bounds how many there are at once, `guard` refuses what a
-//! web page must not do, `access` who may not ask, `route` reads the path, `request` the query and
-//! the body, a module of `resources` does what is asked with the store, `answer` puts the headers
-//! on. Every refusal becomes an answer in one place.
+//! A request passes these modules in order:
+//!
+//! | module | task |
+//! |---|---|
+//! | `listener` | accepts connections, with limits on their number and their timeouts |
+//! | `strict_http1` | rejects HTTP/1.1 bytes that two parsers could frame differently |
+//! | `connection` | limits the requests in flight of a connection and of the server |
+//! | `origin_policy` | rejects DNS rebinding and cross-origin writes |
+//! | `route` | parses the path |
+//! | `access` | authenticates the caller, limits its rate, checks its permissions |
+//! | `request` | parses the query and the body |
+//! | `resources` | handles the request with the store |
+//! | `response` | adds the common headers; every error becomes a response here |
 
 mod access;
-mod activity;
-mod answer;
+mod allowed_hosts;
 mod app;
 mod audit;
-mod clients;
-mod door;
+mod body;
+mod connection;
+mod connection_activity;
+mod connection_limit;
 mod edit;
 mod events;
-mod figures;
 mod filter;
 mod framing;
-mod guard;
-mod hosts;
 mod listener;
+mod metrics;
+mod origin_policy;
 mod paging;
-mod preface;
+mod protocol;
 mod request;
 mod resources;
+mod response;
 mod route;
-mod strict;
+mod strict_http1;
 mod tls;
 
 pub use access::{
-    Authentication, ClaimGrant, ClaimGrantError, Gate, Oidc, OidcSettings, RateSettings,
+    AccessControl, Authentication, ClaimGrant, ClaimGrantError, OidcError, OidcProvider,
+    OidcSettings, RateSettings,
 };
-pub use app::{App, Patience, Settings};
+pub use allowed_hosts::AllowedHosts;
+pub use app::{App, Settings, Timeouts};
 pub use audit::{AuditLog, AuditSettings, AuditTarget};
-pub use events::Events;
-pub use figures::ServerFigures;
-pub use hosts::Hosts;
+pub use events::EventSubscriptions;
 pub use listener::serve;
+pub use metrics::ServerMetrics;
 pub use paging::PageKey;
 pub use tls::{Tls, TlsError, TlsFiles};

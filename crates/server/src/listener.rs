@@ -1,4 +1,4 @@
-//! Connections: how many, for how long, and how much they may send before anything is done.
+//! Accepts connections: how many, for how long, and how much they may send before a handler runs.
 
 use std::future::Future;
 use std::io;
@@ -18,45 +18,47 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::activity::{Activity, Counted};
 use crate::app::App;
-use crate::clients::Clients;
-use crate::door::{Answering, Door, Security};
-use crate::preface::{Protocol, Recognised, recognise};
-use crate::strict::Strict;
-use crate::tls::{HTTP2, Tls};
+use crate::connection::{Connection, ConnectionService, Transport};
+use crate::connection_activity::{ConnectionActivity, MeteredStream};
+use crate::connection_limit::ConnectionLimit;
+use crate::protocol::{DetectedProtocol, Protocol, detect_protocol};
+use crate::strict_http1::StrictHttp1Stream;
+use crate::tls::{ALPN_HTTP2, Tls};
 
 /// Bytes of the request line and the headers together.
 const HEAD_BYTES_MAX: u32 = 16 * 1024;
-/// Headers of a request; clients of this API send some fifteen.
+/// Headers of a request; clients of this API send about fifteen.
 pub(crate) const HEADERS_MAX: usize = 100;
-/// Connections at the same time. More wait to be accepted; each may hold a file descriptor, of
-/// which a process usually has 1,024.
+/// Open connections. Further ones wait in the accept queue of the kernel. Each uses a file
+/// descriptor, of which a process usually has 1,024.
 const CONNECTIONS_MAX: u16 = 512;
-/// Handshakes at the same time: they take a hundred times the work of a request.
+/// Concurrent TLS handshakes: each costs about a hundred times as much CPU as a request.
 const HANDSHAKES_MAX: usize = 64;
-/// How long a handshake may take.
+/// Time for a TLS handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
-/// Requests under way at the same time, on all connections. With HTTP/2 there may be more of them
-/// than connections; what is over is refused at once.
+/// Requests in flight on all connections. HTTP/2 allows more of them than there are connections;
+/// requests above the limit are rejected at once.
 const REQUESTS_MAX: usize = 1_024;
-/// Requests under way at the same time on a connection.
-pub(crate) const STREAMS_MAX: usize = 64;
-/// Bytes that a client of HTTP/2 may send ahead: for a request the longest body there is, for the
-/// connection some of them.
+/// Requests in flight on one connection.
+const STREAMS_MAX: usize = 64;
+/// HTTP/2 flow-control windows: that of a stream holds the longest request body, that of the
+/// connection several of them.
 const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 256 * 1024;
-/// Requests taken back before they were looked at, after which a client is taken for a flood.
+/// Streams reset before they were handled, after which hyper treats the connection as a rapid
+/// reset attack and closes it.
 const RESETS_MAX: usize = 20;
-/// A client that owes nothing and is owed something is asked this often whether it is still there.
-const PING_EVERY: Duration = Duration::from_secs(20);
+/// Interval and timeout of HTTP/2 pings.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long requests under way are waited for when the server stops.
-const STOP_TIME_MAX: Duration = Duration::from_secs(30);
-/// How long nothing is accepted after that failed; the usual cause, too many open files, passes.
+/// Time that a graceful shutdown waits for requests in flight.
+const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(30);
+/// Pause after `accept` failed; the usual cause, too many open files, is temporary.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers requests on a listener until `stop` comes true, then finishes those under way.
+/// Serves requests until `stop` completes, then shuts down gracefully: no further connection is
+/// accepted and requests in flight are finished.
 pub async fn serve(
     listener: TcpListener,
     app: App,
@@ -64,50 +66,50 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let events = app.events.clone();
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX.into()));
+    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX.into()));
     let (stopping, stopped) = watch::channel(());
-    let clients = Clients::new(app.settings.connections_per_client_max);
-    let figures = Arc::clone(&app.figures);
-    let host = Arc::new(Host::new(app, tls));
+    let per_client = ConnectionLimit::new(app.settings.connections_per_client_max);
+    let metrics = Arc::clone(&app.metrics);
+    let server = Arc::new(Server::new(app, tls));
     let mut stop = pin!(stop);
     loop {
         let next = async {
-            let place = room.clone().acquire_owned().await.map_err(io::Error::other)?;
-            Ok::<_, io::Error>((listener.accept().await?, place))
+            let permit = connections.clone().acquire_owned().await.map_err(io::Error::other)?;
+            Ok::<_, io::Error>((listener.accept().await?, permit))
         };
-        let ((stream, client), place) = tokio::select! {
+        let ((stream, client), permit) = tokio::select! {
             next = next => match next {
                 Ok(next) => next,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "accepting a connection failed");
                     pause(ACCEPT_PAUSE).await;
                     continue;
                 }
             },
             () = &mut stop => break,
         };
-        let Some(entered) = clients.enter(client.ip()) else {
-            // It is closed before a byte of it is read.
-            figures.connection_refused();
+        let Some(client_permit) = per_client.acquire(client.ip()) else {
+            // Dropping the stream closes the connection before a byte of it is read.
+            metrics.connection_rejected();
             continue;
         };
-        let (host, stopped) = (Arc::clone(&host), stopped.clone());
+        let (server, stopped) = (Arc::clone(&server), stopped.clone());
         tokio::spawn(async move {
-            // What goes wrong on a connection is the business of who opened it.
-            let _ = host.welcome(stream, client, stopped).await;
-            drop((entered, place));
+            // Connection errors concern the client alone and are not logged.
+            let _ = server.serve_stream(stream, client, stopped).await;
+            drop((client_permit, permit));
         });
     }
     drop(listener);
     events.stop();
     stopping.send_replace(());
-    // All places are free when all connections are closed.
-    let _ = timeout(STOP_TIME_MAX, room.acquire_many(CONNECTIONS_MAX.into())).await;
+    // All permits are available once all connections are closed.
+    let _ = timeout(SHUTDOWN_TIME_MAX, connections.acquire_many(CONNECTIONS_MAX.into())).await;
     Ok(())
 }
 
-/// What connections are served with.
-struct Host {
+/// Protocol settings and limits that all connections share.
+struct Server {
     app: Arc<App>,
     tls: Option<Arc<Tls>>,
     http1: http1::Builder,
@@ -116,12 +118,12 @@ struct Host {
     requests: Arc<Semaphore>,
 }
 
-impl Host {
-    fn new(app: App, tls: Option<Arc<Tls>>) -> Host {
+impl Server {
+    fn new(app: App, tls: Option<Arc<Tls>>) -> Server {
         let mut http1 = http1::Builder::new();
         http1
             .timer(TokioTimer::new())
-            .header_read_timeout(app.settings.patience.next)
+            .header_read_timeout(app.settings.timeouts.keep_alive)
             .max_buf_size(HEAD_BYTES_MAX as usize)
             .max_headers(HEADERS_MAX);
         let mut http2 = http2::Builder::new(TokioExecutor::new());
@@ -134,114 +136,117 @@ impl Host {
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buf_size(STREAM_WINDOW as usize)
-            .keep_alive_interval(PING_EVERY)
+            .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIME_MAX);
         let handshakes = Semaphore::new(HANDSHAKES_MAX);
         let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
-        Host { app: Arc::new(app), tls, http1, http2, handshakes, requests }
+        Server { app: Arc::new(app), tls, http1, http2, handshakes, requests }
     }
 
-    /// Finds out what a connection speaks, and serves it.
-    async fn welcome(
+    /// Finds the protocol of a connection, by ALPN or by its first bytes, and serves it.
+    async fn serve_stream(
         &self,
         stream: TcpStream,
         client: SocketAddr,
         mut stopped: watch::Receiver<()>,
     ) -> io::Result<()> {
-        // Answers are small and whole: waiting to fill a packet only delays them.
+        // Responses are written whole; Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
-        let patience = self.app.settings.patience.head;
+        let time_max = self.app.settings.timeouts.request_head;
         match &self.tls {
             None => {
-                let recognised = tokio::select! {
-                    recognised = timeout(patience, recognise(stream)) => recognised??,
+                let detected = tokio::select! {
+                    detected = timeout(time_max, detect_protocol(stream)) => detected??,
                     _ = stopped.changed() => return Ok(()),
                 };
-                self.serve(recognised, client, Security::Plain, stopped).await;
+                self.serve_connection(detected, client, Transport::Plain, stopped).await;
             }
             Some(tls) => {
+                let time_max = HANDSHAKE_TIME_MAX.min(time_max);
                 let stream = tokio::select! {
-                    shaken = timeout(HANDSHAKE_TIME_MAX.min(patience), self.shake(stream, tls)) => shaken??,
+                    accepted = timeout(time_max, self.accept_tls(stream, tls)) => accepted??,
                     _ = stopped.changed() => return Ok(()),
                 };
                 let protocol = match stream.get_ref().1.alpn_protocol() {
-                    Some(HTTP2) => Protocol::Http2,
+                    Some(ALPN_HTTP2) => Protocol::Http2,
                     _ => Protocol::Http1,
                 };
-                let recognised = Recognised { protocol, begin: Bytes::new(), stream };
-                self.serve(recognised, client, Security::Tls, stopped).await;
+                let detected = DetectedProtocol { protocol, prefix: Bytes::new(), stream };
+                self.serve_connection(detected, client, Transport::Tls, stopped).await;
             }
         }
         Ok(())
     }
 
-    async fn shake(&self, stream: TcpStream, tls: &Tls) -> io::Result<TlsStream<TcpStream>> {
-        let _place = self.handshakes.acquire().await.map_err(io::Error::other)?;
-        let shaken = TlsAcceptor::from(tls.config()).accept(stream).await;
-        shaken.inspect_err(|_| self.app.figures.handshake_failed())
+    async fn accept_tls(&self, stream: TcpStream, tls: &Tls) -> io::Result<TlsStream<TcpStream>> {
+        let _permit = self.handshakes.acquire().await.map_err(io::Error::other)?;
+        let accepted = TlsAcceptor::from(tls.config()).accept(stream).await;
+        accepted.inspect_err(|_| self.app.metrics.handshake_failed())
     }
 
-    async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    async fn serve_connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         &self,
-        recognised: Recognised<S>,
+        detected: DetectedProtocol<S>,
         client: SocketAddr,
-        security: Security,
+        transport: Transport,
         stopped: watch::Receiver<()>,
     ) {
-        let Recognised { protocol, begin, stream } = recognised;
-        let _open = self.app.figures.connection(protocol, security);
-        let activity = Arc::new(Activity::default());
-        let stream = Counted::new(begin, stream, Arc::clone(&activity));
-        let patience = self.app.settings.patience;
+        let DetectedProtocol { protocol, prefix, stream } = detected;
+        let _open = self.app.metrics.connection_opened(protocol, transport);
+        let activity = Arc::new(ConnectionActivity::default());
+        let stream = MeteredStream::new(prefix, stream, Arc::clone(&activity));
+        let timeouts = self.app.settings.timeouts;
+        let request_time_max = timeouts.request_head + timeouts.request_body;
         let idle_time_max = match protocol {
-            Protocol::Http1 => patience.next.max(patience.head + patience.body),
-            Protocol::Http2 => patience.head + patience.body,
+            Protocol::Http1 => timeouts.keep_alive.max(request_time_max),
+            Protocol::Http2 => request_time_max,
         };
-        let door = Answering(Arc::new(Door {
+        let service = ConnectionService(Arc::new(Connection {
             app: Arc::clone(&self.app),
             client,
             protocol,
-            security,
+            transport,
             activity: Arc::clone(&activity),
-            everybody: Arc::clone(&self.requests),
-            own: Door::rooms(),
+            server_permits: Arc::clone(&self.requests),
+            connection_permits: Arc::new(Semaphore::new(STREAMS_MAX)),
         }));
         match protocol {
             Protocol::Http1 => {
-                let stream = TokioIo::new(Strict::new(stream, patience.head));
-                let connection = self.http1.serve_connection(stream, door);
-                attend(connection, &activity, idle_time_max, stopped).await;
+                let stream = StrictHttp1Stream::new(stream, timeouts.request_head);
+                let connection = self.http1.serve_connection(TokioIo::new(stream), service);
+                drive(connection, &activity, idle_time_max, stopped).await;
             }
             Protocol::Http2 => {
-                let connection = self.http2.serve_connection(TokioIo::new(stream), door);
-                attend(connection, &activity, idle_time_max, stopped).await;
+                let connection = self.http2.serve_connection(TokioIo::new(stream), service);
+                drive(connection, &activity, idle_time_max, stopped).await;
             }
         }
     }
 }
 
-/// Lets a connection go on until its client ends it, the server stops, or nothing happens on it for
-/// too long: no request, and no byte that its client takes.
-async fn attend(
+/// Drives a connection until its client closes it, or the server stops, or the connection is idle
+/// for too long: no request and no byte that its client reads. A connection that is still idle
+/// after a graceful shutdown is dropped.
+async fn drive(
     connection: impl GracefulConnection,
-    activity: &Activity,
+    activity: &ConnectionActivity,
     idle_time_max: Duration,
     mut stopped: watch::Receiver<()>,
 ) {
     let mut connection = pin!(connection);
-    let mut is_asked_to_end = false;
+    let mut is_shutting_down = false;
     loop {
         tokio::select! {
             _ = connection.as_mut() => return,
-            _ = stopped.changed(), if !is_asked_to_end => {}
-            () = pause(idle_time_max) => match (activity.is_idle(), is_asked_to_end) {
+            _ = stopped.changed(), if !is_shutting_down => {}
+            () = pause(idle_time_max) => match (activity.is_idle(), is_shutting_down) {
                 (false, _) => continue,
                 (true, false) => {}
                 (true, true) => return,
             },
         }
         connection.as_mut().graceful_shutdown();
-        is_asked_to_end = true;
+        is_shutting_down = true;
     }
 }
 

@@ -1,14 +1,14 @@
-//! Pages of lists: where a page begins, and the link to the next.
+//! Paging of lists: `$top`, `$skip` and the signed cursor in `nextLink`.
 //!
-//! The old versions have no next page: a list ends where `$top` says. In the newest, `$top` is the
-//! length of a page, and a signed position says where the next one begins. A position is good for
-//! the caller, the list and the filter that it was given out for.
+//! Old API versions have a single page of `$top` entries. In the newest version `$top` is the page
+//! size, and a cursor (`$skiptoken`) says where the next page starts. A cursor is valid for the
+//! caller, the list and the filter that it was issued for.
 
 use std::fmt;
 
-use axum::http::header;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::header;
 use kalends_environment::{Entropy, EntropyError};
 use kalends_store::Page;
 use kalends_wire::{ErrorDetails, Version};
@@ -16,20 +16,20 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use ring::hmac;
 
 use crate::request::invalid;
-use crate::resources::Asked;
+use crate::resources::RequestContext;
 
-/// Entries of a page, where `$top` does not say less.
+/// Largest and default page size.
 const PAGE_MAX: usize = 100;
-/// Bytes of a signature; nobody guesses sixteen.
+/// Bytes of a signature: HMAC-SHA-256, truncated to 128 bits.
 const TAG_BYTES: usize = 16;
 
-/// The key that positions are signed with. It lives as long as the process: after a restart a list
-/// is read again from its beginning.
+/// The key that signs cursors. Each process has its own: after a restart, clients have to start a
+/// list from its first page.
 #[derive(Clone)]
 pub struct PageKey(hmac::Key);
 
 impl PageKey {
-    /// A new key.
+    /// Generates a key.
     pub fn new(entropy: &dyn Entropy) -> Result<PageKey, EntropyError> {
         let mut bytes = [0; 32];
         entropy.fill(&mut bytes)?;
@@ -42,18 +42,19 @@ impl PageKey {
         tag.as_ref().iter().copied().take(TAG_BYTES).collect()
     }
 
-    fn seal(&self, list: &str, position: &str) -> String {
+    fn sign(&self, list: &str, position: &str) -> String {
         let mut token = self.tag(list, position);
         token.extend(position.as_bytes());
         URL_SAFE_NO_PAD.encode(token)
     }
 
-    fn open(&self, list: &str, token: &str) -> Option<String> {
+    /// The position in a cursor, if its signature is valid for the list.
+    fn verify(&self, list: &str, token: &str) -> Option<String> {
         let token = URL_SAFE_NO_PAD.decode(token).ok()?;
         let (tag, position) = token.split_at_checked(TAG_BYTES)?;
         let position = std::str::from_utf8(position).ok()?;
         let expected = self.tag(list, position);
-        // All bytes are looked at, whichever differs.
+        // Constant-time comparison.
         let differs = tag.iter().zip(&expected).fold(0, |found, (a, b)| found | (a ^ b));
         (differs == 0).then(|| position.to_owned())
     }
@@ -65,112 +66,116 @@ impl fmt::Debug for PageKey {
     }
 }
 
-/// The page that is asked for.
-pub(crate) struct AskedPage<K> {
-    /// Where it begins, how much is passed over, and how much is read from the store: one more than
-    /// is shown tells whether there is a next page.
+/// A requested page.
+pub(crate) struct PageRequest<K> {
+    /// The page to read from the store. It has one entry more than is returned, which tells whether
+    /// there is a next page.
     pub(crate) page: Page<K>,
-    shown: usize,
-    /// Where the next page is, but for its position; the old versions have none.
-    next: Option<Next>,
+    /// Entries to return.
+    size: usize,
+    /// `None` in old API versions, which have no next page.
+    next: Option<NextLink>,
 }
 
-struct Next {
+/// The link to the next page, up to its cursor.
+struct NextLink {
     key: PageKey,
+    /// Caller, path and filter that a cursor is valid for.
     list: String,
     link: String,
 }
 
-impl Next {
-    fn link_after(&self, position: &str) -> String {
-        let token = self.key.seal(&self.list, position);
+impl NextLink {
+    fn after(&self, position: &str) -> String {
+        let token = self.key.sign(&self.list, position);
         format!("{}&%24skiptoken={token}", self.link)
     }
 }
 
-impl<K> AskedPage<K> {
-    /// Reads `$top`, `$skip` and `$skiptoken`. `old_default` is how many the old versions show when
-    /// `$top` does not say.
+impl<K> PageRequest<K> {
+    /// Reads `$top`, `$skip` and `$skiptoken`. `old_default` is the page size of old API versions
+    /// without `$top`.
     pub(crate) fn read(
-        asked: &Asked,
+        request: &RequestContext,
         version: Version,
         old_default: usize,
         key_of: impl Fn(&str) -> Option<K>,
-    ) -> Result<AskedPage<K>, ErrorDetails> {
-        AskedPage::read_with(asked, version, old_default, &[], key_of)
+    ) -> Result<PageRequest<K>, ErrorDetails> {
+        PageRequest::read_with(request, version, old_default, &[], key_of)
     }
 
-    /// The same for a list that further parameters choose from, with their values in full.
+    /// Like `read`, for a list with further parameters; a cursor is valid for their values only.
     pub(crate) fn read_with(
-        asked: &Asked,
+        request: &RequestContext,
         version: Version,
         old_default: usize,
-        chosen: &[(&str, String)],
+        parameters: &[(&str, String)],
         key_of: impl Fn(&str) -> Option<K>,
-    ) -> Result<AskedPage<K>, ErrorDetails> {
-        let skip = asked.query.skip()?;
+    ) -> Result<PageRequest<K>, ErrorDetails> {
+        let skip = request.query.skip()?;
         if version.is_old() {
-            let shown = asked.query.top(old_default, PAGE_MAX)?;
-            let page = Page { after: None, skip, limit: shown };
-            return Ok(AskedPage { page, shown, next: None });
+            let size = request.query.top(old_default, PAGE_MAX)?;
+            let page = Page { after: None, skip, limit: size };
+            return Ok(PageRequest { page, size, next: None });
         }
-        let shown = asked.query.top(PAGE_MAX, PAGE_MAX)?;
-        let filter = asked.query.filter()?;
-        let chosen: String = chosen.iter().map(|(name, value)| parameter(name, value)).collect();
-        let next = Next {
-            key: asked.app.page_key.clone(),
-            // What a position is good for.
+        let size = request.query.top(PAGE_MAX, PAGE_MAX)?;
+        let filter = request.query.filter()?;
+        let parameters: String =
+            parameters.iter().map(|(name, value)| parameter(name, value)).collect();
+        let next = NextLink {
+            key: request.app.page_key.clone(),
             list: format!(
-                "{}\n{}\n{}{chosen}",
-                asked.caller.id,
-                asked.path.to_ascii_lowercase(),
+                "{}\n{}\n{}{parameters}",
+                request.caller.id,
+                request.path.to_ascii_lowercase(),
                 filter.unwrap_or("")
             ),
-            link: link(asked, version, shown, filter) + &chosen,
+            link: link(request, version, size, filter) + &parameters,
         };
-        let after = match asked.query.skip_token()? {
+        let after = match request.query.skip_token()? {
             None => None,
             Some(token) => {
-                let position = next.key.open(&next.list, token);
+                let position = next.key.verify(&next.list, token);
                 let key = position.and_then(|position| key_of(&position)).filter(|_| skip == 0);
                 let message = "it is none of this list; take nextLink as it is, or begin again";
                 Some(key.ok_or_else(|| invalid("$skiptoken", message))?)
             }
         };
-        Ok(AskedPage { page: Page { after, skip, limit: shown + 1 }, shown, next: Some(next) })
+        Ok(PageRequest { page: Page { after, skip, limit: size + 1 }, size, next: Some(next) })
     }
 
-    /// Cuts what was read to what is shown, and gives the link to the rest.
-    pub(crate) fn cut<T>(
+    /// Truncates the entries read from the store to the page size, and returns the link to the next
+    /// page if there is one.
+    pub(crate) fn truncate<T>(
         &self,
         entries: &mut Vec<T>,
         position_of: impl Fn(&T) -> String,
     ) -> Option<String> {
-        self.cut_at(entries, |shown| shown.last().map(position_of))
+        self.truncate_with(entries, |page| page.last().map(position_of))
     }
 
-    /// The same, with a position that all of what is shown has a part in.
-    pub(crate) fn cut_at<T>(
+    /// Like `truncate`, with a position that is computed from the whole page.
+    pub(crate) fn truncate_with<T>(
         &self,
         entries: &mut Vec<T>,
         position_of: impl FnOnce(&[T]) -> Option<String>,
     ) -> Option<String> {
-        let next = self.next.as_ref().filter(|_| entries.len() > self.shown)?;
-        entries.truncate(self.shown);
-        Some(next.link_after(&position_of(entries)?))
+        let next = self.next.as_ref().filter(|_| entries.len() > self.size)?;
+        entries.truncate(self.size);
+        Some(next.after(&position_of(entries)?))
     }
 
-    /// The link to what comes after a position, for a page that ends before it is full.
+    /// The link to the page after a position, for a page that ends before it is full.
     pub(crate) fn link_after(&self, position: &str) -> Option<String> {
-        self.next.as_ref().map(|next| next.link_after(position))
+        self.next.as_ref().map(|next| next.after(position))
     }
 }
 
-fn link(asked: &Asked, version: Version, shown: usize, filter: Option<&str>) -> String {
-    let host = asked.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let place = format!("http://{}{}", host.unwrap_or("localhost"), asked.path);
+fn link(request: &RequestContext, version: Version, size: usize, filter: Option<&str>) -> String {
+    let host = request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let base = format!("http://{}{}", host.unwrap_or("localhost"), request.path);
     let filter = filter.map_or_else(String::new, |filter| parameter("%24filter", filter));
-    format!("{place}?api-version={}&%24top={shown}{filter}", version.as_str())
+    format!("{base}?api-version={}&%24top={size}{filter}", version.as_str())
 }
 
 fn parameter(name: &str, value: &str) -> String {
@@ -184,16 +189,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_is_good_for_its_list_and_for_nothing_else() {
+    fn a_cursor_is_valid_for_its_list_only() {
         let key = PageKey::new(&SeededEntropy::new(1)).unwrap();
-        let token = key.seal("jobs", "nightly");
-        assert_eq!(key.open("jobs", &token).as_deref(), Some("nightly"));
-        assert_eq!(key.open("history", &token), None);
+        let token = key.sign("jobs", "nightly");
+        assert_eq!(key.verify("jobs", &token).as_deref(), Some("nightly"));
+        assert_eq!(key.verify("history", &token), None);
         let other = PageKey::new(&SeededEntropy::new(2)).unwrap();
-        assert_eq!(other.open("jobs", &token), None);
+        assert_eq!(other.verify("jobs", &token), None);
         let forged = URL_SAFE_NO_PAD.encode([[0; TAG_BYTES].as_slice(), b"nightly"].concat());
         for bad in ["", "x", "!", &token[1..], &forged, &format!("{token}A")] {
-            assert_eq!(key.open("jobs", bad), None, "{bad}");
+            assert_eq!(key.verify("jobs", bad), None, "{bad}");
         }
     }
 }

@@ -2,27 +2,27 @@
 
 use std::borrow::Cow;
 
-use axum::body::HttpBody as _;
-use axum::http::{HeaderMap, header};
+use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use kalends_recurrence::Instant;
 use kalends_wire::{ErrorCode, ErrorDetails, Json, Version};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 
-use crate::resources::Asked;
+use crate::resources::RequestContext;
 
-/// Bytes of a body; a job is at most 16 KiB, and a certificate comes on top in base64.
+/// Bytes of a body: a job of at most 16 KiB and a certificate in base64.
 const BODY_BYTES_MAX: usize = 64 * 1024;
-/// Parameters of a query; the API knows four.
+/// Parameters of a query; the API has about ten.
 const PARAMETERS_MAX: usize = 50;
 
-/// The parameters of a query, decoded.
+/// Decoded query parameters. Names are compared without regard to case.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads the part after the question mark; a plus stands for a blank.
+    /// Parses the part after the question mark. A plus sign stands for a space.
     pub(crate) fn read(text: &str) -> Result<Query, ErrorDetails> {
         let decode = |text: &str| {
             let spaced = match text.contains('+') {
@@ -63,14 +63,14 @@ impl Query {
         Version::from_query(self.get("api-version").map_err(twice)?)
     }
 
-    /// `$top`: absent means `default`.
+    /// `$top`, from 1 to `max`.
     pub(crate) fn top(&self, default: usize, max: usize) -> Result<usize, ErrorDetails> {
         let Some(text) = self.get("$top")? else { return Ok(default) };
         let number = text.parse::<usize>().ok().filter(|number| (1..=max).contains(number));
         number.ok_or_else(|| invalid("$top", format!("allowed are whole numbers from 1 to {max}")))
     }
 
-    /// `$skip`: absent means none.
+    /// `$skip`, 0 if absent.
     pub(crate) fn skip(&self) -> Result<u64, ErrorDetails> {
         const SKIP_MAX: u64 = 1_000_000_000;
         let Some(text) = self.get("$skip")? else { return Ok(0) };
@@ -80,7 +80,7 @@ impl Query {
         })
     }
 
-    /// Where to go on in a list.
+    /// `$skiptoken`, the cursor of a `nextLink`.
     pub(crate) fn skip_token(&self) -> Result<Option<&str>, ErrorDetails> {
         self.get("$skiptoken")
     }
@@ -88,19 +88,17 @@ impl Query {
     pub(crate) fn filter(&self) -> Result<Option<&str>, ErrorDetails> {
         Ok(self.get("$filter")?.filter(|text| !text.trim().is_empty()))
     }
-}
 
-impl Query {
-    /// An instant.
-    pub(crate) fn instant(&self, name: &str) -> Result<Option<Instant>, ErrorDetails> {
+    /// A date and time parameter.
+    pub(crate) fn time(&self, name: &str) -> Result<Option<Instant>, ErrorDetails> {
         let Some(text) = self.get(name)? else { return Ok(None) };
-        // The plus of an offset is often left as it is, and then read as a blank.
-        let instant = text.replace(' ', "+").parse();
+        // Clients often send the plus sign of an offset unescaped, which decodes to a space.
+        let time = text.replace(' ', "+").parse();
         let message = "expected a date and time such as 2026-11-15T10:00:00Z";
-        instant.map(Some).map_err(|_| invalid(name, message))
+        time.map(Some).map_err(|_| invalid(name, message))
     }
 
-    /// A text.
+    /// A text parameter; an empty one counts as absent.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ErrorDetails> {
         Ok(self.get(name)?.filter(|text| !text.is_empty()))
     }
@@ -111,19 +109,20 @@ pub(crate) fn invalid(path: &str, message: impl Into<String>) -> ErrorDetails {
 }
 
 /// Reads the body of a request as JSON.
-pub(crate) async fn read_json(asked: &mut Asked) -> Result<Json<'static>, ErrorDetails> {
-    check_media_type(&asked.headers)?;
-    let body = std::mem::take(&mut asked.body);
-    let patience = asked.app.settings.patience.body;
+pub(crate) async fn read_json(request: &mut RequestContext) -> Result<Json<'static>, ErrorDetails> {
+    check_media_type(&request.headers)?;
+    // A body can be read once; a second call sees an empty one.
+    let Some(body) = request.body.take() else { return Json::parse(&[]).map(Json::into_owned) };
+    let time_max = request.app.settings.timeouts.request_body;
     let too_long = || {
         let message = format!("the body is longer than {BODY_BYTES_MAX} bytes");
         ErrorDetails::one(ErrorCode::RequestEntityTooLarge, "", message)
     };
-    // Who says so beforehand is not listened to any longer.
+    // Reject by Content-Length, before the body is received.
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
         return Err(too_long());
     }
-    let whole = timeout(patience, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    let whole = timeout(time_max, Limited::new(body, BODY_BYTES_MAX).collect()).await;
     let bytes = match whole {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_long()),
@@ -135,7 +134,7 @@ pub(crate) async fn read_json(asked: &mut Asked) -> Result<Json<'static>, ErrorD
             ));
         }
         Err(_) => {
-            let message = format!("the body took longer than {} s", patience.as_secs_f64());
+            let message = format!("the body took longer than {} s", time_max.as_secs_f64());
             return Err(ErrorDetails::one(ErrorCode::RequestTimeout, "", message));
         }
     };
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queries_are_read_as_real_clients_write_them() {
+    fn queries_of_real_clients_are_parsed() {
         let query =
             Query::read("api-version=2016-03-01&%24filter=state+eq%20Disabled&$top=5").unwrap();
         assert_eq!(query.version(), Ok(Version::V2016_03_01));
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_page_is_refused() {
+    fn invalid_paging_parameters_are_rejected() {
         for bad in ["0", "-1", "101", "1e3", "abc", ""] {
             let query = Query::read(&format!("$top={bad}")).unwrap();
             assert_eq!(

@@ -1,13 +1,13 @@
-//! From a path to what it names. Keywords are read without regard to case, names are decoded once.
+//! Path parsing. Keywords are matched without regard to case; segments are percent-decoded once.
 
-use axum::http::Method;
+use http::Method;
 use kalends_domain::{
     CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
 };
 use kalends_wire::{ErrorCode, ErrorDetails};
 use percent_encoding::percent_decode_str;
 
-/// What a path names.
+/// The resource or action that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Home,
@@ -36,12 +36,12 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    /// Whether reading it takes no longer than answering does: one row, or what is in memory.
-    pub(crate) fn is_brief(&self) -> bool {
+    /// Whether a read is cheap: one row of the store, or data in memory.
+    pub(crate) fn is_fast_read(&self) -> bool {
         matches!(self, Route::Home | Route::Live | Route::OpenApi | Route::Job(_))
     }
 
-    /// What can be asked there.
+    /// Allowed methods, as in the header `Allow`.
     pub(crate) fn methods(&self) -> &'static str {
         match self {
             Route::Home
@@ -74,7 +74,7 @@ impl Route {
     }
 }
 
-/// Reads a path. `Ok(None)` where there is nothing of that form.
+/// Parses a path. `Ok(None)` if no route has its form.
 pub(crate) fn route(method: &Method, path: &str) -> Result<Option<Route>, ErrorDetails> {
     let mut segments = Vec::new();
     for segment in path.strip_prefix('/').unwrap_or(path).split('/') {
@@ -90,7 +90,7 @@ pub(crate) fn route(method: &Method, path: &str) -> Result<Option<Route>, ErrorD
 struct Segments<'a>(&'a [&'a str]);
 
 impl<'a> Segments<'a> {
-    /// Takes the next segments where they are these keywords.
+    /// Consumes the next segments if they are these keywords.
     fn keywords(&mut self, words: &[&str]) -> bool {
         let found = self.0.len() >= words.len()
             && words.iter().zip(self.0).all(|(word, segment)| word.eq_ignore_ascii_case(segment));
@@ -127,7 +127,7 @@ impl<'a> Segments<'a> {
             return Ok(None);
         }
         let Some(name) = self.name() else { return Ok(None) };
-        let subscription = SubscriptionId::new(name).map_err(|error| refuse(error, name))?;
+        let subscription = SubscriptionId::new(name).map_err(|error| invalid_name(error, name))?;
         if self.keywords(&["providers", "Microsoft.Scheduler"]) {
             if self.is_end() {
                 return Ok(Some(Route::Provider { subscription }));
@@ -144,7 +144,7 @@ impl<'a> Segments<'a> {
         let Some(name) = self.name().filter(|name| !name.is_empty()) else {
             return Ok(self.is_end().then_some(Route::Groups { subscription }));
         };
-        let group = GroupName::new(name).map_err(|error| refuse(error, name))?;
+        let group = GroupName::new(name).map_err(|error| invalid_name(error, name))?;
         let group = GroupPath { subscription, group };
         if self.is_end() {
             return Ok(Some(Route::Group(group)));
@@ -161,7 +161,7 @@ impl<'a> Segments<'a> {
         method: &Method,
     ) -> Result<Option<Route>, ErrorDetails> {
         let Some(name) = self.name() else { return Ok(Some(Route::CollectionsOfGroup(group))) };
-        let collection = CollectionName::new(name).map_err(|error| refuse(error, name))?;
+        let collection = CollectionName::new(name).map_err(|error| invalid_name(error, name))?;
         let collection = CollectionPath { group, collection };
         if self.is_end() {
             return Ok(Some(Route::Collection(collection)));
@@ -179,11 +179,11 @@ impl<'a> Segments<'a> {
         if name.is_empty() && self.is_end() {
             return Ok(None);
         }
-        // A job may have that name too; no POST goes to a job itself.
+        // A job may be named "bulk"; jobs themselves have no POST.
         if name.eq_ignore_ascii_case("bulk") && self.is_end() && method == Method::POST {
             return Ok(Some(Route::Bulk(collection)));
         }
-        let job = JobName::new(name).map_err(|error| refuse(error, name))?;
+        let job = JobName::new(name).map_err(|error| invalid_name(error, name))?;
         let job = JobPath { collection, job };
         Ok(match self.0 {
             [] => Some(Route::Job(job)),
@@ -197,7 +197,7 @@ impl<'a> Segments<'a> {
     }
 }
 
-fn refuse(error: kalends_domain::NameError, name: &str) -> ErrorDetails {
+fn invalid_name(error: kalends_domain::NameError, name: &str) -> ErrorDetails {
     let shown: String = name.chars().take(100).collect();
     ErrorDetails::one(error.into(), "", format!("{shown:?} is no name: {error}"))
 }
@@ -213,7 +213,7 @@ mod tests {
     const JC: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/Rg/providers/Microsoft.Scheduler/jobCollections/Jc";
 
     #[test]
-    fn keywords_are_read_without_case_and_names_keep_theirs() {
+    fn keywords_ignore_case_and_names_keep_theirs() {
         let lower = route(&format!("{JC}/jobs/J1")).unwrap();
         let upper = JC
             .replace("subscriptions", "SUBSCRIPTIONS")
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_path_is_known() {
+    fn every_route_is_parsed() {
         let is = |path: &str, expected: fn(&Route) -> bool| {
             assert!(route(path).unwrap().as_ref().is_some_and(expected), "{path}");
         };
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_names_are_rejected() {
         for name in
             ["..%2f..%2fother", "%2e%2e", "a%00b", "a%0ab", "%E2%80%AEevil", "-", "1a", "%252e"]
         {
@@ -285,8 +285,9 @@ mod tests {
         assert_eq!(route(&format!("{JC}/jobs/%ff")).unwrap_err().code(), ErrorCode::InvalidRequest);
     }
 
-    /// One number for each kind of route; a new kind must be added here, and then to the document.
-    fn number(route: &Route) -> usize {
+    /// One index for each route. The match is exhaustive: a new route must be added here and to the
+    /// document.
+    fn index(route: &Route) -> usize {
         match route {
             Route::Home => 0,
             Route::Live => 1,
@@ -315,7 +316,7 @@ mod tests {
         }
     }
 
-    /// The paths of the document with their methods. It is indented by one blank a level.
+    /// The paths of the document with their methods, found by its indentation of one space a level.
     fn documented() -> Vec<(&'static str, Vec<String>)> {
         let mut paths: Vec<(&str, Vec<String>)> = Vec::new();
         for line in include_str!("../openapi.json").lines() {
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_openapi_document_has_every_route_and_no_other() {
+    fn the_openapi_document_lists_exactly_the_routes() {
         let mut seen = [false; 24];
         for (template, methods) in documented() {
             let path = template
@@ -342,8 +343,8 @@ mod tests {
                 .replace(['{', '}'], "");
             let first = Method::from_bytes(methods[0].as_bytes()).unwrap();
             let route = super::route(&first, &path).unwrap().expect(template);
-            seen[number(&route)] = true;
-            // HEAD is documented where it is not that of GET.
+            seen[index(&route)] = true;
+            // HEAD is documented only where it differs from GET.
             let is_own = |method: &&str| *method != "HEAD" || matches!(route, Route::Group(_));
             let mut allowed: Vec<_> = route.methods().split(", ").filter(is_own).collect();
             let mut methods: Vec<_> = methods.iter().map(String::as_str).collect();

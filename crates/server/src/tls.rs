@@ -1,7 +1,7 @@
-//! Encryption of connections: the certificate, and taking a new one while the server runs.
+//! TLS configuration, reloaded while the server runs.
 //!
-//! The files are looked at when a connection comes, and not more often than every few seconds, so
-//! an idle server does nothing. Files that cannot be used leave everything as it was.
+//! The files are checked when a connection is accepted, at most every three seconds, so an idle
+//! server does no work. If new files cannot be used, the previous configuration remains in use.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,114 +14,103 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
-/// The files are looked at no more often.
-const LOOK_EVERY: Duration = Duration::from_secs(3);
-/// Certificates in a file; a chain has three or four, a list of authorities some hundred.
+/// Minimum interval between two checks of the files.
+const CHECK_INTERVAL: Duration = Duration::from_secs(3);
+/// Certificates in a file; a chain has three or four, a CA bundle about a hundred.
 const CERTIFICATES_MAX: usize = 1_000;
-/// What is offered to clients, the best first.
-const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
-/// The name of HTTP/2 in the handshake.
-pub(crate) const HTTP2: &[u8] = b"h2";
+/// ALPN protocols, the preferred one first.
+const ALPN_PROTOCOLS: [&[u8]; 2] = [ALPN_HTTP2, b"http/1.1"];
+/// ALPN name of HTTP/2.
+pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
 
-/// Where the certificate is.
+/// PEM files of the TLS configuration.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The certificate with those that vouch for it, in PEM.
+    /// The certificate chain, the server's certificate first.
     pub certificate: PathBuf,
-    /// Its key, in PEM.
+    /// The private key of the certificate.
     pub key: PathBuf,
-    /// Who vouches for clients, in PEM; with it, clients without a certificate are refused.
-    pub client_authorities: Option<PathBuf>,
+    /// CA bundle that verifies client certificates. If set, clients without a valid certificate are
+    /// rejected.
+    pub client_ca: Option<PathBuf>,
 }
 
-/// What is shown to clients.
+/// TLS configuration of a listener.
 pub struct Tls {
     files: TlsFiles,
     clock: Arc<dyn Clock>,
-    shown: Mutex<Shown>,
+    current: Mutex<Loaded>,
 }
 
-struct Shown {
+struct Loaded {
     config: Arc<ServerConfig>,
-    /// How the files looked when they were last read.
-    stamps: Vec<Stamp>,
-    look_at: Duration,
+    /// The files as they were when they were loaded.
+    stamps: Vec<FileStamp>,
+    /// Uptime of the next check of the files.
+    next_check: Duration,
 }
 
-/// How a file looks from outside.
-type Stamp = Option<(SystemTime, u64)>;
+/// Modification time and length of a file; `None` if it cannot be read.
+type FileStamp = Option<(SystemTime, u64)>;
 
-/// Why files cannot be used.
-#[derive(Debug)]
+/// A file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {cause}", file.display())]
 pub struct TlsError {
     file: PathBuf,
     cause: String,
 }
 
-impl std::fmt::Display for TlsError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.file.display(), self.cause)
-    }
-}
-
-impl std::error::Error for TlsError {}
-
 impl Tls {
-    /// Reads the files.
-    pub fn read(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Tls, TlsError> {
+    /// Loads the files.
+    pub fn load(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Tls, TlsError> {
         let stamps = files.stamps();
         let config = Arc::new(files.config()?);
-        let look_at = clock.uptime();
-        Ok(Tls { files, clock, shown: Mutex::new(Shown { config, stamps, look_at }) })
+        let next_check = clock.uptime();
+        Ok(Tls { files, clock, current: Mutex::new(Loaded { config, stamps, next_check }) })
     }
 
-    /// Reads the files again, whether they have changed or not.
-    pub fn read_again(&self) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        self.renew(&mut shown);
+    /// Loads the files again, whether or not they have changed.
+    pub fn reload(&self) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        self.replace(&mut current);
     }
 
-    /// What a connection that comes now is shown.
+    /// The configuration for a new connection. Reloads the files if they have changed.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.uptime();
-        if now >= shown.look_at {
-            shown.look_at = now + LOOK_EVERY;
-            if self.files.stamps() != shown.stamps {
-                self.renew(&mut shown);
+        if now >= current.next_check {
+            current.next_check = now + CHECK_INTERVAL;
+            if self.files.stamps() != current.stamps {
+                self.replace(&mut current);
             }
         }
-        Arc::clone(&shown.config)
+        Arc::clone(&current.config)
     }
 
-    fn renew(&self, shown: &mut Shown) {
-        // Before they are read: what changes meanwhile is noticed the next time.
-        shown.stamps = self.files.stamps();
+    fn replace(&self, current: &mut Loaded) {
+        // Before loading, so that a change during the load is noticed by the next check.
+        current.stamps = self.files.stamps();
         match self.files.config() {
             Ok(config) => {
-                shown.config = Arc::new(config);
-                tracing::info!(
-                    "new connections are shown the certificate as it is in its file now"
-                );
+                current.config = Arc::new(config);
+                tracing::info!("TLS certificate reloaded");
             }
             Err(error) => {
-                tracing::warn!(%error, "the new certificate cannot be used; the old one stays");
+                tracing::warn!(%error, "reloading the TLS certificate failed, the previous one remains in use");
             }
         }
     }
 }
 
 impl TlsFiles {
-    fn stamps(&self) -> Vec<Stamp> {
+    fn stamps(&self) -> Vec<FileStamp> {
         let stamp = |path: &PathBuf| {
             let data = std::fs::metadata(path).ok()?;
             Some((data.modified().ok()?, data.len()))
         };
-        [&self.certificate, &self.key]
-            .into_iter()
-            .chain(&self.client_authorities)
-            .map(stamp)
-            .collect()
+        [&self.certificate, &self.key].into_iter().chain(&self.client_ca).map(stamp).collect()
     }
 
     fn config(&self) -> Result<ServerConfig, TlsError> {
@@ -130,7 +119,7 @@ impl TlsFiles {
         let builder =
             builder.with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12]);
         let builder = builder.map_err(|error| wrong(&self.certificate, error))?;
-        let builder = match &self.client_authorities {
+        let builder = match &self.client_ca {
             None => builder.with_no_client_auth(),
             Some(path) => {
                 let mut roots = RootCertStore::empty();
@@ -145,11 +134,11 @@ impl TlsFiles {
         };
         let chain = certificates(&self.certificate)?;
         let key = PrivateKeyDer::from_pem_file(&self.key);
-        // What is wrong with a key is told in general words only.
+        // The cause is dropped: it might reveal a part of the key.
         let key = key.map_err(|_| wrong(&self.key, "it holds no private key in PEM"))?;
         let config = builder.with_single_cert(chain, key);
         let mut config = config.map_err(|error| wrong(&self.certificate, error))?;
-        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+        config.alpn_protocols = ALPN_PROTOCOLS.map(<[u8]>::to_vec).to_vec();
         Ok(config)
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use kalends_actions::Fetcher;
 use kalends_domain::{EgressMode, Secret};
 use kalends_server::{
-    AuditLog, AuditSettings, AuditTarget, Authentication, Gate, Hosts, RateSettings,
+    AccessControl, AllowedHosts, AuditLog, AuditSettings, AuditTarget, Authentication, RateSettings,
 };
 use kalends_store::{Store, TokenHash};
 
@@ -66,10 +66,10 @@ pub(crate) struct AccessArguments {
 }
 
 /// Access control of a server.
-pub(crate) struct AccessControl {
-    pub(crate) gate: Gate,
+pub(crate) struct ResolvedAccess {
+    pub(crate) control: AccessControl,
     /// Accepted values of the `Host` header.
-    pub(crate) hosts: Hosts,
+    pub(crate) hosts: AllowedHosts,
     /// Egress mode unless `--egress-mode` is given. Without authentication only local users reach
     /// the server, and they reach the other ports of the machine anyway.
     pub(crate) default_egress_mode: EgressMode,
@@ -99,15 +99,15 @@ impl AccessArguments {
         store_name: &str,
         store: &dyn Store,
         fetcher: Fetcher,
-    ) -> anyhow::Result<AccessControl> {
+    ) -> anyhow::Result<ResolvedAccess> {
         let has_tokens = !store.tokens().await.context("cannot read the tokens")?.is_empty();
         let audit = self.audit_log(store_name)?;
         let oidc = self.oidc.start(fetcher)?;
         if self.token.is_none() && oidc.is_none() && !has_tokens {
             self.require_loopback(listen)?;
-            return Ok(AccessControl {
-                gate: Gate::open(audit),
-                hosts: Hosts::Loopback,
+            return Ok(ResolvedAccess {
+                control: AccessControl::single_user(audit),
+                hosts: AllowedHosts::Loopback,
                 default_egress_mode: EgressMode::SingleUser,
             });
         }
@@ -121,9 +121,9 @@ impl AccessArguments {
         };
         let names = self.host.iter().map(|name| name.trim().to_owned());
         let names = names.filter(|name| !name.is_empty()).collect();
-        let gate = Gate::guarded(authentication, rates, audit);
-        let hosts = Hosts::Named { listen, names };
-        Ok(AccessControl { gate, hosts, default_egress_mode: EgressMode::Guarded })
+        let control = AccessControl::with_tokens(authentication, rates, audit);
+        let hosts = AllowedHosts::Named { listen, names };
+        Ok(ResolvedAccess { control, hosts, default_egress_mode: EgressMode::Guarded })
     }
 
     /// Without authentication only users of this machine may reach the API.

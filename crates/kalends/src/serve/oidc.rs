@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use kalends_actions::Fetcher;
 use kalends_environment::{Clock as _, SystemClock};
-use kalends_server::{ClaimGrant, Oidc, OidcSettings};
+use kalends_server::{ClaimGrant, OidcProvider, OidcSettings};
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "OpenID Connect")]
@@ -35,7 +35,7 @@ pub(crate) struct OidcArguments {
 
 impl OidcArguments {
     /// Creates the provider and starts to fetch its keys; `None` without `--oidc-issuer`.
-    pub(crate) fn start(&self, fetcher: Fetcher) -> anyhow::Result<Option<Arc<Oidc>>> {
+    pub(crate) fn start(&self, fetcher: Fetcher) -> anyhow::Result<Option<Arc<OidcProvider>>> {
         let Some(issuer) = &self.oidc_issuer else {
             let others = self.oidc_jwks.is_some() || self.oidc_tenant.is_some();
             if others || !self.oidc_audience.is_empty() || !self.oidc_grant.is_empty() {
@@ -49,17 +49,17 @@ impl OidcArguments {
             );
         }
         let grants = match self.oidc_grant.as_slice() {
-            [] => ClaimGrant::of_app_roles(),
+            [] => ClaimGrant::default_app_roles(),
             grants => grants.to_vec(),
         };
         let settings = OidcSettings {
             issuer: issuer.clone(),
             audiences: self.oidc_audience.clone(),
-            keys: self.oidc_jwks.clone(),
+            jwks_url: self.oidc_jwks.clone(),
             tenant: self.oidc_tenant.clone(),
             grants,
         };
-        let oidc = Arc::new(Oidc::new(settings, fetcher));
+        let oidc = Arc::new(OidcProvider::new(settings, fetcher));
         let fetching = Arc::clone(&oidc);
         tokio::spawn(async move {
             if let Err(error) = fetching.fetch_keys(SystemClock.now().into()).await {

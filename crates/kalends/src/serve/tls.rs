@@ -31,12 +31,12 @@ impl TlsSettings {
     pub(crate) fn read(self) -> anyhow::Result<Option<Arc<Tls>>> {
         let files = match (self.tls_cert, self.tls_key) {
             (Some(certificate), Some(key)) => {
-                TlsFiles { certificate, key, client_authorities: self.tls_client_ca }
+                TlsFiles { certificate, key, client_ca: self.tls_client_ca }
             }
             (None, None) if self.tls_client_ca.is_none() => return Ok(None),
             _ => bail!("--tls-cert and --tls-key must be set together"),
         };
-        let tls = Tls::read(files, Arc::new(SystemClock)).context("cannot set up TLS")?;
+        let tls = Tls::load(files, Arc::new(SystemClock)).context("cannot set up TLS")?;
         Ok(Some(Arc::new(tls)))
     }
 }
@@ -46,7 +46,7 @@ pub(crate) fn reload_on_sighup(tls: Option<Arc<Tls>>) -> anyhow::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            tls.iter().for_each(|tls| tls.read_again());
+            tls.iter().for_each(|tls| tls.reload());
         }
     });
     Ok(())

@@ -74,7 +74,7 @@ fn requests_and_runs_are_counted() {
 }
 
 #[test]
-fn the_log_tells_of_requests_where_that_is_asked_and_holds_no_payload() {
+fn debug_logging_shows_requests_without_their_payload() {
     let server = Running::start_with(|command, _| {
         command.env("KALENDS_LOG", "kalends_server=debug").env("KALENDS_LOG_FORMAT", "json");
     });
@@ -87,7 +87,13 @@ fn the_log_tells_of_requests_where_that_is_asked_and_holds_no_payload() {
     let line: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(
         (&line["level"], &line["message"], &line["method"], &line["route"], &line["status"]),
-        (&json!("debug"), &json!("answered"), &json!("PUT"), &json!("jobCollection"), &json!(201))
+        (
+            &json!("debug"),
+            &json!("request handled"),
+            &json!("PUT"),
+            &json!("jobCollection"),
+            &json!(201)
+        )
     );
 }
 

@@ -1,75 +1,59 @@
-//! From a bearer token to who holds it.
+//! Authentication by bearer token.
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, header};
+use http::{HeaderMap, header};
 use kalends_store::{TokenHash, TokenId, parse_token};
 use kalends_wire::{ErrorCode, ErrorDetails};
 
 use crate::access::Caller;
-use crate::access::known::KnownTokens;
-use crate::access::oidc::Oidc;
-use crate::answer::Refused;
+use crate::access::oidc::OidcProvider;
+use crate::access::token_cache::TokenCache;
 use crate::app::App;
+use crate::response::ApiError;
 
-/// Bytes of a token; those of identity providers have some two thousand.
+/// Bytes of a token; those of identity providers have about two thousand.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
-/// Who may ask at all.
+/// Token verification.
 pub struct Authentication {
     start_token: Option<TokenHash>,
-    known: KnownTokens,
-    oidc: Option<Arc<Oidc>>,
-}
-
-/// Why nobody is known to ask.
-pub(super) struct Denied {
-    pub(super) refused: Refused,
-    /// The static token that he says he has.
-    pub(super) token: Option<TokenId>,
-}
-
-impl From<ErrorDetails> for Denied {
-    fn from(errors: ErrorDetails) -> Denied {
-        Denied { refused: errors.into(), token: None }
-    }
+    tokens: TokenCache,
+    oidc: Option<Arc<OidcProvider>>,
 }
 
 impl Authentication {
-    /// Holders of tokens in the store; of the token that the server was started with, who is an
-    /// owner; and whom an identity provider knows.
-    pub fn new(start_token: Option<TokenHash>, oidc: Option<Arc<Oidc>>) -> Authentication {
-        Authentication { start_token, known: KnownTokens::default(), oidc }
+    /// Accepts the static tokens of the store, the token that the server was started with, whose
+    /// holder is an owner, and the tokens of an identity provider.
+    pub fn new(start_token: Option<TokenHash>, oidc: Option<Arc<OidcProvider>>) -> Authentication {
+        Authentication { start_token, tokens: TokenCache::default(), oidc }
     }
 
-    /// Who asks.
+    /// The caller whose token the request presents.
     pub(super) async fn authenticate(
         &self,
         app: &App,
         headers: &HeaderMap,
-    ) -> Result<Caller, Denied> {
+    ) -> Result<Caller, ApiError> {
         let text = bearer(headers)?;
-        if self.start_token.is_some_and(|known| known == TokenHash::of(text)) {
-            return Ok(Caller::of_start());
+        if self.start_token.is_some_and(|expected| expected == TokenHash::of(text)) {
+            return Ok(Caller::start_token());
         }
-        match parse_token(text) {
-            Some((id, hash)) => {
-                let caller = self.of_store(app, &id, hash).await;
-                caller.map_err(|refused| Denied { refused, token: Some(id) })
-            }
-            None => match &self.oidc {
-                Some(oidc) => {
-                    let caller = oidc.authenticate(text, app.now()).await;
-                    caller.map_err(|refused| Denied { refused, token: None })
-                }
-                None => Err(invalid("the token is of no known form").into()),
-            },
+        match (parse_token(text), &self.oidc) {
+            (Some((id, hash)), _) => self.verify_static(app, &id, hash).await,
+            (None, Some(oidc)) => oidc.authenticate(text, app.now()).await,
+            (None, None) => Err(invalid("the token is of no known form").into()),
         }
     }
 
-    async fn of_store(&self, app: &App, id: &TokenId, hash: TokenHash) -> Result<Caller, Refused> {
+    async fn verify_static(
+        &self,
+        app: &App,
+        id: &TokenId,
+        hash: TokenHash,
+    ) -> Result<Caller, ApiError> {
         let now = app.now();
-        let found = self.known.find(&*app.store, id, now).await?;
+        let found = self.tokens.find(&*app.store, id, now).await?;
         let unknown = || invalid("the token is not known, or was revoked");
         let token = found.filter(|token| token.hash == hash).ok_or_else(unknown)?;
         if token.revoked.is_some() {
@@ -81,7 +65,7 @@ impl Authentication {
                 ErrorDetails::one(ErrorCode::ExpiredAuthenticationToken, "", message).into()
             );
         }
-        self.known.note_use(&Arc::clone(&app.store), id, now);
+        self.tokens.note_use(&Arc::clone(&app.store), id, now);
         Ok(Caller::of_token(&token))
     }
 }
@@ -90,7 +74,12 @@ fn invalid(message: &str) -> ErrorDetails {
     ErrorDetails::one(ErrorCode::InvalidAuthenticationToken, "", message)
 }
 
-/// The token of a request.
+/// The id of the static token that a request presents, whether or not the token is valid.
+pub(super) fn presented_token(headers: &HeaderMap) -> Option<TokenId> {
+    parse_token(bearer(headers).ok()?).map(|(id, _)| id)
+}
+
+/// The bearer token of a request.
 fn bearer(headers: &HeaderMap) -> Result<&str, ErrorDetails> {
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
     let Some(value) = all.next() else {
@@ -117,7 +106,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, ErrorDetails> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use http::HeaderValue;
 
     use super::*;
 
@@ -130,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bearer_token_is_read() {
+    fn a_single_bearer_token_is_read() {
         assert_eq!(read(&["Bearer abc.def"]).as_deref(), Ok("abc.def"));
         assert_eq!(read(&["bearer  abc"]).as_deref(), Ok("abc"));
         let longest = "x".repeat(TOKEN_BYTES_MAX);
@@ -138,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_told_from_nothing() {
+    fn a_missing_token_is_distinguished_from_an_invalid_one() {
         assert_eq!(read(&[]), Err(ErrorCode::AuthenticationFailed));
         let too_long = format!("Bearer {}", "x".repeat(TOKEN_BYTES_MAX + 1));
         for value in ["Bearer", "Bearer ", "Bearer a b", "Basic dTpw", "abc", &too_long] {

@@ -1,27 +1,28 @@
-//! Who asks, and whether he may.
+//! Authentication, rate limits and authorization.
 //!
-//! | part | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`Gate`] | what every request passes: authentication, limits, the audit log |
+//! | `access_control` | [`AccessControl`]: authenticates a request and counts it against rate limits |
 //! | `authentication` | from a bearer token to a `Caller` |
-//! | `known` | static tokens, as the store keeps them |
+//! | `token_cache` | cache of the static tokens of the store |
 //! | `oidc` | tokens of an identity provider |
-//! | `permit` | the one table of what each route needs, and the one check against it |
-//! | `rates` | how often somebody may ask |
+//! | `authorization` | the permission that each route requires, and the check against it |
+//! | `rate_limit` | token buckets |
 //!
-//! Without authentication, on the loopback, everybody is the single user and may do everything.
+//! Without authentication, which is allowed on loopback addresses only, every request comes from the
+//! single user, who is owner of everything.
 
+mod access_control;
 mod authentication;
+pub(crate) mod authorization;
 mod caller;
-mod gate;
-mod known;
 mod oidc;
-pub(crate) mod permit;
-mod rates;
+mod rate_limit;
+mod token_cache;
 
+pub use access_control::AccessControl;
+pub(crate) use access_control::Client;
 pub use authentication::Authentication;
 pub(crate) use caller::Caller;
-pub use gate::Gate;
-pub(crate) use gate::{Client, Passed};
-pub use oidc::{ClaimGrant, ClaimGrantError, Oidc, OidcSettings};
-pub use rates::RateSettings;
+pub use oidc::{ClaimGrant, ClaimGrantError, OidcError, OidcProvider, OidcSettings};
+pub use rate_limit::RateSettings;

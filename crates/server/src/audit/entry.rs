@@ -1,33 +1,34 @@
-//! One line of the audit log.
+//! An entry of the audit log.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::http::Method;
+use http::Method;
 use kalends_recurrence::Instant;
 use kalends_wire::{Json, Number};
 
 use crate::access::{Caller, Client};
 
-/// Characters of a text that are written; the longest path has some 500.
+/// Characters of a text before it is truncated; the longest valid path has about 500.
 const CHARS_MAX: usize = 600;
 
-/// What is told of a request.
+/// The audit entry of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct AuditEntry {
     pub(crate) time: Instant,
     pub(crate) request: Arc<str>,
-    /// `None` where nobody was known.
+    /// `None` if authentication failed.
     pub(crate) caller: Option<Caller>,
     pub(crate) client: Option<Client>,
     pub(crate) method: Method,
+    /// Azure operation name; `None` for an unknown path.
     pub(crate) operation: Option<&'static str>,
     pub(crate) path: Arc<str>,
     pub(crate) status: u16,
 }
 
-impl Entry {
-    /// As one line of JSON in ASCII: whatever is in it cannot end the line or move a cursor.
+impl AuditEntry {
+    /// The entry as one line of JSON in printable ASCII, safe against log injection.
     pub(crate) fn line(&self) -> String {
         let text = |text: &str| Json::String(Cow::Owned(text.chars().take(CHARS_MAX).collect()));
         let caller = self.caller.as_ref();
@@ -48,7 +49,7 @@ impl Entry {
     }
 }
 
-/// JSON text with everything but printable ASCII escaped. Outside of strings there is none.
+/// Escapes everything but printable ASCII. Other characters occur within JSON strings only.
 fn ascii(json: &str) -> String {
     let mut line = String::with_capacity(json.len());
     for letter in json.chars() {
@@ -69,8 +70,8 @@ fn ascii(json: &str) -> String {
 mod tests {
     use super::*;
 
-    fn entry(path: &str) -> Entry {
-        Entry {
+    fn entry(path: &str) -> AuditEntry {
+        AuditEntry {
             time: Instant::from_ticks(0).unwrap(),
             request: "r".into(),
             caller: Some(Caller::single_user()),
@@ -83,15 +84,18 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_who_asked_for_what_and_what_came_of_it() {
+    fn a_line_has_caller_operation_and_status() {
         let expected = r#"{"time":"1970-01-01T00:00:00Z","request":"r","who":"single-user","client":"127.0.0.1","method":"PUT","operation":"Microsoft.Scheduler/jobCollections/write","path":"/x","status":201}"#;
         assert_eq!(entry("/x").line(), format!("{expected}\n"));
-        let nobody = Entry { caller: None, client: None, operation: None, ..entry("/x") };
-        assert!(nobody.line().contains(r#""request":"r","who":null,"method":"PUT","path""#));
+        let unauthenticated =
+            AuditEntry { caller: None, client: None, operation: None, ..entry("/x") };
+        assert!(
+            unauthenticated.line().contains(r#""request":"r","who":null,"method":"PUT","path""#)
+        );
     }
 
     #[test]
-    fn whatever_is_in_a_path_a_line_is_one_line_of_ascii() {
+    fn a_line_is_printable_ascii_whatever_the_path_contains() {
         let path = "/\n\r\t\u{1b}[2J\u{7f}\u{85}\u{202e}\u{2028}\u{1f600}\"\\";
         let line = entry(path).line();
         assert!(line.trim_end_matches('\n').bytes().all(|byte| (b' '..=b'~').contains(&byte)));

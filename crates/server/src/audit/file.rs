@@ -1,4 +1,4 @@
-//! The file of the audit log, and those it was before.
+//! The file of the audit log, with rotation.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::audit::log::AuditSettings;
 
-/// A file that is begun anew when it is full. `audit.log.1` is the one before, and so on.
+/// A log file that is rotated when it is full: `audit.log.1` is the previous file, and so on.
 pub(super) struct LogFile {
     path: PathBuf,
     file: File,
@@ -16,33 +16,33 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Goes on with a file, or begins it.
+    /// Opens a file for appending; creates it if it does not exist.
     pub(super) fn open(path: &Path, settings: AuditSettings) -> io::Result<LogFile> {
         let file = append(path)?;
         let bytes = file.metadata()?.len();
         Ok(LogFile { path: path.to_owned(), file, bytes, settings })
     }
 
-    /// Writes lines. They are with the system when it returns, and survive the process.
+    /// Writes lines. They survive a crash of the process, but are not synced to disk.
     pub(super) fn write(&mut self, lines: &str) -> io::Result<()> {
         let length = lines.len() as u64;
         if self.bytes > 0 && self.bytes + length > self.settings.bytes_max {
-            self.begin_anew()?;
+            self.rotate()?;
         }
         self.file.write_all(lines.as_bytes())?;
         self.bytes += length;
         Ok(())
     }
 
-    fn begin_anew(&mut self) -> io::Result<()> {
-        let before = self.settings.files_max.saturating_sub(1);
-        for number in (1..before).rev() {
+    fn rotate(&mut self) -> io::Result<()> {
+        let rotated_max = self.settings.files_max.saturating_sub(1);
+        for number in (1..rotated_max).rev() {
             match fs::rename(self.numbered(number), self.numbered(number + 1)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
-        match before {
+        match rotated_max {
             0 => fs::remove_file(&self.path)?,
             _ => fs::rename(&self.path, self.numbered(1))?,
         }

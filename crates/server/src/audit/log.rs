@@ -7,55 +7,55 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::audit::Entry;
+use crate::audit::AuditEntry;
 use crate::audit::file::LogFile;
 
-/// Lines that wait for the disk; who brings more waits with them.
-const WAITING_MAX: usize = 1_024;
+/// Queued lines. Requests that add more wait for the disk.
+const QUEUE_MAX: usize = 1_024;
 
-/// Where the audit log goes.
+/// Destination of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuditTarget {
-    /// Nowhere.
+    /// No audit log.
     Off,
-    /// To standard error.
+    /// Standard error.
     StandardError,
-    /// To a file, which is begun anew when it is full.
+    /// A file with rotation.
     File(PathBuf),
 }
 
-/// How much of it is kept.
+/// Rotation of the audit log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditSettings {
-    /// Bytes of a file.
+    /// Bytes of a file before it is rotated.
     pub bytes_max: u64,
-    /// Files, the one that is written included.
+    /// Files to retain, including the current one.
     pub files_max: u32,
 }
 
 impl Default for AuditSettings {
-    /// Some three million lines in all.
+    /// 640 MiB, about three million lines.
     fn default() -> AuditSettings {
         AuditSettings { bytes_max: 64 * 1024 * 1024, files_max: 10 }
     }
 }
 
-/// The audit log. What waits is written before the last of its copies is gone.
+/// The audit log. Dropping the last clone writes the queued lines and ends the thread.
 #[derive(Clone)]
-pub struct AuditLog(Option<Arc<Writing>>);
+pub struct AuditLog(Option<Arc<Writer>>);
 
-struct Writing {
+struct Writer {
     queue: Option<mpsc::Sender<Line>>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Line {
     text: String,
-    /// Told when it is written, where somebody waits.
+    /// Notified when the line is written, if its request waits for that.
     written: Option<oneshot::Sender<()>>,
 }
 
-/// Whether to wait until a line is written.
+/// How long a request waits for its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     UntilWritten,
@@ -68,7 +68,7 @@ enum Output {
 }
 
 impl AuditLog {
-    /// None.
+    /// Discards all entries.
     pub fn off() -> AuditLog {
         AuditLog(None)
     }
@@ -80,33 +80,33 @@ impl AuditLog {
             AuditTarget::StandardError => Output::StandardError,
             AuditTarget::File(path) => Output::File(LogFile::open(&path, settings)?),
         };
-        let (queue, lines) = mpsc::channel(WAITING_MAX);
+        let (queue, lines) = mpsc::channel(QUEUE_MAX);
         let thread = thread::Builder::new().name("audit-log".into());
         let thread = thread.spawn(move || run(output, lines))?;
-        Ok(AuditLog(Some(Arc::new(Writing { queue: Some(queue), thread: Some(thread) }))))
+        Ok(AuditLog(Some(Arc::new(Writer { queue: Some(queue), thread: Some(thread) }))))
     }
 
-    /// Writes a line, in the order in which they are brought.
-    pub(crate) async fn write(&self, entry: &Entry, wait: Wait) {
-        let Some(queue) = self.0.as_ref().and_then(|writing| writing.queue.as_ref()) else {
+    /// Writes an entry. Lines are written in the order of the calls.
+    pub(crate) async fn write(&self, entry: &AuditEntry, wait: Wait) {
+        let Some(queue) = self.0.as_ref().and_then(|writer| writer.queue.as_ref()) else {
             return;
         };
-        let (told, written) = match wait {
+        let (notify, written) = match wait {
             Wait::UntilQueued => (None, None),
             Wait::UntilWritten => {
-                let (told, written) = oneshot::channel();
-                (Some(told), Some(written))
+                let (notify, written) = oneshot::channel();
+                (Some(notify), Some(written))
             }
         };
-        // A thread that has ended has said why.
-        let _ = queue.send(Line { text: entry.line(), written: told }).await;
+        // Fails only if the thread has ended.
+        let _ = queue.send(Line { text: entry.line(), written: notify }).await;
         if let Some(written) = written {
             let _ = written.await;
         }
     }
 }
 
-impl Drop for Writing {
+impl Drop for Writer {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
@@ -118,18 +118,20 @@ impl Drop for Writing {
 fn run(mut output: Output, mut lines: mpsc::Receiver<Line>) {
     let mut is_failing = false;
     let mut batch = Vec::new();
-    // What waits is written with one call.
-    while lines.blocking_recv_many(&mut batch, WAITING_MAX) > 0 {
+    // All queued lines are written with one call.
+    while lines.blocking_recv_many(&mut batch, QUEUE_MAX) > 0 {
         let text: String = batch.iter().map(|line| line.text.as_str()).collect();
-        let done = match &mut output {
+        let result = match &mut output {
             Output::StandardError => io::stderr().write_all(text.as_bytes()),
             Output::File(file) => file.write(&text),
         };
-        // Said once: what fills a disk would otherwise fill another.
-        if let Some(error) = done.as_ref().err().filter(|_| !is_failing) {
-            let _ = writeln!(io::stderr(), "the audit log cannot be written: {error}");
+        // Logged once for a series of failures, not for each line.
+        match &result {
+            Err(error) if !is_failing => tracing::error!(%error, "writing the audit log failed"),
+            Ok(()) if is_failing => tracing::info!("writing the audit log recovered"),
+            _ => {}
         }
-        is_failing = done.is_err();
+        is_failing = result.is_err();
         for line in batch.drain(..) {
             line.written.map(|written| written.send(()));
         }

@@ -1,10 +1,10 @@
-//! The audit log: a line for every write and every refusal, who asked for what and what came of it.
-//! Never a body, a token or a secret.
+//! The audit log: one JSON line for every write and every denied request, with caller, operation and
+//! status. It never contains a body, a token or a secret.
 
 mod entry;
 mod file;
 mod log;
 
-pub(crate) use entry::Entry;
+pub(crate) use entry::AuditEntry;
 pub(crate) use log::Wait;
 pub use log::{AuditLog, AuditSettings, AuditTarget};

@@ -1,28 +1,28 @@
-//! `POST …/jobs/bulk`: many jobs at once, each for itself.
+//! `POST …/jobs/bulk`: edits many jobs, each in its own transaction.
 //!
-//! `{"action": "Enable" | "Disable" | "Delete" | "Run", "names": […]}`, or `"filter"` in the place of the
-//! names. Every job is edited in a transaction of its own, and the answer tells of each.
+//! The body is `{"action": "Enable" | "Disable" | "Delete" | "Run", "names": […]}`, or has `"filter"`
+//! instead of `"names"`. The response has a result for each job.
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
+use http::StatusCode;
 use kalends_domain::{AccessScope, CollectionPath, JobName, JobPath, Permission, Switch};
 use kalends_store::Page;
 use kalends_wire::{ErrorCode, ErrorDetails, Json, job_id};
 
-use super::search::{Until, search};
-use super::{Asked, Done, jobs};
-use crate::answer::{Answer, Refused};
+use super::search::{SearchEnd, search};
+use super::{HandlerResult, RequestContext, jobs};
 use crate::app::App;
-use crate::audit::{Entry, Wait};
+use crate::audit::{AuditEntry, Wait};
 use crate::edit::Condition;
 use crate::filter;
 use crate::request::read_json;
+use crate::response::{ApiError, ApiResponse};
 
-/// Jobs of one request; no plan has more in a collection.
+/// Jobs of one request; no plan allows more in a collection.
 const JOBS_MAX: usize = 1_000;
-/// Jobs that are edited at the same time; the store gathers them into few transactions.
-const AT_ONCE: usize = 32;
+/// Jobs that are edited concurrently; the store groups their commits.
+const CONCURRENT_MAX: usize = 32;
 
 #[derive(Clone, Copy)]
 enum Action {
@@ -31,39 +31,39 @@ enum Action {
     Run,
 }
 
-pub(super) async fn edit(mut asked: Asked, path: CollectionPath) -> Done {
-    asked.new_version()?;
-    let body = read_json(&mut asked).await?;
-    let (action, names) = read(&body)?;
+pub(super) async fn edit(mut request: RequestContext, path: CollectionPath) -> HandlerResult {
+    request.new_version()?;
+    let body = read_json(&mut request).await?;
+    let (action, names) = read_body(&body)?;
     if matches!(action, Action::Delete) {
-        asked.require(Permission::Write, AccessScope::Collection(path.clone()))?;
+        request.require(Permission::Write, AccessScope::Collection(path.clone()))?;
     }
-    let app = &asked.app;
+    let app = &request.app;
     let (names, more) = match names {
         Names::Given(names) => (names, false),
         Names::Filter(text) => matching(app, &path, &text).await?,
     };
     let mut values = Vec::with_capacity(names.len());
-    for some in names.chunks(AT_ONCE) {
-        let under_way: Vec<_> = some
+    for chunk in names.chunks(CONCURRENT_MAX) {
+        let tasks: Vec<_> = chunk
             .iter()
             .map(|name| JobPath { collection: path.clone(), job: name.clone() })
             .map(|job| (job.clone(), tokio::spawn(edit_one(Arc::clone(app), job, action))))
             .collect();
-        for (job, task) in under_way {
-            let done = task.await.map_err(|error| Refused::internal(error.to_string()))?;
-            // Each job is an edit of its own. They are written before the line of the request, for
-            // which the answer waits.
-            let entry = audited(&asked.entry, &job, action, &done);
-            app.gate.audit.write(&entry, Wait::UntilQueued).await;
-            values.push(result(&job, done));
+        for (job, task) in tasks {
+            let result = task.await.map_err(|error| ApiError::internal(error.to_string()))?;
+            // One audit entry for each job. They precede that of the request, whose write the
+            // response waits for.
+            let entry = audit_entry(&request.entry, &job, action, &result);
+            app.access.audit.write(&entry, Wait::UntilQueued).await;
+            values.push(write_result(&job, result));
         }
     }
     let members = vec![("value".into(), Json::Array(values)), ("more".into(), Json::Bool(more))];
-    Ok(Answer::json(StatusCode::OK, &Json::Object(members)))
+    Ok(ApiResponse::json(StatusCode::OK, &Json::Object(members)))
 }
 
-async fn edit_one(app: Arc<App>, job: JobPath, action: Action) -> Result<bool, Refused> {
+async fn edit_one(app: Arc<App>, job: JobPath, action: Action) -> Result<bool, ApiError> {
     match action {
         Action::Switch(switch) => jobs::switch(&app, job, switch).await,
         Action::Delete => jobs::delete(&app, job, Condition::default()).await.map(|()| true),
@@ -71,7 +71,12 @@ async fn edit_one(app: Arc<App>, job: JobPath, action: Action) -> Result<bool, R
     }
 }
 
-fn audited(request: &Entry, job: &JobPath, action: Action, done: &Result<bool, Refused>) -> Entry {
+fn audit_entry(
+    request: &AuditEntry,
+    job: &JobPath,
+    action: Action,
+    result: &Result<bool, ApiError>,
+) -> AuditEntry {
     let operation = match action {
         Action::Switch(Switch::Enabled) => "Microsoft.Scheduler/jobCollections/jobs/enable/action",
         Action::Switch(Switch::Disabled) => {
@@ -80,40 +85,40 @@ fn audited(request: &Entry, job: &JobPath, action: Action, done: &Result<bool, R
         Action::Delete => "Microsoft.Scheduler/jobCollections/jobs/delete",
         Action::Run => "Microsoft.Scheduler/jobCollections/jobs/run/action",
     };
-    let status = done.as_ref().map_or_else(|refused| refused.errors.code().status(), |_| 200);
-    Entry { operation: Some(operation), path: job_id(job).into(), status, ..request.clone() }
+    let status = result.as_ref().map_or_else(|error| error.code().status(), |_| 200);
+    AuditEntry { operation: Some(operation), path: job_id(job).into(), status, ..request.clone() }
 }
 
-fn result(job: &JobPath, done: Result<bool, Refused>) -> Json<'static> {
+fn write_result(job: &JobPath, result: Result<bool, ApiError>) -> Json<'static> {
     let mut members = vec![
         ("id".into(), job_id(job).into()),
         ("name".into(), format!("{}/{}", job.collection.collection, job.job).into()),
     ];
-    let word = match &done {
+    let word = match &result {
         Ok(true) => "Done",
         Ok(false) => "Unchanged",
         Err(_) => "Refused",
     };
     members.push(("result".into(), word.into()));
-    if let Err(refused) = done {
+    if let Err(error) = result {
         let error = vec![
-            ("code".into(), refused.errors.code().as_str().into()),
-            ("message".into(), refused.errors.to_string().into()),
+            ("code".into(), error.code().as_str().into()),
+            ("message".into(), error.errors.to_string().into()),
         ];
         members.push(("error".into(), Json::Object(error)));
     }
     Json::Object(members)
 }
 
-/// The jobs that pass a filter, and whether there are more than can be edited at once.
+/// The jobs that match a filter, and whether more match than one request may edit.
 async fn matching(
     app: &App,
     path: &CollectionPath,
     text: &str,
-) -> Result<(Vec<JobName>, bool), Refused> {
+) -> Result<(Vec<JobName>, bool), ApiError> {
     let filter = filter::jobs(text)?;
     let page = Page::first(JOBS_MAX + 1);
-    let jobs = search(app, path, &filter, page, Until::Full).await?.jobs;
+    let jobs = search(app, path, &filter, page, SearchEnd::FullPage).await?.jobs;
     let more = jobs.len() > JOBS_MAX;
     Ok((jobs.into_iter().take(JOBS_MAX).map(|job| job.path.job).collect(), more))
 }
@@ -123,7 +128,7 @@ enum Names {
     Filter(String),
 }
 
-fn read(body: &Json<'_>) -> Result<(Action, Names), ErrorDetails> {
+fn read_body(body: &Json<'_>) -> Result<(Action, Names), ErrorDetails> {
     let wrong = |member: &str, message: &str| {
         Err(ErrorDetails::one(ErrorCode::InvalidRequestContent, member, message))
     };

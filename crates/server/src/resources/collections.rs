@@ -1,6 +1,6 @@
 //! Job collections.
 
-use axum::http::{Method, StatusCode};
+use http::{Method, StatusCode};
 use kalends_domain::{
     AccessScope, Collection, CollectionName, CollectionPath, CollectionState, GroupName, GroupPath,
     Permission,
@@ -14,35 +14,37 @@ use kalends_wire::{
     write_list,
 };
 
-use super::{Asked, Done, done, nothing_there};
+use super::{HandlerResult, RequestContext, missing_after_write, ok_empty};
 use crate::access::Caller;
-use crate::answer::{Answer, Refused};
 use crate::app::App;
 use crate::edit::{Condition, Mistakes, decide_collection};
-use crate::paging::AskedPage;
+use crate::paging::PageRequest;
 use crate::request::read_json;
+use crate::response::{ApiError, ApiResponse};
 
 /// As many collections the old versions list at once; a subscription has 200,000 at most.
 const OLD_PAGE_MAX: usize = 200_000;
 
-pub(super) async fn list(asked: Asked, scope: Scope) -> Done {
-    let version = asked.query.version()?;
+pub(super) async fn list(request: RequestContext, scope: Scope) -> HandlerResult {
+    let version = request.query.version()?;
     let subscription = match &scope {
         Scope::Subscription(subscription) => subscription.clone(),
         Scope::Group(group) => group.subscription.clone(),
     };
     if version.is_old() {
-        let records = readable(&asked.app, &asked.caller, scope, Page::first(OLD_PAGE_MAX)).await?;
+        let records =
+            readable(&request.app, &request.caller, scope, Page::first(OLD_PAGE_MAX)).await?;
         return Ok(page(&records, None, version));
     }
-    let asked_page = AskedPage::read(&asked, version, OLD_PAGE_MAX, |position| {
+    let page_request = PageRequest::read(&request, version, OLD_PAGE_MAX, |position| {
         let (group, collection) = position.split_once('/')?;
         let group = GroupName::new(group).ok()?;
         let group = GroupPath { subscription: subscription.clone(), group };
         Some(CollectionPath { group, collection: CollectionName::new(collection).ok()? })
     })?;
-    let mut records = readable(&asked.app, &asked.caller, scope, asked_page.page.clone()).await?;
-    let next = asked_page.cut(&mut records, |record| {
+    let mut records =
+        readable(&request.app, &request.caller, scope, page_request.page.clone()).await?;
+    let next = page_request.truncate(&mut records, |record| {
         format!("{}/{}", record.path.group.group, record.path.collection)
     });
     Ok(page(&records, next.as_deref(), version))
@@ -84,39 +86,43 @@ async fn readable(
     Ok(found.into_iter().skip(skip).take(page.limit).collect())
 }
 
-fn page(records: &[CollectionRecord], next: Option<&str>, version: Version) -> Answer {
+fn page(records: &[CollectionRecord], next: Option<&str>, version: Version) -> ApiResponse {
     let one = |record: &CollectionRecord| {
         write_collection(&record.path, &record.collection, version).into_owned()
     };
-    Answer::json(StatusCode::OK, &write_list(records.iter().map(one).collect(), next))
+    ApiResponse::json(StatusCode::OK, &write_list(records.iter().map(one).collect(), next))
 }
 
-pub(super) async fn one(asked: Asked, path: CollectionPath) -> Done {
-    let version = asked.query.version()?;
-    match asked.method {
-        Method::GET => match asked.app.store.collection(path.clone()).await? {
+pub(super) async fn one(request: RequestContext, path: CollectionPath) -> HandlerResult {
+    let version = request.query.version()?;
+    match request.method {
+        Method::GET => match request.app.store.collection(path.clone()).await? {
             Some(record) => Ok(answer(StatusCode::OK, &record, version)),
             None => Err(ErrorDetail::collection_not_found(&path).into()),
         },
-        Method::PUT => put(asked, path, version).await,
-        Method::PATCH => patch(asked, path, version).await,
+        Method::PUT => put(request, path, version).await,
+        Method::PATCH => patch(request, path, version).await,
         _ => {
-            let condition = Condition::of(&asked.headers);
+            let condition = Condition::of(&request.headers);
             let delete = move |context: CollectionContext<'_>| {
                 let existing = context.existing.ok_or_else(absent)?;
                 condition.check(Some(existing.version))?;
                 Ok(CollectionWrite::Delete)
             };
-            edit(&asked.app, path, Box::new(delete), &Mistakes::default()).await?;
-            done()
+            edit(&request.app, path, Box::new(delete), &Mistakes::default()).await?;
+            ok_empty()
         }
     }
 }
 
 /// `POST …/enable` and `…/disable`.
-pub(super) async fn switch(asked: Asked, path: CollectionPath, on: bool) -> Done {
-    asked.query.version()?;
-    let condition = Condition::of(&asked.headers);
+pub(super) async fn switch(
+    request: RequestContext,
+    path: CollectionPath,
+    on: bool,
+) -> HandlerResult {
+    request.query.version()?;
+    let condition = Condition::of(&request.headers);
     let state = if on { CollectionState::Enabled } else { CollectionState::Disabled };
     let switch = move |context: CollectionContext<'_>| {
         let existing = context.existing.ok_or_else(absent)?;
@@ -127,16 +133,16 @@ pub(super) async fn switch(asked: Asked, path: CollectionPath, on: bool) -> Done
             false => Ok(CollectionWrite::Put(collection)),
         }
     };
-    edit(&asked.app, path, Box::new(switch), &Mistakes::default()).await?;
-    done()
+    edit(&request.app, path, Box::new(switch), &Mistakes::default()).await?;
+    ok_empty()
 }
 
 /// The retired service answered every PUT of a collection with 201.
-async fn put(mut asked: Asked, path: CollectionPath, version: Version) -> Done {
-    let body = read_json(&mut asked).await?;
-    let settings = asked.app.settings.clone();
+async fn put(mut request: RequestContext, path: CollectionPath, version: Version) -> HandlerResult {
+    let body = read_json(&mut request).await?;
+    let settings = request.app.settings.clone();
     let collection = read_collection(&body, version, &settings.limits)?;
-    let condition = Condition::of(&asked.headers);
+    let condition = Condition::of(&request.headers);
     let put = move |context: CollectionContext<'_>| {
         let mut collection = collection.clone();
         if let Some(existing) = context.existing {
@@ -144,14 +150,18 @@ async fn put(mut asked: Asked, path: CollectionPath, version: Version) -> Done {
         }
         decide_collection(collection, &settings, &condition, &context)
     };
-    let record = edit(&asked.app, path, Box::new(put), &Mistakes::default()).await?;
-    Ok(answer(StatusCode::CREATED, &record.ok_or_else(nothing_there)?, version))
+    let record = edit(&request.app, path, Box::new(put), &Mistakes::default()).await?;
+    Ok(answer(StatusCode::CREATED, &record.ok_or_else(missing_after_write)?, version))
 }
 
-async fn patch(mut asked: Asked, path: CollectionPath, version: Version) -> Done {
-    let body = read_json(&mut asked).await?;
-    let settings = asked.app.settings.clone();
-    let condition = Condition::of(&asked.headers);
+async fn patch(
+    mut request: RequestContext,
+    path: CollectionPath,
+    version: Version,
+) -> HandlerResult {
+    let body = read_json(&mut request).await?;
+    let settings = request.app.settings.clone();
+    let condition = Condition::of(&request.headers);
     let mistakes = Mistakes::default();
     let found = mistakes.clone();
     let patch = move |context: CollectionContext<'_>| {
@@ -162,8 +172,8 @@ async fn patch(mut asked: Asked, path: CollectionPath, version: Version) -> Done
         let patched = patched.map_err(|errors| found.keep(errors))?;
         decide_collection(patched, &settings, &condition, &context)
     };
-    let record = edit(&asked.app, path, Box::new(patch), &mistakes).await?;
-    Ok(answer(StatusCode::OK, &record.ok_or_else(nothing_there)?, version))
+    let record = edit(&request.app, path, Box::new(patch), &mistakes).await?;
+    Ok(answer(StatusCode::OK, &record.ok_or_else(missing_after_write)?, version))
 }
 
 async fn edit(
@@ -171,16 +181,16 @@ async fn edit(
     path: CollectionPath,
     decide: kalends_store::DecideCollection,
     mistakes: &Mistakes,
-) -> Result<Option<CollectionRecord>, Refused> {
+) -> Result<Option<CollectionRecord>, ApiError> {
     match app.store.edit_collection(path.clone(), decide).await {
         Ok(edited) => {
-            (app.changed)();
+            (app.on_edit)();
             Ok(edited.after)
         }
         Err(StoreError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
             Err(ErrorDetail::collection_not_found(&path).into())
         }
-        Err(error) => Err(mistakes.take().map_or_else(|| error.into(), Refused::from)),
+        Err(error) => Err(mistakes.take().map_or_else(|| error.into(), ApiError::from)),
     }
 }
 
@@ -188,7 +198,7 @@ fn absent() -> Refusal {
     Refusal { kind: RefusalKind::NotFound, path: None, message: String::new() }
 }
 
-fn answer(status: StatusCode, record: &CollectionRecord, version: Version) -> Answer {
+fn answer(status: StatusCode, record: &CollectionRecord, version: Version) -> ApiResponse {
     let body: Json<'_> = write_collection(&record.path, &record.collection, version);
-    Answer::json(status, &body).with_etag(record.version, version)
+    ApiResponse::json(status, &body).with_etag(record.version, version)
 }

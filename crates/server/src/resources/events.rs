@@ -1,13 +1,10 @@
-//! `GET /events`: what comes into the history and the ledger of jobs, as server-sent events.
+//! `GET /events`: new history entries and closed occurrences as server-sent events.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use axum::http::{StatusCode, header};
-use hyper::body::Frame;
+use http::{HeaderName, StatusCode, header};
+use hyper::body::Bytes;
 use kalends_domain::{
     AccessScope, AttemptStatus, CollectionName, GroupName, JobName, NameError, Permission,
     SubscriptionId,
@@ -16,186 +13,200 @@ use kalends_store::EventPosition;
 use kalends_wire::{
     ErrorCode, ErrorDetails, Version, write_closed_occurrence, write_history_entry,
 };
-use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::mpsc::{self, Sender};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{Asked, Done};
+use super::{HandlerResult, RequestContext};
 use crate::access::Caller;
-use crate::answer::Answer;
 use crate::app::App;
-use crate::events::{Cursor, Event, Scope, Told, merge};
+use crate::body::ResponseBody;
+use crate::events::{Cursor, Event, EventFilter, StreamItem, merge};
 use crate::request::invalid;
 use crate::resources::explain::state_word;
+use crate::response::ApiResponse;
 
-/// Between two looks at the store.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Looks without anything to tell before a sign of life: proxies cut what is silent for a minute.
-const LOOKS_SILENT: u32 = 30;
-/// Entries, and rows of the ledger, read at once.
+/// Interval between two polls of the store.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Polls without an event before a keep-alive comment: proxies close streams that are silent for a
+/// minute.
+const SILENT_POLLS_MAX: u32 = 30;
+/// History entries, and ledger rows, of one poll.
 const BATCH: usize = 100;
-/// Events that may wait for the client to take them.
+/// Events that may wait for the client.
 const BUFFER: usize = 16;
-/// A client that takes nothing for so long is cut off; it can go on where it was.
-const TAKE_WITHIN: Duration = Duration::from_secs(30);
-/// Clients try again so soon.
+/// Time after which a client that reads nothing is disconnected. It can resume at its position.
+const SEND_TIME_MAX: Duration = Duration::from_secs(30);
+/// Reconnect delay that clients are told.
 const RETRY_MILLISECONDS: u32 = 2_000;
 
-pub(super) async fn stream(asked: Asked) -> Done {
-    let version = asked.new_version()?;
-    let scope = scope(&asked)?;
-    let after = position(&asked)?;
-    let Some((place, stopped)) = asked.app.events.join() else {
+pub(super) async fn stream(request: RequestContext) -> HandlerResult {
+    let version = request.new_version()?;
+    let filter = filter(&request)?;
+    let resume = resume_position(&request)?;
+    let Some((permit, stopped)) = request.app.events.subscribe() else {
         let message = "too many follow events; try again later";
         return Err(ErrorDetails::one(ErrorCode::ServerBusy, "", message).into());
     };
-    let newest = asked.app.store.events(None, 0).await?.newest;
+    let newest = request.app.store.events(None, 0).await?.newest;
     let (sender, receiver) = mpsc::channel(BUFFER);
-    let follower = Follower { app: asked.app, caller: asked.caller, version, scope, sender };
+    let subscriber =
+        Subscriber { app: request.app, caller: request.caller, version, filter, sender };
     tokio::spawn(async move {
-        follower.follow(after, newest, stopped).await;
-        drop(place);
+        subscriber.run(resume, newest, stopped).await;
+        drop(permit);
     });
-    let answer = Answer::stream(StatusCode::OK, Body::new(Frames(receiver)));
-    // Whole buffers are what proxies wait for unless told otherwise.
-    let unbuffered = axum::http::HeaderName::from_static("x-accel-buffering");
-    Ok(answer.with(header::CONTENT_TYPE, "text/event-stream").with(unbuffered, "no"))
+    let response = ApiResponse::stream(StatusCode::OK, ResponseBody::Stream(receiver));
+    // Disables response buffering in nginx.
+    let unbuffered = HeaderName::from_static("x-accel-buffering");
+    Ok(response.with(header::CONTENT_TYPE, "text/event-stream").with(unbuffered, "no"))
 }
 
-/// Where a client goes on.
+/// The position after which a client resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Resumed {
-    entry: u64,
-    /// Absent where the client knows of history only: then what comes from now on.
-    closing: Option<u64>,
+struct ResumePosition {
+    history: u64,
+    /// `None` if the id has the form without a ledger position; closed occurrences then start with
+    /// the next one.
+    ledger: Option<u64>,
 }
 
-impl Resumed {
-    fn read(text: &str) -> Option<Resumed> {
+impl ResumePosition {
+    fn parse(text: &str) -> Option<ResumePosition> {
         let number = |text: &str| text.parse().ok().filter(|&number: &u64| number < u64::MAX);
         match text.split_once('-') {
-            None => Some(Resumed { entry: number(text)?, closing: None }),
-            Some((entry, closing)) => {
-                Some(Resumed { entry: number(entry)?, closing: Some(number(closing)?) })
+            None => Some(ResumePosition { history: number(text)?, ledger: None }),
+            Some((history, ledger)) => {
+                Some(ResumePosition { history: number(history)?, ledger: Some(number(ledger)?) })
             }
         }
     }
 }
 
-/// A position as clients see it.
+/// The event id of a position.
 fn id(position: EventPosition) -> String {
     format!("{}-{}", position.history, position.ledger)
 }
 
-/// `Last-Event-ID`, or `lastEventId` for who cannot send headers.
-fn position(asked: &Asked) -> Result<Option<Resumed>, ErrorDetails> {
-    let header = asked.headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
-    let Some(text) = header.or(asked.query.text("lastEventId")?) else { return Ok(None) };
+/// `Last-Event-ID`, or `lastEventId` for clients that cannot send headers.
+fn resume_position(request: &RequestContext) -> Result<Option<ResumePosition>, ErrorDetails> {
+    let header = request.headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
+    let Some(text) = header.or(request.query.text("lastEventId")?) else { return Ok(None) };
     let message = "expected the id of an event as it was sent";
-    Resumed::read(text).map(Some).ok_or_else(|| invalid("Last-Event-ID", message))
+    ResumePosition::parse(text).map(Some).ok_or_else(|| invalid("Last-Event-ID", message))
 }
 
-fn scope(asked: &Asked) -> Result<Scope, ErrorDetails> {
+fn filter(request: &RequestContext) -> Result<EventFilter, ErrorDetails> {
     fn read<T>(
-        asked: &Asked,
+        request: &RequestContext,
         name: &str,
         new: impl Fn(&str) -> Result<T, NameError>,
     ) -> Result<Option<T>, ErrorDetails> {
-        let text = asked.query.text(name)?;
+        let text = request.query.text(name)?;
         text.map(new).transpose().map_err(|error| invalid(name, error.to_string()))
     }
-    Ok(Scope {
-        subscription: read(asked, "subscription", SubscriptionId::new)?,
-        group: read(asked, "resourceGroup", GroupName::new)?,
-        collection: read(asked, "collection", CollectionName::new)?,
-        job: read(asked, "job", JobName::new)?,
+    Ok(EventFilter {
+        subscription: read(request, "subscription", SubscriptionId::new)?,
+        group: read(request, "resourceGroup", GroupName::new)?,
+        collection: read(request, "collection", CollectionName::new)?,
+        job: read(request, "job", JobName::new)?,
     })
 }
 
-struct Follower {
+struct Subscriber {
     app: Arc<App>,
-    /// Who follows is told what he may read.
+    /// Receives the events of the collections that it may read.
     caller: Caller,
     version: Version,
-    scope: Scope,
+    filter: EventFilter,
     sender: Sender<Bytes>,
 }
 
-/// The client has gone, takes nothing, or the server stops.
-struct Over;
+/// The client has disconnected or reads nothing.
+struct StreamClosed;
 
-impl Follower {
-    async fn follow(
+impl Subscriber {
+    async fn run(
         self,
-        after: Option<Resumed>,
+        resume: Option<ResumePosition>,
         newest: EventPosition,
         mut stopped: watch::Receiver<bool>,
     ) {
         tokio::select! {
-            _ = self.tell_all(after, newest) => {}
+            _ = self.send_all(resume, newest) => {}
             () = self.sender.closed() => {}
-            // A server that is gone has stopped.
+            // Also completes if the sender of the signal is dropped.
             _ = stopped.wait_for(|&stopped| stopped) => {}
         }
     }
 
-    async fn tell_all(&self, after: Option<Resumed>, newest: EventPosition) -> Result<(), Over> {
-        let asked = EventPosition {
-            history: after.map_or(newest.history, |after| after.entry),
-            ledger: after.and_then(|after| after.closing).unwrap_or(newest.ledger),
+    async fn send_all(
+        &self,
+        resume: Option<ResumePosition>,
+        newest: EventPosition,
+    ) -> Result<(), StreamClosed> {
+        let requested = EventPosition {
+            history: resume.map_or(newest.history, |resume| resume.history),
+            ledger: resume.and_then(|resume| resume.ledger).unwrap_or(newest.ledger),
         };
-        let mut told = EventPosition {
-            history: asked.history.min(newest.history),
-            ledger: asked.ledger.min(newest.ledger),
+        let mut sent = EventPosition {
+            history: requested.history.min(newest.history),
+            ledger: requested.ledger.min(newest.ledger),
         };
-        if told != asked {
-            // Of a store that was put back to an earlier state.
-            self.tell_gap(told, asked).await?;
+        if sent != requested {
+            // The position is ahead of the store, which was restored from an older backup.
+            self.send_gap(sent, requested).await?;
         }
-        let (mut entries, mut closings) = (Cursor::new(told.history), Cursor::new(told.ledger));
-        let open = id(told);
+        let (mut history, mut ledger) = (Cursor::new(sent.history), Cursor::new(sent.ledger));
+        let open = id(sent);
         self.send(format!("retry: {RETRY_MILLISECONDS}\nid: {open}\nevent: open\ndata: {{}}\n\n"))
             .await?;
-        let mut silent = 0;
+        let mut silent_polls = 0;
         loop {
-            let after = EventPosition { history: entries.at, ledger: closings.at };
-            // What cannot be read now can be read later.
+            let after = EventPosition { history: history.position, ledger: ledger.position };
+            // After a failed read the next poll reads the same events.
             let found = self.app.store.events(Some(after), BATCH).await.unwrap_or_default();
             let is_full = found.history.len().max(found.ledger.len()) >= BATCH;
             let now = self.app.now();
-            let events = merge(entries.take(found.history, now), closings.take(found.ledger, now));
-            let went_on = !events.is_empty();
+            let events =
+                merge(history.advance(found.history, now), ledger.advance(found.ledger, now));
+            let has_advanced = !events.is_empty();
             for event in events {
-                if self.tell(event, &mut told).await? {
-                    silent = 0;
+                if self.send_event(event, &mut sent).await? {
+                    silent_polls = 0;
                 }
             }
-            if is_full && went_on {
+            if is_full && has_advanced {
                 continue;
             }
-            silent += 1;
-            if silent > LOOKS_SILENT {
-                silent = 0;
-                // The position goes with it, so that what was passed over is not read again.
-                self.send(format!(": still here\nid: {}\n\n", id(told))).await?;
+            silent_polls += 1;
+            if silent_polls > SILENT_POLLS_MAX {
+                silent_polls = 0;
+                // With the position, so that a client that resumes skips what was filtered out.
+                self.send(format!(": still here\nid: {}\n\n", id(sent))).await?;
             }
-            let _ = timeout(LOOK_EVERY, self.sender.closed()).await;
+            let _ = timeout(POLL_INTERVAL, self.sender.closed()).await;
         }
     }
 
-    /// `false` where it is none of this follower's. `told` is where it is then, either way.
-    async fn tell(&self, event: Event, told: &mut EventPosition) -> Result<bool, Over> {
+    /// Sends an event and updates the position. `false` if the event does not match the filter or
+    /// the caller may not read it.
+    async fn send_event(
+        &self,
+        event: Event,
+        sent: &mut EventPosition,
+    ) -> Result<bool, StreamClosed> {
         let (path, kind, data) = match &event {
-            Event::Entry(Told::Gap { after, before }) => {
-                let at = |history| EventPosition { history, ..*told };
-                return self.tell_gap(at(*after), at(*before)).await.map(|()| true);
+            Event::History(StreamItem::Gap { after, before }) => {
+                let at = |history| EventPosition { history, ..*sent };
+                return self.send_gap(at(*after), at(*before)).await.map(|()| true);
             }
-            Event::Closing(Told::Gap { after, before }) => {
-                let at = |ledger| EventPosition { ledger, ..*told };
-                return self.tell_gap(at(*after), at(*before)).await.map(|()| true);
+            Event::Ledger(StreamItem::Gap { after, before }) => {
+                let at = |ledger| EventPosition { ledger, ..*sent };
+                return self.send_gap(at(*after), at(*before)).await.map(|()| true);
             }
-            Event::Entry(Told::One((path, record))) => {
-                told.history = record.sequence;
+            Event::History(StreamItem::Record((path, record))) => {
+                sent.history = record.sequence;
                 let kind = match record.entry.status {
                     AttemptStatus::Postponed => "postponed",
                     _ => "attempt",
@@ -203,47 +214,33 @@ impl Follower {
                 let number = record.sequence;
                 (path, kind, write_history_entry(path, &record.entry, number, self.version))
             }
-            Event::Closing(Told::One((path, record))) => {
-                told.ledger = record.number;
-                (
-                    path,
-                    "occurrence",
-                    write_closed_occurrence(path, &record.record, state_word(record.job_state)),
-                )
+            Event::Ledger(StreamItem::Record((path, record))) => {
+                sent.ledger = record.number;
+                let state = state_word(record.job_state);
+                (path, "occurrence", write_closed_occurrence(path, &record.record, state))
             }
         };
-        let place = AccessScope::Collection(path.collection.clone());
-        if !self.scope.holds(path) || !self.caller.may(Permission::Read, &place) {
+        let scope = AccessScope::Collection(path.collection.clone());
+        if !self.filter.matches(path) || !self.caller.may(Permission::Read, &scope) {
             return Ok(false);
         }
-        let text = format!("id: {}\nevent: {kind}\ndata: {data}\n\n", id(*told));
+        let text = format!("id: {}\nevent: {kind}\ndata: {data}\n\n", id(*sent));
         self.send(text).await.map(|()| true)
     }
 
-    async fn tell_gap(&self, after: EventPosition, before: EventPosition) -> Result<(), Over> {
+    async fn send_gap(
+        &self,
+        after: EventPosition,
+        before: EventPosition,
+    ) -> Result<(), StreamClosed> {
         let data = format!("{{\"after\":\"{}\",\"before\":\"{}\"}}", id(after), id(before));
         self.send(format!("event: gap\ndata: {data}\n\n")).await
     }
 
-    async fn send(&self, text: String) -> Result<(), Over> {
-        match timeout(TAKE_WITHIN, self.sender.send(Bytes::from(text))).await {
+    async fn send(&self, text: String) -> Result<(), StreamClosed> {
+        match timeout(SEND_TIME_MAX, self.sender.send(Bytes::from(text))).await {
             Ok(Ok(())) => Ok(()),
-            _ => Err(Over),
+            _ => Err(StreamClosed),
         }
-    }
-}
-
-/// The body of the answer: it ends with who sends.
-struct Frames(Receiver<Bytes>);
-
-impl hyper::body::Body for Frames {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        self.0.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
 }

@@ -1,68 +1,68 @@
-//! Resource groups, as far as clients need them.
+//! Resource groups, as far as clients of the scheduler use them.
 
-use axum::http::{Method, StatusCode};
+use http::{Method, StatusCode};
 use kalends_domain::{AccessScope, GroupPath, Location, Permission, SubscriptionId};
 use kalends_store::record::GroupRecord;
 use kalends_wire::{ErrorCode, ErrorDetails, Json};
 
-use super::{Asked, Done, done};
-use crate::answer::{Answer, Refused};
+use super::{HandlerResult, RequestContext, ok_empty};
 use crate::request::read_json;
+use crate::response::{ApiError, ApiResponse};
 
-/// Tags of a group; more is not kept.
+/// Tags of a group.
 const TAGS_MAX: usize = 15;
 
-pub(super) async fn list(asked: Asked, subscription: SubscriptionId) -> Done {
+pub(super) async fn list(request: RequestContext, subscription: SubscriptionId) -> HandlerResult {
     let place = AccessScope::Subscription(subscription.clone());
-    let sees_some = asked.caller.may(Permission::Read, &place)
-        || asked.caller.readable_in(&place).next().is_some();
-    let groups = match sees_some {
-        true => asked.app.store.groups(subscription).await?,
+    let can_see_some = request.caller.may(Permission::Read, &place)
+        || request.caller.readable_in(&place).next().is_some();
+    let groups = match can_see_some {
+        true => request.app.store.groups(subscription).await?,
         false => vec![],
     };
     let may_read = |group: &&GroupRecord| {
-        asked.caller.may(Permission::Read, &AccessScope::Group(group.path.clone()))
+        request.caller.may(Permission::Read, &AccessScope::Group(group.path.clone()))
     };
     let values = groups.iter().filter(may_read).map(write).collect();
-    Ok(Answer::json(StatusCode::OK, &kalends_wire::write_list(values, None)))
+    Ok(ApiResponse::json(StatusCode::OK, &kalends_wire::write_list(values, None)))
 }
 
-pub(super) async fn one(mut asked: Asked, path: GroupPath) -> Done {
-    let store = asked.app.store.clone();
-    match asked.method {
+pub(super) async fn one(mut request: RequestContext, path: GroupPath) -> HandlerResult {
+    let store = request.app.store.clone();
+    match request.method {
         Method::GET => match store.group(path.clone()).await? {
-            Some(group) => Ok(Answer::json(StatusCode::OK, &write(&group))),
+            Some(group) => Ok(ApiResponse::json(StatusCode::OK, &write(&group))),
             None => Err(not_found(&path)),
         },
         Method::HEAD => match store.group(path).await? {
-            Some(_) => Ok(Answer::empty(StatusCode::NO_CONTENT)),
-            None => Ok(Answer::empty(StatusCode::NOT_FOUND)),
+            Some(_) => Ok(ApiResponse::empty(StatusCode::NO_CONTENT)),
+            None => Ok(ApiResponse::empty(StatusCode::NOT_FOUND)),
         },
         Method::PUT => {
-            let body = read_json(&mut asked).await?;
+            let body = read_json(&mut request).await?;
             let group = read(path.clone(), &body)?;
             let is_new = store.put_group(group).await?;
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
             match store.group(path.clone()).await? {
-                Some(group) => Ok(Answer::json(status, &write(&group))),
+                Some(group) => Ok(ApiResponse::json(status, &write(&group))),
                 None => Err(not_found(&path)),
             }
         }
         _ => match store.delete_group(path.clone()).await? {
-            true => done(),
+            true => ok_empty(),
             false => Err(not_found(&path)),
         },
     }
 }
 
-pub(crate) fn not_found(path: &GroupPath) -> Refused {
+pub(crate) fn not_found(path: &GroupPath) -> ApiError {
     let message = format!("Resource group '{}' could not be found.", path.group);
-    Refused::from(ErrorDetails::one(ErrorCode::ResourceNotFound, "", message))
+    ApiError::from(ErrorDetails::one(ErrorCode::ResourceNotFound, "", message))
 }
 
-fn read(path: GroupPath, body: &Json<'_>) -> Result<GroupRecord, Refused> {
+fn read(path: GroupPath, body: &Json<'_>) -> Result<GroupRecord, ApiError> {
     let refuse = |member: &str, message: &str| {
-        Refused::from(ErrorDetails::one(ErrorCode::InvalidRequestContent, member, message))
+        ApiError::from(ErrorDetails::one(ErrorCode::InvalidRequestContent, member, message))
     };
     let Json::Object(members) = body else { return Err(refuse("", "expected an object")) };
     let member = |name: &str| {

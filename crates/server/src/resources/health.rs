@@ -1,14 +1,14 @@
-//! Whether the service is ready.
+//! `GET /readyz`: readiness.
 
-use axum::http::StatusCode;
+use http::StatusCode;
 
-use crate::answer::Answer;
 use crate::app::App;
+use crate::response::ApiResponse;
 
-/// Ready when the store answers.
-pub(super) async fn ready(app: &App) -> Answer {
+/// The server is ready if the store responds.
+pub(super) async fn ready(app: &App) -> ApiResponse {
     match app.store.now().await {
-        Ok(_) => Answer::text(StatusCode::OK, "ready"),
-        Err(_) => Answer::text(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer"),
+        Ok(_) => ApiResponse::text(StatusCode::OK, "ready"),
+        Err(_) => ApiResponse::text(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer"),
     }
 }

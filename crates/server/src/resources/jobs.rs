@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::http::{Method, StatusCode};
+use http::{Method, StatusCode};
 use kalends_actions::certificate::read_pfx;
 use kalends_domain::{
     AccessScope, CollectionPath, CollectionState, EditKind, HttpAuthentication, JobDefinition,
@@ -18,16 +18,16 @@ use kalends_wire::{
     patch_job, read_job, write_job, write_list,
 };
 
-use super::search::{Until, search};
-use super::{Asked, Done, done, nothing_there};
-use crate::answer::{Answer, Refused};
+use super::search::{SearchEnd, search};
+use super::{HandlerResult, RequestContext, missing_after_write, ok_empty};
 use crate::app::App;
 use crate::edit::{
     Condition, JobEdit, Mistakes, check_destinations, finished, unread_certificates,
 };
 use crate::filter;
-use crate::paging::AskedPage;
+use crate::paging::PageRequest;
 use crate::request::read_json;
+use crate::response::{ApiError, ApiResponse};
 
 /// As many jobs the old versions list when `$top` does not say; no plan has more.
 const OLD_PAGE_DEFAULT: usize = 1_000;
@@ -35,42 +35,43 @@ const OLD_PAGE_DEFAULT: usize = 1_000;
 const OCCURRENCES_SHOWN: usize = 10;
 const YEAR: std::time::Duration = std::time::Duration::from_secs(366 * 86_400);
 
-pub(super) async fn list(asked: Asked, path: CollectionPath) -> Done {
-    let version = asked.query.version()?;
-    let filter = asked.query.filter()?.map(filter::jobs).transpose()?;
+pub(super) async fn list(request: RequestContext, path: CollectionPath) -> HandlerResult {
+    let version = request.query.version()?;
+    let filter = request.query.filter()?.map(filter::jobs).transpose()?;
     let filter: JobFilter = filter.unwrap_or_default();
-    let asked_page =
-        AskedPage::read(&asked, version, OLD_PAGE_DEFAULT, |position| JobName::new(position).ok())?;
-    let page = asked_page.page.clone();
-    let until = if version.is_old() { Until::Full } else { Until::Looked };
+    let page_request = PageRequest::read(&request, version, OLD_PAGE_DEFAULT, |position| {
+        JobName::new(position).ok()
+    })?;
+    let page = page_request.page.clone();
+    let end = if version.is_old() { SearchEnd::FullPage } else { SearchEnd::OneScan };
     let JobsPage { mut jobs, collection, rest } =
-        search(&asked.app, &path, &filter, page, until).await?;
+        search(&request.app, &path, &filter, page, end).await?;
     let goes_on = rest.and_then(|rest| rest.after).map(|name| name.to_string());
-    let next = asked_page.cut(&mut jobs, |job| job.path.job.to_string());
-    let next = next.or_else(|| asked_page.link_after(&goes_on?));
+    let next = page_request.truncate(&mut jobs, |job| job.path.job.to_string());
+    let next = next.or_else(|| page_request.link_after(&goes_on?));
     let values = jobs.iter().map(|job| write(job, collection, version).into_owned()).collect();
-    Ok(Answer::json(StatusCode::OK, &write_list(values, next.as_deref())))
+    Ok(ApiResponse::json(StatusCode::OK, &write_list(values, next.as_deref())))
 }
 
-pub(super) async fn get(asked: Asked, path: JobPath) -> Done {
-    let version = asked.query.version()?;
-    let (job, state) = find(&asked.app, &path).await?;
+pub(super) async fn get(request: RequestContext, path: JobPath) -> HandlerResult {
+    let version = request.query.version()?;
+    let (job, state) = find(&request.app, &path).await?;
     Ok(answer(StatusCode::OK, &job, state, version))
 }
 
-pub(super) async fn change(asked: Asked, path: JobPath) -> Done {
-    let version = asked.query.version()?;
-    match asked.method {
-        Method::PUT => put(asked, path, version).await,
-        Method::PATCH => patch(asked, path, version).await,
+pub(super) async fn change(request: RequestContext, path: JobPath) -> HandlerResult {
+    let version = request.query.version()?;
+    match request.method {
+        Method::PUT => put(request, path, version).await,
+        Method::PATCH => patch(request, path, version).await,
         _ => {
-            delete(&asked.app, path, Condition::of(&asked.headers)).await?;
-            done()
+            delete(&request.app, path, Condition::of(&request.headers)).await?;
+            ok_empty()
         }
     }
 }
 
-pub(super) async fn delete(app: &App, path: JobPath, condition: Condition) -> Result<(), Refused> {
+pub(super) async fn delete(app: &App, path: JobPath, condition: Condition) -> Result<(), ApiError> {
     let delete = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(absent)?;
         condition.check(Some(existing.version))?;
@@ -80,7 +81,7 @@ pub(super) async fn delete(app: &App, path: JobPath, condition: Condition) -> Re
 }
 
 /// Enables or disables a job. `false` where it was so already.
-pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<bool, Refused> {
+pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<bool, ApiError> {
     let edit_of_job = job_edit(app, Condition::default(), EditKind::Change)?;
     let mistakes = edit_of_job.mistakes.clone();
     let decide = move |context: JobContext<'_>| {
@@ -93,14 +94,14 @@ pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<b
 }
 
 /// `POST …/run`: one extra occurrence, now.
-pub(super) async fn run(asked: Asked, path: JobPath) -> Done {
-    asked.query.version()?;
-    run_one(&asked.app, path).await?;
-    done()
+pub(super) async fn run(request: RequestContext, path: JobPath) -> HandlerResult {
+    request.query.version()?;
+    run_one(&request.app, path).await?;
+    ok_empty()
 }
 
-pub(super) async fn run_one(app: &App, path: JobPath) -> Result<(), Refused> {
-    app.gate.pass_run(app, &path.collection)?;
+pub(super) async fn run_one(app: &App, path: JobPath) -> Result<(), ApiError> {
+    app.access.count_run(app, &path.collection)?;
     let at = app.now();
     let mistakes = Mistakes::default();
     let found = mistakes.clone();
@@ -118,10 +119,10 @@ pub(super) async fn run_one(app: &App, path: JobPath) -> Result<(), Refused> {
 }
 
 /// `POST …/preview`: what a definition would do, without saving it.
-pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
-    let version = asked.new_version()?;
-    let body = read_json(&mut asked).await?;
-    let app = &asked.app;
+pub(super) async fn preview(mut request: RequestContext, path: JobPath) -> HandlerResult {
+    let version = request.new_version()?;
+    let body = read_json(&mut request).await?;
+    let app = &request.app;
     let definition = read_job(&body, version, &app.settings.limits)?;
     let now = app.now();
     let rule = rule_of(&definition, now, &app.settings.schedules)
@@ -136,7 +137,7 @@ pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
     // Whether two definitions are the same tells whether a secret was guessed; that is for those who
     // may set it.
     let place = AccessScope::Collection(path.collection.clone());
-    let may_compare = asked.caller.may(Permission::Write, &place);
+    let may_compare = request.caller.may(Permission::Write, &place);
     let stored = existing.as_ref().map(|(job, _)| &job.job.definition);
     check_destinations(&definition, stored, &path.collection, &app.settings.egress)?;
     let effect = match existing {
@@ -155,14 +156,14 @@ pub(super) async fn preview(mut asked: Asked, path: JobPath) -> Done {
             Json::Array(changes.into_iter().map(|change| change.text.into()).collect()),
         ),
     ]);
-    Ok(Answer::json(StatusCode::OK, &body))
+    Ok(ApiResponse::json(StatusCode::OK, &body))
 }
 
-async fn put(mut asked: Asked, path: JobPath, version: Version) -> Done {
-    let body = read_json(&mut asked).await?;
-    let definition = read_job(&body, version, &asked.app.settings.limits)?;
-    let definition = read_certificates(&asked.app, definition).await?;
-    let edit_of_job = job_edit(&asked.app, Condition::of(&asked.headers), EditKind::Replace)?;
+async fn put(mut request: RequestContext, path: JobPath, version: Version) -> HandlerResult {
+    let body = read_json(&mut request).await?;
+    let definition = read_job(&body, version, &request.app.settings.limits)?;
+    let definition = read_certificates(&request.app, definition).await?;
+    let edit_of_job = job_edit(&request.app, Condition::of(&request.headers), EditKind::Replace)?;
     let mistakes = edit_of_job.mistakes.clone();
     let put = move |context: JobContext<'_>| {
         let mut definition = definition.clone();
@@ -171,19 +172,19 @@ async fn put(mut asked: Asked, path: JobPath, version: Version) -> Done {
         }
         edit_of_job.decide(definition, &context)
     };
-    let (edited, state) = edit(&asked.app, path, Box::new(put), &mistakes).await?;
+    let (edited, state) = edit(&request.app, path, Box::new(put), &mistakes).await?;
     let status = if edited.before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-    Ok(answer(status, &edited.after.ok_or_else(nothing_there)?, state, version))
+    Ok(answer(status, &edited.after.ok_or_else(missing_after_write)?, state, version))
 }
 
-async fn patch(mut asked: Asked, path: JobPath, version: Version) -> Done {
-    let body = read_json(&mut asked).await?;
-    let limits = asked.app.settings.limits.clone();
+async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> HandlerResult {
+    let body = read_json(&mut request).await?;
+    let limits = request.app.settings.limits.clone();
     // Certificates are read outside the transaction, from the definition as it is now.
-    let (job, _) = find(&asked.app, &path).await?;
+    let (job, _) = find(&request.app, &path).await?;
     let patched = patch_job(&job.path, &job.job.definition, body.clone(), version, &limits)?;
-    let with_certificates = read_certificates(&asked.app, patched).await?;
-    let edit_of_job = job_edit(&asked.app, Condition::of(&asked.headers), EditKind::Change)?;
+    let with_certificates = read_certificates(&request.app, patched).await?;
+    let edit_of_job = job_edit(&request.app, Condition::of(&request.headers), EditKind::Change)?;
     let mistakes = edit_of_job.mistakes.clone();
     let patch = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(absent)?;
@@ -199,11 +200,11 @@ async fn patch(mut asked: Asked, path: JobPath, version: Version) -> Done {
         }
         edit_of_job.decide(patched, &context)
     };
-    let (edited, state) = edit(&asked.app, path, Box::new(patch), &mistakes).await?;
-    Ok(answer(StatusCode::OK, &edited.after.ok_or_else(nothing_there)?, state, version))
+    let (edited, state) = edit(&request.app, path, Box::new(patch), &mistakes).await?;
+    Ok(answer(StatusCode::OK, &edited.after.ok_or_else(missing_after_write)?, state, version))
 }
 
-fn job_edit(app: &App, condition: Condition, kind: EditKind) -> Result<JobEdit, Refused> {
+fn job_edit(app: &App, condition: Condition, kind: EditKind) -> Result<JobEdit, ApiError> {
     Ok(JobEdit {
         settings: app.settings.clone(),
         now: app.now(),
@@ -215,7 +216,7 @@ fn job_edit(app: &App, condition: Condition, kind: EditKind) -> Result<JobEdit, 
 }
 
 /// Reads what certificates say, off the threads that answer requests.
-async fn read_certificates(app: &App, mut job: JobDefinition) -> Result<JobDefinition, Refused> {
+async fn read_certificates(app: &App, mut job: JobDefinition) -> Result<JobDefinition, ApiError> {
     if unread_certificates(&mut job).next().is_none() {
         return Ok(job);
     }
@@ -231,22 +232,24 @@ async fn read_certificates(app: &App, mut job: JobDefinition) -> Result<JobDefin
             let identity = read_pfx(pfx, password.as_ref().unwrap_or(&empty), &limits);
             let path = format!("{path}.request.authentication.pfx");
             let identity = identity.map_err(|fault| {
-                Refused::from(ErrorDetails::one(fault.kind.into(), path, fault.message))
+                ApiError::from(ErrorDetails::one(fault.kind.into(), path, fault.message))
             })?;
             *certificate = Some(identity.facts().clone());
         }
         Ok(job)
     };
-    tokio::task::spawn_blocking(read).await.map_err(|error| Refused::internal(error.to_string()))?
+    tokio::task::spawn_blocking(read)
+        .await
+        .map_err(|error| ApiError::internal(error.to_string()))?
 }
 
 /// A job and the state of its collection.
 pub(super) async fn find(
     app: &App,
     path: &JobPath,
-) -> Result<(JobRecord, CollectionState), Refused> {
+) -> Result<(JobRecord, CollectionState), ApiError> {
     let job = app.store.job(path.clone()).await;
-    let job = job.map_err(|error| missing(error, &path.collection))?;
+    let job = job.map_err(|error| store_error(error, &path.collection))?;
     Ok(job.ok_or_else(|| ErrorDetail::job_not_found(&path.job))?)
 }
 
@@ -255,7 +258,7 @@ async fn edit(
     path: JobPath,
     mut decide: DecideJob,
     mistakes: &Mistakes,
-) -> Result<(Edited<JobRecord>, CollectionState), Refused> {
+) -> Result<(Edited<JobRecord>, CollectionState), ApiError> {
     let collection = Arc::new(Mutex::new(CollectionState::default()));
     let seen = Arc::clone(&collection);
     let decide = Box::new(move |context: JobContext<'_>| {
@@ -270,15 +273,15 @@ async fn edit(
         Err(error) => {
             return Err(mistakes
                 .take()
-                .map_or_else(|| missing(error, &path.collection), Refused::from));
+                .map_or_else(|| store_error(error, &path.collection), ApiError::from));
         }
     };
-    (app.changed)();
+    (app.on_edit)();
     let collection = *collection.lock().unwrap_or_else(PoisonError::into_inner);
     Ok((edited, collection))
 }
 
-pub(super) fn missing(error: StoreError, path: &CollectionPath) -> Refused {
+pub(super) fn store_error(error: StoreError, path: &CollectionPath) -> ApiError {
     match error {
         StoreError::NoCollection => ErrorDetail::collection_not_found(path).into(),
         error => error.into(),
@@ -312,6 +315,6 @@ fn answer(
     job: &JobRecord,
     collection: CollectionState,
     version: Version,
-) -> Answer {
-    Answer::json(status, &write(job, collection, version)).with_etag(job.version, version)
+) -> ApiResponse {
+    ApiResponse::json(status, &write(job, collection, version)).with_etag(job.version, version)
 }

@@ -1,13 +1,12 @@
-//! The page of figures.
+//! `GET /metrics`.
 
-use axum::http::{StatusCode, header};
+use http::{StatusCode, header};
 
-use crate::answer::Answer;
 use crate::app::App;
+use crate::response::ApiResponse;
 
 const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-pub(super) fn page(app: &App) -> Answer {
-    let page = app.figures.page();
-    Answer::text(StatusCode::OK, &page).with(header::CONTENT_TYPE, MEDIA_TYPE)
+pub(super) fn page(app: &App) -> ApiResponse {
+    ApiResponse::text(StatusCode::OK, app.metrics.page()).with(header::CONTENT_TYPE, MEDIA_TYPE)
 }

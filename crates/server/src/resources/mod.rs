@@ -1,4 +1,4 @@
-//! What can be asked of each kind of resource.
+//! Request handling: routing, access checks, audit, and one module for each kind of resource.
 
 mod bulk;
 mod collections;
@@ -18,61 +18,62 @@ mod search;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, Response, StatusCode, header};
 use futures_util::FutureExt as _;
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
 use kalends_domain::{AccessScope, Permission};
 use kalends_wire::{ErrorCode, ErrorDetails, Version};
 
 pub(crate) use groups::not_found as group_not_found;
 
-use crate::access::permit::{self, Need};
-use crate::access::{Caller, Passed};
-use crate::answer::{Answer, Refused};
+use crate::access::Caller;
+use crate::access::authorization::{self, Requirement};
 use crate::app::App;
-use crate::audit::{Entry, Wait};
-use crate::door::{Arrived, Places};
-use crate::guard;
-use crate::preface::Protocol;
+use crate::audit::{AuditEntry, Wait};
+use crate::body::ResponseBody;
+use crate::connection::{RequestOrigin, RequestPermits};
+use crate::origin_policy;
+use crate::protocol::Protocol;
 use crate::request::Query;
+use crate::response::{ApiError, ApiResponse};
 use crate::route::{Route, route};
 
-/// A request, taken apart.
-pub(crate) struct Asked {
+/// A parsed request with its caller.
+pub(crate) struct RequestContext {
     pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
-    /// What the audit log is told of it.
-    pub(crate) entry: Entry,
+    /// Audit entry of the request.
+    pub(crate) entry: AuditEntry,
     pub(crate) method: Method,
     pub(crate) path: Arc<str>,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Body,
+    /// `None` once it was read.
+    pub(crate) body: Option<Incoming>,
 }
 
-type Done = Result<Answer, Refused>;
+type HandlerResult = Result<ApiResponse, ApiError>;
 
-/// What is told of a request in the audit log, as far as it got.
-struct Trace {
-    entry: Entry,
+/// Facts for the audit log, collected while a request is processed.
+struct AuditTrace {
+    entry: AuditEntry,
     is_write: bool,
-    /// What the caller may not do, or not even know of.
-    is_unallowed: bool,
+    /// Whether the caller lacked the permission: the response is 403, or 404 to hide the resource.
+    is_denied: bool,
 }
 
-/// Answers everything.
+/// Handles a request.
 pub(crate) async fn handle(
     app: &Arc<App>,
-    Arrived { client, protocol, places }: Arrived,
-    request: Request,
-) -> Response<Body> {
-    let ids = app.new_ids();
-    let entry = Entry {
+    RequestOrigin { client, protocol, permits }: RequestOrigin,
+    request: Request<Incoming>,
+) -> Response<ResponseBody> {
+    let ids = app.new_response_ids();
+    let entry = AuditEntry {
         time: app.now(),
         request: Arc::clone(&ids.request),
-        caller: app.gate.is_open().then(Caller::single_user),
+        caller: app.access.is_single_user().then(Caller::single_user),
         client: Some(client),
         method: request.method().clone(),
         operation: None,
@@ -81,175 +82,184 @@ pub(crate) async fn handle(
     };
     let is_write = !request.method().is_safe();
     let route = route(request.method(), request.uri().path());
-    let is_brief = !is_write && matches!(&route, Ok(Some(route)) if route.is_brief());
-    // A request of HTTP/2 can be taken back without giving up the connection.
-    let is_brief = is_brief && protocol == Protocol::Http1;
-    // What panics is answered. And an edit that its client does not wait for is still carried out
-    // whole, and a search holds its places until it has ended, in tasks of their own.
-    let answered = if is_brief {
-        let work = answer_and_audit(Arc::clone(app), entry.clone(), route, request, places);
+    let is_fast = !is_write && matches!(&route, Ok(Some(route)) if route.is_fast_read());
+    // An HTTP/2 client can reset a stream, which drops this future, and keep its connection.
+    let runs_inline = is_fast && protocol == Protocol::Http1;
+    // Other requests run in their own task: if the client disconnects, an edit is still completed,
+    // and a search holds its permits until it ends. A panic becomes a 500 either way.
+    let processed = if runs_inline {
+        let work = process_and_audit(Arc::clone(app), entry.clone(), route, request, permits);
         AssertUnwindSafe(work).catch_unwind().await.map_err(|_| "it panicked".to_owned())
     } else {
-        let work = answer_and_audit(Arc::clone(app), entry.clone(), route, request, places);
+        let work = process_and_audit(Arc::clone(app), entry.clone(), route, request, permits);
         tokio::spawn(work).await.map_err(|error| error.to_string())
     };
-    let answer = match answered {
-        Ok(answer) => answer,
+    let response = match processed {
+        Ok(response) => response,
         Err(error) => {
-            let trace = Trace { entry, is_write, is_unallowed: false };
+            let trace = AuditTrace { entry, is_write, is_denied: false };
             audit(app, trace, StatusCode::INTERNAL_SERVER_ERROR).await;
-            Refused::internal(error).answer(Version::V2016_03_01)
+            ApiError::internal(error).response(Version::V2016_03_01)
         }
     };
-    answer.respond(app, ids)
+    response.into_http(app, ids)
 }
 
-async fn answer_and_audit(
+async fn process_and_audit(
     app: Arc<App>,
-    entry: Entry,
+    entry: AuditEntry,
     route: Result<Option<Route>, ErrorDetails>,
-    request: Request,
-    _places: Places,
-) -> Answer {
-    let mut trace = Trace { entry, is_write: false, is_unallowed: false };
-    let answer = answer(&app, route, request, &mut trace).await;
-    audit(&app, trace, answer.status).await;
-    answer
+    request: Request<Incoming>,
+    _permits: RequestPermits,
+) -> ApiResponse {
+    let mut trace = AuditTrace { entry, is_write: false, is_denied: false };
+    let response = process(&app, route, request, &mut trace).await;
+    audit(&app, trace, response.status).await;
+    response
 }
 
-/// A line for every write and every refusal.
-async fn audit(app: &App, trace: Trace, status: StatusCode) {
-    let refusals = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
+/// Writes an audit entry for every write and every denied request. Writes wait until it is written.
+async fn audit(app: &App, trace: AuditTrace, status: StatusCode) {
+    let denials = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
     let wait = match trace.is_write {
         true => Wait::UntilWritten,
-        false if trace.is_unallowed || refusals.contains(&status) => Wait::UntilQueued,
+        false if trace.is_denied || denials.contains(&status) => Wait::UntilQueued,
         false => return,
     };
-    let entry = Entry { status: status.as_u16(), ..trace.entry };
-    app.gate.audit.write(&entry, wait).await;
+    let entry = AuditEntry { status: status.as_u16(), ..trace.entry };
+    app.access.audit.write(&entry, wait).await;
 }
 
-async fn answer(
+/// Authenticates the caller of a request, counts the request against rate limits and executes it.
+async fn process(
     app: &Arc<App>,
     route: Result<Option<Route>, ErrorDetails>,
-    request: Request,
-    trace: &mut Trace,
-) -> Answer {
+    request: Request<Incoming>,
+    trace: &mut AuditTrace,
+) -> ApiResponse {
     let (parts, body) = request.into_parts();
     let query = Query::read(parts.uri.query().unwrap_or(""));
-    // A refusal is told in the words of the version that was asked for, where that can be read.
+    // Errors have the form of the requested API version, where that can be parsed.
     let version = query.as_ref().ok().and_then(|query| query.version().ok());
     let version = version.unwrap_or(Version::V2016_03_01);
     let Parts { method, uri, headers, .. } = parts;
-    if let Err(errors) = guard::check(&app.settings.hosts, &method, &uri, &headers) {
-        return Refused::from(errors).answer(version);
+    if let Err(errors) = origin_policy::check(&app.settings.hosts, &method, &uri, &headers) {
+        return ApiError::from(errors).response(version);
     }
-    let needed = route.as_ref().ok().and_then(Option::as_ref);
-    let (need, operation) = match needed.map(|route| permit::need(route, &method)) {
-        Some((need, operation)) => (need, Some(operation)),
-        // Where nothing is, who asks is not told so before he has shown who he is.
-        None => (Need::Token, None),
+    let known_route = route.as_ref().ok().and_then(Option::as_ref);
+    let known_route = known_route.map(|route| authorization::requirement(route, &method));
+    let (requirement, operation) = match known_route {
+        Some((requirement, operation)) => (requirement, Some(operation)),
+        // An unknown path returns 404 to authenticated callers only.
+        None => (Requirement::Token, None),
     };
     trace.entry.operation = operation;
-    let passed = app.gate.pass(app, trace.entry.client, &method, &headers, &need).await;
-    let Passed { caller, left } = match passed {
-        Ok(passed) => passed,
-        Err(stopped) => {
-            trace.entry.caller = stopped.caller.or(trace.entry.caller.take());
-            return stopped.refused.answer(version).with_left(stopped.left);
-        }
+    let client = trace.entry.client;
+    let caller = match app.access.authenticate(app, client, &headers, &requirement).await {
+        Ok(caller) => caller,
+        Err(error) => return error.response(version),
     };
     trace.entry.caller = Some(caller.clone());
-    let (app, entry) = (Arc::clone(app), trace.entry.clone());
-    let path = Arc::clone(&entry.path);
-    let asked = move |query| Asked { app, caller, entry, method, path, query, headers, body };
-    let answer = match route.map_err(Refused::from) {
-        Ok(None) => no_such_path(uri.path()).answer(version),
-        Ok(Some(route)) => match query.map(asked) {
-            Ok(asked) => carry_out(asked, route, need, version, trace).await,
-            Err(errors) => Refused::from(errors).answer(version),
-        },
-        Err(refused) => refused.answer(version),
+    let remaining = match app.access.count_request(app, &caller, &method, &requirement) {
+        Ok(remaining) => remaining,
+        Err(error) => return error.response(version),
     };
-    answer.with_left(left)
+    let (app, entry, body) = (Arc::clone(app), trace.entry.clone(), Some(body));
+    let path = Arc::clone(&entry.path);
+    let context =
+        move |query| RequestContext { app, caller, entry, method, path, query, headers, body };
+    let response = match route.map_err(ApiError::from) {
+        Ok(None) => no_such_path(uri.path()).response(version),
+        Ok(Some(route)) => match query.map(context) {
+            Ok(request) => execute(request, route, requirement, version, trace).await,
+            Err(errors) => ApiError::from(errors).response(version),
+        },
+        Err(error) => error.response(version),
+    };
+    response.with_remaining(remaining)
 }
 
-/// Does what is asked, where that is possible and allowed.
-async fn carry_out(
-    asked: Asked,
+/// Checks method and permissions, and calls the handler of the route.
+async fn execute(
+    request: RequestContext,
     route: Route,
-    need: Need,
+    requirement: Requirement,
     version: Version,
-    trace: &mut Trace,
-) -> Answer {
-    if !route.allows(&asked.method) {
+    trace: &mut AuditTrace,
+) -> ApiResponse {
+    if !route.allows(&request.method) {
         let message = format!("allowed are {}", route.methods());
-        let refused = Refused::from(ErrorDetails::one(ErrorCode::MethodNotAllowed, "", message));
-        return refused.answer(version).with(header::ALLOW, route.methods());
+        let error = ApiError::from(ErrorDetails::one(ErrorCode::MethodNotAllowed, "", message));
+        return error.response(version).with(header::ALLOW, route.methods());
     }
-    trace.is_write = need.is_write();
-    if let Err(unallowed) = permit::check(&asked.caller, &need, asked.operation()) {
-        trace.is_unallowed = true;
-        return unallowed.answer(&asked.method, version);
+    trace.is_write = requirement.is_write();
+    if let Err(error) = authorization::check(&request.caller, &requirement, request.operation()) {
+        trace.is_denied = true;
+        let is_hidden = error.code() == ErrorCode::ResourceNotFound;
+        // The response of a group that does not exist, see `groups`.
+        if is_hidden && request.method == Method::HEAD && matches!(route, Route::Group(_)) {
+            return ApiResponse::empty(StatusCode::NOT_FOUND);
+        }
+        return error.response(version);
     }
-    dispatch(asked, route).await.unwrap_or_else(|refused| refused.answer(version))
+    dispatch(request, route).await.unwrap_or_else(|error| error.response(version))
 }
 
-async fn dispatch(mut asked: Asked, route: Route) -> Done {
-    // The same without its body, which the connection leaves out. Groups tell by the status alone.
-    if asked.method == Method::HEAD && !matches!(route, Route::Group(_)) {
-        asked.method = Method::GET;
+async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
+    // hyper omits the body of the response. Groups have their own HEAD, with status 204.
+    if request.method == Method::HEAD && !matches!(route, Route::Group(_)) {
+        request.method = Method::GET;
     }
-    // In boxes of their own, so that what is asked most often need not move what all the others need.
+    // Boxed except for GET of a job, so that the future of the hot path stays small.
     match route {
         Route::Home => Ok(home::page()),
-        Route::Live => Ok(Answer::text(StatusCode::OK, "ok")),
-        Route::Ready => Ok(health::ready(&asked.app).await),
-        Route::Metrics => Ok(metrics::page(&asked.app)),
-        Route::Events => Box::pin(events::stream(asked)).await,
+        Route::Live => Ok(ApiResponse::text(StatusCode::OK, "ok")),
+        Route::Ready => Ok(health::ready(&request.app).await),
+        Route::Metrics => Ok(metrics::page(&request.app)),
+        Route::Events => Box::pin(events::stream(request)).await,
         Route::OpenApi => Ok(openapi::document()),
         Route::Operations => Ok(providers::operations()),
         Route::Provider { subscription } | Route::Register { subscription } => {
             Ok(providers::provider(&subscription))
         }
-        Route::Groups { subscription } => Box::pin(groups::list(asked, subscription)).await,
-        Route::Group(path) => Box::pin(groups::one(asked, path)).await,
+        Route::Groups { subscription } => Box::pin(groups::list(request, subscription)).await,
+        Route::Group(path) => Box::pin(groups::one(request, path)).await,
         Route::CollectionsOfSubscription(subscription) => {
             let scope = kalends_store::Scope::Subscription(subscription);
-            Box::pin(collections::list(asked, scope)).await
+            Box::pin(collections::list(request, scope)).await
         }
         Route::CollectionsOfGroup(group) => {
-            Box::pin(collections::list(asked, kalends_store::Scope::Group(group))).await
+            Box::pin(collections::list(request, kalends_store::Scope::Group(group))).await
         }
-        Route::Collection(path) => Box::pin(collections::one(asked, path)).await,
+        Route::Collection(path) => Box::pin(collections::one(request, path)).await,
         Route::SwitchCollection { collection, on } => {
-            Box::pin(collections::switch(asked, collection, on)).await
+            Box::pin(collections::switch(request, collection, on)).await
         }
-        Route::Jobs(path) => Box::pin(jobs::list(asked, path)).await,
-        Route::Bulk(path) => Box::pin(bulk::edit(asked, path)).await,
-        Route::Job(path) if asked.method == Method::GET => jobs::get(asked, path).await,
-        Route::Job(path) => Box::pin(jobs::change(asked, path)).await,
-        Route::Run(path) => Box::pin(jobs::run(asked, path)).await,
-        Route::Preview(path) => Box::pin(jobs::preview(asked, path)).await,
-        Route::History(path) => Box::pin(history::list(asked, path)).await,
-        Route::Occurrences(path) => Box::pin(occurrences::list(asked, path)).await,
-        Route::Explain(path) => Box::pin(explain::explain(asked, path)).await,
+        Route::Jobs(path) => Box::pin(jobs::list(request, path)).await,
+        Route::Bulk(path) => Box::pin(bulk::edit(request, path)).await,
+        Route::Job(path) if request.method == Method::GET => jobs::get(request, path).await,
+        Route::Job(path) => Box::pin(jobs::change(request, path)).await,
+        Route::Run(path) => Box::pin(jobs::run(request, path)).await,
+        Route::Preview(path) => Box::pin(jobs::preview(request, path)).await,
+        Route::History(path) => Box::pin(history::list(request, path)).await,
+        Route::Occurrences(path) => Box::pin(occurrences::list(request, path)).await,
+        Route::Explain(path) => Box::pin(explain::explain(request, path)).await,
     }
 }
 
-impl Asked {
+impl RequestContext {
     fn operation(&self) -> &'static str {
         self.entry.operation.unwrap_or("")
     }
 
-    /// Asks for more than the route did, where that is known only from the body.
-    fn require(&self, permission: Permission, place: AccessScope) -> Result<(), Refused> {
-        let need = Need::Permission(permission, place);
-        permit::check(&self.caller, &need, self.operation()).map_err(permit::Unallowed::refused)
+    /// Requires a further permission, for routes whose requirement depends on the body.
+    fn require(&self, permission: Permission, scope: AccessScope) -> Result<(), ApiError> {
+        let requirement = Requirement::Permission(permission, scope);
+        authorization::check(&self.caller, &requirement, self.operation())
     }
 
-    /// The version, on a path that the old ones do not have.
-    fn new_version(&self) -> Result<Version, Refused> {
+    /// The API version, on a path that old versions do not have.
+    fn new_version(&self) -> Result<Version, ApiError> {
         match self.query.version()? {
             version if version.is_old() => Err(no_such_path(&self.path)),
             version => Ok(version),
@@ -257,18 +267,18 @@ impl Asked {
     }
 }
 
-fn no_such_path(path: &str) -> Refused {
+fn no_such_path(path: &str) -> ApiError {
     let shown: String = path.chars().take(200).collect();
     let message = format!("The request uri is invalid. The requested path '{shown}' is not found.");
-    Refused::from(ErrorDetails::one(ErrorCode::NotFound, "", message))
+    ApiError::from(ErrorDetails::one(ErrorCode::NotFound, "", message))
 }
 
-/// Done, and there is nothing to say.
-fn done() -> Done {
-    Ok(Answer::empty(StatusCode::OK))
+/// 200 without a body.
+fn ok_empty() -> HandlerResult {
+    Ok(ApiResponse::empty(StatusCode::OK))
 }
 
-/// A store that wrote something and has nothing to show for it.
-fn nothing_there() -> Refused {
-    Refused::internal("the store shows nothing of what it wrote")
+/// A bug of the store: a write returned no record.
+fn missing_after_write() -> ApiError {
+    ApiError::internal("the store shows nothing of what it wrote")
 }

@@ -1,9 +1,9 @@
-//! `GET …/occurrences`: what a job did and will do, one row for each scheduled instant, the oldest
-//! first.
+//! `GET …/occurrences`: past, running and future occurrences of a job, one row for each scheduled
+//! time, the oldest first.
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use http::StatusCode;
 use kalends_domain::{
     CollectionState, JobPath, JobSnapshot, LedgerRecord, RunInFlight, Timeline, TimelineRow,
     stored_rule_of,
@@ -12,85 +12,85 @@ use kalends_recurrence::{Instant, Rule};
 use kalends_store::record::{JobRecord, OpenRun};
 use kalends_wire::{write_list, write_occurrence};
 
-use super::{Asked, Done, jobs};
-use crate::answer::{Answer, Refused};
+use super::{HandlerResult, RequestContext, jobs};
 use crate::app::App;
-use crate::paging::AskedPage;
+use crate::paging::PageRequest;
 use crate::request::invalid;
+use crate::response::{ApiError, ApiResponse};
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// Where `from` is not given, the list begins so long ago.
-const PAST_SHOWN: Duration = DAY;
-/// Where `to` is not given, it ends so far ahead; the rarest schedule fires once a year.
-const COMING_SHOWN: Duration = Duration::from_secs(366 * 86_400);
-/// Stretches of the ledger that began before a page and reach into it; more than one is rare.
-const EARLIER_STRETCHES: usize = 16;
-/// As many rows of the ledger are read for a page at most.
+/// Default of `from`, before now.
+const PAST_DEFAULT: Duration = DAY;
+/// Default of `to`, after now. A job with a yearly schedule has an occurrence in it.
+const FUTURE_DEFAULT: Duration = Duration::from_secs(366 * 86_400);
+/// Ledger rows that start before a page and reach into it; more than one is rare.
+const EARLIER_ROWS: usize = 16;
+/// Ledger rows that are read for a page.
 const LEDGER_ROWS_MAX: usize = 10_000;
 
-/// Where a page begins: after the first so many rows that begin at an instant.
+/// The start of a page: after the first `skipped` of the rows that start at `at`.
 #[derive(Clone, Copy)]
 struct Position {
     at: Instant,
-    passed: usize,
+    skipped: usize,
 }
 
 impl Position {
-    fn read(text: &str) -> Option<Position> {
-        let (ticks, passed) = text.split_once(' ')?;
+    fn parse(text: &str) -> Option<Position> {
+        let (ticks, skipped) = text.split_once(' ')?;
         let at = Instant::from_ticks(ticks.parse().ok()?)?;
-        Some(Position { at, passed: passed.parse().ok()? })
+        Some(Position { at, skipped: skipped.parse().ok()? })
     }
 }
 
-pub(super) async fn list(asked: Asked, path: JobPath) -> Done {
-    let version = asked.new_version()?;
-    let now = asked.app.now();
-    let from = asked.query.instant("from")?.unwrap_or_else(|| now.saturating_sub(PAST_SHOWN));
-    let to = asked.query.instant("to")?.unwrap_or_else(|| now.saturating_add(COMING_SHOWN));
+pub(super) async fn list(request: RequestContext, path: JobPath) -> HandlerResult {
+    let version = request.new_version()?;
+    let now = request.app.now();
+    let from = request.query.time("from")?.unwrap_or_else(|| now.saturating_sub(PAST_DEFAULT));
+    let to = request.query.time("to")?.unwrap_or_else(|| now.saturating_add(FUTURE_DEFAULT));
     if from > to {
-        return Err(Refused::from(invalid("to", "it lies before from")));
+        return Err(ApiError::from(invalid("to", "it lies before from")));
     }
     let span = [("from", from.to_string()), ("to", to.to_string())];
-    let page = AskedPage::read_with(&asked, version, 0, &span, Position::read)?;
-    let (job, collection) = jobs::find(&asked.app, &path).await?;
-    let known = Known::of(&asked.app, job, collection, now).await?;
-    let position = page.page.after.unwrap_or(Position { at: from, passed: 0 });
+    let page = PageRequest::read_with(&request, version, 0, &span, Position::parse)?;
+    let (job, collection) = jobs::find(&request.app, &path).await?;
+    let timeline = JobTimeline::load(&request.app, job, collection, now).await?;
+    let position = page.page.after.unwrap_or(Position { at: from, skipped: 0 });
     let skip = usize::try_from(page.page.skip).unwrap_or(usize::MAX);
-    let passed = position.passed.saturating_add(skip);
-    let wanted = page.page.limit.saturating_add(passed);
+    let skipped = position.skipped.saturating_add(skip);
+    let wanted = page.page.limit.saturating_add(skipped);
     let first = if page.page.after.is_some() { position.at } else { Instant::MIN };
-    let mut rows = known.rows(&asked.app, (position.at, to), first, wanted).await?;
-    rows.drain(..passed.min(rows.len()));
-    let next = page.cut_at(&mut rows, |shown| {
+    let mut rows = timeline.rows(&request.app, (position.at, to), first, wanted).await?;
+    rows.drain(..skipped.min(rows.len()));
+    let next = page.truncate_with(&mut rows, |shown| {
         let last = shown.last()?.from;
         let same = shown.iter().rev().take_while(|row| row.from == last).count();
-        // Those that begin where the page does follow others that do.
-        let passed = if last == position.at { position.passed + same } else { same };
-        Some(format!("{} {passed}", last.ticks()))
+        // Rows on earlier pages may start at the same time.
+        let skipped = if last == position.at { position.skipped + same } else { same };
+        Some(format!("{} {skipped}", last.ticks()))
     });
     let values = rows.iter().map(write_occurrence).collect();
-    Ok(Answer::json(StatusCode::OK, &write_list(values, next.as_deref())))
+    Ok(ApiResponse::json(StatusCode::OK, &write_list(values, next.as_deref())))
 }
 
-/// What is known of a job beside its ledger.
-pub(super) struct Known {
+/// The timeline of a job without the ledger: schedule, state and open runs.
+pub(super) struct JobTimeline {
     pub(super) job: JobRecord,
     pub(super) rule: Rule,
     pub(super) snapshot: JobSnapshot,
     pub(super) runs: Vec<RunInFlight>,
 }
 
-impl Known {
-    pub(super) async fn of(
+impl JobTimeline {
+    pub(super) async fn load(
         app: &App,
         job: JobRecord,
         collection: CollectionState,
         now: Instant,
-    ) -> Result<Known, Refused> {
+    ) -> Result<JobTimeline, ApiError> {
         let definition = &job.job.definition;
         let rule = stored_rule_of(definition, job.job.created, &app.settings.schedules);
-        let rule = rule.map_err(|problems| Refused::internal(problems.to_string()))?;
+        let rule = rule.map_err(|problems| ApiError::internal(problems.to_string()))?;
         let count = definition.recurrence.as_ref().and_then(|recurrence| recurrence.count);
         let snapshot = JobSnapshot {
             now,
@@ -103,25 +103,25 @@ impl Known {
         };
         let mut runs = app.store.open_runs(job.key).await?;
         runs.sort_by_key(|run| (run.scheduled, run.id));
-        let runs = runs.iter().map(under_way).collect();
-        Ok(Known { rule: rule.without_count(), snapshot, runs, job })
+        let runs = runs.iter().map(open_run).collect();
+        Ok(JobTimeline { rule: rule.without_count(), snapshot, runs, job })
     }
 
-    /// The first `wanted` rows in a span that begin at `first` or later.
+    /// The first `wanted` rows of a time span that start at `first` or later.
     async fn rows(
         &self,
         app: &App,
         (from, to): (Instant, Instant),
         first: Instant,
         wanted: usize,
-    ) -> Result<Vec<TimelineRow>, Refused> {
-        let mut limit = wanted.saturating_add(EARLIER_STRETCHES).min(LEDGER_ROWS_MAX);
+    ) -> Result<Vec<TimelineRow>, ApiError> {
+        let mut limit = wanted.saturating_add(EARLIER_ROWS).min(LEDGER_ROWS_MAX);
         loop {
             let ledger = app.store.ledger(self.job.key, from, to, limit).await?;
-            let is_whole = ledger.len() < limit;
+            let is_complete = ledger.len() < limit;
             let mut rows = self.timeline((from, to), ledger, limit);
             rows.retain(|row| row.from >= first);
-            if is_whole || rows.len() >= wanted || limit == LEDGER_ROWS_MAX {
+            if is_complete || rows.len() >= wanted || limit == LEDGER_ROWS_MAX {
                 rows.truncate(wanted);
                 return Ok(rows);
             }
@@ -135,20 +135,20 @@ impl Known {
         ledger: Vec<LedgerRecord>,
         limit: usize,
     ) -> Vec<TimelineRow> {
-        let is_cut = ledger.len() >= limit;
-        // Beyond the last row that was read nothing is known.
-        let to = ledger.last().filter(|_| is_cut).map_or(to, |last| last.from.min(to));
+        let is_truncated = ledger.len() >= limit;
+        // If the ledger was truncated, the timeline ends at its last row.
+        let to = ledger.last().filter(|_| is_truncated).map_or(to, |last| last.from.min(to));
         let (rule, job, runs) = (&self.rule, self.snapshot, self.runs.clone());
         Timeline { rule, job, from, to, ledger, runs }.rows(limit)
     }
 
-    /// What is recorded or to come in a span, as it is shown.
-    pub(super) fn shown(&self, ledger: &[LedgerRecord], at: Instant) -> Vec<TimelineRow> {
-        self.timeline((at, at), ledger.to_vec(), EARLIER_STRETCHES)
+    /// The rows of one scheduled time.
+    pub(super) fn rows_at(&self, ledger: &[LedgerRecord], at: Instant) -> Vec<TimelineRow> {
+        self.timeline((at, at), ledger.to_vec(), EARLIER_ROWS)
     }
 }
 
-fn under_way(run: &OpenRun) -> RunInFlight {
+fn open_run(run: &OpenRun) -> RunInFlight {
     RunInFlight {
         scheduled: run.scheduled,
         cause: run.cause,

@@ -1,11 +1,11 @@
-//! The description of this API for programs.
+//! `GET /openapi.json`.
 
-use axum::http::{StatusCode, header};
+use http::{StatusCode, header};
 
-use crate::answer::Answer;
+use crate::response::ApiResponse;
 
 const DOCUMENT: &str = include_str!("../../openapi.json");
 
-pub(super) fn document() -> Answer {
-    Answer::text(StatusCode::OK, DOCUMENT).with(header::CONTENT_TYPE, "application/json")
+pub(super) fn document() -> ApiResponse {
+    ApiResponse::text(StatusCode::OK, DOCUMENT).with(header::CONTENT_TYPE, "application/json")
 }

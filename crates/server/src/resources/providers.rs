@@ -1,13 +1,13 @@
-//! What resource managers ask of a provider before anything else. They ask with versions of their
-//! own, so any is accepted.
+//! The resource provider and its operations. Clients query them with the API version of Azure Resource
+//! Manager, so every version is accepted.
 
-use axum::http::StatusCode;
+use http::StatusCode;
 use kalends_domain::{Location, SubscriptionId};
 use kalends_wire::{Json, Version};
 
-use crate::answer::Answer;
+use crate::response::ApiResponse;
 
-pub(super) fn provider(subscription: &SubscriptionId) -> Answer {
+pub(super) fn provider(subscription: &SubscriptionId) -> ApiResponse {
     let versions = || Json::Array(Version::ALL.iter().rev().map(|v| v.as_str().into()).collect());
     let locations = || Json::Array(Location::known().map(Json::from).collect());
     let resource = |name: &'static str, capabilities: Option<&'static str>| {
@@ -32,10 +32,10 @@ pub(super) fn provider(subscription: &SubscriptionId) -> Answer {
         ("resourceTypes".into(), Json::Array(types)),
         ("registrationState".into(), "Registered".into()),
     ]);
-    Answer::json(StatusCode::OK, &body)
+    ApiResponse::json(StatusCode::OK, &body)
 }
 
-/// The permissions that roles are made of.
+/// Operations of the provider with their descriptions.
 const OPERATIONS: [(&str, &str); 12] = [
     ("jobcollections/read", "Get a collection"),
     ("jobcollections/write", "Make or change a collection"),
@@ -51,7 +51,7 @@ const OPERATIONS: [(&str, &str); 12] = [
     ("jobcollections/jobs/jobhistories/read", "Get the history of a job"),
 ];
 
-pub(super) fn operations() -> Answer {
+pub(super) fn operations() -> ApiResponse {
     let operation = |(name, description): &(&'static str, &'static str)| {
         let display = vec![
             ("provider".into(), "Microsoft.Scheduler".into()),
@@ -64,5 +64,5 @@ pub(super) fn operations() -> Answer {
     };
     let list = Json::Array(OPERATIONS.iter().map(operation).collect());
     let body = Json::Object(vec![("value".into(), list), ("nextLink".into(), Json::Null)]);
-    Answer::json(StatusCode::OK, &body)
+    ApiResponse::json(StatusCode::OK, &body)
 }

@@ -1,21 +1,20 @@
-//! Looking for jobs: the store looks at a bounded number at a time, so that a search in a large
-//! collection keeps nobody waiting.
+//! Job search. The store scans a bounded number of jobs at a time, so that a search in a large
+//! collection does not delay other requests.
 
 use kalends_domain::{CollectionPath, JobName};
 use kalends_store::{JobFilter, JobsPage, Page, SCAN_MAX};
 
-use super::jobs::missing;
-use crate::answer::Refused;
+use super::jobs::store_error;
 use crate::app::App;
+use crate::response::ApiError;
 
-/// How far a search goes.
+/// When a search ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Until {
-    /// Until as many jobs were looked at as the store looks at in one go; the caller says where it
-    /// goes on.
-    Looked,
-    /// Until the page is full or the collection at its end.
-    Full,
+pub(super) enum SearchEnd {
+    /// After one scan. The page may be short; its `rest` says where the next scan starts.
+    OneScan,
+    /// When the page is full or the collection exhausted.
+    FullPage,
 }
 
 /// Finds a page of jobs.
@@ -24,17 +23,17 @@ pub(super) async fn search(
     path: &CollectionPath,
     filter: &JobFilter,
     page: Page<JobName>,
-    until: Until,
-) -> Result<JobsPage, Refused> {
-    let look = async |page| {
+    end: SearchEnd,
+) -> Result<JobsPage, ApiError> {
+    let scan = async |page| {
         let found = app.store.jobs(path.clone(), filter.clone(), page, SCAN_MAX).await;
-        found.map_err(|error| missing(error, path))
+        found.map_err(|error| store_error(error, path))
     };
-    let mut found = look(page).await?;
-    // Each turn begins at a later name. What is still to be passed over is in no link to a next
-    // page, so that it is passed over here.
-    while let Some(rest) = found.rest.take_if(|rest| until == Until::Full || rest.skip > 0) {
-        let more = look(rest).await?;
+    let mut found = scan(page).await?;
+    // Each scan starts at a later name. A `nextLink` carries no `$skip`, so the entries to skip are
+    // skipped here.
+    while let Some(rest) = found.rest.take_if(|rest| end == SearchEnd::FullPage || rest.skip > 0) {
+        let more = scan(rest).await?;
         found.jobs.extend(more.jobs);
         found.rest = more.rest;
     }

@@ -1,26 +1,26 @@
-//! HTTP/2: the same answers, and limits for what only its clients can do.
+//! HTTP/2: the same responses as over HTTP/1.1, and limits against attacks that only HTTP/2 allows.
 
 use std::net::SocketAddr;
 
-use axum::body::Bytes;
-use axum::http::{HeaderMap, Method, Request, StatusCode};
 use h2::client::SendRequest;
+use http::{HeaderMap, Method, Request, StatusCode};
+use hyper::body::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use crate::serving::{COLLECTION, LONG, SHORT, start};
+use crate::test_server::{COLLECTION, LONG, SHORT, start};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const BODY: &str = r#"{"location":"West US","properties":{"sku":{"name":"Standard"}}}"#;
 
-/// Kinds of frames.
+/// Frame types.
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
-/// Flags of frames.
+/// Frame flags.
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
@@ -42,13 +42,13 @@ fn request(method: Method, path: &str) -> Request<()> {
 }
 
 impl Client {
-    async fn ask(&mut self, request: Request<()>, body: &str) -> (StatusCode, HeaderMap, String) {
-        let (answer, mut sender) = self.requests.send_request(request, body.is_empty()).unwrap();
+    async fn send(&mut self, request: Request<()>, body: &str) -> (StatusCode, HeaderMap, String) {
+        let (response, mut sender) = self.requests.send_request(request, body.is_empty()).unwrap();
         if !body.is_empty() {
-            // A server that has heard enough takes no more.
+            // Fails if the server has reset the stream already.
             let _ = sender.send_data(Bytes::from(body.to_owned()), true);
         }
-        let (parts, mut body) = answer.await.unwrap().into_parts();
+        let (parts, mut body) = response.await.unwrap().into_parts();
         let mut text = Vec::new();
         while let Some(data) = body.data().await {
             text.extend(data.unwrap());
@@ -58,79 +58,79 @@ impl Client {
 }
 
 #[tokio::test]
-async fn several_requests_of_a_connection_are_answered() {
+async fn a_connection_serves_several_requests() {
     let server = start(LONG, LONG).await;
     let mut client = connect(server.address).await;
-    let (status, headers, body) = client.ask(request(Method::GET, "/livez"), "").await;
+    let (status, headers, body) = client.send(request(Method::GET, "/livez"), "").await;
     assert_eq!((status, body.as_str()), (StatusCode::OK, "ok"));
     assert!(headers.contains_key("x-ms-request-id"));
     assert!(!headers.contains_key("strict-transport-security"));
-    let (status, _, body) = client.ask(request(Method::PUT, COLLECTION), BODY).await;
+    let (status, _, body) = client.send(request(Method::PUT, COLLECTION), BODY).await;
     assert_eq!(status, StatusCode::CREATED, "{body}");
-    assert_eq!(client.ask(request(Method::GET, COLLECTION), "").await.2, body);
+    assert_eq!(client.send(request(Method::GET, COLLECTION), "").await.2, body);
 }
 
 #[tokio::test]
-async fn hosts_and_origins_are_guarded_as_in_http_1() {
+async fn hosts_and_origins_are_checked_as_over_http1() {
     let server = start(LONG, LONG).await;
     let mut client = connect(server.address).await;
     let foreign = Request::builder().uri("http://evil.test/livez").body(()).unwrap();
-    assert_eq!(client.ask(foreign, "").await.0, StatusCode::MISDIRECTED_REQUEST);
+    assert_eq!(client.send(foreign, "").await.0, StatusCode::MISDIRECTED_REQUEST);
     let mut two = request(Method::GET, "/livez");
     two.headers_mut().insert("host", "127.0.0.1".parse().unwrap());
-    assert_eq!(client.ask(two, "").await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(client.send(two, "").await.0, StatusCode::BAD_REQUEST);
     let mut page = request(Method::PUT, COLLECTION);
     page.headers_mut().insert("origin", "http://evil.test".parse().unwrap());
-    assert_eq!(client.ask(page, BODY).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(client.send(page, BODY).await.0, StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused() {
+async fn oversized_requests_are_rejected() {
     let server = start(LONG, LONG).await;
     let mut client = connect(server.address).await;
     let long = "x".repeat(100_000);
     let put = || request(Method::PUT, COLLECTION);
-    assert_eq!(client.ask(put(), &long).await.0, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(client.send(put(), &long).await.0, StatusCode::PAYLOAD_TOO_LARGE);
     let mut announced = put();
     announced.headers_mut().insert("content-length", "9999999999".parse().unwrap());
-    let (answer, _sender) = client.requests.send_request(announced, false).unwrap();
-    assert_eq!(answer.await.unwrap().status(), StatusCode::PAYLOAD_TOO_LARGE);
+    let (response, _sender) = client.requests.send_request(announced, false).unwrap();
+    assert_eq!(response.await.unwrap().status(), StatusCode::PAYLOAD_TOO_LARGE);
     let mut many = request(Method::GET, "/livez");
     for number in 0..200 {
-        let name: axum::http::HeaderName = format!("x-{number}").parse().unwrap();
+        let name: http::HeaderName = format!("x-{number}").parse().unwrap();
         many.headers_mut().insert(name, "y".parse().unwrap());
     }
-    assert_eq!(client.ask(many, "").await.0, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    assert_eq!(client.send(many, "").await.0, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
     let path = format!("/{}", "x".repeat(9_000));
-    assert_eq!(client.ask(request(Method::GET, &path), "").await.0, StatusCode::URI_TOO_LONG);
+    assert_eq!(client.send(request(Method::GET, &path), "").await.0, StatusCode::URI_TOO_LONG);
     let mut head = request(Method::GET, "/livez");
     head.headers_mut().insert("x", "x".repeat(20 * 1024).parse().unwrap());
-    assert_eq!(client.ask(head, "").await.0, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
-    assert_eq!(client.ask(request(Method::GET, "/livez"), "").await.2, "ok");
+    assert_eq!(client.send(head, "").await.0, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    assert_eq!(client.send(request(Method::GET, "/livez"), "").await.2, "ok");
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_answered() {
+async fn an_incomplete_body_returns_408() {
     let server = start(LONG, SHORT).await;
     let mut client = connect(server.address).await;
     let put = request(Method::PUT, COLLECTION);
-    let (answer, _sender) = client.requests.send_request(put, false).unwrap();
-    assert_eq!(answer.await.unwrap().status(), StatusCode::REQUEST_TIMEOUT);
+    let (response, _sender) = client.requests.send_request(put, false).unwrap();
+    assert_eq!(response.await.unwrap().status(), StatusCode::REQUEST_TIMEOUT);
 }
 
 #[tokio::test]
-async fn a_connection_on_which_nothing_happens_is_closed() {
+async fn an_idle_connection_is_closed() {
     let server = start(SHORT, SHORT).await;
     let mut client = connect(server.address).await;
-    assert_eq!(client.ask(request(Method::GET, "/livez"), "").await.2, "ok");
-    // It says so in order, and nobody who would send another request is cut off in the middle.
+    assert_eq!(client.send(request(Method::GET, "/livez"), "").await.2, "ok");
+    // Gracefully, with GOAWAY.
     client.connection.await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_end_closes_the_connection() {
+async fn an_incomplete_head_closes_the_connection() {
     let server = start(SHORT, SHORT).await;
-    let mut client = Raw::connect(server.address).await;
+    let mut client = RawConnection::connect(server.address).await;
     client.send(&frame(HEADERS, END_STREAM, 1, &[0x82])).await.unwrap();
     client.read_to_end().await;
     let mut silent = TcpStream::connect(server.address).await.unwrap();
@@ -139,24 +139,24 @@ async fn a_head_that_does_not_end_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_finishes_what_is_under_way() {
+async fn shutdown_finishes_requests_in_flight() {
     let server = start(LONG, LONG).await;
     let mut client = connect(server.address).await;
-    assert_eq!(client.ask(request(Method::GET, "/livez"), "").await.2, "ok");
+    assert_eq!(client.send(request(Method::GET, "/livez"), "").await.2, "ok");
     let put = request(Method::PUT, COLLECTION);
-    let (answer, mut sender) = client.requests.send_request(put, false).unwrap();
-    // An answer to a later request shows that this one has arrived.
-    assert_eq!(client.ask(request(Method::GET, "/livez"), "").await.2, "ok");
+    let (response, mut sender) = client.requests.send_request(put, false).unwrap();
+    // The response to a later request shows that this one has arrived.
+    assert_eq!(client.send(request(Method::GET, "/livez"), "").await.2, "ok");
     server.stop.send(()).unwrap();
     sender.send_data(Bytes::from(BODY), true).unwrap();
-    assert_eq!(answer.await.unwrap().status(), StatusCode::CREATED);
+    assert_eq!(response.await.unwrap().status(), StatusCode::CREATED);
     drop(client.requests);
     client.connection.await.unwrap().unwrap();
     server.task.await.unwrap().unwrap();
 }
 
-/// A connection on which frames are written that no client sends.
-struct Raw(TcpStream);
+/// A connection for frames that no regular client sends.
+struct RawConnection(TcpStream);
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
@@ -166,12 +166,12 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-impl Raw {
-    async fn connect(address: SocketAddr) -> Raw {
+impl RawConnection {
+    async fn connect(address: SocketAddr) -> RawConnection {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(PREFACE).await.unwrap();
         stream.write_all(&frame(SETTINGS, 0, 0, &[])).await.unwrap();
-        Raw(stream)
+        RawConnection(stream)
     }
 
     async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
@@ -184,8 +184,7 @@ impl Raw {
         bytes
     }
 
-    /// Sends the same over and over, while everything that comes back is read, until the server
-    /// has had enough of it.
+    /// Sends frames, and reads all that the server sends, until the server closes the connection.
     async fn flood(self, mut next: impl FnMut(u32) -> Vec<u8>) {
         let (mut reader, mut writer) = self.0.into_split();
         let drain =
@@ -199,7 +198,7 @@ impl Raw {
     }
 }
 
-/// `GET /livez` of localhost, from the table that every connection begins with.
+/// The header block of `GET /livez`, with entries of the static HPACK table.
 fn head() -> Vec<u8> {
     let mut block = vec![0x82, 0x86, 0x04, 6];
     block.extend(b"/livez");
@@ -209,9 +208,9 @@ fn head() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn limits_are_told_to_clients() {
+async fn limits_are_announced_in_settings() {
     let server = start(LONG, LONG).await;
-    let mut client = Raw::connect(server.address).await;
+    let mut client = RawConnection::connect(server.address).await;
     let mut head = [0; 9];
     client.0.read_exact(&mut head).await.unwrap();
     assert_eq!((head[3], head[4]), (SETTINGS, 0));
@@ -230,7 +229,7 @@ async fn limits_are_told_to_clients() {
 }
 
 #[tokio::test]
-async fn a_flood_of_requests_that_are_taken_back_is_cut_off() {
+async fn a_rapid_reset_attack_is_aborted() {
     let server = start(LONG, LONG).await;
     let flood = |round: u32| {
         let mut frames = Vec::new();
@@ -241,33 +240,33 @@ async fn a_flood_of_requests_that_are_taken_back_is_cut_off() {
         }
         frames
     };
-    Raw::connect(server.address).await.flood(flood).await;
+    RawConnection::connect(server.address).await.flood(flood).await;
     let mut client = connect(server.address).await;
-    assert_eq!(client.ask(request(Method::GET, "/livez"), "").await.2, "ok");
+    assert_eq!(client.send(request(Method::GET, "/livez"), "").await.2, "ok");
 }
 
 #[tokio::test]
-async fn a_head_without_end_is_cut_off() {
+async fn a_continuation_flood_is_aborted() {
     let server = start(LONG, LONG).await;
     let flood = |round: u32| match round {
         0 => frame(HEADERS, END_STREAM, 1, &head()),
         _ => frame(CONTINUATION, 0, 1, &[]),
     };
-    Raw::connect(server.address).await.flood(flood).await;
+    RawConnection::connect(server.address).await.flood(flood).await;
     let flood = |round: u32| {
         let long = [&[0x00, 1, b'x', 100][..], &[b'x'; 100]].concat().repeat(100);
         frame(if round == 0 { HEADERS } else { CONTINUATION }, 0, 1, &long)
     };
-    Raw::connect(server.address).await.flood(flood).await;
+    RawConnection::connect(server.address).await.flood(flood).await;
 }
 
 #[tokio::test]
-async fn floods_that_ask_for_nothing_are_cut_off() {
+async fn floods_of_settings_and_pings_are_aborted() {
     let server = start(LONG, LONG).await;
     for (kind, payload) in [(SETTINGS, &[][..]), (PING, &[0; 8])] {
         let frames = frame(kind, 0, 0, payload).repeat(1_000);
-        Raw::connect(server.address).await.flood(|_| frames.clone()).await;
+        RawConnection::connect(server.address).await.flood(|_| frames.clone()).await;
     }
     let mut client = connect(server.address).await;
-    assert_eq!(client.ask(request(Method::GET, "/livez"), "").await.2, "ok");
+    assert_eq!(client.send(request(Method::GET, "/livez"), "").await.2, "ok");
 }

@@ -1,10 +1,10 @@
-//! The server from outside, with a store in memory.
+//! The server over real connections, with a store in memory.
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
-mod crowds;
+mod connection_limits;
 mod http2;
-mod patience;
-mod searches;
-mod serving;
+mod search;
+mod test_server;
+mod timeouts;
 mod tls;

@@ -1,4 +1,4 @@
-//! What a token says. A JWT is three texts in base64: a head, claims, and the signature of both.
+//! Parses JSON Web Tokens: header, claims and signature, each in base64url.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,19 +7,20 @@ use kalends_wire::{ErrorDetails, Json, Number};
 
 use crate::access::oidc::invalid;
 
-/// How a token is signed.
+/// Signature algorithm of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Rs256,
     Es256,
 }
 
-/// A token, taken apart. Nothing of it is proven.
+/// A parsed token whose signature is not verified yet.
 #[derive(Debug)]
 pub(super) struct Jwt<'a> {
     pub(super) algorithm: Algorithm,
-    /// The name of the key that it says it was signed with.
-    pub(super) key: String,
+    /// `kid` of the signing key.
+    pub(super) key_id: String,
+    /// The signed part: header and claims as they were sent.
     pub(super) signed: &'a [u8],
     pub(super) signature: Vec<u8>,
     claims: &'a str,
@@ -44,14 +45,14 @@ impl<'a> Jwt<'a> {
         if head.get("typ").is_some() && !head.text("typ").is_some_and(is_known) {
             return Err("it is of another type than JWT");
         }
-        // A token in a token, and what must be understood and is not.
+        // Nested tokens and critical extensions are not supported.
         if head.get("cty").is_some() || head.get("crit").is_some() {
             return Err("its head asks for more than is known here");
         }
-        let key = head.text("kid").ok_or("it does not name its key")?.to_owned();
+        let key_id = head.text("kid").ok_or("it does not name its key")?.to_owned();
         let signature = URL_SAFE_NO_PAD.decode(signature).ok();
         let signature = signature.ok_or("its signature cannot be read")?;
-        Ok(Jwt { algorithm, key, signed: signed.as_bytes(), signature, claims })
+        Ok(Jwt { algorithm, key_id, signed: signed.as_bytes(), signature, claims })
     }
 
     pub(super) fn claims(&self) -> Result<Claims, &'static str> {
@@ -67,7 +68,7 @@ fn object(base64: &str) -> Option<Claims> {
     }
 }
 
-/// Members of a JSON object by their exact names.
+/// A JSON object whose member names are case-sensitive.
 #[derive(Clone, Debug)]
 pub(super) struct Claims(Json<'static>);
 
@@ -83,8 +84,8 @@ impl Claims {
         }
     }
 
-    /// Whether a claim is this text or a list with it. `a.b` is also member b of a; the members of
-    /// `scp` and `scope` stand in one text with blanks between.
+    /// Whether a claim is a string or a list of strings that contains `wanted`. `a.b` also names
+    /// member `b` of `a`; `scp` and `scope` are space-separated lists.
     pub(super) fn has(&self, name: &str, wanted: &str) -> bool {
         let found = self
             .get(name)
@@ -101,8 +102,8 @@ impl Claims {
         }
     }
 
-    /// An instant in seconds since 1970.
-    pub(super) fn instant(&self, name: &str) -> Result<Option<Instant>, ErrorDetails> {
+    /// A NumericDate claim: seconds since 1970.
+    pub(super) fn time(&self, name: &str) -> Result<Option<Instant>, ErrorDetails> {
         let seconds = match self.get(name) {
             None => return Ok(None),
             Some(Json::Number(Number::Integer(seconds))) => Some(*seconds),
@@ -139,10 +140,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn two_algorithms_are_known() {
+    fn rs256_and_es256_are_the_only_algorithms() {
         assert_eq!(read(r#"{"alg":"RS256","kid":"k","typ":"JWT"}"#), Ok(Algorithm::Rs256));
         assert_eq!(read(r#"{"alg":"ES256","kid":"k","typ":"at+jwt"}"#), Ok(Algorithm::Es256));
-        // Where a key could be found is not read.
+        // Header members that point to a key are ignored.
         let with_key = r#"{"alg":"ES256","kid":"k","jku":"https://evil.test","jwk":{},"x5u":"x"}"#;
         assert_eq!(read(with_key), Ok(Algorithm::Es256));
         for algorithm in ["none", "None", "HS256", "RS512", "PS256", "ES384", "rs256", "EdDSA", ""]
@@ -153,7 +154,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_signed_token_is_refused() {
+    fn malformed_and_nested_tokens_are_rejected() {
         for head in [
             r#"{"kid":"k"}"#,
             r#"{"alg":"RS256"}"#,
@@ -183,7 +184,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn claims_are_found_as_texts_lists_members_and_words() {
+    fn claims_match_strings_lists_nested_members_and_scopes() {
         let claims = claims(
             r#"{"roles":["a","b"],"one":"a b","scp":"a b","realm":{"roles":["c"]},"x.y":"z","n":1}"#,
         );
@@ -204,12 +205,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn times_are_whole_or_broken_seconds() {
+    fn times_are_whole_or_fractional_seconds() {
         let claims = claims(r#"{"a":1770000000,"b":1770000000.9,"c":"1770000000","d":1e300}"#);
-        let at = |name| claims.instant(name).ok().flatten().map(|at| at.to_string());
+        let at = |name| claims.time(name).ok().flatten().map(|at| at.to_string());
         assert_eq!(at("a"), at("b"));
         assert_eq!(at("a").as_deref(), Some("2026-02-02T02:40:00Z"));
-        assert!(claims.instant("c").is_err() && claims.instant("d").is_err());
-        assert_eq!(claims.instant("e"), Ok(None));
+        assert!(claims.time("c").is_err() && claims.time("d").is_err());
+        assert_eq!(claims.time("e"), Ok(None));
     }
 }

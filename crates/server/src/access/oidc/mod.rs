@@ -1,88 +1,115 @@
-//! Tokens of an identity provider, such as Azure AD: signed statements of who somebody is.
+//! OpenID Connect: access tokens (JWTs) of an identity provider such as Azure AD.
 //!
-//! | part | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `jwt` | what a token says, and which key it says it was signed with |
-//! | `key` | public keys, and whether a signature is theirs |
-//! | `keys` | the keys of the provider, fetched and kept |
-//! | `grants` | from what a token says to what its holder may do |
+//! | `jwt` | parses a token |
+//! | `public_key` | public keys and signature verification |
+//! | `jwks` | the key set of the provider, fetched and cached |
+//! | `claim_grant` | maps claims to grants |
 //!
-//! Two algorithms are known, each tied to its kind of key. What a token says about where its key
-//! could be found is not read.
+//! RS256 and ES256 are supported, each with its own key type only. Header members that point to a
+//! key (`jku`, `jwk`, `x5u`) are ignored.
 
-mod grants;
+mod claim_grant;
+mod jwks;
 mod jwt;
-mod key;
-mod keys;
+mod public_key;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_actions::Fetcher;
+use kalends_actions::{FetchError, Fetcher};
 use kalends_recurrence::Instant;
 use kalends_wire::{ErrorCode, ErrorDetails};
 
-pub use grants::{ClaimGrant, ClaimGrantError};
+pub use claim_grant::{ClaimGrant, ClaimGrantError};
 
 use crate::access::Caller;
-use crate::answer::Refused;
+use crate::response::ApiError;
+use jwks::{Jwks, KeysUnavailable};
 use jwt::{Claims, Jwt};
-use keys::{Keys, NoKeys};
 
-/// Clocks may differ by as much.
-const SKEW: Duration = Duration::from_secs(120);
-/// Characters of a subject; those of providers have some fifty.
+/// Tolerated difference between the clocks of server and provider.
+const CLOCK_SKEW_MAX: Duration = Duration::from_secs(120);
+/// Characters of a subject; those of providers have about fifty.
 const SUBJECT_CHARS_MAX: usize = 256;
 
-/// What an operator says about an identity provider.
+/// Settings of an identity provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OidcSettings {
-    /// Who signs tokens, spelled as in them.
+    /// Issuer URL, spelled exactly as the claim `iss`.
     pub issuer: String,
-    /// Whom tokens must be for; one of these.
+    /// Accepted audiences: `aud` must contain one of them.
     pub audiences: Vec<String>,
-    /// Where the keys are; else the issuer is asked.
-    pub keys: Option<String>,
-    /// The tenant that tokens must name.
+    /// URL of the key set. `None`: from OIDC discovery.
+    pub jwks_url: Option<String>,
+    /// Required value of the claim `tid`, if any.
     pub tenant: Option<String>,
-    /// What may be done by whom.
+    /// Grants by claim. A token without a matching claim is valid and has no permission.
     pub grants: Vec<ClaimGrant>,
 }
 
-/// An identity provider.
-pub struct Oidc {
-    settings: OidcSettings,
-    keys: Arc<Keys>,
+/// The keys of an identity provider cannot be fetched or used.
+#[derive(Debug, thiserror::Error)]
+pub enum OidcError {
+    /// A document was not fetched.
+    #[error("{url}: {source}")]
+    Fetch {
+        /// URL of the document.
+        url: String,
+        /// Cause of the failure.
+        source: FetchError,
+    },
+    /// A document is not what was expected.
+    #[error("{url}: {message}")]
+    Document {
+        /// URL of the document.
+        url: String,
+        /// Description of the problem.
+        message: String,
+    },
 }
 
-impl Oidc {
-    /// A provider whose keys are fetched when they are needed.
-    pub fn new(settings: OidcSettings, fetcher: Fetcher) -> Oidc {
-        let keys = Keys::new(fetcher, settings.issuer.clone(), settings.keys.clone());
-        Oidc { settings, keys: Arc::new(keys) }
+impl OidcError {
+    fn document(url: &str, message: impl ToString) -> OidcError {
+        OidcError::Document { url: url.to_owned(), message: message.to_string() }
+    }
+}
+
+/// An identity provider.
+pub struct OidcProvider {
+    settings: OidcSettings,
+    jwks: Arc<Jwks>,
+}
+
+impl OidcProvider {
+    /// Fetches nothing yet; keys are fetched with the first token.
+    pub fn new(settings: OidcSettings, fetcher: Fetcher) -> OidcProvider {
+        let jwks = Jwks::new(fetcher, settings.issuer.clone(), settings.jwks_url.clone());
+        OidcProvider { settings, jwks: Arc::new(jwks) }
     }
 
-    /// Fetches the keys, so that a wrong setting is seen before anybody needs them.
-    pub async fn fetch_keys(&self, now: Instant) -> Result<(), String> {
-        self.keys.refresh(now).await
+    /// Fetches the keys now, so that a wrong setting shows at startup and not with the first token.
+    pub async fn fetch_keys(&self, now: Instant) -> Result<(), OidcError> {
+        self.jwks.refresh(now).await
     }
 
-    /// Who holds a token.
-    pub(super) async fn authenticate(&self, text: &str, now: Instant) -> Result<Caller, Refused> {
+    /// The caller that a token identifies.
+    pub(super) async fn authenticate(&self, text: &str, now: Instant) -> Result<Caller, ApiError> {
         let jwt = Jwt::read(text).map_err(invalid)?;
-        let key = match self.keys.find(&jwt.key, now).await {
+        let key = match self.jwks.find(&jwt.key_id, now).await {
             Ok(key) => {
                 key.ok_or_else(|| invalid("it names a key that its issuer does not have"))?
             }
-            Err(NoKeys) => {
+            Err(KeysUnavailable) => {
                 let message = "the keys of the token's issuer cannot be fetched; try again";
                 return Err(ErrorDetails::one(ErrorCode::ServerBusy, "", message).into());
             }
         };
-        if !key.has_signed(jwt.algorithm, jwt.signed, &jwt.signature) {
+        if !key.verifies(jwt.algorithm, jwt.signed, &jwt.signature) {
             return Err(invalid("it is not signed by its issuer").into());
         }
-        // Only now does it matter what it says.
+        // The claims are trusted only after the signature is verified.
         let claims = jwt.claims().map_err(invalid)?;
         Ok(self.caller(&claims, now)?)
     }
@@ -103,11 +130,11 @@ impl Oidc {
             let message = "it is of another tenant";
             return Err(refuse(ErrorCode::InvalidAuthenticationTokenTenant, message));
         }
-        let expires = claims.instant("exp")?.ok_or_else(|| invalid("it does not say exp"))?;
-        if now >= expires.saturating_add(SKEW) {
+        let expires = claims.time("exp")?.ok_or_else(|| invalid("it does not say exp"))?;
+        if now >= expires.saturating_add(CLOCK_SKEW_MAX) {
             return Err(refuse(ErrorCode::ExpiredAuthenticationToken, "it has expired"));
         }
-        if claims.instant("nbf")?.is_some_and(|from| now.saturating_add(SKEW) < from) {
+        if claims.time("nbf")?.is_some_and(|from| now.saturating_add(CLOCK_SKEW_MAX) < from) {
             return Err(invalid("it is not valid yet"));
         }
         let subject = claims.text("sub").filter(|subject| !subject.is_empty());
@@ -118,7 +145,7 @@ impl Oidc {
         let subject = subject.ok_or_else(|| invalid("it does not say sub"))?;
         let names = ["preferred_username", "upn", "email", "azp", "appid"];
         let name = names.into_iter().find_map(|name| claims.text(name));
-        let grants = settings.grants.iter().filter(|grant| grant.fits(claims));
+        let grants = settings.grants.iter().filter(|grant| grant.matches(claims));
         let grants = grants.map(|grant| grant.grant.clone()).collect();
         Ok(Caller::new(format!("oidc:{subject}").into(), name.map(Arc::from), grants))
     }

@@ -1,20 +1,20 @@
-//! Requests that are refused for how they came, before anything is looked up.
+//! Checks against attacks by web pages, before authentication and any lookup.
 //!
-//! A server without authentication trusts whoever can reach it. A web page can reach it through the
-//! browser of its user: under a name of its own that it lets point here, or by sending to this
-//! address from its own origin. Neither comes through.
+//! A server without authentication trusts every client that can reach it, and a web page can reach
+//! it through its user's browser: by DNS rebinding or by cross-origin requests. The `Host` check
+//! stops the former, the `Origin` and content type checks the latter.
 
-use axum::http::{HeaderMap, Method, Uri, header};
+use http::{HeaderMap, Method, Uri, header};
 use kalends_wire::{ErrorCode, ErrorDetails};
 
-use crate::hosts::Hosts;
+use crate::allowed_hosts::AllowedHosts;
 
-/// Bytes of a path with its query. The longest path has some 500, the longest filter 256.
+/// Bytes of a path with its query. The longest valid path has about 500, the longest filter 256.
 const URI_BYTES_MAX: usize = 8 * 1024;
 
-/// Whether a request may go on.
+/// Checks the URI length, `Host`, `Origin` and, where there may be no body, the content type.
 pub(crate) fn check(
-    hosts: &Hosts,
+    hosts: &AllowedHosts,
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
@@ -27,10 +27,10 @@ pub(crate) fn check(
     let host = host(headers)?;
     let named = uri.authority().map(|authority| authority.as_str());
     if ![Some(host), named].into_iter().flatten().all(|host| hosts.allow(host)) {
-        let message = format!("the server answers to {}", hosts.in_words());
+        let message = format!("the server answers to {}", hosts.describe());
         return Err(ErrorDetails::one(ErrorCode::MisdirectedRequest, "", message));
     }
-    if !method.is_safe() && is_foreign(headers, host) {
+    if !method.is_safe() && is_cross_origin(headers, host) {
         let message = "a page of another origin must not change anything here";
         return Err(ErrorDetails::one(ErrorCode::AuthorizationFailed, "", message));
     }
@@ -48,8 +48,8 @@ fn host(headers: &HeaderMap) -> Result<&str, ErrorDetails> {
     }
 }
 
-/// Whether a browser says that a page of another origin sends this. Other programs say nothing.
-fn is_foreign(headers: &HeaderMap, host: &str) -> bool {
+/// Whether a browser marks the request as cross-origin. Other clients send neither header.
+fn is_cross_origin(headers: &HeaderMap, host: &str) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let other_site = text("sec-fetch-site").is_some_and(|site| {
         !["same-origin", "none"].iter().any(|own| site.eq_ignore_ascii_case(own))
@@ -61,7 +61,8 @@ fn is_foreign(headers: &HeaderMap, host: &str) -> bool {
     other_site || text("origin").is_some_and(|origin| !is_own(origin))
 }
 
-/// Forms of web pages need no permission to be sent anywhere; nothing here takes them.
+/// Rejects the content types of HTML forms: browsers send those cross-origin without a CORS
+/// preflight.
 fn check_no_form(headers: &HeaderMap) -> Result<(), ErrorDetails> {
     let forms = ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"];
     let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -77,7 +78,7 @@ fn check_no_form(headers: &HeaderMap) -> Result<(), ErrorDetails> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::{HeaderName, HeaderValue};
+    use http::{HeaderName, HeaderValue};
 
     use super::*;
 
@@ -86,12 +87,12 @@ mod tests {
         for (name, value) in headers {
             map.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
         }
-        let checked = check(&Hosts::Loopback, method, &target.parse().unwrap(), &map);
+        let checked = check(&AllowedHosts::Loopback, method, &target.parse().unwrap(), &map);
         checked.err().map(|errors| errors.code())
     }
 
     #[test]
-    fn the_server_answers_to_its_own_names_only() {
+    fn only_allowed_hosts_are_accepted() {
         for host in
             ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "127.9.9.9", "[::1]:8080", "[::1]"]
         {
@@ -122,37 +123,37 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_origins_change_nothing() {
+    fn cross_origin_writes_are_rejected() {
         let host = ("host", "localhost:8080");
         let check = |method: &Method, name, value, expected| {
             assert_eq!(code(method, "/", &[host, (name, value)]), expected, "{name}: {value}");
         };
-        let foreign = Some(ErrorCode::AuthorizationFailed);
-        check(&Method::PUT, "origin", "http://evil.test", foreign);
-        check(&Method::POST, "origin", "null", foreign);
-        check(&Method::DELETE, "origin", "http://localhost:3000", foreign);
-        check(&Method::POST, "sec-fetch-site", "cross-site", foreign);
-        check(&Method::POST, "sec-fetch-site", "same-site", foreign);
+        let rejected = Some(ErrorCode::AuthorizationFailed);
+        check(&Method::PUT, "origin", "http://evil.test", rejected);
+        check(&Method::POST, "origin", "null", rejected);
+        check(&Method::DELETE, "origin", "http://localhost:3000", rejected);
+        check(&Method::POST, "sec-fetch-site", "cross-site", rejected);
+        check(&Method::POST, "sec-fetch-site", "same-site", rejected);
         check(&Method::POST, "sec-fetch-site", "same-origin", None);
         check(&Method::PUT, "origin", "http://localhost:8080", None);
         check(&Method::GET, "origin", "http://evil.test", None);
     }
 
     #[test]
-    fn forms_are_not_taken() {
+    fn form_content_types_are_rejected() {
         let check = |media_type, expected| {
             let headers = [("host", "localhost"), ("content-type", media_type)];
             assert_eq!(code(&Method::POST, "/", &headers), expected, "{media_type}");
         };
-        let refused = Some(ErrorCode::UnsupportedMediaType);
-        check("application/x-www-form-urlencoded", refused);
-        check("text/plain;charset=UTF-8", refused);
-        check("multipart/form-data; boundary=x", refused);
+        let rejected = Some(ErrorCode::UnsupportedMediaType);
+        check("application/x-www-form-urlencoded", rejected);
+        check("text/plain;charset=UTF-8", rejected);
+        check("multipart/form-data; boundary=x", rejected);
         check("application/json; charset=utf-8", None);
     }
 
     #[test]
-    fn long_paths_are_refused() {
+    fn long_uris_are_rejected() {
         let host = [("host", "localhost")];
         let path = |length: usize| format!("/{}", "x".repeat(length - 1));
         assert_eq!(code(&Method::GET, &path(URI_BYTES_MAX), &host), None);

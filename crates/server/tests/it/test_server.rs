@@ -1,11 +1,13 @@
-//! A server of the test's own, with a store in memory.
+//! A server for tests, with a store in memory.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_environment::{SeededEntropy, SystemClock};
-use kalends_server::{App, AuditLog, Events, Gate, PageKey, Patience, Settings, Tls, serve};
+use kalends_server::{
+    AccessControl, App, AuditLog, EventSubscriptions, PageKey, Settings, Timeouts, Tls, serve,
+};
 use kalends_store::memory::MemoryStore;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -24,10 +26,10 @@ pub(crate) struct Server {
     pub(crate) task: JoinHandle<std::io::Result<()>>,
 }
 
-/// Starts a server that waits so long for heads and bodies.
+/// Starts a server with timeouts for request heads and bodies.
 pub(crate) async fn start(head: Duration, body: Duration) -> Server {
-    let patience = Patience { head, body, next: head };
-    start_with(Settings { patience, ..Settings::default() }, None).await
+    let timeouts = Timeouts { request_head: head, request_body: body, keep_alive: head };
+    start_with(Settings { timeouts, ..Settings::default() }, None).await
 }
 
 pub(crate) async fn start_with(settings: Settings, tls: Option<Arc<Tls>>) -> Server {
@@ -38,12 +40,12 @@ pub(crate) async fn start_with(settings: Settings, tls: Option<Arc<Tls>>) -> Ser
         store: store.clone(),
         clock,
         page_key: PageKey::new(&*entropy).unwrap(),
-        changed: Arc::new(|| {}),
+        on_edit: Arc::new(|| {}),
         entropy,
-        gate: Arc::new(Gate::open(AuditLog::off())),
+        access: Arc::new(AccessControl::single_user(AuditLog::off())),
         settings: Arc::new(settings),
-        events: Events::default(),
-        figures: Arc::default(),
+        events: EventSubscriptions::default(),
+        metrics: Arc::default(),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,11 +1,10 @@
-//! What requests are counted under. There are few such names, whatever is asked for.
+//! Label values of request metrics. Their number is fixed: names in paths never become labels.
 
-use axum::http::{Method, StatusCode};
+use http::{Method, StatusCode};
 
 pub(super) const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "other"];
 pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-/// Kinds of paths: words of paths, by which the rest of a path goes, and for three of them what one
-/// of that kind is called.
+/// Route labels: the last keyword of a path, or the singular of the keyword before a name.
 pub(super) const ROUTES: [&str; 26] = [
     "other",
     "home",
@@ -34,36 +33,36 @@ pub(super) const ROUTES: [&str; 26] = [
     "console",
     "whoami",
 ];
-/// What follows these words is a name, which may be any.
-const BEFORE_NAMES: [(&str, &str); 3] =
+/// Keywords that precede a name, with the label of the named resource.
+const NAMED_RESOURCES: [(&str, &str); 3] =
     [("resourceGroups", "resourceGroup"), ("jobCollections", "jobCollection"), ("jobs", "job")];
 
-pub(super) fn method(method: &Method) -> usize {
+pub(super) fn method_index(method: &Method) -> usize {
     let found = METHODS.iter().position(|known| *known == method.as_str());
     found.unwrap_or(METHODS.len() - 1)
 }
 
-pub(super) fn class(status: StatusCode) -> usize {
+pub(super) fn class_index(status: StatusCode) -> usize {
     usize::from(status.as_u16() / 100).saturating_sub(1).min(CLASSES.len() - 1)
 }
 
-/// The place of a path's kind in [`ROUTES`].
-pub(super) fn route(path: &str) -> usize {
+/// The index of a path's label in [`ROUTES`].
+pub(super) fn route_index(path: &str) -> usize {
     if path == "/" {
-        return known("home");
+        return label_index("home");
     }
     let mut segments = path.rsplit('/').take(2);
     let (last, before) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
     let is = |word: &str, segment: &str| word.eq_ignore_ascii_case(segment);
-    let of_names = BEFORE_NAMES.iter().find(|(word, _)| is(word, before));
-    match of_names {
-        Some((_, one)) if !(*one == "job" && is(last, "bulk")) => known(one),
-        _ => known(last),
+    let resource = NAMED_RESOURCES.iter().find(|(keyword, _)| is(keyword, before));
+    match resource {
+        Some((_, label)) if !(*label == "job" && is(last, "bulk")) => label_index(label),
+        _ => label_index(last),
     }
 }
 
-fn known(word: &str) -> usize {
-    ROUTES.iter().position(|route| route.eq_ignore_ascii_case(word)).unwrap_or(0)
+fn label_index(label: &str) -> usize {
+    ROUTES.iter().position(|route| route.eq_ignore_ascii_case(label)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_never_counted_under() {
+    fn names_in_paths_are_never_labels() {
         let group = "/subscriptions/s/resourceGroups/rg";
         let collection = &format!("{group}/providers/Microsoft.Scheduler/jobCollections/jc");
         for (path, expected) in [
@@ -91,11 +90,11 @@ mod tests {
             (&format!("{collection}/jobs/j/HISTORY"), "history"),
             (&format!("{collection}/jobs/j/nonsense"), "other"),
         ] {
-            assert_eq!(ROUTES[route(path)], expected, "{path}");
+            assert_eq!(ROUTES[route_index(path)], expected, "{path}");
         }
-        assert_eq!(METHODS[method(&Method::PATCH)], "PATCH");
-        assert_eq!(METHODS[method(&Method::TRACE)], "other");
-        assert_eq!(CLASSES[class(StatusCode::NOT_FOUND)], "4xx");
-        assert_eq!(CLASSES[class(StatusCode::from_u16(999).unwrap())], "5xx");
+        assert_eq!(METHODS[method_index(&Method::PATCH)], "PATCH");
+        assert_eq!(METHODS[method_index(&Method::TRACE)], "other");
+        assert_eq!(CLASSES[class_index(StatusCode::NOT_FOUND)], "4xx");
+        assert_eq!(CLASSES[class_index(StatusCode::from_u16(999).unwrap())], "5xx");
     }
 }

@@ -1,10 +1,10 @@
-//! From what a token says to what its holder may do.
+//! Grants that follow from the claims of a token.
 
 use kalends_domain::{AccessScope, AccessScopeError, Grant, Role};
 
 use crate::access::oidc::jwt::Claims;
 
-/// Who has a value in a claim has a role in a place.
+/// Grants a role in a scope to the holders of tokens that have a value in a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimGrant {
     claim: String,
@@ -12,52 +12,38 @@ pub struct ClaimGrant {
     pub(super) grant: Grant,
 }
 
-/// Why a text is no [`ClaimGrant`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A text that is not a valid [`ClaimGrant`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimGrantError {
-    /// It has another form.
+    /// The text does not have the form `claim=value:role:scope`.
+    #[error("expected claim=value:role:scope, such as roles=Jobs.Admin:owner:/")]
     Form,
-    /// Its role is none.
+    /// The role does not exist.
+    #[error("{0} is no role; roles are {roles}", roles = Role::ALL.map(Role::as_str).join(", "))]
     Role(String),
-    /// Its place is none.
-    AccessScope(AccessScopeError),
+    /// The scope is invalid.
+    #[error(transparent)]
+    Scope(#[from] AccessScopeError),
 }
-
-impl std::fmt::Display for ClaimGrantError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ClaimGrantError::Form => {
-                f.write_str("expected claim=value:role:scope, such as roles=Jobs.Admin:owner:/")
-            }
-            ClaimGrantError::Role(role) => {
-                let known = Role::ALL.map(Role::as_str).join(", ");
-                write!(f, "{role} is no role; roles are {known}")
-            }
-            ClaimGrantError::AccessScope(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ClaimGrantError {}
 
 impl ClaimGrant {
-    /// Reads `claim=value:role:scope`. The value may hold colons.
+    /// Parses `claim=value:role:scope`. The value may contain colons.
     pub fn parse(text: &str) -> Result<ClaimGrant, ClaimGrantError> {
         let form = || ClaimGrantError::Form;
-        let (rest, place) = text.rsplit_once(':').ok_or_else(form)?;
+        let (rest, scope) = text.rsplit_once(':').ok_or_else(form)?;
         let (pair, role) = rest.rsplit_once(':').ok_or_else(form)?;
         let (claim, value) = pair.split_once('=').ok_or_else(form)?;
         if claim.is_empty() || value.is_empty() {
             return Err(form());
         }
         let role = Role::named(role).ok_or_else(|| ClaimGrantError::Role(role.to_owned()))?;
-        let place = AccessScope::parse(place).map_err(ClaimGrantError::AccessScope)?;
-        let grant = Grant { role, scope: place };
+        let grant = Grant { role, scope: AccessScope::parse(scope)? };
         Ok(ClaimGrant { claim: claim.to_owned(), value: value.to_owned(), grant })
     }
 
-    /// What holds where an operator says nothing: the app roles `Kalends.Owner` and so on, everywhere.
-    pub fn of_app_roles() -> Vec<ClaimGrant> {
+    /// The default without `--oidc-grant`: each of the app roles `Kalends.Reader`, `Kalends.Operator`,
+    /// `Kalends.Contributor` and `Kalends.Owner` grants its role everywhere.
+    pub fn default_app_roles() -> Vec<ClaimGrant> {
         let names = ["Kalends.Reader", "Kalends.Operator", "Kalends.Contributor", "Kalends.Owner"];
         let grant = |(role, name): (Role, &str)| ClaimGrant {
             claim: "roles".into(),
@@ -67,7 +53,7 @@ impl ClaimGrant {
         Role::ALL.into_iter().zip(names).map(grant).collect()
     }
 
-    pub(super) fn fits(&self, claims: &Claims) -> bool {
+    pub(super) fn matches(&self, claims: &Claims) -> bool {
         claims.has(&self.claim, &self.value)
     }
 }
@@ -78,25 +64,25 @@ mod tests {
     use crate::access::oidc::jwt::tests::claims;
 
     #[test]
-    fn a_grant_is_read_with_colons_in_its_value() {
+    fn the_value_of_a_grant_may_contain_colons() {
         let group = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/g";
         let grant = ClaimGrant::parse(&format!("groups=urn:a:b:operator:{group}")).unwrap();
         assert_eq!(grant.grant.role, Role::Operator);
         assert_eq!(grant.grant.scope.to_string(), group);
-        assert!(grant.fits(&claims(r#"{"groups":["x","urn:a:b"]}"#)));
-        assert!(!grant.fits(&claims(r#"{"groups":["urn:a"]}"#)));
+        assert!(grant.matches(&claims(r#"{"groups":["x","urn:a:b"]}"#)));
+        assert!(!grant.matches(&claims(r#"{"groups":["urn:a"]}"#)));
         for text in ["", "a", "a=b", "a=b:owner", "=b:owner:/", "a=:owner:/", "b:owner:/"] {
             assert_eq!(ClaimGrant::parse(text), Err(ClaimGrantError::Form), "{text}");
         }
         assert!(matches!(ClaimGrant::parse("a=b:root:/"), Err(ClaimGrantError::Role(_))));
-        assert!(matches!(ClaimGrant::parse("a=b:owner:x"), Err(ClaimGrantError::AccessScope(_))));
+        assert!(matches!(ClaimGrant::parse("a=b:owner:x"), Err(ClaimGrantError::Scope(_))));
     }
 
     #[test]
-    fn app_roles_hold_where_nothing_is_said() {
+    fn app_roles_are_the_default() {
         let held = claims(r#"{"roles":["Kalends.Operator"]}"#);
-        let grants = ClaimGrant::of_app_roles();
-        let fit: Vec<_> = grants.iter().filter(|grant| grant.fits(&held)).collect();
+        let grants = ClaimGrant::default_app_roles();
+        let fit: Vec<_> = grants.iter().filter(|grant| grant.matches(&held)).collect();
         assert_eq!(fit.len(), 1);
         assert_eq!(fit[0].grant, Grant { role: Role::Operator, scope: AccessScope::Everything });
     }

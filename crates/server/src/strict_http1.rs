@@ -1,4 +1,5 @@
-//! A connection on which only what everybody reads alike comes through.
+//! An HTTP/1.1 stream that passes only bytes with unambiguous framing and that enforces the timeout
+//! of request heads.
 
 use std::future::Future as _;
 use std::io;
@@ -9,73 +10,80 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use crate::framing::Framing;
+use crate::framing::FramingValidator;
 
-/// Stands in the place of the first refused byte and everything behind it. No HTTP parser accepts
-/// it in a head or between chunks, and none waits for more of that head: the request is answered
-/// with 400 and the connection is closed.
-const REFUSED: &[u8] = b"\0\r\n\r\n";
+/// Replaces the first rejected byte and everything after it. No HTTP parser accepts it in a head or
+/// between chunks, and none waits for more of that head: hyper responds with 400 and closes the
+/// connection.
+const POISON: &[u8] = b"\0\r\n\r\n";
 
-/// A connection whose requests are read strictly, see [`crate::framing`], and whose heads come in
-/// time.
-pub(crate) struct Strict<S> {
+/// A stream with the checks of [`crate::framing`] and a timeout for each request head.
+pub(crate) struct StrictHttp1Stream<S> {
     inner: S,
-    framing: Framing,
+    framing: FramingValidator,
     head_time_max: Duration,
-    /// Until when the head is to be there that has begun, or the first one of all. There is mostly
-    /// none: a head comes in one piece.
-    late: Option<Pin<Box<Sleep>>>,
-    /// What is still to be read of [`REFUSED`], once something was refused.
-    refused: Option<&'static [u8]>,
+    /// Deadline of the head being read, and at first of the first head. Mostly `None`, because a
+    /// head usually arrives in one piece.
+    head_deadline: Option<Pin<Box<Sleep>>>,
+    /// The rest of [`POISON`] to return, once a byte was rejected.
+    poison: Option<&'static [u8]>,
 }
 
-impl<S> Strict<S> {
-    pub(crate) fn new(inner: S, head_time_max: Duration) -> Strict<S> {
-        let late = Some(Box::pin(sleep(head_time_max)));
-        Strict { inner, framing: Framing::default(), head_time_max, late, refused: None }
+impl<S> StrictHttp1Stream<S> {
+    pub(crate) fn new(inner: S, head_time_max: Duration) -> StrictHttp1Stream<S> {
+        let head_deadline = Some(Box::pin(sleep(head_time_max)));
+        StrictHttp1Stream {
+            inner,
+            framing: FramingValidator::default(),
+            head_time_max,
+            head_deadline,
+            poison: None,
+        }
     }
 
-    /// Looks at the time while nothing comes.
-    fn wait(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.late {
-            Some(late) => late.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into())),
+    /// Fails once the deadline of the head has passed.
+    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.head_deadline {
+            Some(deadline) => {
+                deadline.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+            }
             None => Poll::Pending,
         }
     }
 
-    fn refuse(&mut self, buffer: &mut ReadBuf<'_>) {
-        let left = self.refused.unwrap_or(REFUSED);
+    fn put_poison(&mut self, buffer: &mut ReadBuf<'_>) {
+        let left = self.poison.unwrap_or(POISON);
         let (now, later) = left.split_at(left.len().min(buffer.remaining()));
         buffer.put_slice(now);
-        self.refused = Some(later);
+        self.poison = Some(later);
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Strict<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for StrictHttp1Stream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.refused.is_some() {
-            self.refuse(buffer);
+        if self.poison.is_some() {
+            self.put_poison(buffer);
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.inner).poll_read(context, buffer);
         if polled.is_pending() {
-            return self.wait(context);
+            return self.poll_deadline(context);
         }
         let read = buffer.filled().get(before..).unwrap_or_default();
-        let taken = self.framing.take_all(read);
-        if taken < read.len() {
-            buffer.set_filled(before + taken);
-            self.refuse(buffer);
+        let accepted = self.framing.accept(read);
+        if accepted < read.len() {
+            buffer.set_filled(before + accepted);
+            self.put_poison(buffer);
         }
         match self.framing.is_in_head() {
-            false => self.late = None,
-            true if self.late.is_none() => {
-                self.late = Some(Box::pin(sleep(self.head_time_max)));
+            false => self.head_deadline = None,
+            true if self.head_deadline.is_none() => {
+                self.head_deadline = Some(Box::pin(sleep(self.head_time_max)));
             }
             true => {}
         }
@@ -83,7 +91,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Strict<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Strict<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for StrictHttp1Stream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -108,14 +116,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Strict<S> {
         Pin::new(&mut self.inner).poll_flush(context)
     }
 
-    /// A system that closes with bytes unread tells so in a way that makes the other side forget
-    /// what it was sent last. So the refusal would be lost, unless what follows what was refused
-    /// is read too, and thrown away.
+    /// A socket that is closed with unread bytes sends RST, after which the peer may discard data
+    /// that it has not read yet, here the 400. The bytes after a rejected one are therefore drained.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.inner).poll_shutdown(context))?;
-        while self.refused.is_some() {
-            let mut thrown_away = [0; 1024];
-            let mut buffer = ReadBuf::new(&mut thrown_away);
+        while self.poison.is_some() {
+            let mut discarded = [0; 1024];
+            let mut buffer = ReadBuf::new(&mut discarded);
             match ready!(Pin::new(&mut self.inner).poll_read(context, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() => {}
                 _ => break,
@@ -133,28 +140,27 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    /// However the bytes are cut into pieces, the same comes through.
+    /// The result does not depend on how the bytes are split.
     #[tokio::test]
-    async fn what_follows_something_refused_does_not_come_through() {
+    async fn bytes_after_a_rejected_one_are_not_passed_on() {
         let sent = b"GET / HTTP/1.1\r\nA: b\nB: c\r\n\r\nGET /secret HTTP/1.1\r\n\r\n";
         for piece in [1, 2, 3, 5, 22, 1000] {
             let (mut sender, receiver) = tokio::io::duplex(piece);
             tokio::spawn(async move {
-                // Nobody reads on behind what is refused.
+                // Fails once the receiver is dropped.
                 let _ = sender.write_all(sent).await;
             });
             let mut read = Vec::new();
-            Strict::new(receiver, LONG).read_to_end(&mut read).await.unwrap();
+            StrictHttp1Stream::new(receiver, LONG).read_to_end(&mut read).await.unwrap();
             assert_eq!(read, b"GET / HTTP/1.1\r\nA: b\0\r\n\r\n", "{piece}");
         }
     }
 
-    /// Moves the clock, and so tells who is late by the head from who is only silent.
     #[tokio::test(start_paused = true)]
-    async fn a_head_that_has_begun_comes_in_time_and_the_next_one_whenever_it_likes() {
-        let patience = Duration::from_secs(10);
+    async fn a_started_head_has_a_deadline_and_an_idle_connection_has_none() {
+        let time_max = Duration::from_secs(10);
         let (mut sender, receiver) = tokio::io::duplex(1000);
-        let mut strict = Strict::new(receiver, patience);
+        let mut strict = StrictHttp1Stream::new(receiver, time_max);
         let mut read = [0; 1000];
         let pause = |seconds| tokio::time::advance(Duration::from_secs(seconds));
         sender.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
@@ -163,10 +169,10 @@ mod tests {
         sender.write_all(b"\r\n").await.unwrap();
         assert_eq!(strict.read(&mut read).await.unwrap(), 2);
         let next = tokio::time::timeout(Duration::from_secs(70), strict.read(&mut read)).await;
-        assert!(next.is_err(), "nothing has begun");
+        assert!(next.is_err(), "no head has started");
         sender.write_all(b"G").await.unwrap();
         assert_eq!(strict.read(&mut read).await.unwrap(), 1);
-        // Dripping does not help.
+        // Further bytes do not extend the deadline.
         pause(6).await;
         sender.write_all(b"E").await.unwrap();
         assert_eq!(strict.read(&mut read).await.unwrap(), 1);
@@ -175,8 +181,12 @@ mod tests {
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);
 
         let (_silent, receiver) = tokio::io::duplex(1000);
-        let mut first = Strict::new(receiver, patience);
+        let mut first = StrictHttp1Stream::new(receiver, time_max);
         let late = first.read(&mut read).await.unwrap_err();
-        assert_eq!(late.kind(), io::ErrorKind::TimedOut, "the first head has begun at once");
+        assert_eq!(
+            late.kind(),
+            io::ErrorKind::TimedOut,
+            "the deadline of the first head starts at once"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Searches in a collection that is larger than what one request looks at.
+//! Job search in a collection that is larger than one scan.
 
 use std::net::SocketAddr;
 
@@ -13,22 +13,22 @@ use kalends_wire::Json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::serving::{COLLECTION, Server, start_with};
+use crate::test_server::{COLLECTION, Server, start_with};
 
-/// More than two requests look at.
+/// More than two scans read.
 const JOBS: usize = 2 * SCAN_MAX + 345;
 
-async fn ask(server: SocketAddr, method: &str, path: &str, body: &str) -> String {
+async fn send(server: SocketAddr, method: &str, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(server).await.unwrap();
     let head = "Host: localhost\r\nConnection: close\r\nContent-Type: application/json";
     let length = body.len();
     let request =
         format!("{method} {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}");
     stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 20"), "{answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 20"), "{response}");
     body.to_owned()
 }
 
@@ -47,7 +47,7 @@ fn name(number: usize) -> String {
     format!("j{number:05}")
 }
 
-/// The same job under another name, with this description.
+/// Stores a copy of a job under another name, with a description.
 async fn copy(server: &Server, job: &JobRecord, number: usize, description: Option<&str>) {
     let mut definition = job.job.definition.clone();
     definition.extensions.description = description.map(str::to_owned);
@@ -65,14 +65,14 @@ async fn copy(server: &Server, job: &JobRecord, number: usize, description: Opti
     server.store.edit_job(path, Box::new(decide)).await.unwrap();
 }
 
-/// A server with all the jobs, of which those are described as needles.
+/// A server with [`JOBS`] jobs, some of which have the description "a needle".
 async fn haystack(is_needle: impl Fn(usize) -> bool) -> Server {
     let settings = Settings { plans: PlanLimits::Off, ..Settings::default() };
     let server = start_with(settings, None).await;
     let standard = r#"{"location":"West US","properties":{"sku":{"name":"Standard"}}}"#;
-    ask(server.address, "PUT", COLLECTION, standard).await;
+    send(server.address, "PUT", COLLECTION, standard).await;
     let job = r#"{"properties":{"startTime":"2027-01-01T00:00:00Z","action":{"type":"Http","request":{"uri":"http://example.com/","method":"GET"}}}}"#;
-    ask(server.address, "PUT", &jobs(&format!("/{}", name(0))), job).await;
+    send(server.address, "PUT", &jobs(&format!("/{}", name(0))), job).await;
     let (page, all) = (Page::first(1), JobFilter::default());
     let found = server.store.jobs(collection(), all, page, SCAN_MAX).await.unwrap();
     let record = found.jobs.first().unwrap();
@@ -82,7 +82,7 @@ async fn haystack(is_needle: impl Fn(usize) -> bool) -> Server {
     server
 }
 
-/// The names of a page, and where the next is.
+/// The names of a page and its `nextLink`.
 fn page(body: &str) -> (Vec<String>, Option<String>) {
     let member = |json: &Json<'_>, name: &str| match json {
         Json::Object(members) => {
@@ -100,12 +100,12 @@ fn page(body: &str) -> (Vec<String>, Option<String>) {
     (list.iter().map(name).collect(), text(member(&body, "nextLink")))
 }
 
-/// All pages of a search, each with the names in it.
+/// The names on each page of a search.
 async fn search(server: &Server, query: &str) -> Vec<Vec<String>> {
     let mut path = format!("{}&{query}", jobs(""));
     let mut pages = Vec::new();
     loop {
-        let (names, next) = page(&ask(server.address, "GET", &path, "").await);
+        let (names, next) = page(&send(server.address, "GET", &path, "").await);
         pages.push(names);
         let Some(next) = next else { return pages };
         let host = "http://localhost";
@@ -114,21 +114,21 @@ async fn search(server: &Server, query: &str) -> Vec<Vec<String>> {
 }
 
 #[tokio::test]
-async fn a_search_goes_on_over_short_pages_and_finds_every_match_once() {
+async fn a_search_continues_over_short_pages_and_finds_every_match_once() {
     let server = haystack(|number| number % 700 == 3).await;
     let expected: Vec<_> = (0..JOBS).filter(|number| number % 700 == 3).map(name).collect();
     let found = search(&server, "$filter=contains(name,'needle')").await;
     assert_eq!(found.concat(), expected);
     let counts: Vec<_> = found.iter().map(Vec::len).collect();
-    assert_eq!(counts, [8, 7, 0], "short pages that lead on, and the end of the collection");
-    // Full pages end before as many jobs were looked at.
+    assert_eq!(counts, [8, 7, 0], "short pages with a nextLink, and the last page");
+    // Full pages end before a scan does.
     let found = search(&server, "$filter=contains(name,'needle')&$top=3").await;
     assert_eq!(found.concat(), expected);
     assert!(found.iter().all(|names| names.len() <= 3), "{found:?}");
 }
 
 #[tokio::test]
-async fn pages_without_a_match_lead_on_to_the_one_at_the_end() {
+async fn pages_without_a_match_have_a_next_link() {
     let server = haystack(|number| number == JOBS - 1).await;
     let found = search(&server, "$filter=contains(name,'needle')").await;
     assert_eq!(found, [vec![], vec![], vec![name(JOBS - 1)]]);

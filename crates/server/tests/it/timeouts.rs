@@ -1,41 +1,41 @@
-//! Slow clients, and a server that stops.
+//! Timeouts of slow clients, and graceful shutdown.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::serving::{COLLECTION, LONG, SHORT, start};
+use crate::test_server::{COLLECTION, LONG, SHORT, start};
 
-/// What comes back until the server closes.
-async fn answers(stream: &mut TcpStream) -> String {
+/// Everything that is received until the server closes the connection.
+async fn receive(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     let _ = stream.read_to_string(&mut text).await;
     text
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_come_closes_the_connection() {
+async fn an_incomplete_head_closes_the_connection() {
     let server = start(SHORT, LONG).await;
     for begin in ["", "GET / HTTP/1.1\r\nHost: local"] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(begin.as_bytes()).await.unwrap();
-        assert_eq!(answers(&mut stream).await, "", "{begin:?}");
+        assert_eq!(receive(&mut stream).await, "", "{begin:?}");
     }
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_answered_and_closes_the_connection() {
+async fn an_incomplete_body_returns_408_and_closes_the_connection() {
     let server = start(LONG, SHORT).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let head = "Host: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
     let request = format!("PUT {COLLECTION} HTTP/1.1\r\n{head}");
     stream.write_all(request.as_bytes()).await.unwrap();
-    let answer = answers(&mut stream).await;
-    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-    assert!(answer.contains(r#""code":"RequestTimeout""#), "{answer}");
+    let response = receive(&mut stream).await;
+    assert!(response.starts_with("HTTP/1.1 408 "), "{response}");
+    assert!(response.contains(r#""code":"RequestTimeout""#), "{response}");
 }
 
 #[tokio::test]
-async fn many_slow_clients_do_not_keep_others_from_being_answered() {
+async fn slow_clients_do_not_block_others() {
     let server = start(LONG, LONG).await;
     let mut slow = Vec::new();
     for _ in 0..200 {
@@ -46,11 +46,11 @@ async fn many_slow_clients_do_not_keep_others_from_being_answered() {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request).await.unwrap();
-    assert!(answers(&mut stream).await.ends_with("\r\n\r\nok"));
+    assert!(receive(&mut stream).await.ends_with("\r\n\r\nok"));
 }
 
 #[tokio::test]
-async fn a_server_that_stops_finishes_what_is_under_way() {
+async fn shutdown_finishes_requests_in_flight() {
     let server = start(LONG, LONG).await;
     let mut idle = TcpStream::connect(server.address).await.unwrap();
     idle.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
@@ -63,21 +63,21 @@ async fn a_server_that_stops_finishes_what_is_under_way() {
         body.len()
     );
     busy.write_all(head.as_bytes()).await.unwrap();
-    // The server asks for the body: the request is under way.
-    let mut asked = [0; 25];
-    busy.read_exact(&mut asked).await.unwrap();
-    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+    // The request is in flight once the server requests the body.
+    let mut interim = [0; 25];
+    busy.read_exact(&mut interim).await.unwrap();
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
     server.stop.send(()).unwrap();
-    answers(&mut idle).await;
+    receive(&mut idle).await;
     busy.write_all(body.as_bytes()).await.unwrap();
-    let answer = answers(&mut busy).await;
-    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    let response = receive(&mut busy).await;
+    assert!(response.starts_with("HTTP/1.1 201 "), "{response}");
     server.task.await.unwrap().unwrap();
     assert!(TcpStream::connect(server.address).await.is_err());
 }
 
 #[tokio::test]
-async fn a_server_that_stops_does_not_wait_for_who_says_nothing() {
+async fn shutdown_does_not_wait_for_silent_clients() {
     let server = start(LONG, LONG).await;
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     let mut busy = TcpStream::connect(server.address).await.unwrap();
@@ -85,6 +85,6 @@ async fn a_server_that_stops_does_not_wait_for_who_says_nothing() {
     let mut first = [0; 8];
     busy.read_exact(&mut first).await.unwrap();
     server.stop.send(()).unwrap();
-    assert_eq!(answers(&mut silent).await, "");
+    assert_eq!(receive(&mut silent).await, "");
     server.task.await.unwrap().unwrap();
 }

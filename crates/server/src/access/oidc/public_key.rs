@@ -1,4 +1,4 @@
-//! Public keys, and whether a signature is theirs.
+//! Public keys of a provider, and signature verification.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,25 +9,25 @@ use ring::signature::{
 
 use crate::access::oidc::jwt::Algorithm;
 
-/// Keys of a provider; it has two or three, and some more while it changes them.
+/// Keys of a key set; providers have two or three, and a few more during a key rotation.
 const KEYS_MAX: usize = 50;
-/// Bytes of one coordinate of a point of P-256.
+/// Bytes of one coordinate of a P-256 point.
 const COORDINATE_BYTES: usize = 32;
 
-/// A key with which a provider signs.
+/// A signing key of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PublicKey {
     Rsa {
         modulus: Vec<u8>,
         exponent: Vec<u8>,
     },
-    /// A point of P-256, uncompressed.
+    /// An uncompressed point.
     P256(Vec<u8>),
 }
 
 impl PublicKey {
-    /// Whether it is the key of that signature. A key knows one algorithm.
-    pub(super) fn has_signed(&self, algorithm: Algorithm, text: &[u8], signature: &[u8]) -> bool {
+    /// Whether the signature of a text is valid. A key accepts only the algorithm of its type.
+    pub(super) fn verifies(&self, algorithm: Algorithm, text: &[u8], signature: &[u8]) -> bool {
         match (self, algorithm) {
             (PublicKey::Rsa { modulus, exponent }, Algorithm::Rs256) => {
                 let key = RsaPublicKeyComponents { n: modulus, e: exponent };
@@ -42,7 +42,7 @@ impl PublicKey {
     }
 }
 
-/// Reads a set of keys, each with its name. Keys of other kinds or for other uses are left out.
+/// Reads a key set: keys with their `kid`. Keys of other types or for other uses are skipped.
 pub(super) fn read_keys(document: &[u8]) -> Result<Vec<(String, PublicKey)>, String> {
     let document = Json::parse(document).map_err(|errors| errors.to_string())?;
     match member(&document, "keys") {
@@ -56,13 +56,13 @@ pub(super) fn read_keys(document: &[u8]) -> Result<Vec<(String, PublicKey)>, Str
 
 fn read_key(key: &Json<'_>) -> Option<(String, PublicKey)> {
     let is_for_signing = text(key, "use").is_none_or(|purpose| purpose == "sig");
-    let name = text(key, "kid").filter(|_| is_for_signing)?;
+    let id = text(key, "kid").filter(|_| is_for_signing)?;
     let bytes = |name| URL_SAFE_NO_PAD.decode(text(key, name)?).ok();
     let algorithm = text(key, "alg");
     let read = match text(key, "kty")? {
         "RSA" if algorithm.is_none_or(|name| name == "RS256") => {
-            let modulus = without_zeros(bytes("n")?);
-            PublicKey::Rsa { modulus, exponent: without_zeros(bytes("e")?) }
+            let modulus = without_leading_zeros(bytes("n")?);
+            PublicKey::Rsa { modulus, exponent: without_leading_zeros(bytes("e")?) }
         }
         "EC" if algorithm.is_none_or(|name| name == "ES256") => {
             let (x, y) = (bytes("x")?, bytes("y")?);
@@ -74,10 +74,10 @@ fn read_key(key: &Json<'_>) -> Option<(String, PublicKey)> {
         }
         _ => return None,
     };
-    Some((name.to_owned(), read))
+    Some((id.to_owned(), read))
 }
 
-fn without_zeros(bytes: Vec<u8>) -> Vec<u8> {
+fn without_leading_zeros(bytes: Vec<u8>) -> Vec<u8> {
     bytes.into_iter().skip_while(|byte| *byte == 0).collect()
 }
 
@@ -90,7 +90,7 @@ fn member<'a, 'b>(value: &'a Json<'b>, name: &str) -> Option<&'a Json<'b>> {
     }
 }
 
-/// A text in a JSON object.
+/// A string member of a JSON object.
 pub(super) fn text<'a>(value: &'a Json<'_>, name: &str) -> Option<&'a str> {
     match member(value, name)? {
         Json::String(text) => Some(text),
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_known_kinds_are_read_and_others_left_out() {
+    fn supported_keys_are_read_and_others_are_skipped() {
         let coordinate = URL_SAFE_NO_PAD.encode([7; 32]);
         let document = format!(
             r#"{{"keys":[
@@ -118,8 +118,8 @@ mod tests {
             7]}}"#
         );
         let keys = read_keys(document.as_bytes()).unwrap();
-        let names: Vec<_> = keys.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["r", "e"]);
+        let ids: Vec<_> = keys.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(ids, ["r", "e"]);
         let rsa = PublicKey::Rsa { modulus: vec![1, 2], exponent: vec![1, 0, 1] };
         assert_eq!(keys[0].1, rsa);
         for bad in ["", "[]", "{}", r#"{"keys":{}}"#] {

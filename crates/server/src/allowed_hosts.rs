@@ -1,35 +1,35 @@
-//! The names that a server answers to.
+//! Host names that the server accepts, against DNS rebinding.
 
 use std::net::IpAddr;
 
-/// The names that a server answers to. A web page can let a name of its own point to any address;
-/// under such a name it gets nothing.
+/// Host names that the server accepts. A web page can resolve a name of its own to the address of the
+/// server (DNS rebinding); requests with such a name are rejected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Hosts {
-    /// Those of the machine itself. Without authentication nothing else will do.
+pub enum AllowedHosts {
+    /// `localhost` and loopback addresses: the only choice that is safe without authentication.
     #[default]
     Loopback,
-    /// Any.
+    /// Every name.
     Any,
-    /// The address that is listened on, and these names.
+    /// The listen address and a list of names.
     Named {
-        /// The address.
+        /// The listen address. An unspecified address accepts every IP address and `localhost`.
         listen: IpAddr,
-        /// The names, without ports.
+        /// Names without ports, compared without regard to case.
         names: Vec<String>,
     },
 }
 
-impl Hosts {
-    /// Whether a `Host` header names this server. Ports are not looked at: a proxy may have another.
+impl AllowedHosts {
+    /// Whether a `Host` header is accepted. Ports are ignored: a proxy may listen on another one.
     pub(crate) fn allow(&self, host: &str) -> bool {
         match self {
-            Hosts::Any => true,
-            Hosts::Loopback => is_loopback(host),
-            Hosts::Named { listen, names } => {
+            AllowedHosts::Any => true,
+            AllowedHosts::Loopback => is_loopback(host),
+            AllowedHosts::Named { listen, names } => {
                 let name = without_port(host);
                 let is_address = match address(name) {
-                    // Whoever listens everywhere is reached under any address of the machine.
+                    // The server is reachable under every address of the machine.
                     Some(_) if listen.is_unspecified() => true,
                     Some(address) => address == *listen,
                     None => false,
@@ -42,21 +42,21 @@ impl Hosts {
         }
     }
 
-    /// Whether other servers of the machine have the same names.
+    /// Whether other servers on the machine have the same names.
     pub(crate) fn are_shared(&self) -> bool {
         match self {
-            Hosts::Loopback => true,
-            Hosts::Any => false,
-            Hosts::Named { listen, .. } => listen.is_loopback(),
+            AllowedHosts::Loopback => true,
+            AllowedHosts::Any => false,
+            AllowedHosts::Named { listen, .. } => listen.is_loopback(),
         }
     }
 
-    /// The names in words.
-    pub(crate) fn in_words(&self) -> String {
+    /// The accepted names, for error messages.
+    pub(crate) fn describe(&self) -> String {
         match self {
-            Hosts::Any => "any name".into(),
-            Hosts::Loopback => "localhost, 127.0.0.1 and [::1] only".into(),
-            Hosts::Named { listen, names } => {
+            AllowedHosts::Any => "any name".into(),
+            AllowedHosts::Loopback => "localhost, 127.0.0.1 and [::1] only".into(),
+            AllowedHosts::Named { listen, names } => {
                 let names = [&[listen.to_string()], names.as_slice()].concat();
                 format!("{} only; --host adds a name", names.join(", "))
             }
@@ -89,10 +89,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_answers_to_its_address_and_its_names() {
+    fn the_listen_address_and_the_names_are_accepted() {
         let check = |listen: &str, host: &str, expected| {
             let names = vec!["jobs.example.org".to_owned()];
-            let hosts = Hosts::Named { listen: listen.parse().unwrap(), names };
+            let hosts = AllowedHosts::Named { listen: listen.parse().unwrap(), names };
             assert_eq!(hosts.allow(host), expected, "{listen} {host}");
         };
         for listen in ["127.0.0.1", "10.0.0.5", "0.0.0.0", "::"] {

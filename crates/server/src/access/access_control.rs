@@ -1,0 +1,184 @@
+//! Authenticates requests, counts them against rate limits, and holds the audit log.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, Method};
+use kalends_domain::CollectionPath;
+use kalends_wire::{ErrorCode, ErrorDetails, collection_id};
+
+use crate::access::Caller;
+use crate::access::authentication::{Authentication, presented_token};
+use crate::access::authorization::Requirement;
+use crate::access::rate_limit::{RateDecision, RateLimiter, RateSettings};
+use crate::app::App;
+use crate::audit::AuditLog;
+use crate::response::ApiError;
+
+/// Address of the peer of a connection: a client, or a proxy in front of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Client(pub(crate) SocketAddr);
+
+/// Access control of the API.
+pub struct AccessControl {
+    /// `None`: every request comes from the single user.
+    tokens: Option<TokenAccess>,
+    pub(crate) audit: AuditLog,
+}
+
+struct TokenAccess {
+    authentication: Authentication,
+    reads: RateLimiter,
+    writes: RateLimiter,
+    runs: RateLimiter,
+    failures: RateLimiter,
+}
+
+/// The header with the remaining requests of a caller, and their number.
+type RemainingRequests = Option<(HeaderName, u32)>;
+
+impl AccessControl {
+    /// Treats every request as the single user's, without authentication and rate limits. For
+    /// listeners on loopback addresses only.
+    pub fn single_user(audit: AuditLog) -> AccessControl {
+        AccessControl { tokens: None, audit }
+    }
+
+    /// Requires a bearer token.
+    pub fn with_tokens(
+        authentication: Authentication,
+        rates: RateSettings,
+        audit: AuditLog,
+    ) -> AccessControl {
+        let tokens = TokenAccess {
+            authentication,
+            reads: RateLimiter::new(rates.reads),
+            writes: RateLimiter::new(rates.writes),
+            runs: RateLimiter::new(rates.runs),
+            failures: RateLimiter::new(rates.failures),
+        };
+        AccessControl { tokens: Some(tokens), audit }
+    }
+
+    /// Whether every request comes from the single user.
+    pub(crate) fn is_single_user(&self) -> bool {
+        self.tokens.is_none()
+    }
+
+    /// The caller of a request.
+    pub(crate) async fn authenticate(
+        &self,
+        app: &App,
+        client: Option<Client>,
+        headers: &HeaderMap,
+        requirement: &Requirement,
+    ) -> Result<Caller, ApiError> {
+        let Some(tokens) = &self.tokens else { return Ok(Caller::single_user()) };
+        if *requirement == Requirement::Nothing {
+            return Ok(Caller::anonymous());
+        }
+        // Boxed, because the future is large and the single user does not need it.
+        let caller = Box::pin(tokens.authentication.authenticate(app, headers)).await;
+        caller.map_err(|error| tokens.count_failure(app, client, headers, error))
+    }
+
+    /// Counts a request against the rate limit of its caller. Returns the number of requests that
+    /// remain, where there is a limit.
+    pub(crate) fn count_request(
+        &self,
+        app: &App,
+        caller: &Caller,
+        method: &Method,
+        requirement: &Requirement,
+    ) -> Result<RemainingRequests, ApiError> {
+        let Some(tokens) = self.tokens.as_ref().filter(|_| *requirement != Requirement::Nothing)
+        else {
+            return Ok(None);
+        };
+        let (limiter, name) = match method.is_safe() {
+            true => (&tokens.reads, "x-ms-ratelimit-remaining-subscription-reads"),
+            false => (&tokens.writes, "x-ms-ratelimit-remaining-subscription-writes"),
+        };
+        let remaining = |number| Some((HeaderName::from_static(name), number));
+        match limiter.take(&caller.id, app.now()) {
+            RateDecision::Allowed { remaining: number } => Ok(remaining(number)),
+            RateDecision::Exceeded { retry_after } => {
+                let error = too_many("this token asks too often", retry_after);
+                Err(error.with_remaining(remaining(0)))
+            }
+        }
+    }
+
+    /// Counts a manual run against the rate limit of its collection.
+    pub(crate) fn count_run(&self, app: &App, path: &CollectionPath) -> Result<(), ApiError> {
+        let Some(tokens) = &self.tokens else { return Ok(()) };
+        let collection = collection_id(path).to_ascii_uppercase().into();
+        match tokens.runs.take(&collection, app.now()) {
+            RateDecision::Allowed { .. } => Ok(()),
+            RateDecision::Exceeded { retry_after } => {
+                Err(too_many("the jobs of this collection are run too often by hand", retry_after))
+            }
+        }
+    }
+}
+
+impl TokenAccess {
+    /// Counts a failed authentication by client address and by token id, and replaces its error
+    /// where either exceeds the limit. The limit never affects a valid token: all clients behind a
+    /// proxy share one address.
+    fn count_failure(
+        &self,
+        app: &App,
+        client: Option<Client>,
+        headers: &HeaderMap,
+        error: ApiError,
+    ) -> ApiError {
+        if error.code().status() != 401 {
+            return error;
+        }
+        let now = app.now();
+        let token = presented_token(headers).map(|id| Caller::id_of_token(&id));
+        let sources = client.map(|client| source(client.0.ip())).into_iter().chain(token);
+        let waits = sources.filter_map(|source| match self.failures.take(&source, now) {
+            RateDecision::Allowed { .. } => None,
+            RateDecision::Exceeded { retry_after } => Some(retry_after),
+        });
+        match waits.max() {
+            None => error,
+            Some(retry_after) => too_many("too many tokens were wrong", retry_after),
+        }
+    }
+}
+
+/// The key under which failures of an address are counted. IPv6 addresses are counted by /64
+/// network, because a client can use any address of its network.
+fn source(address: IpAddr) -> Arc<str> {
+    let address = match address.to_canonical() {
+        IpAddr::V6(v6) => {
+            let network = u128::from(v6) & !u128::from(u64::MAX);
+            IpAddr::V6(Ipv6Addr::from(network))
+        }
+        v4 => v4,
+    };
+    format!("address:{address}").into()
+}
+
+fn too_many(message: &str, retry_after: u64) -> ApiError {
+    let message = format!("{message}; try again in {retry_after} s");
+    ApiError::rate_limited(ErrorDetails::one(ErrorCode::TooManyRequests, "", message), retry_after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ipv6_clients_are_counted_by_network_and_mapped_ones_by_ipv4_address() {
+        let check = |address: &str, expected: &str| {
+            assert_eq!(&*source(address.parse().unwrap()), expected, "{address}");
+        };
+        check("192.0.2.7", "address:192.0.2.7");
+        check("::ffff:192.0.2.7", "address:192.0.2.7");
+        check("2001:db8:1:2:3:4:5:6", "address:2001:db8:1:2::");
+    }
+}

@@ -1,0 +1,154 @@
+//! Authorization: one table of the permission that each route requires, and one check against it.
+//!
+//! The check runs before any lookup. Resources that the caller cannot read return 404 whether they
+//! exist or not.
+
+use http::Method;
+use kalends_domain::{AccessScope, Permission, Role};
+use kalends_wire::{ErrorCode, ErrorDetail, ErrorDetails};
+
+use crate::access::Caller;
+use crate::resources::group_not_found;
+use crate::response::ApiError;
+use crate::route::Route;
+
+/// What a request requires of its caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Requirement {
+    /// No token: the response is the same for all callers and reveals nothing stored.
+    Nothing,
+    /// A valid token with any grant: the response holds only what the caller may read.
+    Token,
+    /// A permission in a scope.
+    Permission(Permission, AccessScope),
+}
+
+impl Requirement {
+    pub(crate) fn is_write(&self) -> bool {
+        matches!(self, Requirement::Permission(permission, _) if *permission > Permission::Read)
+    }
+}
+
+/// The requirement of a route, and the Azure operation name for the audit log and for 403 messages.
+pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'static str) {
+    use Permission::{Operate, Own, Read, Write};
+    let collection = |permission, path: &kalends_domain::CollectionPath| {
+        Requirement::Permission(permission, AccessScope::Collection(path.clone()))
+    };
+    let reads = method.is_safe();
+    let deletes = method == Method::DELETE;
+    match route {
+        Route::Home | Route::Live | Route::Ready | Route::OpenApi => (Requirement::Nothing, "read"),
+        // Each subscriber receives the events of the collections that it may read.
+        Route::Events => (Requirement::Token, "Microsoft.Scheduler/events/read"),
+        Route::Metrics => (
+            Requirement::Permission(Read, AccessScope::Everything),
+            "Microsoft.Scheduler/metrics/read",
+        ),
+        Route::Operations => (Requirement::Token, "Microsoft.Scheduler/operations/read"),
+        Route::Provider { .. } => (Requirement::Token, "Microsoft.Scheduler/read"),
+        Route::Register { .. } => (Requirement::Token, "Microsoft.Scheduler/register/action"),
+        Route::Groups { .. } => {
+            (Requirement::Token, "Microsoft.Resources/subscriptions/resourceGroups/read")
+        }
+        Route::CollectionsOfSubscription(_) | Route::CollectionsOfGroup(_) => {
+            (Requirement::Token, "Microsoft.Scheduler/jobCollections/read")
+        }
+        Route::Group(path) => {
+            let group =
+                |permission| Requirement::Permission(permission, AccessScope::Group(path.clone()));
+            match (reads, deletes) {
+                (true, _) => (group(Read), "Microsoft.Resources/subscriptions/resourceGroups/read"),
+                (_, true) => {
+                    (group(Own), "Microsoft.Resources/subscriptions/resourceGroups/delete")
+                }
+                _ => (group(Write), "Microsoft.Resources/subscriptions/resourceGroups/write"),
+            }
+        }
+        Route::Collection(path) => match (reads, deletes) {
+            (true, _) => (collection(Read, path), "Microsoft.Scheduler/jobCollections/read"),
+            (_, true) => (collection(Write, path), "Microsoft.Scheduler/jobCollections/delete"),
+            _ => (collection(Write, path), "Microsoft.Scheduler/jobCollections/write"),
+        },
+        Route::SwitchCollection { collection: path, on } => {
+            let operation = if *on {
+                "Microsoft.Scheduler/jobCollections/enable/action"
+            } else {
+                "Microsoft.Scheduler/jobCollections/disable/action"
+            };
+            (collection(Operate, path), operation)
+        }
+        Route::Jobs(path) => {
+            (collection(Read, path), "Microsoft.Scheduler/jobCollections/jobs/read")
+        }
+        // The handler checks the additional permission of a bulk delete, which is in the body.
+        Route::Bulk(path) => {
+            (collection(Operate, path), "Microsoft.Scheduler/jobCollections/jobs/bulk/action")
+        }
+        Route::Job(path) => match (reads, deletes) {
+            (true, _) => {
+                (collection(Read, &path.collection), "Microsoft.Scheduler/jobCollections/jobs/read")
+            }
+            (_, true) => (
+                collection(Write, &path.collection),
+                "Microsoft.Scheduler/jobCollections/jobs/delete",
+            ),
+            _ => (
+                collection(Write, &path.collection),
+                "Microsoft.Scheduler/jobCollections/jobs/write",
+            ),
+        },
+        Route::Run(path) => (
+            collection(Operate, &path.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/run/action",
+        ),
+        Route::History(path) => (
+            collection(Read, &path.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/jobHistories/read",
+        ),
+        Route::Occurrences(path) => (
+            collection(Read, &path.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/occurrences/read",
+        ),
+        Route::Explain(path) => (
+            collection(Read, &path.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/explain/read",
+        ),
+        Route::Preview(path) => (
+            collection(Read, &path.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/preview/action",
+        ),
+    }
+}
+
+/// Checks that a caller meets a requirement. The error is 404 where the caller may not read the
+/// scope, and 403 otherwise.
+pub(crate) fn check(
+    caller: &Caller,
+    requirement: &Requirement,
+    operation: &str,
+) -> Result<(), ApiError> {
+    let Requirement::Permission(permission, scope) = requirement else { return Ok(()) };
+    if caller.may(*permission, scope) {
+        return Ok(());
+    }
+    if !caller.may(Permission::Read, scope) {
+        return Err(not_found(scope));
+    }
+    let role = Role::needed_for(*permission);
+    let message = format!(
+        "the caller may see {scope} but not do {operation} there; that needs the role {role}"
+    );
+    Err(ErrorDetails::one(ErrorCode::AuthorizationFailed, "", message).into())
+}
+
+/// The error of a scope that does not exist.
+fn not_found(scope: &AccessScope) -> ApiError {
+    match scope {
+        AccessScope::Group(path) => group_not_found(path),
+        AccessScope::Collection(path) => ErrorDetail::collection_not_found(path).into(),
+        AccessScope::Everything | AccessScope::Subscription(_) => {
+            ErrorDetails::one(ErrorCode::ResourceNotFound, "", "there is no such resource").into()
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The JSON Web Key Set (JWKS) of a provider: fetched on demand and cached. Cached keys remain in use
+//! while a refresh fails, and unknown key ids in tokens do not cause a fetch each.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kalends_actions::Fetcher;
+use kalends_recurrence::Instant;
+use kalends_wire::Json;
+
+use crate::access::oidc::OidcError;
+use crate::access::oidc::public_key::{PublicKey, read_keys, text};
+
+/// Age after which the next use starts a refresh in the background.
+const KEYS_TTL: Duration = Duration::from_secs(3_600);
+/// Minimum interval between two fetches if there are keys.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
+/// Minimum interval between two fetches while there are no keys.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+/// Bytes of a fetched document; that of Azure AD has about twenty thousand.
+const DOCUMENT_BYTES_MAX: usize = 512 * 1024;
+
+pub(super) struct Jwks {
+    fetcher: Fetcher,
+    issuer: String,
+    /// `None`: found by OIDC discovery.
+    url: Option<String>,
+    cached: Mutex<Arc<CachedKeys>>,
+    /// Time of the last fetch. Locked during a fetch, so that there is one at a time.
+    last_fetch: tokio::sync::Mutex<Option<Instant>>,
+}
+
+#[derive(Default)]
+struct CachedKeys {
+    /// Keys with their `kid`.
+    keys: Vec<(String, PublicKey)>,
+    fetched_at: Option<Instant>,
+}
+
+impl CachedKeys {
+    fn find(&self, id: &str) -> Option<PublicKey> {
+        self.keys.iter().find(|(other, _)| other == id).map(|(_, key)| key.clone())
+    }
+}
+
+/// No keys could be fetched so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeysUnavailable;
+
+impl Jwks {
+    pub(super) fn new(fetcher: Fetcher, issuer: String, url: Option<String>) -> Jwks {
+        Jwks {
+            fetcher,
+            issuer,
+            url,
+            cached: Mutex::default(),
+            last_fetch: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The key with an id. An unknown id causes a fetch, unless the last one is too recent.
+    pub(super) async fn find(
+        self: &Arc<Jwks>,
+        id: &str,
+        now: Instant,
+    ) -> Result<Option<PublicKey>, KeysUnavailable> {
+        let cached = self.cached();
+        if let Some(key) = cached.find(id) {
+            if !cached.fetched_at.is_some_and(|fetched| is_within(fetched, now, KEYS_TTL)) {
+                let jwks = Arc::clone(self);
+                tokio::spawn(async move { jwks.refresh_if_due(now, REFRESH_INTERVAL).await });
+            }
+            return Ok(Some(key));
+        }
+        let interval = if cached.keys.is_empty() { RETRY_INTERVAL } else { REFRESH_INTERVAL };
+        self.refresh_if_due(now, interval).await;
+        let cached = self.cached();
+        match cached.keys.is_empty() {
+            true => Err(KeysUnavailable),
+            false => Ok(cached.find(id)),
+        }
+    }
+
+    /// Fetches the keys now.
+    pub(super) async fn refresh(&self, now: Instant) -> Result<(), OidcError> {
+        let mut last_fetch = self.last_fetch.lock().await;
+        *last_fetch = Some(now);
+        let keys = self.fetch().await?;
+        let cached = Arc::new(CachedKeys { keys, fetched_at: Some(now) });
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = cached;
+        Ok(())
+    }
+
+    async fn refresh_if_due(&self, now: Instant, interval: Duration) {
+        let last_fetch = *self.last_fetch.lock().await;
+        if last_fetch.is_some_and(|last_fetch| is_within(last_fetch, now, interval)) {
+            return;
+        }
+        if let Err(error) = self.refresh(now).await {
+            let error = error.to_string().escape_debug().to_string();
+            tracing::warn!(issuer = self.issuer, error, "fetching the keys of the issuer failed");
+        }
+    }
+
+    async fn fetch(&self) -> Result<Vec<(String, PublicKey)>, OidcError> {
+        let url = match &self.url {
+            Some(url) => url.clone(),
+            None => self.discover().await?,
+        };
+        let document = self.fetch_document(&url).await?;
+        let keys = read_keys(&document).map_err(|why| OidcError::document(&url, why))?;
+        match keys.is_empty() {
+            true => Err(OidcError::document(&url, "it has no key for RS256 or ES256")),
+            false => Ok(keys),
+        }
+    }
+
+    /// The `jwks_uri` of the OIDC discovery document.
+    async fn discover(&self) -> Result<String, OidcError> {
+        let issuer = self.issuer.trim_end_matches('/');
+        let url = format!("{issuer}/.well-known/openid-configuration");
+        let document = self.fetch_document(&url).await?;
+        let document = Json::parse(&document);
+        let document = document.map_err(|errors| OidcError::document(&url, errors))?;
+        if text(&document, "issuer") != Some(&self.issuer) {
+            let named = text(&document, "issuer").unwrap_or("none");
+            let message = format!("it is of the issuer {named:?}, spell it so");
+            return Err(OidcError::document(&url, message));
+        }
+        let jwks_uri = text(&document, "jwks_uri");
+        let jwks_uri = jwks_uri.ok_or_else(|| OidcError::document(&url, "it names no jwks_uri"))?;
+        Ok(jwks_uri.to_owned())
+    }
+
+    async fn fetch_document(&self, url: &str) -> Result<Vec<u8>, OidcError> {
+        let document = self.fetcher.fetch(url, DOCUMENT_BYTES_MAX).await;
+        document.map_err(|source| OidcError::Fetch { url: url.to_owned(), source })
+    }
+
+    fn cached(&self) -> Arc<CachedKeys> {
+        Arc::clone(&self.cached.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Whether `now` is less than `time` after `then`. False if the clock was set back before `then`.
+fn is_within(then: Instant, now: Instant, time: Duration) -> bool {
+    then <= now && now < then.saturating_add(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A provider whose document tests can change. Counts its requests.
+    #[derive(Default)]
+    struct Provider {
+        document: Mutex<Option<String>>,
+        requests: AtomicU32,
+    }
+
+    fn set(ids: &[&str]) -> Option<String> {
+        let key = |id: &&str| format!(r#"{{"kty":"RSA","kid":"{id}","n":"AQID","e":"AQAB"}}"#);
+        let keys: Vec<_> = ids.iter().map(key).collect();
+        Some(format!(r#"{{"keys":[{}]}}"#, keys.join(",")))
+    }
+
+    async fn provider() -> (Arc<Provider>, Arc<Jwks>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}/keys", listener.local_addr().unwrap());
+        let provider = Arc::new(Provider::default());
+        let serving = Arc::clone(&provider);
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await.unwrap();
+                serving.requests.fetch_add(1, Ordering::SeqCst);
+                let document = serving.document.lock().unwrap().clone();
+                let (status, body) = match document {
+                    Some(document) => ("200 OK", document),
+                    None => ("500 Broken", String::new()),
+                };
+                let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", body.len());
+                stream.write_all((head + &body).as_bytes()).await.unwrap();
+            }
+        });
+        let entropy = Arc::new(kalends_environment::SystemEntropy);
+        let fetcher = Fetcher::new(kalends_actions::EgressSettings::default(), entropy).unwrap();
+        (provider, Arc::new(Jwks::new(fetcher, "https://issuer.test".into(), Some(address))))
+    }
+
+    fn at(second: i64) -> Instant {
+        Instant::from_unix_seconds(1_770_000_000 + second).unwrap()
+    }
+
+    #[tokio::test]
+    async fn unknown_key_ids_cause_one_fetch_in_five_minutes() {
+        let (provider, jwks) = provider().await;
+        let requests = || provider.requests.load(Ordering::SeqCst);
+        *provider.document.lock().unwrap() = set(&["a"]);
+        assert!(jwks.find("a", at(0)).await.unwrap().is_some());
+        assert_eq!(requests(), 1);
+        for number in 0..200 {
+            let id = format!("flood-{number}");
+            assert_eq!(jwks.find(&id, at(299)).await, Ok(None));
+        }
+        assert_eq!(requests(), 1);
+        *provider.document.lock().unwrap() = set(&["a", "b"]);
+        assert_eq!(jwks.find("b", at(299)).await, Ok(None));
+        assert!(jwks.find("b", at(300)).await.unwrap().is_some());
+        assert_eq!(requests(), 2);
+    }
+
+    #[tokio::test]
+    async fn cached_keys_remain_in_use_while_a_refresh_fails() {
+        let (provider, jwks) = provider().await;
+        assert_eq!(jwks.find("a", at(0)).await, Err(KeysUnavailable));
+        assert_eq!(jwks.find("a", at(9)).await, Err(KeysUnavailable));
+        assert_eq!(provider.requests.load(Ordering::SeqCst), 1, "failed fetches are limited too");
+        *provider.document.lock().unwrap() = set(&["a"]);
+        assert!(jwks.find("a", at(10)).await.unwrap().is_some());
+        *provider.document.lock().unwrap() = None;
+        assert!(jwks.find("a", at(100_000)).await.unwrap().is_some());
+        assert!(jwks.refresh(at(100_001)).await.is_err());
+        assert!(jwks.find("a", at(100_002)).await.unwrap().is_some());
+        *provider.document.lock().unwrap() = Some(r#"{"keys":[]}"#.into());
+        assert!(jwks.refresh(at(100_003)).await.is_err());
+        assert!(jwks.find("a", at(100_004)).await.unwrap().is_some());
+    }
+}

@@ -1,0 +1,163 @@
+//! Requests of one connection: limits on the requests in flight, metrics, and the headers that
+//! depend on the connection.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use hyper::service::Service;
+use kalends_wire::{ErrorCode, ErrorDetails, Version};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::access::Client;
+use crate::app::App;
+use crate::body::ResponseBody;
+use crate::connection_activity::ConnectionActivity;
+use crate::listener::HEADERS_MAX;
+use crate::protocol::Protocol;
+use crate::resources;
+use crate::response::ApiError;
+
+/// HSTS for one year.
+const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
+/// An open connection.
+pub(crate) struct Connection {
+    pub(crate) app: Arc<App>,
+    /// Address of the peer.
+    pub(crate) client: SocketAddr,
+    pub(crate) protocol: Protocol,
+    pub(crate) transport: Transport,
+    pub(crate) activity: Arc<ConnectionActivity>,
+    /// One permit for each request in flight on any connection.
+    pub(crate) server_permits: Arc<Semaphore>,
+    /// One permit for each request in flight on this connection. A stream that the client resets
+    /// keeps its permit until its handler ends, so resets do not raise the limit.
+    pub(crate) connection_permits: Arc<Semaphore>,
+}
+
+/// The connection that a request arrived on.
+pub(crate) struct RequestOrigin {
+    pub(crate) client: Client,
+    pub(crate) protocol: Protocol,
+    pub(crate) permits: RequestPermits,
+}
+
+/// Permits of a request in flight. The task that handles the request holds them until it ends.
+pub(crate) struct RequestPermits {
+    _connection: OwnedSemaphorePermit,
+    _server: OwnedSemaphorePermit,
+}
+
+/// Whether a connection is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Plain,
+    Tls,
+}
+
+impl Connection {
+    /// Handles a request, records its metrics and logs it.
+    async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+        let _activity = self.activity.begin_request();
+        let _metrics = self.app.metrics.begin_request();
+        let start = self.app.clock.uptime();
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let response = self.handle(request).await;
+        let took = self.app.clock.uptime().saturating_sub(start);
+        let status = response.status();
+        let route = self.app.metrics.end_request(uri.path(), &method, status, took);
+        let id = response.headers().get("x-ms-request-id").and_then(|id| id.to_str().ok());
+        tracing::debug!(
+            request = id.unwrap_or("-"),
+            client = %self.client,
+            %method,
+            route,
+            status = status.as_u16(),
+            microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            "request handled"
+        );
+        response
+    }
+
+    async fn handle(&self, mut request: Request<Incoming>) -> Response<ResponseBody> {
+        if self.protocol == Protocol::Http2
+            && let Err(status) = normalise_http2(&mut request)
+        {
+            let mut response = Response::new(ResponseBody::empty());
+            *response.status_mut() = status;
+            return response;
+        }
+        let response = match self.acquire_permits().await {
+            Some(permits) => {
+                let client = Client(self.client);
+                let origin = RequestOrigin { client, protocol: self.protocol, permits };
+                resources::handle(&self.app, origin, request).await
+            }
+            None => {
+                self.app.metrics.request_rejected();
+                let message = "too much is asked at once; try again";
+                let error = ApiError::from(ErrorDetails::one(ErrorCode::ServerBusy, "", message));
+                let ids = self.app.new_response_ids();
+                error.response(Version::V2016_03_01).into_http(&self.app, ids)
+            }
+        };
+        self.add_hsts(response)
+    }
+
+    /// Waits for a permit of the connection. `None` if the server has no permit left: the request
+    /// is rejected at once and does not wait.
+    async fn acquire_permits(&self) -> Option<RequestPermits> {
+        let connection = Arc::clone(&self.connection_permits).acquire_owned().await.ok()?;
+        let server = Arc::clone(&self.server_permits).try_acquire_owned().ok()?;
+        Some(RequestPermits { _connection: connection, _server: server })
+    }
+
+    /// Adds HSTS unless the host names are shared: HSTS for `localhost` would break other servers
+    /// on the machine.
+    fn add_hsts(&self, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+        let is_shared = self.app.settings.hosts.are_shared();
+        if self.transport == Transport::Tls && !is_shared {
+            response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
+        }
+        response
+    }
+}
+
+/// The hyper service of a connection.
+pub(crate) struct ConnectionService(pub(crate) Arc<Connection>);
+
+impl Service<Request<Incoming>> for ConnectionService {
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let connection = Arc::clone(&self.0);
+        Box::pin(async move { Ok(connection.serve(request).await) })
+    }
+}
+
+/// Gives an HTTP/2 request the `Host` header that an HTTP/1.1 request has.
+fn normalise_http2<B>(request: &mut Request<B>) -> Result<(), StatusCode> {
+    if request.headers().len() > HEADERS_MAX {
+        return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    }
+    let authority = request.uri().authority().map(|authority| authority.as_str().to_owned());
+    let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
+    match (authority, host) {
+        (Some(authority), Some(host)) if authority.as_bytes() != host => {
+            Err(StatusCode::BAD_REQUEST)
+        }
+        (Some(authority), None) => {
+            let host = HeaderValue::from_str(&authority).map_err(|_| StatusCode::BAD_REQUEST)?;
+            request.headers_mut().insert(header::HOST, host);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
