@@ -1,4 +1,4 @@
-//! Who may do what where: permissions, the roles that hold them, and the places they hold in.
+//! Access control: permissions, the roles that include them, and the scopes to which roles are granted.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use crate::name::{
     CollectionName, CollectionPath, GroupName, GroupPath, NameError, SubscriptionId,
 };
 
-/// What a request needs. Each one includes those before it.
+/// The permission that a request needs. Each includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Permission {
-    /// See what is there.
+    /// Read collections, jobs and their history.
     Read,
-    /// Run jobs, enable and disable what is there.
+    /// Run, enable and disable existing jobs and collections.
     Operate,
-    /// Make, change and delete collections and jobs.
+    /// Create, change and delete collections and jobs.
     Write,
     /// Delete whole resource groups.
     Own,
 }
 
-/// What somebody is. Each role may do one more [`Permission`] than the one before.
+/// A role that can be granted. Each role has one more [`Permission`] than the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "self-explanatory")]
 pub enum Role {
     Reader,
     Operator,
@@ -30,10 +30,10 @@ pub enum Role {
 }
 
 impl Role {
-    /// All of them, from the least.
+    /// All roles, least privileged first.
     pub const ALL: [Role; 4] = [Role::Reader, Role::Operator, Role::Contributor, Role::Owner];
 
-    /// As it is written.
+    /// The lower-case name, as in configuration files and on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Role::Reader => "reader",
@@ -43,12 +43,12 @@ impl Role {
         }
     }
 
-    /// The role of that name, read without regard to case.
+    /// Looks up a role by name, ignoring case.
     pub fn named(text: &str) -> Option<Role> {
         Role::ALL.into_iter().find(|role| role.as_str().eq_ignore_ascii_case(text))
     }
 
-    /// The most that it may do.
+    /// The highest permission of the role.
     pub const fn permission(self) -> Permission {
         match self {
             Role::Reader => Permission::Read,
@@ -58,7 +58,7 @@ impl Role {
         }
     }
 
-    /// The least role that may do so.
+    /// The least privileged role with a permission.
     pub const fn needed_for(permission: Permission) -> Role {
         match permission {
             Permission::Read => Role::Reader,
@@ -75,35 +75,35 @@ impl fmt::Display for Role {
     }
 }
 
-/// A place with all that is in it. Jobs belong to the place of their collection.
+/// A resource and everything below it. A job belongs to the scope of its collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AccessScope {
-    /// The whole installation.
+    /// The whole installation, written `/`.
     Everything,
-    /// A subscription.
+    /// A subscription with its resource groups.
     Subscription(SubscriptionId),
-    /// A resource group.
+    /// A resource group with its collections.
     Group(GroupPath),
-    /// A collection.
+    /// A collection with its jobs.
     Collection(CollectionPath),
 }
 
-/// Why a text is no [`AccessScope`].
+/// Error of parsing an [`AccessScope`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccessScopeError {
-    /// It has another form.
+    /// The text is not a path of a supported form.
     #[error(
         "expected /, /subscriptions/S, /subscriptions/S/resourceGroups/G or \
          /subscriptions/S/resourceGroups/G/providers/Microsoft.Scheduler/jobCollections/C"
     )]
     Form,
-    /// A name in it is none.
+    /// A name in the path is invalid.
     #[error(transparent)]
     Name(#[from] NameError),
 }
 
 impl AccessScope {
-    /// Reads a path. Keywords are read without regard to case; the provider may be left out.
+    /// Parses a path. Keywords ignore case, and the provider segment is optional.
     pub fn parse(text: &str) -> Result<AccessScope, AccessScopeError> {
         let path = text.strip_prefix('/').ok_or(AccessScopeError::Form)?;
         let path = path.strip_suffix('/').unwrap_or(path);
@@ -144,7 +144,7 @@ impl AccessScope {
         }
     }
 
-    /// Whether the other place is this one or lies in it.
+    /// Whether `other` is this scope or below it.
     pub fn covers(&self, other: &AccessScope) -> bool {
         match self {
             AccessScope::Everything => true,
@@ -191,19 +191,19 @@ impl fmt::Display for AccessScope {
     }
 }
 
-/// A role and where it holds.
+/// A role granted on a scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// What may be done.
+    /// The granted role.
     pub role: Role,
-    /// Where.
+    /// The resources to which the role applies.
     pub scope: AccessScope,
 }
 
 impl Grant {
-    /// Whether it is enough to do so there.
-    pub fn allows(&self, permission: Permission, place: &AccessScope) -> bool {
-        self.role.permission() >= permission && self.scope.covers(place)
+    /// Whether the grant includes `permission` on `scope`.
+    pub fn allows(&self, permission: Permission, scope: &AccessScope) -> bool {
+        self.role.permission() >= permission && self.scope.covers(scope)
     }
 }
 
@@ -213,21 +213,21 @@ mod tests {
 
     const S: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40";
 
-    fn place(text: &str) -> AccessScope {
+    fn scope(text: &str) -> AccessScope {
         AccessScope::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
     #[test]
-    fn places_are_read_without_case_and_written_whole() {
+    fn scopes_ignore_case_and_are_written_in_full() {
         let collection = format!("{S}/resourceGroups/Rg/jobCollections/Jc");
         let whole =
             format!("{S}/resourceGroups/Rg/providers/Microsoft.Scheduler/jobCollections/Jc");
-        assert_eq!(place(&collection).to_string(), whole);
-        assert_eq!(place(&whole.to_uppercase()), place(&collection));
+        assert_eq!(scope(&collection).to_string(), whole);
+        assert_eq!(scope(&whole.to_uppercase()), scope(&collection));
         for text in ["/", S, &format!("{S}/resourceGroups/rg"), &whole] {
-            assert_eq!(place(text).to_string(), text);
+            assert_eq!(scope(text).to_string(), text);
         }
-        assert_eq!(place(&format!("{S}/")), place(S));
+        assert_eq!(scope(&format!("{S}/")), scope(S));
         for text in [
             "",
             "x",
@@ -244,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn a_place_covers_what_is_in_it_and_nothing_beside_it() {
+    fn a_scope_covers_itself_and_everything_below_it() {
         let group = format!("{S}/resourceGroups/rg");
         let other = "/subscriptions/00000000-0000-0000-0000-000000000000";
         let down = ["/", S, &group, &format!("{group}/jobCollections/jc")];
         for (outer, above) in down.iter().enumerate() {
             for (inner, below) in down.iter().enumerate() {
-                let covers = place(above).covers(&place(&below.to_uppercase()));
+                let covers = scope(above).covers(&scope(&below.to_uppercase()));
                 assert_eq!(covers, outer <= inner, "{above} {below}");
             }
         }
@@ -264,18 +264,18 @@ mod tests {
                 format!("{S}/resourceGroups/rg2/jobCollections/jc"),
             ),
         ] {
-            assert!(!place(&above).covers(&place(&below)), "{above} {below}");
+            assert!(!scope(&above).covers(&scope(&below)), "{above} {below}");
         }
     }
 
     #[test]
-    fn a_role_may_do_what_lesser_roles_may() {
+    fn a_role_includes_the_permissions_of_lesser_roles() {
         let permissions =
             [Permission::Read, Permission::Operate, Permission::Write, Permission::Own];
         for (rank, role) in Role::ALL.into_iter().enumerate() {
             let grant = Grant { role, scope: AccessScope::Everything };
             for (needed, permission) in permissions.into_iter().enumerate() {
-                assert_eq!(grant.allows(permission, &place(S)), rank >= needed);
+                assert_eq!(grant.allows(permission, &scope(S)), rank >= needed);
             }
             assert_eq!(Role::needed_for(role.permission()), role);
             assert_eq!(Role::named(&role.to_string().to_uppercase()), Some(role));

@@ -1,4 +1,4 @@
-//! Collections of jobs: where they are, their plan, whether they run, their quota.
+//! Job collections: location, plan, state and quota.
 
 use std::sync::Arc;
 
@@ -8,35 +8,35 @@ use crate::job::Switch;
 use crate::plan::Plan;
 use crate::validation_error::{ValidationError, ValidationErrorKind};
 
-/// A collection as its author defined it.
+/// The definition of a collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collection {
-    /// Where it is said to be.
+    /// Azure region; stored and returned, without effect.
     pub location: Location,
-    /// For people, in their order.
+    /// Names and values in the order in which they were sent.
     pub tags: Option<Vec<(String, String)>>,
-    /// What it may hold.
+    /// Plan, which limits number, frequency and features of jobs.
     pub plan: Plan,
-    /// Whether its jobs run.
+    /// Whether jobs of the collection run.
     pub state: CollectionState,
-    /// What it may hold less than its plan allows.
+    /// Limits below those of the plan.
     pub quota: Option<Quota>,
 }
 
-/// Whether the jobs of a collection run.
+/// Whether jobs of a collection run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CollectionState {
-    /// They do.
+    /// Jobs run.
     #[default]
     Enabled,
-    /// They do not.
+    /// Jobs do not run.
     Disabled,
-    /// As disabled; a word of the retired service for unpaid bills.
+    /// Same as disabled. Azure Scheduler used it for subscriptions with unpaid bills.
     Suspended,
 }
 
 impl CollectionState {
-    /// Whether its jobs run.
+    /// Whether the state lets jobs run.
     pub fn switch(self) -> Switch {
         match self {
             CollectionState::Enabled => Switch::Enabled,
@@ -45,31 +45,31 @@ impl CollectionState {
     }
 }
 
-/// What a collection may hold, where that is less than its plan allows.
+/// Limits of a collection below those of its plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// How many jobs.
+    /// Maximum number of jobs.
     pub max_job_count: Option<u32>,
-    /// Accepted, without effect and not answered, as the retired service did.
+    /// Accepted but not enforced or returned, as in Azure Scheduler.
     pub max_job_occurrence: Option<i64>,
-    /// The most frequent recurrence.
+    /// Highest allowed frequency of jobs.
     pub max_recurrence: Option<MaxRecurrence>,
 }
 
-/// The most frequent recurrence that a quota allows.
+/// The highest frequency that a quota allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxRecurrence {
     /// The unit of `interval`.
     pub frequency: Frequency,
-    /// Every how many units at most.
+    /// Minimum interval, in units of `frequency`.
     pub interval: u32,
 }
 
-/// A place, spelled as clients know it.
+/// The display name of an Azure region, such as `West US`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location(Arc<str>);
 
-/// The places that the retired service was in. Only their spelling matters.
+/// The regions of Azure Scheduler, to normalize their spelling.
 const KNOWN_LOCATIONS: [&str; 25] = [
     "North Central US",
     "South Central US",
@@ -101,9 +101,9 @@ const KNOWN_LOCATIONS: [&str; 25] = [
 const LOCATION_CHARS_MAX: usize = 100;
 
 impl Location {
-    /// A place. A known one comes back in its usual spelling: `westus` is `West US`.
+    /// Validates a region name and normalizes known ones: `westus` becomes `West US`.
     pub fn new(text: &str) -> Result<Location, ValidationError> {
-        let squeezed = |text: &str| text.replace(' ', "").to_ascii_lowercase();
+        let normalized = |text: &str| text.replace(' ', "").to_ascii_lowercase();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || " -_()".contains(c);
         if text.trim().is_empty() || text.len() > LOCATION_CHARS_MAX || !text.chars().all(is_plain)
         {
@@ -112,21 +112,21 @@ impl Location {
             );
             return Err(ValidationError::new(ValidationErrorKind::LocationRequired, message));
         }
-        let known = KNOWN_LOCATIONS.iter().find(|known| squeezed(known) == squeezed(text));
+        let known = KNOWN_LOCATIONS.iter().find(|known| normalized(known) == normalized(text));
         Ok(Location(known.copied().unwrap_or(text).into()))
     }
 
-    /// A place that was checked when it was stored.
+    /// A stored region name, without validation.
     pub fn restore(text: String) -> Location {
         Location(text.into())
     }
 
-    /// The places that clients are told of.
+    /// The region names that the API lists.
     pub fn known() -> impl Iterator<Item = &'static str> {
         KNOWN_LOCATIONS.into_iter()
     }
 
-    /// As it is answered.
+    /// The region name, as the API returns it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -137,15 +137,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_places_are_answered_in_their_usual_spelling() {
-        for (written, answered) in [
+    fn known_regions_are_normalized() {
+        for (written, returned) in [
             ("westus", "West US"),
             ("West US", "West US"),
             ("SOUTHCENTRALUS", "South Central US"),
             ("east us 2", "East US 2"),
             ("Moon Base 1", "Moon Base 1"),
         ] {
-            assert_eq!(Location::new(written).unwrap().as_str(), answered);
+            assert_eq!(Location::new(written).unwrap().as_str(), returned);
         }
         for bad in ["", "  ", "<script>", &"x".repeat(101)] {
             assert!(Location::new(bad).is_err(), "{bad}");

@@ -1,5 +1,5 @@
-//! Why a job did or did not run at an instant, or why it is not running now: a reason for programs
-//! and a sentence for people.
+//! Explains why a job did or did not run at a given time, or why it is not running now: a
+//! machine-readable reason and an English sentence.
 
 use std::time::Duration;
 
@@ -13,45 +13,45 @@ use crate::timeline::{JobSnapshot, OccurrenceState, RunInFlight};
 /// DST transitions within this distance are reported. No transition moves an occurrence further.
 const DST_NOTE_RANGE: Duration = Duration::from_secs(3 * 3_600);
 
-/// What is asked.
+/// Input of [`explain`].
 #[derive(Clone, Copy, Debug)]
 pub struct ExplainInput<'a> {
     /// The job's rule, without its count.
     pub rule: &'a Rule,
-    /// How the job goes on.
+    /// State of the job.
     pub job: JobSnapshot,
-    /// When it was created.
+    /// Creation time of the job.
     pub created: Instant,
-    /// The instant; absent means now, and what comes next.
+    /// The time to explain; absent means the current state and the next occurrence.
     pub at: Option<Instant>,
-    /// What the ledger has around it.
+    /// Ledger records around `at`.
     pub ledger: &'a [LedgerRecord],
-    /// The runs under way.
+    /// Runs of the job that have not finished.
     pub runs: &'a [RunInFlight],
-    /// The job's history, the newest first.
+    /// History of the job, newest first.
     pub history: &'a [HistoryEntry],
 }
 
-/// The answer.
+/// Output of [`explain`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// Why, for programs.
+    /// Machine-readable reason.
     pub reason: ExplainReason,
-    /// Why, for people.
+    /// The reason as an English sentence.
     pub sentence: String,
-    /// The occurrence it is about, where it is about one.
+    /// Scheduled time of the occurrence that the explanation refers to, if any.
     pub occurrence: Option<Instant>,
-    /// The last occurrence of the schedule before the instant.
+    /// The last occurrence of the schedule before that time.
     pub before: Option<Instant>,
-    /// The first one after it.
+    /// The first occurrence after that time; absent if the job is finished.
     pub after: Option<Instant>,
-    /// What changes of the clocks do nearby.
+    /// Effects of DST transitions within three hours.
     pub notes: Vec<String>,
 }
 
-/// Why a job did or did not run, or will or will not.
+/// The reason why a job did or did not run, or will or will not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "self-explanatory")]
 pub enum ExplainReason {
     Completed,
     Failed,
@@ -75,38 +75,38 @@ pub enum ExplainReason {
     NotRetained,
 }
 
-/// Why a job did or did not run.
-pub fn explain(question: ExplainInput<'_>) -> Explanation {
-    let near = question.at.unwrap_or(question.job.now);
-    let (reason, occurrence, sentence) = match question.at {
-        Some(at) => at_instant(&question, at),
-        None => at_present(&question),
+/// Explains why a job did or did not run.
+pub fn explain(input: ExplainInput<'_>) -> Explanation {
+    let near = input.at.unwrap_or(input.job.now);
+    let (reason, occurrence, sentence) = match input.at {
+        Some(at) => explain_time(&input, at),
+        None => explain_now(&input),
     };
     let from = near.saturating_sub(DST_NOTE_RANGE);
-    let dst_notes = question.rule.dst_notes(from, near.saturating_add(DST_NOTE_RANGE));
-    let rule = question.rule;
+    let dst_notes = input.rule.dst_notes(from, near.saturating_add(DST_NOTE_RANGE));
+    let rule = input.rule;
     Explanation {
         reason,
         sentence,
         occurrence,
         before: rule.last_at_or_before(occurrence.unwrap_or(near).previous_tick()),
-        after: rule.next_after(occurrence.unwrap_or(near)).filter(|_| question.goes_on()),
+        after: rule.next_after(occurrence.unwrap_or(near)).filter(|_| input.is_active()),
         notes: dst_notes.into_iter().map(|note| note.text).collect(),
     }
 }
 
-type Why = (ExplainReason, Option<Instant>, String);
+type Finding = (ExplainReason, Option<Instant>, String);
 
-fn at_present(question: &ExplainInput<'_>) -> Why {
-    let JobSnapshot { now, lifecycle, .. } = question.job;
-    if let Some(run) = question.runs.iter().max_by_key(|run| run.scheduled) {
-        return of_run(run, now);
+fn explain_now(input: &ExplainInput<'_>) -> Finding {
+    let JobSnapshot { now, lifecycle, .. } = input.job;
+    if let Some(run) = input.runs.iter().max_by_key(|run| run.scheduled) {
+        return explain_run(run, now);
     }
     if lifecycle != Lifecycle::Active {
-        return (ExplainReason::Finished, None, finished(question));
+        return (ExplainReason::Finished, None, finished(input));
     }
-    let next = question.job.first_coming(question.rule);
-    match (question.job.state_of_upcoming(), next) {
+    let next = input.job.first_upcoming(input.rule);
+    match (input.job.state_of_upcoming(), next) {
         (OccurrenceState::JobDisabled, next) => {
             let would = next.map_or_else(String::new, |next| {
                 format!(" If it were enabled, it would run next at {next}.")
@@ -121,31 +121,35 @@ fn at_present(question: &ExplainInput<'_>) -> Why {
             let sentence = format!("No occurrence is due now; the next is that of {next}.");
             (ExplainReason::Upcoming, Some(next), sentence)
         }
-        (_, None) => (ExplainReason::Finished, None, finished(question)),
+        (_, None) => (ExplainReason::Finished, None, finished(input)),
     }
 }
 
-fn at_instant(question: &ExplainInput<'_>, at: Instant) -> Why {
+fn explain_time(input: &ExplainInput<'_>, at: Instant) -> Finding {
     let same = |other: Instant| matches(at, other);
-    if let Some(run) = question.runs.iter().rev().find(|run| same(run.scheduled)) {
-        return of_run(run, question.job.now);
+    if let Some(run) = input.runs.iter().rev().find(|run| same(run.scheduled)) {
+        return explain_run(run, input.job.now);
     }
-    let occurrence = question.occurrence_at(at);
+    let occurrence = input.occurrence_at(at);
     let covers = |row: &&LedgerRecord| {
         let within = occurrence.is_some_and(|at| row.from <= at && at <= row.to);
         within || same(row.from) || same(row.to)
     };
-    // Of several generations the newest tells most.
-    if let Some(row) = question.ledger.iter().filter(covers).max_by_key(|row| row.generation) {
-        return of_row(question, row, occurrence.filter(|_| row.count > 1).unwrap_or(row.from));
+    // The record of the newest generation is the current one.
+    if let Some(row) = input.ledger.iter().filter(covers).max_by_key(|row| row.generation) {
+        return explain_record(
+            input,
+            row,
+            occurrence.filter(|_| row.count > 1).unwrap_or(row.from),
+        );
     }
     match occurrence {
-        Some(occurrence) => of_occurrence(question, occurrence),
-        None => of_no_occurrence(question, at),
+        Some(occurrence) => explain_occurrence(input, occurrence),
+        None => explain_no_occurrence(input, at),
     }
 }
 
-fn of_run(run: &RunInFlight, now: Instant) -> Why {
+fn explain_run(run: &RunInFlight, now: Instant) -> Finding {
     let RunInFlight { scheduled, retry, attempt_at, .. } = *run;
     let occurrence = format!("The occurrence of {scheduled}");
     let number = retry + 1;
@@ -170,8 +174,8 @@ fn of_run(run: &RunInFlight, now: Instant) -> Why {
     (reason, Some(scheduled), sentence)
 }
 
-fn of_row(question: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> Why {
-    let entries = || question.history.iter().filter(|entry| entry.expected == row.from);
+fn explain_record(input: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> Finding {
+    let entries = || input.history.iter().filter(|entry| entry.expected == row.from);
     let attempts = entries().filter(|entry| entry.status != AttemptStatus::Postponed).count();
     let after = match attempts {
         0 => String::new(),
@@ -219,11 +223,11 @@ fn of_row(question: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> Why {
     (reason, Some(at), format!("The occurrence of {at} {what}{stretch}"))
 }
 
-/// An instant of the schedule of which nothing is recorded.
-fn of_occurrence(question: &ExplainInput<'_>, at: Instant) -> Why {
-    let JobSnapshot { now, lifecycle, left, .. } = question.job;
-    if question.job.is_coming(question.rule, at) {
-        let (reason, sentence) = match question.job.state_of_upcoming() {
+/// Explains an occurrence of the schedule without a record or a run.
+fn explain_occurrence(input: &ExplainInput<'_>, at: Instant) -> Finding {
+    let JobSnapshot { now, lifecycle, left, .. } = input.job;
+    if input.job.is_upcoming(input.rule, at) {
+        let (reason, sentence) = match input.job.state_of_upcoming() {
             OccurrenceState::JobDisabled => (
                 ExplainReason::JobDisabled,
                 format!("The job is disabled; if it were enabled, it would run at {at}."),
@@ -239,16 +243,16 @@ fn of_occurrence(question: &ExplainInput<'_>, at: Instant) -> Why {
         };
         return (reason, Some(at), sentence);
     }
-    if question.job.held(question.rule, at, at).is_some() {
-        let (reason, what) = match question.job.switch {
+    if input.job.due_while_disabled(input.rule, at, at).is_some() {
+        let (reason, what) = match input.job.switch {
             Switch::Disabled => (ExplainReason::JobDisabled, "the job"),
             Switch::Enabled => (ExplainReason::CollectionDisabled, "the job's collection"),
         };
         let sentence = format!("The occurrence of {at} did not run: {what} is disabled.");
         return (reason, Some(at), sentence);
     }
-    if lifecycle != Lifecycle::Active && question.job.finished.is_some_and(|over| at > over) {
-        return (ExplainReason::Finished, Some(at), finished(question));
+    if lifecycle != Lifecycle::Active && input.job.finished.is_some_and(|end| at > end) {
+        return (ExplainReason::Finished, Some(at), finished(input));
     }
     if at > now && left.is_some() {
         let sentence = format!("At {at} the count of the schedule is used up.");
@@ -260,19 +264,19 @@ fn of_occurrence(question: &ExplainInput<'_>, at: Instant) -> Why {
     (ExplainReason::NotRetained, Some(at), sentence)
 }
 
-fn of_no_occurrence(question: &ExplainInput<'_>, at: Instant) -> Why {
-    if at < question.created {
-        let sentence = format!("The job was created later, at {}.", question.created);
+fn explain_no_occurrence(input: &ExplainInput<'_>, at: Instant) -> Finding {
+    if at < input.created {
+        let sentence = format!("The job was created later, at {}.", input.created);
         return (ExplainReason::BeforeCreation, None, sentence);
     }
-    let recurrence = question.rule.definition().recurrence.as_ref();
+    let recurrence = input.rule.definition().recurrence.as_ref();
     if let Some(end) = recurrence.and_then(|recurrence| recurrence.end).filter(|&end| end < at) {
         return (ExplainReason::AfterEnd, None, format!("The schedule ended at {end}."));
     }
-    if question.job.finished.is_some_and(|over| over < at) {
-        return (ExplainReason::Finished, None, finished(question));
+    if input.job.finished.is_some_and(|end| end < at) {
+        return (ExplainReason::Finished, None, finished(input));
     }
-    let nearest = match (question.rule.last_at_or_before(at), question.rule.next_after(at)) {
+    let nearest = match (input.rule.last_at_or_before(at), input.rule.next_after(at)) {
         (Some(last), Some(next)) => format!(": the one before is {last}, the one after {next}"),
         (Some(last), None) => format!(": the last is {last}"),
         (None, Some(next)) => format!(": the first is {next}"),
@@ -283,13 +287,13 @@ fn of_no_occurrence(question: &ExplainInput<'_>, at: Instant) -> Why {
 }
 
 impl ExplainInput<'_> {
-    /// The occurrence that is meant: a whole second stands for what happens in it.
+    /// The occurrence at `at`, or within the second that starts at `at`.
     fn occurrence_at(&self, at: Instant) -> Option<Instant> {
         let found = self.rule.next_after(at.previous_tick()).filter(|&next| matches(at, next));
         found.or(self.job.due.filter(|&due| matches(at, due)))
     }
 
-    fn goes_on(&self) -> bool {
+    fn is_active(&self) -> bool {
         self.job.lifecycle == Lifecycle::Active
     }
 }
@@ -303,8 +307,8 @@ fn due(at: Instant) -> String {
     format!("The occurrence of {at} is due and is about to run.")
 }
 
-fn finished(question: &ExplainInput<'_>) -> String {
-    let JobSnapshot { lifecycle, finished, .. } = question.job;
+fn finished(input: &ExplainInput<'_>) -> String {
+    let JobSnapshot { lifecycle, finished, .. } = input.job;
     let at = finished.map_or_else(String::new, |at| format!(" since {at}"));
     match lifecycle {
         Lifecycle::Faulted => format!(

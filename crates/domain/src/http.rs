@@ -1,4 +1,4 @@
-//! HTTP requests that a job makes.
+//! HTTP requests of jobs.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use crate::limits::Limits;
 use crate::secret::Secret;
 use crate::validation_error::{ValidationError, ValidationErrorKind};
 
-/// An absolute http or https address. Checked in its parsed form, kept and sent as it was written.
+/// An absolute http or https URI. Validated in its parsed form, stored and sent in its original form.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Uri {
     text: Box<str>,
     is_https: bool,
 }
 
-/// Without its query, which may hold keys and signatures.
+/// Redacts query and fragment, which can contain keys and signatures.
 impl fmt::Debug for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.text.split_once(['?', '#']) {
@@ -26,7 +26,7 @@ impl fmt::Debug for Uri {
 }
 
 impl Uri {
-    /// Checks an address.
+    /// Validates a URI.
     pub fn new(text: &str, limits: &Limits) -> Result<Uri, ValidationError> {
         let invalid =
             |message: &str| ValidationError::new(ValidationErrorKind::InvalidUri, message);
@@ -34,7 +34,7 @@ impl Uri {
         if text.chars().count() > max {
             return Err(invalid(&format!("it is longer than {max} characters")));
         }
-        // The parser drops or rewrites these, so they are refused before it sees them.
+        // The URL parser drops or rewrites these characters, so they are rejected first.
         let rewritten = |c: char| c.is_control() || c.is_whitespace() || c == '\\' || c == '\u{ad}';
         if text.contains(rewritten) {
             return Err(invalid("it holds a blank, a control character or a backslash"));
@@ -70,31 +70,31 @@ impl Uri {
         Ok(Uri { text: text.into(), is_https })
     }
 
-    /// An address that was checked when it was stored; limits may have changed since.
+    /// A stored URI, without validation: limits may have changed since it was written.
     pub fn restore(text: String) -> Uri {
         let is_https = text.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
         Uri { text: text.into(), is_https }
     }
 
-    /// As it was written.
+    /// The URI in its original form.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether it is https.
+    /// Whether the scheme is https.
     pub fn is_https(&self) -> bool {
         self.is_https
     }
 }
 
-/// A method that a job may use, as it was written.
+/// An HTTP method that jobs can use, in its original spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Method(Box<str>);
 
 impl Method {
     const ALLOWED: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-    /// Checks a method.
+    /// Validates a method, ignoring case.
     pub fn new(text: &str) -> Result<Method, ValidationError> {
         match Method::ALLOWED.iter().any(|allowed| allowed.eq_ignore_ascii_case(text)) {
             true => Ok(Method(text.into())),
@@ -105,30 +105,31 @@ impl Method {
         }
     }
 
-    /// A method that was checked when it was stored.
+    /// A stored method, without validation.
     pub fn restore(text: String) -> Method {
         Method(text.into())
     }
 
-    /// As it was written.
+    /// The method in its original spelling.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Headers that a job sets, in the order in which they were written.
+/// Headers of a job's request, in the order in which they were sent.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(Box<str>, Box<str>)>);
 
-/// Without values, which may be keys.
+/// Redacts the values, which can be keys.
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.0.iter().map(|(name, _)| (name, "[secret]"))).finish()
     }
 }
 
-/// Set by the connection, by the scheduler itself, or keys to machines' metadata: a job that could
-/// set them could forge messages or read what it must not.
+/// Headers that jobs cannot set: headers of the connection, headers that the scheduler sets itself, and
+/// headers that unlock cloud metadata services. They would allow request smuggling, forged messages or
+/// access to credentials of the host.
 const HEADERS_NOT_ALLOWED: [&str; 19] = [
     "connection",
     "content-length",
@@ -150,11 +151,11 @@ const HEADERS_NOT_ALLOWED: [&str; 19] = [
     "webhook-timestamp",
     "x-ms-execution-tag",
 ];
-const HEADER_FAMILIES_NOT_ALLOWED: [&str; 4] =
+const HEADER_PREFIXES_NOT_ALLOWED: [&str; 4] =
     ["proxy-", "x-ms-scheduler-", "x-aws-ec2-metadata-token", "x-ms-client-request-id"];
 
 impl Headers {
-    /// Checks headers. A refusal names the header.
+    /// Validates headers. The error names the header.
     pub fn new(headers: Vec<(String, String)>, limits: &Limits) -> Result<Headers, HeaderError> {
         let whole =
             |kind, message| HeaderError { name: None, error: ValidationError::new(kind, message) };
@@ -190,29 +191,29 @@ impl Headers {
         Ok(Headers::restore(headers))
     }
 
-    /// Headers that were checked when they were stored.
+    /// Stored headers, without validation.
     pub fn restore(headers: Vec<(String, String)>) -> Headers {
         let boxed = |(name, value): (String, String)| (name.into(), value.into());
         Headers(headers.into_iter().map(boxed).collect())
     }
 
-    /// Names and values, as written.
+    /// Names and values in their original spelling and order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// Whether there are none.
+    /// Whether there are no headers.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// What is wrong with headers, and with which.
+/// Validation error of headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderError {
-    /// The header; absent where they are too many or too large together.
+    /// Name of the invalid header; absent if there are too many or they are too large in total.
     pub name: Option<String>,
-    /// What is wrong.
+    /// The error of this header or of all headers.
     pub error: ValidationError,
 }
 
@@ -224,7 +225,7 @@ fn check_header(name: &str, value: &str) -> Result<(), ValidationError> {
     }
     let lower = name.to_ascii_lowercase();
     let is_reserved = HEADERS_NOT_ALLOWED.contains(&lower.as_str())
-        || HEADER_FAMILIES_NOT_ALLOWED.iter().any(|family| lower.starts_with(family));
+        || HEADER_PREFIXES_NOT_ALLOWED.iter().any(|prefix| lower.starts_with(prefix));
     if is_reserved {
         let message = "a job may not set this header";
         return Err(ValidationError::new(ValidationErrorKind::HeaderNotAllowed, message));
@@ -238,66 +239,66 @@ fn check_header(name: &str, value: &str) -> Result<(), ValidationError> {
     Ok(())
 }
 
-/// A request that a job makes.
+/// An HTTP request of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// Where to.
+    /// Target URI.
     pub uri: Uri,
-    /// How.
+    /// HTTP method.
     pub method: Method,
-    /// With which headers; absent where none were written.
+    /// Headers; absent if the client sent no `headers` member.
     pub headers: Option<Headers>,
-    /// With which body.
+    /// Request body.
     pub body: Option<String>,
-    /// As whom.
+    /// Authentication of the request; none if absent.
     pub authentication: Option<HttpAuthentication>,
 }
 
-/// As whom a request is made. Members that old clients left out are absent; an attempt then fails
-/// and says so.
+/// Authentication of an HTTP request. Members can be absent, because old API versions did not require
+/// them; the attempt then fails with a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpAuthentication {
-    /// User and password.
+    /// HTTP Basic authentication.
     Basic {
-        /// The user.
+        /// User name, without a colon.
         username: Option<String>,
-        /// Never answered.
+        /// Password; never returned by the API.
         password: Option<Secret>,
     },
-    /// A certificate and its key.
+    /// TLS client certificate.
     ClientCertificate {
-        /// The file, in base64. Never answered.
+        /// PFX file in base64; never returned by the API.
         pfx: Option<Secret>,
-        /// Its password. Never answered.
+        /// Password of the PFX file; never returned by the API.
         password: Option<Secret>,
-        /// What was read from the file.
+        /// Certificate data read from the PFX file.
         certificate: Option<CertificateFacts>,
     },
-    /// A token of the directory, fetched with the client's own credentials.
+    /// OAuth 2.0 client credentials grant of Microsoft Entra ID (Azure Active Directory).
     ActiveDirectoryOAuth {
-        /// GUID or domain of the directory.
+        /// GUID or domain name of the tenant.
         tenant: Option<String>,
-        /// For whom the token is.
+        /// Audience (resource) of the token.
         audience: Option<String>,
-        /// Who asks for it.
+        /// Client id of the application.
         client_id: Option<String>,
-        /// Never answered.
+        /// Client secret; never returned by the API.
         secret: Option<Secret>,
     },
 }
 
-/// What an answer shows of a client certificate.
+/// The data of a client certificate that the API returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFacts {
     /// SHA-1 of the certificate, upper-case hexadecimal.
     pub thumbprint: String,
-    /// Until when it holds.
+    /// End of the validity period.
     pub expiration: kalends_recurrence::Instant,
-    /// Whose it is, most specific part first.
+    /// Distinguished name of the subject, most specific part first.
     pub subject_name: String,
 }
 
-/// A directory: a GUID or a domain name.
+/// Validates a tenant: a GUID or a domain name.
 pub fn check_tenant(text: &str) -> Result<(), ValidationError> {
     let is_label = |label: &str| {
         !label.is_empty()
@@ -315,7 +316,7 @@ pub fn check_tenant(text: &str) -> Result<(), ValidationError> {
     }
 }
 
-/// An audience: an absolute https or api URI, or a GUID.
+/// Validates an audience: an absolute URI (http, https, api, spn, urn) or a GUID.
 pub fn check_audience(text: &str) -> Result<(), ValidationError> {
     let is_guid = crate::name::SubscriptionId::new(text).is_ok();
     let is_uri = Url::parse(text)
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_kept_as_written() {
+    fn uris_keep_their_original_form() {
         for text in [
             "http://www.bing.com/workers?somekey=some%2dvalue%2f",
             "https://mywebserviceendpoint.com",
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_uris_are_rejected() {
         let long = format!("http://example.com/{}", "x".repeat(2_030));
         for text in [
             "",
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_could_forge_or_smuggle_are_refused() {
+    fn headers_that_could_forge_or_smuggle_requests_are_rejected() {
         assert!(
             headers(&[("ConTent-tYPe", "application/json; charset=utf-8"), ("X", "a\tb")]).is_ok()
         );
@@ -447,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_are_read_without_case() {
+    fn methods_ignore_case() {
         assert_eq!(Method::new("get").map(|method| method.as_str().to_owned()), Ok("get".into()));
         for text in ["CONNECT", "TRACE", "GET /x HTTP/1.1\r\n", ""] {
             assert_eq!(
@@ -458,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn tenants_and_audiences_cannot_build_another_address() {
+    fn tenants_and_audiences_cannot_change_the_token_endpoint() {
         for good in ["microsoft.onmicrosoft.com", "6c55a6f0-6593-472f-9b3e-a51a9a757b40", "common"]
         {
             assert!(check_tenant(good).is_ok(), "{good}");

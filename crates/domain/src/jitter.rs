@@ -1,14 +1,14 @@
-//! Jitter: jobs of one instant are spread over a while, each by an offset of its own that stays the
-//! same.
+//! Jitter: spreads jobs with the same scheduled time over a configured duration. Each job has a constant
+//! offset.
 
 use std::time::Duration;
 
 use kalends_recurrence::{Instant, Rule, duration_to_ticks, ticks_to_duration};
 
-/// When the occurrence of `scheduled` begins: never before it, never at or after the next one.
+/// The start time of the occurrence `scheduled`: never before it and always before the next one.
 ///
-/// The offset is the job's own share, taken from its identity, of `jitter` or of the time to the
-/// next occurrence, whichever is shorter.
+/// The offset is a fraction, derived from the job's `uid`, of `jitter` or of the time to the next
+/// occurrence, whichever is shorter.
 pub fn jittered(
     uid: [u8; 16],
     jitter: Option<Duration>,
@@ -19,7 +19,7 @@ pub fn jittered(
     let gap = rule.next_after(scheduled).map(|next| next.ticks() - scheduled.ticks());
     let jitter = duration_to_ticks(jitter);
     let span = gap.map_or(jitter, |gap| gap.min(jitter));
-    // The identity is made of chance: its first half is as good as any number.
+    // The uid is random, so its first half is uniformly distributed.
     let number = uid.iter().take(8).fold(0, |number: u128, &byte| number << 8 | u128::from(byte));
     let offset = (number * u128::from(span.unsigned_abs())) >> 64;
     scheduled.saturating_add(ticks_to_duration(i64::try_from(offset).unwrap_or(i64::MAX)))
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn every_job_has_its_own_share_and_none_is_early() {
+    fn the_offset_depends_on_the_job_and_is_never_negative() {
         let half = [0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
         check(half, None, "01:00:00");
         check(half, Some(Duration::ZERO), "01:00:00");
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn no_offset_reaches_the_next_occurrence() {
+    fn the_offset_ends_before_the_next_occurrence() {
         check(LAST, Some(60 * MINUTE), "01:59:59.9999999");
         check(LAST, Some(600 * MINUTE), "01:59:59.9999999");
         check(LAST, Some(Duration::MAX), "01:59:59.9999999");
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_occurrence_has_no_next_to_stay_clear_of() {
+    fn the_last_occurrence_uses_the_full_jitter() {
         let half = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let once = rule(None);
         assert_eq!(jittered(half, Some(120 * MINUTE), at("00:00:00"), &once), at("01:00:00"));

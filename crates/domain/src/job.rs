@@ -1,4 +1,4 @@
-//! A job as its author defined it.
+//! Job definitions.
 
 use std::time::Duration;
 
@@ -9,125 +9,126 @@ use crate::messaging::{ServiceBusMessage, StorageQueueMessage};
 use crate::retry::RetryPolicy;
 use crate::verbatim::Verbatim;
 
-/// What a job does and when, less what the service adds.
+/// A job as the client defines it, without status and other service data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobDefinition {
-    /// `startTime`.
+    /// `startTime`; the creation time if absent.
     pub start: Option<Instant>,
-    /// What to do.
+    /// The action with its retry policy and error action.
     pub action: MainAction,
-    /// How it repeats; absent means once.
+    /// The job runs once if absent.
     pub recurrence: Option<Recurrence>,
-    /// Whether it is to run.
+    /// Whether the job is enabled.
     pub switch: Switch,
-    /// Members that only the newest version of the API has.
+    /// Members that only the newest API version has.
     pub extensions: Extensions,
 }
 
-/// Whether a job is to run.
+/// Whether a job or collection is enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "self-explanatory")]
 pub enum Switch {
     #[default]
     Enabled,
     Disabled,
 }
 
-/// What a job does, how often it tries, and what it does when all tries failed.
+/// The action of a job with its retry policy and error action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MainAction {
-    /// What to do.
+    /// The action to execute.
     pub action: Action,
-    /// How often to try.
+    /// Retry policy; the default policy if absent.
     pub retry: Option<RetryPolicy>,
-    /// What to do when all tries failed.
+    /// Runs after all attempts of the action failed.
     pub error_action: Option<ErrorAction>,
 }
 
-/// What a job does when all tries failed. There is none for the failure of this.
+/// An action that runs after all attempts of the main action failed. It has no error action itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorAction {
-    /// What to do.
+    /// The action to execute.
     pub action: Action,
-    /// How often to try; absent means as often as the main action.
+    /// Retry policy; that of the main action if absent.
     pub retry: Option<RetryPolicy>,
 }
 
-/// One thing to do.
+/// An action type and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
-    /// `type`, as it was written.
+    /// `type` in its original spelling, which the API returns.
     pub type_as_written: String,
-    /// What it is.
+    /// The request or message to send.
     pub target: Target,
 }
 
-/// What an action calls or where it puts a message.
+/// The request or message that an action sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Http and Https.
+    /// An HTTP or HTTPS request.
     Http(HttpRequest),
-    /// A storage queue.
+    /// A message to an Azure Storage queue.
     StorageQueue(StorageQueueMessage),
-    /// A Service Bus queue.
+    /// A message to a Service Bus queue.
     ServiceBusQueue(ServiceBusMessage),
-    /// A Service Bus topic.
+    /// A message to a Service Bus topic.
     ServiceBusTopic(ServiceBusMessage),
 }
 
-/// Members that only the newest version of the API has. Older versions neither show nor touch
-/// them.
+/// Members that only the newest API version has. Older versions neither return nor change them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extensions {
-    /// For people.
+    /// Free text.
     pub description: Option<String>,
-    /// For people and searches, in their order.
+    /// Names and values in the order in which they were sent; job filters match them.
     pub tags: Option<Vec<(String, String)>>,
-    /// What becomes of occurrences that were missed.
+    /// Policy for missed occurrences.
     pub missed_runs: Option<MissedRuns>,
-    /// What becomes of an occurrence that is due while the one before still runs.
+    /// Policy for an occurrence that is due while the previous one still runs.
     pub overlap: Option<Overlap>,
-    /// Each occurrence is as much later as this job's own share of it.
+    /// Maximum offset from the scheduled time; the offset of a job is constant.
     pub jitter: Option<Verbatim<Duration>>,
-    /// How long an attempt may take.
+    /// Timeout of an attempt.
     pub timeout: Option<Verbatim<Duration>>,
     /// Whether requests are signed.
     pub signing: Option<Signing>,
 }
 
-/// What becomes of occurrences that were missed while nothing could run.
+/// Policy for occurrences that the service missed because it was not running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissedRuns {
-    /// Which of them run, late.
+    /// The missed occurrences that run late.
     pub policy: MissedPolicy,
-    /// Only those not older than this.
+    /// Maximum age of an occurrence that runs late.
     pub within: Option<Verbatim<Duration>>,
 }
 
-/// Which missed occurrences run, late.
+/// The missed occurrences that run late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum MissedPolicy {
+    /// No missed occurrence runs.
     Skip,
+    /// Only the newest missed occurrence runs.
     Last,
+    /// All missed occurrences run, one after the other.
     All,
 }
 
-/// What becomes of an occurrence that is due while the one before still runs or retries.
+/// Policy for an occurrence that is due while the previous one is running or retrying.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overlap {
-    /// It is recorded as postponed and does not run.
+    /// The occurrence does not run; the history records it as postponed.
     #[default]
     Skip,
-    /// One waits its turn.
+    /// One occurrence is queued; further ones do not run.
     QueueOne,
-    /// Both run.
+    /// The occurrences run concurrently.
     Allow,
 }
 
-/// Whether requests are signed.
+/// Whether the requests of a job are signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "self-explanatory")]
 pub enum Signing {
     On,
     Off,

@@ -1,50 +1,50 @@
-//! The ledger: how each occurrence ended.
+//! The ledger: the final disposition of each occurrence.
 
 use kalends_recurrence::Instant;
 
-/// Why there is a run.
+/// The trigger of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// An occurrence of the schedule.
     Scheduled,
-    /// A user asked for it.
+    /// A run request through the API.
     Manual,
 }
 
-/// How an occurrence, or a stretch of missed ones, was closed.
+/// A closed occurrence, or a range of consecutive occurrences with the same disposition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerRecord {
-    /// Of which edit of the job.
+    /// Generation of the job definition; each edit increments it.
     pub generation: u64,
-    /// The scheduled instant, or the first of a stretch.
+    /// Scheduled time of the first occurrence.
     pub from: Instant,
-    /// The same, or the last of a stretch.
+    /// Scheduled time of the last occurrence; equal to `from` for a single one.
     pub to: Instant,
-    /// How many occurrences it stands for.
+    /// Number of occurrences.
     pub count: u64,
-    /// Why there were any.
+    /// Trigger of the run.
     pub cause: Cause,
-    /// How they ended.
+    /// Final disposition of all occurrences of the record.
     pub disposition: Disposition,
-    /// When that was decided.
+    /// Time at which the disposition was decided.
     pub closed: Instant,
 }
 
-/// The one way in which an occurrence ended.
+/// The final disposition of an occurrence. Every occurrence gets exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Disposition {
-    /// The target took it.
+    /// An attempt succeeded.
     Completed,
-    /// All tries failed.
+    /// All attempts failed.
     Failed,
-    /// The one before still ran.
+    /// The previous run was still running or retrying.
     SkippedOverlap,
     /// The job or its collection was disabled.
     SkippedDisabled,
-    /// A quota or a plan held it.
+    /// A quota or plan limit prevented the run.
     SkippedQuota,
-    /// Nothing could run at its time, and it does not run later.
+    /// The service was not running at the scheduled time, and the policy does not run it late.
     Missed,
-    /// An edit came between.
+    /// An edit of the job replaced the definition before the run finished.
     Superseded,
 }

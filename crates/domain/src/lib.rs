@@ -1,4 +1,4 @@
-//! The nouns and decisions of the scheduler: pure values, no clock, no I/O, no serialisation.
+//! Domain model of the scheduler: types and decisions without clock, I/O or serialization.
 
 mod access;
 mod collection;

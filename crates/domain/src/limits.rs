@@ -1,25 +1,25 @@
-//! How large a job may be. The defaults are the documented limits of the service whose API this
-//! is; an operator may raise them.
+//! Size limits of jobs. The defaults are the documented limits of Azure Scheduler; an operator can raise
+//! them.
 
 use std::time::Duration;
 
 const HOUR: u64 = 3_600;
 const DAY: u64 = 24 * HOUR;
 
-/// Sizes of what a job holds.
+/// Size limits of a job and its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a whole job, as compact JSON.
     pub job_bytes_max: usize,
     /// Characters of a URL.
     pub uri_chars_max: usize,
-    /// Number of headers.
+    /// Number of HTTP headers.
     pub headers_max: usize,
     /// Characters of all headers together, names and values.
     pub headers_chars_max: usize,
-    /// Characters of a request's body.
+    /// Characters of an HTTP request body.
     pub body_chars_max: usize,
-    /// Characters of a storage queue message. The queue service takes 64 KiB after base64.
+    /// Characters of a storage queue message. The queue service accepts 64 KiB after base64 encoding.
     pub queue_message_chars_max: usize,
     /// Number of custom properties of a Service Bus message.
     pub custom_properties_max: usize,
@@ -29,13 +29,13 @@ pub struct Limits {
     pub tag_name_chars_max: usize,
     /// Characters of a tag's value.
     pub tag_value_chars_max: usize,
-    /// The shortest time between attempts.
+    /// Minimum retry interval.
     pub retry_interval_min: Duration,
-    /// The longest time between attempts.
+    /// Maximum retry interval.
     pub retry_interval_max: Duration,
-    /// The largest number of retries.
+    /// Maximum number of retries.
     pub retry_count_max: u32,
-    /// The longest time an attempt may be given.
+    /// Maximum timeout of an attempt.
     pub timeout_max: Duration,
     /// Characters of a description.
     pub description_chars_max: usize,

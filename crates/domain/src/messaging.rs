@@ -1,7 +1,8 @@
-//! Messages that a job puts into storage queues and Service Bus.
+//! Messages of jobs to Azure Storage queues and Service Bus.
 //!
-//! Account, queue and namespace become parts of an address, so each is checked here. Clients of
-//! the old versions left members out; those are absent, and an attempt then fails and says so.
+//! Account, queue and namespace become parts of a URI, so this module validates each of them. Members
+//! can be absent, because old API versions did not require them; the attempt then fails with a
+//! message.
 
 use std::time::Duration;
 
@@ -11,53 +12,53 @@ use crate::secret::Secret;
 use crate::validation_error::{ValidationError, ValidationErrorKind};
 use crate::verbatim::Verbatim;
 
-/// A message for a storage queue.
+/// A message to an Azure Storage queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageQueueMessage {
-    /// The account, as written; lower-case in the address.
+    /// Storage account in its original spelling; lower-case in the URI.
     pub storage_account: Option<String>,
-    /// The queue, as written; lower-case in the address.
+    /// Queue name in its original spelling; lower-case in the URI.
     pub queue_name: Option<String>,
-    /// A shared access signature or an account key. Never answered.
+    /// Shared access signature or account key; never returned by the API.
     pub sas_token: Option<Secret>,
-    /// The text.
+    /// Message text.
     pub message: Option<String>,
-    /// In which form it is put.
+    /// Encoding of the message in the queue.
     pub format: MessageFormat,
 }
 
-/// In which form a storage queue message is put.
+/// The encoding of a storage queue message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MessageFormat {
-    /// As the installation has it.
+    /// The default of the installation.
     #[default]
     Unset,
-    /// In the XML envelope of the retired service.
+    /// The XML envelope of Azure Scheduler.
     Envelope,
-    /// The text alone.
+    /// The text without an envelope.
     Raw,
 }
 
-/// A message for a Service Bus queue or topic.
+/// A message to a Service Bus queue or topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceBusMessage {
-    /// The queue or the topic.
+    /// Name of the queue or topic.
     pub entity: Option<String>,
-    /// The namespace.
+    /// Service Bus namespace, without the domain.
     pub namespace: Option<String>,
-    /// How it is sent.
+    /// Protocol of the connection.
     pub transport: Option<Transport>,
-    /// As whom.
+    /// Credentials of the sender.
     pub authentication: Option<ServiceBusAuthentication>,
-    /// The text.
+    /// Message text.
     pub message: Option<String>,
-    /// Properties that the broker reads.
+    /// Properties that the broker interprets.
     pub brokered: Option<BrokeredProperties>,
-    /// Properties of the sender's own, in their order.
+    /// Application properties, in the order in which they were sent.
     pub custom: Option<Vec<(String, String)>>,
 }
 
-/// How a Service Bus message is sent.
+/// The protocol of a Service Bus message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the documented values")]
 pub enum Transport {
@@ -66,18 +67,18 @@ pub enum Transport {
     Amqp,
 }
 
-/// As whom a Service Bus message is sent.
+/// Credentials for Service Bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceBusAuthentication {
-    /// Of which kind.
+    /// `type`.
     pub kind: Option<ServiceBusAuthenticationKind>,
-    /// Which key.
+    /// Name of the shared access policy.
     pub sas_key_name: Option<String>,
-    /// The key. Never answered.
+    /// Shared access key; never returned by the API.
     pub sas_key: Option<Secret>,
 }
 
-/// The kinds of authentication that Service Bus messages have.
+/// Authentication types of Service Bus messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the documented values")]
 pub enum ServiceBusAuthenticationKind {
@@ -85,7 +86,7 @@ pub enum ServiceBusAuthenticationKind {
     SharedAccessKey,
 }
 
-/// Properties of a Service Bus message that the broker reads.
+/// Properties of a Service Bus message that the broker interprets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the documented members")]
 pub struct BrokeredProperties {
@@ -104,16 +105,16 @@ pub struct BrokeredProperties {
     pub via_partition_key: Option<String>,
 }
 
-/// How long a message lives. The two oldest versions of the API wrote a date.
+/// The time to live of a message. The two oldest API versions used a date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimeToLive {
-    /// From when it is sent.
+    /// Duration from the time of sending.
     For(Verbatim<Duration>),
-    /// Until then.
+    /// Expiration time.
     Until(Instant),
 }
 
-/// A storage account: 3 to 24 letters and digits.
+/// Validates a storage account name: 3 to 24 letters and digits.
 pub fn check_storage_account(text: &str) -> Result<(), ValidationError> {
     let valid = (3..=24).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric());
     let message = "a storage account has 3 to 24 letters and digits";
@@ -122,7 +123,7 @@ pub fn check_storage_account(text: &str) -> Result<(), ValidationError> {
         .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidStorageAccount, message))
 }
 
-/// A storage queue: 3 to 63 letters, digits and single dashes inside.
+/// Validates a storage queue name: 3 to 63 letters, digits and single dashes, no dash first or last.
 pub fn check_queue_name(text: &str) -> Result<(), ValidationError> {
     let valid = (3..=63).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
@@ -135,7 +136,7 @@ pub fn check_queue_name(text: &str) -> Result<(), ValidationError> {
         .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidQueueName, message))
 }
 
-/// A Service Bus namespace: 6 to 50 letters, digits and dashes, a letter first and no dash last.
+/// Validates a Service Bus namespace: 6 to 50 letters, digits and dashes, a letter first, no dash last.
 pub fn check_namespace(text: &str) -> Result<(), ValidationError> {
     let valid = (6..=50).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
@@ -148,7 +149,7 @@ pub fn check_namespace(text: &str) -> Result<(), ValidationError> {
         .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidServiceBus, message))
 }
 
-/// A Service Bus queue or topic: 1 to 260 characters, parts divided by single slashes.
+/// Validates a Service Bus queue or topic name: 1 to 260 characters, segments separated by single slashes.
 pub fn check_entity(text: &str) -> Result<(), ValidationError> {
     let part = |part: &str| {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$".contains(&byte);
@@ -161,7 +162,7 @@ pub fn check_entity(text: &str) -> Result<(), ValidationError> {
         .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidServiceBus, message))
 }
 
-/// A property that becomes a header or an AMQP property: short and without control characters.
+/// Validates a value that becomes an HTTP header or an AMQP property: short, no control characters.
 pub fn check_property(text: &str) -> Result<(), ValidationError> {
     const CHARS_MAX: usize = 128;
     let valid = text.chars().count() <= CHARS_MAX && !text.contains(char::is_control);
@@ -176,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_addresses_cannot_build_another_address() {
+    fn names_cannot_change_the_host_or_path_of_a_uri() {
         let check =
             |check: fn(&str) -> Result<(), ValidationError>, good: &[&str], bad: &[&str]| {
                 for text in good {

@@ -1,89 +1,89 @@
-//! Names: compared without regard to case, kept as they were first spelled.
+//! Resource names: case-insensitive, stored in their original spelling.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// Why a text is not a name.
+/// Error of validating a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Not the name of a collection or a job.
+    /// Invalid name of a collection or job.
     #[error("a name begins with a letter and has 1 to 100 letters, digits, - and _")]
     Resource,
-    /// Not the name of a resource group.
+    /// Invalid name of a resource group.
     #[error("a resource group has 1 to 90 letters, digits, - _ . ( ) and does not end with a dot")]
     Group,
-    /// Not the id of a subscription.
+    /// Invalid subscription id.
     #[error("a subscription id is a GUID such as 6c55a6f0-6593-472f-9b3e-a51a9a757b40")]
     Subscription,
 }
 
-/// A text that is compared without regard to the case of ASCII letters. Order is that of the
-/// upper-case form, which is how the service ordered its lists. Copies are cheap: every run has some.
+/// A string that compares and hashes without regard to ASCII case. The order is that of the upper-case
+/// form, as in the lists of Azure Scheduler. Clones are cheap because every run has several.
 #[derive(Clone, Debug)]
-struct Spelled(Arc<str>);
+struct CaseInsensitive(Arc<str>);
 
-impl Spelled {
-    fn folded(&self) -> impl Iterator<Item = u8> + '_ {
+impl CaseInsensitive {
+    fn upper_case(&self) -> impl Iterator<Item = u8> + '_ {
         self.0.bytes().map(|byte| byte.to_ascii_uppercase())
     }
 }
 
-impl PartialEq for Spelled {
-    fn eq(&self, other: &Spelled) -> bool {
+impl PartialEq for CaseInsensitive {
+    fn eq(&self, other: &CaseInsensitive) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
     }
 }
 
-impl Eq for Spelled {}
+impl Eq for CaseInsensitive {}
 
-impl PartialOrd for Spelled {
-    fn partial_cmp(&self, other: &Spelled) -> Option<Ordering> {
+impl PartialOrd for CaseInsensitive {
+    fn partial_cmp(&self, other: &CaseInsensitive) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Spelled {
-    fn cmp(&self, other: &Spelled) -> Ordering {
-        self.folded().cmp(other.folded())
+impl Ord for CaseInsensitive {
+    fn cmp(&self, other: &CaseInsensitive) -> Ordering {
+        self.upper_case().cmp(other.upper_case())
     }
 }
 
-impl Hash for Spelled {
+impl Hash for CaseInsensitive {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // In pieces: hashing byte by byte costs several times as much.
-        let mut folded = [0; 32];
-        for piece in self.0.as_bytes().chunks(folded.len()) {
-            let (folded, _) = folded.split_at_mut(piece.len());
-            folded.copy_from_slice(piece);
-            folded.make_ascii_uppercase();
-            state.write(folded);
+        // In chunks: hashing byte by byte is several times slower.
+        let mut upper_case = [0; 32];
+        for piece in self.0.as_bytes().chunks(upper_case.len()) {
+            let (upper_case, _) = upper_case.split_at_mut(piece.len());
+            upper_case.copy_from_slice(piece);
+            upper_case.make_ascii_uppercase();
+            state.write(upper_case);
         }
         state.write_u8(0);
     }
 }
 
-/// Makes a name type over [`Spelled`] with its own rule.
+/// Defines a name type over [`CaseInsensitive`] with its own validation.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $error:expr, $is_valid:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Spelled);
+        pub struct $name(CaseInsensitive);
 
         impl $name {
-            /// Checks a text.
+            /// Validates a name.
             pub fn new(text: &str) -> Result<$name, NameError> {
                 let is_valid: fn(&str) -> bool = $is_valid;
-                if is_valid(text) { Ok($name(Spelled(text.into()))) } else { Err($error) }
+                if is_valid(text) { Ok($name(CaseInsensitive(text.into()))) } else { Err($error) }
             }
 
-            /// As it was spelled.
+            /// The name in its original spelling.
             pub fn as_str(&self) -> &str {
                 &self.0.0
             }
 
-            /// The form by which it is compared and ordered.
+            /// The upper-case form, which determines equality and order.
             pub fn key(&self) -> String {
                 self.as_str().to_ascii_uppercase()
             }
@@ -125,7 +125,7 @@ name!(
     }
 );
 name!(
-    /// The id of a subscription: whose collections they are.
+    /// The id of a subscription, which owns resource groups.
     SubscriptionId,
     NameError::Subscription,
     |text| {
@@ -145,30 +145,30 @@ fn is_resource_name(text: &str) -> bool {
         && text.bytes().all(allowed)
 }
 
-/// Where a resource group is.
+/// The path of a resource group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupPath {
-    /// Whose it is.
+    /// Subscription that owns the group.
     pub subscription: SubscriptionId,
-    /// Its name.
+    /// Name of the group.
     pub group: GroupName,
 }
 
-/// Where a collection is. Ordered as lists are: by group, then by name.
+/// The path of a collection. Ordered by group, then by name, as in lists.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CollectionPath {
-    /// The group that holds it.
+    /// Resource group of the collection.
     pub group: GroupPath,
-    /// Its name.
+    /// Name of the collection.
     pub collection: CollectionName,
 }
 
-/// Where a job is.
+/// The path of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobPath {
-    /// The collection that holds it.
+    /// Collection of the job.
     pub collection: CollectionPath,
-    /// Its name.
+    /// Name of the job.
     pub job: JobName,
 }
 
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_compared_without_case_and_keep_their_spelling() {
+    fn names_ignore_case_and_keep_their_spelling() {
         let (mine, yours) = (JobName::new("MyJob").unwrap(), JobName::new("myjob").unwrap());
         assert_eq!(mine, yours);
         assert_eq!(mine.key(), yours.key());
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_ordinal_without_case() {
+    fn the_order_is_that_of_the_upper_case_form() {
         let names = [
             "InsightsDash",
             "jc1",
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_jobs_are_limited() {
+    fn invalid_job_names_are_rejected() {
         let long = "x".repeat(100);
         for good in ["a", "A1", "a-b_c", &long] {
             assert!(JobName::new(good).is_ok(), "{good}");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_subscriptions_follow_their_own_rules() {
+    fn groups_and_subscriptions_have_their_own_rules() {
         assert!(GroupName::new("CS-SouthCentralUS-scheduler_(1).x").is_ok());
         assert!(GroupName::new("81542896").is_ok());
         for bad in ["", "x.", "a/b", &"x".repeat(91)] {

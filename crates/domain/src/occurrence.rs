@@ -1,8 +1,8 @@
-//! What becomes of an occurrence that has come due, and of those that were missed before it.
+//! Decides what happens to an occurrence that is due and to those missed before it.
 //!
-//! An occurrence is *missed* when nothing could run at its instant: the service was down, or the
-//! clock jumped over it. One that is merely late, because there was much to do, is not: it runs.
-//! Every occurrence that does not run is closed with a reason.
+//! An occurrence is *missed* if the service could not run it at its scheduled time: the service was
+//! down, or the clock jumped over that time. An occurrence that is late because of load is not missed
+//! and runs. Every occurrence that does not run is closed with a reason.
 
 use std::time::Duration;
 
@@ -11,102 +11,103 @@ use kalends_recurrence::{Instant, Rule};
 use crate::job::{MissedPolicy, Overlap, Switch};
 use crate::ledger::{Cause, Disposition, LedgerRecord};
 
-/// What is asked when a job is due.
+/// Input of [`decide_due`].
 #[derive(Clone, Copy, Debug)]
 pub struct DueInput<'a> {
     /// The job's rule, without its count.
     pub rule: &'a Rule,
-    /// The occurrence that is neither begun nor closed yet.
+    /// The first occurrence that is neither started nor closed.
     pub due: Instant,
-    /// The present.
+    /// Current time.
     pub now: Instant,
-    /// Since when occurrences have been watched for without a break. What lies before was missed.
+    /// Start of the current uninterrupted service. Earlier occurrences were missed.
     pub watched_since: Instant,
-    /// Since when the job's collection is enabled. What came due before does not run by itself.
+    /// Time at which the job's collection was enabled. Recurring occurrences before it do not run.
     pub enabled_since: Instant,
-    /// How many occurrences have started a run.
+    /// Number of occurrences that started a run.
     pub used: u64,
-    /// How many may.
+    /// Maximum of `used`; unlimited if absent.
     pub count: Option<u64>,
-    /// What becomes of missed ones; `within` absent means the job's own interval.
+    /// Policy for missed occurrences and their maximum age; if the age is absent, an occurrence must be
+    /// younger than the next one for [`MissedPolicy::Last`].
     pub missed: (MissedPolicy, Option<Duration>),
-    /// What becomes of one that is due while another runs.
+    /// Policy for an occurrence that is due while another runs.
     pub overlap: Overlap,
-    /// What is under way.
+    /// Runs of the job that have not finished.
     pub in_flight: InFlight,
 }
 
-/// What is under way of a job when an occurrence is due.
+/// The unfinished runs of a job when an occurrence is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InFlight {
-    /// Nothing.
+    /// No run.
     Nothing,
-    /// A run, or its retries.
+    /// One run, which is running or retrying.
     Running,
-    /// A run, and another that waits its turn.
+    /// One run, and another queued behind it.
     RunningAndWaiting,
 }
 
-/// What becomes of the occurrence.
+/// Output of [`decide_due`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueDecision {
-    /// The occurrence that runs.
+    /// The occurrence to run, if any.
     pub begin: Option<RunStart>,
-    /// Those that do not.
+    /// The occurrences to close without a run.
     pub closed: Vec<ClosedOccurrences>,
-    /// The next occurrence; none where there is none, or where the count is used up.
+    /// The next occurrence; `None` if the schedule has ended or the count is reached.
     pub next: Option<Instant>,
-    /// How many occurrences have started a run, with this one.
+    /// Number of occurrences that started a run, including `begin`.
     pub used: u64,
 }
 
-/// An occurrence that runs.
+/// An occurrence to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunStart {
-    /// Its instant.
+    /// Scheduled time.
     pub scheduled: Instant,
-    /// When it runs.
+    /// Whether it starts now or is queued.
     pub when: StartTiming,
 }
 
-/// When an occurrence runs.
+/// When a run starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartTiming {
-    /// At its instant, or at once where that has passed.
+    /// At the scheduled time, or immediately if that has passed.
     Now,
-    /// When the run that is under way is over.
+    /// After the current run has finished.
     AfterCurrentRun,
 }
 
-/// Occurrences that do not run.
+/// A range of occurrences that do not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClosedOccurrences {
-    /// The first.
+    /// Scheduled time of the first occurrence.
     pub from: Instant,
-    /// The last.
+    /// Scheduled time of the last occurrence.
     pub to: Instant,
-    /// How many.
+    /// Number of occurrences.
     pub count: u64,
-    /// Why.
+    /// Reason that applies to all of them.
     pub reason: CloseReason,
 }
 
-/// Why an occurrence does not run.
+/// The reason for closing an occurrence without a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// Nothing could run at its instant, and it does not run later.
+    /// The service could not run it at its scheduled time, and the policy does not run it late.
     Missed,
-    /// The one before still runs or retries.
+    /// The previous run is still running or retrying.
     Overlap,
-    /// The job was edited before it could run.
+    /// The job was edited before the occurrence started.
     Edited,
-    /// The job or its collection was disabled at its instant.
+    /// The job or its collection was disabled at the scheduled time.
     Disabled,
 }
 
 impl ClosedOccurrences {
-    /// The row of the ledger that closes them, of an edit of the job.
-    pub fn row(&self, generation: u64, closed: Instant) -> LedgerRecord {
+    /// The ledger record of these occurrences, decided at `closed`.
+    pub fn to_ledger_record(&self, generation: u64, closed: Instant) -> LedgerRecord {
         LedgerRecord {
             generation,
             from: self.from,
@@ -120,7 +121,7 @@ impl ClosedOccurrences {
 }
 
 impl CloseReason {
-    /// What the ledger says of it.
+    /// The disposition in the ledger.
     pub fn disposition(self) -> Disposition {
         match self {
             CloseReason::Missed => Disposition::Missed,
@@ -131,78 +132,76 @@ impl CloseReason {
     }
 }
 
-/// What becomes of a job that is due. `None` means: ask again when what is under way is over, as
-/// for missed occurrences that are made up for one after the other.
-pub fn decide_due(question: DueInput<'_>) -> Option<DueDecision> {
-    let DueInput { rule, due, .. } = question;
+/// Decides what happens to a job that is due. Returns `None` if the decision must wait until the current
+/// run has finished, because [`MissedPolicy::All`] runs missed occurrences one after the other.
+pub fn decide_due(input: DueInput<'_>) -> Option<DueDecision> {
+    let DueInput { rule, due, .. } = input;
     let is_once = rule.definition().recurrence.is_none();
     if is_once {
-        return Some(run_or_skip(question, due, vec![]));
+        return Some(run_or_skip(input, due, vec![]));
     }
-    // Where the clock was set back since, what comes now comes while it is enabled.
-    let enabled_since = question.enabled_since.min(question.now);
+    // If the clock was set back, `enabled_since` can be in the future.
+    let enabled_since = input.enabled_since.min(input.now);
     if due < enabled_since {
-        let held = passed(rule, due, enabled_since.previous_tick(), CloseReason::Disabled);
-        return Some(pass(question, vec![held], held.to));
+        let held = closed_range(rule, due, enabled_since.previous_tick(), CloseReason::Disabled);
+        return Some(run_none(input, vec![held], held.to));
     }
-    if due >= question.watched_since {
-        return Some(run_or_skip(question, due, vec![]));
+    if due >= input.watched_since {
+        return Some(run_or_skip(input, due, vec![]));
     }
-    let makes_up_for_all = question.missed.0 == MissedPolicy::All;
-    if makes_up_for_all && question.in_flight != InFlight::Nothing {
+    let makes_up_for_all = input.missed.0 == MissedPolicy::All;
+    if makes_up_for_all && input.in_flight != InFlight::Nothing {
         return None;
     }
-    Some(decide_missed(question))
+    Some(decide_missed(input))
 }
 
-fn decide_missed(question: DueInput<'_>) -> DueDecision {
-    let DueInput { rule, due, .. } = question;
-    // The instant before the watch began; the clock may have jumped past it.
-    let unwatched = question.watched_since.previous_tick().min(question.now);
+fn decide_missed(input: DueInput<'_>) -> DueDecision {
+    let DueInput { rule, due, .. } = input;
+    // The last missed time; `watched_since` can be later than `now` after a clock jump.
+    let unwatched = input.watched_since.previous_tick().min(input.now);
     let newest = rule.last_at_or_before(unwatched).filter(|&newest| newest >= due).unwrap_or(due);
-    let (policy, within) = question.missed;
+    let (policy, within) = input.missed;
     let young = |at: Instant| match within {
-        Some(within) => at.saturating_add(within) >= question.now,
-        None => rule.next_after(at).is_none_or(|next| question.now < next),
+        Some(within) => at.saturating_add(within) >= input.now,
+        None => rule.next_after(at).is_none_or(|next| input.now < next),
     };
     match policy {
         MissedPolicy::Last if young(newest) => {
             let earlier = missed(rule, due, newest.previous_tick());
-            run_or_skip(question, newest, earlier)
+            run_or_skip(input, newest, earlier)
         }
         MissedPolicy::All => {
             let oldest = match within {
                 Some(within) => {
-                    let window_start = question.now.saturating_sub(within);
+                    let window_start = input.now.saturating_sub(within);
                     let first = rule.next_after(window_start.previous_tick());
                     first.map_or(due, |first| first.max(due))
                 }
                 None => due,
             };
             match oldest <= newest {
-                true => run_or_skip(question, oldest, missed(rule, due, oldest.previous_tick())),
-                false => pass(question, missed(rule, due, newest), newest),
+                true => run_or_skip(input, oldest, missed(rule, due, oldest.previous_tick())),
+                false => run_none(input, missed(rule, due, newest), newest),
             }
         }
         MissedPolicy::Last | MissedPolicy::Skip => {
-            pass(question, missed(rule, due, newest), newest)
+            run_none(input, missed(rule, due, newest), newest)
         }
     }
 }
 
-/// What keeps a job from running, or does not.
+/// Whether a job and its collection are enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Switches {
-    /// Whether the job is switched on.
     pub(crate) job: Switch,
-    /// Whether its collection is.
     pub(crate) collection: Switch,
 }
 
-/// The occurrences that had come due at `now` and were not begun, as far as `due` is the first of
-/// them: what an edit passes over. Of a job that is disabled, or in a disabled collection, they would
-/// not have run without it either; what runs once would have when the collection is enabled.
-pub(crate) fn passed_over(
+/// The occurrences from `due` to `now`, which an edit closes. They are closed as disabled if the job or
+/// its collection was disabled, except that a one-time job in a disabled collection would still
+/// have run after the collection was enabled.
+pub(crate) fn due_and_not_started(
     rule: &Rule,
     due: Instant,
     now: Instant,
@@ -215,13 +214,18 @@ pub(crate) fn passed_over(
         (Switch::Disabled, ..) | (_, Switch::Disabled, Some(_)) => CloseReason::Disabled,
         _ => CloseReason::Edited,
     };
-    Some(passed(rule, due, now, reason))
+    Some(closed_range(rule, due, now, reason))
 }
 
-/// The occurrences from `due` up to `until` as one stretch, of one at least.
-fn passed(rule: &Rule, due: Instant, until: Instant, reason: CloseReason) -> ClosedOccurrences {
+/// The occurrences from `due` to `until` as one range of at least one occurrence.
+fn closed_range(
+    rule: &Rule,
+    due: Instant,
+    until: Instant,
+    reason: CloseReason,
+) -> ClosedOccurrences {
     let to = match rule.definition().recurrence {
-        // One that runs at once after an edit is due then, and not where its rule has a point.
+        // The immediate run of an edited one-time job is not an occurrence of its rule.
         None => due,
         Some(_) => rule.last_at_or_before(until).filter(|&last| last >= due).unwrap_or(due),
     };
@@ -229,13 +233,13 @@ fn passed(rule: &Rule, due: Instant, until: Instant, reason: CloseReason) -> Clo
     ClosedOccurrences { from: due, to, count, reason }
 }
 
-/// The occurrence runs, unless another is in its way.
+/// Starts the occurrence, or closes it if it overlaps a run in flight.
 fn run_or_skip(
-    question: DueInput<'_>,
+    input: DueInput<'_>,
     scheduled: Instant,
     mut closed: Vec<ClosedOccurrences>,
 ) -> DueDecision {
-    let when = match (question.in_flight, question.overlap) {
+    let when = match (input.in_flight, input.overlap) {
         (InFlight::Nothing, _) | (_, Overlap::Allow) => Some(StartTiming::Now),
         (InFlight::Running, Overlap::QueueOne) => Some(StartTiming::AfterCurrentRun),
         _ => None,
@@ -247,28 +251,28 @@ fn run_or_skip(
             count: 1,
             reason: CloseReason::Overlap,
         });
-        return pass(question, closed, scheduled);
+        return run_none(input, closed, scheduled);
     };
-    let used = question.used + 1;
-    let is_last = question.count.is_some_and(|count| used >= count);
-    let next = if is_last { None } else { question.rule.next_after(scheduled) };
+    let used = input.used + 1;
+    let is_last = input.count.is_some_and(|count| used >= count);
+    let next = if is_last { None } else { input.rule.next_after(scheduled) };
     DueDecision { begin: Some(RunStart { scheduled, when }), closed, next, used }
 }
 
-/// Nothing runs, and the job goes on after `last`.
-fn pass(question: DueInput<'_>, closed: Vec<ClosedOccurrences>, last: Instant) -> DueDecision {
-    let next = question.rule.next_after(last);
-    DueDecision { begin: None, closed, next, used: question.used }
+/// Starts no run and continues with the first occurrence after `last`.
+fn run_none(input: DueInput<'_>, closed: Vec<ClosedOccurrences>, last: Instant) -> DueDecision {
+    let next = input.rule.next_after(last);
+    DueDecision { begin: None, closed, next, used: input.used }
 }
 
-/// The occurrences in `from..=to` as one stretch, however many they are.
+/// The occurrences in `from..=to` as one range; empty if there are none.
 fn missed(rule: &Rule, from: Instant, to: Instant) -> Vec<ClosedOccurrences> {
     let last = rule.last_at_or_before(to).filter(|&last| last >= from);
-    let stretch = |last: Instant| {
+    let range = |last: Instant| {
         let count = rule.count_between(from.previous_tick(), last);
         ClosedOccurrences { from, to: last, count, reason: CloseReason::Missed }
     };
-    last.map(stretch).into_iter().collect()
+    last.map(range).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -288,8 +292,8 @@ mod tests {
         Rule::new(definition, &Settings::default()).unwrap()
     }
 
-    /// Due at one o'clock, asked at `now`, watched since `since`.
-    fn question<'a>(rule: &'a Rule, now: &str, since: &str) -> DueInput<'a> {
+    /// Input for an hourly job that is due at 01:00.
+    fn input<'a>(rule: &'a Rule, now: &str, since: &str) -> DueInput<'a> {
         DueInput {
             rule,
             due: at("01T01:00"),
@@ -304,8 +308,8 @@ mod tests {
         }
     }
 
-    fn decided(question: DueInput<'_>) -> DueDecision {
-        decide_due(question).expect("a decision")
+    fn decided(input: DueInput<'_>) -> DueDecision {
+        decide_due(input).expect("a decision")
     }
 
     fn begin(scheduled: &str) -> Option<RunStart> {
@@ -317,10 +321,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_runs_and_what_is_late_runs_too() {
+    fn due_and_late_occurrences_run() {
         let rule = hourly();
         for now in ["01T01:00", "01T01:01", "01T05:30"] {
-            let decision = decided(question(&rule, now, "01T00:00"));
+            let decision = decided(input(&rule, now, "01T00:00"));
             assert_eq!(decision.begin, begin("01T01:00"), "{now}");
             assert_eq!((decision.next, decision.used), (Some(at("01T02:00")), 2));
             assert_eq!(decision.closed, []);
@@ -328,20 +332,20 @@ mod tests {
     }
 
     #[test]
-    fn after_downtime_the_newest_missed_runs_once_and_the_others_are_one_record() {
+    fn after_downtime_only_the_newest_missed_occurrence_runs() {
         let rule = hourly();
-        let decision = decided(question(&rule, "02T00:30", "02T00:30"));
+        let decision = decided(input(&rule, "02T00:30", "02T00:30"));
         assert_eq!(decision.begin, begin("02T00:00"));
         assert_eq!(decision.closed, [closed("01T01:00", "01T23:00", 23, CloseReason::Missed)]);
         assert_eq!((decision.next, decision.used), (Some(at("02T01:00")), 2));
     }
 
     #[test]
-    fn missed_ones_that_are_too_old_do_not_run() {
+    fn missed_occurrences_that_are_too_old_do_not_run() {
         let rule = hourly();
         let within = |minutes: u64| DueInput {
             missed: (MissedPolicy::Last, Some(Duration::from_secs(minutes * 60))),
-            ..question(&rule, "02T00:30", "02T00:30")
+            ..input(&rule, "02T00:30", "02T00:30")
         };
         assert_eq!(decided(within(30)).begin, begin("02T00:00"));
         let decision = decided(within(29));
@@ -353,12 +357,12 @@ mod tests {
     }
 
     #[test]
-    fn all_missed_ones_run_one_after_the_other_from_the_oldest_in_the_window() {
+    fn policy_all_runs_missed_occurrences_one_after_the_other_from_the_oldest_in_the_window() {
         let rule = hourly();
         let all = |within: Option<u64>, due: &str| DueInput {
             missed: (MissedPolicy::All, within.map(Duration::from_secs)),
             due: at(due),
-            ..question(&rule, "01T06:30", "01T06:30")
+            ..input(&rule, "01T06:30", "01T06:30")
         };
         let first = decided(all(None, "01T01:00"));
         assert_eq!((first.begin, first.next), (begin("01T01:00"), Some(at("01T02:00"))));
@@ -373,50 +377,50 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_runs_once_runs_however_late() {
+    fn a_one_time_job_runs_however_late() {
         let definition =
             Definition { start: Some(at("01T01:00")), created: at("01T00:00"), recurrence: None };
         let rule = Rule::new(definition, &Settings::default()).unwrap();
         let late = DueInput {
             missed: (MissedPolicy::Skip, None),
             enabled_since: at("20T00:00"),
-            ..question(&rule, "20T00:00", "20T00:00")
+            ..input(&rule, "20T00:00", "20T00:00")
         };
         let decision = decided(late);
         assert_eq!((decision.begin, decision.next), (begin("01T01:00"), None));
     }
 
     #[test]
-    fn what_came_due_before_the_collection_was_enabled_is_one_record_and_the_job_goes_on_after() {
+    fn occurrences_before_the_collection_was_enabled_are_closed_as_one_record() {
         let rule = hourly();
         let since = |enabled: &str, now: &str| DueInput {
             enabled_since: at(enabled),
             count: Some(3),
-            ..question(&rule, now, "01T00:00")
+            ..input(&rule, now, "01T00:00")
         };
         let decision = decided(since("01T05:30", "01T07:10"));
         assert_eq!(decision.begin, None);
         assert_eq!(decision.closed, [closed("01T01:00", "01T05:00", 5, CloseReason::Disabled)]);
-        assert_eq!((decision.next, decision.used), (Some(at("01T06:00")), 1), "late, not held");
+        assert_eq!((decision.next, decision.used), (Some(at("01T06:00")), 1), "late, not disabled");
         let sharp = decided(since("01T05:00", "01T05:00"));
         assert_eq!(sharp.closed, [closed("01T01:00", "01T04:00", 4, CloseReason::Disabled)]);
-        assert_eq!(sharp.next, Some(at("01T05:00")), "at the very instant it runs");
+        assert_eq!(sharp.next, Some(at("01T05:00")), "an occurrence at that time runs");
         let missed_too = DueInput {
             watched_since: at("01T07:10"),
             missed: (MissedPolicy::All, None),
             in_flight: InFlight::Running,
             ..since("01T05:30", "01T07:10")
         };
-        assert_eq!(decided(missed_too), decision, "enabled is asked first");
+        assert_eq!(decided(missed_too), decision, "enabled_since takes precedence");
         let set_back = since("20T00:00", "01T01:00");
         assert_eq!(decided(set_back).begin, begin("01T01:00"), "the clock was set back");
     }
 
     #[test]
-    fn overlapping_ones_are_skipped_queued_or_allowed() {
+    fn overlapping_occurrences_are_skipped_queued_or_allowed() {
         let rule = hourly();
         let over = |overlap, in_flight| {
-            decided(DueInput { overlap, in_flight, ..question(&rule, "01T01:00", "01T00:00") })
+            decided(DueInput { overlap, in_flight, ..input(&rule, "01T01:00", "01T00:00") })
         };
         let skipped = over(Overlap::Skip, InFlight::Running);
         assert_eq!(skipped.begin, None);
@@ -429,27 +433,27 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_a_count_has_no_next() {
+    fn the_last_occurrence_of_a_count_has_no_next() {
         let rule = hourly();
         let counted = |used| {
-            decided(DueInput { used, count: Some(3), ..question(&rule, "01T01:00", "01T00:00") })
+            decided(DueInput { used, count: Some(3), ..input(&rule, "01T01:00", "01T00:00") })
         };
         assert_eq!((counted(1).next, counted(1).used), (Some(at("01T02:00")), 2));
         assert_eq!((counted(2).next, counted(2).used), (None, 3));
     }
 
     #[test]
-    fn what_an_edit_passes_over_is_one_stretch() {
+    fn an_edit_closes_open_occurrences_as_one_range() {
         let rule = hourly();
         let on = Switches { job: Switch::Enabled, collection: Switch::Enabled };
-        let passed = |due, now| passed_over(&rule, at(due), at(now), on);
+        let passed = |due, now| due_and_not_started(&rule, at(due), at(now), on);
         assert_eq!(passed("01T01:00", "01T00:59"), None);
-        let stretch = |to, count| Some(closed("01T01:00", to, count, CloseReason::Edited));
-        assert_eq!(passed("01T01:00", "01T01:00"), stretch("01T01:00", 1));
-        assert_eq!(passed("01T01:00", "01T05:30"), stretch("01T05:00", 5));
+        let range = |to, count| Some(closed("01T01:00", to, count, CloseReason::Edited));
+        assert_eq!(passed("01T01:00", "01T01:00"), range("01T01:00", 1));
+        assert_eq!(passed("01T01:00", "01T05:30"), range("01T05:00", 5));
         let off = Switch::Disabled;
         for off in [Switches { collection: off, ..on }, Switches { job: off, ..on }] {
-            let held = passed_over(&rule, at("01T01:00"), at("01T05:30"), off);
+            let held = due_and_not_started(&rule, at("01T01:00"), at("01T05:30"), off);
             assert_eq!(held, Some(closed("01T01:00", "01T05:00", 5, CloseReason::Disabled)));
         }
     }
@@ -465,7 +469,7 @@ mod tests {
             due: start,
             now,
             watched_since: now,
-            ..question(&rule, "01T00:00", "01T00:00")
+            ..input(&rule, "01T00:00", "01T00:00")
         });
         assert_eq!(decision.begin, begin("01T00:00"));
         assert_eq!(decision.closed.len(), 1);

@@ -1,4 +1,4 @@
-//! Plans: how many jobs, how often, and what a job may use.
+//! Plans and quotas: limits on the number of jobs, on their frequency and on their features.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The plans of the retired service. `Premium` of its first versions is `P10Premium`.
+/// The plans of Azure Scheduler. `Premium` of its first API versions is `P10Premium`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the documented values")]
 pub enum Plan {
@@ -23,42 +23,42 @@ pub enum Plan {
     P20Premium,
 }
 
-/// Whether the limits of plans hold. An operator may lift them.
+/// Whether plan limits are enforced. An operator can turn them off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlanLimits {
-    /// As documented.
+    /// Plan limits and collection quotas apply.
     #[default]
     On,
-    /// Only the quotas that collections set themselves.
+    /// Only collection quotas apply.
     Off,
 }
 
-/// What the jobs of a collection have in common, for checks of plan and quota.
+/// Aggregated [`JobFacts`] of a collection, for checks against plan and quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CollectionFacts {
-    /// How many there are.
+    /// Number of jobs.
     pub jobs: u64,
-    /// The shortest time between two occurrences of any.
+    /// Minimum of [`JobFacts::shortest_gap`].
     pub shortest_gap: Option<Duration>,
-    /// How many use HTTP authentication.
+    /// Number of jobs that use HTTP authentication.
     pub authenticated: u64,
-    /// The shortest time between attempts that any asks for.
+    /// Minimum of [`JobFacts::shortest_retry`].
     pub shortest_retry: Option<Duration>,
 }
 
-/// What plan and quota ask of a job, worked out when it is written.
+/// The properties of a job that plan and quota limit, computed when the job is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobFacts {
-    /// The shortest time between two of its occurrences.
+    /// The shortest time between two occurrences; absent for a one-time job.
     pub shortest_gap: Option<Duration>,
-    /// Whether it uses HTTP authentication.
+    /// Whether the action or the error action uses HTTP authentication.
     pub authenticated: bool,
-    /// The shortest time between attempts that it asks for.
+    /// The shortest retry interval of its policies; absent if none is given.
     pub shortest_retry: Option<Duration>,
 }
 
 impl Plan {
-    /// How many jobs a collection may hold.
+    /// Maximum number of jobs in a collection.
     pub fn jobs_max(self) -> u32 {
         match self {
             Plan::Free => 5,
@@ -67,7 +67,7 @@ impl Plan {
         }
     }
 
-    /// How many collections of the plan a subscription may have.
+    /// Maximum number of collections with this plan in a subscription.
     pub fn collections_max(self) -> u32 {
         match self {
             Plan::Free => 1,
@@ -76,7 +76,7 @@ impl Plan {
         }
     }
 
-    /// The shortest time between two occurrences of a job.
+    /// Minimum time between two occurrences of a job.
     pub fn gap_min(self) -> Duration {
         match self {
             Plan::Free => HOUR,
@@ -86,14 +86,14 @@ impl Plan {
 }
 
 impl MaxRecurrence {
-    /// The shortest time between two occurrences that it allows.
+    /// Minimum time between two occurrences of a job.
     pub fn gap_min(self) -> Duration {
         let unit = match self.frequency {
             Frequency::Minute => MINUTE,
             Frequency::Hour => HOUR,
             Frequency::Day => DAY,
             Frequency::Week => 7 * DAY,
-            // The shortest month and the shortest year, so that a job of the same frequency fits.
+            // The shortest month and year, so that a job of the same frequency is allowed.
             Frequency::Month => 28 * DAY,
             Frequency::Year => 365 * DAY,
         };
@@ -101,7 +101,7 @@ impl MaxRecurrence {
     }
 }
 
-/// How many jobs a collection may hold.
+/// Maximum number of jobs in a collection: the lower of plan and quota.
 pub fn jobs_max(collection: &Collection, limits: PlanLimits) -> u32 {
     let quota = collection.quota.as_ref().and_then(|quota| quota.max_job_count);
     match limits {
@@ -112,7 +112,7 @@ pub fn jobs_max(collection: &Collection, limits: PlanLimits) -> u32 {
     }
 }
 
-/// Whether the quota of a collection is within its plan. A refusal names the member.
+/// Checks the quota of a collection against its plan. The error names the member.
 fn check_quota(
     collection: &Collection,
     limits: PlanLimits,
@@ -136,7 +136,7 @@ fn check_quota(
     Ok(())
 }
 
-/// What plan and quota ask of a job.
+/// Computes the properties of a job that plan and quota limit.
 pub fn facts_of(job: &JobDefinition, rule: &Rule) -> JobFacts {
     let main = &job.action;
     let error = main.error_action.as_ref();
@@ -155,7 +155,7 @@ pub fn facts_of(job: &JobDefinition, rule: &Rule) -> JobFacts {
     }
 }
 
-/// Whether a job fits into its collection. A refusal names the member.
+/// Checks a job against plan and quota of its collection. The error names the member.
 pub fn check_job(
     facts: &JobFacts,
     collection: &Collection,
@@ -189,8 +189,8 @@ pub fn check_job(
     Ok(())
 }
 
-/// Whether a collection may become what its author wants, with the jobs it has and beside
-/// `others_of_plan` other collections of that plan in its subscription. A refusal names the member.
+/// Checks a new or changed collection against its plan, its existing jobs and the `others_of_plan`
+/// other collections with the same plan in its subscription. The error names the member.
 pub fn check_collection(
     collection: &Collection,
     facts: &CollectionFacts,
@@ -236,7 +236,7 @@ pub fn check_collection(
     Ok(())
 }
 
-/// The shortest time between two occurrences that a collection allows.
+/// Minimum time between two occurrences of a job in a collection.
 fn gap_min(collection: &Collection, limits: PlanLimits) -> Duration {
     let quota = collection.quota.as_ref().and_then(|quota| quota.max_recurrence);
     let by_quota = quota.map(MaxRecurrence::gap_min);
@@ -275,18 +275,18 @@ mod tests {
     }
 
     #[test]
-    fn plans_allow_as_much_as_documented() {
+    fn plans_have_the_documented_limits() {
         let counts =
             [Plan::Free, Plan::Standard, Plan::P10Premium, Plan::P20Premium].map(Plan::jobs_max);
         assert_eq!(counts, [5, 50, 50, 1_000]);
         let lowered = collection(Plan::Standard, quota(Some(20), None));
         assert_eq!(jobs_max(&lowered, PlanLimits::On), 20);
         assert_eq!(jobs_max(&collection(Plan::Free, None), PlanLimits::Off), u32::MAX);
-        assert_eq!(jobs_max(&lowered, PlanLimits::Off), 20, "its own quota holds");
+        assert_eq!(jobs_max(&lowered, PlanLimits::Off), 20, "the collection's quota applies");
     }
 
     #[test]
-    fn a_quota_may_only_lower_the_plan() {
+    fn a_quota_cannot_exceed_the_plan() {
         let check = |plan, quota| {
             let checked = check_quota(&collection(plan, quota), PlanLimits::On);
             checked.map_err(|(path, _)| path)
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_may_not_recur_faster_than_plan_and_quota() {
+    fn a_job_cannot_recur_more_often_than_plan_and_quota_allow() {
         let check = |facts, plan, quota| {
             let checked = check_job(&facts, &collection(plan, quota), PlanLimits::On);
             checked.map_err(|(path, _)| path)
@@ -324,15 +324,15 @@ mod tests {
             check_job(&facts, &collection(Plan::Free, None), limits).map_err(|(path, _)| path)
         };
         let authenticated = job(None, true, None);
-        let impatient = job(None, false, Some(MINUTE));
+        let early_retry = job(None, false, Some(MINUTE));
         assert_eq!(check(authenticated, PlanLimits::On), Err("action.request.authentication"));
-        assert_eq!(check(impatient, PlanLimits::On), Err("action.retryPolicy.retryInterval"));
+        assert_eq!(check(early_retry, PlanLimits::On), Err("action.retryPolicy.retryInterval"));
         assert_eq!(check(job(None, false, Some(HOUR)), PlanLimits::On), Ok(()));
         assert_eq!(check(authenticated, PlanLimits::Off), Ok(()));
     }
 
     #[test]
-    fn moving_to_free_needs_jobs_that_fit_and_no_other_free_collection() {
+    fn changing_to_the_free_plan_needs_matching_jobs_and_no_other_free_collection() {
         let holds = |jobs, gap, authenticated| CollectionFacts {
             jobs,
             shortest_gap: gap,
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_may_not_be_lowered_below_what_is_there() {
+    fn a_quota_cannot_be_lowered_below_the_existing_jobs() {
         let facts = CollectionFacts { jobs: 3, ..CollectionFacts::default() };
         let check = |jobs| {
             let lowered = collection(Plan::Standard, quota(Some(jobs), None));

@@ -1,4 +1,4 @@
-//! When a failed attempt is tried again.
+//! Retry policies.
 
 use std::time::Duration;
 
@@ -8,40 +8,40 @@ use crate::limits::Limits;
 use crate::validation_error::{ValidationError, ValidationErrorKind};
 use crate::verbatim::Verbatim;
 
-/// Retries when nothing is said: four more attempts, 30 seconds apart.
+/// Default policy: four retries, 30 seconds apart.
 const DEFAULT_COUNT: u32 = 4;
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
-/// The longest wait of an exponential policy that names none.
+/// Default maximum interval of an exponential policy.
 const DEFAULT_INTERVAL_MAX: Duration = Duration::from_secs(3_600);
 
-/// A retry policy as its author wrote it.
+/// The `retryPolicy` member of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Of which kind.
+    /// `retryType`.
     pub kind: RetryKind,
-    /// How long to wait.
+    /// `retryInterval`: the (first) interval; 30 seconds if absent.
     pub interval: Option<Verbatim<Duration>>,
-    /// How many more attempts.
+    /// `retryCount`: maximum number of retries; 4 if absent.
     pub count: Option<u32>,
-    /// The longest wait, for exponential policies.
+    /// `maxInterval`: maximum interval of an exponential policy; one hour if absent.
     pub interval_max: Option<Verbatim<Duration>>,
-    /// No attempt later than this after the first, for exponential policies.
+    /// `maxAge`: an exponential policy starts no attempt later than this after the first one.
     pub age_max: Option<Verbatim<Duration>>,
 }
 
-/// The kinds of retry policies.
+/// Types of retry policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryKind {
-    /// Never again.
+    /// No retries.
     None,
-    /// After equal waits.
+    /// Retries at a fixed interval.
     Fixed,
-    /// After waits that double.
+    /// Retries at an interval that doubles each time.
     Exponential,
 }
 
 impl RetryPolicy {
-    /// Whether waits and number are within limits.
+    /// Checks intervals and count against the limits. The error names the member.
     pub fn check(&self, limits: &Limits) -> Result<(), (&'static str, ValidationError)> {
         let error = |message: String| {
             ValidationError::new(ValidationErrorKind::InvalidRetryPolicy, message)
@@ -64,7 +64,7 @@ impl RetryPolicy {
     }
 }
 
-/// What a policy comes to, defaults filled in.
+/// A retry policy with its defaults applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
     count: u32,
@@ -79,7 +79,7 @@ enum Growth {
 }
 
 impl Retries {
-    /// What a policy says, or the default where there is none.
+    /// Applies the defaults to a policy; `None` is the default policy.
     pub fn of(policy: Option<&RetryPolicy>) -> Retries {
         let Some(policy) = policy else {
             return Retries {
@@ -105,11 +105,11 @@ impl Retries {
         }
     }
 
-    /// When to try again after the attempt that ended at `ended`; `None` when that was the last.
+    /// The start time of the next attempt after one that ended at `ended`; `None` if no retry is left.
     ///
-    /// `retries_made` is 0 after the first attempt. `first_started` is when the occurrence was
-    /// first attempted. `retry_after` is what the target asked for; only an exponential policy
-    /// listens to it.
+    /// `retries_made` is 0 after the first attempt. `first_started` is the start time of the first
+    /// attempt. `retry_after` is the interval requested by the target; only an exponential policy
+    /// respects it.
     pub fn next(
         &self,
         retries_made: u32,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_means_four_more_attempts_thirty_seconds_apart() {
+    fn the_default_is_four_retries_thirty_seconds_apart() {
         for policy in [None, Some(&policy(RetryKind::Fixed))] {
             let retries = Retries::of(policy);
             assert_eq!(retries.next(0, at(0), at(2), None), Some(at(32)));
@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn none_means_none_whatever_the_count() {
+    fn type_none_never_retries_regardless_of_the_count() {
         let policy = RetryPolicy { count: Some(3), ..policy(RetryKind::None) };
         assert_eq!(Retries::of(Some(&policy)).next(0, at(0), at(2), None), None);
     }
 
     #[test]
-    fn exponential_waits_double_up_to_their_maximum_and_listen_to_the_target() {
+    fn exponential_intervals_double_up_to_the_maximum_and_respect_retry_after() {
         let policy = RetryPolicy {
             interval: wait(10),
             count: Some(20),
@@ -178,14 +178,14 @@ mod tests {
         let retries = Retries::of(Some(&policy));
         let waits = |made| retries.next(made, at(0), at(100), None);
         assert_eq!([0, 1, 2, 3, 19].map(waits), [110, 120, 140, 160, 160].map(|s| Some(at(s))));
-        let asked = Some(Duration::from_secs(200));
-        assert_eq!(retries.next(0, at(0), at(100), asked), Some(at(300)));
+        let retry_after = Some(Duration::from_secs(200));
+        assert_eq!(retries.next(0, at(0), at(100), retry_after), Some(at(300)));
         assert_eq!(retries.next(0, at(0), at(590), None), Some(at(600)));
         assert_eq!(retries.next(0, at(0), at(591), None), None);
     }
 
     #[test]
-    fn policies_are_limited() {
+    fn policies_beyond_the_limits_are_rejected() {
         let limits = Limits::default();
         let check = |policy: RetryPolicy| policy.check(&limits).map_err(|(member, _)| member);
         let fixed = || policy(RetryKind::Fixed);

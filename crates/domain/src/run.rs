@@ -1,4 +1,4 @@
-//! An occurrence being worked on: attempts, what follows from their outcome, and what is kept.
+//! Runs: attempts, the step that follows from an outcome, job status and history entries.
 
 use std::time::Duration;
 
@@ -7,74 +7,74 @@ use kalends_recurrence::Instant;
 use crate::retry::Retries;
 use crate::timing::Timing;
 
-/// After as many redeliveries of one attempt (the process died in the middle of it) it counts as
-/// failed.
+/// Maximum number of redeliveries of one attempt whose outcome is unknown because the process died. After
+/// that the attempt counts as failed.
 pub const REDELIVERIES_MAX: u32 = 3;
 
-/// Which of a job's actions an attempt carries out.
+/// The action of a job that an attempt executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ActionRole {
-    /// The action itself.
+    /// The action of the job.
     Main,
-    /// What is done when all tries of the action failed.
+    /// The error action, which runs after all attempts of the main action failed.
     Error,
 }
 
-/// An attempt that was made, or was being made when the process died.
+/// An attempt that ended, or was interrupted when the process died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Of which action.
+    /// The executed action.
     pub role: ActionRole,
-    /// 0 for the first, n for the n-th retry.
+    /// 0 for the first attempt, n for the n-th retry.
     pub retry: u32,
-    /// How often this very attempt was begun again after the process died.
+    /// Number of times that this attempt was redelivered after the process died.
     pub redelivery: u32,
-    /// When the first attempt of this action for this occurrence started.
+    /// Start time of the first attempt of this action in the same run.
     pub first_started: Instant,
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The target took it.
+    /// The target accepted the request or message.
     Succeeded,
-    /// It did not; `retry_after` is what the target asked for.
+    /// The target rejected it or could not be reached.
     Failed {
-        /// What the target asked for.
+        /// The `Retry-After` value of the response.
         retry_after: Option<Duration>,
     },
-    /// The process died in the middle: the target may or may not have taken it.
+    /// The process died during the attempt. The target may or may not have accepted the request.
     Indeterminate,
 }
 
-/// What follows from the outcome of an attempt.
+/// The step that follows from the outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conclusion {
-    /// The occurrence is completed.
+    /// The run is completed.
     Completed,
-    /// The same attempt is begun again, at once; it uses no retry.
+    /// The same attempt starts again immediately, without using a retry.
     Redeliver,
-    /// The next attempt, then.
+    /// The next attempt is scheduled.
     Retry {
-        /// When.
+        /// Start time of the next attempt.
         at: Instant,
     },
-    /// All tries failed: the error action comes next, at once.
+    /// All attempts failed; the error action starts immediately.
     RunErrorAction,
-    /// All tries failed, and there is nothing more to do.
+    /// All attempts failed, and the run is faulted.
     Faulted,
 }
 
-/// Whether a job has something to do when all tries failed.
+/// What happens after all attempts of the main action failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFault {
-    /// It has an error action.
+    /// The error action of the job runs.
     RunErrorAction,
-    /// It has none.
+    /// The job has no error action.
     Nothing,
 }
 
-/// What follows from how an attempt ended at `ended`. `retries` are those of its action.
+/// Decides the next step after an attempt ended at `ended`. `retries` is the retry policy of its action.
 pub fn conclude(
     attempt: Attempt,
     outcome: Outcome,
@@ -84,7 +84,7 @@ pub fn conclude(
 ) -> Conclusion {
     let retry_after = match outcome {
         Outcome::Succeeded => {
-            // A successful error action does not make up for the failure that called for it.
+            // The run stays faulted even if its error action succeeds.
             return match attempt.role {
                 ActionRole::Main => Conclusion::Completed,
                 ActionRole::Error => Conclusion::Faulted,
@@ -105,19 +105,19 @@ pub fn conclude(
     }
 }
 
-/// What a job has become. A finished job can only be deleted.
+/// Lifecycle of a job. A completed or faulted job can only be deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lifecycle {
-    /// It has occurrences to come, or is switched off.
+    /// The job has upcoming occurrences or is disabled.
     #[default]
     Active,
-    /// It has ended, and its last run succeeded.
+    /// The schedule has ended, and the last run succeeded.
     Completed,
-    /// It has ended, and all tries of its last run failed.
+    /// The schedule has ended, and all attempts of the last run failed.
     Faulted,
 }
 
-/// What a job has become after its last occurrence ended so.
+/// The lifecycle of a job after its last run.
 pub fn final_state(last: Conclusion) -> Lifecycle {
     match last {
         Conclusion::Faulted | Conclusion::RunErrorAction => Lifecycle::Faulted,
@@ -125,52 +125,52 @@ pub fn final_state(last: Conclusion) -> Lifecycle {
     }
 }
 
-/// What the service says of a job.
+/// The status of a job that the API returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobStatus {
-    /// When the last attempt of the main action started.
+    /// Start time of the last attempt of the main action.
     pub last_execution: Option<Instant>,
-    /// When the next occurrence is.
+    /// Scheduled time of the next occurrence.
     pub next_execution: Option<Instant>,
-    /// Attempts of the main action.
+    /// Number of attempts of the main action.
     pub executions: u64,
-    /// Failed attempts of the main action.
+    /// Number of failed attempts of the main action.
     pub failures: u64,
-    /// Occurrences of which all tries failed.
+    /// Number of occurrences of which all attempts failed.
     pub faulted: u64,
 }
 
-/// An attempt as history keeps it.
+/// An entry of the job history: one attempt, or an occurrence that did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryEntry {
-    /// When it started.
+    /// Start time of the attempt.
     pub started: Instant,
-    /// When it ended.
+    /// End time of the attempt.
     pub ended: Instant,
-    /// When the occurrence was due.
+    /// Scheduled time of the occurrence.
     pub expected: Instant,
-    /// How it ended.
+    /// Outcome of the attempt.
     pub status: AttemptStatus,
-    /// What the target answered, or why there is no answer.
+    /// The response of the target, or the reason why there is none.
     pub message: String,
     /// 0 for the first attempt, n for the n-th retry.
     pub retry: u32,
-    /// The number of the occurrence, from 1.
+    /// Number of the occurrence, from 1.
     pub repeat: u64,
-    /// Of which action.
+    /// The executed action.
     pub role: ActionRole,
-    /// How long its parts took, as far as anybody knows.
+    /// Duration of the phases of the attempt, as far as they were measured.
     pub timing: Timing,
 }
 
-/// How an attempt ended, as history says it.
+/// The status of a history entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptStatus {
-    /// The target took it.
+    /// The attempt succeeded.
     Completed,
-    /// It did not.
+    /// The attempt failed.
     Failed,
-    /// The occurrence was due and did not run at its time.
+    /// The occurrence was due and did not run at its scheduled time.
     Postponed,
 }
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_completes_and_a_failure_is_tried_four_more_times() {
+    fn a_success_completes_the_run_and_a_failure_is_retried_four_times() {
         use ActionRole::Main;
         check(attempt(Main, 0, 0), Outcome::Succeeded, OnFault::Nothing, Conclusion::Completed);
         check(attempt(Main, 4, 0), Outcome::Succeeded, OnFault::Nothing, Conclusion::Completed);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_action_is_tried_again_too_but_never_makes_a_success() {
+    fn an_error_action_is_retried_but_the_run_stays_faulted() {
         use ActionRole::Error;
         check(
             attempt(Error, 0, 0),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_died_in_the_middle_is_redelivered_three_times_and_then_counts_as_failed() {
+    fn an_interrupted_attempt_is_redelivered_three_times_and_then_counts_as_failed() {
         use ActionRole::Main;
         let died = Outcome::Indeterminate;
         check(attempt(Main, 4, 2), died, OnFault::Nothing, Conclusion::Redeliver);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_run_decides_what_a_job_becomes() {
+    fn the_last_run_decides_the_final_lifecycle() {
         assert_eq!(final_state(Conclusion::Completed), Lifecycle::Completed);
         assert_eq!(final_state(Conclusion::Faulted), Lifecycle::Faulted);
         assert_eq!(final_state(Conclusion::RunErrorAction), Lifecycle::Faulted);

@@ -1,26 +1,26 @@
-//! Texts that are never shown.
+//! Secret strings.
 
 use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// Headers whose values are secret; an operator may name more.
+/// Lower-case names of headers with secret values; an operator can add more.
 pub const SECRET_HEADERS: [&str; 4] =
     ["authorization", "cookie", "proxy-authorization", "x-api-key"];
-/// Query parameters that make an address secret: signatures and function keys.
+/// Query parameters that make a URI secret: signatures and function keys.
 pub const SECRET_PARAMETERS: [&str; 2] = ["sig", "code"];
 
-/// A text that cannot be printed, logged or compared by accident, and is wiped when it goes.
+/// A string that `Debug` redacts and that is zeroed when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Takes a text in.
+    /// Wraps a string.
     pub fn new(text: String) -> Secret {
         Secret(Zeroizing::new(text))
     }
 
-    /// The text itself. Each use is a place to look at when secrets leak.
+    /// The secret itself. Review every call of this function for leaks.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_does_not_print() {
+    fn debug_redacts_secrets() {
         let secret = Secret::new("canary".to_owned());
         assert_eq!(format!("{secret:?} {:?}", Some(&secret)), "[secret] Some([secret])");
         assert_eq!(secret.reveal(), "canary");

@@ -1,8 +1,8 @@
-//! What a job did and will do, as one row for each scheduled instant: from the ledger, from the runs
-//! under way and from the rule, in the order of their instants.
+//! The occurrence list of a job: past, running and upcoming occurrences in order of scheduled time, from
+//! the ledger, the runs in flight and the rule.
 //!
-//! What the ledger says nothing of is told as one stretch: the job was defined otherwise then, or the
-//! rows have been removed in time.
+//! Past occurrences of the rule without a record are merged into one row: the job had another
+//! definition at that time, or retention deleted the records.
 
 use kalends_recurrence::{Instant, Rule};
 
@@ -10,92 +10,92 @@ use crate::job::Switch;
 use crate::ledger::{Cause, Disposition, LedgerRecord};
 use crate::run::{ActionRole, Lifecycle};
 
-/// What is known of a job's occurrences in a span.
+/// Input for the occurrence list of a job in a time range.
 #[derive(Clone, Debug)]
 pub struct Timeline<'a> {
     /// The job's rule, without its count.
     pub rule: &'a Rule,
-    /// How the job goes on.
+    /// State of the job.
     pub job: JobSnapshot,
-    /// Only rows whose last instant is not before this.
+    /// Start of the range. Rows that end before it are omitted.
     pub from: Instant,
-    /// Only rows whose first instant is not after this.
+    /// End of the range. Rows that start after it are omitted.
     pub to: Instant,
-    /// What the ledger has there, in the order of its instants.
+    /// Ledger records in the range, in order of scheduled time.
     pub ledger: Vec<LedgerRecord>,
-    /// The runs under way.
+    /// Runs of the job that have not finished.
     pub runs: Vec<RunInFlight>,
 }
 
-/// How a job goes on.
+/// The state of a job at the time `now`.
 #[derive(Clone, Copy, Debug)]
 pub struct JobSnapshot {
-    /// The present.
+    /// Current time.
     pub now: Instant,
-    /// Whether it goes on.
+    /// Whether the job is active or finished.
     pub lifecycle: Lifecycle,
-    /// Whether the job is switched on.
+    /// Whether the job is enabled.
     pub switch: Switch,
-    /// Whether its collection is.
+    /// Whether the collection of the job is enabled.
     pub collection: Switch,
-    /// The next occurrence that is neither begun nor closed.
+    /// The first occurrence that is neither started nor closed.
     pub due: Option<Instant>,
-    /// How many more occurrences may start a run; absent where there is no count.
+    /// Number of further occurrences that `count` allows; absent if unlimited.
     pub left: Option<u64>,
-    /// When the job was finished.
+    /// Time at which the job finished.
     pub finished: Option<Instant>,
 }
 
-/// An occurrence that is being worked on.
+/// A run that has not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunInFlight {
-    /// Its instant.
+    /// Scheduled time of the occurrence.
     pub scheduled: Instant,
-    /// Why there is one.
+    /// Trigger of the run.
     pub cause: Cause,
-    /// Of which edit of the job.
+    /// Generation of the job definition; each edit increments it.
     pub generation: u64,
-    /// Which action the present or next attempt carries out.
+    /// Action of the current or next attempt.
     pub role: ActionRole,
-    /// Retries of that action made so far.
+    /// Number of retries of that action so far.
     pub retry: u32,
-    /// When the present attempt was to be made, or the next is.
+    /// Planned start time of the current or next attempt.
     pub attempt_at: Instant,
-    /// Whether somebody works on it.
+    /// Whether a node has claimed the run and an attempt is in flight.
     pub is_claimed: bool,
 }
 
-/// One row: an occurrence, or a stretch of them.
+/// A row of the list: one occurrence, or a range of occurrences in the same state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimelineRow {
-    /// The instant, or the first of a stretch.
+    /// Scheduled time of the first occurrence.
     pub from: Instant,
-    /// The same, or the last of a stretch.
+    /// Scheduled time of the last occurrence; equal to `from` for a single one.
     pub to: Instant,
-    /// How many occurrences it stands for.
+    /// Number of occurrences.
     pub count: u64,
-    /// Why there are any.
+    /// Trigger of the run.
     pub cause: Cause,
-    /// Of which edit of the job, where that is known.
+    /// Generation of the job definition; absent without a record or a run.
     pub generation: Option<u64>,
-    /// What became or becomes of it.
+    /// State that applies to all occurrences of the row.
     pub state: OccurrenceState,
 }
 
-/// What became or becomes of an occurrence.
+/// The state of an occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OccurrenceState {
-    /// It is over.
+    /// Closed with a disposition, at the given time.
     Closed(Disposition, Instant),
-    /// It is being worked on.
+    /// The run has not finished.
     InFlight(RunInFlight),
-    /// It is to come.
+    /// The occurrence will run.
     Upcoming,
-    /// It would come if the job were enabled, or would have if it had been.
+    /// The occurrence does not run because the job is disabled.
     JobDisabled,
-    /// It would come if the collection were enabled, or would have if it had been.
+    /// The occurrence does not run because the collection is disabled.
     CollectionDisabled,
-    /// It has passed, and nothing is kept of it.
+    /// The occurrence is past and has no record.
     NotRetained,
 }
 
@@ -103,11 +103,11 @@ impl Timeline<'_> {
     /// The first `limit` rows.
     pub fn rows(&self, limit: usize) -> Vec<TimelineRow> {
         let mut rows = Vec::new();
-        // What is neither in a row yet nor passed over begins here.
+        // Start of the range that no row covers yet.
         let mut open = self.from;
         for known in self.known() {
             self.fill(open, known.from.previous_tick(), limit, &mut rows);
-            // A manual run says nothing of the schedule.
+            // A manual run does not cover an occurrence of the schedule.
             let done =
                 if known.cause == Cause::Scheduled { known.to.next_tick() } else { known.from };
             open = open.max(done);
@@ -118,7 +118,7 @@ impl Timeline<'_> {
         rows
     }
 
-    /// What is recorded, in the order of its instants.
+    /// Rows from the ledger and the runs in flight, in order of scheduled time.
     fn known(&self) -> Vec<TimelineRow> {
         let closed = self.ledger.iter().map(|row| TimelineRow {
             from: row.from,
@@ -136,13 +136,13 @@ impl Timeline<'_> {
             generation: Some(run.generation),
             state: OccurrenceState::InFlight(*run),
         });
-        let in_span = |row: &TimelineRow| row.to >= self.from && row.from <= self.to;
-        let mut known: Vec<_> = closed.chain(runs).filter(in_span).collect();
+        let in_range = |row: &TimelineRow| row.to >= self.from && row.from <= self.to;
+        let mut known: Vec<_> = closed.chain(runs).filter(in_range).collect();
         known.sort_by_key(|row| (row.from, row.to));
         known
     }
 
-    /// Rows for the instants of the rule in `from..=to`, of which nothing is recorded.
+    /// Adds rows for the occurrences of the rule in `from..=to`, which has no record.
     fn fill(&self, from: Instant, to: Instant, limit: usize, rows: &mut Vec<TimelineRow>) {
         if from > to {
             return;
@@ -154,25 +154,25 @@ impl Timeline<'_> {
             let count = self.rule.count_between(first.previous_tick(), last);
             rows.push(plain(first, last, count, OccurrenceState::NotRetained));
         }
-        let held = self.job.held(self.rule, from, to);
+        let skipped = self.job.due_while_disabled(self.rule, from, to);
         rows.extend(
-            held.map(|(first, last, count)| {
+            skipped.map(|(first, last, count)| {
                 plain(first, last, count, self.job.state_of_upcoming())
             }),
         );
         let room = limit.saturating_sub(rows.len());
-        let coming = self.job.coming(self.rule, from, to).take(room);
-        rows.extend(coming.map(|at| plain(at, at, 1, self.job.state_of_upcoming())));
+        let upcoming = self.job.upcoming(self.rule, from, to).take(room);
+        rows.extend(upcoming.map(|at| plain(at, at, 1, self.job.state_of_upcoming())));
     }
 }
 
 impl JobSnapshot {
-    /// Occurrences up to here have a row, or are not kept.
+    /// Occurrences up to this time are past: they have a record, or it was not retained.
     fn passed_until(&self, runs: &[RunInFlight]) -> Instant {
         match (self.lifecycle, self.due, self.switch) {
             (Lifecycle::Active, Some(due), _) => due.previous_tick(),
             (Lifecycle::Active, None, Switch::Disabled) => self.now,
-            // The last run is under way.
+            // The last run is in flight.
             (Lifecycle::Active, None, Switch::Enabled) => {
                 runs.iter().map(|run| run.scheduled).max().map_or(self.now, Instant::previous_tick)
             }
@@ -180,18 +180,18 @@ impl JobSnapshot {
         }
     }
 
-    /// The occurrences in `from..=to` that are to come, or would.
-    fn coming<'r>(
+    /// The occurrences in `from..=to` that are upcoming, or would be if the job were enabled.
+    fn upcoming<'r>(
         &self,
         rule: &'r Rule,
         from: Instant,
         to: Instant,
     ) -> impl Iterator<Item = Instant> + use<'r> {
-        let first = self.first_coming(rule);
-        // Of a count only so many are left, from the next on.
+        let first = self.first_upcoming(rule);
+        // `left` counts from the first upcoming occurrence, which can be before `from`.
         let passed = first.filter(|&first| first < from).map_or(0, |first| {
             let since_first = rule.count_between(first.previous_tick(), from.previous_tick());
-            // A late run at once is not on the grid of its rule.
+            // The immediate run of an edited one-time job is not an occurrence of its rule.
             since_first.max(1)
         });
         let left = self.left.map_or(u64::MAX, |left| left.saturating_sub(passed));
@@ -202,21 +202,22 @@ impl JobSnapshot {
         points.take_while(move |&at| at <= to).take(usize::try_from(left).unwrap_or(usize::MAX))
     }
 
-    /// The occurrences in `from..=to` that came due since the job or its collection is disabled, and
-    /// how many they are: when it is enabled they do not run. What runs once does, late; where it
-    /// is disabled itself, at the instant of being enabled.
-    pub(crate) fn held(
+    /// First, last and number of the occurrences in `from..=to` that came due while the job or its
+    /// collection was disabled. They do not run when it is enabled again, except that a one-time
+    /// job runs late: it is upcoming if its collection is disabled, and runs when it is enabled if
+    /// it is disabled itself.
+    pub(crate) fn due_while_disabled(
         &self,
         rule: &Rule,
         from: Instant,
         to: Instant,
     ) -> Option<(Instant, Instant, u64)> {
-        let is_off = self.state_of_upcoming() != OccurrenceState::Upcoming;
-        let due = self.due.filter(|_| is_off && self.lifecycle == Lifecycle::Active)?;
+        let is_disabled = self.state_of_upcoming() != OccurrenceState::Upcoming;
+        let due = self.due.filter(|_| is_disabled && self.lifecycle == Lifecycle::Active)?;
         let until = to.min(self.now);
         if rule.definition().recurrence.is_none() {
-            let is_held = self.switch == Switch::Disabled && from <= due && due <= until;
-            return is_held.then_some((due, due, 1));
+            let did_not_run = self.switch == Switch::Disabled && from <= due && due <= until;
+            return did_not_run.then_some((due, due, 1));
         }
         let first =
             rule.next_after(from.max(due).previous_tick()).filter(|&first| first <= until)?;
@@ -224,11 +225,11 @@ impl JobSnapshot {
         Some((first, last, rule.count_between(first.previous_tick(), last)))
     }
 
-    /// The next occurrence, or what would be the next.
-    pub(crate) fn first_coming(&self, rule: &Rule) -> Option<Instant> {
-        let is_held = self.held(rule, Instant::MIN, Instant::MAX).is_some();
+    /// The next occurrence, or the one that would be next if the job were enabled.
+    pub(crate) fn first_upcoming(&self, rule: &Rule) -> Option<Instant> {
+        let has_skipped = self.due_while_disabled(rule, Instant::MIN, Instant::MAX).is_some();
         match (self.lifecycle, self.switch) {
-            (Lifecycle::Active, Switch::Enabled) if is_held => rule.next_after(self.now),
+            (Lifecycle::Active, Switch::Enabled) if has_skipped => rule.next_after(self.now),
             (Lifecycle::Active, Switch::Enabled) => self.due,
             (Lifecycle::Active, Switch::Disabled) => {
                 self.due.filter(|&due| due > self.now).or_else(|| rule.next_after(self.now))
@@ -238,9 +239,9 @@ impl JobSnapshot {
         .filter(|_| self.left != Some(0))
     }
 
-    /// Whether an instant of the rule is to come, or would.
-    pub(crate) fn is_coming(&self, rule: &Rule, at: Instant) -> bool {
-        self.coming(rule, at, at).next().is_some()
+    /// Whether an occurrence is upcoming, or would be if the job were enabled.
+    pub(crate) fn is_upcoming(&self, rule: &Rule, at: Instant) -> bool {
+        self.upcoming(rule, at, at).next().is_some()
     }
 
     pub(crate) fn state_of_upcoming(&self) -> OccurrenceState {

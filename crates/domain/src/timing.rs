@@ -1,21 +1,21 @@
-//! How long the parts of an attempt took.
+//! Durations of the phases of an attempt.
 
 use std::time::Duration;
 
-/// A length of time in whole microseconds. The longest is 35 minutes; attempts end within 30.
+/// A duration in whole microseconds, at most 35 minutes. Attempts time out after 30 minutes at the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Micros(u32);
 
 impl Micros {
-    /// Stores keep it in a signed number of four bytes.
+    /// Stores use a signed 32-bit column.
     const MAX: u32 = i32::MAX.cast_unsigned();
 
-    /// So many; the longest where there are more.
+    /// Creates a duration, capped at the maximum.
     pub fn new(micros: u32) -> Micros {
         Micros(micros.min(Micros::MAX))
     }
 
-    /// As a number.
+    /// Number of microseconds.
     pub fn get(self) -> u32 {
         self.0
     }
@@ -27,20 +27,20 @@ impl From<Duration> for Micros {
     }
 }
 
-/// How long the parts of an attempt took. What did not happen, or did not end, is absent: a kept
-/// connection is not made again. Where redirects were followed, parts are those of the last hop and
-/// the total is of all.
+/// Durations of the phases of an attempt. A phase that did not happen or did not finish is absent: a
+/// keep-alive connection, for example, has no `connect`. After redirects, the phases are those of
+/// the last hop and the total covers all hops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// Finding the addresses.
+    /// DNS resolution.
     pub dns: Option<Micros>,
-    /// Being connected.
+    /// TCP connect.
     pub connect: Option<Micros>,
-    /// Agreeing on encryption.
+    /// TLS handshake.
     pub tls: Option<Micros>,
-    /// From the first byte sent to the first byte of the answer.
+    /// From the first byte of the request to the first byte of the response.
     pub first_byte: Option<Micros>,
-    /// All of it.
+    /// The whole attempt.
     pub total: Option<Micros>,
 }
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fractions_are_cut_and_what_is_too_long_is_the_longest() {
+    fn durations_are_truncated_and_capped() {
         let micros = |time: Duration| Micros::from(time).get();
         assert_eq!(micros(Duration::from_nanos(1_999)), 1);
         assert_eq!(micros(Duration::from_secs(1_801)), 1_801_000_000);

@@ -1,25 +1,25 @@
-//! Why a part of a job is refused. Where it stood is known to who reads it.
+//! Validation errors of jobs and collections.
 
-/// A refusal: of what kind, and in words that say what is allowed.
+/// A value of a job or collection was rejected. The caller knows the path of the member.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ValidationError {
-    /// Of what kind.
+    /// Category, from which callers derive an error code.
     pub kind: ValidationErrorKind,
-    /// What was found and what is allowed.
+    /// The value found and the values allowed.
     pub message: String,
 }
 
 impl ValidationError {
-    /// A refusal of a kind, with a message that says what is allowed.
+    /// Creates an error. `message` says which values are allowed.
     pub fn new(kind: ValidationErrorKind, message: impl Into<String>) -> ValidationError {
         ValidationError { kind, message: message.into() }
     }
 }
 
-/// The kinds of refusals that callers tell apart.
+/// Categories of [`ValidationError`], one for each error code of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "self-explanatory")]
 pub enum ValidationErrorKind {
     BodyTooLarge,
     CollectionsMax,

@@ -1,6 +1,6 @@
-//! A value together with the words it was written in, for members that are answered as sent.
+//! Values with their original text, for members that the API returns as they were sent.
 
-/// A value as its author wrote it. Two are equal when both are.
+/// A parsed value and the text it was parsed from. Equality compares both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verbatim<T> {
     text: Box<str>,
@@ -8,17 +8,17 @@ pub struct Verbatim<T> {
 }
 
 impl<T> Verbatim<T> {
-    /// A value and its text.
+    /// Pairs a value with its original text.
     pub fn new(text: &str, value: T) -> Verbatim<T> {
         Verbatim { text: text.into(), value }
     }
 
-    /// What it means.
+    /// The parsed value.
     pub fn value(&self) -> &T {
         &self.value
     }
 
-    /// How it was written.
+    /// The original text.
     pub fn text(&self) -> &str {
         &self.text
     }

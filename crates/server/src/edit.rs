@@ -169,7 +169,7 @@ impl JobEdit {
         let old = &existing.job.definition;
         let rule = stored_rule_of(old, existing.job.created, schedules).ok()?;
         let closed_by_edit = closed_by_edit(old, new, &rule, due, self.now, collection)?;
-        Some(closed_by_edit.row(existing.job.generation, self.now))
+        Some(closed_by_edit.to_ledger_record(existing.job.generation, self.now))
     }
 
     /// Whether the schedule is one, for a job that were created now.

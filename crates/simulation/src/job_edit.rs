@@ -93,6 +93,6 @@ impl JobEdit {
         let old = &existing.job.definition;
         let rule = rule_of(old, existing.job.created, schedules).ok()?;
         let passed = closed_by_edit(old, &self.definition, &rule, due, self.now, collection)?;
-        Some(passed.row(existing.job.generation, self.now))
+        Some(passed.to_ledger_record(existing.job.generation, self.now))
     }
 }

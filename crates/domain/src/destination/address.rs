@@ -1,49 +1,49 @@
-//! The table of addresses: what each range is for.
+//! Classification of IP addresses by range.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::network::Network;
 
-/// Who can be behind an address.
+/// The class of an IP address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressClass {
-    /// Anybody on the internet.
+    /// Globally routable.
     Public,
-    /// The machine itself, or its neighbours.
+    /// Loopback or private network.
     Private,
-    /// What machines tell about themselves (metadata, host agents), neighbours on the same wire,
-    /// ways around the table (tunnels, translations), groups, and addresses that nobody has.
+    /// Metadata services and host agents, link-local, tunnel and translation addresses (which could
+    /// bypass this table), multicast, documentation and unassigned addresses.
     Blocked,
 }
 
-/// The first range that holds an address decides.
+/// The first network that contains an address determines its class.
 const V4: [(Network, AddressClass); 19] = [
     (Network::v4(0, 0, 0, 0, 8), AddressClass::Blocked),
     (Network::v4(10, 0, 0, 0, 8), AddressClass::Private),
-    // Alibaba's metadata, inside the addresses that carriers share.
+    // Alibaba Cloud metadata service, inside the shared address space of carriers (100.64.0.0/10).
     (Network::v4(100, 100, 100, 200, 32), AddressClass::Blocked),
     (Network::v4(100, 64, 0, 0, 10), AddressClass::Private),
     (Network::v4(127, 0, 0, 0, 8), AddressClass::Private),
-    // Azure's host agent, a public address.
+    // Azure host agent (WireServer), a public address.
     (Network::v4(168, 63, 129, 16, 32), AddressClass::Blocked),
-    // Link-local: metadata of most clouds at 169.254.169.254 and beside it.
+    // Link-local; metadata service of most clouds at 169.254.169.254.
     (Network::v4(169, 254, 0, 0, 16), AddressClass::Blocked),
     (Network::v4(172, 16, 0, 0, 12), AddressClass::Private),
-    // Special purposes; Oracle's metadata at 192.0.0.192.
+    // IETF protocol assignments; Oracle Cloud metadata service at 192.0.0.192.
     (Network::v4(192, 0, 0, 0, 24), AddressClass::Blocked),
-    // Documents.
+    // Documentation.
     (Network::v4(192, 0, 2, 0, 24), AddressClass::Blocked),
-    // Relays of 6to4.
+    // 6to4 relays.
     (Network::v4(192, 88, 99, 0, 24), AddressClass::Blocked),
     (Network::v4(192, 168, 0, 0, 16), AddressClass::Private),
-    // Measurements.
+    // Benchmarking.
     (Network::v4(198, 18, 0, 0, 15), AddressClass::Blocked),
-    // Documents.
+    // Documentation.
     (Network::v4(198, 51, 100, 0, 24), AddressClass::Blocked),
     (Network::v4(203, 0, 113, 0, 24), AddressClass::Blocked),
-    // Groups.
+    // Multicast.
     (Network::v4(224, 0, 0, 0, 4), AddressClass::Blocked),
-    // Reserved, and everybody on the wire.
+    // Reserved and broadcast.
     (Network::v4(240, 0, 0, 0, 4), AddressClass::Blocked),
     (Network::v4(255, 255, 255, 255, 32), AddressClass::Blocked),
     (Network::v4(0, 0, 0, 0, 0), AddressClass::Public),
@@ -54,16 +54,16 @@ const METADATA_OF_AWS: Network =
 const METADATA_OF_GOOGLE: Network =
     Network::single(IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)));
 
-/// The first range that holds an address decides. Of the whole space only 2000::/3 is public; what
-/// is left of the rest (translations to IPv4 among it) falls to the last row.
+/// The first network that contains an address determines its class. Only 2000::/3 is public; the last
+/// row covers everything else, including IPv4 translation prefixes.
 const V6: [(Network, AddressClass); 10] = [
     (Network::single(IpAddr::V6(Ipv6Addr::LOCALHOST)), AddressClass::Private),
     (METADATA_OF_AWS, AddressClass::Blocked),
     (METADATA_OF_GOOGLE, AddressClass::Blocked),
     (Network::v6([0xfc00, 0, 0, 0], 7), AddressClass::Private),
-    // Teredo, ORCHID, measurements.
+    // Teredo, ORCHID, benchmarking.
     (Network::v6([0x2001, 0, 0, 0], 23), AddressClass::Blocked),
-    // Documents.
+    // Documentation.
     (Network::v6([0x2001, 0xdb8, 0, 0], 32), AddressClass::Blocked),
     (Network::v6([0x3fff, 0, 0, 0], 20), AddressClass::Blocked),
     // 6to4.
@@ -72,7 +72,7 @@ const V6: [(Network, AddressClass); 10] = [
     (Network::v6([0, 0, 0, 0], 0), AddressClass::Blocked),
 ];
 
-/// Who can be behind an address. An IPv4 address in IPv6 clothes is judged as what it is.
+/// Classifies an address. An IPv4-mapped IPv6 address is classified as IPv4.
 pub fn classify_address(address: IpAddr) -> AddressClass {
     let address = address.to_canonical();
     let table = match address {
@@ -84,7 +84,7 @@ pub fn classify_address(address: IpAddr) -> AddressClass {
     row.map_or(AddressClass::Blocked, |(_, reach)| *reach)
 }
 
-/// Whether the last half names an IPv4 address to tunnel to.
+/// Whether the address is an ISATAP address, which tunnels to the IPv4 address in its interface id.
 fn is_isatap(address: Ipv6Addr) -> bool {
     let [_, _, _, _, high, low, _, _] = address.segments();
     low == 0x5efe && (high & !0x200) == 0
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_range_is_known_at_both_ends() {
+    fn every_range_is_classified_at_both_ends() {
         let cases: [(AddressClass, &[&str]); 3] = [
             (
                 AddressClass::Public,

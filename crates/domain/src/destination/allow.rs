@@ -1,18 +1,18 @@
-//! What an operator lifts of the tables.
+//! Allow entries: destinations that an operator permits in addition to the built-in tables.
 
 use std::fmt;
 use std::net::IpAddr;
 
-use super::name::{folded, is_at_or_below};
+use super::name::{is_at_or_below, normalized};
 use super::network::Network;
 use crate::name::{CollectionName, CollectionPath, GroupName, GroupPath, SubscriptionId};
 
-/// A target that jobs may reach although the tables say no.
+/// A destination that jobs can reach although the built-in tables block it.
 ///
-/// Written `TARGET[:PORT][@SUBSCRIPTION/GROUP/COLLECTION]`, where a target is a range of addresses
-/// (`10.1.0.0/16`, `[fd00::]/8`), an address, a name, or `*.` and a name for all below it. With a
-/// port it holds for that port alone, also one that is refused elsewhere; with a collection, for
-/// that collection's jobs alone.
+/// The syntax is `TARGET[:PORT][@SUBSCRIPTION/GROUP/COLLECTION]`. A target is a network (`10.1.0.0/16`,
+/// `[fd00::]/8`), an address, a host name, or `*.` and a domain for all its subdomains. An entry with a
+/// port applies to that port only, even if the port is blocked. An entry with a collection applies to
+/// the jobs of that collection only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowEntry {
     target: Target,
@@ -24,26 +24,26 @@ pub struct AllowEntry {
 enum Target {
     Network(Network),
     Name(String),
-    /// All names below this one.
-    Below(String),
+    /// All subdomains of this domain, without the domain itself.
+    Subdomains(String),
 }
 
-/// Why a text is no such entry.
+/// Error of parsing an [`AllowEntry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AllowEntryError {
-    /// Neither addresses nor a name.
+    /// The target is neither an address, a network nor a host name.
     #[error("expected an address, a range such as 10.1.0.0/16, or a host name")]
     Target,
-    /// No port.
+    /// The port is not a number from 1 to 65535.
     #[error("expected a port from 1 to 65535 after the colon")]
     Port,
-    /// No collection.
+    /// The collection path is invalid.
     #[error("expected SUBSCRIPTION/GROUP/COLLECTION after the @")]
     Collection,
 }
 
 impl AllowEntry {
-    /// Reads an entry.
+    /// Parses an entry.
     pub fn parse(text: &str) -> Result<AllowEntry, AllowEntryError> {
         let (target, collection) = match text.trim().split_once('@') {
             Some((target, collection)) => (target, Some(read_collection(collection)?)),
@@ -57,22 +57,23 @@ impl AllowEntry {
         Ok(AllowEntry { target, port, collection })
     }
 
-    /// Whether it holds for a collection at all.
+    /// Whether the entry applies to a collection.
     pub(super) fn is_for(&self, collection: &CollectionPath) -> bool {
         self.collection.as_ref().is_none_or(|own| own == collection)
     }
 
-    /// Whether it holds for a port; an entry without one holds for all that are not refused.
+    /// Whether the entry applies to a port. An entry without a port applies to all ports, but does
+    /// not open blocked ones.
     pub(super) fn is_for_port(&self, port: u16) -> bool {
         self.port.is_none_or(|own| own == port)
     }
 
-    /// Whether it names the port.
+    /// Whether the entry names the port explicitly, which opens a blocked port.
     pub(super) fn names_port(&self, port: u16) -> bool {
         self.port == Some(port)
     }
 
-    /// Whether it speaks of addresses, not of names.
+    /// Whether the target is a network or address.
     pub(super) fn is_network(&self) -> bool {
         matches!(self.target, Target::Network(_))
     }
@@ -82,11 +83,11 @@ impl AllowEntry {
     }
 
     pub(super) fn has_name(&self, name: &str) -> bool {
-        let name = folded(name);
+        let name = normalized(name);
         match &self.target {
             Target::Network(_) => false,
             Target::Name(own) => *own == name,
-            Target::Below(above) => name != *above && is_at_or_below(&name, above),
+            Target::Subdomains(above) => name != *above && is_at_or_below(&name, above),
         }
     }
 }
@@ -99,7 +100,7 @@ impl fmt::Display for AllowEntry {
             }
             (Target::Network(network), _) => write!(f, "{network}")?,
             (Target::Name(name), _) => f.write_str(name)?,
-            (Target::Below(name), _) => write!(f, "*.{name}")?,
+            (Target::Subdomains(name), _) => write!(f, "*.{name}")?,
         }
         if let Some(port) = self.port {
             write!(f, ":{port}")?;
@@ -113,8 +114,7 @@ impl fmt::Display for AllowEntry {
     }
 }
 
-/// The text before the port, and the port. Colons of an IPv6 address are no port's, unless the
-/// address is in brackets.
+/// Splits the text into target and port. An IPv6 address needs brackets to have a port.
 fn split_port(text: &str) -> Result<(&str, Option<u16>), AllowEntryError> {
     let is_bare_v6 = text.matches(':').count() > 1 && !text.contains('[');
     let after_brackets = text.rfind(']').map_or(0, |at| at + 1);
@@ -132,15 +132,15 @@ fn read_name(text: &str) -> Result<Target, AllowEntryError> {
         Some(name) => (true, name),
         None => (false, text),
     };
-    let name = folded(name);
+    let name = normalized(name);
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_name = (1..=253).contains(&name.len())
         && name.bytes().all(is_plain)
         && name.split('.').all(|label| !label.is_empty())
-        // What the parser of addresses would take for a number is no name.
+        // A last label of digits only would parse as an IPv4 address.
         && name.rsplit('.').next().is_some_and(|last| last.contains(|c: char| !c.is_ascii_digit()));
     match (is_name, below) {
-        (true, true) => Ok(Target::Below(name)),
+        (true, true) => Ok(Target::Subdomains(name)),
         (true, false) => Ok(Target::Name(name)),
         (false, _) => Err(AllowEntryError::Target),
     }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_read_and_shown_as_they_are_written() {
+    fn entries_round_trip_through_text() {
         for text in [
             "10.1.0.0/16",
             "10.1.2.3:8080",
@@ -181,8 +181,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_refused() {
-        for (text, problem) in [
+    fn invalid_entries_are_rejected() {
+        for (text, error) in [
             ("", AllowEntryError::Target),
             ("*", AllowEntryError::Target),
             ("10.1.0.0/40", AllowEntryError::Target),
@@ -195,12 +195,12 @@ mod tests {
             ("x@jc", AllowEntryError::Collection),
             ("x@a/b/c", AllowEntryError::Collection),
         ] {
-            assert_eq!(AllowEntry::parse(text), Err(problem), "{text}");
+            assert_eq!(AllowEntry::parse(text), Err(error), "{text}");
         }
     }
 
     #[test]
-    fn names_below_a_name_are_below_it() {
+    fn a_wildcard_matches_subdomains_only() {
         let entry = AllowEntry::parse("*.corp.example").unwrap();
         assert!(entry.has_name("a.corp.example") && entry.has_name("a.b.CORP.example."));
         assert!(!entry.has_name("corp.example") && !entry.has_name("xcorp.example"));

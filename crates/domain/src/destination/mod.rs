@@ -1,12 +1,12 @@
-//! Where jobs may go: the whole decision, without a look at the network.
+//! Egress policy: the destinations that jobs can reach. Protects against server-side request forgery
+//! (SSRF). Does no I/O.
 //!
-//! A job makes the server call what its author names, so what may be called is decided here, once,
-//! for every kind of action: when a job is defined ([`EgressPolicy::check_uri`]: what can be seen
-//! from its text) and when it runs ([`EgressPolicy::check_host`] before a name is resolved,
-//! [`EgressPolicy::check_address`] for every address of the answer). `address`, `name` and `port`
-//! hold the tables; `allow` what an operator lifts of them; `policy` puts them together.
+//! All action types use the same checks: [`EgressPolicy::check_uri`] when a job is defined,
+//! [`EgressPolicy::check_host`] before a host name is resolved, and [`EgressPolicy::check_address`] for
+//! every resolved address. `address`, `name` and `port` contain the built-in tables, `allow` the
+//! exceptions that an operator configures, and `policy` combines them.
 //!
-//! Hosts are judged in their parsed form: the parser knows that `0x7f.1` is 127.0.0.1.
+//! Hosts are checked in their parsed form: the URL parser turns `0x7f.1` into 127.0.0.1.
 
 mod address;
 mod allow;

@@ -1,13 +1,13 @@
-//! Names that are refused before anybody is asked for their addresses.
+//! Classification of host names, which rejects some before DNS resolution.
 
-/// Whose name it is.
+/// The class of a host name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameKind {
-    /// A name of the internet.
+    /// A public DNS name.
     Public,
-    /// A name of the machine or its neighbours.
+    /// A name of this host or of a private network.
     Local,
-    /// Where machines tell about themselves.
+    /// A cloud metadata service.
     Metadata,
 }
 
@@ -19,12 +19,12 @@ const METADATA: [&str; 6] = [
     "metadata.goog",
     "metadata.google.internal",
 ];
-/// These and all below them.
+/// Local domains, with all names below them.
 const LOCAL: [&str; 5] = ["localhost", "local", "internal", "home.arpa", "localdomain"];
 
-/// Whose a name is. Case and a dot at the end play no part.
+/// Classifies a host name, ignoring case and a trailing dot.
 pub(super) fn kind(name: &str) -> NameKind {
-    let name = folded(name);
+    let name = normalized(name);
     if METADATA.contains(&name.as_str()) {
         return NameKind::Metadata;
     }
@@ -34,12 +34,12 @@ pub(super) fn kind(name: &str) -> NameKind {
     }
 }
 
-/// The form by which names are compared.
-pub(super) fn folded(name: &str) -> String {
+/// Lower case without a trailing dot, for comparisons.
+pub(super) fn normalized(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Whether a folded name is `above` or below it.
+/// Whether a normalized name is `above` or a subdomain of it.
 pub(super) fn is_at_or_below(name: &str, above: &str) -> bool {
     let rest = name.strip_suffix(above);
     rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
+    fn host_names_are_classified() {
         for (expected, names) in [
             (NameKind::Public, ["example.com", "local.example.com", "notlocal.dev", "a.b."]),
             (NameKind::Local, ["localhost", "a.LOCALHOST.", "printer.local", "x.internal"]),

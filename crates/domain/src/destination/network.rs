@@ -1,9 +1,9 @@
-//! Ranges of addresses.
+//! IP networks in CIDR notation.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A range of addresses: those that begin with the same bits.
+/// An IP network: the addresses with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     first: IpAddr,
@@ -15,20 +15,20 @@ impl Network {
         Network { first: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), bits }
     }
 
-    /// The first four groups of the first address; the others are zero.
+    /// Creates an IPv6 network from the first four groups of its address; the others are zero.
     pub(crate) const fn v6(groups: [u16; 4], bits: u8) -> Network {
         let [a, b, c, d] = groups;
         Network { first: IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0)), bits }
     }
 
-    /// A single address.
+    /// The network that consists of a single address.
     pub const fn single(address: IpAddr) -> Network {
         let bits = if address.is_ipv4() { 32 } else { 128 };
         Network { first: address, bits }
     }
 
-    /// Reads `10.0.0.0/8`, `fd00::/8`, or a single address. Bits beyond the range must be zero, or
-    /// it would not be the range that its author has in mind.
+    /// Parses `10.0.0.0/8`, `fd00::/8` or a single address. Host bits must be zero; otherwise the
+    /// network is probably not the one that was intended.
     pub fn parse(text: &str) -> Option<Network> {
         let Some((address, bits)) = text.split_once('/') else {
             return text.parse().ok().map(Network::single);
@@ -41,12 +41,12 @@ impl Network {
         (bits <= max && network.masked(first) == Some(first)).then_some(network)
     }
 
-    /// Whether an address lies in it.
+    /// Whether the network contains an address.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.masked(address) == Some(self.first)
     }
 
-    /// The address without the bits beyond the range; none of the other kind of address.
+    /// The address with its host bits cleared; `None` if it is of the other address family.
     fn masked(&self, address: IpAddr) -> Option<IpAddr> {
         match (self.first, address) {
             (IpAddr::V4(_), IpAddr::V4(v4)) => {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_end_where_their_bits_say() {
+    fn networks_contain_the_addresses_with_their_prefix() {
         assert!(contains("10.0.0.0/8", "10.255.255.255"));
         assert!(!contains("10.0.0.0/8", "11.0.0.0"));
         assert!(contains("0.0.0.0/0", "255.255.255.255"));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
+    fn invalid_networks_are_rejected() {
         for text in ["", "10.0.0.0/33", "10.0.0.1/8", "::/129", "10.0.0.0/", "10.0.0.0/+8", "x/8"] {
             assert_eq!(Network::parse(text), None, "{text}");
         }

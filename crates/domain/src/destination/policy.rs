@@ -1,6 +1,5 @@
-//! The decision.
+//! Egress policy: combines the mode, the built-in tables and the allow entries.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use url::{Host, Url};
@@ -13,76 +12,70 @@ use crate::http::Uri;
 use crate::name::CollectionPath;
 use crate::validation_error::{ValidationError, ValidationErrorKind};
 
-/// How much is open.
+/// The default reach of jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EgressMode {
-    /// What is public. For servers that several people use.
+    /// Public addresses only. For servers with several users.
     #[default]
     Guarded,
-    /// Also the machine itself and its neighbours, on any port. For who could reach them anyway.
+    /// Also this host and private networks, on any port. For a single user, who can reach them
+    /// directly anyway.
     SingleUser,
-    /// What is allowed by an entry, and nothing else.
+    /// Only destinations with an allow entry.
     Listed,
 }
 
-/// What is never reached, whatever an operator allows: it is ours.
+/// An endpoint of the service itself, which no allow entry can open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForbiddenEndpoint {
-    /// A port of this machine: our own API.
+    /// A port of this host, such as that of the API.
     OwnPort(u16),
-    /// Our database, our proxy.
+    /// A socket address, such as that of the database or the proxy.
     At(SocketAddr),
 }
 
-/// Whose an address is.
+/// Whether an address belongs to this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressOwner {
-    /// One of this machine's interfaces has it.
+    /// A network interface of this host has the address.
     ThisHost,
-    /// It is elsewhere, or nobody asked.
+    /// The address belongs to another host, or the owner was not determined.
     Other,
 }
 
-/// Why a target may not be reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The reason why the policy denies a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EgressDenial {
-    /// The address.
+    /// The address is private or blocked.
+    #[error("the address {0} may not be reached")]
     Address(IpAddr),
-    /// The name.
+    /// The host name is local or that of a metadata service.
+    #[error("this name may not be reached")]
     Name,
-    /// The port.
+    /// The port is blocked.
+    #[error("port {0} may not be reached")]
     Port(u16),
-    /// It is not among what is listed.
+    /// [`EgressMode::Listed`] is active, and no allow entry matches.
+    #[error("it is not on the list of what may be reached")]
     NotListed,
-    /// It is the server itself, its database or its proxy.
+    /// The destination is the server itself, its database or its proxy.
+    #[error("the server itself may not be reached")]
     OwnService,
 }
 
-impl fmt::Display for EgressDenial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            EgressDenial::Address(address) => write!(f, "the address {address} may not be reached"),
-            EgressDenial::Name => f.write_str("this name may not be reached"),
-            EgressDenial::Port(port) => write!(f, "port {port} may not be reached"),
-            EgressDenial::NotListed => f.write_str("it is not on the list of what may be reached"),
-            EgressDenial::OwnService => f.write_str("the server itself may not be reached"),
-        }
-    }
-}
-
-/// Where jobs may go.
+/// The destinations that jobs can reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EgressPolicy {
-    /// How much is open.
+    /// Default reach of jobs.
     pub mode: EgressMode,
-    /// What is open beside that.
+    /// Destinations that are allowed in addition.
     pub allow: Vec<AllowEntry>,
-    /// What never is.
+    /// Endpoints that are always denied.
     pub forbidden: Vec<ForbiddenEndpoint>,
 }
 
 impl EgressPolicy {
-    /// What can be said of an address in a job's definition.
+    /// Checks the URI of a job definition, without DNS resolution.
     pub fn check_uri(&self, uri: &Uri, collection: &CollectionPath) -> Result<(), ValidationError> {
         let invalid =
             |message: &str| ValidationError::new(ValidationErrorKind::InvalidUri, message);
@@ -98,7 +91,7 @@ impl EgressPolicy {
         })
     }
 
-    /// What can be said of a host before its name is resolved.
+    /// Checks a host and port before DNS resolution.
     pub fn check_host(
         &self,
         host: &Host<impl AsRef<str>>,
@@ -127,7 +120,7 @@ impl EgressPolicy {
             (_, NameKind::Metadata) => false,
             (EgressMode::SingleUser, _) | (EgressMode::Guarded, NameKind::Public) => true,
             (EgressMode::Guarded, NameKind::Local) => false,
-            // Its addresses may be listed.
+            // The resolved addresses can match an allow entry.
             (EgressMode::Listed, _) => entries().any(AllowEntry::is_network),
         };
         if !is_open {
@@ -136,28 +129,28 @@ impl EgressPolicy {
                 _ => EgressDenial::Name,
             });
         }
-        // Where a port is open to some, its addresses decide.
+        // If some addresses allow the port, the decision waits for DNS resolution.
         let may_be_open = self.mode == EgressMode::SingleUser && port != 0
             || entries().any(|entry| {
                 entry.names_port(port) && (entry.is_network() || entry.has_name(name))
             });
-        match port::is_refused(port) && !may_be_open {
+        match port::is_blocked(port) && !may_be_open {
             true => Err(EgressDenial::Port(port)),
             false => Ok(()),
         }
     }
 
-    /// Whether one address of a host may be reached.
+    /// Checks one resolved address of a host.
     pub fn check_address(
         &self,
         host: &Host<impl AsRef<str>>,
         address: IpAddr,
         port: u16,
         collection: &CollectionPath,
-        whose: AddressOwner,
+        owner: AddressOwner,
     ) -> Result<(), EgressDenial> {
         let address = address.to_canonical();
-        if self.is_forbidden(address, port, whose) {
+        if self.is_forbidden(address, port, owner) {
             return Err(EgressDenial::OwnService);
         }
         let name = match host {
@@ -168,9 +161,10 @@ impl EgressPolicy {
         let entries = || self.entries(port, collection);
         let listed = |entry: &&AllowEntry| entry.has_address(address) || is_named(entry);
         let reach = classify_address(address);
-        let is_at_home = self.mode == EgressMode::SingleUser && reach == AddressClass::Private;
-        let port_is_open = !port::is_refused(port)
-            || (is_at_home && port != 0)
+        let is_single_user_private =
+            self.mode == EgressMode::SingleUser && reach == AddressClass::Private;
+        let port_is_open = !port::is_blocked(port)
+            || (is_single_user_private && port != 0)
             || entries().filter(listed).any(|entry| entry.names_port(port));
         if !port_is_open {
             return Err(EgressDenial::Port(port));
@@ -179,12 +173,13 @@ impl EgressPolicy {
             (AddressClass::Public, EgressMode::SingleUser)
             | (AddressClass::Private, EgressMode::SingleUser) => true,
             (AddressClass::Public, EgressMode::Guarded) => {
-                whose == AddressOwner::Other || entries().any(|entry| listed(&entry))
+                owner == AddressOwner::Other || entries().any(|entry| listed(&entry))
             }
             (AddressClass::Public | AddressClass::Private, _) => {
                 entries().any(|entry| listed(&entry))
             }
-            // Who answers for a name must not be able to lead us here.
+            // An entry for a host name does not suffice: the owner of the name controls its
+            // addresses.
             (AddressClass::Blocked, _) => entries().any(|entry| entry.has_address(address)),
         };
         match (is_open, self.mode) {
@@ -194,9 +189,9 @@ impl EgressPolicy {
         }
     }
 
-    fn is_forbidden(&self, address: IpAddr, port: u16, whose: AddressOwner) -> bool {
+    fn is_forbidden(&self, address: IpAddr, port: u16, owner: AddressOwner) -> bool {
         let is_here =
-            whose == AddressOwner::ThisHost || address.is_loopback() || address.is_unspecified();
+            owner == AddressOwner::ThisHost || address.is_loopback() || address.is_unspecified();
         self.forbidden.iter().any(|forbidden| match forbidden {
             ForbiddenEndpoint::OwnPort(own) => *own == port && is_here,
             ForbiddenEndpoint::At(at) => at.ip().to_canonical() == address && at.port() == port,
@@ -233,8 +228,8 @@ mod tests {
         EgressPolicy { mode, allow, forbidden }
     }
 
-    /// What is said of the text of an address, or of the first address of its name.
-    fn judge(policy: &EgressPolicy, uri: &str, address: Option<&str>) -> Result<(), EgressDenial> {
+    /// Checks a URI and, if given, a resolved address of its host.
+    fn check(policy: &EgressPolicy, uri: &str, address: Option<&str>) -> Result<(), EgressDenial> {
         let jc = collection("jc");
         let url = Url::parse(Uri::new(uri, &Limits::default()).unwrap().as_str()).unwrap();
         let (host, port) = (url.host().unwrap(), url.port_or_known_default().unwrap());
@@ -249,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn guarded_refuses_every_spelling_of_what_is_inside() {
+    fn guarded_mode_denies_every_spelling_of_internal_addresses() {
         let policy = policy(EgressMode::Guarded, &[]);
         for uri in [
             "http://127.0.0.1:8000/",
@@ -277,27 +272,27 @@ mod tests {
         ] {
             assert!(
                 matches!(
-                    judge(&policy, uri, None),
+                    check(&policy, uri, None),
                     Err(EgressDenial::Address(_) | EgressDenial::Name)
                 ),
                 "{uri}"
             );
         }
-        assert_eq!(judge(&policy, "http://example.com:22/", None), Err(EgressDenial::Port(22)));
-        assert_eq!(judge(&policy, "http://8.8.8.8:25/", None), Err(EgressDenial::Port(25)));
-        assert_eq!(judge(&policy, "http://example.com/", Some("8.8.8.8")), Ok(()));
+        assert_eq!(check(&policy, "http://example.com:22/", None), Err(EgressDenial::Port(22)));
+        assert_eq!(check(&policy, "http://8.8.8.8:25/", None), Err(EgressDenial::Port(25)));
+        assert_eq!(check(&policy, "http://example.com/", Some("8.8.8.8")), Ok(()));
         let inside: IpAddr = "10.0.0.1".parse().unwrap();
-        let name = judge(&policy, "http://example.com/", Some("10.0.0.1"));
+        let name = check(&policy, "http://example.com/", Some("10.0.0.1"));
         assert_eq!(name, Err(EgressDenial::Address(inside)));
     }
 
     #[test]
-    fn a_single_user_reaches_the_machine_and_its_neighbours_on_any_port_but_no_metadata() {
+    fn single_user_mode_reaches_private_networks_on_any_port_but_no_metadata_service() {
         let policy = policy(EgressMode::SingleUser, &[]);
         for uri in ["http://127.0.0.1:6379/", "http://[::1]:22/", "http://192.168.1.2/"] {
-            assert_eq!(judge(&policy, uri, None), Ok(()), "{uri}");
+            assert_eq!(check(&policy, uri, None), Ok(()), "{uri}");
         }
-        assert_eq!(judge(&policy, "http://localhost:5432/", Some("127.0.0.1")), Ok(()));
+        assert_eq!(check(&policy, "http://localhost:5432/", Some("127.0.0.1")), Ok(()));
         for uri in [
             "http://169.254.169.254/",
             "http://[fe80::1]/",
@@ -306,25 +301,25 @@ mod tests {
             "http://0.0.0.0/",
             "http://8.8.8.8:25/",
         ] {
-            assert!(judge(&policy, uri, None).is_err(), "{uri}");
+            assert!(check(&policy, uri, None).is_err(), "{uri}");
         }
-        let led_astray = judge(&policy, "http://example.com:25/", Some("8.8.8.8"));
-        assert_eq!(led_astray, Err(EgressDenial::Port(25)));
-        assert!(judge(&policy, "http://example.com/", Some("169.254.169.254")).is_err());
+        let blocked_port = check(&policy, "http://example.com:25/", Some("8.8.8.8"));
+        assert_eq!(blocked_port, Err(EgressDenial::Port(25)));
+        assert!(check(&policy, "http://example.com/", Some("169.254.169.254")).is_err());
     }
 
     #[test]
-    fn the_server_its_database_and_its_proxy_are_never_reached() {
+    fn the_server_its_database_and_its_proxy_are_always_denied() {
         for mode in [EgressMode::Guarded, EgressMode::SingleUser, EgressMode::Listed] {
             let policy = policy(mode, &["0.0.0.0/0", "0.0.0.0/0:8080", "0.0.0.0/0:5432", "::/0"]);
             for uri in ["http://127.0.0.1:8080/", "http://127.9.9.9:8080/", "http://[::1]:8080/"] {
                 assert_eq!(
-                    judge(&policy, uri, None),
+                    check(&policy, uri, None),
                     Err(EgressDenial::OwnService),
                     "{mode:?} {uri}"
                 );
             }
-            let database = judge(&policy, "http://10.0.0.7:5432/", None);
+            let database = check(&policy, "http://10.0.0.7:5432/", None);
             assert_eq!(database, Err(EgressDenial::OwnService));
             let ours: IpAddr = "8.8.8.8".parse().unwrap();
             let host: Host<&str> = Host::Domain("example.com");
@@ -335,50 +330,50 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_own_public_address_is_not_public_to_its_jobs() {
+    fn guarded_mode_denies_the_public_address_of_this_host() {
         let host: Host<&str> = Host::Domain("example.com");
         let ours: IpAddr = "8.8.8.8".parse().unwrap();
-        let judge = |policy: &EgressPolicy| {
+        let check = |policy: &EgressPolicy| {
             policy.check_address(&host, ours, 80, &collection("jc"), AddressOwner::ThisHost)
         };
         let guarded = policy(EgressMode::Guarded, &[]);
-        assert_eq!(judge(&guarded), Err(EgressDenial::Address(ours)));
-        assert_eq!(judge(&policy(EgressMode::Guarded, &["example.com"])), Ok(()));
-        assert_eq!(judge(&policy(EgressMode::SingleUser, &[])), Ok(()));
+        assert_eq!(check(&guarded), Err(EgressDenial::Address(ours)));
+        assert_eq!(check(&policy(EgressMode::Guarded, &["example.com"])), Ok(()));
+        assert_eq!(check(&policy(EgressMode::SingleUser, &[])), Ok(()));
     }
 
     #[test]
-    fn entries_lift_what_they_name_and_no_more() {
+    fn allow_entries_open_exactly_what_they_name() {
         let by_address = policy(EgressMode::Guarded, &["10.1.0.0/16", "10.2.0.0/16:6379"]);
-        assert_eq!(judge(&by_address, "http://10.1.2.3/", None), Ok(()));
-        assert_eq!(judge(&by_address, "http://10.1.2.3:22/", None), Err(EgressDenial::Port(22)));
-        assert_eq!(judge(&by_address, "http://10.2.2.3:6379/", None), Ok(()));
-        assert!(judge(&by_address, "http://10.2.2.3/", None).is_err());
-        assert!(judge(&by_address, "http://10.3.2.3/", None).is_err());
-        assert_eq!(judge(&by_address, "http://a.example/", Some("10.1.2.3")), Ok(()));
+        assert_eq!(check(&by_address, "http://10.1.2.3/", None), Ok(()));
+        assert_eq!(check(&by_address, "http://10.1.2.3:22/", None), Err(EgressDenial::Port(22)));
+        assert_eq!(check(&by_address, "http://10.2.2.3:6379/", None), Ok(()));
+        assert!(check(&by_address, "http://10.2.2.3/", None).is_err());
+        assert!(check(&by_address, "http://10.3.2.3/", None).is_err());
+        assert_eq!(check(&by_address, "http://a.example/", Some("10.1.2.3")), Ok(()));
 
         let by_name = policy(EgressMode::Guarded, &["db.internal", "queue.internal:5672"]);
-        assert_eq!(judge(&by_name, "http://db.internal/", Some("10.9.9.9")), Ok(()));
-        assert_eq!(judge(&by_name, "http://queue.internal:5672/", Some("10.9.9.9")), Ok(()));
-        assert!(judge(&by_name, "http://db.internal/", Some("169.254.169.254")).is_err());
-        assert!(judge(&by_name, "http://db.internal:6379/", None).is_err());
-        assert!(judge(&by_name, "http://other.internal/", None).is_err());
+        assert_eq!(check(&by_name, "http://db.internal/", Some("10.9.9.9")), Ok(()));
+        assert_eq!(check(&by_name, "http://queue.internal:5672/", Some("10.9.9.9")), Ok(()));
+        assert!(check(&by_name, "http://db.internal/", Some("169.254.169.254")).is_err());
+        assert!(check(&by_name, "http://db.internal:6379/", None).is_err());
+        assert!(check(&by_name, "http://other.internal/", None).is_err());
 
         let elsewhere =
             policy(EgressMode::Guarded, &["10.0.0.0/8@6c55a6f0-6593-472f-9b3e-a51a9a757b40/rg/x"]);
-        assert!(judge(&elsewhere, "http://10.1.2.3/", None).is_err());
+        assert!(check(&elsewhere, "http://10.1.2.3/", None).is_err());
         let here =
             policy(EgressMode::Guarded, &["10.0.0.0/8@6c55a6f0-6593-472f-9b3e-a51a9a757b40/RG/JC"]);
-        assert_eq!(judge(&here, "http://10.1.2.3/", None), Ok(()));
+        assert_eq!(check(&here, "http://10.1.2.3/", None), Ok(()));
     }
 
     #[test]
-    fn what_is_not_listed_is_closed_where_a_list_is_all() {
+    fn listed_mode_denies_everything_without_an_entry() {
         let policy = policy(EgressMode::Listed, &["*.example.com", "8.8.8.0/24"]);
-        assert_eq!(judge(&policy, "https://api.example.com/", Some("1.1.1.1")), Ok(()));
-        assert_eq!(judge(&policy, "https://dns.test/", Some("8.8.8.8")), Ok(()));
-        let other = judge(&policy, "https://other.test/", Some("1.1.1.1"));
+        assert_eq!(check(&policy, "https://api.example.com/", Some("1.1.1.1")), Ok(()));
+        assert_eq!(check(&policy, "https://dns.test/", Some("8.8.8.8")), Ok(()));
+        let other = check(&policy, "https://other.test/", Some("1.1.1.1"));
         assert_eq!(other, Err(EgressDenial::NotListed));
-        assert_eq!(judge(&policy, "https://1.1.1.1/", None), Err(EgressDenial::NotListed));
+        assert_eq!(check(&policy, "https://1.1.1.1/", None), Err(EgressDenial::NotListed));
     }
 }

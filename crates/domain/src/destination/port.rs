@@ -1,10 +1,10 @@
-//! Ports at which something other than a web server listens.
+//! Blocked ports: services other than web servers.
 
 use std::ops::RangeInclusive;
 
-/// The "bad ports" of the fetch standard, and those of databases, queues and cluster controls that
-/// answer to what looks like HTTP.
-const REFUSED: [RangeInclusive<u16>; 71] = [
+/// The "bad ports" of the WHATWG Fetch standard, and ports of databases, message brokers and cluster
+/// APIs that would process an HTTP request.
+const BLOCKED: [RangeInclusive<u16>; 71] = [
     0..=1,
     7..=7,
     9..=9,
@@ -78,9 +78,9 @@ const REFUSED: [RangeInclusive<u16>; 71] = [
     27017..=27017,
 ];
 
-/// Whether something other than a web server is expected there.
-pub(super) fn is_refused(port: u16) -> bool {
-    REFUSED.iter().any(|range| range.contains(&port))
+/// Whether a port is blocked by default.
+pub(super) fn is_blocked(port: u16) -> bool {
+    BLOCKED.iter().any(|range| range.contains(&port))
 }
 
 #[cfg(test)]
@@ -88,14 +88,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn web_ports_are_open_and_others_are_not() {
+    fn web_ports_are_open_and_ports_of_other_services_are_blocked() {
         for port in [80, 443, 8080, 8443, 3000, 5000, 7071, 10001, 24, 65_535] {
-            assert!(!is_refused(port), "{port}");
+            assert!(!is_blocked(port), "{port}");
         }
         for port in
             [0, 1, 19, 21, 22, 23, 25, 53, 104, 110, 515, 993, 2375, 5432, 6379, 6667, 27017]
         {
-            assert!(is_refused(port), "{port}");
+            assert!(is_blocked(port), "{port}");
         }
     }
 }

@@ -16,7 +16,7 @@ fn rule(recurrence: Recurrence) -> Rule {
     Rule::new(definition, &Settings::default()).unwrap()
 }
 
-/// At half past four, of an hourly job whose next occurrence is at five.
+/// An hourly job at 04:30, whose next occurrence is at 05:00.
 struct Case {
     rule: Rule,
     job: JobSnapshot,
@@ -50,8 +50,8 @@ impl Case {
         case
     }
 
-    fn ask(&self, when: Option<Instant>) -> Explanation {
-        explain(ExplainInput {
+    fn explain(&self, when: Option<Instant>) -> Explanation {
+        super::explain(ExplainInput {
             rule: &self.rule,
             job: self.job,
             created: at("00:00"),
@@ -62,11 +62,11 @@ impl Case {
         })
     }
 
-    /// Asked about an hour, or about the present where it is empty.
+    /// Explains the time `when`, or the current state if it is empty.
     fn check(&self, when: &str, reason: ExplainReason, words: &str) {
-        let answer = self.ask((!when.is_empty()).then(|| at(when)));
-        assert_eq!(answer.reason, reason, "{when}: {}", answer.sentence);
-        assert!(answer.sentence.contains(words), "{when}: {}", answer.sentence);
+        let explanation = self.explain((!when.is_empty()).then(|| at(when)));
+        assert_eq!(explanation.reason, reason, "{when}: {}", explanation.sentence);
+        assert!(explanation.sentence.contains(words), "{when}: {}", explanation.sentence);
     }
 }
 
@@ -102,7 +102,7 @@ fn failed(message: &str, retry: u32) -> HistoryEntry {
 }
 
 #[test]
-fn what_is_recorded_is_told() {
+fn every_disposition_is_explained() {
     use Disposition as D;
     for (disposition, reason, words) in [
         (D::Completed, ExplainReason::Completed, "was completed at 2026-01-01T04:10:00Z."),
@@ -122,7 +122,7 @@ fn what_is_recorded_is_told() {
 }
 
 #[test]
-fn a_failure_is_told_with_its_attempts_and_its_last_message() {
+fn a_failure_is_explained_with_its_attempts_and_its_last_message() {
     let history = vec![failed("no such host", 1), failed("timed out", 0)];
     let case = Case { history, ..Case::closed(Disposition::Failed) };
     case.check("04:00", ExplainReason::Failed, "after 2 attempts");
@@ -130,7 +130,7 @@ fn a_failure_is_told_with_its_attempts_and_its_last_message() {
 }
 
 #[test]
-fn one_of_a_stretch_is_told_with_the_stretch() {
+fn an_occurrence_in_a_range_is_explained_with_the_range() {
     let case = Case { ledger: vec![row("01:00", "03:00", 3, Disposition::Missed)], ..case() };
     case.check("02:00", ExplainReason::Missed, "The occurrence of 2026-01-01T02:00:00Z was missed");
     case.check("02:00", ExplainReason::Missed, "one of 3 from 2026-01-01T01:00:00Z");
@@ -138,7 +138,7 @@ fn one_of_a_stretch_is_told_with_the_stretch() {
 }
 
 #[test]
-fn the_newest_of_two_definitions_tells() {
+fn the_record_of_the_newest_generation_is_explained() {
     let mut newer = row("04:00", "04:00", 1, Disposition::Completed);
     newer.generation = 2;
     let ledger = vec![newer, row("04:00", "04:00", 1, Disposition::Superseded)];
@@ -146,7 +146,7 @@ fn the_newest_of_two_definitions_tells() {
 }
 
 #[test]
-fn what_is_under_way_is_told_with_its_attempt() {
+fn a_run_in_flight_is_explained_with_its_attempt() {
     for (run, reason, words) in [
         (run(true, 0, "04:00"), ExplainReason::Running, "attempt 1"),
         (run(true, 2, "04:25"), ExplainReason::Running, "attempt 3"),
@@ -165,7 +165,7 @@ fn what_is_under_way_is_told_with_its_attempt() {
 }
 
 #[test]
-fn what_is_to_come_is_told_with_what_keeps_it_from_coming() {
+fn upcoming_occurrences_are_explained_with_what_prevents_them() {
     case().check("05:00", ExplainReason::Upcoming, "still to come");
     case().check("09:00", ExplainReason::Upcoming, "still to come");
     case().check("", ExplainReason::Upcoming, "the next is that of 2026-01-01T05:00:00Z");
@@ -192,7 +192,7 @@ fn what_is_to_come_is_told_with_what_keeps_it_from_coming() {
         ExplainReason::CollectionDisabled,
         "the job would run at 2026-01-01T05:00:00Z",
     );
-    assert_eq!(held.ask(None).occurrence, Some(at("05:00")));
+    assert_eq!(held.explain(None).occurrence, Some(at("05:00")));
     let passed = Case::with(|job| {
         (job.switch, job.due) = (Switch::Disabled, Some(at("02:00")));
     });
@@ -204,12 +204,12 @@ fn what_is_to_come_is_told_with_what_keeps_it_from_coming() {
 }
 
 #[test]
-fn what_is_no_occurrence_is_told_with_its_neighbours() {
+fn a_time_without_an_occurrence_is_explained_with_the_nearest_ones() {
     case().check("04:20", ExplainReason::NotAnOccurrence, "the one after 2026-01-01T05:00:00Z");
-    let answer = case().ask(Some(at("04:20")));
-    assert_eq!((answer.before, answer.after), (Some(at("04:00")), Some(at("05:00"))));
+    let explanation = case().explain(Some(at("04:20")));
+    assert_eq!((explanation.before, explanation.after), (Some(at("04:00")), Some(at("05:00"))));
     let long_ago: Instant = "2025-12-31T23:00:00Z".parse().unwrap();
-    assert_eq!(case().ask(Some(long_ago)).reason, ExplainReason::BeforeCreation);
+    assert_eq!(case().explain(Some(long_ago)).reason, ExplainReason::BeforeCreation);
     let mut recurrence = Recurrence::every(1, Frequency::Hour);
     recurrence.end = Some(at("06:30"));
     let ending = Case { rule: rule(recurrence), ..case() };
@@ -218,21 +218,21 @@ fn what_is_no_occurrence_is_told_with_its_neighbours() {
 }
 
 #[test]
-fn a_job_that_is_over_says_so() {
-    let over = |lifecycle| {
+fn a_finished_job_is_explained_as_finished() {
+    let finished = |lifecycle| {
         Case::with(|job| {
             (job.lifecycle, job.due, job.finished) = (lifecycle, None, Some(at("04:10")));
         })
     };
-    over(Lifecycle::Completed).check("", ExplainReason::Finished, "The job is completed");
-    over(Lifecycle::Faulted).check("05:00", ExplainReason::Finished, "The job is faulted");
-    over(Lifecycle::Faulted).check("04:20", ExplainReason::Finished, "does not run again");
-    over(Lifecycle::Completed).check("03:00", ExplainReason::NotRetained, "Nothing is kept");
-    assert_eq!(over(Lifecycle::Completed).ask(Some(at("04:00"))).after, None);
+    finished(Lifecycle::Completed).check("", ExplainReason::Finished, "The job is completed");
+    finished(Lifecycle::Faulted).check("05:00", ExplainReason::Finished, "The job is faulted");
+    finished(Lifecycle::Faulted).check("04:20", ExplainReason::Finished, "does not run again");
+    finished(Lifecycle::Completed).check("03:00", ExplainReason::NotRetained, "Nothing is kept");
+    assert_eq!(finished(Lifecycle::Completed).explain(Some(at("04:00"))).after, None);
 }
 
 #[test]
-fn a_second_stands_for_what_happens_in_it() {
+fn a_whole_second_matches_an_occurrence_within_it() {
     let start: Instant = "2026-01-01T00:00:00.25Z".parse().unwrap();
     let recurrence = Some(Recurrence::every(1, Frequency::Hour));
     let definition = Definition { start: Some(start), created: at("00:00"), recurrence };
@@ -241,20 +241,20 @@ fn a_second_stands_for_what_happens_in_it() {
     case.job.due = Some("2026-01-01T05:00:00.25Z".parse().unwrap());
     case.check("05:00", ExplainReason::Upcoming, "2026-01-01T05:00:00.25Z");
     let other: Instant = "2026-01-01T05:00:00.1Z".parse().unwrap();
-    assert_eq!(case.ask(Some(other)).reason, ExplainReason::NotAnOccurrence);
+    assert_eq!(case.explain(Some(other)).reason, ExplainReason::NotAnOccurrence);
 }
 
 #[test]
-fn a_change_of_the_clocks_nearby_is_noted() {
+fn a_dst_transition_nearby_is_noted() {
     let mut recurrence = Recurrence::every(1, Frequency::Day);
     recurrence.zone = Some(Zone::named("Europe/Berlin").unwrap());
     recurrence.schedule =
         Some(Schedule { hours: Some(vec![2]), minutes: Some(vec![30]), ..Schedule::default() });
     let case = Case { rule: rule(recurrence), ..case() };
-    let notes = |text: &str| case.ask(Some(text.parse().unwrap())).notes;
+    let notes = |text: &str| case.explain(Some(text.parse().unwrap())).notes;
     let gap = notes("2026-03-29T01:30:00Z");
     assert!(gap.len() == 1 && gap[0].contains("02:30 runs at 03:30"), "{gap:?}");
-    let twice = notes("2026-10-25T01:30:00Z");
-    assert!(twice.len() == 1 && twice[0].contains("runs once, the first time"), "{twice:?}");
+    let overlap = notes("2026-10-25T01:30:00Z");
+    assert!(overlap.len() == 1 && overlap[0].contains("runs once, the first time"), "{overlap:?}");
     assert_eq!(notes("2026-06-01T00:30:00Z"), [""; 0]);
 }

@@ -12,7 +12,7 @@ fn hourly() -> Rule {
     Rule::new(Definition { start, created, recurrence }, &Settings::default()).unwrap()
 }
 
-/// At half past four, and the next is at five.
+/// State at 04:30; the next occurrence is at 05:00.
 fn job() -> JobSnapshot {
     JobSnapshot {
         now: at("04:30"),
@@ -74,7 +74,7 @@ fn check(
 }
 
 #[test]
-fn past_present_and_coming_are_one_list() {
+fn past_running_and_upcoming_occurrences_are_one_list() {
     let ledger = [
         closed("00:00", "00:00", 1, Disposition::Completed),
         closed("01:00", "02:00", 2, Disposition::Missed),
@@ -95,7 +95,7 @@ fn past_present_and_coming_are_one_list() {
 }
 
 #[test]
-fn what_nothing_is_kept_of_is_one_stretch_between_what_is_known() {
+fn occurrences_without_a_record_are_merged_into_one_row() {
     let ledger = [closed("03:00", "03:00", 1, Disposition::Failed)];
     let expected =
         ["00:00-02:00 3 NotRetained", "03:00 Failed", "04:00 NotRetained", "05:00 Upcoming"];
@@ -109,7 +109,7 @@ fn what_nothing_is_kept_of_is_one_stretch_between_what_is_known() {
 }
 
 #[test]
-fn a_manual_run_stands_beside_the_schedule() {
+fn a_manual_run_does_not_replace_a_scheduled_occurrence() {
     let manual = LedgerRecord {
         cause: Cause::Manual,
         ..closed("03:00", "03:00", 1, Disposition::Completed)
@@ -121,7 +121,7 @@ fn a_manual_run_stands_beside_the_schedule() {
 }
 
 #[test]
-fn what_is_disabled_would_come_and_what_is_over_would_not() {
+fn disabled_jobs_list_skipped_occurrences_and_finished_jobs_none() {
     let disabled = JobSnapshot { switch: Switch::Disabled, due: None, ..job() };
     check((disabled, "04:10", "06:00"), &[], &[], &["05:00 JobDisabled", "06:00 JobDisabled"]);
     let collection = JobSnapshot { collection: Switch::Disabled, ..job() };
@@ -147,7 +147,7 @@ fn what_is_disabled_would_come_and_what_is_over_would_not() {
 }
 
 #[test]
-fn what_runs_once_and_was_disabled_at_its_instant_is_one_row() {
+fn a_one_time_job_that_was_disabled_at_its_scheduled_time_is_one_row() {
     let definition =
         Definition { start: Some(at("03:00")), created: at("00:00"), recurrence: None };
     let rule = Rule::new(definition, &Settings::default()).unwrap();
@@ -162,7 +162,7 @@ fn what_runs_once_and_was_disabled_at_its_instant_is_one_row() {
 }
 
 #[test]
-fn of_a_count_only_what_is_left_comes() {
+fn a_count_limits_the_upcoming_occurrences() {
     let counted = JobSnapshot { left: Some(3), ..job() };
     let expected = ["05:00 Upcoming", "06:00 Upcoming", "07:00 Upcoming"];
     check((counted, "04:30", "23:00"), &[], &[], &expected);
@@ -173,7 +173,7 @@ fn of_a_count_only_what_is_left_comes() {
 }
 
 #[test]
-fn a_year_of_minutes_is_a_page_at_a_time() {
+fn a_year_of_minutes_is_listed_page_by_page() {
     let recurrence = Some(Recurrence::every(1, Frequency::Minute));
     let definition = Definition { start: Some(at("00:00")), created: at("00:00"), recurrence };
     let rule = Rule::new(definition, &Settings::default()).unwrap();

@@ -154,7 +154,8 @@ impl Scheduler {
         now: Instant,
     ) {
         let generation = due.on.generation;
-        let closed: Vec<_> = decision.closed.iter().map(|c| c.row(generation, now)).collect();
+        let closed: Vec<_> =
+            decision.closed.iter().map(|c| c.to_ledger_record(generation, now)).collect();
         let postponed = decision.closed.iter().map(|c| postponed(c, decision.used, now)).collect();
         // Where runs are still open the last of them ends the job; the store knows which it is.
         let nothing_left = decision.next.is_none() && decision.begin.is_none();
