@@ -14,6 +14,7 @@ mod following;
 mod forwarder;
 mod hostile;
 mod jobs_run;
+mod language;
 mod matrix;
 mod next;
 mod observed;
