@@ -114,7 +114,6 @@ const FOLDED: &[&str] = &["case", "constant", "line"];
 /// Openings of sentences that are no questions.
 const OPENINGS: &[Rule] = &[
     rule("what", "name the thing"),
-    rule("whatever", "name the thing"),
     rule("who", "name the role"),
     rule("whom", "name the role"),
     rule("as many", "state the limit"),
@@ -314,6 +313,7 @@ fn a_planted_phrase_is_found_in_every_kind_of_text() {
     );
     check("a.rs", &planted("page.gauge(\"a_b\", \"BAD\").value(1);"), &[(1, "under way")]);
     check("a.rs", &planted("#[arg(long, help = \"BAD\")]"), &[(1, "under way")]);
+    check("a.js", &planted("// BAD\n"), &[(1, "under way")]);
     check("a.sql", &planted("SELECT 1;\n-- BAD\n"), &[(2, "under way")]);
     check("Makefile", &planted("# BAD\nall:\n"), &[(1, "under way")]);
     check("Cargo.toml", &planted("a = \"1\" # BAD\n"), &[(1, "under way")]);

@@ -41,6 +41,7 @@ pub(super) fn passages(name: &str, text: &str) -> Vec<Passage> {
         "md" => markdown(&numbered(text), Kind::Text),
         "rs" => rust(text),
         "sql" => line_comments(text, "--"),
+        "js" => line_comments(text, "//"),
         "sh" | "py" | "toml" | "yml" | "yaml" | "conf" | "service" => line_comments(text, "#"),
         _ if matches!(file, "Makefile" | "Dockerfile") => line_comments(text, "#"),
         _ if text.starts_with("#!") => line_comments(text, "#"),
