@@ -1,6 +1,6 @@
-//! Who may begin: at most so many attempts at once in all, at one host, and for one collection, so
-//! that a target that hangs delays nobody else. Who finds no room waits here, with what was read
-//! about it; the waiting is bounded too.
+//! Admission control: limits attempts in flight in total, per host and per collection, so that a
+//! target that hangs does not delay other jobs. Candidates without a free slot wait in a bounded
+//! queue together with their job definition.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use std::sync::Arc;
 use kalends_domain::{Action, Target};
 use kalends_store::record::CollectionKey;
 
-/// Of one collection, as many wait with what was read about them. While as many wait, no more of it
+/// Maximum number of waiting candidates per collection. At the limit no more jobs of the collection
 /// are read.
 const COLLECTION_WAITING_MAX: usize = 500;
-/// In all, as many wait so.
+/// Maximum number of waiting candidates.
 const WAITING_MAX: usize = 10_000;
-/// While some wait, more are read only when there is room for as many: a question for one costs
-/// almost as much as one for hundreds.
+/// While candidates wait, jobs are read only in batches of at least this size: a read of one job costs
+/// almost as much as a read of hundreds.
 const READ_MIN: usize = 250;
-/// Where there is little room in all, for one part of it in so many.
+/// With a small total limit the minimum batch is this fraction of it.
 const READ_SHARE: usize = 8;
 
-/// AssignmentResult many attempts may be under way at once.
+/// Maximum numbers of attempts in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdmissionLimits {
     pub(crate) all: usize,
@@ -27,7 +27,7 @@ pub(crate) struct AdmissionLimits {
     pub(crate) collection: usize,
 }
 
-/// Where an attempt takes up room.
+/// The limits that an attempt counts against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) host: Arc<str>,
@@ -40,7 +40,7 @@ impl Slot {
     }
 }
 
-/// Host and port as they are written: who spells one host in many ways gets the room of many.
+/// Host and port as written in the URI. Different spellings of a host count separately.
 fn host_of(action: &Action) -> Arc<str> {
     let name = match &action.target {
         Target::Http(request) => {
@@ -56,139 +56,141 @@ fn host_of(action: &Action) -> Arc<str> {
     name.unwrap_or_default().into()
 }
 
-/// The admission, and who waits for them.
-pub(crate) struct Admission<W> {
+/// Slots in use and the candidates that wait for one.
+pub(crate) struct Admission<C> {
     limits: AdmissionLimits,
-    inside: usize,
-    hosts: BTreeMap<Arc<str>, Host<W>>,
+    in_use: usize,
+    hosts: BTreeMap<Arc<str>, Host<C>>,
     collections: BTreeMap<CollectionKey, Collection>,
     waiting: usize,
-    /// Hosts where somebody may find room now.
-    vacant: BTreeSet<Arc<str>>,
-    /// Somebody waits for room elsewhere than at a host.
-    elsewhere: bool,
+    /// Hosts whose queue may have an admissible candidate.
+    unblocked: BTreeSet<Arc<str>>,
+    /// Whether a candidate waits for the total limit or for a collection limit.
+    has_blocked_by_other_limit: bool,
 }
 
-struct Host<W> {
-    inside: usize,
-    waiting: VecDeque<(CollectionKey, W)>,
+struct Host<C> {
+    in_use: usize,
+    waiting: VecDeque<(CollectionKey, C)>,
 }
 
 #[derive(Default)]
 struct Collection {
-    inside: usize,
+    in_use: usize,
     waiting: usize,
 }
 
-/// Whether there was room.
-pub(crate) enum Acquired<W> {
-    /// There is; it is taken until [`Admission::leave`].
-    Slot(W),
-    /// There is none, and it waits.
+/// Result of [`Admission::acquire`].
+pub(crate) enum Acquired<C> {
+    /// A slot was free. It is in use until [`Admission::release`].
+    Slot(C),
+    /// No slot was free. The candidate waits for [`Admission::admit_waiting`].
     Queued,
 }
 
-impl<W> Admission<W> {
-    pub(crate) fn new(limits: AdmissionLimits) -> Admission<W> {
+impl<C> Admission<C> {
+    pub(crate) fn new(limits: AdmissionLimits) -> Admission<C> {
         Admission {
             limits,
-            inside: 0,
+            in_use: 0,
             hosts: BTreeMap::new(),
             collections: BTreeMap::new(),
             waiting: 0,
-            vacant: BTreeSet::new(),
-            elsewhere: false,
+            unblocked: BTreeSet::new(),
+            has_blocked_by_other_limit: false,
         }
     }
 
-    /// Whether more of a collection should be read.
+    /// Whether more jobs of a collection may be read.
     pub(crate) fn accepts_more_of(&self, collection: CollectionKey) -> bool {
-        let of_it = self.collections.get(&collection).map_or(0, |collection| collection.waiting);
-        of_it < COLLECTION_WAITING_MAX
+        let waiting = self.collections.get(&collection).map_or(0, |collection| collection.waiting);
+        waiting < COLLECTION_WAITING_MAX
     }
 
-    /// AssignmentResult many more should be read.
+    /// Number of jobs that may be read now.
     pub(crate) fn read_capacity(&self) -> usize {
-        let room = self.limits.all.saturating_sub(self.inside + self.waiting);
-        let room = room.min(WAITING_MAX.saturating_sub(self.waiting));
-        let is_worth_it = room >= READ_MIN.min(self.limits.all / READ_SHARE);
-        if self.waiting == 0 || is_worth_it { room } else { 0 }
+        let capacity = self.limits.all.saturating_sub(self.in_use + self.waiting);
+        let capacity = capacity.min(WAITING_MAX.saturating_sub(self.waiting));
+        let is_full_batch = capacity >= READ_MIN.min(self.limits.all / READ_SHARE);
+        if self.waiting == 0 || is_full_batch { capacity } else { 0 }
     }
 
-    /// Takes room, or waits for it behind those who wait for the same host.
-    pub(crate) fn acquire(&mut self, slot: &Slot, who: W) -> Acquired<W> {
-        let free = |host: &Host<W>| host.inside < self.limits.host && host.waiting.is_empty();
+    /// Takes a slot, or queues the candidate behind others of the same host.
+    pub(crate) fn acquire(&mut self, slot: &Slot, candidate: C) -> Acquired<C> {
+        let free = |host: &Host<C>| host.in_use < self.limits.host && host.waiting.is_empty();
         let host_is_free = self.hosts.get(&slot.host).is_none_or(free);
-        if host_is_free && self.is_free_elsewhere(slot.collection) {
+        if host_is_free && self.is_below_other_limits(slot.collection) {
             self.take(slot);
-            return Acquired::Slot(who);
+            return Acquired::Slot(candidate);
         }
-        self.elsewhere |= host_is_free;
-        self.host(&slot.host).waiting.push_back((slot.collection, who));
+        self.has_blocked_by_other_limit |= host_is_free;
+        self.host(&slot.host).waiting.push_back((slot.collection, candidate));
         self.collections.entry(slot.collection).or_default().waiting += 1;
         self.waiting += 1;
         Acquired::Queued
     }
 
-    fn is_free_elsewhere(&self, collection: CollectionKey) -> bool {
-        let inside = self.collections.get(&collection).map_or(0, |collection| collection.inside);
-        self.inside < self.limits.all && inside < self.limits.collection
+    fn is_below_other_limits(&self, collection: CollectionKey) -> bool {
+        let in_use = self.collections.get(&collection).map_or(0, |collection| collection.in_use);
+        self.in_use < self.limits.all && in_use < self.limits.collection
     }
 
-    fn host(&mut self, name: &Arc<str>) -> &mut Host<W> {
-        let new = || Host { inside: 0, waiting: VecDeque::new() };
+    fn host(&mut self, name: &Arc<str>) -> &mut Host<C> {
+        let new = || Host { in_use: 0, waiting: VecDeque::new() };
         self.hosts.entry(Arc::clone(name)).or_insert_with(new)
     }
 
     fn take(&mut self, slot: &Slot) {
-        self.inside += 1;
-        self.host(&slot.host).inside += 1;
-        self.collections.entry(slot.collection).or_default().inside += 1;
+        self.in_use += 1;
+        self.host(&slot.host).in_use += 1;
+        self.collections.entry(slot.collection).or_default().in_use += 1;
     }
 
-    /// Gives room back.
+    /// Returns a slot.
     pub(crate) fn release(&mut self, slot: &Slot) {
-        self.inside = self.inside.saturating_sub(1);
+        self.in_use = self.in_use.saturating_sub(1);
         let host = self.host(&slot.host);
-        host.inside = host.inside.saturating_sub(1);
-        let is_waited_for = !host.waiting.is_empty();
-        if host.inside == 0 && !is_waited_for {
+        host.in_use = host.in_use.saturating_sub(1);
+        let has_waiting = !host.waiting.is_empty();
+        if host.in_use == 0 && !has_waiting {
             self.hosts.remove(&slot.host);
         }
-        if is_waited_for {
-            self.vacant.insert(Arc::clone(&slot.host));
+        if has_waiting {
+            self.unblocked.insert(Arc::clone(&slot.host));
         }
         let collection = self.collections.entry(slot.collection).or_default();
-        collection.inside = collection.inside.saturating_sub(1);
-        if collection.inside + collection.waiting == 0 {
+        collection.in_use = collection.in_use.saturating_sub(1);
+        if collection.in_use + collection.waiting == 0 {
             self.collections.remove(&slot.collection);
         }
-        if std::mem::take(&mut self.elsewhere) {
-            let waited_for = self.hosts.iter().filter(|(_, host)| !host.waiting.is_empty());
-            self.vacant.extend(waited_for.map(|(name, _)| Arc::clone(name)));
+        if std::mem::take(&mut self.has_blocked_by_other_limit) {
+            let blocked = self.hosts.iter().filter(|(_, host)| !host.waiting.is_empty());
+            self.unblocked.extend(blocked.map(|(name, _)| Arc::clone(name)));
         }
     }
 
-    /// Those who find room now; it is taken.
-    pub(crate) fn admit_waiting(&mut self) -> Vec<(Slot, W)> {
+    /// Removes and returns the waiting candidates that have a free slot now, and takes their slots.
+    pub(crate) fn admit_waiting(&mut self) -> Vec<(Slot, C)> {
         let mut admitted = Vec::new();
-        for name in std::mem::take(&mut self.vacant) {
+        for name in std::mem::take(&mut self.unblocked) {
             loop {
                 let limit = self.limits.host;
-                let Some(host) = self.hosts.get(&name).filter(|host| host.inside < limit) else {
+                let Some(host) = self.hosts.get(&name).filter(|host| host.in_use < limit) else {
                     break;
                 };
                 let Some(&(collection, _)) = host.waiting.front() else { break };
-                if !self.is_free_elsewhere(collection) {
-                    self.elsewhere = true;
+                if !self.is_below_other_limits(collection) {
+                    self.has_blocked_by_other_limit = true;
                     break;
                 }
-                let Some((collection, who)) = self.host(&name).waiting.pop_front() else { break };
+                let Some((collection, candidate)) = self.host(&name).waiting.pop_front() else {
+                    break;
+                };
                 self.waiting -= 1;
                 self.collections.entry(collection).or_default().waiting -= 1;
                 let slot = Slot { host: Arc::clone(&name), collection };
                 self.take(&slot);
-                admitted.push((slot, who));
+                admitted.push((slot, candidate));
             }
         }
         admitted
@@ -205,63 +207,70 @@ mod tests {
         Slot { host: host.into(), collection: CollectionKey(collection) }
     }
 
-    fn enters(admission: &mut Admission<u32>, slot: &Slot, who: u32) -> bool {
-        matches!(admission.acquire(slot, who), Acquired::Slot(_))
+    fn acquires(admission: &mut Admission<u32>, slot: &Slot, candidate: u32) -> bool {
+        matches!(admission.acquire(slot, candidate), Acquired::Slot(_))
     }
 
-    fn who(admitted: Vec<(Slot, u32)>) -> Vec<u32> {
-        admitted.into_iter().map(|(_, who)| who).collect()
+    fn candidates(admitted: Vec<(Slot, u32)>) -> Vec<u32> {
+        admitted.into_iter().map(|(_, candidate)| candidate).collect()
     }
 
     #[test]
-    fn a_full_host_keeps_others_waiting_and_nobody_else() {
+    fn a_full_host_delays_only_its_own_candidates() {
         let mut admission = Admission::new(LIMITS);
         let (slow, fast) = (slot("slow", 1), slot("fast", 1));
-        let inside: Vec<_> = (0..4).map(|who| enters(&mut admission, &slow, who)).collect();
-        assert_eq!(inside, [true, true, false, false]);
-        assert!(enters(&mut admission, &fast, 9));
-        assert_eq!(who(admission.admit_waiting()), [0; 0], "nobody has left");
+        let in_use: Vec<_> =
+            (0..4).map(|candidate| acquires(&mut admission, &slow, candidate)).collect();
+        assert_eq!(in_use, [true, true, false, false]);
+        assert!(acquires(&mut admission, &fast, 9));
+        assert_eq!(candidates(admission.admit_waiting()), [0; 0], "no slot was released");
         admission.release(&slow);
-        assert!(!enters(&mut admission, &slow, 4), "those who wait come first");
-        assert_eq!(who(admission.admit_waiting()), [2]);
+        assert!(!acquires(&mut admission, &slow, 4), "waiting candidates come first");
+        assert_eq!(candidates(admission.admit_waiting()), [2]);
         admission.release(&slow);
         admission.release(&slow);
-        assert_eq!(who(admission.admit_waiting()), [3, 4]);
+        assert_eq!(candidates(admission.admit_waiting()), [3, 4]);
     }
 
     #[test]
-    fn a_collection_leaves_room_for_others() {
+    fn a_full_collection_does_not_block_others() {
         let mut admission = Admission::new(LIMITS);
         let of = |host: u32, collection| slot(&host.to_string(), collection);
-        let inside: Vec<_> = (0..5).map(|who| enters(&mut admission, &of(who, 1), who)).collect();
-        assert_eq!(inside, [true, true, true, true, false]);
-        assert!(enters(&mut admission, &of(7, 2), 7));
-        assert!(!enters(&mut admission, &of(8, 3), 8), "all room is taken");
+        let in_use: Vec<_> = (0..5)
+            .map(|candidate| acquires(&mut admission, &of(candidate, 1), candidate))
+            .collect();
+        assert_eq!(in_use, [true, true, true, true, false]);
+        assert!(acquires(&mut admission, &of(7, 2), 7));
+        assert!(!acquires(&mut admission, &of(8, 3), 8), "all slots are in use");
         admission.release(&of(7, 2));
-        assert_eq!(who(admission.admit_waiting()), [8], "the other collection is still full");
+        assert_eq!(
+            candidates(admission.admit_waiting()),
+            [8],
+            "the other collection is still full"
+        );
         admission.release(&of(0, 1));
-        assert_eq!(who(admission.admit_waiting()), [4]);
+        assert_eq!(candidates(admission.admit_waiting()), [4]);
     }
 
     #[test]
-    fn what_is_empty_is_forgotten() {
+    fn unused_hosts_and_collections_are_removed() {
         let mut admission = Admission::new(LIMITS);
         for number in 0..10_000 {
             let slot = slot(&number.to_string(), number);
-            assert!(enters(&mut admission, &slot, 0));
+            assert!(acquires(&mut admission, &slot, 0));
             admission.release(&slot);
         }
         assert_eq!((admission.hosts.len(), admission.collections.len()), (0, 0));
     }
 
     #[test]
-    fn no_more_is_read_than_can_wait() {
+    fn reads_stop_when_the_queue_is_full() {
         let mut admission =
             Admission::new(AdmissionLimits { all: 100_000, host: 1, collection: 100_000 });
         let slot = slot("h", 1);
-        for who in 0..=COLLECTION_WAITING_MAX {
+        for candidate in 0..=COLLECTION_WAITING_MAX {
             assert!(admission.accepts_more_of(CollectionKey(1)));
-            admission.acquire(&slot, who);
+            admission.acquire(&slot, candidate);
         }
         assert!(!admission.accepts_more_of(CollectionKey(1)));
         assert!(admission.accepts_more_of(CollectionKey(2)));
@@ -269,15 +278,15 @@ mod tests {
     }
 
     #[test]
-    fn while_some_wait_others_are_read_many_at_a_time() {
+    fn jobs_are_read_in_large_batches_while_candidates_wait() {
         let mut admission =
             Admission::new(AdmissionLimits { all: 1_000, host: 1, collection: 1_000 });
-        for who in 0..800 {
-            admission.acquire(&slot("h", 1), who);
+        for candidate in 0..800 {
+            admission.acquire(&slot("h", 1), candidate);
         }
         assert_eq!(admission.read_capacity(), 200);
-        for who in 0..80 {
-            admission.acquire(&slot("h", 1), who);
+        for candidate in 0..80 {
+            admission.acquire(&slot("h", 1), candidate);
         }
         assert_eq!(admission.read_capacity(), 0);
         for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! The engine as the rest of the program sees it: started, nudged, stopped.
+//! The public handle of a running engine: start, nudge, stop.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use tokio::task::JoinHandle;
 use crate::scheduler::Scheduler;
 use crate::settings::EngineSettings;
 
-/// Tells the engine that something has changed. It carries nothing: the engine looks for itself,
-/// and would look without it a little later.
+/// Makes the engine load due jobs immediately after an edit. It carries no data, and a lost nudge
+/// only delays the next load.
 #[derive(Clone, Debug, Default)]
 pub struct Nudge(Arc<Notify>);
 
 impl Nudge {
-    /// Something has changed.
+    /// Requests a load.
     pub fn nudge(&self) {
         self.0.notify_one();
     }
@@ -28,7 +28,7 @@ impl Nudge {
     }
 }
 
-/// The engine, running.
+/// Handle of a running engine. Dropping it aborts the engine without a graceful shutdown.
 pub struct Engine {
     nudge: Nudge,
     clock: Arc<dyn Clock>,
@@ -37,7 +37,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts the engine. It works until it is stopped.
+    /// Starts the engine on the current Tokio runtime.
     pub fn start(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -47,25 +47,26 @@ impl Engine {
     ) -> Engine {
         let nudge = Nudge::default();
         let (stop, stopping) = watch::channel(false);
-        let ledger = Scheduler::new(store, clock, executor, node, settings);
-        let clock = ledger.clock();
-        let task = tokio::spawn(ledger.run(nudge.clone(), stopping));
+        let scheduler = Scheduler::new(store, clock, executor, node, settings);
+        let clock = scheduler.clock();
+        let task = tokio::spawn(scheduler.run(nudge.clone(), stopping));
         Engine { nudge, clock, stop, task }
     }
 
-    /// The clock that this engine goes by: that of the store, where others share it.
+    /// The clock that decides due times: the store's clock if several nodes share the store.
     pub fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.clock)
     }
 
-    /// What tells this engine that something has changed.
+    /// A handle that requests loads from this engine.
     pub fn nudge(&self) -> Nudge {
         self.nudge.clone()
     }
 
-    /// Begins nothing more, lets attempts under way end within the grace time, hands back the rest.
+    /// Starts no more attempts, waits up to the grace period for attempts in flight, and releases the
+    /// remaining claims.
     pub async fn stop(self) {
-        // Where the engine has ended already there is nobody to tell.
+        // An error means that the engine has already stopped.
         let _ = self.stop.send(true);
         drop(self.task.await);
     }

@@ -1,18 +1,18 @@
-//! Fires every occurrence once at its instant, or records why not.
+//! The engine: runs every occurrence at its scheduled time, or records why it did not run.
 //!
-//! One loop (`ledger`) owns all decisions that are written: it claims what is about to be due,
-//! takes in how attempts ended, and commits both together, so that one sync of the disk serves
-//! many runs. `worker`s carry out attempts and write nothing themselves. What a worker needs to
-//! know it is handed; what it finds out it hands back.
+//! A single loop (`scheduler`) makes all decisions that are written. It claims jobs shortly before
+//! they are due, receives the results of attempts, and commits both in batches, so that one fsync
+//! serves many runs. Workers execute attempts and do not write to the store: they receive
+//! assignments and return results.
 //!
-//! | part | what it does |
+//! | module | contents |
 //! |---|---|
-//! | `timetable` | what is due soon, in memory; bounded, and rebuilt from the store at any time |
-//! | `admission` | how many attempts may be under way: in all, at one host, for one collection |
-//! | `ledger` | the loop: ask, decide, commit, hand out |
-//! | `ledger/survey` | looks for what must not be, and puts it right |
-//! | `worker` | attempts: wait for their instant, pass the gate, perform |
-//! | [`kalends_actions::ActionExecutor`] | what an attempt does to the world |
+//! | `timetable` | jobs and runs that are due soon, in memory; bounded, and reloadable at any time |
+//! | `admission` | limits of attempts in flight: in total, per host and per collection |
+//! | `scheduler` | the loop: read, decide, commit, assign |
+//! | `scheduler/invariant_scan` | detects and repairs violated invariants |
+//! | `worker` | executes attempts: wait for the scheduled time, check the gate, execute |
+//! | [`kalends_actions::ActionExecutor`] | executes the action of one attempt |
 
 mod admission;
 mod engine;

@@ -1,11 +1,11 @@
-//! What history says of occurrences that did not run at their time.
+//! History messages of occurrences that did not run.
 
 use kalends_domain::{
     ActionRole, AttemptStatus, CloseReason, ClosedOccurrences, HistoryEntry, Timing,
 };
 use kalends_recurrence::Instant;
 
-/// The entry of occurrences that were closed without a run.
+/// The history entry of occurrences that were closed without a run.
 pub(crate) fn postponed(closed: &ClosedOccurrences, repeat: u64, now: Instant) -> HistoryEntry {
     let which = match closed.count {
         1 => format!("The occurrence of {}", closed.from),

@@ -1,4 +1,4 @@
-//! What the engine counts of its work.
+//! Metrics of the engine.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use kalends_store::{RunWrite, RunWriteResult, Store, StoreError};
 
 use crate::scheduler::VIOLATION_KINDS;
 
-/// Every way in which an occurrence can be closed, and what it is called.
+/// Dispositions and their label values.
 const DISPOSITIONS: [(Disposition, &str); 7] = [
     (Disposition::Completed, "completed"),
     (Disposition::Failed, "failed"),
@@ -22,7 +22,7 @@ const DISPOSITIONS: [(Disposition, &str); 7] = [
     (Disposition::Superseded, "superseded"),
 ];
 
-/// What the engine counts of its work.
+/// Metrics of the engine.
 #[derive(Debug, Default)]
 pub struct EngineMetrics {
     closed: [Counter; DISPOSITIONS.len()],
@@ -35,16 +35,16 @@ pub struct EngineMetrics {
     stale: Counter,
     commits: Histogram,
     commits_failed: Counter,
-    /// Jobs that the timetable holds.
-    known: Gauge,
-    /// What must not be and was found, by kind.
+    /// Jobs in the timetable.
+    timetable_jobs: Gauge,
+    /// Violations found by invariant scans, by kind.
     violations: [Counter; VIOLATION_KINDS.len()],
-    /// How often all jobs were looked through.
+    /// Completed invariant scans.
     scans_completed: Counter,
 }
 
 impl EngineMetrics {
-    /// Has decisions written, and counts them.
+    /// Commits writes and counts them.
     pub(crate) async fn commit(
         &self,
         store: &dyn Store,
@@ -55,13 +55,15 @@ impl EngineMetrics {
         let begin = clock.uptime();
         let committed = store.commit(writes).await;
         match &committed {
-            Ok(answers) => {
+            Ok(results) => {
                 self.commits.record(clock.uptime().saturating_sub(begin));
-                self.writes.add(answers.len() as u64);
-                for (closing, answer) in closing.iter().zip(answers) {
-                    match answer {
+                self.writes.add(results.len() as u64);
+                for (closing, result) in closing.iter().zip(results) {
+                    match result {
                         RunWriteResult::Stale => self.stale.increment(),
-                        _ => closing.iter().for_each(|&(how, count)| self.closed(how, count)),
+                        _ => closing
+                            .iter()
+                            .for_each(|&(disposition, count)| self.closed(disposition, count)),
                     }
                 }
             }
@@ -70,8 +72,8 @@ impl EngineMetrics {
         committed
     }
 
-    /// An attempt begins; it is under way as long as this is held.
-    pub(crate) fn begun(&self, run: &OpenRun, started: Instant) -> GaugeGuard<'_> {
+    /// Counts an attempt as in flight until the guard is dropped.
+    pub(crate) fn attempt_started(&self, run: &OpenRun, started: Instant) -> GaugeGuard<'_> {
         if run.progress.retry == 0 && run.progress.role == ActionRole::Main {
             let ticks = started.ticks() - run.scheduled.ticks();
             self.late.record(Duration::from_nanos(u64::try_from(ticks).unwrap_or(0) * 100));
@@ -79,8 +81,8 @@ impl EngineMetrics {
         self.in_flight.guard()
     }
 
-    /// An attempt has ended.
-    pub(crate) fn ended(&self, outcome: Outcome, took: Duration) {
+    /// Records the duration and the outcome of an attempt.
+    pub(crate) fn attempt_finished(&self, outcome: Outcome, took: Duration) {
         self.took.record(took);
         match outcome {
             Outcome::Succeeded => self.succeeded.increment(),
@@ -88,47 +90,47 @@ impl EngineMetrics {
         }
     }
 
-    /// So many jobs are known to be due soon.
-    pub(crate) fn known(&self, jobs: usize) {
-        self.known.set(jobs as u64);
+    /// Sets the number of jobs in the timetable.
+    pub(crate) fn set_timetable_jobs(&self, jobs: usize) {
+        self.timetable_jobs.set(jobs as u64);
     }
 
-    /// Something was found that must not be.
+    /// Counts a confirmed violation; `kind` is an index of `VIOLATION_KINDS`.
     pub(crate) fn violation_found(&self, kind: usize) {
         self.violations.get(kind).iter().for_each(|counter| counter.increment());
     }
 
-    /// All jobs were looked through.
+    /// Counts a completed invariant scan.
     pub(crate) fn scan_completed(&self) {
         self.scans_completed.increment();
     }
 
-    /// How much was found that must not be.
+    /// Number of violations that invariant scans confirmed.
     pub fn violations(&self) -> u64 {
         self.violations.iter().map(Counter::get).sum()
     }
 
-    /// How often all jobs were looked through for it.
+    /// Number of completed invariant scans.
     pub fn scans_completed(&self) -> u64 {
         self.scans_completed.get()
     }
 
-    fn closed(&self, how: Disposition, count: u64) {
+    fn closed(&self, disposition: Disposition, count: u64) {
         let mut counters = DISPOSITIONS.iter().zip(&self.closed);
-        if let Some((_, counter)) = counters.find(|((other, _), _)| *other == how) {
+        if let Some((_, counter)) = counters.find(|((other, _), _)| *other == disposition) {
             counter.add(count);
         }
     }
 }
 
-/// The occurrences that a write closes, if it is done.
+/// The occurrences that a write closes unless it is stale.
 fn closed_by(write: &RunWrite) -> Vec<(Disposition, u64)> {
-    let told = |row: &LedgerRecord| (row.disposition, row.count);
+    let counts = |row: &LedgerRecord| (row.disposition, row.count);
     match write {
         RunWrite::Begin { closed, .. } | RunWrite::Skip { closed, .. } => {
-            closed.iter().map(told).collect()
+            closed.iter().map(counts).collect()
         }
-        RunWrite::Finish { closed, .. } => vec![told(closed)],
+        RunWrite::Finish { closed, .. } => vec![counts(closed)],
         _ => vec![],
     }
 }
@@ -136,43 +138,43 @@ fn closed_by(write: &RunWrite) -> Vec<(Disposition, u64)> {
 impl Metrics for EngineMetrics {
     fn write(&self, page: &mut Exposition) {
         let mut closed =
-            page.counter("kalends_occurrences_closed_total", "Occurrences, by what became of them");
+            page.counter("kalends_occurrences_closed_total", "Closed occurrences by disposition");
         for ((_, name), counter) in DISPOSITIONS.iter().zip(&self.closed) {
             closed.value(&[("disposition", name)], counter.get());
         }
-        page.counter("kalends_attempts_total", "Attempts that have ended, by how")
+        page.counter("kalends_attempts_total", "Finished attempts by outcome")
             .value(&[("outcome", "succeeded")], self.succeeded.get())
             .value(&[("outcome", "failed")], self.failed.get());
-        page.gauge("kalends_attempts_under_way", "Attempts under way")
+        page.gauge("kalends_attempts_under_way", "Attempts in flight")
             .value(&[], self.in_flight.get());
-        page.histogram("kalends_attempt_duration_seconds", "How long attempts took")
+        page.histogram("kalends_attempt_duration_seconds", "Duration of attempts")
             .durations(&[], &self.took);
         page.histogram(
             "kalends_start_lag_seconds",
-            "How long after its instant the first attempt of an occurrence began",
+            "Delay between the scheduled time and the start of the first attempt",
         )
         .durations(&[], &self.late);
-        page.gauge(
-            "kalends_timetable_jobs",
-            "Jobs that are due or will be soon, as far as they are known",
-        )
-        .value(&[], self.known.get());
-        page.histogram("kalends_commit_duration_seconds", "How long commits of decisions took")
+        page.gauge("kalends_timetable_jobs", "Jobs in the in-memory timetable of due jobs")
+            .value(&[], self.timetable_jobs.get());
+        page.histogram("kalends_commit_duration_seconds", "Duration of commits of the engine")
             .durations(&[], &self.commits);
-        page.counter("kalends_commits_failed_total", "Commits of decisions that failed")
+        page.counter("kalends_commits_failed_total", "Commits of the engine that failed")
             .value(&[], self.commits_failed.get());
-        page.counter("kalends_commit_writes_total", "Decisions that were committed")
+        page.counter("kalends_commit_writes_total", "Writes in commits of the engine")
             .value(&[], self.writes.get());
         let mut found = page.counter(
             "kalends_invariant_violations_total",
-            "What must not be and was found when all jobs were looked through, by kind",
+            "Violations found by invariant scans, by kind",
         );
         for (kind, counter) in VIOLATION_KINDS.iter().zip(&self.violations) {
             found.value(&[("kind", kind)], counter.get());
         }
-        page.counter("kalends_surveys_total", "How often all jobs were looked through")
+        page.counter("kalends_surveys_total", "Completed invariant scans")
             .value(&[], self.scans_completed.get());
-        page.counter("kalends_commit_stale_total", "Decisions that something else had overtaken")
-            .value(&[], self.stale.get());
+        page.counter(
+            "kalends_commit_stale_total",
+            "Writes rejected because a newer write preceded them",
+        )
+        .value(&[], self.stale.get());
     }
 }

@@ -1,7 +1,7 @@
-//! The loop that owns every decision that is written.
+//! The scheduler: a single loop that makes every decision that is written.
 //!
-//! It asks the store for much at a time and does not wait for the answers: while one batch is being
-//! read another is being written, and what piles up meanwhile makes the next batch larger.
+//! It calls the store in batches and does not block on the responses: while one batch is read another
+//! is committed, and work that arrives meanwhile makes the next batch larger.
 
 mod commit_pacing;
 mod commit_results;
@@ -41,41 +41,43 @@ use commit_results::WriteContext;
 use invariant_scan::InvariantScan;
 use load::LoadSchedule;
 use outage::OutageDetector;
-use start_runs::{Candidate, every_interval};
+use start_runs::{Candidate, unlimited_intervals};
 use store_calls::{CallsInFlight, StoreCall};
 use wake_up::WakeUp;
 
-/// So long before its instant an occurrence is claimed: longer than a commit usually takes.
+/// Occurrences are claimed this long before their scheduled time: longer than a typical commit.
 const CLAIM_AHEAD: Duration = Duration::from_millis(20);
-/// As many decisions go into one commit, and as many jobs into one question.
+/// Maximum number of writes per commit and of jobs per read.
 const BATCH_MAX: usize = 1_000;
-/// Results of attempts that may wait for the loop.
+/// Capacity of the channel from workers to the loop.
 const RESULTS_MAX: usize = 4_096;
-/// After a store that failed, the next try.
+/// Pause after a failed store call.
 const STORE_RETRY: Duration = Duration::from_millis(200);
 
+/// State of the loop.
 pub(crate) struct Scheduler {
     services: Services,
-    /// The clock of the services, where it is the store's and has to be asked for.
+    /// Set if the engine follows the store's clock; then it is also `services.clock`.
     store_clock: Option<Arc<StoreClock>>,
     node: NodeId,
     settings: EngineSettings,
-    /// Limits of schedules when a job runs: none. Its definition was checked when it was written,
-    /// and limits may have changed since.
+    /// Schedule settings without limits: definitions were validated when they were stored, and the
+    /// limits may have changed since.
     schedules: kalends_recurrence::Settings,
     timetable: Timetable,
     admission: Admission<Candidate>,
-    /// What was taken from the timetable and is not decided on: loads leave it alone.
+    /// Jobs taken from the timetable whose decision is not committed yet. Loads ignore them.
     busy_jobs: BTreeSet<JobKey>,
+    /// The same for runs.
     busy_runs: BTreeSet<RunId>,
-    /// Runs that are worked on here.
+    /// Claims of this node.
     held_claims: BTreeMap<RunId, Claim>,
-    /// When claims are to be prolonged, in the order of the instants.
+    /// Lease renewals, ordered by time.
     renewals: VecDeque<Renewal>,
     results: (mpsc::Sender<Box<FinishedAssignment>>, mpsc::Receiver<Box<FinishedAssignment>>),
-    /// Results that are final whatever has become of their jobs, and are not written yet.
+    /// Results that do not depend on the current state of their jobs, not written yet.
     final_results: VecDeque<Box<FinishedAssignment>>,
-    /// Results after which there may be another attempt, if the job was not edited.
+    /// Results after which another attempt may follow unless the job was edited.
     undecided_results: VecDeque<Box<FinishedAssignment>>,
     pending_writes: VecDeque<(RunWrite, WriteContext)>,
     commit_pacing: CommitPacing,
@@ -83,19 +85,20 @@ pub(crate) struct Scheduler {
     calls: CallsInFlight,
     outage: OutageDetector,
     load_schedule: LoadSchedule,
-    /// Nothing is asked of a store that has failed before then, as time that has passed.
+    /// Uptime before which no store call is made, after a failure.
     store_retry_at: Duration,
     prune_at: Instant,
     invariant_scan: InvariantScan,
 }
 
+/// A due lease renewal.
 struct Renewal {
-    /// As time that has passed.
+    /// Uptime.
     at: Duration,
     run: RunId,
 }
 
-/// What was taken from the timetable.
+/// An entry taken from the timetable.
 enum DueItem {
     Job(Due),
     Run(OpenRun),
@@ -125,7 +128,7 @@ impl Scheduler {
         let clock = store_clock.clone().map_or(clock, |clock| clock);
         let (now, elapsed) = (Instant::from(clock.now()), clock.uptime());
         let mut schedules = settings.schedules.clone();
-        schedules.interval_max = every_interval();
+        schedules.interval_max = unlimited_intervals();
         schedules.start_months_ahead_max = i64::MAX;
         Scheduler {
             services: Services { store, clock, executor, metrics: Arc::clone(&settings.metrics) },
@@ -158,7 +161,7 @@ impl Scheduler {
         }
     }
 
-    /// The clock that it goes by.
+    /// The clock that decides due times.
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.services.clock)
     }
@@ -168,35 +171,35 @@ impl Scheduler {
     }
 
     pub(crate) async fn run(mut self, nudge: Nudge, mut stopping: signal::Receiver<bool>) {
-        self.begin(&stopping).await;
+        self.start_up(&stopping).await;
         let mut wake_up = WakeUp::default();
         while !*stopping.borrow() {
             let now = self.now();
             if self.outage.tick(now) {
-                self.load_schedule.at_once(now);
+                self.load_schedule.load_now(now);
                 self.prune_at = now;
-                self.invariant_scan.clock_was_set(now);
+                self.invariant_scan.clock_stepped(now);
             }
             self.start_store_calls(now);
             wake_up.arm(&self.services.clock, now, self.wake_at(now));
             tokio::select! {
                 biased;
-                // A sender that is gone means that nobody can stop the engine in order any more.
+                // The handle was dropped: end without a graceful shutdown.
                 changed = stopping.changed() => if changed.is_err() { return },
                 () = nudge.nudged() => self.load_schedule.nudged(),
-                Some(done) = self.store_calls.next() => {
-                    self.handle_response(done);
-                    // An answer may be about a thousand jobs: what is to be sent goes before the next.
+                Some(response) = self.store_calls.next() => {
+                    self.handle_response(response);
+                    // A response may hold a thousand jobs: let workers start before the next one.
                     tokio::task::yield_now().await;
                 }
-                Some(ended) = self.results.1.recv() => self.receive_results(ended),
+                Some(finished) = self.results.1.recv() => self.receive_results(finished),
                 () = wake_up.fired() => {}
             }
         }
         self.shut_down().await;
     }
 
-    /// Begins every step for which there is something to do.
+    /// Starts every store call that is due.
     fn start_store_calls(&mut self, now: Instant) {
         if self.services.clock.uptime() < self.store_retry_at {
             return;
@@ -211,9 +214,10 @@ impl Scheduler {
         self.write(now);
         self.prune(now);
         self.scan_jobs();
-        self.settings.metrics.known(self.timetable.jobs());
+        self.settings.metrics.set_timetable_jobs(self.timetable.jobs());
     }
 
+    /// When the loop must run again.
     fn wake_at(&self, now: Instant) -> Instant {
         let elapsed = self.services.clock.uptime();
         if elapsed < self.store_retry_at {
@@ -226,35 +230,35 @@ impl Scheduler {
         let load = self.load_schedule.next(elapsed, now).filter(|_| !self.calls.loading);
         let prune = (!self.calls.pruning).then_some(self.prune_at);
         let later = |at: Duration| now.saturating_add(at.saturating_sub(elapsed));
-        let (write, survey) = (self.write_at().map(later), self.invariant_scan.next().map(later));
+        let (write, scan) = (self.write_at().map(later), self.invariant_scan.next().map(later));
         let next = due.into_iter().chain(renewal).chain(load).chain(prune);
-        let next = next.chain(write).chain(survey).min();
+        let next = next.chain(write).chain(scan).min();
         next.unwrap_or(Instant::MAX).max(now)
     }
 
-    /// Takes in how an attempt ended, and others that have ended since.
-    fn receive_results(&mut self, ended: Box<FinishedAssignment>) {
-        let mut next = Some(ended);
-        while let Some(ended) = next {
-            self.admission.release(&ended.slot);
-            self.queue_result(ended);
+    /// Receives a result and all others that are already in the channel.
+    fn receive_results(&mut self, finished: Box<FinishedAssignment>) {
+        let mut next = Some(finished);
+        while let Some(finished) = next {
+            self.admission.release(&finished.slot);
+            self.queue_result(finished);
             next = self.results.1.try_recv().ok();
         }
     }
 
-    fn queue_result(&mut self, ended: Box<FinishedAssignment>) {
-        match ended.is_final() {
-            true => self.final_results.push_back(ended),
-            false => self.undecided_results.push_back(ended),
+    fn queue_result(&mut self, finished: Box<FinishedAssignment>) {
+        match finished.is_final() {
+            true => self.final_results.push_back(finished),
+            false => self.undecided_results.push_back(finished),
         }
     }
 
-    /// What the store is asked for failed: it is left alone for a while.
+    /// Pauses store calls after a failure.
     fn pause_store_calls(&mut self) {
         let now = self.now();
         self.outage.store_failed(now);
         self.store_retry_at = self.services.clock.uptime() + STORE_RETRY;
-        self.load_schedule.at_once(now);
+        self.load_schedule.load_now(now);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an operator sets about the engine.
+//! Engine settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,65 +7,65 @@ use kalends_store::Retention;
 
 use crate::metrics::EngineMetrics;
 
-/// What an operator sets about the engine.
+/// Settings of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineSettings {
-    /// For how long a claim holds. A process that dies leaves its runs to others after that.
+    /// Lease of a claim. Other nodes take over the runs of a crashed node after this time.
     pub lease: Duration,
-    /// Whether other processes may work on the same store.
+    /// Whether other nodes may use the same store.
     pub nodes: Nodes,
-    /// Attempts under way at once.
+    /// Maximum number of attempts in flight.
     pub attempts_max: usize,
-    /// Attempts under way at once at one host.
+    /// Maximum number of attempts in flight per target host.
     pub host_attempts_max: usize,
-    /// Attempts under way at once for one collection.
+    /// Maximum number of attempts in flight per collection.
     pub collection_attempts_max: usize,
-    /// AssignmentResult long an attempt may take where its job does not say.
+    /// Timeout of an attempt if its job sets none.
     pub attempt_timeout: Duration,
-    /// AssignmentResult long a stop waits for attempts under way.
+    /// How long a shutdown waits for attempts in flight.
     pub shutdown_grace: Duration,
-    /// AssignmentResult long things are kept.
+    /// Retention of history and of finished jobs.
     pub retention: Retention,
-    /// What is due so far ahead is known in advance. The store is asked twice as often, so a
-    /// longer one finds out later about edits and deaths that nobody tells of.
+    /// How far ahead due jobs are loaded. The engine loads at least once in half this time, so a
+    /// longer lookahead notices crashed nodes, and edits without a nudge, later.
     pub lookahead: Duration,
-    /// Commits that hold nothing but outcomes of attempts are at least so far apart while attempts
-    /// end one after the other: one sync of the disk serves those that end meanwhile.
+    /// Minimum interval between commits that contain only results of attempts, so that one fsync
+    /// serves many results.
     pub commit_interval: Duration,
-    /// Whose clock decides when an occurrence is due.
+    /// Clock that decides when an occurrence is due.
     pub clock: ClockSource,
-    /// Limits of schedules, and the delay of a run at once.
+    /// Limits of schedules and the delay of an immediate first run.
     pub schedules: kalends_recurrence::Settings,
-    /// What is done where something is found that must not be.
+    /// Reaction to a violated invariant.
     pub on_violation: OnViolation,
-    /// Where the engine counts what it does.
+    /// Metrics that the engine updates.
     pub metrics: Arc<EngineMetrics>,
 }
 
-/// What is done where something is found that must not be.
+/// Reaction to a violated invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnViolation {
-    /// It is put right where that can do no harm.
+    /// Log it, count it, and repair it if the repair is safe.
     Repair,
-    /// The process ends at once: for tests, which must not pass then.
+    /// Abort the process. For tests.
     Abort,
 }
 
-/// Whether other processes may work on the same store.
+/// Number of nodes that may use the same store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nodes {
-    /// None can: who made the claims that are there when the engine starts is gone.
+    /// One: claims found at startup belong to a crashed process and expire immediately.
     Single,
-    /// Some may: claims of others are waited for until they expire.
+    /// Several: claims of other nodes are respected until they expire.
     Multiple,
 }
 
-/// Whose clock decides when an occurrence is due.
+/// Clock that decides when an occurrence is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockSource {
-    /// That of the node, for a store that only one node uses.
+    /// The node's clock, for a store with a single node.
     Node,
-    /// That of the store, for one that many nodes share.
+    /// The store's clock, for a store that several nodes share.
     Store,
 }
 

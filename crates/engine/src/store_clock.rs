@@ -1,5 +1,5 @@
-//! The clock of the store, as far as a node can tell it: where many nodes share a store, all of them
-//! go by this one, and what their own clocks show does not matter.
+//! A local estimate of the store's clock. Nodes that share a store schedule by it, so that clock skew
+//! between the nodes does not matter.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,49 +10,49 @@ use kalends_recurrence::Instant;
 use kalends_store::{Store, StoreError};
 use tokio::sync::Notify;
 
-/// The clock of the store, carried on between two askings by the time that the machine is up.
+/// The store's clock, extrapolated between reads with the monotonic clock.
 pub(crate) struct StoreClock {
     own: Arc<dyn Clock>,
-    asked: Mutex<Option<Asked>>,
-    /// What was believed turned out to be wrong.
+    last_read: Mutex<Option<ClockReading>>,
+    /// Notified when a read corrects the estimate.
     corrected: Notify,
 }
 
-/// What the store's clock showed, and when.
+/// A time read from the store and the local uptime of the read.
 #[derive(Clone, Copy)]
-struct Asked {
-    shown: Instant,
+struct ClockReading {
+    time: Instant,
     uptime: Duration,
 }
 
-impl Asked {
-    fn carried_on(self, uptime: Duration) -> Instant {
-        self.shown.saturating_add(uptime.saturating_sub(self.uptime))
+impl ClockReading {
+    fn extrapolate(self, uptime: Duration) -> Instant {
+        self.time.saturating_add(uptime.saturating_sub(self.uptime))
     }
 }
 
 impl StoreClock {
-    /// Shows what the node's clock shows until the store was asked.
+    /// Follows the node's clock until the first read.
     pub(crate) fn new(own: Arc<dyn Clock>) -> StoreClock {
-        StoreClock { own, asked: Mutex::default(), corrected: Notify::new() }
+        StoreClock { own, last_read: Mutex::default(), corrected: Notify::new() }
     }
 
-    fn asked(&self) -> MutexGuard<'_, Option<Asked>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_read(&self) -> MutexGuard<'_, Option<ClockReading>> {
+        self.last_read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the store. It looked at its clock somewhere between question and answer; that it was
-    /// right before the answer makes this clock slow at most, and nothing early.
-    pub(crate) async fn ask(&self, store: &dyn Store) -> Result<(), StoreError> {
+    /// Reads the store's clock. The store read it at some moment of the round trip; assuming the end
+    /// of the round trip can make the estimate slow but never fast, so nothing starts early.
+    pub(crate) async fn synchronize(&self, store: &dyn Store) -> Result<(), StoreError> {
         let before = self.own.uptime();
-        let shown = store.now().await?;
+        let time = store.now().await?;
         let after = self.own.uptime();
-        let latest = shown.saturating_add(after.saturating_sub(before));
-        let mut asked = self.asked();
-        let believed = asked.map(|asked| asked.carried_on(after));
-        // What was believed is kept while it can be right, so that the clock runs evenly.
-        if believed.is_none_or(|believed| believed < shown || believed > latest) {
-            *asked = Some(Asked { shown, uptime: after });
+        let latest = time.saturating_add(after.saturating_sub(before));
+        let mut last_read = self.last_read();
+        let estimate = last_read.map(|reading| reading.extrapolate(after));
+        // A plausible estimate is kept, so that the clock does not jitter.
+        if estimate.is_none_or(|estimate| estimate < time || estimate > latest) {
+            *last_read = Some(ClockReading { time, uptime: after });
             self.corrected.notify_waiters();
         }
         Ok(())
@@ -61,15 +61,15 @@ impl StoreClock {
 
 impl Clock for StoreClock {
     fn now(&self) -> Timestamp {
-        let asked = *self.asked();
-        let shown = asked.and_then(|asked| asked.carried_on(self.own.uptime()).timestamp());
-        shown.unwrap_or_else(|| self.own.now())
+        let last_read = *self.last_read();
+        let time = last_read.and_then(|reading| reading.extrapolate(self.own.uptime()).timestamp());
+        time.unwrap_or_else(|| self.own.now())
     }
 
     fn sleep_until(&self, until: Timestamp) -> Sleep<'_> {
         Box::pin(async move {
             loop {
-                // Listens before it looks, so that no correction is missed between the two.
+                // Subscribe before reading the time, so that no correction is missed.
                 let corrected = self.corrected.notified();
                 tokio::pin!(corrected);
                 corrected.as_mut().enable();

@@ -1,8 +1,5 @@
-//! What is due soon. It decides nothing and waits for nothing: instants go in, what has come due
-//! comes out, each collection in its turn.
-//!
-//! It holds a bounded part of what the store knows. Losing it costs nothing but the time to load it
-//! again.
+//! An in-memory, bounded cache of the jobs and runs that are due soon. It yields due entries in order
+//! of time, round-robin over collections. It can be rebuilt from the store at any time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
@@ -11,32 +8,32 @@ use kalends_recurrence::Instant;
 use kalends_store::Due;
 use kalends_store::record::{CollectionKey, JobKey, OpenRun, RunId};
 
-/// As many jobs and as many runs are known ahead; the rest is found later.
+/// Maximum number of jobs, and of runs. Later loads find the rest.
 pub(crate) const TIMETABLE_MAX: usize = 50_000;
 
-/// What is due soon, in the order of its instants.
+/// Jobs and runs that are due soon, ordered by time.
 #[derive(Debug, Default)]
 pub(crate) struct Timetable {
-    /// When each job that is known is due: a job is known once.
+    /// Due time of each job in the timetable; a job has at most one entry.
     known: HashMap<JobKey, Instant>,
     coming: BTreeMap<(Instant, JobKey), Due>,
-    /// Jobs that have come due.
+    /// Jobs that are due, by collection.
     ready: BTreeMap<CollectionKey, VecDeque<Due>>,
-    /// The collection that had its turn last.
+    /// The collection that was served last.
     turn: Option<CollectionKey>,
     runs: BTreeMap<(Instant, RunId), OpenRun>,
     known_runs: HashMap<RunId, Instant>,
 }
 
 impl Timetable {
-    /// Adds a job, or corrects when it is due.
+    /// Adds a job or updates its due time.
     pub(crate) fn add_job(&mut self, due: Due) {
         let (job, at) = (due.on.job, due.on.due);
         if let Some(known) = self.known.insert(job, at) {
             if known == at {
                 return;
             }
-            // One that has come due already is left out when its turn comes.
+            // An outdated entry in `ready` is dropped when its collection is served.
             self.coming.remove(&(known, job));
         }
         self.coming.insert((at, job), due);
@@ -47,7 +44,7 @@ impl Timetable {
         }
     }
 
-    /// Adds a run, or corrects when its next attempt is due.
+    /// Adds a run or updates the time of its next attempt.
     pub(crate) fn add_run(&mut self, run: OpenRun) {
         let at = run.progress.next_at;
         if let Some(known) = self.known_runs.insert(run.id, at) {
@@ -61,45 +58,45 @@ impl Timetable {
         }
     }
 
-    /// AssignmentResult many jobs are known.
+    /// Number of jobs in the timetable.
     pub(crate) fn jobs(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether a job is known.
+    /// Whether the timetable has a job.
     pub(crate) fn has_job(&self, job: JobKey) -> bool {
         self.known.contains_key(&job)
     }
 
-    /// Whether a run is known.
+    /// Whether the timetable has a run.
     pub(crate) fn has_run(&self, run: RunId) -> bool {
         self.known_runs.contains_key(&run)
     }
 
-    /// Whether there may be more than is known.
+    /// Whether entries may have been dropped because of the limit.
     pub(crate) fn is_full(&self) -> bool {
         self.coming.len() >= TIMETABLE_MAX || self.runs.len() >= TIMETABLE_MAX
     }
 
-    /// When the next is due of those that are still to come.
+    /// Time of the next job or run that is not yet due.
     pub(crate) fn next(&self) -> Option<Instant> {
         let job = self.coming.keys().next().map(|(at, _)| *at);
         let run = self.runs.keys().next().map(|(at, _)| *at);
         job.into_iter().chain(run).min()
     }
 
-    /// Whether something has come due, or will be at or before an instant.
+    /// Whether a job or run is due at or before `until`.
     pub(crate) fn has_until(&self, until: Instant) -> bool {
         !self.ready.is_empty() || self.next().is_some_and(|next| next <= until)
     }
 
-    /// Takes jobs that are due at or before an instant: of each collection that `may_go` the
-    /// earliest first, and the collections in turn.
+    /// Removes and returns jobs that are due at or before `until`, round-robin over the collections
+    /// that `is_admitted` accepts, earliest first within a collection.
     pub(crate) fn take_jobs(
         &mut self,
         until: Instant,
         limit: usize,
-        may_go: impl Fn(CollectionKey) -> bool,
+        is_admitted: impl Fn(CollectionKey) -> bool,
     ) -> Vec<Due> {
         while let Some(entry) = self.coming.first_entry().filter(|entry| entry.key().0 <= until) {
             let due = entry.remove();
@@ -107,7 +104,7 @@ impl Timetable {
         }
         let mut taken = Vec::new();
         let mut waiting: BTreeSet<_> =
-            self.ready.keys().copied().filter(|&key| may_go(key)).collect();
+            self.ready.keys().copied().filter(|&key| is_admitted(key)).collect();
         while taken.len() < limit {
             let after = self.turn.map_or(Bound::Unbounded, Bound::Excluded);
             let next = waiting.range((after, Bound::Unbounded)).next().or(waiting.first());
@@ -130,7 +127,7 @@ impl Timetable {
         taken
     }
 
-    /// Takes runs whose next attempt is due at or before an instant, the earliest first.
+    /// Removes and returns runs whose next attempt is due at or before `until`, earliest first.
     pub(crate) fn take_runs(&mut self, until: Instant, limit: usize) -> Vec<OpenRun> {
         let mut taken = Vec::new();
         while taken.len() < limit
@@ -161,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_comes_out_in_order_and_once() {
+    fn due_jobs_are_taken_once_in_order_of_time() {
         let mut timetable = Timetable::default();
         for due in [job("2026-01-02", 1, 1), job("2026-01-01", 2, 1), job("2026-01-03", 3, 1)] {
             timetable.add_job(due);
@@ -177,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_known_once_with_the_instant_heard_last() {
+    fn a_job_has_one_entry_with_its_latest_due_time() {
         let mut timetable = Timetable::default();
         timetable.add_job(job("2026-01-02", 1, 1));
         timetable.add_job(job("2026-01-05", 1, 1));
@@ -189,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn collections_take_turns_and_one_that_may_not_go_keeps_nobody() {
+    fn collections_are_served_round_robin_and_a_full_one_blocks_no_other() {
         let mut timetable = Timetable::default();
         (0..5).for_each(|key| timetable.add_job(job("2026-01-01", key, 1)));
         timetable.add_job(job("2026-01-02", 10, 2));
@@ -203,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_forgotten_from_the_far_end() {
+    fn a_full_timetable_drops_the_latest_entries() {
         let mut timetable = Timetable::default();
         let at = |second: i64| Instant::from_ticks(second * 10_000_000).unwrap();
         for key in 0..=TIMETABLE_MAX as i64 {

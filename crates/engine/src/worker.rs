@@ -1,6 +1,6 @@
-//! Attempts, as a sequence of steps: wait for their instant, pass the gate, perform, hand back.
+//! Workers. An attempt waits for its scheduled time, passes the gate, executes and returns its result.
 //!
-//! What was claimed together departs together, so that one look at the store serves many.
+//! Runs that were claimed in one commit start as a group, so that one read of gate states serves all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::sync::mpsc::Sender;
 use crate::admission::Slot;
 use crate::metrics::EngineMetrics;
 
-/// What attempts are made with.
+/// Dependencies of the scheduler and of workers.
 #[derive(Clone)]
 pub(crate) struct Services {
     pub(crate) store: Arc<dyn Store>,
@@ -25,31 +25,31 @@ pub(crate) struct Services {
     pub(crate) metrics: Arc<EngineMetrics>,
 }
 
-/// What a worker is handed.
+/// A claimed run whose next attempt a worker executes.
 pub(crate) struct Assignment {
     pub(crate) run: OpenRun,
     pub(crate) claim: Claim,
-    /// Until when the claim surely holds, as time that has passed.
+    /// Uptime until which the claim is certainly valid.
     pub(crate) holds_until: Duration,
-    /// The job as it was when the run was claimed.
+    /// The job at the time of the claim.
     pub(crate) job_for_run: Arc<JobForRun>,
     pub(crate) slot: Slot,
     pub(crate) timeout: Duration,
 }
 
-/// What a worker hands back.
+/// An assignment with its result.
 pub(crate) struct FinishedAssignment {
     pub(crate) run: OpenRun,
     pub(crate) claim: Claim,
     pub(crate) job_for_run: Arc<JobForRun>,
     pub(crate) slot: Slot,
-    pub(crate) how: AssignmentResult,
+    pub(crate) result: AssignmentResult,
 }
 
 impl FinishedAssignment {
-    /// Whether it is over, whatever has become of the job meanwhile.
+    /// Whether the result needs no look at the job's current state.
     pub(crate) fn is_final(&self) -> bool {
-        match &self.how {
+        match &self.result {
             AssignmentResult::Attempted { report, .. } => report.outcome == Outcome::Succeeded,
             AssignmentResult::Superseded
             | AssignmentResult::NotStarted
@@ -58,35 +58,35 @@ impl FinishedAssignment {
     }
 }
 
-/// AssignmentResult an assignment ended.
+/// Result of an assignment.
 pub(crate) enum AssignmentResult {
-    /// The attempt was made.
+    /// The attempt was executed.
     Attempted { started: Instant, ended: Instant, report: AttemptReport },
-    /// The job was edited or deleted before it was made.
+    /// The job was edited or deleted before the attempt started.
     Superseded,
-    /// It was not made, and can be made later.
+    /// The attempt did not start and may start later.
     NotStarted,
-    /// It was not made, and waits until its collection is enabled again.
+    /// The attempt did not start and waits until its collection is enabled.
     CollectionDisabled,
 }
 
-/// As many attempts at one instant have their connections made before it: one after the other, each
-/// would wait for all others to be connected.
-const TOGETHER_MIN: usize = 8;
-/// Not worth it where there is less time than this.
-const AHEAD_MIN: Duration = Duration::from_millis(1);
+/// Connections are opened ahead if at least this many attempts are due at the same time. Otherwise the
+/// last attempt would wait for all handshakes before its own.
+const PREWARM_MIN: usize = 8;
+/// Connections are not opened ahead with less time than this.
+const PREWARM_AHEAD_MIN: Duration = Duration::from_millis(1);
 
-/// Makes attempts, each at its instant.
+/// Executes assignments, each at its scheduled time.
 pub(crate) async fn run_assignments(
     group: Vec<Assignment>,
     services: Services,
     results: Sender<Box<FinishedAssignment>>,
 ) {
-    let with_order = |assignment| {
-        let order = order_for(&assignment);
-        (assignment, order)
+    let with_request = |assignment| {
+        let request = request_for(&assignment);
+        (assignment, request)
     };
-    let mut group: Vec<_> = group.into_iter().map(with_order).collect();
+    let mut group: Vec<_> = group.into_iter().map(with_request).collect();
     group.sort_by_key(|(assignment, _)| assignment.run.progress.next_at);
     prewarm(&group, &services);
     while let Some((first, _)) = group.first() {
@@ -95,69 +95,74 @@ pub(crate) async fn run_assignments(
         let count = group.partition_point(|(assignment, _)| assignment.run.progress.next_at <= now);
         let later = group.split_off(count);
         let jobs = group.iter().map(|(assignment, _)| assignment.run.job).collect();
-        // Where the store does not say, nothing is sent.
+        // Without gate states nothing is sent.
         let gate_states = services.store.gate_states(jobs).await.ok();
         let gate_states =
             gate_states.unwrap_or_default().into_iter().map(Some).chain([None].into_iter().cycle());
-        for ((assignment, order), standing) in group.into_iter().zip(gate_states) {
+        for ((assignment, request), state) in group.into_iter().zip(gate_states) {
             let (now, uptime) = (Instant::from(services.clock.now()), services.clock.uptime());
-            let gate = gate(&assignment, standing, now, uptime);
-            tokio::spawn(work(assignment, order, gate, services.clone(), results.clone()));
+            let gate = gate(&assignment, state, now, uptime);
+            tokio::spawn(run_assignment(
+                assignment,
+                request,
+                gate,
+                services.clone(),
+                results.clone(),
+            ));
         }
         group = later;
     }
 }
 
-/// Has ready what many attempts at one instant need.
+/// Opens connections shortly before many attempts are due at the same time.
 fn prewarm(group: &[(Assignment, AttemptRequest)], services: &Services) {
     let now = Instant::from(services.clock.now());
     let at = |(assignment, _): &(Assignment, AttemptRequest)| assignment.run.progress.next_at;
-    for together in group.chunk_by(|one, next| at(one) == at(next)) {
-        let ahead = together.first().map_or(Duration::ZERO, |first| at(first).since(now));
-        if together.len() >= TOGETHER_MIN && ahead >= AHEAD_MIN {
-            let orders: Vec<_> = together.iter().map(|(_, order)| order).collect();
-            for ready in services.executor.prewarm(&orders, ahead) {
+    for same_time in group.chunk_by(|one, next| at(one) == at(next)) {
+        let ahead = same_time.first().map_or(Duration::ZERO, |first| at(first).since(now));
+        if same_time.len() >= PREWARM_MIN && ahead >= PREWARM_AHEAD_MIN {
+            let requests: Vec<_> = same_time.iter().map(|(_, request)| request).collect();
+            for ready in services.executor.prewarm(&requests, ahead) {
                 drop(tokio::spawn(ready));
             }
         }
     }
 }
 
-/// Never early.
+/// Waits until the clock shows `at`; never returns early.
 async fn wait_for(at: Instant, clock: &dyn Clock) {
     if let Some(until) = at.timestamp() {
         clock.sleep_until(until).await;
     }
 }
 
-/// Whether an attempt may be made.
+/// Whether an attempt may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
     Open,
     Edited,
-    /// The collection is switched off.
     CollectionDisabled,
     Closed,
 }
 
-/// After an edit was acknowledged no attempt of the old definition starts, and none starts under a
-/// claim that somebody else may have taken over. `standing` is what the store says of the job, if it
-/// says anything.
+/// Checks the gate: after an edit was acknowledged, no attempt of the old definition starts, and none
+/// starts under a claim that another node may have taken over. `state` is `None` if the read failed
+/// and `Some(None)` if the job was deleted.
 fn gate(
     assignment: &Assignment,
-    standing: Option<Option<GateState>>,
+    state: Option<Option<GateState>>,
     now: Instant,
     uptime: Duration,
 ) -> Gate {
-    match standing {
+    match state {
         None => Gate::Closed,
-        Some(Some(standing)) if standing.generation == assignment.run.generation => {
-            match standing.collection {
+        Some(Some(state)) if state.generation == assignment.run.generation => {
+            match state.collection {
                 Switch::Disabled => Gate::CollectionDisabled,
-                // The clock may have been set back on the way.
+                // The clock may have been stepped back since the timer fired.
                 Switch::Enabled if now < assignment.run.progress.next_at => Gate::Closed,
                 Switch::Enabled if uptime < assignment.holds_until => Gate::Open,
-                // Whoever was held up for so long may not be the only one any more.
+                // The lease may have expired.
                 Switch::Enabled => Gate::Closed,
             }
         }
@@ -165,27 +170,27 @@ fn gate(
     }
 }
 
-async fn work(
+async fn run_assignment(
     assignment: Assignment,
-    order: AttemptRequest,
+    request: AttemptRequest,
     gate: Gate,
     services: Services,
     results: Sender<Box<FinishedAssignment>>,
 ) {
-    let how = match gate {
-        Gate::Open => attempt(&assignment.run, order, &services).await,
+    let result = match gate {
+        Gate::Open => attempt(&assignment.run, request, &services).await,
         Gate::Edited => AssignmentResult::Superseded,
         Gate::CollectionDisabled => AssignmentResult::CollectionDisabled,
         Gate::Closed => AssignmentResult::NotStarted,
     };
     let Assignment { run, claim, job_for_run, slot, .. } = assignment;
-    // Where nobody listens any more the process is ending, and the claim will expire.
-    let ended = Box::new(FinishedAssignment { run, claim, job_for_run, slot, how });
-    drop(results.send(ended).await);
+    // The scheduler is gone only if the process ends; the claim then expires.
+    let finished = Box::new(FinishedAssignment { run, claim, job_for_run, slot, result });
+    drop(results.send(finished).await);
 }
 
-/// What is to be done.
-fn order_for(assignment: &Assignment) -> AttemptRequest {
+/// The request for the action of an assignment.
+fn request_for(assignment: &Assignment) -> AttemptRequest {
     let Assignment { run, job_for_run, timeout, .. } = assignment;
     let JobForRun { job, location, .. } = &**job_for_run;
     let main = &job.job.definition.action;
@@ -209,15 +214,17 @@ fn order_for(assignment: &Assignment) -> AttemptRequest {
     }
 }
 
-async fn attempt(run: &OpenRun, order: AttemptRequest, services: &Services) -> AssignmentResult {
-    let (started, begin) = (Instant::from(services.clock.now()), services.clock.uptime());
-    let _held = services.metrics.begun(run, started);
-    let report = services.executor.execute(order).await;
-    services.metrics.ended(report.outcome, services.clock.uptime().saturating_sub(begin));
+async fn attempt(run: &OpenRun, request: AttemptRequest, services: &Services) -> AssignmentResult {
+    let (started, started_uptime) = (Instant::from(services.clock.now()), services.clock.uptime());
+    let _in_flight = services.metrics.attempt_started(run, started);
+    let report = services.executor.execute(request).await;
+    services
+        .metrics
+        .attempt_finished(report.outcome, services.clock.uptime().saturating_sub(started_uptime));
     AssignmentResult::Attempted { started, ended: services.clock.now().into(), report }
 }
 
-/// Whether an attempt of the main action failed, for its counters.
+/// Whether an attempt counts as failed: only attempts of the main action do.
 pub(crate) fn has_failed(role: ActionRole, report: &AttemptReport) -> bool {
     role == ActionRole::Main && report.outcome != Outcome::Succeeded
 }

@@ -1,44 +1,44 @@
-//! When what was decided is written: at once where little happens; where much does, together with
-//! what happens in the next milliseconds. A commit costs as much for one decision as for a hundred.
+//! Commit pacing: commits immediately under low load and batches writes of a few milliseconds under
+//! high load. A commit costs about the same for one write as for a hundred.
 
 use std::time::Duration;
 
-/// As many are written without waiting for more: beside them the commit itself costs little.
-const ENOUGH: usize = 128;
-/// For what somebody waits for, commits may follow each other so many times faster.
-const HURRY: u32 = 5;
+/// A batch of this size is committed at once: a larger one would hardly be cheaper per write.
+const FULL_BATCH: usize = 128;
+/// Decisions, which delay attempts, wait only this fraction of the interval.
+const DECISION_SPEEDUP: u32 = 5;
 
-/// AssignmentResult commits follow each other. Times are those that have passed.
+/// Decides when the next commit may start. Times are uptimes.
 pub(super) struct CommitPacing {
-    apart: Duration,
+    interval: Duration,
     last: Option<Duration>,
 }
 
 impl CommitPacing {
-    /// Commits that hold nothing but outcomes are so far apart.
-    pub(super) fn new(apart: Duration) -> CommitPacing {
-        CommitPacing { apart, last: None }
+    /// `interval` is the minimum time between commits that contain only results.
+    pub(super) fn new(interval: Duration) -> CommitPacing {
+        CommitPacing { interval, last: None }
     }
 
-    /// From when on so many decisions and outcomes may be written.
-    pub(super) fn next(&self, decisions: usize, outcomes: usize) -> Option<Duration> {
-        let apart = match (decisions, outcomes) {
+    /// Uptime from which the given numbers of decisions and results may be committed.
+    pub(super) fn next_commit_at(&self, decisions: usize, results: usize) -> Option<Duration> {
+        let wait = match (decisions, results) {
             (0, 0) => return None,
-            _ if decisions + outcomes >= ENOUGH => Duration::ZERO,
-            (0, _) => self.apart,
-            _ => self.apart / HURRY,
+            _ if decisions + results >= FULL_BATCH => Duration::ZERO,
+            (0, _) => self.interval,
+            _ => self.interval / DECISION_SPEEDUP,
         };
-        Some(self.last.map_or(Duration::ZERO, |last| last + apart))
+        Some(self.last.map_or(Duration::ZERO, |last| last + wait))
     }
 
-    /// A commit was begun.
-    pub(super) fn went(&mut self, at: Duration) {
+    /// Records the start of a commit.
+    pub(super) fn commit_started(&mut self, at: Duration) {
         self.last = Some(at);
     }
 
-    /// Nothing is waited for any more.
-    pub(super) fn end(&mut self) {
-        self.apart = Duration::ZERO;
+    /// Commits without delay from now on.
+    pub(super) fn disable(&mut self) {
+        self.interval = Duration::ZERO;
     }
 }
 
@@ -46,19 +46,27 @@ impl CommitPacing {
 mod tests {
     use super::*;
 
-    const APART: Duration = Duration::from_millis(10);
+    const INTERVAL: Duration = Duration::from_millis(10);
 
     #[test]
-    fn the_first_is_written_at_once_and_others_wait_for_more() {
-        let mut pace = CommitPacing::new(APART);
-        assert_eq!(pace.next(0, 0), None);
-        assert_eq!(pace.next(0, 1), Some(Duration::ZERO));
-        let went = Duration::from_secs(7);
-        pace.went(went);
-        assert_eq!(pace.next(0, 1), Some(went + APART));
-        assert_eq!(pace.next(1, 1), Some(went + APART / 5), "somebody waits for the decision");
-        assert_eq!(pace.next(0, ENOUGH), Some(went), "there is nothing to wait for");
-        pace.end();
-        assert_eq!(pace.next(0, 1), Some(went));
+    fn the_first_write_is_committed_at_once_and_later_ones_are_batched() {
+        let mut pacing = CommitPacing::new(INTERVAL);
+        assert_eq!(pacing.next_commit_at(0, 0), None);
+        assert_eq!(pacing.next_commit_at(0, 1), Some(Duration::ZERO));
+        let started = Duration::from_secs(7);
+        pacing.commit_started(started);
+        assert_eq!(pacing.next_commit_at(0, 1), Some(started + INTERVAL));
+        assert_eq!(
+            pacing.next_commit_at(1, 1),
+            Some(started + INTERVAL / 5),
+            "decisions wait less"
+        );
+        assert_eq!(
+            pacing.next_commit_at(0, FULL_BATCH),
+            Some(started),
+            "a full batch does not wait"
+        );
+        pacing.disable();
+        assert_eq!(pacing.next_commit_at(0, 1), Some(started));
     }
 }

@@ -1,4 +1,4 @@
-//! What follows from what was written.
+//! Applies the results of commits: assigns claimed runs to workers and renews leases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use super::{BATCH_MAX, DueItem, Renewal, Scheduler};
 use crate::admission::Slot;
 use crate::worker::{Assignment, AssignmentResult, FinishedAssignment, run_assignments};
 
-/// A claim that is about to expire is not trusted: clocks and networks take their time.
+/// A claim is not used in the last part of its lease, to allow for clock and network delays.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
 
-/// What history says of an attempt that ended no process that made it.
-const DIED_AGAIN: &str =
-    "The attempt was given up: each time it was made, the process that made it died.";
+/// History message of an attempt whose process crashed too often.
+const REDELIVERIES_EXHAUSTED: &str =
+    "The attempt was given up: each time it was made, the process that made it owner_crashed.";
 
-/// What a write is context, for its answer.
+/// Context of a pending write, needed to apply its result.
 pub(super) enum WriteContext {
     Begin {
         due: Due,
@@ -28,7 +28,7 @@ pub(super) enum WriteContext {
         progress: Progress,
         job_for_run: Arc<JobForRun>,
         advance: Advance,
-        /// The room that was taken for it, where it is worked on at once.
+        /// The slot of the first attempt if it starts now.
         slot: Option<Slot>,
     },
     Skip {
@@ -42,7 +42,7 @@ pub(super) enum WriteContext {
         slot: Slot,
     },
     RenewLease(RunId),
-    /// What the run is now, if it goes on.
+    /// The finished assignment, and the run if it waits for another attempt.
     Conclude(Box<FinishedAssignment>, Option<OpenRun>),
 }
 
@@ -51,25 +51,30 @@ impl Scheduler {
         &mut self,
         began: Duration,
         contexts: Vec<WriteContext>,
-        answers: Result<Vec<RunWriteResult>, StoreError>,
+        results: Result<Vec<RunWriteResult>, StoreError>,
     ) {
-        let Ok(answers) = answers else {
-            // Nothing is lost: results are kept, their tokens keep them from being recorded twice,
-            // and what was to begin is found again.
+        let Ok(results) = results else {
+            // Nothing is lost: results are queued again, fencing tokens prevent duplicate records, and
+            // loads find the due jobs and runs again.
             contexts.into_iter().for_each(|context| self.undo_write(context));
             return self.pause_store_calls();
         };
         let now = self.now();
         self.outage.store_responded(now);
-        let mut departing = Vec::new();
-        for (context, answer) in contexts.into_iter().zip(answers) {
-            departing.extend(self.apply_result(context, answer, began, now));
+        let mut assignments = Vec::new();
+        for (context, result) in contexts.into_iter().zip(results) {
+            assignments.extend(self.apply_result(context, result, began, now));
         }
-        if !departing.is_empty() {
-            tokio::spawn(run_assignments(departing, self.services.clone(), self.results.0.clone()));
+        if !assignments.is_empty() {
+            tokio::spawn(run_assignments(
+                assignments,
+                self.services.clone(),
+                self.results.0.clone(),
+            ));
         }
     }
 
+    /// Releases or queues again whatever a failed or stale write was about.
     fn undo_write(&mut self, context: WriteContext) {
         match context {
             WriteContext::Begin { due, slot, .. } => {
@@ -82,18 +87,19 @@ impl Scheduler {
                 self.release_item(&DueItem::Run(run));
             }
             WriteContext::RenewLease(run) => self.schedule_renewal(Duration::ZERO, run),
-            WriteContext::Conclude(ended, _) => self.queue_result(ended),
+            WriteContext::Conclude(finished, _) => self.queue_result(finished),
         }
     }
 
+    /// Applies the result of one write. Returns the assignment if an attempt starts.
     fn apply_result(
         &mut self,
         context: WriteContext,
-        answer: RunWriteResult,
+        result: RunWriteResult,
         began: Duration,
         now: Instant,
     ) -> Option<Assignment> {
-        match (context, answer) {
+        match (context, result) {
             (
                 WriteContext::Begin { due, scheduled, progress, job_for_run, advance, slot },
                 RunWriteResult::Begun { run, claim },
@@ -128,11 +134,11 @@ impl Scheduler {
                 RunWriteResult::Claimed(claim),
             ) => {
                 self.busy_runs.remove(&run.id);
-                let died = run.claim.is_some_and(|claim| claim.owner != self.node);
-                let died_again = died && run.progress.redelivery >= REDELIVERIES_MAX;
+                let owner_crashed = run.claim.is_some_and(|claim| claim.owner != self.node);
+                let is_exhausted = owner_crashed && run.progress.redelivery >= REDELIVERIES_MAX;
                 let run = OpenRun { progress, claim: Some(claim), ..run };
                 let assignment = self.assign(run, claim, began, job_for_run, slot);
-                match died_again {
+                match is_exhausted {
                     true => {
                         self.fail_after_redeliveries(assignment, now);
                         None
@@ -147,17 +153,17 @@ impl Scheduler {
                 }
                 None
             }
-            // Somebody else has taken it over; the attempt ends without being recorded.
+            // Another node took over; the result of the attempt will be rejected as stale.
             (WriteContext::RenewLease(_), _) => None,
-            (WriteContext::Conclude(ended, next), answer) => {
-                self.held_claims.remove(&ended.run.id);
-                match next.filter(|_| answer == RunWriteResult::Done) {
+            (WriteContext::Conclude(finished, next), result) => {
+                self.held_claims.remove(&finished.run.id);
+                match next.filter(|_| result == RunWriteResult::Done) {
                     Some(run) => self.timetable.add_run(run),
-                    None => self.load_waiting_runs(&ended.job_for_run, now),
+                    None => self.load_waiting_runs(&finished.job_for_run, now),
                 }
                 None
             }
-            // Somebody else was quicker, or the job was edited: the next load shows how it is.
+            // Another node was faster or the job was edited; the next load shows the current state.
             (context, _) => {
                 self.undo_write(context);
                 None
@@ -177,17 +183,23 @@ impl Scheduler {
         self.schedule_renewal(self.settings.lease / 2, run.id);
         let written = job_for_run.job.job.definition.extensions.timeout.as_ref();
         let timeout = written.map_or(self.settings.attempt_timeout, |timeout| *timeout.value());
-        // The store began to count later than it was asked.
+        // Conservative: the store starts the lease after the call was made.
         let holds_until = began + self.settings.lease.saturating_sub(LEASE_MARGIN);
         Assignment { run, claim, holds_until, job_for_run, slot, timeout }
     }
 
-    /// An attempt in which one process after the other died is not begun again: it has failed.
+    /// Fails an attempt whose process crashed in every delivery.
     fn fail_after_redeliveries(&mut self, assignment: Assignment, now: Instant) {
         let Assignment { run, claim, job_for_run, slot, .. } = assignment;
-        let report = AttemptReport::new(Outcome::Indeterminate, DIED_AGAIN);
-        let how = AssignmentResult::Attempted { started: now, ended: now, report };
-        self.receive_results(Box::new(FinishedAssignment { run, claim, job_for_run, slot, how }));
+        let report = AttemptReport::new(Outcome::Indeterminate, REDELIVERIES_EXHAUSTED);
+        let result = AssignmentResult::Attempted { started: now, ended: now, report };
+        self.receive_results(Box::new(FinishedAssignment {
+            run,
+            claim,
+            job_for_run,
+            slot,
+            result,
+        }));
     }
 
     fn schedule_renewal(&mut self, pause: Duration, run: RunId) {
@@ -195,7 +207,7 @@ impl Scheduler {
         self.renewals.push_back(Renewal { at, run });
     }
 
-    /// Has claims prolonged whose time is half over.
+    /// Queues the renewal of leases that are half expired.
     pub(super) fn renew_leases(&mut self) {
         let (elapsed, lease) = (self.services.clock.uptime(), self.settings.lease);
         let mut count = 0;
@@ -209,13 +221,13 @@ impl Scheduler {
         }
     }
 
-    /// Other occurrences of a job may have waited for the end of one.
+    /// Loads at once if other occurrences may have waited for the end of this run.
     fn load_waiting_runs(&mut self, job_for_run: &JobForRun, now: Instant) {
         let extensions = &job_for_run.job.job.definition.extensions;
         let missed = extensions.missed_runs.as_ref();
-        let makes_up = missed.is_some_and(|missed| missed.policy == MissedPolicy::All);
-        if makes_up || extensions.overlap == Some(Overlap::QueueOne) {
-            self.load_schedule.at_once(now);
+        let runs_all_missed = missed.is_some_and(|missed| missed.policy == MissedPolicy::All);
+        if runs_all_missed || extensions.overlap == Some(Overlap::QueueOne) {
+            self.load_schedule.load_now(now);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is written when an attempt has ended.
+//! Concludes attempts: retry, redeliver, run the error action, or close the occurrence.
 
 use std::collections::VecDeque;
 
@@ -16,40 +16,42 @@ use super::{STORE_RETRY, Scheduler};
 use crate::worker::{AssignmentResult, FinishedAssignment, has_failed};
 
 impl Scheduler {
-    /// Writes for attempts that have ended for good: nothing has to be known of their jobs.
+    /// Queues the writes of results that do not depend on the job's current state.
     pub(super) fn queue_final_results(&mut self, now: Instant) {
-        let ended = self.final_results.drain(..).map(|ended| written(ended, None, now));
-        self.pending_writes.extend(ended);
+        let writes =
+            self.final_results.drain(..).map(|finished| conclusion_write(finished, None, now));
+        self.pending_writes.extend(writes);
     }
 
-    /// Writes for attempts after which there may be another.
+    /// Queues the writes of results after which another attempt may follow.
     pub(super) fn handle_gate_states(
         &mut self,
-        ended: VecDeque<Box<FinishedAssignment>>,
+        finished: VecDeque<Box<FinishedAssignment>>,
         gate_states: Result<Vec<Option<GateState>>, StoreError>,
     ) {
         let Ok(gate_states) = gate_states else {
-            self.undecided_results.extend(ended);
+            self.undecided_results.extend(finished);
             return self.pause_store_calls();
         };
         let now = self.now();
         self.outage.store_responded(now);
-        let written = |(ended, present)| written(ended, present, now);
-        self.pending_writes.extend(ended.into_iter().zip(gate_states).map(written));
+        let write = |(finished, gate)| conclusion_write(finished, gate, now);
+        self.pending_writes.extend(finished.into_iter().zip(gate_states).map(write));
     }
 }
 
-/// The write for one ended attempt. `present` is how the job stands now, if there still is one.
-fn written(
-    ended: Box<FinishedAssignment>,
-    present: Option<GateState>,
+/// The write for one finished assignment. `gate` is the current gate state of the job, or `None` if the
+/// job was deleted or the state is not needed.
+fn conclusion_write(
+    finished: Box<FinishedAssignment>,
+    gate: Option<GateState>,
     now: Instant,
 ) -> (RunWrite, WriteContext) {
-    let (run, token) = (ended.run, ended.claim.token);
-    let is_edited = present.is_none_or(|job| job.generation != run.generation);
-    let (conclusion, entry, counts) = match &ended.how {
+    let (run, token) = (finished.run, finished.claim.token);
+    let is_edited = gate.is_none_or(|job| job.generation != run.generation);
+    let (conclusion, entry, counts) = match &finished.result {
         AssignmentResult::NotStarted | AssignmentResult::CollectionDisabled => {
-            // Not at once: what kept it from being made may last.
+            // Not at once: the cause may persist.
             let next_at = run.progress.next_at.max(now.saturating_add(STORE_RETRY));
             let progress = Progress { next_at, ..run.progress };
             let write = RunWrite::Continue {
@@ -59,10 +61,11 @@ fn written(
                 counts: AttemptCounts::default(),
                 progress,
             };
-            // What is held is found again when its collection is enabled.
+            // A run of a disabled collection is loaded again when the collection is enabled.
             let waiting = OpenRun { progress, claim: None, ..run };
-            let waiting = matches!(ended.how, AssignmentResult::NotStarted).then_some(waiting);
-            return (write, WriteContext::Conclude(ended, waiting));
+            let waiting =
+                matches!(finished.result, AssignmentResult::NotStarted).then_some(waiting);
+            return (write, WriteContext::Conclude(finished, waiting));
         }
         AssignmentResult::Superseded => {
             let write = RunWrite::Finish {
@@ -70,13 +73,13 @@ fn written(
                 token,
                 entry: None,
                 counts: AttemptCounts::default(),
-                closed: row(&run, Disposition::Superseded, now),
+                closed: ledger_row(&run, Disposition::Superseded, now),
                 lifecycle: None,
             };
-            return (write, WriteContext::Conclude(ended, None));
+            return (write, WriteContext::Conclude(finished, None));
         }
         AssignmentResult::Attempted { started, ended: at, report } => {
-            attempted(&ended, *started, *at, report)
+            evaluate_attempt(&finished, *started, *at, report)
         }
     };
     let next = match conclusion {
@@ -101,38 +104,39 @@ fn written(
     };
     let entry = Some(entry);
     match next {
-        // No attempt of an old definition starts, not even a retry.
+        // No attempt of a replaced definition starts, not even a retry.
         Some(_) if is_edited => {
-            let closed = row(&run, Disposition::Superseded, now);
+            let closed = ledger_row(&run, Disposition::Superseded, now);
             let write =
                 RunWrite::Finish { run: run.id, token, entry, counts, closed, lifecycle: None };
-            (write, WriteContext::Conclude(ended, None))
+            (write, WriteContext::Conclude(finished, None))
         }
         Some(progress) => {
             let write = RunWrite::Continue { run: run.id, token, entry, counts, progress };
             let waiting = OpenRun { progress, claim: None, ..run };
-            (write, WriteContext::Conclude(ended, Some(waiting)))
+            (write, WriteContext::Conclude(finished, Some(waiting)))
         }
         None => {
             let disposition = match conclusion {
                 Conclusion::Completed => Disposition::Completed,
                 _ => Disposition::Failed,
             };
-            let closed = row(&run, disposition, now);
+            let closed = ledger_row(&run, disposition, now);
             let lifecycle = (run.cause == Cause::Scheduled).then(|| final_state(conclusion));
             let write = RunWrite::Finish { run: run.id, token, entry, counts, closed, lifecycle };
-            (write, WriteContext::Conclude(ended, None))
+            (write, WriteContext::Conclude(finished, None))
         }
     }
 }
 
-fn attempted(
-    ended: &FinishedAssignment,
+/// Conclusion, history entry and counter changes of an executed attempt.
+fn evaluate_attempt(
+    finished: &FinishedAssignment,
     started: Instant,
     at: Instant,
     report: &AttemptReport,
 ) -> (Conclusion, HistoryEntry, AttemptCounts) {
-    let (run, main) = (&ended.run, &ended.job_for_run.job.job.definition.action);
+    let (run, main) = (&finished.run, &finished.job_for_run.job.job.definition.action);
     let Progress { role, retry, redelivery, first_started, .. } = run.progress;
     let attempt =
         Attempt { role, retry, redelivery, first_started: first_started.unwrap_or(started) };
@@ -167,7 +171,7 @@ fn attempted(
     (conclusion, entry, counts)
 }
 
-fn row(run: &OpenRun, disposition: Disposition, now: Instant) -> LedgerRecord {
+fn ledger_row(run: &OpenRun, disposition: Disposition, now: Instant) -> LedgerRecord {
     LedgerRecord {
         generation: run.generation,
         from: run.scheduled,

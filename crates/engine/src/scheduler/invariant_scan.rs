@@ -1,8 +1,8 @@
-//! The scanner: looks through all jobs, a slice at a time and without end, for what must not be.
+//! The invariant scan: continuously checks all jobs for violated invariants, one page at a time.
 //!
-//! What looks wrong is looked at once more, after another load, before it is believed: what was read
-//! is as old as the way is long, and the engine goes on meanwhile. What is still the same then is
-//! counted, told, and put right where that can do no harm.
+//! The engine keeps working while a page is read, so a suspected violation may be transient. A second
+//! read after another load confirms it; only confirmed violations are counted, logged and, if that is
+//! safe, repaired.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,52 +17,51 @@ use super::store_calls::StoreResponse;
 use super::{Scheduler, earlier};
 use crate::settings::OnViolation;
 
-/// Rows that a slice looks at: a few milliseconds of one reader.
+/// Rows per page: a few milliseconds of one reader.
 const SCAN_ROWS: usize = 2_000;
-/// From one slice to the next: a million jobs take some hours.
+/// Pause between pages: a scan of a million jobs takes hours.
 const PAGE_INTERVAL: Duration = Duration::from_secs(1);
-/// A pass begins so many times the look ahead of the engine after the last: every two minutes, where
-/// there are few jobs.
-const PASS_INTERVAL_LOOKAHEADS: u32 = 6;
-/// What is due, or whose claim is over, for so long must be in somebody's hands.
+/// Pause between scans, in multiples of the lookahead: two minutes by default.
+const SCAN_INTERVAL_LOOKAHEADS: u32 = 6;
+/// A job or run that is due, or whose lease expired, for longer than this must be in a timetable.
 const LATE_AFTER: Duration = Duration::from_secs(10);
-/// What looks wrong is looked at again so much later.
+/// Delay before suspects are read again.
 const CONFIRM_AFTER: Duration = Duration::from_secs(5);
 
-/// AssignmentResult far the scanner has come.
+/// Progress of the scan.
 pub(super) struct InvariantScan {
-    /// The next slice, as time that has passed.
+    /// Uptime of the next page.
     at: Duration,
     pause: Duration,
     after: Option<JobKey>,
-    is_going: bool,
-    /// What looked wrong in this slice, and when.
+    is_reading: bool,
+    /// Suspected violations of the current page and the uptime of their detection.
     suspects: Option<(Duration, Vec<Violation>)>,
-    /// Since when history is kept as it is now, as far as can be known.
-    kept_since: Instant,
+    /// History of jobs created before this time may have been removed by a clock step.
+    complete_since: Instant,
 }
 
-/// Something that must not be.
+/// A violated invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Violation {
-    /// A job is due, nothing of it is under way, and no load tells of it.
+    /// A job is due, has no open run and is in no timetable.
     Overdue(Due),
-    /// A job is enabled, and nothing of it is due or under way.
+    /// An enabled job has neither a next occurrence nor an open run.
     NeverDue { job: JobKey, generation: u64 },
-    /// A run waits, or was given up, and no load tells of it.
+    /// A run is due or its lease expired, and it is in no timetable.
     LostRun { run: RunId, next_at: Instant, token: Option<FencingToken> },
-    /// The counters of a job are not what its history says.
+    /// The counters of a job contradict its history.
     Counts(JobKey),
-    /// Something belongs to nothing.
+    /// A row has no owner.
     Orphan(Orphan),
 }
 
-/// The kinds of what must not be, as figures tell them apart.
+/// Kinds of violations, as label values of the metric.
 pub(crate) const VIOLATION_KINDS: [&str; 5] =
     ["overdue", "never_due", "lost_run", "counts", "orphan"];
 
 impl Violation {
-    /// Its slot among the kinds.
+    /// Index in [`VIOLATION_KINDS`].
     fn kind(self) -> usize {
         match self {
             Violation::Overdue(_) => 0,
@@ -78,31 +77,30 @@ impl InvariantScan {
     pub(super) fn new(elapsed: Duration, now: Instant, lookahead: Duration) -> InvariantScan {
         InvariantScan {
             at: elapsed + lookahead,
-            pause: lookahead * PASS_INTERVAL_LOOKAHEADS,
+            pause: lookahead * SCAN_INTERVAL_LOOKAHEADS,
             after: None,
-            is_going: false,
+            is_reading: false,
             suspects: None,
-            kept_since: now,
+            complete_since: now,
         }
     }
 
-    /// When to look next, as time that has passed.
+    /// Uptime of the next page; `None` while one is being read.
     pub(super) fn next(&self) -> Option<Duration> {
-        (!self.is_going).then_some(self.at)
+        (!self.is_reading).then_some(self.at)
     }
 
-    /// The clock is not where it was expected. What is kept by its age may have been removed by
-    /// another time than the present one.
-    pub(super) fn clock_was_set(&mut self, now: Instant) {
-        self.kept_since = now;
+    /// Records a clock step: retention by age may have used a different time.
+    pub(super) fn clock_stepped(&mut self, now: Instant) {
+        self.complete_since = now;
     }
 }
 
 impl Scheduler {
-    /// Has the next slice looked at.
+    /// Reads the next page if it is due.
     pub(super) fn scan_jobs(&mut self) {
         let elapsed = self.services.clock.uptime();
-        if self.invariant_scan.is_going || elapsed < self.invariant_scan.at {
+        if self.invariant_scan.is_reading || elapsed < self.invariant_scan.at {
             return;
         }
         if let Some((since, _)) = &self.invariant_scan.suspects
@@ -111,80 +109,80 @@ impl Scheduler {
             self.invariant_scan.at = elapsed + PAGE_INTERVAL;
             return;
         }
-        self.invariant_scan.is_going = true;
+        self.invariant_scan.is_reading = true;
         let (store, after) = (Arc::clone(&self.services.store), self.invariant_scan.after);
         self.store_calls.push(Box::pin(async move {
             StoreResponse::Scanned(store.scan_jobs(after, SCAN_ROWS).await)
         }));
     }
 
-    pub(super) fn handle_scan_page(&mut self, survey: Result<ScanPage, StoreError>) {
-        self.invariant_scan.is_going = false;
+    pub(super) fn handle_scan_page(&mut self, page: Result<ScanPage, StoreError>) {
+        self.invariant_scan.is_reading = false;
         let elapsed = self.services.clock.uptime();
-        let Ok(survey) = survey else {
+        let Ok(page) = page else {
             self.invariant_scan.suspects = None;
             self.invariant_scan.at = elapsed + self.invariant_scan.pause;
             return;
         };
-        let found = self.suspicions(&survey);
+        let found = self.suspects(&page);
         match self.invariant_scan.suspects.take() {
             None if !found.is_empty() => {
                 self.invariant_scan.suspects = Some((elapsed, found));
                 self.invariant_scan.at = elapsed + CONFIRM_AFTER;
-                return self.load_schedule.at_once(self.now());
+                return self.load_schedule.load_now(self.now());
             }
             Some((_, first)) => {
-                let confirmed = found.into_iter().filter(|suspicion| first.contains(suspicion));
-                confirmed.for_each(|violation| self.violation(violation, &survey));
+                let confirmed = found.into_iter().filter(|suspect| first.contains(suspect));
+                confirmed.for_each(|violation| self.report_violation(violation, &page));
             }
             None => {}
         }
-        self.invariant_scan.after = survey.next;
-        let is_over = survey.next.is_none();
+        self.invariant_scan.after = page.next;
+        let is_last = page.next.is_none();
         self.invariant_scan.at =
-            elapsed + if is_over { self.invariant_scan.pause } else { PAGE_INTERVAL };
-        if is_over {
+            elapsed + if is_last { self.invariant_scan.pause } else { PAGE_INTERVAL };
+        if is_last {
             self.settings.metrics.scan_completed();
         }
     }
 
-    fn suspicions(&self, survey: &ScanPage) -> Vec<Violation> {
-        let orphans = survey.orphans.iter().copied().map(Violation::Orphan);
+    fn suspects(&self, page: &ScanPage) -> Vec<Violation> {
+        let orphans = page.orphans.iter().copied().map(Violation::Orphan);
         let now = self.now();
-        orphans.chain(survey.jobs.iter().flat_map(|job| self.suspicions_of(job, now))).collect()
+        orphans.chain(page.jobs.iter().flat_map(|job| self.suspects_of_job(job, now))).collect()
     }
 
-    fn suspicions_of(&self, job: &ScannedJob, now: Instant) -> Vec<Violation> {
+    fn suspects_of_job(&self, job: &ScannedJob, now: Instant) -> Vec<Violation> {
         let late = earlier(now, LATE_AFTER);
         let ScannedJob { gate_state, ref open, .. } = *job;
-        let is_on =
+        let is_enabled =
             (gate_state.state.lifecycle, gate_state.switch) == (Lifecycle::Active, Switch::Enabled);
         let may_run = gate_state.collection == Switch::Enabled;
-        // Where more is due than is held, what is not held is no wonder.
-        let sees_all = !self.load_schedule.is_cut() && !self.timetable.is_full();
+        // A truncated timetable does not hold every due job.
+        let is_complete = !self.load_schedule.is_truncated() && !self.timetable.is_full();
         let generation = gate_state.generation;
         let mut found = Vec::new();
         match gate_state.state.due {
-            Some(due) if is_on && may_run && sees_all && due < late && open.is_empty() => {
+            Some(due) if is_enabled && may_run && is_complete && due < late && open.is_empty() => {
                 let on = DueJob { job: job.job, generation, due };
                 if !self.timetable.has_job(job.job) && !self.busy_jobs.contains(&job.job) {
                     found.push(Violation::Overdue(Due { on, collection: job.collection }));
                 }
             }
-            None if is_on && !open.iter().any(|run| is_of_schedule(run, generation)) => {
+            None if is_enabled && !open.iter().any(|run| is_of_schedule(run, generation)) => {
                 found.push(Violation::NeverDue { job: job.job, generation });
             }
             _ => {}
         }
         let lost = open.iter().filter(|run| {
-            may_run && sees_all && is_late(run, open, late) && !self.holds_run(run.id)
+            may_run && is_complete && is_late(run, open, late) && !self.holds_run(run.id)
         });
         found.extend(lost.map(|run| Violation::LostRun {
             run: run.id,
             next_at: run.progress.next_at,
             token: run.claim.map(|claim| claim.token),
         }));
-        if self.counts_wrong(job, now) {
+        if self.has_wrong_counts(job, now) {
             found.push(Violation::Counts(job.job));
         }
         found
@@ -196,30 +194,30 @@ impl Scheduler {
             || self.held_claims.contains_key(&run)
     }
 
-    /// Whether the counters of a job cannot be what happened, as far as history is kept.
-    fn counts_wrong(&self, job: &ScannedJob, now: Instant) -> bool {
-        let (kept, state) = (job.history, job.gate_state.state);
+    /// Whether the counters of a job contradict its retained history.
+    fn has_wrong_counts(&self, job: &ScannedJob, now: Instant) -> bool {
+        let (retained, state) = (job.history, job.gate_state.state);
         let retention = self.settings.retention;
-        let all_is_kept = job.created >= self.invariant_scan.kept_since
+        let is_fully_retained = job.created >= self.invariant_scan.complete_since
             && job.created.saturating_add(retention.history_age) > now
-            && kept.entries < retention.history_count;
+            && retained.entries < retention.history_count;
         let counted = (state.executions, state.failures);
-        let is_more = kept.attempts > counted.0 || kept.failures > counted.1;
-        is_more || all_is_kept && (kept.attempts, kept.failures) != counted
+        let has_uncounted = retained.attempts > counted.0 || retained.failures > counted.1;
+        has_uncounted || is_fully_retained && (retained.attempts, retained.failures) != counted
     }
 
-    /// Counts it, tells of it, and puts it right where that can do no harm.
-    fn violation(&mut self, violation: Violation, survey: &ScanPage) {
+    /// Counts, logs and repairs a confirmed violation.
+    fn report_violation(&mut self, violation: Violation, page: &ScanPage) {
         self.settings.metrics.violation_found(violation.kind());
         let kind = VIOLATION_KINDS.get(violation.kind()).copied().unwrap_or_default();
-        tracing::error!(kind, "what must not be: {violation:?}");
+        tracing::error!(kind, ?violation, "invariant violated");
         if self.settings.on_violation == OnViolation::Abort {
             std::process::abort();
         }
         match violation {
             Violation::Overdue(due) => self.timetable.add_job(due),
             Violation::LostRun { run, .. } => {
-                let mut runs = survey.jobs.iter().flat_map(|job| &job.open);
+                let mut runs = page.jobs.iter().flat_map(|job| &job.open);
                 let run = runs.find(|open| open.id == run).copied();
                 run.into_iter().for_each(|run| self.timetable.add_run(run));
             }
@@ -232,17 +230,16 @@ impl Scheduler {
                     )
                 }));
             }
-            // What the right numbers are, and what should become of what belongs to nothing, is for
-            // people to say.
+            // No safe repair: an operator must decide which data is right.
             Violation::Counts(_) | Violation::Orphan(_) => {}
         }
     }
 
-    pub(super) fn handle_repair(&mut self, mended: Result<(), StoreError>) {
-        if let Err(error) = mended {
-            tracing::error!("a job that was never due could not be mended: {error}");
+    pub(super) fn handle_repair(&mut self, result: Result<(), StoreError>) {
+        if let Err(error) = result {
+            tracing::error!(%error, "repair of a job without a next occurrence failed");
         }
-        self.load_schedule.at_once(self.now());
+        self.load_schedule.load_now(self.now());
     }
 }
 
@@ -250,13 +247,13 @@ fn is_of_schedule(run: &OpenRun, generation: u64) -> bool {
     run.cause == Cause::Scheduled && run.generation == generation
 }
 
-/// Whether somebody should have a run in his hands since then. One that waits for another of its job
-/// need not be.
+/// Whether a run has been due or unclaimed since before `since`. A run that is queued behind another of
+/// its job is not late.
 fn is_late(run: &OpenRun, open: &[OpenRun], since: Instant) -> bool {
     let waits_for_other = run.claim.is_none()
         && run.cause == Cause::Scheduled
         && run.progress.first_started.is_none()
         && open.iter().any(|other| other.id < run.id && other.cause == Cause::Scheduled);
-    let in_hands_from = run.claim.map_or(run.progress.next_at, |claim| claim.lease_until);
-    in_hands_from < since && run.progress.next_at < since && !waits_for_other
+    let claimable_from = run.claim.map_or(run.progress.next_at, |claim| claim.lease_until);
+    claimable_from < since && run.progress.next_at < since && !waits_for_other
 }

@@ -1,5 +1,5 @@
-//! Loading what is due soon. AssignmentResult far ahead depends on how much there is: a load should be over in
-//! milliseconds, however many jobs there are.
+//! Loads jobs and runs that are due soon. The window adapts to the number of rows, so that a load takes
+//! milliseconds regardless of the number of jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,71 +12,80 @@ use super::Scheduler;
 use super::store_calls::StoreResponse;
 use crate::timetable::TIMETABLE_MAX;
 
-/// LoadSchedule reach at least so far ahead, and are made twice as often.
-const REACH_MIN: Duration = Duration::from_secs(1);
-/// A load that finds more reaches less far the next time.
-const ROWS_AIM: usize = 10_000;
-/// Edits make loads take up at most one part in so many of the time.
+/// Minimum window. Loads happen twice per window.
+const WINDOW_MIN: Duration = Duration::from_secs(1);
+/// A load with more rows halves the window of the next one.
+const ROWS_TARGET: usize = 10_000;
+/// Loads triggered by edits take at most one part in this many of the time.
 const NUDGED_SHARE: u32 = 5;
 
 /// When to load, and how far ahead.
 pub(super) struct LoadSchedule {
     at: Instant,
-    reach: Duration,
-    reach_max: Duration,
-    /// Something was edited.
+    window: Duration,
+    window_max: Duration,
+    /// An edit requested a load.
     nudged: bool,
-    /// When the last one began and ended, as time that has passed.
+    /// Uptimes of the start and of the end of the last load.
     last: (Duration, Duration),
-    /// The last one found more than it could take.
-    is_cut: bool,
+    /// Whether the last load reached the row limit.
+    is_truncated: bool,
 }
 
 impl LoadSchedule {
-    pub(super) fn new(now: Instant, reach_max: Duration) -> LoadSchedule {
+    pub(super) fn new(now: Instant, window_max: Duration) -> LoadSchedule {
         let last = (Duration::ZERO, Duration::ZERO);
-        LoadSchedule { at: now, reach: reach_max, reach_max, nudged: false, last, is_cut: false }
+        LoadSchedule {
+            at: now,
+            window: window_max,
+            window_max,
+            nudged: false,
+            last,
+            is_truncated: false,
+        }
     }
 
-    pub(super) fn at_once(&mut self, now: Instant) {
+    /// Makes the next load due now.
+    pub(super) fn load_now(&mut self, now: Instant) {
         self.at = now;
     }
 
-    /// Whether the last one found more than it could take.
-    pub(super) fn is_cut(&self) -> bool {
-        self.is_cut
+    /// Whether the last load reached the row limit.
+    pub(super) fn is_truncated(&self) -> bool {
+        self.is_truncated
     }
 
-    /// Whether one was begun after a moment, and is over.
+    /// Whether a load started after the uptime `moment` and has finished.
     pub(super) fn has_loaded_since(&self, moment: Duration) -> bool {
         self.last.0 > moment
     }
 
+    /// Records the request of an edit.
     pub(super) fn nudged(&mut self) {
         self.nudged = true;
     }
 
-    /// When to load next.
+    /// Time of the next load.
     pub(super) fn next(&self, elapsed: Duration, now: Instant) -> Option<Instant> {
         let (began, ended) = self.last;
-        let rested = ended + (ended - began) * (NUDGED_SHARE - 1);
-        let nudged = self.nudged.then(|| now.saturating_add(rested.saturating_sub(elapsed)));
+        let earliest = ended + (ended - began) * (NUDGED_SHARE - 1);
+        let nudged = self.nudged.then(|| now.saturating_add(earliest.saturating_sub(elapsed)));
         nudged.into_iter().chain([self.at]).min()
     }
 
-    fn done(&mut self, now: Instant, (began, ended): (Duration, Duration), rows: usize) {
+    fn finished(&mut self, now: Instant, (began, ended): (Duration, Duration), rows: usize) {
         self.last = (began, ended.max(began));
-        self.is_cut = rows >= TIMETABLE_MAX;
-        if rows > ROWS_AIM {
-            self.reach = (self.reach / 2).max(REACH_MIN);
-        } else if rows < ROWS_AIM / 4 {
-            self.reach = (self.reach * 2).min(self.reach_max);
+        self.is_truncated = rows >= TIMETABLE_MAX;
+        if rows > ROWS_TARGET {
+            self.window = (self.window / 2).max(WINDOW_MIN);
+        } else if rows < ROWS_TARGET / 4 {
+            self.window = (self.window * 2).min(self.window_max);
         }
-        self.at = now.saturating_add(self.reach / 2);
+        self.at = now.saturating_add(self.window / 2);
     }
 }
 
-/// What a load found.
+/// Rows of a load.
 pub(super) struct LoadedRows {
     jobs: Vec<Due>,
     runs: Vec<OpenRun>,
@@ -85,33 +94,34 @@ pub(super) struct LoadedRows {
 impl Scheduler {
     pub(super) fn load(&mut self, now: Instant) {
         let elapsed = self.services.clock.uptime();
-        let runs_low = self.load_schedule.is_cut && self.timetable.jobs() < TIMETABLE_MAX / 4;
+        let is_running_low =
+            self.load_schedule.is_truncated && self.timetable.jobs() < TIMETABLE_MAX / 4;
         let is_time = self.load_schedule.next(elapsed, now).is_some_and(|at| at <= now);
-        if self.calls.loading || !(is_time || runs_low) {
+        if self.calls.loading || !(is_time || is_running_low) {
             return;
         }
         self.calls.loading = true;
         self.load_schedule.nudged = false;
-        let until = now.saturating_add(self.load_schedule.reach);
+        let until = now.saturating_add(self.load_schedule.window);
         let (store, clock) = (Arc::clone(&self.services.store), self.store_clock.clone());
         self.store_calls.push(Box::pin(async move {
-            let found = async {
+            let rows = async {
                 if let Some(clock) = clock {
-                    clock.ask(&*store).await?;
+                    clock.synchronize(&*store).await?;
                 }
                 let jobs = store.due(until, TIMETABLE_MAX).await?;
                 Ok(LoadedRows { jobs, runs: store.claimable(until, TIMETABLE_MAX).await? })
             };
-            StoreResponse::Loaded { began: elapsed, found: found.await }
+            StoreResponse::Loaded { began: elapsed, rows: rows.await }
         }));
     }
 
-    pub(super) fn handle_load(&mut self, began: Duration, found: Result<LoadedRows, StoreError>) {
+    pub(super) fn handle_load(&mut self, began: Duration, rows: Result<LoadedRows, StoreError>) {
         self.calls.loading = false;
-        let Ok(LoadedRows { jobs, runs }) = found else { return self.pause_store_calls() };
+        let Ok(LoadedRows { jobs, runs }) = rows else { return self.pause_store_calls() };
         let now = self.now();
         self.outage.store_responded(now);
-        self.load_schedule.done(now, (began, self.services.clock.uptime()), jobs.len());
+        self.load_schedule.finished(now, (began, self.services.clock.uptime()), jobs.len());
         for due in jobs {
             if !self.busy_jobs.contains(&due.on.job) {
                 self.timetable.add_job(due);
@@ -129,29 +139,29 @@ impl Scheduler {
 mod tests {
     use super::*;
 
-    const REACH_MAX: Duration = Duration::from_secs(20);
+    const WINDOW_MAX: Duration = Duration::from_secs(20);
 
     #[test]
-    fn much_to_load_makes_loads_shorter_and_little_makes_them_reach_further() {
+    fn the_window_shrinks_with_many_rows_and_grows_with_few() {
         let now = Instant::MIN;
-        let mut loads = LoadSchedule::new(now, REACH_MAX);
+        let mut loads = LoadSchedule::new(now, WINDOW_MAX);
         let took = (Duration::ZERO, Duration::from_millis(1));
-        let mut reach_after = |rows| {
-            loads.done(now, took, rows);
-            loads.reach
+        let mut window_after = |rows| {
+            loads.finished(now, took, rows);
+            loads.window
         };
-        assert_eq!(reach_after(5_000), REACH_MAX);
-        assert_eq!(reach_after(20_000), REACH_MAX / 2);
-        assert_eq!((0..9).map(|_| reach_after(20_000)).last(), Some(REACH_MIN));
-        assert_eq!((0..9).map(|_| reach_after(0)).last(), Some(REACH_MAX));
+        assert_eq!(window_after(5_000), WINDOW_MAX);
+        assert_eq!(window_after(20_000), WINDOW_MAX / 2);
+        assert_eq!((0..9).map(|_| window_after(20_000)).last(), Some(WINDOW_MIN));
+        assert_eq!((0..9).map(|_| window_after(0)).last(), Some(WINDOW_MAX));
     }
 
     #[test]
-    fn edits_are_looked_at_at_once_but_loads_take_up_a_part_of_the_time_only() {
+    fn edits_load_at_once_but_loads_take_only_a_fraction_of_the_time() {
         let now: Instant = "2026-01-01".parse().unwrap();
         let seconds = Duration::from_secs;
-        let mut loads = LoadSchedule::new(now, REACH_MAX);
-        loads.done(now, (seconds(100), seconds(101)), 0);
+        let mut loads = LoadSchedule::new(now, WINDOW_MAX);
+        loads.finished(now, (seconds(100), seconds(101)), 0);
         let later = now.saturating_add(seconds(10));
         assert_eq!(loads.next(seconds(101), now), Some(later));
         loads.nudged();

@@ -1,54 +1,55 @@
-//! Since when occurrences are watched for without a break. What came due in a break was missed;
-//! what comes due while there is much to do is merely late.
+//! Outage detection. Occurrences that came due during an outage are missed; occurrences that come due
+//! under load are merely late.
 
 use std::time::Duration;
 
 use kalends_recurrence::Instant;
 
-/// Looks so much further apart were no watch: the process or the machine slept, or the clock was
-/// set. A store that failed for so long was no watch either.
-const BREAK: Duration = Duration::from_secs(5);
+/// A longer gap between two iterations of the loop is an outage: the process was suspended or the clock
+/// was stepped. A store failure of this duration is an outage too.
+const OUTAGE_MIN: Duration = Duration::from_secs(5);
 
+/// Tracks since when the engine has been operating without an outage.
 pub(super) struct OutageDetector {
     since: Instant,
-    looked: Instant,
-    /// The loop looks at least so often.
-    looks_every: Duration,
-    failed: Option<Instant>,
+    last_tick: Instant,
+    /// Longest regular gap between two ticks.
+    tick_interval: Duration,
+    failing_since: Option<Instant>,
 }
 
 impl OutageDetector {
-    pub(super) fn new(now: Instant, looks_every: Duration) -> OutageDetector {
-        OutageDetector { since: now, looked: now, looks_every, failed: None }
+    pub(super) fn new(now: Instant, tick_interval: Duration) -> OutageDetector {
+        OutageDetector { since: now, last_tick: now, tick_interval, failing_since: None }
     }
 
-    /// Since when there was no break.
+    /// Start of the current period without an outage.
     pub(super) fn continuous_since(&self) -> Instant {
         self.since
     }
 
-    /// A look. `true` where the clock is not where it was expected, so that what is known of coming
-    /// instants says little.
+    /// Called in each iteration of the loop. Returns `true` after a clock step or an outage: due times
+    /// in memory must then be loaded again.
     pub(super) fn tick(&mut self, now: Instant) -> bool {
-        let backwards = now < self.looked;
-        let is_break = now > self.looked.saturating_add(self.looks_every + BREAK);
-        if is_break {
+        let backwards = now < self.last_tick;
+        let is_outage = now > self.last_tick.saturating_add(self.tick_interval + OUTAGE_MIN);
+        if is_outage {
             self.since = now;
         }
-        // What comes now is watched for, however far ahead the clock was.
+        // After a backward step, the period starts no later than now.
         self.since = self.since.min(now);
-        self.looked = now;
-        backwards || is_break
+        self.last_tick = now;
+        backwards || is_outage
     }
 
-    /// The store failed.
+    /// Records a failed store call.
     pub(super) fn store_failed(&mut self, now: Instant) {
-        self.failed.get_or_insert(now);
+        self.failing_since.get_or_insert(now);
     }
 
-    /// The store has answered.
+    /// Records a successful store call, which ends a failure.
     pub(super) fn store_responded(&mut self, now: Instant) {
-        if self.failed.take().is_some_and(|failed| now > failed.saturating_add(BREAK)) {
+        if self.failing_since.take().is_some_and(|failed| now > failed.saturating_add(OUTAGE_MIN)) {
             self.since = now;
         }
     }
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_sleep_and_a_long_failure_are_breaks() {
+    fn a_long_suspension_and_a_long_store_failure_are_outages() {
         let mut outage = OutageDetector::new(at(0), Duration::from_secs(10));
         assert!(!outage.tick(at(10)));
         assert!(!outage.tick(at(25)));
@@ -80,10 +81,10 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_is_noticed_and_is_no_break() {
+    fn a_backward_clock_step_is_detected_and_is_no_outage() {
         let mut outage = OutageDetector::new(at(100), Duration::from_secs(10));
         assert!(outage.tick(at(50)));
-        assert_eq!(outage.continuous_since(), at(50), "what comes after it is not missed");
+        assert_eq!(outage.continuous_since(), at(50), "later occurrences are not missed");
         assert!(!outage.tick(at(51)));
     }
 }

@@ -1,4 +1,4 @@
-//! A job that is enabled and never due is given its slot in its schedule again.
+//! Repair of enabled jobs that have no next occurrence.
 
 use kalends_domain::{
     EditKind, Lifecycle, ScheduleState, Switch, facts_of, rule_of, schedule_state_after_edit,
@@ -9,8 +9,8 @@ use kalends_store::{
     JobContext, JobPut, JobWrite, Refusal, RefusalKind, Store, StoreError, WaitingRuns,
 };
 
-/// Does so where the job is still as it was seen. It is an edit that changes nothing: the next run is
-/// the next instant, and a job that has nothing left is over.
+/// Recomputes the schedule state of a job that has not changed since the scan, like an edit that
+/// changes nothing: the job continues with its next occurrence, or completes if none is left.
 pub(super) async fn repair_never_due_job(
     store: &dyn Store,
     job: JobKey,
@@ -23,10 +23,10 @@ pub(super) async fn repair_never_due_job(
         let Some(existing) = context.existing else { return Ok(JobWrite::Keep) };
         let JobState { lifecycle, due, used, .. } = existing.state;
         let definition = &existing.job.definition;
-        let is_as_seen = existing.key == job
+        let is_unchanged = existing.key == job
             && existing.job.generation == generation
             && (lifecycle, definition.switch, due) == (Lifecycle::Active, Switch::Enabled, None);
-        if !is_as_seen {
+        if !is_unchanged {
             return Ok(JobWrite::Keep);
         }
         let rule = rule_of(definition, existing.job.created, &schedules).map_err(|problems| {

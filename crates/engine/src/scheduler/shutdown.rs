@@ -1,4 +1,4 @@
-//! The beginning and the end of the loop.
+//! Startup and graceful shutdown of the loop.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use super::{STORE_RETRY, Scheduler};
 use crate::settings::Nodes;
 
 impl Scheduler {
-    /// Finds out the time, and takes over what a dead predecessor has claimed, where it must be dead.
-    pub(super) async fn begin(&mut self, stopping: &signal::Receiver<bool>) {
+    /// Synchronizes the clock and, with a single node, expires the claims of the previous process.
+    pub(super) async fn start_up(&mut self, stopping: &signal::Receiver<bool>) {
         while self.prepare().await.is_err() && !*stopping.borrow() {
             self.services.clock.sleep(STORE_RETRY).await;
         }
         let now = self.now();
         self.outage = OutageDetector::new(now, self.settings.lookahead / 2);
-        self.load_schedule.at_once(now);
+        self.load_schedule.load_now(now);
         self.prune_at = now;
     }
 
     async fn prepare(&mut self) -> Result<(), StoreError> {
         if let Some(clock) = &self.store_clock {
-            clock.ask(&*self.services.store).await?;
+            clock.synchronize(&*self.services.store).await?;
         }
         if self.settings.nodes == Nodes::Single {
             self.services.store.expire_claims().await?;
@@ -34,8 +34,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Begins nothing more, lets attempts under way end within the grace time, and hands back the
-    /// rest.
+    /// Starts no more attempts, waits up to the grace period for attempts in flight, and releases the
+    /// remaining claims.
     pub(super) async fn shut_down(&mut self) {
         let is_result = |context: &WriteContext| {
             matches!(context, WriteContext::Conclude(..) | WriteContext::RenewLease(_))
@@ -43,7 +43,7 @@ impl Scheduler {
         let ends = self.services.clock.uptime() + self.settings.shutdown_grace;
         let clock = Arc::clone(&self.services.clock);
         let mut wake_up = WakeUp::default();
-        self.commit_pacing.end();
+        self.commit_pacing.disable();
         loop {
             self.pending_writes.retain(|(_, context)| is_result(context));
             let elapsed = clock.uptime();
@@ -62,25 +62,25 @@ impl Scheduler {
             wake_up.arm(&clock, now, now.saturating_add(wake_at.saturating_sub(elapsed)));
             tokio::select! {
                 biased;
-                Some(done) = self.store_calls.next() => self.handle_response(done),
-                Some(ended) = self.results.1.recv() => self.receive_results(ended),
+                Some(response) = self.store_calls.next() => self.handle_response(response),
+                Some(finished) = self.results.1.recv() => self.receive_results(finished),
                 () = wake_up.fired() => {}
             }
         }
         self.release_claims().await;
     }
 
-    /// Gives up the claims that are left, so that others need not wait until they expire.
+    /// Releases the remaining claims, so that other nodes do not wait for their expiry.
     async fn release_claims(&mut self) {
         let lease = std::time::Duration::ZERO;
-        let release_claims = self.held_claims.iter().map(|(&run, claim)| RunWrite::RenewLease {
+        let releases = self.held_claims.iter().map(|(&run, claim)| RunWrite::RenewLease {
             run,
             token: claim.token,
             lease,
         });
-        let writes: Vec<_> = release_claims.collect();
+        let writes: Vec<_> = releases.collect();
         if !writes.is_empty() {
-            // Where this fails, they expire.
+            // If the commit fails, the claims expire.
             drop(self.services.store.commit(writes).await);
         }
     }

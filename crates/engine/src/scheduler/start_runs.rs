@@ -1,4 +1,4 @@
-//! What is written when an occurrence is due, and when a run is claimed for its next attempt.
+//! Starts runs: decides due occurrences and claims runs for their next attempt.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use super::{CLAIM_AHEAD, DueItem, Scheduler};
 use crate::admission::{Acquired, Slot};
 use crate::messages::postponed;
 
-/// What may begin when there is room for it.
+/// A due job or run with its definition, ready for admission.
 pub(crate) struct Candidate {
     item: DueItem,
     job_for_run: Arc<JobForRun>,
 }
 
 impl Scheduler {
-    /// Decides on what was asked about.
+    /// Admits the due jobs and runs of a batch.
     pub(super) fn handle_jobs_for_run(
         &mut self,
         items: Vec<DueItem>,
@@ -44,7 +44,7 @@ impl Scheduler {
         }
     }
 
-    /// It is no longer decided on here: the next load shows how it is.
+    /// Gives up an item without a decision. The next load finds it again if it is still due.
     pub(super) fn release_item(&mut self, item: &DueItem) {
         match item {
             DueItem::Job(due) => self.busy_jobs.remove(&due.on.job),
@@ -52,7 +52,7 @@ impl Scheduler {
         };
     }
 
-    /// Begins it where there is room, or has it wait for room.
+    /// Starts a candidate if a slot is free; otherwise it waits for one.
     fn admit(&mut self, candidate: Candidate, now: Instant) {
         let role = match &candidate.item {
             DueItem::Job(due) => match self.decide(due, &candidate.job_for_run, now) {
@@ -63,7 +63,7 @@ impl Scheduler {
                 Some(_) => ActionRole::Main,
             },
             DueItem::Run(run) if is_next_in_queue(run, &candidate.job_for_run) => run.progress.role,
-            // Found again at the next load, or when the other ends.
+            // A load finds it again after the earlier run has finished.
             DueItem::Run(_) => return self.release_item(&candidate.item),
         };
         let main = &candidate.job_for_run.job.job.definition.action;
@@ -77,7 +77,7 @@ impl Scheduler {
         }
     }
 
-    /// Begins what has room.
+    /// Queues the write for a candidate that has a slot.
     pub(super) fn start_admitted(&mut self, slot: Slot, candidate: Candidate, now: Instant) {
         let Candidate { item, job_for_run } = candidate;
         match item {
@@ -92,8 +92,8 @@ impl Scheduler {
         }
     }
 
-    /// What becomes of a job that is due. `None` where the job is no longer as it was, or has to
-    /// wait for what is under way.
+    /// Decides about a due job. `None` if the job changed since it was loaded, or must wait for a
+    /// running occurrence.
     fn decide(&self, due: &Due, job_for_run: &JobForRun, now: Instant) -> Option<DueDecision> {
         let (job, due) = (&job_for_run.job, due.on);
         if job.job.generation != due.generation || job.state.due != Some(due.due) {
@@ -107,7 +107,7 @@ impl Scheduler {
         decide_due(DueInput {
             rule: &rule,
             due: due.due,
-            // What is claimed ahead of its instant is decided as at its instant.
+            // A job claimed ahead is decided as if it were its scheduled time.
             now: now.max(due.due),
             watched_since: self.outage.continuous_since(),
             enabled_since: job_for_run.enabled_since,
@@ -131,8 +131,8 @@ impl Scheduler {
         decision.begin.is_some_and(starts_now)
     }
 
-    /// When the first attempt of an occurrence is made: one with jitter waits for it in the
-    /// timetable, like a retry.
+    /// Start of the first attempt: the scheduled time plus jitter. A run that is delayed by jitter
+    /// waits in the timetable like a retry.
     fn start_time(&self, job_for_run: &JobForRun, scheduled: Instant) -> Instant {
         let job = &job_for_run.job.job;
         let Some(jitter) = &job.definition.extensions.jitter else { return scheduled };
@@ -144,7 +144,7 @@ impl Scheduler {
         }
     }
 
-    /// `slot` is the room that was taken for it.
+    /// `slot` is the slot taken for the attempt, or `None` if no attempt starts now.
     fn queue_decision(
         &mut self,
         due: Due,
@@ -157,7 +157,7 @@ impl Scheduler {
         let closed: Vec<_> =
             decision.closed.iter().map(|c| c.to_ledger_record(generation, now)).collect();
         let postponed = decision.closed.iter().map(|c| postponed(c, decision.used, now)).collect();
-        // Where runs are still open the last of them ends the job; the store knows which it is.
+        // The store completes the job with its last open run if there is one.
         let nothing_left = decision.next.is_none() && decision.begin.is_none();
         let advance = Advance {
             due: decision.next,
@@ -167,7 +167,7 @@ impl Scheduler {
         let on = due.on;
         self.pending_writes.push_back(match decision.begin {
             None => {
-                // What was to begin may have been passed over while it waited for room.
+                // The decision may have changed while the candidate waited for a slot.
                 slot.iter().for_each(|slot| self.admission.release(slot));
                 (
                     RunWrite::Skip { on, advance, closed, postponed },
@@ -195,16 +195,16 @@ impl Scheduler {
         });
     }
 
-    /// The write for a run that waits for its next attempt, or whose owner has died.
+    /// Queues the claim of a run that is due or whose owner's lease expired.
     fn queue_claim(&mut self, run: OpenRun, job_for_run: Arc<JobForRun>, slot: Slot, now: Instant) {
         let progress = match run.claim {
             None => run.progress,
-            // It was claimed here, and nobody was told: the answer of the store was lost.
+            // This node claimed it, but the response of the store was lost: no attempt started.
             Some(claim) if claim.owner == self.node => run.progress,
-            // It was claimed, and its owner is gone: the attempt may have been made or not.
+            // The owner's lease expired: the outcome of its attempt is unknown.
             Some(_) => Progress {
                 redelivery: run.progress.redelivery + 1,
-                // Never early: the clock may have been set back since it was claimed.
+                // Never early: the clock may have been stepped back since the claim.
                 next_at: run.progress.next_at.max(now),
                 ..run.progress
             },
@@ -221,7 +221,7 @@ impl Scheduler {
     }
 }
 
-/// Whether a run need not wait for another of its job.
+/// Whether no earlier run of the job blocks this one.
 fn is_next_in_queue(run: &OpenRun, job_for_run: &JobForRun) -> bool {
     let is_queued = run.cause == Cause::Scheduled
         && run.progress.first_started.is_none()
@@ -233,7 +233,7 @@ fn is_next_in_queue(run: &OpenRun, job_for_run: &JobForRun) -> bool {
 }
 
 fn in_flight(open: &[OpenRun], generation: u64, now: Instant) -> InFlight {
-    // What was claimed ahead of its instant before the job was edited will not be sent.
+    // A run claimed ahead by an older generation will be superseded at the gate.
     let is_stopped = |run: &&OpenRun| run.generation != generation && run.progress.next_at > now;
     let scheduled = open.iter().filter(|run| run.cause == Cause::Scheduled && !is_stopped(run));
     match scheduled.count() {
@@ -243,7 +243,7 @@ fn in_flight(open: &[OpenRun], generation: u64, now: Instant) -> InFlight {
     }
 }
 
-pub(super) fn every_interval() -> kalends_recurrence::IntervalMax {
+pub(super) fn unlimited_intervals() -> kalends_recurrence::IntervalMax {
     kalends_recurrence::IntervalMax {
         minutes: i64::MAX,
         hours: i64::MAX,

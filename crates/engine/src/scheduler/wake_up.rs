@@ -1,4 +1,4 @@
-//! What wakes the loop when there is something to do.
+//! The timer that wakes the loop.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,45 +8,43 @@ use std::time::Duration;
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 
-/// Waking so much late does no harm, and setting the wake_up again costs more than looking once too
-/// often.
+/// Tolerated delay. Rearming the timer costs more than an unnecessary iteration of the loop.
 const SLACK: Duration = Duration::from_micros(200);
 
-/// Wakes the loop. It is set anew only where it would ring too late.
+/// A timer that is rearmed only if it would fire too late.
 #[derive(Default)]
 pub(super) struct WakeUp {
-    set: Option<(Instant, Ringing)>,
+    armed: Option<(Instant, Timer)>,
 }
 
-type Ringing = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl WakeUp {
-    /// Sees to it that it rings at an instant, or before.
+    /// Makes the timer fire at `at` or earlier.
     pub(super) fn arm(&mut self, clock: &Arc<dyn Clock>, now: Instant, at: Instant) {
-        let rings_in_time = |rings: Instant| rings > now && rings <= at.saturating_add(SLACK);
-        if !self.set.as_ref().is_some_and(|(rings, _)| rings_in_time(*rings)) {
+        let is_in_time = |fires: Instant| fires > now && fires <= at.saturating_add(SLACK);
+        if !self.armed.as_ref().is_some_and(|(fires, _)| is_in_time(*fires)) {
             let clock = Arc::clone(clock);
-            self.set = Some((at, Box::pin(async move { wait(&*clock, now, at).await })));
+            self.armed = Some((at, Box::pin(async move { wait(&*clock, now, at).await })));
         }
     }
 
-    /// Waits until it rings.
+    /// Waits until the timer fires; returns at once if it is not armed.
     pub(super) async fn fired(&mut self) {
-        if let Some((_, ringing)) = &mut self.set {
-            ringing.await;
+        if let Some((_, timer)) = &mut self.armed {
+            timer.await;
         }
-        self.set = None;
+        self.armed = None;
     }
 }
 
-/// Waits from `now` until the clock shows `until`, and no longer than that should take: the clock
-/// may be set back meanwhile.
+/// Waits until the clock shows `until`, but at most `until - now`: the clock may be stepped back.
 async fn wait(clock: &dyn Clock, now: Instant, until: Instant) {
-    let lasts = until.since(now);
-    let Some(until) = until.timestamp() else { return clock.sleep(lasts).await };
+    let duration = until.since(now);
+    let Some(until) = until.timestamp() else { return clock.sleep(duration).await };
     tokio::select! {
         biased;
         () = clock.sleep_until(until) => {}
-        () = clock.sleep(lasts) => {}
+        () = clock.sleep(duration) => {}
     }
 }

@@ -1,4 +1,4 @@
-//! Every occurrence fires once at its instant, or it is recorded why not.
+//! Occurrences run once at their scheduled time, or a record states why not.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use kalends_store::record::Disposition;
 
 use kalends_engine::{EngineSettings, Nodes};
 
-use crate::world::{Answer, World, action_at, at, job, run, with_error_action};
+use crate::world::{Response, World, action_at, at, job, run, with_error_action};
 
 fn minutely() -> Recurrence {
     Recurrence::every(1, Frequency::Minute)
 }
 
 #[test]
-fn a_recurring_job_fires_at_each_of_its_instants_and_never_early() {
+fn a_recurring_job_runs_at_each_scheduled_time_and_never_early() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
@@ -26,8 +26,8 @@ fn a_recurring_job_fires_at_each_of_its_instants_and_never_early() {
         world.pass(59).await;
         assert_eq!(world.calls(), []);
         world.pass(150).await;
-        let instants: Vec<_> = world.calls().into_iter().map(|c| (c.scheduled, c.at)).collect();
-        assert_eq!(instants, [60, 120, 180].map(|s| (at(s), at(s))));
+        let times: Vec<_> = world.calls().into_iter().map(|c| (c.scheduled, c.at)).collect();
+        assert_eq!(times, [60, 120, 180].map(|s| (at(s), at(s))));
         let state = world.job("j").await.state;
         assert_eq!((state.executions, state.failures, state.used), (3, 0, 3));
         assert_eq!(state.due.map(|due| due.to_string()), Some(at(240)));
@@ -38,7 +38,7 @@ fn a_recurring_job_fires_at_each_of_its_instants_and_never_early() {
 }
 
 #[test]
-fn what_many_need_at_one_instant_is_made_ready_before_it() {
+fn connections_are_prewarmed_before_many_attempts_due_at_the_same_time() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
@@ -54,12 +54,12 @@ fn what_many_need_at_one_instant_is_made_ready_before_it() {
             world.jump(ahead).await;
             assert_eq!(world.calls().len(), called);
         }
-        assert_eq!(*world.script.readied.lock().unwrap(), [(20, ahead)]);
+        assert_eq!(*world.script.prewarmed.lock().unwrap(), [(20, ahead)]);
     });
 }
 
 #[test]
-fn a_count_ends_the_job_with_its_last_run() {
+fn a_job_completes_with_the_last_run_of_its_count() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
@@ -74,11 +74,11 @@ fn a_count_ends_the_job_with_its_last_run() {
 }
 
 #[test]
-fn a_failed_attempt_is_tried_four_more_times_and_the_error_action_comes_last() {
+fn a_failed_attempt_is_retried_four_times_and_then_the_error_action_runs() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
-        world.answer(&[Answer::Fail; 6]);
+        world.respond(&[Response::Fail; 6]);
         world.put("j", with_error_action(job(&at(10), None))).await;
         world.pass(400).await;
         let made: Vec<_> = world.calls().iter().map(|c| (c.role, c.retry, c.at.clone())).collect();
@@ -97,11 +97,11 @@ fn a_failed_attempt_is_tried_four_more_times_and_the_error_action_comes_last() {
 }
 
 #[test]
-fn an_occurrence_that_is_due_while_the_one_before_runs_is_recorded_as_postponed() {
+fn an_occurrence_due_during_the_previous_run_is_recorded_as_postponed() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
-        world.answer(&[Answer::Hang]);
+        world.respond(&[Response::Hang]);
         world.put("j", job(&at(60), Some(minutely()))).await;
         world.pass(190).await;
         assert_eq!(world.scheduled(), [at(60)]);
@@ -114,16 +114,16 @@ fn an_occurrence_that_is_due_while_the_one_before_runs_is_recorded_as_postponed(
         assert_eq!(postponed.len(), 2);
         assert!(postponed[0].message.contains("still running"), "{}", postponed[0].message);
         let state = world.job("j").await.state;
-        assert_eq!((state.executions, state.used), (2, 2), "what did not run is not counted");
+        assert_eq!((state.executions, state.used), (2, 2), "skipped occurrences are not counted");
     });
 }
 
 #[test]
-fn one_occurrence_waits_its_turn_or_both_run_where_the_job_says_so() {
+fn overlap_policies_queue_one_occurrence_or_allow_parallel_runs() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
-        world.answer(&[Answer::Hang]);
+        world.respond(&[Response::Hang]);
         let mut queueing = job(&at(60), Some(minutely()));
         queueing.extensions.overlap = Some(Overlap::QueueOne);
         world.put("j", queueing).await;
@@ -131,12 +131,12 @@ fn one_occurrence_waits_its_turn_or_both_run_where_the_job_says_so() {
         assert_eq!(world.scheduled(), [at(60)]);
         world.open_target();
         world.pass(2).await;
-        assert_eq!(world.scheduled(), [at(60), at(120)], "the one that waited runs at once");
+        assert_eq!(world.scheduled(), [at(60), at(120)], "the queued occurrence runs at once");
     });
     run(async {
         let mut world = World::new().await;
         world.start_engine();
-        world.answer(&[Answer::Hang]);
+        world.respond(&[Response::Hang]);
         let mut allowing = job(&at(60), Some(minutely()));
         allowing.extensions.overlap = Some(Overlap::Allow);
         world.put("j", allowing).await;
@@ -146,7 +146,7 @@ fn one_occurrence_waits_its_turn_or_both_run_where_the_job_says_so() {
 }
 
 #[test]
-fn after_downtime_the_newest_missed_runs_once_and_the_rest_is_one_record() {
+fn after_downtime_the_newest_missed_occurrence_runs_and_the_rest_is_one_record() {
     run(async {
         let mut world = World::new().await;
         world.put("j", job(&at(60), Some(minutely()))).await;
@@ -163,27 +163,27 @@ fn after_downtime_the_newest_missed_runs_once_and_the_rest_is_one_record() {
 }
 
 #[test]
-fn all_or_none_of_the_missed_run_where_the_job_says_so() {
+fn missed_run_policies_all_and_skip_are_applied() {
     for (policy, expected) in
         [(MissedPolicy::All, vec![at(60), at(120), at(180), at(240)]), (MissedPolicy::Skip, vec![])]
     {
         run(async {
             let mut world = World::new().await;
-            let mut missing = job(&at(60), Some(minutely()));
-            missing.extensions.missed_runs = Some(MissedRuns { policy, within: None });
-            world.put("j", missing).await;
+            let mut with_policy = job(&at(60), Some(minutely()));
+            with_policy.extensions.missed_runs = Some(MissedRuns { policy, within: None });
+            world.put("j", with_policy).await;
             world.jump(Duration::from_secs(250)).await;
             world.start_engine();
             world.pass(5).await;
             assert_eq!(world.scheduled(), expected);
             let closed: u64 = world.ledger("j").await.iter().map(|row| row.count).sum();
-            assert_eq!(closed, 4, "each of them is accounted for");
+            assert_eq!(closed, 4, "each occurrence has a record");
         });
     }
 }
 
 #[test]
-fn a_forward_step_of_the_clock_is_downtime_and_a_backward_step_fires_nothing_twice() {
+fn a_forward_clock_step_is_downtime_and_a_backward_step_repeats_nothing() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
@@ -202,7 +202,7 @@ fn a_forward_step_of_the_clock_is_downtime_and_a_backward_step_fires_nothing_twi
 }
 
 #[test]
-fn an_edit_before_the_instant_supersedes_what_was_to_run() {
+fn an_edit_before_the_scheduled_time_supersedes_the_claimed_run() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
@@ -221,7 +221,7 @@ fn a_retry_of_an_edited_job_does_not_start() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
-        world.answer(&[Answer::Fail]);
+        world.respond(&[Response::Fail]);
         world.put("j", job(&at(10), Some(Recurrence::every(1, Frequency::Hour)))).await;
         world.pass(20).await;
         world.put("j", job(&at(10), Some(Recurrence::every(2, Frequency::Hour)))).await;
@@ -232,7 +232,7 @@ fn a_retry_of_an_edited_job_does_not_start() {
 }
 
 #[test]
-fn a_manual_run_is_made_at_once_beside_the_schedule() {
+fn a_manual_run_starts_at_once_and_leaves_the_schedule_unchanged() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
@@ -248,11 +248,11 @@ fn a_manual_run_is_made_at_once_beside_the_schedule() {
 }
 
 #[test]
-fn what_a_dead_process_had_claimed_is_made_again_by_the_next() {
+fn a_run_of_a_crashed_process_is_redelivered_by_the_next_one() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
-        world.answer(&[Answer::Hang]);
+        world.respond(&[Response::Hang]);
         world.put("j", job(&at(10), None)).await;
         world.pass(12).await;
         world.kill_engine();
@@ -265,11 +265,11 @@ fn what_a_dead_process_had_claimed_is_made_again_by_the_next() {
 }
 
 #[test]
-fn a_stop_lets_attempts_end_and_begins_nothing() {
+fn a_shutdown_waits_for_attempts_and_starts_none() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
-        world.answer(&[Answer::Hang]);
+        world.respond(&[Response::Hang]);
         world.put("j", job(&at(10), Some(minutely()))).await;
         world.pass(12).await;
         world.open_target();
@@ -281,11 +281,11 @@ fn a_stop_lets_attempts_end_and_begins_nothing() {
 }
 
 #[test]
-fn retries_keep_their_distance_over_a_restart() {
+fn retry_intervals_survive_a_restart() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
-        world.answer(&[Answer::Fail]);
+        world.respond(&[Response::Fail]);
         let mut patient = job(&at(10), None);
         patient.action.retry = Some(RetryPolicy {
             kind: RetryKind::Fixed,
@@ -305,11 +305,11 @@ fn retries_keep_their_distance_over_a_restart() {
 }
 
 #[test]
-fn who_is_alone_takes_over_at_once_what_a_dead_process_had_claimed() {
+fn a_single_node_takes_over_claims_of_its_crashed_predecessor_at_once() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
-        world.answer(&[Answer::Hang]);
+        world.respond(&[Response::Hang]);
         world.put("j", job(&at(10), None)).await;
         world.pass(12).await;
         assert_eq!(world.calls().len(), 1);
@@ -324,11 +324,11 @@ fn who_is_alone_takes_over_at_once_what_a_dead_process_had_claimed() {
 }
 
 #[test]
-fn what_is_left_after_the_grace_time_is_handed_back() {
+fn claims_left_after_the_grace_period_are_released() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
-        world.answer(&[Answer::Hang]);
+        world.respond(&[Response::Hang]);
         world.put("j", job(&at(10), None)).await;
         world.pass(12).await;
         let stopping = world.begin_stop();
@@ -345,14 +345,14 @@ fn what_is_left_after_the_grace_time_is_handed_back() {
 }
 
 #[test]
-fn a_host_that_hangs_delays_nobody_else_and_what_waited_for_it_runs_in_the_end() {
+fn a_hanging_host_delays_only_its_own_jobs_which_run_afterwards() {
     run(async {
         let mut world = World::new().await;
         world.start_engine_with(EngineSettings {
             host_attempts_max: 2,
             ..EngineSettings::default()
         });
-        world.answer(&[Answer::Hang; 2]);
+        world.respond(&[Response::Hang; 2]);
         for name in ["a", "b", "c", "d"] {
             world.put(name, job(&at(10), None)).await;
         }

@@ -1,8 +1,8 @@
-//! The engine on a clock that is moved by hand, with the reference store and scripted targets.
+//! Tests of the engine with a manual clock, the in-memory store and scripted targets.
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+mod clocks_and_collections;
 mod firing;
-mod odd_times;
 mod races;
 mod world;

@@ -1,4 +1,4 @@
-//! Moments in which two things happen at once. Each was found by a simulated world.
+//! Race conditions. The simulation found each of them.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use kalends_recurrence::{Frequency, Recurrence};
 use kalends_store::record::{Disposition, NodeId};
 use kalends_store::{RunWrite, RunWriteResult, Store};
 
-use crate::world::{Answer, World, at, job, run};
+use crate::world::{Response, World, at, job, run};
 
 fn minutely() -> Recurrence {
     Recurrence::every(1, Frequency::Minute)
 }
 
 #[test]
-fn an_edit_right_before_the_instant_does_not_keep_the_occurrence_from_running() {
+fn an_edit_right_before_the_scheduled_time_does_not_lose_the_occurrence() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
@@ -23,7 +23,7 @@ fn an_edit_right_before_the_instant_does_not_keep_the_occurrence_from_running() 
         world.pass(59).await;
         world.jump(Duration::from_millis(990)).await;
         let mut edited = job(&at(60), Some(minutely()));
-        edited.extensions.description = Some("edited while it was claimed".into());
+        edited.extensions.description = Some("edited while claimed".into());
         world.put("j", edited).await;
         world.pass(10).await;
         assert_eq!(world.scheduled(), [at(60)]);
@@ -35,7 +35,7 @@ fn an_edit_right_before_the_instant_does_not_keep_the_occurrence_from_running() 
 }
 
 #[test]
-fn no_attempt_starts_in_a_collection_that_was_switched_off_since_its_claim() {
+fn no_attempt_starts_after_its_collection_was_disabled() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
@@ -52,11 +52,11 @@ fn no_attempt_starts_in_a_collection_that_was_switched_off_since_its_claim() {
 }
 
 #[test]
-fn a_job_ends_though_its_last_run_ends_while_its_last_occurrence_is_skipped() {
+fn a_job_completes_when_its_last_run_ends_while_its_last_occurrence_is_skipped() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
-        world.answer(&[Answer::Hang]);
+        world.respond(&[Response::Hang]);
         let end = Some(at(120).parse().unwrap());
         world.put("j", job(&at(60), Some(Recurrence { end, ..minutely() }))).await;
         world.pass(119).await;
@@ -69,10 +69,10 @@ fn a_job_ends_though_its_last_run_ends_while_its_last_occurrence_is_skipped() {
 }
 
 #[test]
-fn an_attempt_that_ends_every_process_is_given_up() {
+fn an_attempt_that_crashes_every_process_fails_after_three_redeliveries() {
     run(async {
         let mut world = World::new().await;
-        world.answer(&[Answer::Hang; 9]);
+        world.respond(&[Response::Hang; 9]);
         let mut poison = job(&at(10), None);
         poison.action.retry = Some(RetryPolicy {
             kind: RetryKind::None,
@@ -87,7 +87,7 @@ fn an_attempt_that_ends_every_process_is_given_up() {
             world.pass(25).await;
             world.kill_engine();
         }
-        assert_eq!(world.calls().len(), 4, "once, and three times again");
+        assert_eq!(world.calls().len(), 4, "one attempt and three redeliveries");
         let ledger = world.ledger("j").await;
         assert_eq!(ledger.len(), 1);
         assert_eq!(ledger[0].disposition, Disposition::Failed);
@@ -96,16 +96,16 @@ fn an_attempt_that_ends_every_process_is_given_up() {
 }
 
 #[test]
-fn a_claim_that_another_has_taken_over_is_not_extended_for_ever() {
+fn a_claim_taken_over_by_another_node_is_not_renewed() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
-        world.answer(&[Answer::Hang]);
+        world.respond(&[Response::Hang]);
         let made = world.put("j", job(&at(10), None)).await;
         world.pass(12).await;
         let open = world.store.open_runs(made.key).await.unwrap();
         let claim = open[0].claim.unwrap();
-        // The engine is held up for longer than its lease, and another node looks first.
+        // The engine stalls for longer than its lease, and another node claims the run first.
         let late = world.clock.now().checked_add(Duration::from_secs(60)).unwrap();
         world.clock.set(late);
         let taken = RunWrite::Claim {
@@ -115,12 +115,12 @@ fn a_claim_that_another_has_taken_over_is_not_extended_for_ever() {
             lease: Duration::from_secs(1_000),
             progress: open[0].progress,
         };
-        let answer = world.store.commit(vec![taken]).await.unwrap();
-        assert!(matches!(answer[0], RunWriteResult::Claimed(_)));
-        // Where it asked again without waiting, this would not come back.
+        let respond = world.store.commit(vec![taken]).await.unwrap();
+        assert!(matches!(respond[0], RunWriteResult::Claimed(_)));
+        // A busy loop of renewals would never return here.
         world.pass(20).await;
         world.open_target();
         world.pass(1).await;
-        assert_eq!(world.ledger("j").await, [], "its result counts for nothing");
+        assert_eq!(world.ledger("j").await, [], "its result is rejected");
     });
 }

@@ -1,4 +1,4 @@
-//! An engine, a store, a clock that is moved by hand, and a target that does as it is told.
+//! Test fixture: an engine, the in-memory store, a manual clock and a scripted target.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ use tokio::sync::Notify;
 
 pub(crate) const START: &str = "2026-01-01T00:00:00Z";
 
-/// What a target got, and when.
+/// A request that the target received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) job: String,
@@ -37,41 +37,41 @@ pub(crate) struct Call {
     pub(crate) retry: u32,
 }
 
-/// A target that answers what is written in its script, and then with success.
+/// A target with scripted responses; it succeeds when the script is empty.
 pub(crate) struct Script {
     clock: Arc<ManualClock>,
     calls: Mutex<Vec<Call>>,
-    answers: Mutex<VecDeque<Answer>>,
-    /// For how many attempts it was to be ready, and how long before.
-    pub(crate) readied: Mutex<Vec<(usize, Duration)>>,
+    responses: Mutex<VecDeque<Response>>,
+    /// Prewarm calls: number of attempts and time ahead.
+    pub(crate) prewarmed: Mutex<Vec<(usize, Duration)>>,
     called: Notify,
     open: Notify,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Answer {
+pub(crate) enum Response {
     Fail,
-    /// Only after the target was opened.
+    /// Succeeds after [`World::open_target`].
     Hang,
 }
 
 impl ActionExecutor for Script {
-    fn execute(&self, order: AttemptRequest) -> AttemptFuture<'_> {
+    fn execute(&self, request: AttemptRequest) -> AttemptFuture<'_> {
         Box::pin(async move {
             let call = Call {
-                job: order.path.job.to_string(),
-                scheduled: order.scheduled.to_string(),
+                job: request.path.job.to_string(),
+                scheduled: request.scheduled.to_string(),
                 at: Instant::from(self.clock.now()).to_string(),
-                role: order.role,
-                retry: order.retry,
+                role: request.role,
+                retry: request.retry,
             };
             self.calls.lock().unwrap().push(call);
-            let answer = self.answers.lock().unwrap().pop_front();
+            let response = self.responses.lock().unwrap().pop_front();
             self.called.notify_waiters();
-            let outcome = match answer {
+            let outcome = match response {
                 None => Outcome::Succeeded,
-                Some(Answer::Fail) => Outcome::Failed { retry_after: None },
-                Some(Answer::Hang) => {
+                Some(Response::Fail) => Outcome::Failed { retry_after: None },
+                Some(Response::Hang) => {
                     self.open.notified().await;
                     Outcome::Succeeded
                 }
@@ -80,8 +80,8 @@ impl ActionExecutor for Script {
         })
     }
 
-    fn prewarm(&self, orders: &[&AttemptRequest], ahead: Duration) -> Vec<PrewarmFuture> {
-        self.readied.lock().unwrap().push((orders.len(), ahead));
+    fn prewarm(&self, requests: &[&AttemptRequest], ahead: Duration) -> Vec<PrewarmFuture> {
+        self.prewarmed.lock().unwrap().push((requests.len(), ahead));
         Vec::new()
     }
 }
@@ -91,7 +91,7 @@ pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) script: Arc<Script>,
     engine: Option<Engine>,
-    /// Each engine is another process.
+    /// Number of engines started; each is a node of its own.
     engines: u64,
 }
 
@@ -102,8 +102,8 @@ impl World {
         let script = Arc::new(Script {
             clock: clock.clone(),
             calls: Mutex::default(),
-            answers: Mutex::default(),
-            readied: Mutex::default(),
+            responses: Mutex::default(),
+            prewarmed: Mutex::default(),
             called: Notify::new(),
             open: Notify::new(),
         });
@@ -119,7 +119,7 @@ impl World {
     pub(crate) fn start_engine_with(&mut self, settings: EngineSettings) {
         self.engines += 1;
         let (store, clock, script) = (self.store.clone(), self.clock.clone(), self.script.clone());
-        // A clock that stands still never comes to the next commit.
+        // With commit pacing, a manual clock would never reach the next commit.
         let settings = EngineSettings { commit_interval: Duration::ZERO, ..settings };
         self.engine = Some(Engine::start(store, clock, script, NodeId(self.engines), settings));
     }
@@ -128,7 +128,7 @@ impl World {
         self.engine.take().unwrap().stop().await;
     }
 
-    /// Begins to stop the engine; the task ends when it has stopped.
+    /// Starts a graceful shutdown; the task ends with it.
     pub(crate) fn begin_stop(&mut self) -> tokio::task::JoinHandle<()> {
         tokio::spawn(self.engine.take().unwrap().stop())
     }
@@ -139,7 +139,7 @@ impl World {
         self.nudge();
     }
 
-    /// The process dies: nothing of the engine is left.
+    /// Simulates a crash of the process.
     pub(crate) fn kill_engine(&mut self) {
         drop(self.engine.take());
     }
@@ -184,22 +184,22 @@ impl World {
         }
     }
 
-    pub(crate) fn answer(&self, answers: &[Answer]) {
-        self.script.answers.lock().unwrap().extend(answers);
+    pub(crate) fn respond(&self, responses: &[Response]) {
+        self.script.responses.lock().unwrap().extend(responses);
     }
 
     pub(crate) fn open_target(&self) {
         self.script.open.notify_one();
     }
 
-    /// Lets everything that can happen without the clock happen.
+    /// Runs all tasks until they wait for the clock.
     pub(crate) async fn settle(&self) {
         for _ in 0..200 {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Moves the clock on, second by second, and lets everything happen.
+    /// Advances the clock second by second and settles after each.
     pub(crate) async fn pass(&self, seconds: u64) {
         self.settle().await;
         for _ in 0..seconds {
@@ -207,13 +207,13 @@ impl World {
         }
     }
 
-    /// Moves the clock at once.
+    /// Advances the clock in one step.
     pub(crate) async fn jump(&self, by: Duration) {
         self.clock.set(self.clock.now().checked_add(by).unwrap());
         self.settle().await;
     }
 
-    /// Sets the clock back, and says to when.
+    /// Steps the clock back and returns the new time.
     pub(crate) async fn clock_back(&self, seconds: u64) -> String {
         let back = self.clock.now().checked_sub(Duration::from_secs(seconds)).unwrap();
         self.clock.set(back);
@@ -225,7 +225,7 @@ impl World {
         self.script.calls.lock().unwrap().clone()
     }
 
-    /// The instants that were due of the calls.
+    /// Scheduled times of the calls.
     pub(crate) fn scheduled(&self) -> Vec<String> {
         self.calls().into_iter().map(|call| call.scheduled).collect()
     }
@@ -290,7 +290,7 @@ pub(crate) fn with_error_action(mut job: JobDefinition) -> JobDefinition {
     job
 }
 
-/// Seconds of the first minutes of 2026, as texts of instants.
+/// The time `seconds` after [`START`], formatted.
 pub(crate) fn at(seconds: u64) -> String {
     let start: Instant = START.parse().unwrap();
     start.saturating_add(Duration::from_secs(seconds)).to_string()

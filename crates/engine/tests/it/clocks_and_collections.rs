@@ -1,4 +1,4 @@
-//! Jitter, clocks that are set, collections that are switched: what is not every day's business.
+//! Jitter, clock steps, disabled collections and crash loops.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use kalends_domain::{
 use kalends_recurrence::{Frequency, Recurrence};
 use kalends_store::record::Disposition;
 
-use crate::world::{Answer, World, at, job, run};
+use crate::world::{Response, World, at, job, run};
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 #[test]
-fn jitter_begins_an_occurrence_later_and_keeps_its_instant() {
+fn jitter_delays_the_start_and_keeps_the_scheduled_time() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
@@ -34,7 +34,7 @@ fn jitter_begins_an_occurrence_later_and_keeps_its_instant() {
 }
 
 #[test]
-fn a_clock_that_was_ahead_for_a_while_makes_nothing_look_missed() {
+fn a_clock_that_was_temporarily_ahead_causes_no_missed_occurrences() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
@@ -51,7 +51,7 @@ fn a_clock_that_was_ahead_for_a_while_makes_nothing_look_missed() {
 }
 
 #[test]
-fn a_collection_that_is_enabled_again_fires_nothing_by_itself() {
+fn enabling_a_collection_starts_no_skipped_occurrences() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
@@ -79,7 +79,7 @@ fn a_collection_that_is_enabled_again_fires_nothing_by_itself() {
 }
 
 #[test]
-fn a_job_that_runs_once_runs_when_its_collection_is_enabled() {
+fn a_one_time_job_runs_when_its_collection_is_enabled() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
@@ -94,12 +94,12 @@ fn a_job_that_runs_once_runs_when_its_collection_is_enabled() {
 }
 
 #[test]
-fn a_run_that_waits_for_its_retry_goes_on_when_its_collection_is_enabled() {
+fn a_pending_retry_continues_when_its_collection_is_enabled() {
     run(async {
         let mut world = World::new().await;
         world.start_engine();
         world.put("j", job(&at(60), Some(Recurrence::every(1, Frequency::Minute)))).await;
-        world.answer(&[Answer::Fail]);
+        world.respond(&[Response::Fail]);
         world.pass(65).await;
         world.switch_collection(CollectionState::Disabled).await;
         world.pass(300).await;
@@ -111,7 +111,7 @@ fn a_run_that_waits_for_its_retry_goes_on_when_its_collection_is_enabled() {
 }
 
 #[test]
-fn an_attempt_that_kills_its_process_four_times_has_failed() {
+fn a_job_whose_attempt_crashes_four_processes_is_faulted() {
     run(async {
         let mut world = World::new().await;
         let mut poison = job(&at(10), None);
@@ -123,7 +123,7 @@ fn an_attempt_that_kills_its_process_four_times_has_failed() {
             age_max: None,
         });
         world.put("j", poison).await;
-        world.answer(&[Answer::Hang; 10]);
+        world.respond(&[Response::Hang; 10]);
         for _ in 0..8 {
             world.start_engine();
             world.pass(30).await;
