@@ -9,7 +9,7 @@ use crate::client::Response;
 /// Redirects that one attempt follows.
 pub(super) const REDIRECTS_MAX: usize = 10;
 
-/// What to do with a response.
+/// The decision about a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RedirectDecision {
     /// The response is final.

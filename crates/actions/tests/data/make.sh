@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes every file of this folder anew; README.md says what each is for. Keys are new each time, so
-# the facts in ../it/corpus.rs have to be taken again: this prints them.
+# the facts in ../it/pfx_files.rs have to be taken again: this prints them.
 # Needs openssl 3 with its legacy provider, keytool of a JDK, and a UTF-8 locale.
 set -eu
 cd "$(dirname "$0")"

@@ -1,5 +1,5 @@
-//! Targets that answer as nobody should: every attempt ends by itself, says why, and leaves others
-//! alone.
+//! Hostile targets: every attempt ends within its timeout, reports the cause and does not affect
+//! other attempts.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,14 +11,14 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Duration, interval, timeout};
 
-use crate::world::{
-    OK, SHORT, Sink, execute, executor, get, has_succeeded, open, order, read_request, request,
+use crate::harness::{
+    OK, SHORT, Sink, attempt, execute, executor, get, has_succeeded, open, read_request, request,
 };
 
 type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Performs against a target that does with each connection what `serve` says, and checks that the
-/// message has the words; then that a good target still gets its request from the same executor.
+/// Executes an attempt against a target that serves connections with `serve`, and checks outcome and
+/// message. Then checks that the same executor still reaches a good target.
 async fn check(
     name: &str,
     serve: impl Fn(TcpStream) -> Serving + Send + Sync + 'static,
@@ -27,35 +27,35 @@ async fn check(
     let serve = Arc::new(serve);
     let sink = Sink::start("127.0.0.1:0", move |stream, _, _| serve(stream)).await;
     let executor = executor(open());
-    let mut hostile = order(request(&sink.uri("/")));
+    let mut hostile = attempt(request(&sink.uri("/")));
     if expected == TIMEOUT {
         hostile.timeout = SHORT;
     }
     let report = execute(&executor, hostile).await;
-    let words = match expected {
-        Ok(words) => {
+    let text = match expected {
+        Ok(text) => {
             assert_eq!(report.outcome, Outcome::Succeeded, "{name}: {}", report.message);
-            words
+            text
         }
-        Err(words) => {
+        Err(text) => {
             let failed = Outcome::Failed { retry_after: None };
             assert_eq!(report.outcome, failed, "{name}: {}", report.message);
-            words
+            text
         }
     };
-    assert!(report.message.contains(words), "{name}: {}", report.message);
+    assert!(report.message.contains(text), "{name}: {}", report.message);
     assert!(report.message.len() < 48 * 1024, "{name}");
     unaffected(name, &executor).await;
 }
 
 async fn unaffected(name: &str, executor: &NetworkExecutor) {
-    let good = Sink::answering(|_| OK.into()).await;
+    let good = Sink::responding(|_| OK.into()).await;
     let report = get(executor, &good.uri("/")).await;
     assert!(has_succeeded(&report), "after {name}: {}", report.message);
 }
 
 /// Reads the request, then writes the bytes and hangs.
-fn say(bytes: impl Into<Vec<u8>>) -> impl Fn(TcpStream) -> Serving + Send + Sync + 'static {
+fn send(bytes: impl Into<Vec<u8>>) -> impl Fn(TcpStream) -> Serving + Send + Sync + 'static {
     let bytes: Vec<u8> = bytes.into();
     move |mut stream| {
         let bytes = bytes.clone();
@@ -69,7 +69,7 @@ fn say(bytes: impl Into<Vec<u8>>) -> impl Fn(TcpStream) -> Serving + Send + Sync
 }
 
 /// Reads the request, writes the bytes and closes.
-fn say_and_close(bytes: &'static [u8]) -> impl Fn(TcpStream) -> Serving + Send + Sync + 'static {
+fn send_and_close(bytes: &'static [u8]) -> impl Fn(TcpStream) -> Serving + Send + Sync + 'static {
     move |mut stream| {
         Box::pin(async move {
             if read_request(&mut stream).await.is_some() {
@@ -80,9 +80,8 @@ fn say_and_close(bytes: &'static [u8]) -> impl Fn(TcpStream) -> Serving + Send +
     }
 }
 
-/// Reads the request, writes a beginning, and then a piece again and again: each time at once, or
-/// after a pause.
-fn go_on(
+/// Reads the request, writes `start`, then `piece` repeatedly with a pause in between.
+fn repeat(
     start: &'static [u8],
     piece: &'static [u8],
     pause: Duration,
@@ -109,25 +108,25 @@ const AT_ONCE: Duration = Duration::ZERO;
 const SLOWLY: Duration = Duration::from_millis(50);
 
 #[tokio::test]
-async fn silent_and_slow_targets_are_left_at_the_time_out() {
+async fn silent_and_slow_targets_time_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let executor = executor(open());
-    let mut silent = order(request(&format!("http://{}/", listener.local_addr().unwrap())));
+    let mut silent = attempt(request(&format!("http://{}/", listener.local_addr().unwrap())));
     silent.timeout = SHORT;
     let report = execute(&executor, silent).await;
     assert!(report.message.contains("failed: Timeout"), "{}", report.message);
     unaffected("never accepts", &executor).await;
 
-    check("accepts and hangs", say(""), TIMEOUT).await;
-    check("half a head", say("HTTP/1.1 200 OK\r\nX: "), TIMEOUT).await;
-    check("a head byte by byte", go_on(b"HTTP/1.1 200 OK\r\nX: ", b"y", SLOWLY), TIMEOUT).await;
-    let slow_body = go_on(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n", b"y", SLOWLY);
+    check("accepts and hangs", send(""), TIMEOUT).await;
+    check("half a head", send("HTTP/1.1 200 OK\r\nX: "), TIMEOUT).await;
+    check("a head byte by byte", repeat(b"HTTP/1.1 200 OK\r\nX: ", b"y", SLOWLY), TIMEOUT).await;
+    let slow_body = repeat(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n", b"y", SLOWLY);
     check("a body byte by byte", slow_body, TIMEOUT).await;
     let promise = "HTTP/1.1 200 OK\r\nContent-Length: 10737418240\r\n\r\nx";
-    check("a promise of 10 GiB", say(promise), TIMEOUT).await;
+    check("a promise of 10 GiB", send(promise), TIMEOUT).await;
 }
 
-/// A target whose queue of connections is full: it answers nobody who knocks.
+/// A target with a full accept queue: new connections get no response.
 async fn full() -> (TcpListener, Vec<TcpStream>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
@@ -135,33 +134,33 @@ async fn full() -> (TcpListener, Vec<TcpStream>) {
     let (address, mut waiting) = (listener.local_addr().unwrap(), Vec::new());
     while let Ok(stream) = timeout(SHORT, TcpStream::connect(address)).await {
         waiting.push(stream.unwrap());
-        assert!(waiting.len() < 100, "the queue has an end");
+        assert!(waiting.len() < 100, "the accept queue is bounded");
     }
     (listener, waiting)
 }
 
 #[tokio::test]
-async fn a_target_that_takes_no_connection_is_given_up() {
+async fn a_target_that_accepts_no_connection_times_out() {
     let (listener, _waiting) = full().await;
     let uri = format!("http://{}/", listener.local_addr().unwrap());
     let patient = executor(open());
-    let mut short = order(request(&uri));
+    let mut short = attempt(request(&uri));
     short.timeout = SHORT;
     let report = execute(&patient, short).await;
     assert!(report.message.contains("failed: Timeout"), "{}", report.message);
     unaffected("takes no connection", &patient).await;
-    // An attempt that has more time does not spend all of it on connecting.
-    let brief = executor(EgressSettings { connect_timeout: SHORT, ..open() });
-    let report = get(&brief, &uri).await;
+    // The connect timeout applies even if the attempt has more time.
+    let impatient = executor(EgressSettings { connect_timeout: SHORT, ..open() });
+    let report = get(&impatient, &uri).await;
     assert!(report.message.contains("failed: ConnectFailure"), "{}", report.message);
 }
 
 #[tokio::test]
-async fn an_answer_after_the_time_out_is_for_nobody() {
+async fn a_response_after_the_timeout_is_discarded() {
     let sink = Sink::start("127.0.0.1:0", |mut stream, number, _| async move {
         while read_request(&mut stream).await.is_some() {
             if number == 0 {
-                // Longer than the attempt has.
+                // Longer than the attempt's timeout.
                 let mut turns = interval(SHORT * 2);
                 turns.tick().await;
                 turns.tick().await;
@@ -172,38 +171,38 @@ async fn an_answer_after_the_time_out_is_for_nobody() {
     })
     .await;
     let executor = executor(open());
-    let mut late = order(request(&sink.uri("/")));
+    let mut late = attempt(request(&sink.uri("/")));
     late.timeout = SHORT;
     let report = execute(&executor, late).await;
     assert!(report.message.contains("failed: Timeout"), "{}", report.message);
     let next = get(&executor, &sink.uri("/")).await;
-    assert!(next.message.ends_with("Body: 1"), "not the late answer: {}", next.message);
+    assert!(next.message.ends_with("Body: 1"), "not the late response: {}", next.message);
 }
 
 #[tokio::test]
-async fn endless_answers_are_cut() {
-    let endless = go_on(b"HTTP/1.1 200 OK\r\n\r\n", &[b'x'; 4096], AT_ONCE);
+async fn endless_responses_are_truncated() {
+    let endless = repeat(b"HTTP/1.1 200 OK\r\n\r\n", &[b'x'; 4096], AT_ONCE);
     check("an endless body", endless, Ok("Body: xxxx")).await;
     let large =
-        go_on(b"HTTP/1.1 500 No\r\nContent-Length: 10737418240\r\n\r\n", &[b'x'; 4096], AT_ONCE);
+        repeat(b"HTTP/1.1 500 No\r\nContent-Length: 10737418240\r\n\r\n", &[b'x'; 4096], AT_ONCE);
     check("10 GiB", large, Err("'InternalServerError'")).await;
     let chunks =
-        go_on(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", AT_ONCE);
+        repeat(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", AT_ONCE);
     check("endless chunks", chunks, Ok("Body: xxxx")).await;
-    let head = go_on(b"HTTP/1.1 200 OK\r\nX: ", &[b'x'; 4096], AT_ONCE);
+    let head = repeat(b"HTTP/1.1 200 OK\r\nX: ", &[b'x'; 4096], AT_ONCE);
     check("an endless head", head, Err("the head of the answer is too long")).await;
-    let many = go_on(b"HTTP/1.1 200 OK\r\n", b"a: b\r\n", AT_ONCE);
+    let many = repeat(b"HTTP/1.1 200 OK\r\n", b"a: b\r\n", AT_ONCE);
     check("100,000 headers", many, Err("the head of the answer is too long")).await;
     let hundred = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(101));
-    check("101 headers", say(hundred), Err("too many headers")).await;
-    let interim = go_on(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", AT_ONCE);
+    check("101 headers", send(hundred), Err("too many headers")).await;
+    let interim = repeat(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", AT_ONCE);
     check("interim answers", interim, Err("too many interim answers")).await;
     let few = [b"HTTP/1.1 100 Continue\r\n\r\n".repeat(8), OK.into()].concat();
-    check("eight interim answers", say(few), Ok("Body: ok")).await;
+    check("eight interim answers", send(few), Ok("Body: ok")).await;
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_none() {
+async fn malformed_responses_are_refused() {
     for (name, bytes) in [
         ("HTTP/0.9", &b"<html>hello</html>"[..]),
         ("another protocol", b"SSH-2.0-OpenSSH_9.2\r\n\r\n"),
@@ -213,7 +212,7 @@ async fn what_is_no_answer_is_none() {
         ("an upgrade", b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"),
         ("HTTP/2 unasked", b"\0\0\0\x04\0\0\0\0\0"),
     ] {
-        check(name, say_and_close(bytes), NOT_HTTP).await;
+        check(name, send_and_close(bytes), NOT_HTTP).await;
     }
     for (name, bytes) in [
         ("nothing", &b""[..]),
@@ -221,12 +220,12 @@ async fn what_is_no_answer_is_none() {
         ("half a body", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"),
         ("half a chunk", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe"),
     ] {
-        check(name, say_and_close(bytes), BROKEN).await;
+        check(name, send_and_close(bytes), BROKEN).await;
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_is_reset_in_a_body_is_a_failure() {
+async fn a_connection_reset_within_a_body_fails_the_attempt() {
     let reset = |mut stream: TcpStream| -> Serving {
         Box::pin(async move {
             let Some(_) = read_request(&mut stream).await else { return };
@@ -240,26 +239,26 @@ async fn a_connection_that_is_reset_in_a_body_is_a_failure() {
 
 #[tokio::test]
 async fn nothing_is_decompressed() {
-    // A gzip stream of zeros; unpacked it would be a thousand times as long.
+    // A gzip bomb: a thousand times longer when decompressed.
     let bomb =
         [&b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xed\xc1\x01\x01\0\0\0\x80\x90"[..], &[0; 500]].concat();
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
         bomb.len()
     );
-    check("a gzip bomb", say([head.into_bytes(), bomb].concat()), Ok("Body: \u{1f}\u{fffd}\u{8}"))
+    check("a gzip bomb", send([head.into_bytes(), bomb].concat()), Ok("Body: \u{1f}\u{fffd}\u{8}"))
         .await;
-    let mut sink = Sink::answering(|_| OK.into()).await;
+    let mut sink = Sink::responding(|_| OK.into()).await;
     let mut asks = request(&sink.uri("/"));
-    asks.headers = crate::world::headers(&[("Accept-Encoding", "gzip")]);
-    assert!(has_succeeded(&execute(&executor(open()), order(asks)).await));
+    asks.headers = crate::harness::headers(&[("Accept-Encoding", "gzip")]);
+    assert!(has_succeeded(&execute(&executor(open()), attempt(asks)).await));
     let (_, request) = sink.next().await;
     assert_eq!(request.matches("ncoding").count(), 1, "{request}");
     assert!(request.contains("accept-encoding: identity\r\n"), "{request}");
 }
 
 #[tokio::test]
-async fn a_hundred_hanging_targets_do_not_hold_up_a_good_one() {
+async fn a_hundred_hanging_targets_do_not_delay_a_good_one() {
     let hanging = Sink::start("127.0.0.1:0", |mut stream, _, requests| async move {
         while let Some(request) = read_request(&mut stream).await {
             let _ = requests.send((0, request));
@@ -271,8 +270,8 @@ async fn a_hundred_hanging_targets_do_not_hold_up_a_good_one() {
     let mut attempts = Vec::new();
     for _ in 0..100 {
         let executor = executor.clone();
-        let order = order(request(&hanging_sink.uri("/")));
-        attempts.push(tokio::spawn(async move { execute(&executor, order).await }));
+        let attempt = attempt(request(&hanging_sink.uri("/")));
+        attempts.push(tokio::spawn(async move { execute(&executor, attempt).await }));
     }
     for _ in 0..100 {
         hanging_sink.next().await;

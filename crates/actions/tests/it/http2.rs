@@ -1,4 +1,4 @@
-//! HTTP/2, where a target offers it.
+//! HTTP/2 targets.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -17,8 +17,10 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 
-use crate::trust::Authority;
-use crate::world::{Sink, execute, executor, get, has_succeeded, headers, order, post, request};
+use crate::harness::{
+    Sink, attempt, execute, executor, get, has_succeeded, headers, post, request,
+};
+use crate::tls::Authority;
 
 #[derive(Clone)]
 struct Tasks;
@@ -29,7 +31,7 @@ impl<F: Future<Output: Send> + Send + 'static> hyper::rt::Executor<F> for Tasks 
     }
 }
 
-/// Agrees on HTTP/2 alone.
+/// Accepts HTTP/2 only.
 fn acceptor(authority: &Authority) -> TlsAcceptor {
     let certified = authority.certify("localhost", |_| ());
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -42,7 +44,7 @@ fn acceptor(authority: &Authority) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// A server that speaks HTTP/2 alone: tells of requests, and answers by their paths.
+/// An HTTP/2-only server that reports requests and responds according to their path.
 async fn serve(authority: &Authority) -> Sink {
     let acceptor = acceptor(authority);
     Sink::start("127.0.0.1:0", move |stream, number, requests| {
@@ -78,14 +80,14 @@ async fn serve(authority: &Authority) -> Sink {
 }
 
 #[tokio::test]
-async fn a_target_that_offers_http2_gets_it_over_one_connection() {
+async fn requests_share_one_http2_connection() {
     let authority = Authority::new();
     let mut sink = serve(&authority).await;
     let executor = executor(authority.trusted());
     let uri = format!("https://localhost:{}", sink.address.port());
     let mut first = post(&format!("{uri}/a?b=c"), "hello");
     first.headers = headers(&[("X-Mine", "1")]);
-    let report = execute(&executor, order(first)).await;
+    let report = execute(&executor, attempt(first)).await;
     assert!(has_succeeded(&report), "{}", report.message);
     assert!(
         report.message.contains("'OK' Response Headers: X-Answer: yes\r\n"),
@@ -102,53 +104,53 @@ async fn a_target_that_offers_http2_gets_it_over_one_connection() {
     assert!(has_succeeded(&report) && report.message.contains("Body: xxxx"));
     let report = get(&executor, &format!("{uri}/many")).await;
     assert!(report.message.contains("too many headers"), "{}", report.message);
-    assert!(has_succeeded(&get(&executor, &uri).await), "after both the connection still serves");
+    assert!(has_succeeded(&get(&executor, &uri).await), "the connection is still usable");
     for _ in 0..3 {
         assert_eq!(sink.next().await.0, 0);
     }
 }
 
 #[tokio::test]
-async fn one_connection_made_ahead_is_enough_where_it_is_http2() {
+async fn one_prewarmed_http2_connection_is_enough() {
     let authority = Authority::new();
     let mut sink = serve(&authority).await;
     let executor = executor(authority.trusted());
     let uri = format!("https://localhost:{}", sink.address.port());
-    let orders = [(); 9].map(|()| order(request(&uri)));
-    for ready in executor.prewarm(&orders.each_ref(), Duration::from_secs(60)) {
+    let attempts = [(); 9].map(|()| attempt(request(&uri)));
+    for ready in executor.prewarm(&attempts.each_ref(), Duration::from_secs(60)) {
         ready.await;
     }
-    for order in orders {
-        let report = execute(&executor, order).await;
+    for attempt in attempts {
+        let report = execute(&executor, attempt).await;
         assert!(has_succeeded(&report), "{}", report.message);
         assert_eq!((report.timing.connect, report.timing.tls), (None, None));
         assert_eq!(sink.next().await.0, 0);
     }
 }
 
-/// Kinds of frames.
+/// Frame types.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
-/// The first request of a connection.
+/// Stream id of the first request of a connection.
 const FIRST: u32 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-fn frame(kind: u8, flags: u8, stream: u32, holds: &[u8]) -> Vec<u8> {
-    let [_, high, middle, low] = u32::try_from(holds.len()).unwrap().to_be_bytes();
-    [&[high, middle, low, kind, flags][..], &stream.to_be_bytes(), holds].concat()
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, high, middle, low] = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&[high, middle, low, kind, flags][..], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A head with nothing but a status.
+/// A head with a status only.
 fn head(status: &str, flags: u8) -> Vec<u8> {
     let written = [&[0x08, 3][..], status.as_bytes()].concat();
     frame(HEADERS, END_HEADERS | flags, FIRST, &written)
 }
 
-/// Waits for a request, then sends `begin`, and `again` until nobody takes it any more; tells when
-/// the connection is closed.
+/// Waits for a request, sends `begin`, then `again` until the client closes the connection, and
+/// reports the close.
 async fn serve_raw(authority: &Authority, begin: Vec<u8>, again: Vec<u8>) -> Sink {
     let acceptor = acceptor(authority);
     Sink::start("127.0.0.1:0", move |stream, number, closed| {
@@ -168,7 +170,7 @@ async fn serve_raw(authority: &Authority, begin: Vec<u8>, again: Vec<u8>) -> Sin
                     break;
                 }
             }
-            // What the other side says meanwhile is read, so that it can go on.
+            // Reads what the client sends, so that its writes do not block.
             let reading = tokio::spawn(async move {
                 let _ = tokio::io::copy(&mut reader, &mut tokio::io::sink()).await;
             });
@@ -185,7 +187,7 @@ async fn serve_raw(authority: &Authority, begin: Vec<u8>, again: Vec<u8>) -> Sin
 }
 
 #[tokio::test]
-async fn a_target_that_floods_a_connection_is_left() {
+async fn a_connection_that_a_target_floods_is_closed() {
     let authority = Authority::new();
     let executor = executor(authority.trusted());
     let interim = head("103", 0);
@@ -216,7 +218,7 @@ async fn a_target_that_floods_a_connection_is_left() {
         };
         assert!(report.message.contains(words), "{name}: {}", report.message);
     }
-    // After an answer nothing is asked for, and a connection over which much comes is not kept.
+    // A flood after the response closes the idle connection.
     let mut sink = serve_raw(&authority, answer, ping.repeat(100)).await;
     let uri = format!("https://localhost:{}/", sink.address.port());
     assert!(has_succeeded(&get(&executor, &uri).await));

@@ -1,24 +1,24 @@
-//! PFX files and targets: as programs write and answer, and as nobody should.
+//! Integration tests with well-formed and hostile PFX files and targets.
 
-// Tells the lints that what is outside the test functions is for tests too.
+// Lints treat code outside the test functions as test code too.
 #![cfg(test)]
 
-mod builder;
-mod corpus;
-mod guard;
-mod hostile;
+mod egress_policy;
+mod harness;
+mod hostile_pfx;
 mod hostile_targets;
 mod http2;
-mod keeping;
-mod random;
+mod keep_alive;
+mod pfx_builder;
+mod pfx_files;
+mod random_pfx;
 mod redirects;
-mod refusal;
-mod refused;
+mod refused_pfx;
 mod requests;
+mod service_error;
 mod signing;
 mod timing;
-mod trust;
-mod world;
+mod tls;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -40,8 +40,8 @@ fn read(file: &[u8], password: &str) -> Result<ClientIdentity, ValidationError> 
     read_text(&STANDARD.encode(file), password)
 }
 
-/// The message of a refusal.
-fn refusal(result: Result<ClientIdentity, ValidationError>) -> String {
+/// The message of the error that refuses a file.
+fn refusal_message(result: Result<ClientIdentity, ValidationError>) -> String {
     let fault = result.expect_err("expected a refusal");
     assert_eq!(fault.kind, ValidationErrorKind::InvalidClientCertificate);
     fault.message

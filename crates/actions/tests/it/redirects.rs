@@ -1,9 +1,9 @@
-//! Redirects: followed where that is safe, refused with a reason where it is not.
+//! Redirects: followed if that is safe, otherwise refused with a reason.
 
 use kalends_domain::{HttpAuthentication, Outcome, Secret};
 
-use crate::world::{
-    OK, Sink, execute, executor, get, guarded, has_succeeded, header, headers, open, order, post,
+use crate::harness::{
+    OK, Sink, attempt, execute, executor, get, guarded, has_succeeded, header, headers, open, post,
     request,
 };
 
@@ -12,8 +12,8 @@ fn to(status: u16, location: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_target_may_lead_to_another_place_of_its_own() {
-    let mut sink = Sink::answering(|request| match request {
+async fn redirects_within_one_origin_are_followed() {
+    let mut sink = Sink::responding(|request| match request {
         first if first.starts_with("POST /a ") => to(307, "/b?x=1"),
         second if second.starts_with("POST /b?x=1 ") => to(303, "c"),
         _ => OK.into(),
@@ -21,7 +21,7 @@ async fn a_target_may_lead_to_another_place_of_its_own() {
     .await;
     let mut sent = post(&sink.uri("/a"), "body");
     sent.headers = headers(&[("Authorization", "Bearer canary"), ("Content-Type", "text/plain")]);
-    let report = execute(&executor(open()), order(sent)).await;
+    let report = execute(&executor(open()), attempt(sent)).await;
     assert!(has_succeeded(&report), "{}", report.message);
     sink.next().await;
     let (_, second) = sink.next().await;
@@ -29,15 +29,15 @@ async fn a_target_may_lead_to_another_place_of_its_own() {
     let (_, third) = sink.next().await;
     assert!(third.starts_with("GET /c HTTP/1.1\r\n"), "{third}");
     assert_eq!(header(&third, "authorization"), Some("Bearer canary"));
-    assert_eq!(header(&third, "content-type"), None, "there is no body any more");
+    assert_eq!(header(&third, "content-type"), None, "the redirected request has no body");
     assert!(header(&third, "x-ms-execution-tag").is_some());
 }
 
 #[tokio::test]
-async fn secrets_do_not_go_to_another_origin_and_do_not_come_back() {
-    let mut second = Sink::answering(|_| OK.into()).await;
+async fn secrets_are_not_sent_to_another_origin() {
+    let mut second = Sink::responding(|_| OK.into()).await;
     let there = second.uri("/there");
-    let first = Sink::answering(move |_| to(302, &there)).await;
+    let first = Sink::responding(move |_| to(302, &there)).await;
     let mut sent = post(&first.uri("/"), "body");
     sent.headers = headers(&[
         ("Cookie", "canary-cookie"),
@@ -54,7 +54,7 @@ async fn secrets_do_not_go_to_another_origin_and_do_not_come_back() {
         secret_headers: vec!["X-Token".into()],
         ..Default::default()
     };
-    let report = execute(&crate::world::with_settings(settings), order(sent)).await;
+    let report = execute(&crate::harness::with_settings(settings), attempt(sent)).await;
     assert!(has_succeeded(&report), "{}", report.message);
     let (_, request) = second.next().await;
     assert!(request.starts_with("GET /there "), "{request}");
@@ -67,7 +67,7 @@ async fn secrets_do_not_go_to_another_origin_and_do_not_come_back() {
 
 #[tokio::test]
 async fn redirects_that_could_leak_or_mislead_are_refused_with_a_reason() {
-    let mut other = Sink::answering(|_| OK.into()).await;
+    let mut other = Sink::responding(|_| OK.into()).await;
     let elsewhere = other.uri("/");
     for (status, location, reason) in [
         (307, elsewhere.as_str(), "asks for the body again"),
@@ -81,8 +81,8 @@ async fn redirects_that_could_leak_or_mislead_are_refused_with_a_reason() {
         (302, "http://[::ffff:169.254.169.254]/", "EgressDenied"),
     ] {
         let answer = to(status, location);
-        let sink = Sink::answering(move |_| answer.clone()).await;
-        let report = execute(&executor(open()), order(post(&sink.uri("/"), "canary"))).await;
+        let sink = Sink::responding(move |_| answer.clone()).await;
+        let report = execute(&executor(open()), attempt(post(&sink.uri("/"), "canary"))).await;
         assert_eq!(report.outcome, Outcome::Failed { retry_after: None }, "{location}");
         assert!(report.message.contains(reason), "{location}: {}", report.message);
         assert!(!report.message.contains("user:pw"), "{}", report.message);
@@ -92,7 +92,7 @@ async fn redirects_that_could_leak_or_mislead_are_refused_with_a_reason() {
 
 #[tokio::test]
 async fn ten_redirects_are_followed_and_the_eleventh_is_not() {
-    let sink = Sink::answering(|request| {
+    let sink = Sink::responding(|request| {
         let left: usize = request[5..].split(' ').next().unwrap().parse().unwrap();
         if left == 0 { OK.into() } else { to(302, &format!("/{}", left - 1)) }
     })
@@ -104,14 +104,14 @@ async fn ten_redirects_are_followed_and_the_eleventh_is_not() {
 }
 
 #[tokio::test]
-async fn a_redirect_into_the_machine_is_refused_and_nobody_is_called() {
-    let mut inside = Sink::answering(|_| OK.into()).await;
+async fn a_redirect_to_this_machine_is_refused_without_a_connection() {
+    let mut inside = Sink::responding(|_| OK.into()).await;
     let port = inside.address.port();
     for host in ["127.0.0.1", "localhost", "0x7f.1", "[::ffff:7f00:1]", "[::1]", "127.0.0.3"] {
         let location = format!("http://{host}:{port}/");
-        let outside = Sink::answering_at("127.0.0.2:0", move |_| to(302, &location)).await;
+        let outside = Sink::responding_at("127.0.0.2:0", move |_| to(302, &location)).await;
         let executor = executor(guarded(&["127.0.0.2".into()]));
-        let report = execute(&executor, order(request(&outside.uri("/")))).await;
+        let report = execute(&executor, attempt(request(&outside.uri("/")))).await;
         assert!(report.message.contains("EgressDenied"), "{host}: {}", report.message);
     }
     assert!(inside.requests.try_recv().is_err());

@@ -1,4 +1,4 @@
-//! What is sent, and what history says of the answer.
+//! Requests of HTTP actions and their history messages.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use kalends_actions::{
 use kalends_domain::{ActionRole, Cause, HttpAuthentication, Outcome, Secret, Signing};
 use ring::hmac;
 
-use crate::world::{
-    OK, Sink, collection, execute, executor, get, has_succeeded, header, headers, open, order,
+use crate::harness::{
+    OK, Sink, attempt, collection, execute, executor, get, has_succeeded, header, headers, open,
     post, request, with_settings,
 };
 
 #[tokio::test]
-async fn a_request_has_the_jobs_headers_and_those_of_the_scheduler() {
-    let mut sink = Sink::answering(|_| OK.into()).await;
+async fn a_request_has_the_headers_of_the_job_and_the_scheduler() {
+    let mut sink = Sink::responding(|_| OK.into()).await;
     let mut sent = post(&sink.uri("/p%2f?q=%20&r"), "hello");
     sent.headers = headers(&[("ConTent-tYPe", "text/plain"), ("X-Mine", "a\tb")]);
-    let order = order(sent);
-    let tag = idempotency_key(&order);
-    let report = execute(&executor(open()), order).await;
+    let attempt = attempt(sent);
+    let key = idempotency_key(&attempt);
+    let report = execute(&executor(open()), attempt).await;
     assert!(has_succeeded(&report), "{}", report.message);
     let (_, request) = sink.next().await;
     assert!(request.starts_with("POST /p%2f?q=%20&r HTTP/1.1\r\nHost: 127.0.0.1:"), "{request}");
@@ -36,24 +36,24 @@ async fn a_request_has_the_jobs_headers_and_those_of_the_scheduler() {
         ("x-ms-scheduler-jobcollection", "jc"),
         ("x-ms-scheduler-region", "West US"),
         ("x-ms-scheduler-expected-execution-time", "2026-11-15T12:00:00Z"),
-        ("x-ms-execution-tag", &tag),
-        ("idempotency-key", &tag),
+        ("x-ms-execution-tag", &key),
+        ("idempotency-key", &key),
         ("accept-encoding", "identity"),
     ] {
         assert_eq!(header(&request, name), Some(value), "{name}");
     }
     assert_eq!(header(&request, "x-ms-client-request-id").map(str::len), Some(36));
     let trace: Vec<_> = header(&request, "traceparent").unwrap().split('-').collect();
-    assert_eq!((trace[0], trace[1], trace[2].len(), trace[3]), ("00", tag.as_str(), 16, "01"));
+    assert_eq!((trace[0], trace[1], trace[2].len(), trace[3]), ("00", key.as_str(), 16, "01"));
     assert_eq!(header(&request, "webhook-signature"), None);
 }
 
 #[test]
-fn a_tag_is_one_occurrences_alone() {
-    let scheduled = order(request("http://example.com"));
-    let tag = idempotency_key(&scheduled);
+fn an_idempotency_key_is_unique_to_an_occurrence_role_and_cause() {
+    let scheduled = attempt(request("http://example.com"));
+    let key = idempotency_key(&scheduled);
     let retried = AttemptRequest { retry: 3, ..scheduled.clone() };
-    assert_eq!(idempotency_key(&retried), tag, "all attempts have the same");
+    assert_eq!(idempotency_key(&retried), key, "all attempts share it");
     let others = [
         AttemptRequest { cause: Cause::Manual, ..scheduled.clone() },
         AttemptRequest { role: ActionRole::Error, ..scheduled.clone() },
@@ -62,18 +62,18 @@ fn a_tag_is_one_occurrences_alone() {
         AttemptRequest { uid: [2; 16], ..scheduled.clone() },
         AttemptRequest { scheduled: "2026-11-15T12:00:00.0000001Z".parse().unwrap(), ..scheduled },
     ];
-    let tags: BTreeSet<_> = others.iter().map(idempotency_key).chain([tag]).collect();
-    assert_eq!(tags.len(), 7);
+    let keys: BTreeSet<_> = others.iter().map(idempotency_key).chain([key]).collect();
+    assert_eq!(keys.len(), 7);
 }
 
 #[tokio::test]
-async fn history_says_what_the_target_answered_in_the_words_of_old() {
+async fn history_messages_have_the_wording_of_the_retired_service() {
     let body = "ä".repeat(2_000);
     let answer = format!(
         "HTTP/1.1 404 Nope\r\nX-One: 1\r\nSet-Thing: a\r\nContent-Type: text/plain\r\nset-thing: b\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    let sink = Sink::answering(move |_| answer.clone()).await;
+    let sink = Sink::responding(move |_| answer.clone()).await;
     let report = get(&executor(open()), &sink.uri("/")).await;
     let shown = "ä".repeat(1_024);
     assert_eq!(
@@ -86,7 +86,7 @@ async fn history_says_what_the_target_answered_in_the_words_of_old() {
 }
 
 #[tokio::test]
-async fn what_a_busy_target_asks_for_is_heard() {
+async fn retry_after_of_a_busy_target_is_reported() {
     let seconds = |seconds| Outcome::Failed { retry_after: Some(Duration::from_secs(seconds)) };
     for (status, value, expected) in [
         (503, "120", seconds(120)),
@@ -96,14 +96,14 @@ async fn what_a_busy_target_asks_for_is_heard() {
     ] {
         let answer =
             format!("HTTP/1.1 {status} Busy\r\nRetry-After: {value}\r\nContent-Length: 0\r\n\r\n");
-        let sink = Sink::answering(move |_| answer.clone()).await;
+        let sink = Sink::responding(move |_| answer.clone()).await;
         assert_eq!(get(&executor(open()), &sink.uri("/")).await.outcome, expected, "{value}");
     }
 }
 
 #[tokio::test]
-async fn a_target_that_repeats_secrets_does_not_bring_them_into_history() {
-    let mut sink = Sink::answering(|request| {
+async fn secrets_that_a_target_echoes_are_not_in_history() {
+    let mut sink = Sink::responding(|request| {
         format!("HTTP/1.1 200 OK\r\nX-Echo: {}\r\nAuthorization: canary-echo\r\nContent-Length: {}\r\n\r\n{request}",
             header(request, "authorization").unwrap(), request.len())
     })
@@ -114,7 +114,7 @@ async fn a_target_that_repeats_secrets_does_not_bring_them_into_history() {
         username: Some("user".into()),
         password: Some(Secret::new("canary-password".into())),
     });
-    let report = execute(&executor(open()), order(sent)).await;
+    let report = execute(&executor(open()), attempt(sent)).await;
     assert!(has_succeeded(&report), "{}", report.message);
     let (_, request) = sink.next().await;
     let pair = STANDARD.encode("user:canary-password");
@@ -126,15 +126,15 @@ async fn a_target_that_repeats_secrets_does_not_bring_them_into_history() {
 }
 
 #[tokio::test]
-async fn half_an_authentication_fails_the_attempt_and_calls_nobody() {
-    let mut sink = Sink::answering(|_| OK.into()).await;
+async fn incomplete_credentials_fail_the_attempt_without_a_request() {
+    let mut sink = Sink::responding(|_| OK.into()).await;
     for authentication in [
         HttpAuthentication::Basic { username: Some("user".into()), password: None },
         HttpAuthentication::ClientCertificate { pfx: None, password: None, certificate: None },
     ] {
         let mut sent = request(&sink.uri("/").replace("http:", "https:"));
         sent.authentication = Some(authentication);
-        let report = execute(&executor(open()), order(sent)).await;
+        let report = execute(&executor(open()), attempt(sent)).await;
         assert!(report.message.contains("for its authentication"), "{}", report.message);
     }
     assert!(sink.requests.try_recv().is_err());
@@ -142,18 +142,18 @@ async fn half_an_authentication_fails_the_attempt_and_calls_nobody() {
 
 #[tokio::test]
 async fn a_signed_request_can_be_verified_with_either_key() {
-    let mut sink = Sink::answering(|_| OK.into()).await;
+    let mut sink = Sink::responding(|_| OK.into()).await;
     let signer = Signer::new(&[7; 32], SigningKeyVersions::all(3));
     let keys = signer.keys(&collection("jc")).map(|key| key.reveal().to_string());
     let settings =
         ExecutorSettings { egress: open(), signer: Some(signer), ..ExecutorSettings::default() };
-    let mut signed = order(post(&sink.uri("/"), "hello"));
+    let mut signed = attempt(post(&sink.uri("/"), "hello"));
     signed.signing = Signing::On;
-    let tag = idempotency_key(&signed);
+    let id = idempotency_key(&signed);
     let report = execute(&with_settings(settings), signed).await;
     assert!(has_succeeded(&report), "{}", report.message);
     let (_, request) = sink.next().await;
-    assert_eq!(header(&request, "webhook-id"), Some(tag.as_str()));
+    assert_eq!(header(&request, "webhook-id"), Some(id.as_str()));
     let timestamp = header(&request, "webhook-timestamp").unwrap();
     assert!(timestamp.parse::<i64>().unwrap() > 1_700_000_000);
     let signatures: Vec<_> = header(&request, "webhook-signature").unwrap().split(' ').collect();
@@ -161,7 +161,7 @@ async fn a_signed_request_can_be_verified_with_either_key() {
     for (key, signature) in keys.iter().zip(signatures) {
         let key = STANDARD.decode(key.strip_prefix("whsec_").unwrap()).unwrap();
         let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
-        let expected = hmac::sign(&key, format!("{tag}.{timestamp}.hello").as_bytes());
+        let expected = hmac::sign(&key, format!("{id}.{timestamp}.hello").as_bytes());
         assert_eq!(signature, format!("v1,{}", STANDARD.encode(expected)));
     }
 }

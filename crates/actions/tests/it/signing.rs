@@ -1,4 +1,4 @@
-//! The verifiers that `docs/signing.md` shows, run on what is sent.
+//! Runs the verifiers of `docs/signing.md` on signed requests.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -6,18 +6,18 @@ use std::process::{Command, Stdio};
 use kalends_actions::{ExecutorSettings, Signer, SigningKeyVersions};
 use kalends_domain::Signing;
 
-use crate::world::{
-    OK, Sink, collection, execute, has_succeeded, header, open, order, post, with_settings,
+use crate::harness::{
+    OK, Sink, attempt, collection, execute, has_succeeded, header, open, post, with_settings,
 };
 
-/// The first block of a language in the page.
+/// The first code block of a language in the page.
 fn example(language: &str) -> &'static str {
     let page = include_str!("../../../../docs/signing.md");
     let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
     rest.split_once("```").unwrap().0
 }
 
-/// Whether a verifier takes a request. None where there is nobody to run it.
+/// Whether a verifier accepts a request; `None` if its interpreter is not installed.
 fn verify(program: &str, language: &str, arguments: [&str; 4], body: &str) -> Option<bool> {
     let mut command = Command::new(program);
     command.args(["-c", example(language)]);
@@ -26,19 +26,19 @@ fn verify(program: &str, language: &str, arguments: [&str; 4], body: &str) -> Op
     }
     command.args(arguments).stdin(Stdio::piped());
     let mut child = command.spawn().ok()?;
-    // Who has refused already does not read.
+    // A verifier that refused already does not read its input.
     let _ = child.stdin.take().unwrap().write_all(body.as_bytes());
     Some(child.wait().unwrap().success())
 }
 
 #[tokio::test]
-async fn the_verifiers_of_the_page_take_what_is_ours_and_nothing_else() {
-    let mut sink = Sink::answering(|_| OK.into()).await;
+async fn the_documented_verifiers_accept_only_valid_signatures() {
+    let mut sink = Sink::responding(|_| OK.into()).await;
     let signer = Signer::new(&[7; 32], SigningKeyVersions::all(1));
     let [new, old] = signer.keys(&collection("jc")).map(|key| key.reveal().to_string());
     let settings =
         ExecutorSettings { egress: open(), signer: Some(signer), ..ExecutorSettings::default() };
-    let mut signed = order(post(&sink.uri("/"), "häll\"o\n"));
+    let mut signed = attempt(post(&sink.uri("/"), "häll\"o\n"));
     signed.signing = Signing::On;
     assert!(has_succeeded(&execute(&with_settings(settings), signed).await));
     let (_, request) = sink.next().await;

@@ -1,11 +1,11 @@
-//! Noise, and good files with noise in them: refused or read, but never a panic.
+//! Random input and randomly changed PFX files: read or refused, without a panic.
 
 use kalends_domain::ValidationErrorKind;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use crate::builder::{PASSWORD, encrypt, encrypted_safe, pbes2, pfx, safe_of_ciphertext};
+use crate::pfx_builder::{PASSWORD, encrypt, encrypted_safe, pbes2, pfx, safe_of_ciphertext};
 use crate::{data, read, read_text};
 
 const FILES: [&str; 5] =
@@ -23,7 +23,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_behind_an_encryption_are_refused(bytes in vec(any::<u8>(), 0..2_000)) {
+    fn any_bytes_inside_an_encrypted_part_are_refused(bytes in vec(any::<u8>(), 0..2_000)) {
         let part = safe_of_ciphertext(&pbes2(1), &encrypt(&bytes, 1));
         prop_assert!(read(&pfx(&[part], None), PASSWORD).is_err());
         prop_assert!(read(&pfx(&[encrypted_safe(&[bytes], 1)], None), PASSWORD).is_err());

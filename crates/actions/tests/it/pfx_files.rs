@@ -1,5 +1,5 @@
-//! Files that programs wrote. The facts are those that openssl prints (see `tests/data/README.md`),
-//! with the subject's name put into the form of .NET by hand.
+//! PFX files written by common programs. The expected facts come from openssl (see
+//! `tests/data/README.md`), with the subject converted to the .NET format by hand.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ use crate::{data, read, read_text};
 const PASSWORD: &str = "secret";
 const ODD_PASSWORD: &str = "pässwörd→😀";
 
-/// What openssl says of a file.
+/// The output of openssl for a file.
 struct Facts {
     thumbprint: &'static str,
     expiration: &'static str,
@@ -23,7 +23,7 @@ struct Facts {
     key: &'static str,
 }
 
-/// The certificate that most files hold.
+/// The certificate in most files.
 const PLAIN: Facts = Facts {
     thumbprint: "4BBD3BA934F4FABFF13A6839704122173087804B",
     expiration: "2036-11-12T10:17:02Z",
@@ -46,7 +46,7 @@ fn check(file: &str, password: &str, facts: &Facts) {
 }
 
 #[test]
-fn every_protection_in_use_is_opened() {
+fn every_supported_protection_is_decrypted() {
     for file in [
         "aes256-single.pfx",
         "aes128-sha512.pfx",
@@ -63,7 +63,7 @@ fn every_protection_in_use_is_opened() {
 }
 
 #[test]
-fn passwords_may_be_empty_or_in_any_script() {
+fn passwords_may_be_empty_or_non_ascii() {
     check("empty-password.pfx", "", &PLAIN);
     check("non-ascii-password.pfx", ODD_PASSWORD, &PLAIN);
     check("non-ascii-legacy.pfx", ODD_PASSWORD, &PLAIN);
@@ -71,11 +71,11 @@ fn passwords_may_be_empty_or_in_any_script() {
 
 #[test]
 fn a_file_without_mac_and_encryption_opens_with_any_password() {
-    check("unencrypted-no-mac.pfx", "whatever", &PLAIN);
+    check("unencrypted-no-mac.pfx", "any", &PLAIN);
 }
 
 #[test]
-fn exactly_the_allowed_work_is_done() {
+fn the_iteration_limit_is_exact() {
     check("many-iterations.pfx", PASSWORD, &PLAIN);
 }
 
@@ -95,7 +95,7 @@ fn base64_may_have_line_breaks_and_lack_its_padding() {
 }
 
 #[test]
-fn keys_on_curves_are_read() {
+fn elliptic_curve_keys_are_read() {
     check(
         "ec-p256.pfx",
         PASSWORD,
@@ -142,9 +142,9 @@ fn files_from_java_are_read() {
     );
 }
 
-/// Java leaves the public part out of a key on a curve, which ring, and so TLS, wants.
+/// Java omits the public key of an elliptic-curve key, which ring requires.
 #[test]
-fn a_key_without_its_public_part_is_completed() {
+fn a_missing_public_key_is_added() {
     let identity = read(&data("keytool-ec.pfx"), PASSWORD).unwrap();
     assert_eq!(identity.facts().thumbprint, "AC07CBD7B39B28D49E48A6BC149BE77EA03148C9");
     let algorithm = &signature::ECDSA_P256_SHA256_ASN1_SIGNING;
@@ -170,7 +170,7 @@ fn an_expired_certificate_is_read() {
 }
 
 #[test]
-fn odd_names_are_written_as_dotnet_does() {
+fn names_with_special_characters_are_formatted_as_in_dotnet() {
     check(
         "odd-subject.pfx",
         PASSWORD,
@@ -185,9 +185,9 @@ fn odd_names_are_written_as_dotnet_does() {
     );
 }
 
-/// In the order in which they are encoded.
+/// In encoding order.
 #[test]
-fn several_values_in_one_part_of_a_name_are_joined() {
+fn multi_valued_name_parts_are_joined() {
     check(
         "multi-valued.pfx",
         PASSWORD,
@@ -201,7 +201,7 @@ fn several_values_in_one_part_of_a_name_are_joined() {
 }
 
 #[test]
-fn the_own_certificate_comes_from_a_chain() {
+fn the_certificate_of_the_key_is_found_in_a_chain() {
     check(
         "aes256-chain.pfx",
         PASSWORD,
@@ -214,7 +214,7 @@ fn the_own_certificate_comes_from_a_chain() {
     );
 }
 
-/// The common names in a chain, in its order.
+/// The common names in a chain, in order.
 fn names(file: &str) -> Vec<String> {
     let identity = read(&data(file), PASSWORD).unwrap();
     let name = |der: &Vec<u8>| {
@@ -226,7 +226,7 @@ fn names(file: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_chain_is_ordered_from_the_own_certificate_upwards() {
+fn a_chain_begins_with_the_certificate_of_the_key() {
     assert_eq!(names("aes256-chain.pfx"), ["CN=leaf", "CN=middle", "CN=root"]);
     assert_eq!(
         names("chain-of-5.pfx"),

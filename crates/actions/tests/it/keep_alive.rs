@@ -1,4 +1,4 @@
-//! Connections that are kept, and who shares them.
+//! Keep-alive connections and which attempts share them.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use kalends_actions::ActionExecutor as _;
 use kalends_domain::Outcome;
 use tokio::io::AsyncWriteExt;
 
-use crate::world::{
-    OK, Sink, collection, execute, executor, get, guarded, has_succeeded, open, order, post,
+use crate::harness::{
+    OK, Sink, attempt, collection, execute, executor, get, guarded, has_succeeded, open, post,
     read_request, request,
 };
 
 #[tokio::test]
-async fn a_connection_serves_one_request_after_the_other() {
-    let mut sink = Sink::answering(|_| OK.into()).await;
+async fn a_connection_is_reused_for_later_requests() {
+    let mut sink = Sink::responding(|_| OK.into()).await;
     let executor = executor(open());
     for turn in 0..5 {
         let report = get(&executor, &sink.uri("/")).await;
@@ -27,19 +27,19 @@ async fn a_connection_serves_one_request_after_the_other() {
 }
 
 #[tokio::test]
-async fn connections_that_were_made_ahead_are_used_and_nothing_is_said_on_them_before() {
-    let mut sink = Sink::answering(|_| OK.into()).await;
+async fn prewarmed_connections_are_used_and_carry_no_request_before() {
+    let mut sink = Sink::responding(|_| OK.into()).await;
     let executor = executor(open());
-    let orders = [(); 3].map(|()| order(request(&sink.uri("/"))));
+    let attempts = [(); 3].map(|()| attempt(request(&sink.uri("/"))));
     let ahead = Duration::from_secs(60);
-    // Again: what is there is not made a second time.
+    // The second call finds the connections and opens none.
     for _ in 0..2 {
-        for ready in executor.prewarm(&orders.each_ref(), ahead) {
+        for ready in executor.prewarm(&attempts.each_ref(), ahead) {
             ready.await;
         }
     }
     assert!(sink.requests.try_recv().is_err());
-    let [a, b, c] = orders.map(|order| execute(&executor, order));
+    let [a, b, c] = attempts.map(|attempt| execute(&executor, attempt));
     for report in <[_; 3]>::from(tokio::join!(a, b, c)) {
         assert!(has_succeeded(&report), "{}", report.message);
         assert_eq!(report.timing.connect, None, "connected before");
@@ -53,43 +53,43 @@ async fn connections_that_were_made_ahead_are_used_and_nothing_is_said_on_them_b
 }
 
 #[tokio::test]
-async fn what_is_made_ready_is_given_up_in_time_and_never_where_jobs_may_not_go() {
+async fn prewarming_gives_up_in_time_and_obeys_the_egress_policy() {
     let mut silent = Sink::start("127.0.0.1:0", |stream, number, connected| async move {
         let _ = connected.send((number, String::new()));
-        // As if the handshake went on for ever.
+        // The TLS handshake never completes.
         std::future::pending::<()>().await;
         drop(stream);
     })
     .await;
     let secure = silent.uri("/").replace("http:", "https:");
-    let ready = executor(open()).prewarm(&[&order(request(&secure))], Duration::from_millis(1));
+    let ready = executor(open()).prewarm(&[&attempt(request(&secure))], Duration::from_millis(1));
     assert_eq!(ready.len(), 1);
     for ready in ready {
         ready.await;
     }
-    let denied = order(request(&silent.uri("/")));
+    let denied = attempt(request(&silent.uri("/")));
     for ready in executor(guarded(&[])).prewarm(&[&denied], Duration::from_secs(60)) {
         ready.await;
     }
     assert!(silent.requests.try_recv().map_or(true, |(number, _)| number == 0));
-    assert!(silent.requests.try_recv().is_err(), "nobody else connected");
+    assert!(silent.requests.try_recv().is_err(), "no other connection");
 }
 
 #[tokio::test]
 async fn collections_do_not_share_a_connection() {
-    let mut sink = Sink::answering(|_| OK.into()).await;
+    let mut sink = Sink::responding(|_| OK.into()).await;
     let executor = executor(open());
     for (name, connection) in [("a", 0), ("b", 1), ("A", 0), ("b", 1)] {
-        let mut order = order(request(&sink.uri("/")));
-        order.path.collection = collection(name);
-        assert!(has_succeeded(&execute(&executor, order).await));
+        let mut attempt = attempt(request(&sink.uri("/")));
+        attempt.path.collection = collection(name);
+        assert!(has_succeeded(&execute(&executor, attempt).await));
         assert_eq!(sink.next().await.0, connection, "{name}");
     }
 }
 
 #[tokio::test]
-async fn a_second_answer_to_one_request_is_for_nobody() {
-    let sink = Sink::answering(|request| match request.starts_with("GET /two ") {
+async fn a_second_response_to_one_request_is_discarded() {
+    let sink = Sink::responding(|request| match request.starts_with("GET /two ") {
         true => format!("{OK}HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"),
         false => OK.into(),
     })
@@ -102,8 +102,8 @@ async fn a_second_answer_to_one_request_is_for_nobody() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_meanwhile_is_not_used() {
-    // Closes after every answer without a word of it.
+async fn a_connection_that_the_target_closed_is_not_reused() {
+    // Closes after every response without announcing it.
     let mut sink = Sink::start("127.0.0.1:0", |mut stream, number, requests| async move {
         if let Some(request) = read_request(&mut stream).await {
             let _ = stream.write_all(OK.as_bytes()).await;
@@ -115,16 +115,16 @@ async fn a_connection_that_was_closed_meanwhile_is_not_used() {
     .await;
     let executor = executor(open());
     for connection in 0..20 {
-        let report = execute(&executor, order(post(&sink.uri("/"), "once"))).await;
+        let report = execute(&executor, attempt(post(&sink.uri("/"), "once"))).await;
         assert!(has_succeeded(&report), "{}", report.message);
-        // It is closed when this is told.
+        // The connection is closed before the request is reported.
         assert_eq!(sink.next().await.0, connection);
     }
 }
 
 #[tokio::test]
-async fn a_request_that_may_have_been_seen_is_not_sent_again() {
-    // Closes just when the second request has come.
+async fn a_request_that_the_target_may_have_seen_is_not_resent() {
+    // Closes when it has received the second request.
     let mut sink = Sink::start("127.0.0.1:0", |mut stream, number, requests| async move {
         for turn in 0.. {
             let Some(request) = read_request(&mut stream).await else { return };
@@ -137,12 +137,12 @@ async fn a_request_that_may_have_been_seen_is_not_sent_again() {
     })
     .await;
     let executor = executor(open());
-    let send = || execute(&executor, order(post(&sink.uri("/"), "once")));
+    let send = || execute(&executor, attempt(post(&sink.uri("/"), "once")));
     assert!(has_succeeded(&send().await));
     let report = send().await;
     assert_eq!(report.outcome, Outcome::Failed { retry_after: None });
     assert!(report.message.contains("failed: KeepAliveFailure"), "{}", report.message);
-    assert!(has_succeeded(&send().await), "the next one has a connection of its own");
+    assert!(has_succeeded(&send().await), "the next one opens a connection");
     let mut numbers = Vec::new();
     while let Ok((number, _)) = sink.requests.try_recv() {
         numbers.push(number);
@@ -151,15 +151,15 @@ async fn a_request_that_may_have_been_seen_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_burst_for_one_target_keeps_to_its_limit_of_connections() {
-    let mut sink = Sink::answering(|_| OK.into()).await;
+async fn a_burst_to_one_target_obeys_the_connection_limit() {
+    let mut sink = Sink::responding(|_| OK.into()).await;
     let mut settings = open();
     settings.connections_per_target_max = 3;
     let executor = std::sync::Arc::new(executor(settings));
     let mut attempts = Vec::new();
     for _ in 0..200 {
-        let (executor, order) = (executor.clone(), order(request(&sink.uri("/"))));
-        attempts.push(tokio::spawn(async move { execute(&executor, order).await }));
+        let (executor, attempt) = (executor.clone(), attempt(request(&sink.uri("/"))));
+        attempts.push(tokio::spawn(async move { execute(&executor, attempt).await }));
     }
     for attempt in attempts {
         assert!(has_succeeded(&attempt.await.unwrap()));

@@ -1,4 +1,4 @@
-//! The door: names that lead inside, names that change their minds, and what is reached in the end.
+//! The egress policy with host names: internal addresses, DNS rebinding, proxies.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use kalends_domain::{EgressDenial, ForbiddenEndpoint, Outcome};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
-use crate::world::{OK, Sink, executor, get, guarded, has_succeeded, open, read_request};
+use crate::harness::{OK, Sink, executor, get, guarded, has_succeeded, open, read_request};
 
-/// What a name server says to a question: how often the name was asked for before, and addresses.
+/// The addresses of a name, depending on the number of earlier queries.
 type Zone = Arc<dyn Fn(&str, usize) -> Vec<IpAddr> + Send + Sync>;
 
-/// A name server of the test's own. Names of which it knows nothing do not exist.
+/// A DNS server. Unknown names do not exist.
 async fn name_server(
     zone: impl Fn(&str, usize) -> Vec<IpAddr> + Send + Sync + 'static,
 ) -> SocketAddr {
     let zone: Zone = Arc::new(zone);
-    // The same port for both: what does not fit is asked for again over TCP.
+    // The same port for UDP and TCP: truncated responses are repeated over TCP.
     let (udp, tcp) = loop {
         let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()).await {
@@ -76,7 +76,7 @@ fn answer(question: &[u8], zone: &Zone, asked: &AtomicUsize) -> Vec<u8> {
     answer[2] = 0x81;
     answer[3] = if addresses.is_empty() { 0x83 } else { 0x80 };
     let mut count: u16 = 0;
-    // The name is another name for one that has the addresses.
+    // The name is an alias of the name with the addresses.
     let mut put = |kind: u16, data: &[u8], owner: [u8; 2]| {
         answer.extend_from_slice(&owner);
         answer.extend_from_slice(&kind.to_be_bytes());
@@ -102,16 +102,15 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// A target that may be reached, at 127.0.0.2, a trap on the same port of 127.0.0.1 that may not,
-/// and settings that say so.
+/// An allowed target at 127.0.0.2, a denied one on the same port of 127.0.0.1, and the settings.
 async fn outside_and_inside(name_server: SocketAddr) -> (Sink, Sink, EgressSettings) {
     loop {
-        let outside = Sink::answering_at("127.0.0.2:0", |_| OK.into()).await;
+        let outside = Sink::responding_at("127.0.0.2:0", |_| OK.into()).await;
         let inside = format!("127.0.0.1:{}", outside.address.port());
         if TcpListener::bind(&inside).await.is_err() {
             continue;
         }
-        let inside = Sink::answering_at(&inside, |_| OK.into()).await;
+        let inside = Sink::responding_at(&inside, |_| OK.into()).await;
         let mut settings = guarded(&["127.0.0.2".into()]);
         settings.name_servers = vec![name_server];
         return (outside, inside, settings);
@@ -119,7 +118,7 @@ async fn outside_and_inside(name_server: SocketAddr) -> (Sink, Sink, EgressSetti
 }
 
 #[tokio::test]
-async fn names_that_lead_inside_are_refused_and_nobody_is_called() {
+async fn names_with_internal_addresses_are_denied_without_a_connection() {
     let server = name_server(|name, _| match name {
         "inside.test" | "alias.test" => vec![ip("127.0.0.1")],
         "both.test" => vec![ip("127.0.0.2"), ip("127.0.0.1")],
@@ -149,19 +148,19 @@ async fn names_that_lead_inside_are_refused_and_nobody_is_called() {
     let words =
         "failed: NameResolutionFailure The remote name could not be resolved: 'nowhere.test'";
     assert!(nowhere.message.contains(words), "{}", nowhere.message);
-    assert!(inside.requests.try_recv().is_err(), "nobody may come in");
+    assert!(inside.requests.try_recv().is_err(), "the internal target got no request");
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_mind_is_refused_or_reached_where_it_was_checked() {
-    // Every answer differs from the one before, and holds for no time.
+async fn dns_rebinding_cannot_bypass_the_policy() {
+    // Every response differs from the one before and has a TTL of zero.
     let server =
         name_server(|_, turn| vec![if turn % 2 == 0 { ip("127.0.0.2") } else { ip("127.0.0.1") }])
             .await;
     for _ in 0..5 {
         let (mut outside, mut inside, settings) = outside_and_inside(server).await;
         for _ in 0..2 {
-            // A executor that remembers nothing asks anew.
+            // A new executor has an empty DNS cache.
             let executor = executor(settings.clone());
             let report =
                 get(&executor, &format!("http://rebind.test:{}/", outside.address.port())).await;
@@ -170,13 +169,13 @@ async fn a_name_that_changes_its_mind_is_refused_or_reached_where_it_was_checked
                 _ => assert!(report.message.contains("EgressDenied"), "{}", report.message),
             }
         }
-        assert!(inside.requests.try_recv().is_err(), "nobody may come in");
+        assert!(inside.requests.try_recv().is_err(), "the internal target got no request");
     }
 }
 
 #[tokio::test]
-async fn every_spelling_of_this_machine_is_refused_and_nobody_is_called() {
-    let mut inside = Sink::answering(|_| OK.into()).await;
+async fn every_spelling_of_this_machine_is_denied_without_a_connection() {
+    let mut inside = Sink::responding(|_| OK.into()).await;
     let port = inside.address.port();
     let executor = executor(guarded(&[]));
     for host in [
@@ -200,12 +199,12 @@ async fn every_spelling_of_this_machine_is_refused_and_nobody_is_called() {
         let report = get(&executor, &format!("http://{host}:{port}/")).await;
         assert!(report.message.contains("failed: EgressDenied"), "{host}: {}", report.message);
     }
-    assert!(inside.requests.try_recv().is_err(), "nobody may come in");
+    assert!(inside.requests.try_recv().is_err(), "the internal target got no request");
 }
 
 #[tokio::test]
-async fn the_server_itself_is_not_reached_even_by_its_only_user() {
-    let mut own = Sink::answering(|_| OK.into()).await;
+async fn jobs_cannot_reach_the_server_itself_in_single_user_mode() {
+    let mut own = Sink::responding(|_| OK.into()).await;
     let mut settings = open();
     settings.policy.forbidden = vec![ForbiddenEndpoint::OwnPort(own.address.port())];
     let executor = executor(settings);
@@ -218,9 +217,9 @@ async fn the_server_itself_is_not_reached_even_by_its_only_user() {
 }
 
 #[tokio::test]
-async fn the_next_address_of_a_name_is_tried_when_nobody_is_at_the_first() {
+async fn the_next_address_is_tried_if_the_first_refuses_the_connection() {
     let server = name_server(|_, _| vec![ip("127.0.0.3"), ip("127.0.0.2")]).await;
-    let outside = Sink::answering_at("127.0.0.2:0", |_| OK.into()).await;
+    let outside = Sink::responding_at("127.0.0.2:0", |_| OK.into()).await;
     let mut settings = guarded(&["127.0.0.2".into(), "127.0.0.3".into()]);
     settings.name_servers = vec![server];
     let report =
@@ -229,7 +228,7 @@ async fn the_next_address_of_a_name_is_tried_when_nobody_is_at_the_first() {
 }
 
 #[tokio::test]
-async fn a_name_server_that_says_nothing_ends_in_no_name() {
+async fn a_silent_dns_server_fails_name_resolution() {
     let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let mut settings = guarded(&[]);
     settings.name_servers = vec![silent.local_addr().unwrap()];
@@ -237,7 +236,7 @@ async fn a_name_server_that_says_nothing_ends_in_no_name() {
     assert!(report.message.contains("NameResolutionFailure"), "{}", report.message);
 }
 
-/// A proxy that makes connections, and tells of what it was asked for.
+/// A proxy that opens tunnels and reports the CONNECT requests.
 async fn proxy() -> Sink {
     Sink::start("127.0.0.1:0", |mut stream, number, requests| async move {
         let Some(request) = read_request(&mut stream).await else { return };
@@ -251,7 +250,7 @@ async fn proxy() -> Sink {
 }
 
 #[tokio::test]
-async fn a_proxy_is_asked_for_the_address_that_was_checked() {
+async fn a_proxy_gets_the_checked_address() {
     let server = name_server(|name, _| match name {
         "good.test" => vec![ip("127.0.0.2")],
         _ => vec![ip("127.0.0.1")],

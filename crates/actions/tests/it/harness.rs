@@ -1,4 +1,4 @@
-//! Targets and orders for tests: real sockets on this machine.
+//! Executors, attempts and targets for tests, over sockets of this machine.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -19,11 +19,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// No attempt of a test that is meant to get an answer takes longer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// What an attempt is given that is meant to time out.
+/// Timeout of attempts that are expected to get a response.
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of attempts that are expected to time out.
 pub(crate) const SHORT: Duration = Duration::from_millis(400);
-/// A plain answer.
+/// A minimal response.
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 pub(crate) fn executor(egress: EgressSettings) -> NetworkExecutor {
@@ -36,13 +36,13 @@ pub(crate) fn with_settings(settings: ExecutorSettings) -> NetworkExecutor {
     NetworkExecutor::new(settings, Arc::new(SystemClock), entropy).unwrap()
 }
 
-/// Everything on this machine may be reached.
+/// Settings that allow connections to this machine.
 pub(crate) fn open() -> EgressSettings {
     let policy = EgressPolicy { mode: EgressMode::SingleUser, ..EgressPolicy::default() };
     EgressSettings { policy, ..EgressSettings::default() }
 }
 
-/// Only what is public, and what is named.
+/// Settings that allow public addresses and the entries of `allow`.
 pub(crate) fn guarded(allow: &[String]) -> EgressSettings {
     let allow = allow.iter().map(|text| AllowEntry::parse(text).unwrap()).collect();
     let policy = EgressPolicy { mode: EgressMode::Guarded, allow, forbidden: vec![] };
@@ -75,7 +75,7 @@ pub(crate) fn headers(list: &[(&str, &str)]) -> Option<Headers> {
     Some(Headers::restore(list.collect()))
 }
 
-pub(crate) fn order(request: HttpRequest) -> AttemptRequest {
+pub(crate) fn attempt(request: HttpRequest) -> AttemptRequest {
     AttemptRequest {
         path: JobPath { collection: collection("jc"), job: JobName::new("j").unwrap() },
         uid: [1; 16],
@@ -86,51 +86,55 @@ pub(crate) fn order(request: HttpRequest) -> AttemptRequest {
         scheduled: "2026-11-15T12:00:00Z".parse().unwrap(),
         cause: Cause::Scheduled,
         retry: 0,
-        timeout: PATIENCE,
+        timeout: TEST_TIMEOUT,
         signing: Signing::Off,
     }
 }
 
-/// Makes an attempt; none may outlive its own time-out by itself.
-pub(crate) async fn execute(executor: &NetworkExecutor, order: AttemptRequest) -> AttemptReport {
-    let outer = order.timeout + PATIENCE;
-    tokio::time::timeout(outer, executor.execute(order)).await.expect("it ends by itself")
+/// Executes an attempt and fails if it exceeds its timeout.
+pub(crate) async fn execute(executor: &NetworkExecutor, attempt: AttemptRequest) -> AttemptReport {
+    let outer = attempt.timeout + TEST_TIMEOUT;
+    tokio::time::timeout(outer, executor.execute(attempt))
+        .await
+        .expect("the attempt ends within its timeout")
 }
 
 pub(crate) async fn get(executor: &NetworkExecutor, uri: &str) -> AttemptReport {
-    execute(executor, order(request(uri))).await
+    execute(executor, attempt(request(uri))).await
 }
 
 pub(crate) fn has_succeeded(report: &AttemptReport) -> bool {
     report.outcome == Outcome::Succeeded
 }
 
-/// A target on this machine. It ends with the test's runtime.
+/// A target on this machine. It stops with the test's runtime.
 pub(crate) struct Sink {
     pub(crate) address: SocketAddr,
-    /// The requests that came, as they came, each with the number of its connection.
+    /// The received requests, each with the number of its connection.
     pub(crate) requests: UnboundedReceiver<(usize, String)>,
 }
 
 impl Sink {
-    /// Answers every request with what `answer` makes of it.
-    pub(crate) async fn answering(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Sink {
-        Sink::answering_at("127.0.0.1:0", answer).await
+    /// Responds to every request with the result of `respond`.
+    pub(crate) async fn responding(
+        respond: impl Fn(&str) -> String + Send + Sync + 'static,
+    ) -> Sink {
+        Sink::responding_at("127.0.0.1:0", respond).await
     }
 
-    pub(crate) async fn answering_at(
+    pub(crate) async fn responding_at(
         at: &str,
-        answer: impl Fn(&str) -> String + Send + Sync + 'static,
+        respond: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> Sink {
-        let answer = Arc::new(answer);
+        let respond = Arc::new(respond);
         Sink::start(at, move |stream, number, requests| {
-            let answer = answer.clone();
-            async move { answer_all(stream, number, &requests, &*answer).await }
+            let respond = respond.clone();
+            async move { respond_to_all(stream, number, &requests, &*respond).await }
         })
         .await
     }
 
-    /// Does with every connection what `serve` says.
+    /// Serves every connection with `serve`.
     pub(crate) async fn start<F, D>(at: &str, serve: F) -> Sink
     where
         F: Fn(TcpStream, usize, UnboundedSender<(usize, String)>) -> D + Send + Sync + 'static,
@@ -152,23 +156,23 @@ impl Sink {
         format!("http://{}{path}", self.address)
     }
 
-    /// The next request.
+    /// Waits for the next request.
     pub(crate) async fn next(&mut self) -> (usize, String) {
-        let next = tokio::time::timeout(PATIENCE, self.requests.recv()).await;
-        next.expect("a request comes").unwrap()
+        let next = tokio::time::timeout(TEST_TIMEOUT, self.requests.recv()).await;
+        next.expect("a request arrives").unwrap()
     }
 }
 
-/// Answers request after request on one connection.
-pub(crate) async fn answer_all(
+/// Responds to all requests of one connection.
+pub(crate) async fn respond_to_all(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     number: usize,
     requests: &UnboundedSender<(usize, String)>,
-    answer: &(dyn Fn(&str) -> String + Send + Sync),
+    respond: &(dyn Fn(&str) -> String + Send + Sync),
 ) {
     while let Some(request) = read_request(&mut stream).await {
-        let text = answer(&request);
-        // A test that has ended no longer listens.
+        let text = respond(&request);
+        // The receiver is gone after the end of the test.
         let _ = requests.send((number, request));
         if stream.write_all(text.as_bytes()).await.is_err() {
             return;
@@ -177,7 +181,7 @@ pub(crate) async fn answer_all(
     }
 }
 
-/// One request, head and body; none where the other side has gone.
+/// Reads one request with its body; `None` if the client closed the connection.
 pub(crate) async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     let mut bytes = Vec::new();
     while !bytes.ends_with(b"\r\n\r\n") {

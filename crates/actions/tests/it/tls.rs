@@ -1,4 +1,4 @@
-//! TLS: whom we trust, as whom we come, and what is said when there is no trust.
+//! TLS: trusted CAs, client certificates, and the errors without trust.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use tokio::io::AsyncWriteExt;
 use tokio_rustls::TlsAcceptor;
 
 use crate::data;
-use crate::world::{
-    OK, SHORT, Sink, answer_all, execute, executor, get, has_succeeded, open, order, read_request,
-    request,
+use crate::harness::{
+    OK, SHORT, Sink, attempt, execute, executor, get, has_succeeded, open, read_request, request,
+    respond_to_all,
 };
 
-/// An authority of the test's own.
+/// A certificate authority.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -35,12 +35,12 @@ impl Authority {
         Authority(CertifiedIssuer::self_signed(params, key).unwrap())
     }
 
-    /// Settings that trust it.
+    /// Settings that trust the authority.
     pub(crate) fn trusted(&self) -> EgressSettings {
         EgressSettings { ca_bundle: self.0.pem().into_bytes(), ..open() }
     }
 
-    /// A certificate for a name, and its key.
+    /// Issues a certificate for a name, with its key.
     pub(crate) fn certify(
         &self,
         name: &str,
@@ -59,7 +59,7 @@ pub(crate) struct Certified {
     pub(crate) key: Vec<u8>,
 }
 
-/// Whether a server wants to see a certificate.
+/// Whether a server requests or requires a client certificate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wants {
     Nothing,
@@ -67,7 +67,7 @@ enum Wants {
     Always,
 }
 
-/// Takes any certificate, and so shows which was sent.
+/// Accepts any client certificate, so that the test sees which one was sent.
 #[derive(Debug)]
 struct Anybody(Wants, WebPkiSupportedAlgorithms);
 
@@ -116,7 +116,7 @@ impl ClientCertVerifier for Anybody {
     }
 }
 
-/// A server over TLS. It answers with the size of the certificate that it was shown, or 0.
+/// A TLS server that responds with the size of the client certificate, or 0 without one.
 async fn serve(certified: Certified, wants: Wants) -> Sink {
     let provider = Arc::new(ring::default_provider());
     let anybody = Anybody(wants, provider.signature_verification_algorithms);
@@ -135,13 +135,13 @@ async fn serve(certified: Certified, wants: Wants) -> Sink {
             let shown = shown.map_or(0, |chain| chain[0].len()).to_string();
             let answer =
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{shown}", shown.len());
-            answer_all(stream, number, &requests, &move |_| answer.clone()).await;
+            respond_to_all(stream, number, &requests, &move |_| answer.clone()).await;
         }
     })
     .await
 }
 
-/// A server over TLS that asks for no certificate.
+/// A TLS server that requests no client certificate.
 pub(crate) async fn serve_plainly(certified: Certified) -> Sink {
     serve(certified, Wants::Nothing).await
 }
@@ -164,7 +164,7 @@ fn body(message: &str) -> usize {
 }
 
 #[tokio::test]
-async fn an_operators_own_authority_is_trusted_and_nobody_else_is() {
+async fn only_authorities_in_the_ca_bundle_are_trusted() {
     let (authority, other) = (Authority::new(), Authority::new());
     let sink = serve(authority.certify("localhost", |_| ()), Wants::Nothing).await;
     let report = get(&executor(authority.trusted()), &uri(&sink, "localhost")).await;
@@ -177,7 +177,7 @@ async fn an_operators_own_authority_is_trusted_and_nobody_else_is() {
 }
 
 #[tokio::test]
-async fn certificates_that_are_not_the_targets_or_not_valid_are_refused_with_the_reason() {
+async fn invalid_server_certificates_are_refused_with_the_reason() {
     let authority = Authority::new();
     let expired = |params: &mut CertificateParams| params.not_after = date_time_ymd(2020, 1, 1);
     let later = |params: &mut CertificateParams| params.not_before = date_time_ymd(2999, 1, 1);
@@ -201,7 +201,7 @@ async fn certificates_that_are_not_the_targets_or_not_valid_are_refused_with_the
 }
 
 #[tokio::test]
-async fn a_target_that_speaks_no_tls_or_an_old_one_is_refused() {
+async fn targets_without_a_supported_tls_version_are_refused() {
     // An alert of TLS 1.0: no common version.
     let old = Sink::start("127.0.0.1:0", |mut stream, _, _| async move {
         let _ = stream.write_all(b"\x15\x03\x01\x00\x02\x02\x46").await;
@@ -213,7 +213,7 @@ async fn a_target_that_speaks_no_tls_or_an_old_one_is_refused() {
         let _ = read_request(&mut stream).await;
     })
     .await;
-    // TLS 1.0 itself, and TLS 1.2 without encryption: what nobody offered.
+    // TLS 1.0, and TLS 1.2 with a null cipher: the client offered neither.
     let first = Sink::start("127.0.0.1:0", |stream, _, _| hello(stream, [3, 1], [0, 0x2f])).await;
     let null = Sink::start("127.0.0.1:0", |stream, _, _| hello(stream, [3, 3], [0, 0x3b])).await;
     for (name, sink) in [("alert", old), ("plain", plain), ("1.0", first), ("null", null)] {
@@ -223,7 +223,7 @@ async fn a_target_that_speaks_no_tls_or_an_old_one_is_refused() {
     }
 }
 
-/// Answers whatever is offered with this version of TLS and this cipher, and waits.
+/// Selects this TLS version and cipher, whatever the client offers, and waits.
 async fn hello(mut stream: tokio::net::TcpStream, version: [u8; 2], cipher: [u8; 2]) {
     let hello = [&version[..], &[7; 32], &[0], &cipher, &[0]].concat();
     let handshake = [&[2, 0, 0, 38][..], &hello].concat();
@@ -233,20 +233,20 @@ async fn hello(mut stream: tokio::net::TcpStream, version: [u8; 2], cipher: [u8;
 }
 
 #[tokio::test]
-async fn a_target_that_never_agrees_on_encryption_is_left_at_the_time_out() {
+async fn a_handshake_that_never_completes_times_out() {
     let silent = Sink::start("127.0.0.1:0", |stream, _, _| async move {
         std::future::pending::<()>().await;
         drop(stream);
     })
     .await;
-    let mut order = order(request(&uri(&silent, "localhost")));
-    order.timeout = SHORT;
-    let report = execute(&executor(open()), order).await;
+    let mut attempt = attempt(request(&uri(&silent, "localhost")));
+    attempt.timeout = SHORT;
+    let report = execute(&executor(open()), attempt).await;
     assert!(report.message.contains("failed: Timeout"), "{}", report.message);
 }
 
 #[tokio::test]
-async fn two_jobs_call_one_host_and_only_one_shows_a_certificate() {
+async fn jobs_with_different_client_certificates_share_no_connection() {
     let authority = Authority::new();
     let mut sink = serve(authority.certify("localhost", |_| ()), Wants::IfYouLike).await;
     let executor = executor(authority.trusted());
@@ -259,21 +259,21 @@ async fn two_jobs_call_one_host_and_only_one_shows_a_certificate() {
             Some(file) => with_certificate(&uri, file, "secret"),
             None => request(&uri),
         };
-        let report = execute(&executor, order(request)).await;
+        let report = execute(&executor, attempt(request)).await;
         assert!(has_succeeded(&report), "{}", report.message);
         let shown = body(&report.message);
         assert_eq!(shown > 0, file.is_some(), "{file:?}");
         connections.push((sink.next().await.0, shown));
     }
     let [(a, first), (b, _), (c, other), (d, again), (e, _)] = connections[..] else { panic!() };
-    assert!(a != b && b != c && a != c, "each has a connection of its own");
-    assert_eq!((d, e), (a, b), "and uses it again");
+    assert!(a != b && b != c && a != c, "each identity has its own connection");
+    assert_eq!((d, e), (a, b), "and reuses it");
     assert_eq!(first, again);
     assert_ne!(first, other);
 }
 
 #[tokio::test]
-async fn a_server_that_demands_a_certificate_gets_one_or_the_attempt_fails() {
+async fn a_required_client_certificate_is_sent_or_the_attempt_fails() {
     let authority = Authority::new();
     let sink = serve(authority.certify("localhost", |_| ()), Wants::Always).await;
     let executor = executor(authority.trusted());
@@ -281,34 +281,34 @@ async fn a_server_that_demands_a_certificate_gets_one_or_the_attempt_fails() {
     let without = get(&executor, &uri).await;
     assert!(without.message.contains("CertificateRequired"), "{}", without.message);
     for file in ["aes256-chain.pfx", "ec-p384.pfx", "ed25519.pfx", "keytool-rsa.pfx"] {
-        let report = execute(&executor, order(with_certificate(&uri, file, "secret"))).await;
+        let report = execute(&executor, attempt(with_certificate(&uri, file, "secret"))).await;
         assert!(has_succeeded(&report), "{file}: {}", report.message);
     }
-    let wrong = execute(&executor, order(with_certificate(&uri, "ec-p256.pfx", "canary"))).await;
+    let wrong = execute(&executor, attempt(with_certificate(&uri, "ec-p256.pfx", "canary"))).await;
     assert!(wrong.message.contains("the client certificate cannot be used"), "{}", wrong.message);
     assert!(!wrong.message.contains("canary"));
 }
 
 #[tokio::test]
-async fn without_tls_there_is_nobody_to_show_a_certificate_to() {
-    let mut sink = Sink::answering(|_| OK.into()).await;
+async fn a_client_certificate_is_ignored_without_tls() {
+    let mut sink = Sink::responding(|_| OK.into()).await;
     let request = with_certificate(&sink.uri("/"), "ec-p256.pfx", "secret");
-    let report = execute(&executor(open()), order(request)).await;
+    let report = execute(&executor(open()), attempt(request)).await;
     assert!(has_succeeded(&report), "{}", report.message);
     sink.next().await;
 }
 
 #[tokio::test]
-async fn a_certificate_does_not_go_to_where_a_redirect_leads() {
+async fn a_client_certificate_is_not_sent_to_another_origin() {
     let authority = Authority::new();
     let mut second = serve(authority.certify("localhost", |_| ()), Wants::IfYouLike).await;
     let location = uri(&second, "localhost");
-    let first = Sink::answering(move |_| {
+    let first = Sink::responding(move |_| {
         format!("HTTP/1.1 302 Go\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n")
     })
     .await;
     let request = with_certificate(&first.uri("/"), "ec-p256.pfx", "secret");
-    let report = execute(&executor(authority.trusted()), order(request)).await;
+    let report = execute(&executor(authority.trusted()), attempt(request)).await;
     assert!(has_succeeded(&report), "{}", report.message);
     assert_eq!(body(&report.message), 0);
     second.next().await;

@@ -1,4 +1,4 @@
-//! Builds PFX files that no program would write.
+//! Builds PFX files that common programs do not write.
 
 use aes::Aes256;
 use cbc::Encryptor;
@@ -12,7 +12,7 @@ pub(crate) const PASSWORD: &str = "secret";
 const SALT: &[u8] = b"saltsalt";
 const VECTOR: &[u8] = b"sixteen bytes iv";
 
-/// One value in DER.
+/// A DER value.
 pub(crate) fn value(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let [high, low] = u16::try_from(content.len()).unwrap().to_be_bytes();
@@ -45,7 +45,7 @@ fn oid(text: &str) -> Vec<u8> {
     ObjectIdentifier::new_unwrap(text).to_der().unwrap()
 }
 
-/// A file around safes, and a MAC that asks for so many iterations.
+/// A file with safes and, optionally, a MAC with this iteration count.
 pub(crate) fn pfx(safes: &[Vec<u8>], mac_iterations: Option<u64>) -> Vec<u8> {
     let safes: Vec<&[u8]> = safes.iter().map(Vec::as_slice).collect();
     let content = sequence(&[&oid(DATA), &explicit(&octets(&sequence(&safes)))]);
@@ -67,13 +67,13 @@ pub(crate) fn contents(bags: &[Vec<u8>]) -> Vec<u8> {
     sequence(&bags.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
-/// An encrypted safe around bags.
+/// An encrypted safe with bags.
 pub(crate) fn encrypted_safe(bags: &[Vec<u8>], iterations: u32) -> Vec<u8> {
     let ciphertext = encrypt(&contents(bags), iterations);
     safe_of_ciphertext(&pbes2(iterations.into()), &ciphertext)
 }
 
-/// An encrypted safe that says of its ciphertext whatever is wanted.
+/// An encrypted safe with an arbitrary algorithm identifier.
 pub(crate) fn safe_of_ciphertext(algorithm: &[u8], ciphertext: &[u8]) -> Vec<u8> {
     let content = sequence(&[&oid(DATA), algorithm, &value(0x80, &[ciphertext])]);
     let data = sequence(&[&integer(0), &content]);
@@ -85,7 +85,7 @@ pub(crate) fn pbes2(iterations: u64) -> Vec<u8> {
     pbes2_counting(&integer(iterations))
 }
 
-/// The same, with a count in DER.
+/// AES-256 with an iteration count in raw DER.
 pub(crate) fn pbes2_counting(iterations: &[u8]) -> Vec<u8> {
     let function = sequence(&[&oid("1.2.840.113549.2.9"), &[5, 0]]);
     let parameters = sequence(&[&octets(SALT), iterations, &function]);
@@ -94,8 +94,8 @@ pub(crate) fn pbes2_counting(iterations: &[u8]) -> Vec<u8> {
     sequence(&[&oid("1.2.840.113549.1.5.13"), &sequence(&[&derivation, &cipher])])
 }
 
-/// 3DES with the derivation of PKCS#12.
-pub(crate) fn old_triple_des(iterations: u64) -> Vec<u8> {
+/// 3DES with the PKCS#12 key derivation.
+pub(crate) fn legacy_triple_des(iterations: u64) -> Vec<u8> {
     let parameters = sequence(&[&octets(SALT), &integer(iterations)]);
     sequence(&[&oid("1.2.840.113549.1.12.1.3"), &parameters])
 }
@@ -119,14 +119,14 @@ pub(crate) fn key_bag(pkcs8: &[u8]) -> Vec<u8> {
     bag(1, &sequence(&[pkcs8]))
 }
 
-/// A key that is encrypted already.
-pub(crate) fn shrouded_key_bag(encrypted_key: &[u8]) -> Vec<u8> {
+/// A bag with an already encrypted key.
+pub(crate) fn encrypted_key_bag(encrypted_key: &[u8]) -> Vec<u8> {
     bag(2, encrypted_key)
 }
 
-/// A key that says of its ciphertext whatever is wanted.
+/// An encrypted key with an arbitrary algorithm identifier.
 pub(crate) fn key_of_ciphertext(algorithm: &[u8], ciphertext: &[u8]) -> Vec<u8> {
-    shrouded_key_bag(&sequence(&[algorithm, &octets(ciphertext)]))
+    encrypted_key_bag(&sequence(&[algorithm, &octets(ciphertext)]))
 }
 
 pub(crate) fn certificate_bag(der: &[u8]) -> Vec<u8> {
@@ -134,7 +134,7 @@ pub(crate) fn certificate_bag(der: &[u8]) -> Vec<u8> {
     bag(3, &sequence(&[&kind, &explicit(&octets(der))]))
 }
 
-/// Bags inside a bag.
+/// A bag that contains bags.
 pub(crate) fn nested_safe_bag(bags: &[Vec<u8>]) -> Vec<u8> {
     bag(6, &contents(bags))
 }
