@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes every file of this folder anew; README.md says what each is for. Keys are new each time, so
-# the facts in ../it/pfx_files.rs have to be taken again: this prints them.
+# Recreates all files of this directory; README.md describes them. The keys are new each time, so
+# update the facts in ../it/pfx_files.rs with the output.
 # Needs openssl 3 with its legacy provider, keytool of a JDK, and a UTF-8 locale.
 set -eu
 cd "$(dirname "$0")"
@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 
 subject='/C=US/ST=Some-State/O=Terraform Tests/OU=Azure/CN=Terraform App Gateway'
 
-# certificate NAME SUBJECT DAYS: a self-signed certificate with a key of its own.
+# certificate NAME SUBJECT DAYS: a self-signed certificate with its own key.
 certificate() {
     openssl req -x509 -newkey rsa:2048 -nodes -utf8 -subj "$2" -days "$3" \
         -keyout "$work/$1.key" -out "$work/$1.crt" 2>/dev/null
@@ -23,7 +23,7 @@ pfx() {
         -passout "pass:$password" "$@"
 }
 
-# issue NAME ISSUER CA-OR-NOT: a certificate from another one.
+# issue NAME ISSUER CA-OR-NOT: a certificate issued by another one.
 issue() {
     openssl req -newkey rsa:2048 -nodes -subj "/O=Kalends Tests/CN=$1" -keyout "$work/$1.key" \
         -out "$work/$1.csr" 2>/dev/null
@@ -49,7 +49,7 @@ pfx many-iterations plain secret -iter 200000
 pfx too-many-iterations plain secret -iter 200001
 pfx no-key plain secret -nokeys
 
-# openssl writes one key only, keytool joins two files.
+# openssl writes a single key; keytool merges two files.
 certificate second '/CN=second' 3650
 rm -f "$work/two.p12"
 for one in plain second; do
@@ -82,7 +82,7 @@ pfx chain-of-5 leaf secret -certfile "$work/above.crt"
 cat "$work/second.crt" >>"$work/above.crt"
 pfx chain-of-6 leaf secret -certfile "$work/above.crt"
 
-# Only the command ca takes dates that are past.
+# Only the ca command accepts dates in the past.
 openssl req -newkey rsa:2048 -nodes -subj /CN=expired -keyout "$work/expired.key" \
     -out "$work/expired.csr" 2>/dev/null
 mkdir "$work/ca"
@@ -132,7 +132,7 @@ pfx odd-subject odd secret
 certificate multi '/C=DE/O=Kalends+OU=Tests/CN=Ann+serialNumber=7' 3650
 pfx multi-valued multi secret
 
-# Keys alone, encrypted in ways that openssl pkcs12 does not offer.
+# Separate keys, encrypted in ways that openssl pkcs12 does not offer.
 for function in SHA1 SHA384 SHA512; do
     openssl pkcs8 -topk8 -in "$work/plain.key" -v2 aes-256-cbc -v2prf "hmacWith$function" \
         -passout pass:secret -outform DER -out "key-hmac-$(echo $function | tr A-Z a-z).der"
