@@ -85,7 +85,7 @@ fn read_location(root: Node<'_>, errors: &mut ErrorDetails) -> Option<Location> 
     };
     let node = node.with_code(ErrorCode::LocationRequired);
     let location = Location::new(node.text(errors)?);
-    location.map_err(|fault| node.add_error(&fault, errors)).ok()
+    location.map_err(|error| node.add_error(&error, errors)).ok()
 }
 
 /// The two oldest versions accept `Premium` in addition to the names of the later versions.
@@ -149,7 +149,7 @@ fn positive(node: Node<'_>, errors: &mut ErrorDetails) -> Option<u32> {
     let valid = u32::try_from(number).ok().filter(|number| (1..=i32::MAX as u32).contains(number));
     if valid.is_none() {
         let number = quoted(&number.to_string());
-        node.refuse(format!("{number} is not allowed; allowed are 1 to {}", i32::MAX), errors);
+        node.reject(format!("{number} is not allowed; allowed are 1 to {}", i32::MAX), errors);
     }
     valid
 }

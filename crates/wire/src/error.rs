@@ -22,26 +22,26 @@ pub struct ErrorDetail {
 }
 
 impl From<RuleError> for ErrorDetail {
-    fn from(problem: RuleError) -> ErrorDetail {
-        let code = match problem.kind {
+    fn from(error: RuleError) -> ErrorDetail {
+        let code = match error.kind {
             RuleErrorKind::StartTooFarAhead => ErrorCode::StartTimeOutOfRange,
             RuleErrorKind::InvalidRecurrence => ErrorCode::InvalidRecurrence,
             RuleErrorKind::IntervalTooLong => ErrorCode::RecurrenceSpanExceeded,
             RuleErrorKind::InvalidSchedule => ErrorCode::InvalidSchedule,
             RuleErrorKind::NeverFires => ErrorCode::RecurrenceNeverFires,
         };
-        ErrorDetail { code, path: problem.path, message: problem.message }
+        ErrorDetail { code, path: error.path, message: error.message }
     }
 }
 
 impl ErrorDetail {
-    /// The error of a request for a job that does not exist. Clients parse its text.
+    /// The error of a request for a job that does not exist. The text is that of the retired service.
     pub fn job_not_found(job: &JobName) -> ErrorDetail {
         let message = format!("Job '{job}' cannot be found.");
         ErrorDetail { code: ErrorCode::NotFound, path: String::new(), message }
     }
 
-    /// The error of a request for a collection that does not exist. Clients parse its text.
+    /// The error of a request for a collection that does not exist. The text is that of the retired service.
     pub fn collection_not_found(path: &CollectionPath) -> ErrorDetail {
         let message = format!(
             "The Resource 'Microsoft.Scheduler/jobcollections/{}' under resource group '{}' was not found.",
@@ -68,7 +68,7 @@ impl fmt::Display for ErrorDetail {
     }
 }
 
-/// The errors of a request, in the order in which they were found; at most [`ERRORS_MAX`].
+/// The errors of a request, in the order in which they were found; at most 20.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorDetails(pub(crate) Vec<ErrorDetail>);
 
@@ -86,17 +86,17 @@ impl ErrorDetails {
     }
 
     /// Converts errors of a recurrence, with paths as in the body of a job (`properties.recurrence`).
-    pub fn from_rule_errors(problems: RuleErrors) -> ErrorDetails {
-        let within_job = |problem: RuleError| {
-            let error = ErrorDetail::from(problem);
-            ErrorDetail { path: format!("properties.{}", error.path), ..error }
+    pub fn from_rule_errors(errors: RuleErrors) -> ErrorDetails {
+        let within_job = |error: RuleError| {
+            let detail = ErrorDetail::from(error);
+            ErrorDetail { path: format!("properties.{}", detail.path), ..detail }
         };
-        problems.0.into_iter().map(within_job).collect()
+        errors.0.into_iter().map(within_job).collect()
     }
 
     /// Converts an error of `member` of the `properties` of a job or collection.
-    pub fn from_validation_error(member: &str, fault: ValidationError) -> ErrorDetails {
-        ErrorDetails::one(fault.kind.into(), format!("properties.{member}"), fault.message)
+    pub fn from_validation_error(member: &str, error: ValidationError) -> ErrorDetails {
+        ErrorDetails::one(error.kind.into(), format!("properties.{member}"), error.message)
     }
 
     /// Returns the HTTP status and the body of the response.
@@ -118,7 +118,7 @@ impl ErrorDetails {
         (code.status(), Json::from(ObjectBuilder::new().put("error", error)).to_string())
     }
 
-    /// Adds an error unless there are [`ERRORS_MAX`] already.
+    /// Adds an error unless there are 20 already.
     pub fn add(&mut self, code: ErrorCode, path: impl Into<String>, message: impl Into<String>) {
         if self.0.len() < ERRORS_MAX {
             self.0.push(ErrorDetail { code, path: path.into(), message: message.into() });

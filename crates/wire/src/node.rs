@@ -106,7 +106,7 @@ impl<'v> Node<'v> {
         Node { code, ..self }
     }
 
-    pub(crate) fn refuse(&self, message: impl Into<String>, errors: &mut ErrorDetails) {
+    pub(crate) fn reject(&self, message: impl Into<String>, errors: &mut ErrorDetails) {
         errors.add(self.code, self.path.to_string(), message);
     }
 
@@ -151,7 +151,7 @@ impl<'v> Node<'v> {
     pub(crate) fn is_object(&self, errors: &mut ErrorDetails) -> bool {
         let is_object = matches!(self.value, Json::Object(_));
         if !is_object {
-            self.refuse(format!("expected an object, found {}", self.value.kind()), errors);
+            self.reject(format!("expected an object, found {}", self.value.kind()), errors);
         }
         is_object
     }
@@ -160,7 +160,7 @@ impl<'v> Node<'v> {
         match self.value {
             Json::String(text) => Some(text),
             other => {
-                self.refuse(format!("expected a string, found {}", other.kind()), errors);
+                self.reject(format!("expected a string, found {}", other.kind()), errors);
                 None
             }
         }
@@ -170,7 +170,7 @@ impl<'v> Node<'v> {
         match self.value {
             Json::Number(Number::Integer(number)) => Some(*number),
             other => {
-                self.refuse(format!("expected a whole number, found {}", other.kind()), errors);
+                self.reject(format!("expected a whole number, found {}", other.kind()), errors);
                 None
             }
         }
@@ -180,7 +180,7 @@ impl<'v> Node<'v> {
         match self.value {
             Json::Bool(value) => Some(*value),
             other => {
-                self.refuse(format!("expected true or false, found {}", other.kind()), errors);
+                self.reject(format!("expected true or false, found {}", other.kind()), errors);
                 None
             }
         }
@@ -206,7 +206,7 @@ impl<'v> Node<'v> {
         let text = self.text(errors)?;
         let length = text.chars().count();
         if length > max {
-            self.refuse(format!("it has {length} characters; allowed are {max}"), errors);
+            self.reject(format!("it has {length} characters; allowed are {max}"), errors);
             return None;
         }
         Some(text.to_owned())
@@ -239,7 +239,7 @@ impl<'v> Node<'v> {
         match text.parse() {
             Ok(instant) => Some(instant),
             Err(error) => {
-                self.refuse(format!("{} is not a date-time: {error}", quoted(text)), errors);
+                self.reject(format!("{} is not a date-time: {error}", quoted(text)), errors);
                 None
             }
         }
@@ -253,7 +253,7 @@ impl<'v> Node<'v> {
                 "{} is not a duration; expected one such as PT30S, P1DT12H or 1.12:00:00",
                 quoted(text)
             );
-            self.refuse(message, errors);
+            self.reject(message, errors);
         }
         value.map(|value| Verbatim::new(text, value))
     }
@@ -270,7 +270,7 @@ impl<'v> Node<'v> {
             let allowed: Vec<_> = allowed.map(|(known, _)| known).collect();
             let message =
                 format!("{} is not allowed; allowed are {}", quoted(text), allowed.join(", "));
-            self.refuse(message, errors);
+            self.reject(message, errors);
         }
         found.map(|(_, value)| value)
     }

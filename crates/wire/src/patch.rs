@@ -78,13 +78,13 @@ fn check(patch: &Json<'_>, id: &str, names: &[&str]) -> Result<(), ErrorDetails>
             let Some(text) = node.text(&mut errors) else { continue };
             if !allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(text)) {
                 let message = format!("{} is another resource; leave it out", quoted(text));
-                node.refuse(message, &mut errors);
+                node.reject(message, &mut errors);
             }
         }
         let properties = root.member("properties");
         for node in [&root].into_iter().chain(&properties) {
             if let Some(status) = node.member("status") {
-                status.refuse("it is the service's and cannot be set", &mut errors);
+                status.reject("it is the service's and cannot be set", &mut errors);
             }
         }
     }

@@ -128,7 +128,7 @@ fn zone(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Zone> {
     match Zone::named(text) {
         Ok(zone) => Some(zone),
         Err(error) => {
-            node.refuse(format!("{}: {error}", quoted(text)), errors);
+            node.reject(format!("{}: {error}", quoted(text)), errors);
             None
         }
     }

@@ -14,7 +14,7 @@ pub(crate) fn read_tags(
     let node = node.with_code(ErrorCode::InvalidTag);
     let tags = node.map(errors)?;
     if tags.len() > limits.tags_max {
-        node.refuse(format!("{} tags; allowed are {}", tags.len(), limits.tags_max), errors);
+        node.reject(format!("{} tags; allowed are {}", tags.len(), limits.tags_max), errors);
     }
     for (name, value) in &tags {
         let mut check = |part: &str, text: &str, max: usize| {

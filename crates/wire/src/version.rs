@@ -30,17 +30,17 @@ impl Version {
     /// Parses the query parameter `api-version`, case-insensitively.
     pub fn from_query(text: Option<&str>) -> Result<Version, ErrorDetails> {
         let supported = Version::ALL.map(Version::as_str).join(", ");
-        let refuse = |code, message| Err(ErrorDetails::one(code, "api-version", message));
+        let reject = |code, message| Err(ErrorDetails::one(code, "api-version", message));
         let Some(text) = text.filter(|text| !text.is_empty()) else {
             let message = format!("the query parameter is missing; supported are {supported}");
-            return refuse(ErrorCode::MissingApiVersionParameter, message);
+            return reject(ErrorCode::MissingApiVersionParameter, message);
         };
         match Version::ALL.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(text)) {
             Some(version) => Ok(version),
             None => {
                 let message =
                     format!("{} is not supported; supported are {supported}", quoted(text));
-                refuse(ErrorCode::InvalidApiVersionParameter, message)
+                reject(ErrorCode::InvalidApiVersionParameter, message)
             }
         }
     }

@@ -55,7 +55,7 @@ pub(super) fn read(
     match kind.enum_value(KINDS.iter().copied(), errors)? {
         Kind::NotSpecified => {
             for part in PARTS.iter().filter_map(|name| node.member(name)) {
-                part.refuse("it does not go with type NotSpecified; say which type", errors);
+                part.reject("it does not go with type NotSpecified; say which type", errors);
             }
             None
         }

@@ -45,7 +45,7 @@ fn read_uri(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> 
     };
     let node = node.with_code(ErrorCode::InvalidUri);
     let uri = Uri::new(node.text(errors)?, context.limits);
-    uri.map_err(|fault| node.add_error(&fault, errors)).ok()
+    uri.map_err(|error| node.add_error(&error, errors)).ok()
 }
 
 fn read_method(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Method> {
@@ -60,7 +60,7 @@ fn read_method(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Method> {
     };
     let node = node.with_code(ErrorCode::InvalidHttpMethod);
     let method = Method::new(node.text(errors)?);
-    method.map_err(|fault| node.add_error(&fault, errors)).ok()
+    method.map_err(|error| node.add_error(&error, errors)).ok()
 }
 
 fn read_headers(
@@ -71,12 +71,12 @@ fn read_headers(
     let node = node.with_code(ErrorCode::InvalidHeader);
     let headers = Headers::new(node.map(errors)?, context.limits);
     headers
-        .map_err(|refused| {
-            let path = match &refused.name {
+        .map_err(|error| {
+            let path = match &error.name {
                 Some(name) => node.path.member(name).to_string(),
                 None => node.path.to_string(),
             };
-            errors.add(refused.error.kind.into(), path, refused.error.message);
+            errors.add(error.error.kind.into(), path, error.error.message);
         })
         .ok()
 }

@@ -91,7 +91,7 @@ fn read_error_action(
         return None;
     }
     if let Some(nested) = node.member("errorAction") {
-        nested.refuse("an error action has no error action of its own", errors);
+        nested.reject("an error action has no error action of its own", errors);
     }
     let action = read(node, context, errors);
     let request = node.member("request");
@@ -118,7 +118,7 @@ fn read(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Opti
     for foreign in foreign.filter_map(|payload| node.member(payload)) {
         has_foreign = true;
         let message = format!("it does not go with type {type_as_written}, which has {own}");
-        foreign.with_code(ErrorCode::ActionMismatch).refuse(message, errors);
+        foreign.with_code(ErrorCode::ActionMismatch).reject(message, errors);
     }
     let Some(payload) = node.member(own) else {
         if !has_foreign {

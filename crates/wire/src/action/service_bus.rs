@@ -78,7 +78,7 @@ fn read_authentication(
 /// The key name is sent in a header, so it must satisfy the rules of a property.
 fn check_key_name(text: &str) -> Result<(), ValidationError> {
     check_property(text)
-        .map_err(|fault| ValidationError { kind: ValidationErrorKind::InvalidServiceBus, ..fault })
+        .map_err(|error| ValidationError { kind: ValidationErrorKind::InvalidServiceBus, ..error })
 }
 
 fn read_custom(
@@ -90,13 +90,13 @@ fn read_custom(
     let custom = node.map(errors)?;
     let max = context.limits.custom_properties_max;
     if custom.len() > max {
-        node.refuse(format!("{} properties; allowed are {max}", custom.len()), errors);
+        node.reject(format!("{} properties; allowed are {max}", custom.len()), errors);
         return None;
     }
     for (name, value) in &custom {
         let path = node.path.member(name);
-        if let Err(fault) = check_property(name) {
-            errors.add(fault.kind.into(), path.to_string(), fault.message);
+        if let Err(error) = check_property(name) {
+            errors.add(error.kind.into(), path.to_string(), error.message);
         }
         if value.contains(char::is_control) {
             let message = "a property has no control characters";

@@ -32,12 +32,12 @@ pub fn keep_extensions(stored: &JobDefinition, edited: &mut JobDefinition) {
         edited.first_day_of_week = stored.first_day_of_week;
     }
     keep_message_format(&stored.action.action, &mut edited.action.action);
-    keep_exponential_retry(&stored.action.retry, &mut edited.action.retry);
+    keep_retry_extensions(&stored.action.retry, &mut edited.action.retry);
     if let (Some(stored), Some(edited)) =
         (&stored.action.error_action, &mut edited.action.error_action)
     {
         keep_message_format(&stored.action, &mut edited.action);
-        keep_exponential_retry(&stored.retry, &mut edited.retry);
+        keep_retry_extensions(&stored.retry, &mut edited.retry);
     }
 }
 
@@ -49,7 +49,7 @@ fn keep_message_format(stored: &Action, edited: &mut Action) {
     }
 }
 
-fn keep_exponential_retry(stored: &Option<RetryPolicy>, edited: &mut Option<RetryPolicy>) {
+fn keep_retry_extensions(stored: &Option<RetryPolicy>, edited: &mut Option<RetryPolicy>) {
     if let (Some(stored), Some(edited)) = (stored, edited) {
         edited.interval_max = stored.interval_max.clone();
         edited.age_max = stored.age_max.clone();
@@ -105,7 +105,7 @@ fn read_timeout(
     let max = limits.timeout_max;
     if timeout.value().is_zero() || *timeout.value() > max {
         let message = format!("allowed are more than 0 and at most {} seconds", max.as_secs());
-        node.refuse(message, errors);
+        node.reject(message, errors);
     }
     Some(timeout)
 }

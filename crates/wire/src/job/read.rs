@@ -100,7 +100,7 @@ fn read_switch(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Switch> {
     if set_by_service.iter().any(|state| state.eq_ignore_ascii_case(text)) {
         let message =
             format!("{} is set by the service; allowed are Enabled, Disabled", quoted(text));
-        node.refuse(message, errors);
+        node.reject(message, errors);
         return None;
     }
     let allowed = [("Enabled", Switch::Enabled), ("Disabled", Switch::Disabled)];

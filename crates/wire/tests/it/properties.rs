@@ -120,8 +120,8 @@ proptest! {
     fn an_old_version_reads_what_it_writes(job in job(Members::Old)) {
         for version in OLD {
             prop_assert_eq!(&reread(&job_with_secrets(&job, version), version), &job);
-            let answer = write_job(&path(), &job, &runtime_state(), version);
-            prop_assert_eq!(reread(&answer, version), without_secrets(&job));
+            let response = write_job(&path(), &job, &runtime_state(), version);
+            prop_assert_eq!(reread(&response, version), without_secrets(&job));
         }
     }
 

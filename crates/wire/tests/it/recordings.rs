@@ -31,7 +31,7 @@ fn candidates<'d, T>(history: Option<&'d Vec<(String, T)>>, now: &str) -> Vec<&'
     all[..before].iter().map(|(_, value)| value).collect()
 }
 
-/// Removes secrets that the retired service returned by mistake.
+/// Removes secrets that the retired service returned until December 2015.
 fn without_known_differences(response: &Json<'static>, recorded_at: &str) -> Json<'static> {
     let mut response = response.clone();
     for secret in [
@@ -58,12 +58,12 @@ fn without_additions(written: Json<'_>) -> String {
 fn written_job(
     path: &JobPath,
     job: &JobDefinition,
-    answer: &Json<'static>,
+    response: &Json<'static>,
     version: Version,
 ) -> String {
     let mut job = job.clone();
-    copy_certificate(&mut job, answer);
-    without_additions(write_job(path, &job, &runtime_state(answer), version))
+    copy_certificate(&mut job, response);
+    without_additions(write_job(path, &job, &runtime_state(response), version))
 }
 
 /// Returns the recordings of the ARM API, ordered by recording and time.
@@ -107,9 +107,9 @@ fn every_recorded_definition_is_read_and_every_response_reproduced() {
 
 /// Returns the resource of the response: the one of the request, except in recordings that replace
 /// the subscription in requests.
-fn response_resource(exchange: &Exchange, answer: &Json<'static>) -> Resource {
+fn response_resource(exchange: &Exchange, response: &Json<'static>) -> Resource {
     match exchange.recording.starts_with("Azure/azure-sdk-for-python") {
-        true => resource_of(answer),
+        true => resource_of(response),
         false => exchange.resource.clone(),
     }
 }
@@ -121,16 +121,16 @@ fn a_selection_of_the_recorded_exchanges_is_reproduced() {
         let mut defined = Defined::default();
         let Some(Json::Array(steps)) = member(&recording, "steps") else { panic!("{line}") };
         for (number, step) in steps.iter().enumerate() {
-            let answer = member(step, "answer").unwrap();
+            let response = member(step, "answer").unwrap();
             let exchange = Exchange {
                 recording: text_at(&recording, "note").unwrap().to_owned(),
                 recorded_at: format!("step {number:02}"),
                 method: text_at(step, "method").unwrap().to_owned(),
                 version: Version::from_query(text_at(&recording, "version")).ok(),
-                resource: resource_of(answer),
+                resource: resource_of(response),
                 status: 200,
                 request: member(step, "body").cloned(),
-                response: Some(answer.clone()),
+                response: Some(response.clone()),
             };
             assert!(check(&exchange, &mut defined), "{}", exchange.label());
         }
@@ -142,19 +142,19 @@ fn every_recorded_not_found_error_is_reproduced() {
     let Some(all) = exchanges() else { return };
     let mut not_found = 0;
     for exchange in all {
-        let (Some(version), Some(answer)) = (exchange.version, &exchange.response) else {
+        let (Some(version), Some(response)) = (exchange.version, &exchange.response) else {
             continue;
         };
         let error = match &exchange.resource {
             // The latest recordings were made after the service was shut down.
-            _ if text_at(answer, "error.code") == Some("InvalidRequestUri") => continue,
+            _ if text_at(response, "error.code") == Some("InvalidRequestUri") => continue,
             Resource::Collection(path) => ErrorDetail::collection_not_found(path),
             Resource::Job(path) => ErrorDetail::job_not_found(&path.job),
             _ => continue,
         };
         if exchange.status >= 400 {
             let written = ErrorDetails::from(error).response(version);
-            assert_eq!(written, (404, answer.to_string()), "{}", exchange.label());
+            assert_eq!(written, (404, response.to_string()), "{}", exchange.label());
             not_found += 1;
         }
     }
@@ -170,12 +170,12 @@ fn the_exchanges_in_the_documentation_are_reproduced() {
         let exchange = Exchange::new(&line);
         // The others belong to the classic API.
         let Some(version) = exchange.version else { continue };
-        let (body, answer) = (exchange.request.unwrap(), exchange.response.unwrap());
+        let (body, response) = (exchange.request.unwrap(), exchange.response.unwrap());
         let Resource::Job(path) = exchange.resource else { panic!("a job") };
         let job = read_job(&body, version, &Limits::default()).unwrap();
         // The request contains user, its response user1.
-        let expected = answer.to_string().replace("\"user1\"", "\"user\"");
-        assert_eq!(written_job(&path, &job, &answer, version), expected);
+        let expected = response.to_string().replace("\"user1\"", "\"user\"");
+        assert_eq!(written_job(&path, &job, &response, version), expected);
         checked += 1;
     }
     assert_eq!(checked, 3);
@@ -191,7 +191,7 @@ fn check_response(exchange: &Exchange, written: &[String], expected: &String) {
 
 /// Checks an exchange; returns whether it was about a single job or collection.
 fn check(exchange: &Exchange, defined: &mut Defined) -> bool {
-    let (Some(version), Some(answer)) = (exchange.version, &exchange.response) else {
+    let (Some(version), Some(response)) = (exchange.version, &exchange.response) else {
         return false;
     };
     if exchange.status >= 400 {
@@ -199,7 +199,7 @@ fn check(exchange: &Exchange, defined: &mut Defined) -> bool {
     }
     let (limits, now) = (Limits::default(), &exchange.recorded_at);
     let label = exchange.label();
-    let expected = without_known_differences(answer, now).to_string();
+    let expected = without_known_differences(response, now).to_string();
     match &exchange.resource {
         Resource::Collection(path) => {
             let history = defined.collections.entry(path.collection.key()).or_default();
@@ -215,14 +215,14 @@ fn check(exchange: &Exchange, defined: &mut Defined) -> bool {
                 }
                 // Enabling and disabling have no body: the state is taken from the response.
                 _ => {
-                    let read = read_collection(answer, version, &limits).expect(&label);
+                    let read = read_collection(response, version, &limits).expect(&label);
                     let latest = history.last().map(|(_, latest)| latest.clone());
                     let shown = latest.map(|latest| Collection { state: read.state, ..latest });
                     history.push((now.clone(), shown.unwrap_or(read)));
                 }
             }
             let shown = candidates(Some(history), now);
-            let Resource::Collection(path) = response_resource(exchange, answer) else {
+            let Resource::Collection(path) = response_resource(exchange, response) else {
                 panic!("{label}")
             };
             let written: Vec<_> =
@@ -245,11 +245,11 @@ fn check(exchange: &Exchange, defined: &mut Defined) -> bool {
             }
             let shown = candidates(Some(history), now);
             assert!(!shown.is_empty(), "{label}: returned before it was created");
-            let Resource::Job(path) = response_resource(exchange, answer) else {
+            let Resource::Job(path) = response_resource(exchange, response) else {
                 panic!("{label}")
             };
             let written: Vec<_> =
-                shown.iter().map(|job| written_job(&path, job, answer, version)).collect();
+                shown.iter().map(|job| written_job(&path, job, response, version)).collect();
             check_response(exchange, &written, &expected);
         }
         _ => return false,
@@ -262,12 +262,12 @@ fn every_recorded_list_is_reproduced() {
     let Some(all) = exchanges() else { return };
     let mut entries = 0;
     for exchange in &all {
-        let (Some(version), Some(answer), Resource::List(of)) =
+        let (Some(version), Some(response), Resource::List(of)) =
             (exchange.version, &exchange.response, &exchange.resource)
         else {
             continue;
         };
-        let mut expected = answer.clone();
+        let mut expected = response.clone();
         let Json::Object(page) = &mut expected else { panic!("a page") };
         let Some((_, Json::Array(values))) = page.first_mut() else { continue };
         let mut written = Vec::new();
@@ -288,34 +288,34 @@ fn every_recorded_list_is_reproduced() {
 }
 
 /// Reads a job or collection from its response and serialises it again.
-fn rewritten_resource(answer: &Json<'static>, version: Version) -> Json<'static> {
+fn rewritten_resource(response: &Json<'static>, version: Version) -> Json<'static> {
     let limits = Limits::default();
-    let label = text_at(answer, "id").unwrap().to_owned();
-    let text = match resource_of(answer) {
+    let label = text_at(response, "id").unwrap().to_owned();
+    let text = match resource_of(response) {
         Resource::Collection(path) => {
-            let read = read_collection(answer, version, &limits).expect(&label);
+            let read = read_collection(response, version, &limits).expect(&label);
             write_collection(&path, &read, version).to_string()
         }
         Resource::Job(path) => {
-            let read = read_job(answer, version, &limits).expect(&label);
-            written_job(&path, &read, answer, version)
+            let read = read_job(response, version, &limits).expect(&label);
+            written_job(&path, &read, response, version)
         }
         other => panic!("{label}: {other:?}"),
     };
     serde_json::from_str::<Json<'_>>(&text).unwrap().into_owned()
 }
 
-fn rewritten_entry(answer: &Json<'static>, version: Version) -> Json<'static> {
-    let text = |name: &str| text_at(answer, &format!("properties.{name}")).unwrap();
-    let number = |name: &str| match at(answer, &format!("properties.{name}")) {
+fn rewritten_entry(response: &Json<'static>, version: Version) -> Json<'static> {
+    let text = |name: &str| text_at(response, &format!("properties.{name}")).unwrap();
+    let number = |name: &str| match at(response, &format!("properties.{name}")) {
         Some(Json::Number(Number::Integer(number))) => *number,
         _ => panic!("{name}"),
     };
-    let id = text_at(answer, "id").unwrap();
+    let id = text_at(response, "id").unwrap();
     let (job, history_id) = id.split_once("/history/").unwrap();
     let Resource::Job(path) = resource_of(&with_id(job)) else { panic!("{id}") };
     let last: u64 = history_id.split_once(':').unwrap().1.parse().unwrap();
-    let status = match at(answer, "properties.status") {
+    let status = match at(response, "properties.status") {
         None => AttemptStatus::Completed,
         Some(Json::String(text)) if text == "failed" => AttemptStatus::Failed,
         other => panic!("{other:?}"),
