@@ -18,15 +18,16 @@ use kalends_domain::{
 };
 use kalends_environment::{SeededEntropy, Stopwatch};
 use kalends_recurrence::{Frequency, Instant, Recurrence};
-use kalends_store::stored_form::DefinitionCodec;
+use kalends_store::encryption::{Cipher, MasterKey};
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::record::{
-    Cause, Disposition, JobFacts, JobState, JobUid, LedgerRecord, NodeId, Progress, RunId, FencingToken,
+    Cause, Disposition, FencingToken, JobFacts, JobState, JobUid, LedgerRecord, NodeId, Progress,
+    RunId,
 };
-use kalends_store::encryption::{MasterKey, Cipher};
+use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::{
-    Advance, CollectionContext, CollectionWrite, DueJob, JobContext, JobFilter, JobPut, JobWrite,
-    SCAN_MAX, Page, RunWriteResult, RunWrite, Store, AttemptCounts,
+    AdminStore, Advance, ApiStore, AttemptCounts, CollectionContext, CollectionWrite, DueJob,
+    EngineStore, JobContext, JobFilter, JobPut, JobWrite, Page, RunWrite, RunWriteResult, SCAN_MAX,
 };
 use tokio_postgres::NoTls;
 

@@ -13,16 +13,16 @@ use kalends_domain::{
 };
 use kalends_environment::{SeededEntropy, SystemClock};
 use kalends_recurrence::{Frequency, Instant, Recurrence};
-use kalends_store::stored_form::DefinitionCodec;
+use kalends_store::encryption::{Cipher, MasterKey};
 use kalends_store::record::{
     Cause, Disposition, JobFacts, JobRecord, JobState, JobUid, LedgerRecord, NodeId, Progress,
 };
-use kalends_store::encryption::{MasterKey, Cipher};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
+use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::{
-    Advance, CollectionContext, CollectionWrite, DueJob, Edited, JobsPage, HistoryFilter, JobContext,
-    JobFilter, JobPut, JobWrite, SCAN_MAX, Page, Reply, RunWriteResult, RunWrite, Store, AttemptCounts,
-    WaitingRuns,
+    AdminStore, Advance, ApiStore, AttemptCounts, CollectionContext, CollectionWrite, DueJob,
+    EditedJob, EngineStore, HistoryFilter, JobContext, JobFilter, JobPut, JobWrite, JobsPage, Page,
+    Reply, RunWrite, RunWriteResult, SCAN_MAX, WaitingRuns,
 };
 
 use crate::store::{
@@ -203,7 +203,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn put(&self, job: usize, edit: usize) -> Reply<'_, Edited<JobRecord>> {
+    fn put(&self, job: usize, edit: usize) -> Reply<'_, EditedJob> {
         let decide = move |context: JobContext<'_>| {
             let first = || Some(start().ok()?.saturating_add(phase(job)));
             let due = context.existing.map_or_else(first, |job| job.state.due);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kalends_actions::ActionExecutor;
 use kalends_environment::Clock;
-use kalends_store::Store;
+use kalends_store::EngineStore;
 use kalends_store::record::NodeId;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -39,7 +39,7 @@ pub struct Engine {
 impl Engine {
     /// Starts the engine on the current Tokio runtime.
     pub fn start(
-        store: Arc<dyn Store>,
+        store: Arc<dyn EngineStore>,
         clock: Arc<dyn Clock>,
         executor: Arc<dyn ActionExecutor>,
         node: NodeId,

@@ -7,7 +7,7 @@ use kalends_environment::Clock;
 use kalends_metrics::{Counter, Exposition, Gauge, GaugeGuard, Histogram, Metrics};
 use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, LedgerRecord, OpenRun};
-use kalends_store::{RunWrite, RunWriteResult, Store, StoreError};
+use kalends_store::{EngineStore, RunWrite, RunWriteResult, StoreError};
 
 use crate::scheduler::VIOLATION_KINDS;
 
@@ -47,7 +47,7 @@ impl EngineMetrics {
     /// Commits writes and counts them.
     pub(crate) async fn commit(
         &self,
-        store: &dyn Store,
+        store: &dyn EngineStore,
         clock: &dyn Clock,
         writes: Vec<RunWrite>,
     ) -> Result<Vec<RunWriteResult>, StoreError> {

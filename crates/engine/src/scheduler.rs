@@ -27,7 +27,7 @@ use kalends_actions::ActionExecutor;
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::record::{Claim, JobKey, NodeId, OpenRun, RunId};
-use kalends_store::{Due, RunWrite, Store};
+use kalends_store::{Due, EngineStore, RunWrite};
 use tokio::sync::{mpsc, watch as signal};
 
 use crate::admission::{Admission, AdmissionLimits};
@@ -115,7 +115,7 @@ impl DueItem {
 
 impl Scheduler {
     pub(crate) fn new(
-        store: Arc<dyn Store>,
+        store: Arc<dyn EngineStore>,
         clock: Arc<dyn Clock>,
         executor: Arc<dyn ActionExecutor>,
         node: NodeId,

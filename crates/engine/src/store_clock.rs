@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kalends_environment::{Clock, Sleep};
 use kalends_recurrence::Instant;
-use kalends_store::{Store, StoreError};
+use kalends_store::{EngineStore, StoreError};
 use tokio::sync::Notify;
 
 /// The store's clock, extrapolated between reads with the monotonic clock.
@@ -43,7 +43,7 @@ impl StoreClock {
 
     /// Reads the store's clock. The store read it at some moment of the round trip; assuming the end
     /// of the round trip can make the estimate slow but never fast, so nothing starts early.
-    pub(crate) async fn synchronize(&self, store: &dyn Store) -> Result<(), StoreError> {
+    pub(crate) async fn synchronize(&self, store: &dyn EngineStore) -> Result<(), StoreError> {
         let before = self.own.uptime();
         let time = store.now().await?;
         let after = self.own.uptime();

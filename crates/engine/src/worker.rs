@@ -9,7 +9,7 @@ use kalends_actions::{ActionExecutor, AttemptReport, AttemptRequest};
 use kalends_domain::{ActionRole, Outcome, Signing, Switch};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
-use kalends_store::Store;
+use kalends_store::EngineStore;
 use kalends_store::record::{Claim, GateState, JobForRun, OpenRun};
 use tokio::sync::mpsc::Sender;
 
@@ -19,7 +19,7 @@ use crate::metrics::EngineMetrics;
 /// Dependencies of the scheduler and of workers.
 #[derive(Clone)]
 pub(crate) struct Services {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn EngineStore>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) executor: Arc<dyn ActionExecutor>,
     pub(crate) metrics: Arc<EngineMetrics>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kalends_domain::{EgressPolicy, Limits, PlanLimits};
 use kalends_environment::{Clock, Entropy, format_guid};
 use kalends_recurrence::Instant;
-use kalends_store::Store;
+use kalends_store::ApiStore;
 use kalends_store::record::JobUid;
 
 use crate::access::AccessControl;
@@ -64,7 +64,7 @@ impl Default for Timeouts {
 /// State that all requests share.
 pub struct App {
     /// Collections, jobs, runs and tokens.
-    pub store: Arc<dyn Store>,
+    pub store: Arc<dyn ApiStore>,
     /// Source of the current time.
     pub clock: Arc<dyn Clock>,
     /// Source of job and request ids.

@@ -1,7 +1,7 @@
-//! What becomes of a job or a collection when a client edits it. Decided inside the transaction of
-//! the store, from what is there then.
+//! Decides edits of jobs and collections, inside the store's transaction and on the state found
+//! there. The error of a decision is the [`ApiError`] of the request: the store passes it through.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::{HeaderMap, header};
 use kalends_domain::{
@@ -13,31 +13,14 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, JobRecord, JobState, JobUid, LedgerRecord};
 use kalends_store::{
-    CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, Refusal, RefusalKind,
-    WaitingRuns,
+    CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, WaitingRuns,
 };
-use kalends_wire::ErrorDetails;
+use kalends_wire::{ErrorCode, ErrorDetails};
 
 use crate::app::Settings;
+use crate::response::ApiError;
 
-/// Mistakes that were found inside the transaction, on their way out of it.
-#[derive(Clone, Default)]
-pub(crate) struct Mistakes(Arc<Mutex<Option<ErrorDetails>>>);
-
-impl Mistakes {
-    /// Keeps them, and gives the refusal that undoes the transaction.
-    pub(crate) fn keep(&self, errors: ErrorDetails) -> Refusal {
-        let message = errors.to_string();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(errors);
-        Refusal { kind: RefusalKind::Invalid, path: None, message }
-    }
-
-    pub(crate) fn take(&self) -> Option<ErrorDetails> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-/// What the client wants of the version it saw: `If-Match` and `If-None-Match`.
+/// The preconditions of a request: `If-Match` and `If-None-Match`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Condition {
     pub(crate) matches: Option<String>,
@@ -52,7 +35,7 @@ impl Condition {
         Condition { matches: text(header::IF_MATCH), must_be_new }
     }
 
-    pub(crate) fn check(&self, version: Option<u64>) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, version: Option<u64>) -> Result<(), ApiError> {
         let is_match = |wanted: &String| {
             version.is_some_and(|version| {
                 let own = format!("\"{version}\"");
@@ -63,16 +46,19 @@ impl Condition {
             self.matches.as_ref().is_none_or(is_match) && !(self.must_be_new && version.is_some());
         match holds {
             true => Ok(()),
-            false => Err(Refusal {
-                kind: RefusalKind::PreconditionFailed,
-                path: None,
-                message: "the resource has changed since it was read, or exists already".into(),
-            }),
+            false => Err(precondition_failed(
+                "the resource has changed since it was read, or exists already",
+            )),
         }
     }
 }
 
-/// What a job edit works with.
+/// An edit whose precondition does not hold.
+pub(crate) fn precondition_failed(message: &str) -> ApiError {
+    ErrorDetails::one(ErrorCode::PreconditionFailed, "", message).into()
+}
+
+/// The inputs of a job edit.
 #[derive(Clone)]
 pub(crate) struct JobEdit {
     pub(crate) settings: Arc<Settings>,
@@ -80,20 +66,19 @@ pub(crate) struct JobEdit {
     pub(crate) uid: JobUid,
     pub(crate) kind: EditKind,
     pub(crate) condition: Condition,
-    pub(crate) mistakes: Mistakes,
 }
 
 impl JobEdit {
-    /// What becomes of the job when its definition is to be `new`.
+    /// The effect of replacing the job's definition by `new`.
     pub(crate) fn decide(
         &self,
         new: JobDefinition,
         context: &JobContext<'_>,
-    ) -> Result<JobWrite, Refusal> {
+    ) -> Result<JobWrite, ApiError> {
         self.condition.check(context.existing.map(|existing| existing.version))?;
         if let Some(existing) = context.existing {
             let is_same = existing.job.definition == new;
-            // The same PUT again is safe; but whoever changes something expects it to be heeded.
+            // A repeated PUT is idempotent; any other edit of a finished job is an error.
             let is_repeated = is_same && self.kind == EditKind::Replace;
             if existing.state.lifecycle != Lifecycle::Active && !is_repeated {
                 return Err(finished(existing));
@@ -104,28 +89,26 @@ impl JobEdit {
         }
         self.check_schedule(&new)?;
         let stored = context.existing.map(|existing| &existing.job.definition);
-        check_destinations(&new, stored, &context.collection.path, &self.settings.egress)
-            .map_err(|errors| self.mistakes.keep(errors))?;
+        check_destinations(&new, stored, &context.collection.path, &self.settings.egress)?;
         let created = context.existing.map_or(self.now, |existing| existing.job.created);
-        // How far ahead a start may lie was asked above, from now on; not again from a creation
-        // that may be years ago.
+        // `check_schedule` has limited how far ahead the start may lie, counted from now; the limit
+        // must not be counted again from a creation that may be years ago.
         let mut schedules = self.settings.schedules.clone();
         schedules.start_months_ahead_max = i64::from(i32::MAX);
-        let rule = rule_of(&new, created, &schedules)
-            .map_err(|problems| self.mistakes.keep(ErrorDetails::from_rule_errors(problems)))?;
+        let rule = rule_of(&new, created, &schedules).map_err(ErrorDetails::from_rule_errors)?;
         let facts = facts_of(&new, &rule);
         let plans = self.settings.plans;
         check_job(&facts, &context.collection.collection, plans)
-            .map_err(|(path, fault)| refusal(&format!("properties.{path}"), fault))?;
+            .map_err(|(path, error)| plan_error(&path, error))?;
         let max = jobs_max(&context.collection.collection, plans);
         if context.existing.is_none() && context.jobs >= u64::from(max) {
             let message = format!("the collection has {} jobs; allowed are {max}", context.jobs);
-            return Err(Refusal { kind: RefusalKind::JobsMax, path: None, message });
+            return Err(ErrorDetails::one(ErrorCode::MaxJobCountExceeded, "", message).into());
         }
-        let standing = match context.existing {
+        let schedule = match context.existing {
             None => schedule_state_of_new(&new, &rule),
             Some(existing) => schedule_state_after_edit(
-                standing(&existing.state),
+                schedule_state(&existing.state),
                 &existing.job.definition,
                 &new,
                 &rule,
@@ -136,10 +119,10 @@ impl JobEdit {
         };
         let before = context.existing.map(|existing| existing.state).unwrap_or_default();
         let state = JobState {
-            lifecycle: standing.lifecycle,
-            due: standing.due,
-            used: standing.used,
-            finished: (standing.lifecycle != Lifecycle::Active).then_some(self.now),
+            lifecycle: schedule.lifecycle,
+            due: schedule.due,
+            used: schedule.used,
+            finished: (schedule.lifecycle != Lifecycle::Active).then_some(self.now),
             ..before
         };
         let closed_by_edit = context
@@ -156,7 +139,7 @@ impl JobEdit {
         })))
     }
 
-    /// What had come due of the job as it was, and will not run any more.
+    /// The record of occurrences that had come due under the old definition and will not run.
     fn closed_by_edit(
         &self,
         existing: &JobRecord,
@@ -172,18 +155,16 @@ impl JobEdit {
         Some(closed_by_edit.to_ledger_record(existing.job.generation, self.now))
     }
 
-    /// Whether the schedule is one, for a job that were created now.
-    fn check_schedule(&self, new: &JobDefinition) -> Result<(), Refusal> {
-        let checked = rule_of(new, self.now, &self.settings.schedules);
-        checked
+    /// Checks the schedule as that of a job created now.
+    fn check_schedule(&self, new: &JobDefinition) -> Result<(), ApiError> {
+        rule_of(new, self.now, &self.settings.schedules)
             .map(drop)
-            .map_err(|problems| self.mistakes.keep(ErrorDetails::from_rule_errors(problems)))
+            .map_err(|errors| ErrorDetails::from_rule_errors(errors).into())
     }
 }
 
-/// Whether a job's actions may go where they say, as far as that can be seen from the text. What
-/// stood in the stored definition already is left alone: such a job fails when it runs, and can
-/// still be switched off.
+/// Checks the targets of a job against the egress policy, as far as the URI alone allows. URIs of the
+/// stored definition are not checked again: such a job fails when it runs and can still be disabled.
 pub(crate) fn check_destinations(
     new: &JobDefinition,
     stored: Option<&JobDefinition>,
@@ -200,7 +181,7 @@ pub(crate) fn check_destinations(
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Where a job's actions go, with the paths of the actions.
+/// The URIs of a job's actions, with the paths of the actions.
 fn uris(job: &JobDefinition) -> impl Iterator<Item = (&'static str, &Uri)> {
     let error = job.action.error_action.as_ref();
     let error = error.map(|error| ("properties.action.errorAction", &error.action));
@@ -211,50 +192,54 @@ fn uris(job: &JobDefinition) -> impl Iterator<Item = (&'static str, &Uri)> {
     })
 }
 
-fn standing(state: &JobState) -> ScheduleState {
+fn schedule_state(state: &JobState) -> ScheduleState {
     ScheduleState { due: state.due, used: state.used, lifecycle: state.lifecycle }
 }
 
-/// A job that is over can only be deleted.
-pub(crate) fn finished(job: &JobRecord) -> Refusal {
-    let word = match job.state.lifecycle {
+/// The error of an edit of a finished job, which can only be deleted.
+fn finished(job: &JobRecord) -> ApiError {
+    ErrorDetails::one(ErrorCode::JobStateFinal, "", finished_message(job)).into()
+}
+
+pub(crate) fn finished_message(job: &JobRecord) -> String {
+    let state = match job.state.lifecycle {
         Lifecycle::Faulted => "faulted",
         _ => "completed",
     };
-    let message = format!("the job is {word} and cannot be changed or run; delete it first");
-    Refusal { kind: RefusalKind::JobFinished, path: None, message }
+    format!("the job is {state} and cannot be changed or run; delete it first")
 }
 
-/// What becomes of a collection when its definition is to be `new`.
+/// The effect of replacing a collection's definition by `new`.
 pub(crate) fn decide_collection(
     new: Collection,
     settings: &Settings,
     condition: &Condition,
     context: &CollectionContext<'_>,
-) -> Result<CollectionWrite, Refusal> {
+) -> Result<CollectionWrite, ApiError> {
     condition.check(context.existing.map(|existing| existing.version))?;
     if context.existing.is_some_and(|existing| existing.collection == new) {
         return Ok(CollectionWrite::Keep);
     }
     let others = (context.others)(new.plan);
     check_collection(&new, &context.facts, others, settings.plans)
-        .map_err(|(path, fault)| refusal(&format!("properties.{path}"), fault))?;
+        .map_err(|(path, error)| plan_error(&path, error))?;
     Ok(CollectionWrite::Put(new))
 }
 
-fn refusal(path: &str, fault: ValidationError) -> Refusal {
-    let kind = match fault.kind {
-        ValidationErrorKind::RecurrenceTooFrequent => RefusalKind::RecurrenceTooFrequent,
-        ValidationErrorKind::NotInFreePlan => RefusalKind::NotInFreePlan,
+/// The error of a definition that a plan or quota does not allow.
+fn plan_error(path: &str, error: ValidationError) -> ApiError {
+    let code = match error.kind {
+        ValidationErrorKind::RecurrenceTooFrequent => ErrorCode::MaxRecurrenceQuotaExceeded,
+        ValidationErrorKind::NotInFreePlan => ErrorCode::NotInFreePlan,
         ValidationErrorKind::CollectionsMax | ValidationErrorKind::QuotaAbovePlan => {
-            RefusalKind::CollectionsMax
+            ErrorCode::QuotaExceeded
         }
-        _ => RefusalKind::QuotaConflict,
+        _ => ErrorCode::QuotaConflict,
     };
-    Refusal { kind, path: Some(path.to_owned()), message: fault.message }
+    ErrorDetails::one(code, format!("properties.{path}"), error.message).into()
 }
 
-/// The certificates of a job whose facts are not known yet, for who reads them.
+/// The client certificates of a job whose contents are still to be read.
 pub(crate) fn unread_certificates(
     job: &mut JobDefinition,
 ) -> impl Iterator<Item = (&'static str, &mut HttpAuthentication)> {

@@ -1,11 +1,12 @@
 //! Responses, and the error type of the API.
 
+use std::fmt;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use hyper::body::Bytes;
 use kalends_recurrence::Instant;
-use kalends_store::{RefusalKind, StoreError};
+use kalends_store::StoreError;
 use kalends_wire::{ErrorCode, ErrorDetail, ErrorDetails, Json, Version};
 
 use crate::app::{App, ResponseIds};
@@ -177,6 +178,14 @@ impl ApiError {
     }
 }
 
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.errors.fmt(f)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
 impl From<ErrorDetails> for ApiError {
     fn from(errors: ErrorDetails) -> ApiError {
         ApiError { errors, cause: None, retry_after: None, remaining: None }
@@ -193,20 +202,10 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> ApiError {
         let one = |code, message: &str| ApiError::from(ErrorDetails::one(code, "", message));
         match error {
-            StoreError::Refused(refusal) => {
-                let code = match refusal.kind {
-                    RefusalKind::NotFound => ErrorCode::NotFound,
-                    RefusalKind::Invalid => ErrorCode::InvalidRequestContent,
-                    RefusalKind::JobFinished => ErrorCode::JobStateFinal,
-                    RefusalKind::JobsMax => ErrorCode::MaxJobCountExceeded,
-                    RefusalKind::CollectionsMax => ErrorCode::QuotaExceeded,
-                    RefusalKind::QuotaConflict => ErrorCode::QuotaConflict,
-                    RefusalKind::RecurrenceTooFrequent => ErrorCode::MaxRecurrenceQuotaExceeded,
-                    RefusalKind::NotInFreePlan => ErrorCode::NotInFreePlan,
-                    RefusalKind::PreconditionFailed => ErrorCode::PreconditionFailed,
-                };
-                ErrorDetails::one(code, refusal.path.unwrap_or_default(), refusal.message).into()
-            }
+            StoreError::Rejected(rejection) => match rejection.downcast_ref::<ApiError>() {
+                Some(error) => error.clone(),
+                None => ApiError::internal(rejection.to_string()),
+            },
             StoreError::NoCollection => {
                 one(ErrorCode::ResourceNotFound, "there is no such collection")
             }

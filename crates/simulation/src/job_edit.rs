@@ -6,7 +6,7 @@ use kalends_domain::{
 };
 use kalends_recurrence::{Instant, Settings};
 use kalends_store::record::{Disposition, JobRecord, JobState, JobUid, LedgerRecord};
-use kalends_store::{JobContext, JobPut, JobWrite, Refusal, RefusalKind, WaitingRuns};
+use kalends_store::{JobContext, JobPut, JobWrite, Rejection, WaitingRuns};
 
 /// An edit requested by a user.
 #[derive(Clone, Debug)]
@@ -27,12 +27,8 @@ impl JobEdit {
         &self,
         settings: &Settings,
         context: &JobContext<'_>,
-    ) -> Result<JobWrite, Refusal> {
-        let refused = |message: &str| Refusal {
-            kind: RefusalKind::Invalid,
-            path: None,
-            message: message.into(),
-        };
+    ) -> Result<JobWrite, Rejection> {
+        let refused = |message: &str| Rejection::from(std::io::Error::other(message.to_owned()));
         if let Some(existing) = context.existing {
             if existing.job.definition == self.definition {
                 return Ok(JobWrite::Keep);

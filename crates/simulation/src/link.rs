@@ -275,6 +275,9 @@ fn describe_write((write, result): (&RunWrite, &RunWriteResult)) -> String {
             advance.lifecycle,
             closed.iter().map(|c| (c.disposition, c.from, c.to, c.count)).collect::<Vec<_>>(),
         ),
+        RunWrite::Reschedule { job, advance, .. } => {
+            format!("reschedule job {} (next {:?}, {:?})", job.0, advance.due, advance.lifecycle)
+        }
         RunWrite::Claim { run, progress, .. } => format!("claim run {} {progress:?}", run.0),
         RunWrite::RenewLease { run, .. } => format!("renew lease of run {}", run.0),
         RunWrite::Continue { run, progress, .. } => format!("continue run {} {progress:?}", run.0),

@@ -9,15 +9,16 @@ use kalends_store::record::{
     LedgerRecord, OpenRun,
 };
 use kalends_store::{
-    DecideCollection, DecideJob, Due, Edited, EventPosition, Events, HistoryFilter, JobFilter,
-    JobsPage, Page, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope, Store,
+    AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
+    EventPosition, Events, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page, Reply, Retention,
+    RunWrite, RunWriteResult, ScanPage, Scope,
 };
 
 use kalends_store::{TokenId, TokenRecord, Tokens};
 
 use crate::link::{Access, Link};
 
-impl Store for Link {
+impl ApiStore for Link {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
         Box::pin(self.call(Access::Write, move || self.inner.put_group(group)))
     }
@@ -54,7 +55,7 @@ impl Store for Link {
         Box::pin(self.call(Access::Read, move || self.inner.collections(scope, page)))
     }
 
-    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
+    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, EditedJob> {
         Box::pin(self.call(Access::Write, move || self.inner.edit_job(path, decide)))
     }
 
@@ -72,10 +73,35 @@ impl Store for Link {
         Box::pin(self.call(Access::Read, move || self.inner.jobs(path, filter, page, scan_max)))
     }
 
-    fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
-        Box::pin(self.call(Access::Read, move || self.inner.job_by_key(key)))
+    fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
+        Box::pin(self.call(Access::Read, move || self.inner.open_runs(job)))
     }
 
+    fn history(
+        &self,
+        path: JobPath,
+        filter: HistoryFilter,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
+        Box::pin(self.call(Access::Read, move || self.inner.history(path, filter, page)))
+    }
+
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
+        Box::pin(self.call(Access::Read, move || self.inner.events(after, limit)))
+    }
+
+    fn ledger(
+        &self,
+        job: JobKey,
+        from: Instant,
+        to: Instant,
+        limit: usize,
+    ) -> Reply<'_, Vec<LedgerRecord>> {
+        Box::pin(self.call(Access::Read, move || self.inner.ledger(job, from, to, limit)))
+    }
+}
+
+impl EngineStore for Link {
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         Box::pin(self.call(Access::Read, move || self.inner.due(until, limit)))
     }
@@ -110,33 +136,6 @@ impl Store for Link {
         Box::pin(self.call(Access::Read, move || self.inner.claimable(until, limit)))
     }
 
-    fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
-        Box::pin(self.call(Access::Read, move || self.inner.open_runs(job)))
-    }
-
-    fn history(
-        &self,
-        path: JobPath,
-        filter: HistoryFilter,
-        page: Page<u64>,
-    ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
-        Box::pin(self.call(Access::Read, move || self.inner.history(path, filter, page)))
-    }
-
-    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
-        Box::pin(self.call(Access::Read, move || self.inner.events(after, limit)))
-    }
-
-    fn ledger(
-        &self,
-        job: JobKey,
-        from: Instant,
-        to: Instant,
-        limit: usize,
-    ) -> Reply<'_, Vec<LedgerRecord>> {
-        Box::pin(self.call(Access::Read, move || self.inner.ledger(job, from, to, limit)))
-    }
-
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         Box::pin(self.call(Access::Write, move || self.inner.prune(retention, now, limit)))
     }
@@ -144,11 +143,15 @@ impl Store for Link {
     fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage> {
         Box::pin(self.call(Access::Read, move || self.inner.scan_jobs(after, scan_max)))
     }
+}
 
+impl LeaseClock for Link {
     fn now(&self) -> Reply<'_, Instant> {
         Box::pin(self.call(Access::Read, move || self.inner.now()))
     }
+}
 
+impl AdminStore for Link {
     fn check(&self) -> Reply<'_, Vec<String>> {
         Box::pin(self.call(Access::Read, move || self.inner.check()))
     }

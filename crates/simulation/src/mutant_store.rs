@@ -9,14 +9,14 @@ use kalends_store::record::{
     LedgerRecord, OpenRun,
 };
 use kalends_store::{
-    DecideCollection, DecideJob, Due, Edited, EventPosition, Events, HistoryFilter, JobFilter,
-    JobsPage, Page, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope, Store, TokenId,
-    TokenRecord, Tokens,
+    AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
+    EventPosition, Events, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page, Reply, Retention,
+    RunWrite, RunWriteResult, ScanPage, Scope, TokenId, TokenRecord, Tokens,
 };
 
 use crate::mutant::{EARLY_BY, Existed, Mutant, MutantStore};
 
-impl Store for MutantStore {
+impl ApiStore for MutantStore {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
         self.inner.put_group(group)
     }
@@ -53,7 +53,7 @@ impl Store for MutantStore {
         self.inner.collections(scope, page)
     }
 
-    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
+    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, EditedJob> {
         let mut decide = decide;
         let mut mutate = self.edit_mutator();
         let decide = move |context: kalends_store::JobContext<'_>| {
@@ -77,13 +77,35 @@ impl Store for MutantStore {
         self.inner.jobs(path, filter, page, scan_max)
     }
 
-    fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
-        Box::pin(async move {
-            let job = self.inner.job_by_key(key).await?;
-            Ok(job.map(|job| self.outdated(job)))
-        })
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
+        self.inner.events(after, limit)
     }
 
+    fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
+        self.inner.open_runs(job)
+    }
+
+    fn history(
+        &self,
+        path: JobPath,
+        filter: HistoryFilter,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
+        self.inner.history(path, filter, page)
+    }
+
+    fn ledger(
+        &self,
+        job: JobKey,
+        from: Instant,
+        to: Instant,
+        limit: usize,
+    ) -> Reply<'_, Vec<LedgerRecord>> {
+        self.inner.ledger(job, from, to, limit)
+    }
+}
+
+impl EngineStore for MutantStore {
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         self.inner.due(until, limit)
     }
@@ -111,10 +133,6 @@ impl Store for MutantStore {
         self.inner.expire_claims()
     }
 
-    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
-        self.inner.events(after, limit)
-    }
-
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
         Box::pin(async move {
             let mutated = writes.into_iter().map(|write| self.mutate(write));
@@ -134,29 +152,6 @@ impl Store for MutantStore {
         self.inner.claimable(until, limit)
     }
 
-    fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
-        self.inner.open_runs(job)
-    }
-
-    fn history(
-        &self,
-        path: JobPath,
-        filter: HistoryFilter,
-        page: Page<u64>,
-    ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
-        self.inner.history(path, filter, page)
-    }
-
-    fn ledger(
-        &self,
-        job: JobKey,
-        from: Instant,
-        to: Instant,
-        limit: usize,
-    ) -> Reply<'_, Vec<LedgerRecord>> {
-        self.inner.ledger(job, from, to, limit)
-    }
-
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         self.inner.prune(retention, now, limit)
     }
@@ -164,7 +159,9 @@ impl Store for MutantStore {
     fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage> {
         self.inner.scan_jobs(after, scan_max)
     }
+}
 
+impl LeaseClock for MutantStore {
     fn now(&self) -> Reply<'_, Instant> {
         Box::pin(async move {
             let now = self.inner.now().await?;
@@ -172,7 +169,9 @@ impl Store for MutantStore {
             Ok(if early { now.saturating_add(EARLY_BY) } else { now })
         })
     }
+}
 
+impl AdminStore for MutantStore {
     fn check(&self) -> Reply<'_, Vec<String>> {
         self.inner.check()
     }

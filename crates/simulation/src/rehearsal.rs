@@ -16,7 +16,7 @@ use kalends_recurrence::{Instant, Settings};
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::{Disposition, JobUid, LedgerRecord, NodeId};
 use kalends_store::{
-    CollectionContext, CollectionWrite, JobContext, Retention, RunWrite, RunWriteResult, Store,
+    ApiStore, CollectionContext, CollectionWrite, JobContext, Retention, RunWrite, RunWriteResult,
     StoreError,
 };
 

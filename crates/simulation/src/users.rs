@@ -13,7 +13,7 @@ use kalends_domain::{
 use kalends_recurrence::{Instant, Settings};
 use kalends_store::record::{JobKey, JobRecord, JobUid, LedgerRecord, OpenRun};
 use kalends_store::{
-    CollectionContext, CollectionWrite, JobContext, JobWrite, Page, Refusal, RefusalKind, Store,
+    CollectionContext, CollectionWrite, JobContext, JobWrite, Page, Rejection, Store,
 };
 
 use crate::definitions::{Span, random_definition};
@@ -252,11 +252,7 @@ impl Users<'_> {
     fn run(&mut self, path: JobPath, now: Instant) {
         let decide = move |context: JobContext<'_>| match context.existing {
             Some(job) if job.state.lifecycle == Lifecycle::Active => Ok(JobWrite::Run { at: now }),
-            _ => Err(Refusal {
-                kind: RefusalKind::JobFinished,
-                path: None,
-                message: "finished".into(),
-            }),
+            _ => Err(Rejection::from(std::io::Error::other("finished"))),
         };
         let edited = block_on_ready(self.store.edit_job(path.clone(), Box::new(decide)));
         let Ok(edited) = edited else { return };

@@ -27,8 +27,8 @@ use kalends_store::record::{
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::{
-    AttemptCounts, CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext, JobWrite,
-    Page, RunWrite, RunWriteResult, Store,
+    AdminStore, ApiStore, AttemptCounts, CollectionContext, CollectionWrite, DueJob, EngineStore,
+    HistoryFilter, JobContext, JobWrite, Page, RunWrite, RunWriteResult,
 };
 
 type Outcome<T> = Result<T, Box<dyn Error>>;

@@ -1,37 +1,37 @@
-//! Why a store did not do as it was asked.
+//! The error of every store call.
 
-use crate::store::Refusal;
+use crate::rejection::Rejection;
 
-/// Why a store did not do as it was asked.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// There is no collection of that name.
+    /// The collection does not exist.
     #[error("there is no such collection")]
     NoCollection,
-    /// Who decides the edit refused it.
-    #[error("{}", .0.message)]
-    Refused(Refusal),
-    /// Too much is asked at once, or the store cannot be reached. Nothing was done.
+    /// The caller's `decide` function rejected the edit. Nothing changed.
+    #[error("{0}")]
+    Rejected(Rejection),
+    /// Too many calls are waiting, or the store is out of reach. Nothing changed.
     #[error("the store is busy or out of reach: {0}")]
     Busy(String),
-    /// The connection broke in the middle of the commit: it was done, or it was not.
-    #[error("the store did not say whether it was done: {0}")]
+    /// The connection broke during the commit: its outcome is unknown.
+    #[error("the outcome of the commit is unknown: {0}")]
     Unknown(String),
-    /// There is no room left. Nothing was done.
+    /// The disk or the size limit is full. Nothing changed.
     #[error("the store is full")]
     Full,
-    /// The store is damaged, or its key is not the one it was written with.
+    /// The store is damaged, or was written with another key.
     #[error("the store is damaged: {0}")]
     Damaged(String),
     /// The store was written by a newer version of this program.
     #[error("the store has format {found}; this program knows up to {known}")]
     TooNew {
-        /// What it has.
+        /// Format of the store.
         found: u32,
-        /// What is known.
+        /// Newest format that this program knows.
         known: u32,
     },
-    /// It failed for a reason that no caller can do anything about. Nothing was done.
+    /// An internal failure. Nothing changed.
     #[error("the store failed: {0}")]
     Failed(String),
 }

@@ -2,8 +2,8 @@
 
 use kalends_domain::JobPath;
 
+use crate::api_store::JobFilterState;
 use crate::record::{HistoryRecord, LedgerRecord};
-use crate::store::JobFilterState;
 
 /// History entries and ledger rows after a position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,6 +12,7 @@
 //! | [`Tokens`] | the tokens of the API |
 //! | [`KeyFile`] | the key that seals them, outside the store |
 
+mod api_store;
 #[cfg(feature = "conformance")]
 #[expect(
     clippy::unwrap_used,
@@ -21,6 +22,7 @@
 )]
 pub mod conformance;
 pub mod encryption;
+mod engine_store;
 mod error;
 mod events;
 mod invariant_scan;
@@ -29,6 +31,7 @@ pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod record;
+mod rejection;
 mod run_state;
 mod search;
 #[cfg(feature = "sqlite")]
@@ -37,14 +40,18 @@ mod store;
 pub mod stored_form;
 mod tokens;
 
+pub use api_store::{
+    ApiStore, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Edited, EditedJob,
+    HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, JobsPage, Page,
+    SCAN_MAX, Scope, WaitingRuns,
+};
+pub use engine_store::{
+    Advance, AttemptCounts, Due, DueJob, EngineStore, Retention, RunWrite, RunWriteResult,
+};
 pub use error::StoreError;
 pub use events::{EventPosition, Events, LedgerEvent};
 pub use invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 pub use key_file::KeyFile;
-pub use store::{
-    Advance, AttemptCounts, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due,
-    DueJob, Edited, HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite,
-    JobsPage, Page, Refusal, RefusalKind, Reply, Retention, RunWrite, RunWriteResult, SCAN_MAX,
-    Scope, Store, WaitingRuns,
-};
+pub use rejection::Rejection;
+pub use store::{AdminStore, LeaseClock, Reply, Store};
 pub use tokens::{NewToken, TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens, parse_token};

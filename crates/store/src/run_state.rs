@@ -12,11 +12,11 @@
 use kalends_domain::{HistoryEntry, Lifecycle};
 use kalends_recurrence::Instant;
 
+use crate::engine_store::{Advance, AttemptCounts, DueJob, RunWrite, RunWriteResult};
 use crate::record::{
     Cause, Claim, Disposition, FencingToken, JobKey, JobState, LedgerRecord, OpenRun, Progress,
     RunId,
 };
-use crate::store::{Advance, AttemptCounts, DueJob, RunWrite, RunWriteResult};
 
 #[cfg(test)]
 mod tests;
@@ -103,6 +103,13 @@ impl Rows {
                 let has_other_run = may_end
                     && tables.open_runs(on.job)?.iter().any(|run| is_scheduled(run, on.generation));
                 Ok(Rows { job, has_other_run, ..Rows::default() })
+            }
+            RunWrite::Reschedule { job, generation, advance } => {
+                let row = tables.job(*job)?;
+                let may_end = row.is_some() && advance.lifecycle != Lifecycle::Active;
+                let has_other_run = may_end
+                    && tables.open_runs(*job)?.iter().any(|run| is_scheduled(run, *generation));
+                Ok(Rows { job: row, has_other_run, ..Rows::default() })
             }
             RunWrite::Claim { run, .. } | RunWrite::RenewLease { run, .. } => {
                 Ok(Rows { run: tables.run(*run)?, ..Rows::default() })
@@ -225,6 +232,21 @@ pub(crate) fn apply<'w>(
                 run: RunChange::None,
                 ledger: closed,
                 history: postponed,
+            })
+        }
+        RunWrite::Reschedule { job, generation, advance } => {
+            let is_expected = |row: &JobRow| {
+                row.generation == *generation
+                    && row.state.due.is_none()
+                    && row.state.lifecycle == Lifecycle::Active
+            };
+            let row = rows.job.filter(is_expected).ok_or(Rejected::JobChanged)?;
+            let lifecycle = if rows.has_other_run { Lifecycle::Active } else { advance.lifecycle };
+            Ok(Change {
+                job: Some((*job, advanced(row.state, *advance, lifecycle, now))),
+                run: RunChange::None,
+                ledger: &[],
+                history: &[],
             })
         }
         RunWrite::Claim { seen, owner, lease, progress, .. } => {

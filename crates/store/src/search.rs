@@ -2,7 +2,7 @@
 
 use kalends_domain::{JobDefinition, ServiceBusMessage, Target};
 
-use crate::store::JobFilter;
+use crate::api_store::JobFilter;
 
 /// Target, description and tags of a job in lower case. The name is stored separately.
 pub(crate) fn search_text(definition: &JobDefinition) -> String {

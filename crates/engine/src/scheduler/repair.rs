@@ -1,57 +1,43 @@
-//! Repair of enabled jobs that have no next occurrence.
+//! Repair of an enabled job that has no next occurrence.
 
 use kalends_domain::{
-    EditKind, Lifecycle, ScheduleState, Switch, facts_of, rule_of, schedule_state_after_edit,
+    EditKind, Lifecycle, ScheduleState, Switch, rule_of, schedule_state_after_edit,
 };
 use kalends_recurrence::{Instant, Settings};
 use kalends_store::record::{JobKey, JobState};
-use kalends_store::{
-    JobContext, JobPut, JobWrite, Refusal, RefusalKind, Store, StoreError, WaitingRuns,
-};
+use kalends_store::{Advance, EngineStore, RunWrite, StoreError};
 
-/// Recomputes the schedule state of a job that has not changed since the scan, like an edit that
-/// changes nothing: the job continues with its next occurrence, or completes if none is left.
+/// Gives the job its next occurrence after `now`, or finishes it if its schedule has none. A job that
+/// was edited since the scan is left alone.
 pub(super) async fn repair_never_due_job(
-    store: &dyn Store,
+    store: &dyn EngineStore,
     job: JobKey,
     generation: u64,
     schedules: Settings,
     now: Instant,
 ) -> Result<(), StoreError> {
-    let Some(record) = store.job_by_key(job).await? else { return Ok(()) };
-    let decide = move |context: JobContext<'_>| {
-        let Some(existing) = context.existing else { return Ok(JobWrite::Keep) };
-        let JobState { lifecycle, due, used, .. } = existing.state;
-        let definition = &existing.job.definition;
-        let is_unchanged = existing.key == job
-            && existing.job.generation == generation
-            && (lifecycle, definition.switch, due) == (Lifecycle::Active, Switch::Enabled, None);
-        if !is_unchanged {
-            return Ok(JobWrite::Keep);
-        }
-        let rule = rule_of(definition, existing.job.created, &schedules).map_err(|problems| {
-            Refusal { kind: RefusalKind::Invalid, path: None, message: problems.to_string() }
-        })?;
-        let before = ScheduleState { due, used, lifecycle };
-        let ScheduleState { due, used, lifecycle } = schedule_state_after_edit(
-            before,
-            definition,
-            definition,
-            &rule,
-            EditKind::Change,
-            now,
-            &schedules,
-        );
-        let finished = (lifecycle != Lifecycle::Active).then_some(now);
-        Ok(JobWrite::Put(Box::new(JobPut {
-            uid: existing.job.uid,
-            created: existing.job.created,
-            definition: definition.clone(),
-            facts: facts_of(definition, &rule),
-            state: JobState { due, used, lifecycle, finished, ..existing.state },
-            waiting: WaitingRuns::Keep,
-            closed_by_edit: None,
-        })))
-    };
-    store.edit_job(record.path, Box::new(decide)).await.map(drop)
+    let found = store.jobs_for_run(vec![job]).await?.pop().flatten();
+    let Some(record) = found.map(|found| found.job) else { return Ok(()) };
+    let definition = &record.job.definition;
+    let JobState { lifecycle, due, used, .. } = record.state;
+    let is_as_scanned = record.job.generation == generation
+        && (lifecycle, definition.switch, due) == (Lifecycle::Active, Switch::Enabled, None);
+    if !is_as_scanned {
+        return Ok(());
+    }
+    let rule = rule_of(definition, record.job.created, &schedules)
+        .map_err(|errors| StoreError::Damaged(format!("job {}: {errors}", job.0)))?;
+    let before = ScheduleState { due, used, lifecycle };
+    let after = schedule_state_after_edit(
+        before,
+        definition,
+        definition,
+        &rule,
+        EditKind::Change,
+        now,
+        &schedules,
+    );
+    let ScheduleState { due, used, lifecycle } = after;
+    let advance = Advance { due, used, lifecycle };
+    store.commit(vec![RunWrite::Reschedule { job, generation, advance }]).await.map(drop)
 }

@@ -6,7 +6,7 @@ use kalends_domain::{CollectionState, Lifecycle, RetryKind, RetryPolicy};
 use kalends_environment::Clock;
 use kalends_recurrence::{Frequency, Recurrence};
 use kalends_store::record::{Disposition, NodeId};
-use kalends_store::{RunWrite, RunWriteResult, Store};
+use kalends_store::{ApiStore, EngineStore, RunWrite, RunWriteResult};
 
 use crate::world::{Response, World, at, job, run};
 

@@ -21,7 +21,7 @@ use kalends_store::record::{
     Disposition, JobFacts, JobRecord, JobState, JobUid, LedgerRecord, NodeId,
 };
 use kalends_store::{
-    CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, Page, Store, WaitingRuns,
+    ApiStore, CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, Page, WaitingRuns,
 };
 use tokio::sync::Notify;
 

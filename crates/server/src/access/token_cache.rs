@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kalends_recurrence::Instant;
-use kalends_store::{Store, StoreError, TokenId, TokenRecord};
+use kalends_store::{ApiStore, StoreError, TokenId, TokenRecord};
 
 /// Lifetime of an entry.
 const ENTRY_TTL: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ impl TokenCache {
     /// Finds a token in the cache or the store.
     pub(super) async fn find(
         &self,
-        store: &dyn Store,
+        store: &dyn ApiStore,
         id: &TokenId,
         now: Instant,
     ) -> Result<Option<TokenRecord>, StoreError> {
@@ -59,7 +59,7 @@ impl TokenCache {
     }
 
     /// Writes the last use of a token to the store, at most once a minute.
-    pub(super) fn note_use(&self, store: &Arc<dyn Store>, id: &TokenId, now: Instant) {
+    pub(super) fn note_use(&self, store: &Arc<dyn ApiStore>, id: &TokenId, now: Instant) {
         if let Some(entry) = self.entries().get_mut(id) {
             let written = entry.last_use_written;
             if written.is_some_and(|written| is_within(written, now, LAST_USE_INTERVAL)) {

@@ -6,9 +6,7 @@ use kalends_domain::{
     Permission,
 };
 use kalends_store::record::CollectionRecord;
-use kalends_store::{
-    CollectionContext, CollectionWrite, Page, Refusal, RefusalKind, Scope, StoreError,
-};
+use kalends_store::{CollectionContext, CollectionWrite, Page, Scope, StoreError};
 use kalends_wire::{
     ErrorDetail, Json, Version, keep_plan, patch_collection, read_collection, write_collection,
     write_list,
@@ -17,7 +15,7 @@ use kalends_wire::{
 use super::{HandlerResult, RequestContext, missing_after_write, ok_empty};
 use crate::access::Caller;
 use crate::app::App;
-use crate::edit::{Condition, Mistakes, decide_collection};
+use crate::edit::{Condition, decide_collection};
 use crate::paging::PageRequest;
 use crate::request::read_json;
 use crate::response::{ApiError, ApiResponse};
@@ -104,12 +102,13 @@ pub(super) async fn one(request: RequestContext, path: CollectionPath) -> Handle
         Method::PATCH => patch(request, path, version).await,
         _ => {
             let condition = Condition::of(&request.headers);
+            let named = path.clone();
             let delete = move |context: CollectionContext<'_>| {
-                let existing = context.existing.ok_or_else(absent)?;
+                let existing = context.existing.ok_or_else(|| not_found(&named))?;
                 condition.check(Some(existing.version))?;
                 Ok(CollectionWrite::Delete)
             };
-            edit(&request.app, path, Box::new(delete), &Mistakes::default()).await?;
+            edit(&request.app, path, delete).await?;
             ok_empty()
         }
     }
@@ -124,8 +123,9 @@ pub(super) async fn switch(
     request.query.version()?;
     let condition = Condition::of(&request.headers);
     let state = if on { CollectionState::Enabled } else { CollectionState::Disabled };
+    let named = path.clone();
     let switch = move |context: CollectionContext<'_>| {
-        let existing = context.existing.ok_or_else(absent)?;
+        let existing = context.existing.ok_or_else(|| not_found(&named))?;
         condition.check(Some(existing.version))?;
         let collection = Collection { state, ..existing.collection.clone() };
         match collection == existing.collection {
@@ -133,7 +133,7 @@ pub(super) async fn switch(
             false => Ok(CollectionWrite::Put(collection)),
         }
     };
-    edit(&request.app, path, Box::new(switch), &Mistakes::default()).await?;
+    edit(&request.app, path, switch).await?;
     ok_empty()
 }
 
@@ -150,7 +150,7 @@ async fn put(mut request: RequestContext, path: CollectionPath, version: Version
         }
         decide_collection(collection, &settings, &condition, &context)
     };
-    let record = edit(&request.app, path, Box::new(put), &Mistakes::default()).await?;
+    let record = edit(&request.app, path, put).await?;
     Ok(answer(StatusCode::CREATED, &record.ok_or_else(missing_after_write)?, version))
 }
 
@@ -162,40 +162,31 @@ async fn patch(
     let body = read_json(&mut request).await?;
     let settings = request.app.settings.clone();
     let condition = Condition::of(&request.headers);
-    let mistakes = Mistakes::default();
-    let found = mistakes.clone();
+    let named = path.clone();
     let patch = move |context: CollectionContext<'_>| {
-        let existing = context.existing.ok_or_else(absent)?;
+        let existing = context.existing.ok_or_else(|| not_found(&named))?;
         let stored = &existing.collection;
         let patched =
-            patch_collection(&existing.path, stored, body.clone(), version, &settings.limits);
-        let patched = patched.map_err(|errors| found.keep(errors))?;
+            patch_collection(&existing.path, stored, body.clone(), version, &settings.limits)?;
         decide_collection(patched, &settings, &condition, &context)
     };
-    let record = edit(&request.app, path, Box::new(patch), &mistakes).await?;
+    let record = edit(&request.app, path, patch).await?;
     Ok(answer(StatusCode::OK, &record.ok_or_else(missing_after_write)?, version))
 }
 
 async fn edit(
     app: &App,
     path: CollectionPath,
-    decide: kalends_store::DecideCollection,
-    mistakes: &Mistakes,
+    mut decide: impl FnMut(CollectionContext<'_>) -> Result<CollectionWrite, ApiError> + Send + 'static,
 ) -> Result<Option<CollectionRecord>, ApiError> {
-    match app.store.edit_collection(path.clone(), decide).await {
-        Ok(edited) => {
-            (app.on_edit)();
-            Ok(edited.after)
-        }
-        Err(StoreError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
-            Err(ErrorDetail::collection_not_found(&path).into())
-        }
-        Err(error) => Err(mistakes.take().map_or_else(|| error.into(), ApiError::from)),
-    }
+    let decide = Box::new(move |context: CollectionContext<'_>| Ok(decide(context)?));
+    let edited = app.store.edit_collection(path, decide).await?;
+    (app.on_edit)();
+    Ok(edited.after)
 }
 
-fn absent() -> Refusal {
-    Refusal { kind: RefusalKind::NotFound, path: None, message: String::new() }
+fn not_found(path: &CollectionPath) -> ApiError {
+    ErrorDetail::collection_not_found(path).into()
 }
 
 fn answer(status: StatusCode, record: &CollectionRecord, version: Version) -> ApiResponse {

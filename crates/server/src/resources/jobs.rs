@@ -1,7 +1,5 @@
 //! Jobs.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use http::{Method, StatusCode};
 use kalends_actions::certificate::read_pfx;
 use kalends_domain::{
@@ -10,9 +8,7 @@ use kalends_domain::{
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::JobRecord;
-use kalends_store::{
-    DecideJob, Edited, JobContext, JobFilter, JobWrite, JobsPage, Refusal, RefusalKind, StoreError,
-};
+use kalends_store::{EditedJob, JobContext, JobFilter, JobWrite, JobsPage, StoreError};
 use kalends_wire::{
     ErrorCode, ErrorDetail, ErrorDetails, JobRuntimeState, Json, Version, keep_extensions,
     patch_job, read_job, write_job, write_list,
@@ -22,7 +18,8 @@ use super::search::{SearchEnd, search};
 use super::{HandlerResult, RequestContext, missing_after_write, ok_empty};
 use crate::app::App;
 use crate::edit::{
-    Condition, JobEdit, Mistakes, check_destinations, finished, unread_certificates,
+    Condition, JobEdit, check_destinations, finished_message, precondition_failed,
+    unread_certificates,
 };
 use crate::filter;
 use crate::paging::PageRequest;
@@ -72,24 +69,25 @@ pub(super) async fn change(request: RequestContext, path: JobPath) -> HandlerRes
 }
 
 pub(super) async fn delete(app: &App, path: JobPath, condition: Condition) -> Result<(), ApiError> {
+    let name = path.job.clone();
     let delete = move |context: JobContext<'_>| {
-        let existing = context.existing.ok_or_else(absent)?;
+        let existing = context.existing.ok_or_else(|| not_found(&name))?;
         condition.check(Some(existing.version))?;
         Ok(JobWrite::Delete)
     };
-    edit(app, path, Box::new(delete), &Mistakes::default()).await.map(drop)
+    edit(app, path, delete).await.map(drop)
 }
 
 /// Enables or disables a job. `false` where it was so already.
 pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<bool, ApiError> {
     let edit_of_job = job_edit(app, Condition::default(), EditKind::Change)?;
-    let mistakes = edit_of_job.mistakes.clone();
+    let name = path.job.clone();
     let decide = move |context: JobContext<'_>| {
-        let existing = context.existing.ok_or_else(absent)?;
+        let existing = context.existing.ok_or_else(|| not_found(&name))?;
         let new = JobDefinition { switch, ..existing.job.definition.clone() };
         edit_of_job.decide(new, &context)
     };
-    let (edited, _) = edit(app, path, Box::new(decide), &mistakes).await?;
+    let edited = edit(app, path, decide).await?;
     Ok(edited.before.map(|job| job.version) != edited.after.map(|job| job.version))
 }
 
@@ -103,19 +101,18 @@ pub(super) async fn run(request: RequestContext, path: JobPath) -> HandlerResult
 pub(super) async fn run_one(app: &App, path: JobPath) -> Result<(), ApiError> {
     app.access.count_run(app, &path.collection)?;
     let at = app.now();
-    let mistakes = Mistakes::default();
-    let found = mistakes.clone();
+    let name = path.job.clone();
     let run = move |context: JobContext<'_>| {
-        let existing = context.existing.ok_or_else(absent)?;
+        let existing = context.existing.ok_or_else(|| not_found(&name))?;
         match existing.state.lifecycle {
             Lifecycle::Active => Ok(JobWrite::Run { at }),
             _ => {
-                let message = finished(existing).message;
-                Err(found.keep(ErrorDetails::one(ErrorCode::JobNotRunnable, "", message)))
+                let message = finished_message(existing);
+                Err(ErrorDetails::one(ErrorCode::JobNotRunnable, "", message).into())
             }
         }
     };
-    edit(app, path, Box::new(run), &mistakes).await.map(drop)
+    edit(app, path, run).await.map(drop)
 }
 
 /// `POST …/preview`: what a definition would do, without saving it.
@@ -164,7 +161,6 @@ async fn put(mut request: RequestContext, path: JobPath, version: Version) -> Ha
     let definition = read_job(&body, version, &request.app.settings.limits)?;
     let definition = read_certificates(&request.app, definition).await?;
     let edit_of_job = job_edit(&request.app, Condition::of(&request.headers), EditKind::Replace)?;
-    let mistakes = edit_of_job.mistakes.clone();
     let put = move |context: JobContext<'_>| {
         let mut definition = definition.clone();
         if let Some(existing) = context.existing.filter(|_| version.is_old()) {
@@ -172,9 +168,9 @@ async fn put(mut request: RequestContext, path: JobPath, version: Version) -> Ha
         }
         edit_of_job.decide(definition, &context)
     };
-    let (edited, state) = edit(&request.app, path, Box::new(put), &mistakes).await?;
+    let edited = edit(&request.app, path, put).await?;
     let status = if edited.before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-    Ok(answer(status, &edited.after.ok_or_else(missing_after_write)?, state, version))
+    Ok(answer(status, &edited.after.ok_or_else(missing_after_write)?, edited.collection, version))
 }
 
 async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> HandlerResult {
@@ -185,14 +181,13 @@ async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> 
     let patched = patch_job(&job.path, &job.job.definition, body.clone(), version, &limits)?;
     let with_certificates = read_certificates(&request.app, patched).await?;
     let edit_of_job = job_edit(&request.app, Condition::of(&request.headers), EditKind::Change)?;
-    let mistakes = edit_of_job.mistakes.clone();
+    let name = path.job.clone();
     let patch = move |context: JobContext<'_>| {
-        let existing = context.existing.ok_or_else(absent)?;
+        let existing = context.existing.ok_or_else(|| not_found(&name))?;
         let stored = &existing.job.definition;
-        let patched = patch_job(&existing.path, stored, body.clone(), version, &limits);
-        let mut patched = patched.map_err(|errors| edit_of_job.mistakes.keep(errors))?;
+        let mut patched = patch_job(&existing.path, stored, body.clone(), version, &limits)?;
         if unread_certificates(&mut patched).next().is_some() {
-            // The same patch of the same definition: what was read outside holds.
+            // The same patch of the same definition: the certificates read outside are valid.
             match *stored == job.job.definition {
                 true => patched = with_certificates.clone(),
                 false => return Err(changed_meanwhile()),
@@ -200,8 +195,13 @@ async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> 
         }
         edit_of_job.decide(patched, &context)
     };
-    let (edited, state) = edit(&request.app, path, Box::new(patch), &mistakes).await?;
-    Ok(answer(StatusCode::OK, &edited.after.ok_or_else(missing_after_write)?, state, version))
+    let edited = edit(&request.app, path, patch).await?;
+    Ok(answer(
+        StatusCode::OK,
+        &edited.after.ok_or_else(missing_after_write)?,
+        edited.collection,
+        version,
+    ))
 }
 
 fn job_edit(app: &App, condition: Condition, kind: EditKind) -> Result<JobEdit, ApiError> {
@@ -211,7 +211,6 @@ fn job_edit(app: &App, condition: Condition, kind: EditKind) -> Result<JobEdit, 
         uid: app.new_uid()?,
         kind,
         condition,
-        mistakes: Mistakes::default(),
     })
 }
 
@@ -256,29 +255,14 @@ pub(super) async fn find(
 async fn edit(
     app: &App,
     path: JobPath,
-    mut decide: DecideJob,
-    mistakes: &Mistakes,
-) -> Result<(Edited<JobRecord>, CollectionState), ApiError> {
-    let collection = Arc::new(Mutex::new(CollectionState::default()));
-    let seen = Arc::clone(&collection);
-    let decide = Box::new(move |context: JobContext<'_>| {
-        *seen.lock().unwrap_or_else(PoisonError::into_inner) = context.collection.collection.state;
-        decide(context)
-    });
-    let edited = match app.store.edit_job(path.clone(), decide).await {
-        Ok(edited) => edited,
-        Err(StoreError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
-            return Err(ErrorDetail::job_not_found(&path.job).into());
-        }
-        Err(error) => {
-            return Err(mistakes
-                .take()
-                .map_or_else(|| store_error(error, &path.collection), ApiError::from));
-        }
-    };
+    mut decide: impl FnMut(JobContext<'_>) -> Result<JobWrite, ApiError> + Send + 'static,
+) -> Result<EditedJob, ApiError> {
+    let collection = path.collection.clone();
+    let decide = Box::new(move |context: JobContext<'_>| Ok(decide(context)?));
+    let edited = app.store.edit_job(path, decide).await;
+    let edited = edited.map_err(|error| store_error(error, &collection))?;
     (app.on_edit)();
-    let collection = *collection.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok((edited, collection))
+    Ok(edited)
 }
 
 pub(super) fn store_error(error: StoreError, path: &CollectionPath) -> ApiError {
@@ -288,13 +272,12 @@ pub(super) fn store_error(error: StoreError, path: &CollectionPath) -> ApiError 
     }
 }
 
-fn absent() -> Refusal {
-    Refusal { kind: RefusalKind::NotFound, path: None, message: String::new() }
+fn not_found(job: &JobName) -> ApiError {
+    ErrorDetail::job_not_found(job).into()
 }
 
-fn changed_meanwhile() -> Refusal {
-    let message = "the job was changed by somebody else meanwhile; try again".into();
-    Refusal { kind: RefusalKind::PreconditionFailed, path: None, message }
+fn changed_meanwhile() -> ApiError {
+    precondition_failed("the job was changed by somebody else meanwhile; try again")
 }
 
 fn write(job: &JobRecord, collection: CollectionState, version: Version) -> Json<'_> {

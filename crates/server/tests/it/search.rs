@@ -8,7 +8,7 @@ use kalends_domain::{
 };
 use kalends_server::Settings;
 use kalends_store::record::JobRecord;
-use kalends_store::{JobFilter, JobPut, JobWrite, Page, SCAN_MAX, Store as _, WaitingRuns};
+use kalends_store::{ApiStore as _, JobFilter, JobPut, JobWrite, Page, SCAN_MAX, WaitingRuns};
 use kalends_wire::Json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

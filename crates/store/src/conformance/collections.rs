@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use kalends_domain::{CollectionState, Plan};
 
+use crate::api_store::{CollectionContext, CollectionWrite, JobContext, JobWrite, Page, Scope};
 use crate::conformance::Subject;
 use crate::conformance::sample::{collection_path, definition, group, job_path, put, standard};
 use crate::error::StoreError;
 use crate::record::{CollectionFacts, GroupRecord, JobFacts};
-use crate::store::{
-    CollectionContext, CollectionWrite, JobContext, JobWrite, Page, Refusal, RefusalKind, Scope,
-};
+use crate::rejection::Rejection;
 
 /// A group and everything in it.
 pub async fn a_group_is_made_changed_listed_and_deleted_with_what_is_in_it(subject: Subject) {
@@ -140,20 +139,20 @@ pub async fn collections_are_listed_by_group_and_name(subject: Subject) {
 /// Nothing is half applied.
 pub async fn a_refused_edit_changes_nothing(subject: Subject) {
     let made = subject.make_collection().await;
-    let refusal = Refusal { kind: RefusalKind::QuotaConflict, path: None, message: "no".into() };
+    let refusal = Rejection::from(std::io::Error::other("no"));
     let answer = refusal.clone();
     let refuse = Box::new(move |_: CollectionContext<'_>| Err(answer.clone()));
     let refused = subject.store.edit_collection(collection_path("g", "c"), refuse).await;
-    assert_eq!(refused, Err(StoreError::Refused(refusal.clone())));
+    assert_eq!(refused, Err(StoreError::Rejected(refusal.clone())));
     let answer = refusal.clone();
     let refuse = Box::new(move |_: CollectionContext<'_>| Err(answer.clone()));
     let refused = subject.store.edit_collection(collection_path("new", "c"), refuse).await;
-    assert_eq!(refused, Err(StoreError::Refused(refusal.clone())));
+    assert_eq!(refused, Err(StoreError::Rejected(refusal.clone())));
     assert_eq!(subject.store.group(group("new")).await.unwrap(), None);
     let answer = refusal.clone();
     let refuse = Box::new(move |_: JobContext<'_>| Err(answer.clone()));
     let refused = subject.store.edit_job(job_path("j"), refuse).await;
-    assert_eq!(refused, Err(StoreError::Refused(refusal)));
+    assert_eq!(refused, Err(StoreError::Rejected(refusal)));
     assert_eq!(subject.job("j").await, None);
     let read = subject.store.collection(collection_path("g", "c")).await.unwrap();
     assert_eq!(read, Some(made));
@@ -207,9 +206,7 @@ pub async fn racing_puts_cannot_both_be_the_last_job(subject: Subject) {
         let write = JobWrite::Put(Box::new(put(definition(), None)));
         let decide = move |context: JobContext<'_>| match context.jobs < MAX {
             true => Ok(write.clone()),
-            false => {
-                Err(Refusal { kind: RefusalKind::JobsMax, path: None, message: "full".into() })
-            }
+            false => Err(Rejection::from(std::io::Error::other("full"))),
         };
         subject.store.edit_job(job_path(&format!("j{number}")), Box::new(decide))
     });

@@ -4,8 +4,8 @@ use kalends_domain::Lifecycle;
 
 use crate::conformance::Subject;
 use crate::conformance::sample::{advance, at, begin, due, finish};
+use crate::engine_store::{Advance, DueJob, RunWrite, RunWriteResult};
 use crate::record::JobRecord;
-use crate::store::{Advance, DueJob, RunWrite, RunWriteResult};
 
 /// Final states.
 pub async fn the_last_run_finishes_a_job_unless_it_was_edited_meanwhile(subject: Subject) {

@@ -2,10 +2,10 @@
 
 use kalends_domain::{Collection, CollectionState, Switch};
 
+use crate::api_store::{CollectionWrite, JobWrite};
 use crate::conformance::Subject;
 use crate::conformance::sample::{at, begin, collection_path, definition, put, standard};
 use crate::record::{GateState, JobKey};
-use crate::store::{CollectionWrite, JobWrite};
 
 async fn standing(subject: &Subject, job: JobKey) -> Option<GateState> {
     // Asked twice: the second answer may come from what was learned for the first.
@@ -44,7 +44,7 @@ pub async fn what_is_deleted_stands_nowhere(subject: Subject) {
     assert_eq!(standing(&subject, first.key).await, None);
     assert!(standing(&subject, second.key).await.is_some());
     let path = collection_path("g", "c");
-    let delete = Box::new(|_: crate::store::CollectionContext<'_>| Ok(CollectionWrite::Delete));
+    let delete = Box::new(|_: crate::api_store::CollectionContext<'_>| Ok(CollectionWrite::Delete));
     subject.store.edit_collection(path, delete).await.unwrap();
     assert_eq!(standing(&subject, second.key).await, None);
 }

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use kalends_domain::{AttemptStatus, HistoryEntry, Lifecycle, Micros, Timing};
 
+use crate::api_store::{HistoryFilter, JobFilterState, JobWrite, Page};
 use crate::conformance::Subject;
 use crate::conformance::sample::{at, closed, definition, due, entry, job_path, put};
+use crate::engine_store::{Advance, Retention, RunWrite, RunWriteResult};
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events, LedgerEvent};
 use crate::record::{Disposition, HistoryRecord, JobRecord, LedgerRecord};
-use crate::store::{
-    Advance, HistoryFilter, JobFilterState, JobWrite, Page, Retention, RunWrite, RunWriteResult,
-};
 
 const DAY: u64 = 86_400;
 

@@ -2,13 +2,14 @@
 
 use kalends_domain::{AttemptStatus, CollectionState, Lifecycle, Switch};
 
+use crate::api_store::{CollectionWrite, JobWrite};
 use crate::conformance::Subject;
 use crate::conformance::sample::{
     at, begin, collection_path, definition, due, entry, job_path, put, standard,
 };
+use crate::engine_store::{Advance, RunWrite, RunWriteResult};
 use crate::invariant_scan::{HistorySums, ScanPage, ScannedJob};
 use crate::record::{Cause, JobKey, JobRecord};
-use crate::store::{Advance, CollectionWrite, JobWrite, RunWrite, RunWriteResult};
 
 /// Slice after slice.
 async fn slices(subject: &Subject, scan_max: usize) -> Vec<ScanPage> {

@@ -2,15 +2,15 @@
 
 use kalends_domain::{Collection, CollectionState, JobName, Lifecycle, Switch};
 
+use crate::api_store::{
+    CollectionContext, CollectionWrite, JobContext, JobFilter, JobFilterState, JobWrite, Page,
+};
 use crate::conformance::Subject;
 use crate::conformance::sample::{
     at, begin, collection_path, definition, full_definition, job_path, put, request, standard,
 };
 use crate::error::StoreError;
 use crate::record::{JobKey, JobState, JobUid};
-use crate::store::{
-    CollectionContext, CollectionWrite, JobContext, JobFilter, JobFilterState, JobWrite, Page,
-};
 
 /// Nothing lies about without a collection.
 pub async fn a_job_needs_a_collection(subject: Subject) {
@@ -263,7 +263,10 @@ pub async fn deleting_a_collection_deletes_its_jobs(subject: Subject) {
     subject.store.edit_collection(collection_path("g", "c"), delete).await.unwrap();
     subject.make_collection().await;
     assert_eq!(subject.job("j").await, None);
-    assert_eq!(subject.store.job_by_key(job.key).await.unwrap(), None);
+    assert_eq!(
+        subject.store.jobs_for_run(vec![job.key]).await.unwrap().remove(0).map(|found| found.job),
+        None
+    );
     assert_eq!(subject.store.open_runs(job.key).await.unwrap(), []);
     assert_eq!(subject.store.check().await.unwrap(), [""; 0]);
 }
@@ -272,6 +275,18 @@ pub async fn deleting_a_collection_deletes_its_jobs(subject: Subject) {
 pub async fn a_job_is_found_by_its_key(subject: Subject) {
     subject.make_collection().await;
     let job = subject.make_due_job("j").await;
-    assert_eq!(subject.store.job_by_key(job.key).await.unwrap(), Some(job));
-    assert_eq!(subject.store.job_by_key(JobKey(i64::MAX)).await.unwrap(), None);
+    assert_eq!(
+        subject.store.jobs_for_run(vec![job.key]).await.unwrap().remove(0).map(|found| found.job),
+        Some(job)
+    );
+    assert_eq!(
+        subject
+            .store
+            .jobs_for_run(vec![JobKey(i64::MAX)])
+            .await
+            .unwrap()
+            .remove(0)
+            .map(|found| found.job),
+        None
+    );
 }

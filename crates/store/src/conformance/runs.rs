@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use kalends_domain::{ActionRole, AttemptStatus, CollectionState, Lifecycle, Switch};
 
+use crate::api_store::{JobPut, JobWrite, WaitingRuns};
 use crate::conformance::Subject;
 use crate::conformance::sample::{
     LEASE, NODE, advance, at, begin, closed, collection_path, definition, due, entry, failed,
     finish, put, standard,
 };
+use crate::engine_store::{Advance, DueJob, RunWrite, RunWriteResult};
 use crate::record::{Cause, Disposition, FencingToken, GateState, JobKey, NodeId, Progress, RunId};
-use crate::store::{Advance, DueJob, JobPut, JobWrite, RunWrite, RunWriteResult, WaitingRuns};
 
 fn again_at(seconds: u64) -> Progress {
     Progress {

@@ -13,14 +13,12 @@ use kalends_recurrence::{
     Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
 };
 
+use crate::api_store::{CollectionWrite, EditedJob, JobPut, JobWrite, Page, WaitingRuns};
 use crate::conformance::Subject;
+use crate::engine_store::{Advance, AttemptCounts, DueJob, RunWrite, RunWriteResult};
 use crate::record::{
     Cause, Claim, CollectionRecord, Disposition, FencingToken, JobFacts, JobRecord, JobState,
     JobUid, LedgerRecord, NodeId, Progress, RunId,
-};
-use crate::store::{
-    Advance, AttemptCounts, CollectionWrite, DueJob, Edited, JobPut, JobWrite, Page, RunWrite,
-    RunWriteResult, WaitingRuns,
 };
 
 pub(crate) const NODE: NodeId = NodeId(7);
@@ -188,7 +186,7 @@ impl Subject {
         self.edit_job(name, JobWrite::Put(Box::new(put))).await.after.unwrap()
     }
 
-    pub(crate) async fn edit_job(&self, name: &str, write: JobWrite) -> Edited<JobRecord> {
+    pub(crate) async fn edit_job(&self, name: &str, write: JobWrite) -> EditedJob {
         let decide = move |_: crate::JobContext<'_>| Ok(write.clone());
         self.store.edit_job(job_path(name), Box::new(decide)).await.unwrap()
     }

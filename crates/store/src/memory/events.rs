@@ -2,10 +2,10 @@
 
 use kalends_domain::JobPath;
 
+use crate::api_store::JobFilterState;
 use crate::events::{EventPosition, Events, LedgerEvent};
 use crate::memory::tables::Tables;
 use crate::record::{HistoryRecord, JobKey, LedgerRecord};
-use crate::store::JobFilterState;
 
 impl Tables {
     pub(super) fn events(&self, after: Option<EventPosition>, limit: usize) -> Events {

@@ -14,6 +14,11 @@ use kalends_domain::{
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 
+use crate::api_store::{
+    ApiStore, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Edited, EditedJob,
+    HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, JobsPage, Page, Scope,
+};
+use crate::engine_store::{Due, DueJob, EngineStore, Retention, RunWrite, RunWriteResult};
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
@@ -23,11 +28,7 @@ use crate::record::{
 };
 use crate::run_state;
 use crate::search::{has_tag, search_text};
-use crate::store::{
-    CollectionContext, CollectionWrite, DecideCollection, DecideJob, Due, DueJob, Edited,
-    HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, JobsPage, Page, Reply,
-    Retention, RunWrite, RunWriteResult, Scope, Store,
-};
+use crate::store::{AdminStore, LeaseClock, Reply};
 use tables::{JobRow, Tables};
 
 /// A store that forgets everything with its process.
@@ -56,7 +57,7 @@ fn ready<'a, T: Send + 'a>(result: Result<T, StoreError>) -> Reply<'a, T> {
     Box::pin(std::future::ready(result))
 }
 
-impl Store for MemoryStore {
+impl ApiStore for MemoryStore {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
         let mut tables = self.tables();
         let existing = tables.groups.get(&group.path).map(|existing| existing.path.clone());
@@ -104,7 +105,7 @@ impl Store for MemoryStore {
         let context = CollectionContext { existing: before.as_ref(), facts, others: &others };
         let write = match decide(context) {
             Ok(write) => write,
-            Err(refusal) => return ready(Err(StoreError::Refused(refusal))),
+            Err(refusal) => return ready(Err(StoreError::Rejected(refusal))),
         };
         let after = match write {
             CollectionWrite::Keep => before.clone(),
@@ -154,7 +155,7 @@ impl Store for MemoryStore {
         ready(Ok(after.skip(page.skip as usize).take(page.limit).cloned().collect()))
     }
 
-    fn edit_job(&self, path: JobPath, mut decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
+    fn edit_job(&self, path: JobPath, mut decide: DecideJob) -> Reply<'_, EditedJob> {
         let now = self.at();
         let mut tables = self.tables();
         let Some(collection) = tables.collections.get(&path.collection).cloned() else {
@@ -165,7 +166,7 @@ impl Store for MemoryStore {
         let context = JobContext { collection: &collection, jobs, existing: before.as_ref() };
         let write = match decide(context) {
             Ok(write) => write,
-            Err(refusal) => return ready(Err(StoreError::Refused(refusal))),
+            Err(refusal) => return ready(Err(StoreError::Rejected(refusal))),
         };
         let after = match (write, &before) {
             (JobWrite::Keep, _) => before.clone(),
@@ -183,7 +184,8 @@ impl Store for MemoryStore {
                 Some(tables.put_job(named, *put, before.as_ref(), now))
             }
         };
-        ready(Ok(Edited { before, after }))
+        let collection = collection.collection.state;
+        ready(Ok(EditedJob { before, after, collection }))
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
@@ -231,10 +233,52 @@ impl Store for MemoryStore {
         ready(Ok(JobsPage::new(found, &page, page.skip - skipped, end)))
     }
 
-    fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
-        ready(Ok(self.tables().job(key).map(|row| row.record.clone())))
+    fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
+        ready(Ok(self.tables().open_runs(job)))
     }
 
+    fn history(
+        &self,
+        path: JobPath,
+        filter: HistoryFilter,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
+        let tables = self.tables();
+        if !tables.collections.contains_key(&path.collection) {
+            return ready(Err(StoreError::NoCollection));
+        }
+        let Some(row) = tables.jobs.get(&path) else { return ready(Ok(None)) };
+        let entries = tables.history.get(&row.record.key).into_iter().flatten().rev();
+        let fits = |record: &&HistoryRecord| {
+            page.after.is_none_or(|after| record.sequence < after)
+                && filter.status.is_none_or(|status| record.entry.status == status)
+        };
+        let entries = entries.filter(fits).skip(page.skip as usize).take(page.limit);
+        ready(Ok(Some(entries.cloned().collect())))
+    }
+
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
+        ready(Ok(self.tables().events(after, limit)))
+    }
+
+    fn ledger(
+        &self,
+        job: JobKey,
+        from: Instant,
+        to: Instant,
+        limit: usize,
+    ) -> Reply<'_, Vec<LedgerRecord>> {
+        let tables = self.tables();
+        let rows = tables.ledger.get(&job).into_iter().flatten().map(|(_, row)| row);
+        let mut rows: Vec<_> =
+            rows.filter(|row| row.to >= from && row.from <= to).cloned().collect();
+        rows.sort_by_key(|row| (row.from, row.to));
+        rows.truncate(limit);
+        ready(Ok(rows))
+    }
+}
+
+impl EngineStore for MemoryStore {
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         let tables = self.tables();
         let due = |row: &JobRow| {
@@ -302,50 +346,6 @@ impl Store for MemoryStore {
         ready(Ok(self.tables().expire_claims()))
     }
 
-    fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
-        ready(Ok(self.tables().open_runs(job)))
-    }
-
-    fn history(
-        &self,
-        path: JobPath,
-        filter: HistoryFilter,
-        page: Page<u64>,
-    ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
-        let tables = self.tables();
-        if !tables.collections.contains_key(&path.collection) {
-            return ready(Err(StoreError::NoCollection));
-        }
-        let Some(row) = tables.jobs.get(&path) else { return ready(Ok(None)) };
-        let entries = tables.history.get(&row.record.key).into_iter().flatten().rev();
-        let fits = |record: &&HistoryRecord| {
-            page.after.is_none_or(|after| record.sequence < after)
-                && filter.status.is_none_or(|status| record.entry.status == status)
-        };
-        let entries = entries.filter(fits).skip(page.skip as usize).take(page.limit);
-        ready(Ok(Some(entries.cloned().collect())))
-    }
-
-    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
-        ready(Ok(self.tables().events(after, limit)))
-    }
-
-    fn ledger(
-        &self,
-        job: JobKey,
-        from: Instant,
-        to: Instant,
-        limit: usize,
-    ) -> Reply<'_, Vec<LedgerRecord>> {
-        let tables = self.tables();
-        let rows = tables.ledger.get(&job).into_iter().flatten().map(|(_, row)| row);
-        let mut rows: Vec<_> =
-            rows.filter(|row| row.to >= from && row.from <= to).cloned().collect();
-        rows.sort_by_key(|row| (row.from, row.to));
-        rows.truncate(limit);
-        ready(Ok(rows))
-    }
-
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         ready(Ok(self.tables().prune(retention, now, limit)))
     }
@@ -353,11 +353,15 @@ impl Store for MemoryStore {
     fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage> {
         ready(Ok(self.tables().scan_jobs(after, scan_max)))
     }
+}
 
+impl LeaseClock for MemoryStore {
     fn now(&self) -> Reply<'_, Instant> {
         ready(Ok(self.at()))
     }
+}
 
+impl AdminStore for MemoryStore {
     fn check(&self) -> Reply<'_, Vec<String>> {
         let tables = self.tables();
         let lost = tables.runs.values().filter(|row| !tables.paths.contains_key(&row.run.job));

@@ -7,6 +7,8 @@ use std::time::Duration;
 use kalends_domain::{CollectionPath, CollectionState, GroupPath, JobPath, Lifecycle, Switch};
 use kalends_recurrence::Instant;
 
+use crate::api_store::{JobPut, WaitingRuns};
+use crate::engine_store::{DueJob, Retention};
 use crate::record::{
     CollectionFacts, CollectionKey, CollectionRecord, Disposition, GateState, GroupRecord,
     HistoryRecord, Job, JobFacts, JobKey, JobRecord, LedgerRecord, OpenRun, RunId,
@@ -14,7 +16,6 @@ use crate::record::{
 use crate::run_state::{
     self, Change, RunChange, RunRow, RunTables, close_waiting_run, expire_claim, manual_run,
 };
-use crate::store::{DueJob, JobPut, Retention, WaitingRuns};
 use crate::tokens::{TokenId, TokenRecord};
 
 #[derive(Default)]

@@ -2,13 +2,13 @@
 
 use kalends_domain::CollectionPath;
 
+use crate::api_store::{Page, Scope};
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::code::rows_max;
 use crate::postgres::columns::collection_columns;
 use crate::postgres::row::{self, path_keys};
 use crate::record::CollectionRecord;
-use crate::store::{Page, Scope};
 
 impl PostgresStore {
     pub(super) async fn read_collection(

@@ -3,12 +3,12 @@
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 
+use crate::engine_store::{Due, DueJob};
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::code::rows_max;
 use crate::postgres::row::{self, get};
 use crate::record::{CollectionKey, JobKey};
-use crate::store::{Due, DueJob};
 
 impl PostgresStore {
     pub(super) async fn read_due(

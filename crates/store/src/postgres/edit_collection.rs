@@ -5,6 +5,7 @@ use kalends_domain::{Collection, CollectionPath, CollectionState, Plan};
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 
+use crate::api_store::{CollectionContext, CollectionWrite, DecideCollection, Edited};
 use crate::error::StoreError;
 use crate::postgres::clock::clock;
 use crate::postgres::code::{Code, duration};
@@ -15,7 +16,6 @@ use crate::postgres::removal::{delete_collections, lock_states_of};
 use crate::postgres::row::{coded, collection, get, unsigned, write_group};
 use crate::postgres::transaction::{Deadline, Operation, execute, query};
 use crate::record::{CollectionFacts, CollectionRecord, GroupRecord, enabled_since};
-use crate::store::{CollectionContext, CollectionWrite, DecideCollection, Edited};
 use crate::stored_form::write_collection;
 
 /// Creates, replaces or deletes a collection as `decide` returns.
@@ -73,7 +73,7 @@ impl EditCollection {
             plans.iter().find(|(other, _)| *other == plan).map_or(0, |(_, number)| *number)
         };
         let context = CollectionContext { existing, facts, others: &others };
-        (self.decide)(context).map_err(StoreError::Refused)
+        (self.decide)(context).map_err(StoreError::Rejected)
     }
 
     async fn put(

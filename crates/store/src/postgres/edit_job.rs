@@ -6,6 +6,7 @@ use deadpool_postgres::Transaction;
 use kalends_domain::{CollectionState, JobDefinition, JobPath, Switch};
 use kalends_recurrence::Instant;
 
+use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite, WaitingRuns};
 use crate::error::StoreError;
 use crate::postgres::clock::clock;
 use crate::postgres::code::{Code, ticks, without_nul};
@@ -19,7 +20,6 @@ use crate::postgres::transaction::{Operation, execute, query};
 use crate::record::{Disposition, Job, JobFacts, JobKey, JobRecord, JobState, RunId};
 use crate::run_state::{close_waiting_run, manual_run};
 use crate::search::search_text;
-use crate::store::{DecideJob, Edited, JobContext, JobPut, JobWrite, WaitingRuns};
 use crate::stored_form::{DefinitionCodec, write_definition};
 
 /// Creates, replaces, runs or deletes a job as `decide` returns.
@@ -30,18 +30,15 @@ pub(super) struct EditJob<'a> {
 }
 
 impl Operation for EditJob<'_> {
-    type Output = Edited<JobRecord>;
+    type Output = EditedJob;
 
-    async fn perform(
-        &mut self,
-        transaction: &Transaction<'_>,
-    ) -> Result<Edited<JobRecord>, PostgresError> {
+    async fn perform(&mut self, transaction: &Transaction<'_>) -> Result<EditedJob, PostgresError> {
         let collection = lock_collection(transaction, &self.path.collection).await?;
         let collection = collection.ok_or(StoreError::NoCollection)?;
         let before = self.lock_job(transaction, &collection).await?;
         let (record, jobs) = (&collection.record, collection.jobs);
         let context = JobContext { collection: record, jobs, existing: before.as_ref() };
-        let write = (self.decide)(context).map_err(StoreError::Refused)?;
+        let write = (self.decide)(context).map_err(StoreError::Rejected)?;
         let after = match (write, &before) {
             (JobWrite::Keep, _) => before.clone(),
             (JobWrite::Delete, None) | (JobWrite::Run { .. }, None) => None,
@@ -58,7 +55,8 @@ impl Operation for EditJob<'_> {
             (JobWrite::Put(put), Some(job)) => Some(self.replace(transaction, *put, job).await?),
             (JobWrite::Put(put), None) => Some(self.create(transaction, *put, &collection).await?),
         };
-        Ok(Edited { before, after })
+        let collection = collection.record.collection.state;
+        Ok(EditedJob { before, after, collection })
     }
 }
 

@@ -3,6 +3,7 @@
 use kalends_domain::JobPath;
 use tokio_postgres::Row;
 
+use crate::api_store::JobFilterState;
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events, LedgerEvent};
 use crate::postgres::PostgresStore;
@@ -11,7 +12,6 @@ use crate::postgres::columns::{entry_columns, ledger_columns};
 use crate::postgres::jobs_for_run::switch;
 use crate::postgres::row::{self, get};
 use crate::record::HistoryRecord;
-use crate::store::JobFilterState;
 
 impl PostgresStore {
     /// The database assigns numbers before the commit, so a smaller number may become visible after a

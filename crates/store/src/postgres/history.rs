@@ -3,13 +3,13 @@
 use kalends_domain::JobPath;
 use kalends_recurrence::Instant;
 
+use crate::api_store::{HistoryFilter, Page};
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::code::{Code, rows_max};
 use crate::postgres::columns::{entry_columns, ledger_columns};
 use crate::postgres::row::{self, matched, path_keys};
 use crate::record::{HistoryRecord, JobKey, LedgerRecord};
-use crate::store::{HistoryFilter, Page};
 
 impl PostgresStore {
     pub(super) async fn read_history(

@@ -6,7 +6,7 @@ use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::columns::job_columns;
 use crate::postgres::row::{self, matched, path_keys};
-use crate::record::{JobKey, JobRecord};
+use crate::record::JobRecord;
 
 impl PostgresStore {
     pub(super) async fn read_job(
@@ -27,19 +27,5 @@ impl PostgresStore {
         let state = row::collection_state(rows.first().ok_or(StoreError::NoCollection)?)?;
         let job = matched(&rows, "key")?.into_iter().next();
         job.map(|row| Ok((row::job(row, &self.codec)?, state))).transpose()
-    }
-
-    pub(super) async fn read_job_by_key(
-        &self,
-        key: JobKey,
-    ) -> Result<Option<JobRecord>, StoreError> {
-        let sql = concat!(
-            "SELECT ",
-            job_columns!(),
-            " FROM jobs j JOIN states s ON s.job = j.key JOIN collections c ON c.id = j.collection_id
-              JOIN groups g ON g.id = c.group_id WHERE j.key = $1"
-        );
-        let rows = self.query(sql, &[&key.0]).await?;
-        rows.first().map(|row| row::job(row, &self.codec)).transpose()
     }
 }

@@ -4,6 +4,7 @@ use deadpool_postgres::Transaction;
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 
+use crate::engine_store::Retention;
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::code::{rows_max, ticks};
@@ -11,7 +12,6 @@ use crate::postgres::error::PostgresError;
 use crate::postgres::removal::{delete_jobs, lock_states};
 use crate::postgres::row::get;
 use crate::postgres::transaction::{Operation, execute, query};
-use crate::store::Retention;
 
 /// Rows per transaction: their jobs stay locked for a few milliseconds.
 const BATCH_MAX: usize = 500;

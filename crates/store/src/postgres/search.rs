@@ -2,6 +2,7 @@
 
 use kalends_domain::{CollectionPath, JobName, Lifecycle};
 
+use crate::api_store::{JobFilter, JobFilterState, JobsPage, Page};
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::code::{Code, rows_max, without_nul};
@@ -10,7 +11,6 @@ use crate::postgres::edit_job::tag_key;
 use crate::postgres::row;
 use crate::postgres::row::get;
 use crate::postgres::row::{matched, path_keys};
-use crate::store::{JobFilter, JobFilterState, JobsPage, Page};
 
 impl PostgresStore {
     /// One statement, hence one snapshot. A filtered search examines `scan_max` jobs in name order: `e`

@@ -7,6 +7,11 @@ use kalends_domain::{
 };
 use kalends_recurrence::Instant;
 
+use crate::api_store::{
+    ApiStore, DecideCollection, DecideJob, Edited, EditedJob, HistoryFilter, JobFilter, JobsPage,
+    Page, Scope,
+};
+use crate::engine_store::{Due, EngineStore, Retention, RunWrite, RunWriteResult};
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
@@ -20,10 +25,7 @@ use crate::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
     LedgerRecord, OpenRun,
 };
-use crate::store::{
-    DecideCollection, DecideJob, Due, Edited, HistoryFilter, JobFilter, JobsPage, Page, Reply,
-    Retention, RunWrite, RunWriteResult, Scope, Store,
-};
+use crate::store::{AdminStore, LeaseClock, Reply};
 
 impl PostgresStore {
     /// Awaits an edit and notifies all nodes if it succeeded.
@@ -37,7 +39,7 @@ impl PostgresStore {
     }
 }
 
-impl Store for PostgresStore {
+impl ApiStore for PostgresStore {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
         Box::pin(self.transact(PutGroup(group)))
     }
@@ -74,7 +76,7 @@ impl Store for PostgresStore {
         Box::pin(self.read_collections(scope, page))
     }
 
-    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
+    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, EditedJob> {
         let edit = EditJob { path, decide, codec: &self.codec };
         Box::pin(self.notifying(self.transact(edit)))
     }
@@ -93,10 +95,35 @@ impl Store for PostgresStore {
         Box::pin(self.read_jobs(path, filter, page, scan_max))
     }
 
-    fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
-        Box::pin(self.read_job_by_key(key))
+    fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
+        Box::pin(self.read_open_runs(job))
     }
 
+    fn history(
+        &self,
+        path: JobPath,
+        filter: HistoryFilter,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
+        Box::pin(self.read_history(path, filter, page))
+    }
+
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
+        Box::pin(self.read_events(after, limit))
+    }
+
+    fn ledger(
+        &self,
+        job: JobKey,
+        from: Instant,
+        to: Instant,
+        limit: usize,
+    ) -> Reply<'_, Vec<LedgerRecord>> {
+        Box::pin(self.read_ledger(job, from, to, limit))
+    }
+}
+
+impl EngineStore for PostgresStore {
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         Box::pin(self.read_due(until, limit))
     }
@@ -126,33 +153,6 @@ impl Store for PostgresStore {
         Box::pin(self.transact(ExpireClaims))
     }
 
-    fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
-        Box::pin(self.read_open_runs(job))
-    }
-
-    fn history(
-        &self,
-        path: JobPath,
-        filter: HistoryFilter,
-        page: Page<u64>,
-    ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
-        Box::pin(self.read_history(path, filter, page))
-    }
-
-    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
-        Box::pin(self.read_events(after, limit))
-    }
-
-    fn ledger(
-        &self,
-        job: JobKey,
-        from: Instant,
-        to: Instant,
-        limit: usize,
-    ) -> Reply<'_, Vec<LedgerRecord>> {
-        Box::pin(self.read_ledger(job, from, to, limit))
-    }
-
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         Box::pin(self.prune_all(retention, now, limit))
     }
@@ -160,11 +160,15 @@ impl Store for PostgresStore {
     fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage> {
         Box::pin(self.read_scan_page(after, scan_max))
     }
+}
 
+impl LeaseClock for PostgresStore {
     fn now(&self) -> Reply<'_, Instant> {
         Box::pin(self.read_clock())
     }
+}
 
+impl AdminStore for PostgresStore {
     fn check(&self) -> Reply<'_, Vec<String>> {
         Box::pin(self.transact(Check(&self.codec)))
     }

@@ -8,12 +8,12 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
+use crate::api_store::{Page, Scope};
 use crate::record::{CollectionFacts, CollectionRecord, enabled_since};
 use crate::sqlite::code::{Code as _, Coded, collect, read, rows};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::groups::{self, no_name, read_path};
 use crate::sqlite::path_keys::CollectionKeys;
-use crate::store::{Page, Scope};
 use crate::stored_form::{read_collection, write_collection};
 
 /// A collection and its number.

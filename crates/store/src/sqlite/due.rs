@@ -10,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, OptionalExtension as _, Rows, Statement};
 
+use crate::engine_store::{Due, DueJob};
 use crate::error::StoreError;
 use crate::record::{CollectionKey, JobKey};
 use crate::sqlite::code::{Coded, nth};
@@ -19,7 +20,6 @@ use crate::sqlite::state::{ReadState as _, StateRow};
 use crate::sqlite::write_back::Snapshot;
 use crate::sqlite::write_back::change_log;
 use crate::sqlite::write_back::dirty_rows::DuePosition;
-use crate::store::{Due, DueJob};
 
 /// Jobs in memory that are looked at in one go, for which a commit may have to wait: some ten
 /// microseconds.

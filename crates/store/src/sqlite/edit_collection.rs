@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use kalends_domain::CollectionPath;
 use kalends_recurrence::Instant;
 
+use crate::api_store::{CollectionContext, CollectionWrite, DecideCollection, Edited};
 use crate::error::StoreError;
 use crate::record::{CollectionFacts, CollectionRecord, enabled_since};
 use crate::sqlite::collections;
@@ -13,7 +14,6 @@ use crate::sqlite::path_keys::CollectionKeys;
 use crate::sqlite::removal::delete_collection;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::WriteTransaction;
-use crate::store::{CollectionContext, CollectionWrite, DecideCollection, Edited};
 
 /// Makes, changes or deletes a collection as `decide` says.
 pub(crate) fn edit_collection(
@@ -44,7 +44,7 @@ pub(crate) fn edit_collection(
     if let Some(error) = failure.take() {
         return Err(error);
     }
-    let after = match (write.map_err(StoreError::Refused)?, id) {
+    let after = match (write.map_err(StoreError::Rejected)?, id) {
         (CollectionWrite::Keep, _) => before.clone(),
         (CollectionWrite::Delete, id) => {
             id.map(|id| delete_collection(transaction, id)).transpose()?;

@@ -6,6 +6,7 @@ use kalends_domain::{JobDefinition, JobName, JobPath, Switch};
 use kalends_recurrence::Instant;
 use rusqlite::Connection;
 
+use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite, WaitingRuns};
 use crate::error::StoreError;
 use crate::record::{Job, JobKey, JobRecord, JobUid};
 use crate::search::search_text;
@@ -19,7 +20,6 @@ use crate::sqlite::removal::delete_job;
 use crate::sqlite::runs;
 use crate::sqlite::state::{ReadState as _, StateRow};
 use crate::sqlite::write_back::WriteTransaction;
-use crate::store::{DecideJob, Edited, JobContext, JobPut, JobWrite, WaitingRuns};
 use crate::stored_form::{DefinitionCodec, write_definition};
 
 /// Makes, changes or deletes a job as `decide` says.
@@ -29,14 +29,14 @@ pub(crate) fn edit_job(
     path: &JobPath,
     mut decide: DecideJob,
     now: Instant,
-) -> SqliteResult<Edited<JobRecord>> {
+) -> SqliteResult<EditedJob> {
     let keys = PathKeys::new(path);
     let found = collections::find(transaction.connection(), &keys.collection)?;
     let CollectionRow { id, record: collection, jobs } = found.ok_or(StoreError::NoCollection)?;
     let kept = jobs::find(transaction, codec, (id, &collection.path), &keys)?;
     let before = kept.as_ref().map(|kept| &kept.record);
     let context = JobContext { collection: &collection, jobs, existing: before };
-    let write = decide(context).map_err(StoreError::Refused)?;
+    let write = decide(context).map_err(StoreError::Rejected)?;
     let after = match (write, &kept) {
         (JobWrite::Keep, _) => before.cloned(),
         (JobWrite::Delete, None) | (JobWrite::Run { .. }, None) => None,
@@ -54,7 +54,8 @@ pub(crate) fn edit_job(
             Some(insert_job(transaction, codec, id, path, *put)?)
         }
     };
-    Ok(Edited { before: kept.map(|kept| kept.record), after })
+    let collection = collection.collection.state;
+    Ok(EditedJob { before: kept.map(|kept| kept.record), after, collection })
 }
 
 fn insert_job(

@@ -4,13 +4,13 @@ use kalends_domain::{HistoryEntry, JobPath, Timing};
 use kalends_recurrence::Instant;
 use rusqlite::{Row, Statement};
 
+use crate::api_store::{HistoryFilter, Page};
 use crate::record::{HistoryRecord, JobKey, LedgerRecord};
 use crate::sqlite::chain::Kind;
 use crate::sqlite::code::{nth, nth_option};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::jobs;
 use crate::sqlite::state::ReadState;
-use crate::store::{HistoryFilter, Page};
 
 /// A page of a job's history, the newest first.
 pub(crate) fn page(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kalends_recurrence::Instant;
 
+use crate::engine_store::Retention;
 use crate::record::JobKey;
 use crate::sqlite::chain::{self, Kind};
 use crate::sqlite::code::{Coded, collect, read, rows};
@@ -14,7 +15,6 @@ use crate::sqlite::removal::delete_job;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::Snapshot;
 use crate::sqlite::write_back::{SPAN, WriteTransaction};
-use crate::store::Retention;
 
 /// Rows that one transaction removes: a few milliseconds.
 pub(crate) const BATCH_MAX: usize = 500;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use kalends_recurrence::Instant;
 
+use crate::engine_store::DueJob;
 use crate::record::{Disposition, JobKey, OpenRun, RunId};
 use crate::run_state::{
     self, Change, RunChange, RunTables, close_waiting_run, expire_claim, manual_run,
@@ -16,7 +17,6 @@ use crate::sqlite::state::{ReadState as _, StateRow};
 use crate::sqlite::write_back::Snapshot;
 use crate::sqlite::write_back::WriteTransaction;
 use crate::sqlite::write_back::open_runs::RunRow;
-use crate::store::DueJob;
 
 /// The tables of runs and jobs, for the state machine of runs.
 pub(crate) struct Tables<'a> {

@@ -7,6 +7,7 @@
 use kalends_domain::{CollectionPath, JobName};
 use rusqlite::{Connection, OptionalExtension as _, ToSql, named_params};
 
+use crate::api_store::{JobFilter, JobsPage, Page};
 use crate::error::StoreError;
 use crate::sqlite::code::{collect, rows};
 use crate::sqlite::collections::{CollectionLocation, locate};
@@ -15,7 +16,6 @@ use crate::sqlite::groups::no_name;
 use crate::sqlite::jobs::{read_job, select_job, state_of};
 use crate::sqlite::path_keys::CollectionKeys;
 use crate::sqlite::state::ReadState;
-use crate::store::{JobFilter, JobsPage, Page};
 use crate::stored_form::DefinitionCodec;
 
 /// No name comes after it: it is greater than all that names are made of.

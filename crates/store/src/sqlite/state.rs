@@ -4,10 +4,10 @@ use kalends_domain::{Lifecycle, Switch};
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
+use crate::api_store::JobFilterState;
 use crate::record::{JobKey, JobState};
 use crate::sqlite::code::{Code as _, Coded, nth};
 use crate::sqlite::error::SqliteResult;
-use crate::store::JobFilterState;
 
 /// The row of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,11 @@ use kalends_domain::{
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 
+use crate::api_store::{
+    ApiStore, DecideCollection, DecideJob, Edited, EditedJob, HistoryFilter, JobFilter, JobsPage,
+    Page, Scope,
+};
+use crate::engine_store::{Due, EngineStore, Retention, RunWrite, RunWriteResult};
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
@@ -17,7 +22,6 @@ use crate::record::{
     LedgerRecord, OpenRun,
 };
 use crate::run_state;
-use crate::sqlite::collection_of_job::CollectionsOfJobs;
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::lock::Lock;
 use crate::sqlite::path_keys::CollectionKeys;
@@ -35,10 +39,7 @@ use crate::sqlite::{
     backup, check, collections, connection, due, edit_collection, edit_job, events, groups,
     history, invariant_scan, jobs, jobs_for_run, key_check, migrate, runs, search, tokens,
 };
-use crate::store::{
-    DecideCollection, DecideJob, Due, Edited, HistoryFilter, JobFilter, JobsPage, Page, Reply,
-    Retention, RunWrite, RunWriteResult, Scope, Store,
-};
+use crate::store::{AdminStore, LeaseClock, Reply};
 use crate::stored_form::DefinitionCodec;
 use crate::tokens::{TokenId, TokenRecord, Tokens};
 
@@ -212,7 +213,7 @@ impl Tokens for SqliteStore {
     }
 }
 
-impl Store for SqliteStore {
+impl ApiStore for SqliteStore {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
         self.edit(move |transaction, _, _| groups::put(transaction.connection(), &group))
     }
@@ -254,7 +255,7 @@ impl Store for SqliteStore {
         self.read(move |snapshot, _| collections::list(snapshot.connection(), &scope, &page))
     }
 
-    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, Edited<JobRecord>> {
+    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, EditedJob> {
         self.edit(move |transaction, codec, now| {
             edit_job::edit_job(transaction, codec, &path, decide, now)
         })
@@ -277,13 +278,35 @@ impl Store for SqliteStore {
         })
     }
 
-    fn job_by_key(&self, key: JobKey) -> Reply<'_, Option<JobRecord>> {
-        self.read(move |snapshot, codec| {
-            let found = jobs::by_key(snapshot, codec, key, &mut CollectionsOfJobs::default())?;
-            Ok(found.map(|(job, _)| job))
-        })
+    fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
+        self.read(move |snapshot, _| Ok(runs::of_job(snapshot, job)))
     }
 
+    fn history(
+        &self,
+        path: JobPath,
+        filter: HistoryFilter,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
+        self.read(move |snapshot, _| history::page(snapshot, &path, filter, &page))
+    }
+
+    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
+        self.read(move |snapshot, _| events::after(snapshot, after, limit))
+    }
+
+    fn ledger(
+        &self,
+        job: JobKey,
+        from: Instant,
+        to: Instant,
+        limit: usize,
+    ) -> Reply<'_, Vec<LedgerRecord>> {
+        self.read(move |snapshot, _| history::ledger(snapshot, job, from, to, limit))
+    }
+}
+
+impl EngineStore for SqliteStore {
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         self.read(move |snapshot, _| due::due(snapshot, until, limit))
     }
@@ -318,33 +341,6 @@ impl Store for SqliteStore {
         self.edit(|transaction, _, _| Ok(runs::expire_claims(transaction)))
     }
 
-    fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>> {
-        self.read(move |snapshot, _| Ok(runs::of_job(snapshot, job)))
-    }
-
-    fn history(
-        &self,
-        path: JobPath,
-        filter: HistoryFilter,
-        page: Page<u64>,
-    ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
-        self.read(move |snapshot, _| history::page(snapshot, &path, filter, &page))
-    }
-
-    fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
-        self.read(move |snapshot, _| events::after(snapshot, after, limit))
-    }
-
-    fn ledger(
-        &self,
-        job: JobKey,
-        from: Instant,
-        to: Instant,
-        limit: usize,
-    ) -> Reply<'_, Vec<LedgerRecord>> {
-        self.read(move |snapshot, _| history::ledger(snapshot, job, from, to, limit))
-    }
-
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         Box::pin(async move {
             // Surplus first: it is counted over all entries, old ones included.
@@ -372,12 +368,16 @@ impl Store for SqliteStore {
         let after = after.unwrap_or(JobKey(i64::MIN));
         self.read(move |snapshot, _| invariant_scan::scan_jobs(snapshot, after, scan_max))
     }
+}
 
+impl LeaseClock for SqliteStore {
     fn now(&self) -> Reply<'_, Instant> {
         let now = self.clock.now().into();
         Box::pin(std::future::ready(Ok(now)))
     }
+}
 
+impl AdminStore for SqliteStore {
     fn check(&self) -> Reply<'_, Vec<String>> {
         let codec = Arc::clone(&self.codec);
         self.readers.read_file(move |connection| check::inspect_with(connection, &codec))
@@ -392,8 +392,8 @@ mod tests {
     use kalends_environment::{SeededEntropy, SystemClock};
 
     use super::*;
+    use crate::api_store::CollectionWrite;
     use crate::encryption::{Cipher, MasterKey};
-    use crate::store::CollectionWrite;
 
     fn open(path: &Path) -> SqliteStore {
         let entropy = Arc::new(SeededEntropy::new(1));
@@ -414,7 +414,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = open(&folder.path().join("kalends.db"));
         let edit = async |write: CollectionWrite| {
-            let decide = Box::new(move |_: crate::store::CollectionContext<'_>| Ok(write.clone()));
+            let decide =
+                Box::new(move |_: crate::api_store::CollectionContext<'_>| Ok(write.clone()));
             store.edit_collection(job_path().collection, decide).await.unwrap();
         };
         let plan = Plan::Standard;

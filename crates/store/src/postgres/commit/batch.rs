@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use kalends_domain::HistoryEntry;
 
+use crate::engine_store::DueJob;
 use crate::error::StoreError;
 use crate::record::{JobKey, JobState, LedgerRecord, OpenRun, RunId};
 use crate::run_state::{Change, JobRow, RunChange, RunRow, RunTables};
-use crate::store::DueJob;
 
 /// Rows that were read under locks, with the changes made to them.
 pub(super) struct Batch {

@@ -16,6 +16,7 @@ use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use crate::engine_store::{RunWrite, RunWriteResult};
 use crate::error::StoreError;
 use crate::postgres::clock::{CLOCK, clock_of};
 use crate::postgres::code::rows_max;
@@ -25,7 +26,6 @@ use crate::postgres::row::{get, run, state, unsigned};
 use crate::postgres::transaction::{Operation, execute, query};
 use crate::record::{JobKey, RunId};
 use crate::run_state::{self, JobRow, RunRow};
-use crate::store::{RunWrite, RunWriteResult};
 use batch::Batch;
 pub(super) use write::{close_runs, open_runs, write_ledger};
 
@@ -139,6 +139,9 @@ impl Commit {
                 let may_end = advance.due.is_none() || advance.lifecycle != Lifecycle::Active;
                 may_end.then_some(on.job.0)
             }
+            RunWrite::Reschedule { job, advance, .. } => {
+                (advance.lifecycle != Lifecycle::Active).then_some(job.0)
+            }
             _ => None,
         });
         ending.collect()
@@ -151,6 +154,7 @@ impl Commit {
         for write in &self.0 {
             match write {
                 RunWrite::Begin { on, .. } | RunWrite::Skip { on, .. } => jobs.insert(on.job.0),
+                RunWrite::Reschedule { job, .. } => jobs.insert(job.0),
                 RunWrite::Claim { run, .. }
                 | RunWrite::RenewLease { run, .. }
                 | RunWrite::Continue { run, .. }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_environment::ManualClock;
-use kalends_store::Store;
 use kalends_store::postgres::PostgresStore;
 use kalends_store::record::NodeId;
+use kalends_store::{AdminStore, ApiStore, EngineStore};
 
 use super::sample::{at, begin, due_jobs, job_path};
 use super::scratch::{Scratch, codec, settings};

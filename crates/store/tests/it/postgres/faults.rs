@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
-use kalends_store::{JobContext, JobWrite, Refusal, RefusalKind, Store, StoreError};
+use kalends_store::{AdminStore, ApiStore, JobContext, JobWrite, Rejection, StoreError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -241,12 +241,11 @@ fn a_full_disk_and_a_refusal_are_told_apart() {
         put_collection(&store, "c", standard()).await;
         fail(&scratch, "53100", 1).await;
         assert_eq!(try_put_job(&store, "j", put(None)).await, Err(StoreError::Full));
-        let refusal =
-            Refusal { kind: RefusalKind::Invalid, path: None, message: "as decided".into() };
+        let refusal = Rejection::from(std::io::Error::other("as decided"));
         let told = refusal.clone();
         let decide = move |_: JobContext<'_>| Err(refusal.clone());
         let refused = store.edit_job(job_path("j"), Box::new(decide)).await;
-        assert_eq!(refused, Err(StoreError::Refused(told)));
+        assert_eq!(refused, Err(StoreError::Rejected(told)));
         put_job(&store, "j", put(None)).await;
     });
 }

@@ -6,8 +6,8 @@ use kalends_domain::{Collection, CollectionState, Plan};
 use kalends_store::postgres::PostgresStore;
 use kalends_store::record::{FencingToken, NodeId, Progress};
 use kalends_store::{
-    CollectionContext, CollectionWrite, HistoryFilter, JobContext, JobFilter, JobPut, JobWrite,
-    Page, Refusal, RefusalKind, RunWrite, RunWriteResult, Store, StoreError,
+    AdminStore, ApiStore, CollectionContext, CollectionWrite, EngineStore, HistoryFilter,
+    JobContext, JobFilter, JobPut, JobWrite, Page, Rejection, RunWrite, RunWriteResult, StoreError,
 };
 use tokio::task::JoinSet;
 
@@ -18,8 +18,8 @@ use super::sample::{
 use super::scratch::Scratch;
 use super::with_server;
 
-fn refusal(kind: RefusalKind) -> Refusal {
-    Refusal { kind, path: None, message: "no".into() }
+fn rejection() -> Rejection {
+    Rejection::from(std::io::Error::other("no"))
 }
 
 async fn two_nodes() -> [Arc<PostgresStore>; 2] {
@@ -50,7 +50,7 @@ fn of_many_puts_one_makes_the_fiftieth_job() {
                 let node = nodes[number % 2].clone();
                 let decide = |context: JobContext<'_>| match context.jobs < 50 {
                     true => Ok(JobWrite::Put(Box::new(put(None)))),
-                    false => Err(refusal(RefusalKind::JobsMax)),
+                    false => Err(rejection()),
                 };
                 let name = job_path(&format!("new{number}"));
                 tasks.spawn(async move { node.edit_job(name, Box::new(decide)).await });
@@ -59,7 +59,7 @@ fn of_many_puts_one_makes_the_fiftieth_job() {
             let mut made = answers.iter().flatten().filter_map(|edited| edited.after.clone());
             let (fiftieth, another) = (made.next().unwrap(), made.next());
             assert_eq!(another, None, "round {round}");
-            let refused = Err(StoreError::Refused(refusal(RefusalKind::JobsMax)));
+            let refused = Err(StoreError::Rejected(rejection()));
             assert_eq!(answers.iter().filter(|answer| **answer == refused).count(), 31);
             let jobs =
                 nodes[1].jobs(collection_path("c"), JobFilter::default(), Page::first(99), 99);
@@ -80,7 +80,7 @@ fn of_many_puts_one_makes_the_only_free_collection() {
             let node = nodes[number % 2].clone();
             let decide = |context: CollectionContext<'_>| match (context.others)(Plan::Free) {
                 0 => Ok(CollectionWrite::Put(Collection { plan: Plan::Free, ..standard() })),
-                _ => Err(refusal(RefusalKind::CollectionsMax)),
+                _ => Err(rejection()),
             };
             let path = collection_path(&format!("c{number}"));
             tasks.spawn(async move { node.edit_collection(path, Box::new(decide)).await.is_ok() });
@@ -151,7 +151,17 @@ fn a_stale_token_records_nothing() {
         assert_eq!(done.unwrap(), [RunWriteResult::Done]);
         let history = heir.history(job_path("j0"), HistoryFilter::default(), Page::first(9));
         assert_eq!(history.await.unwrap().unwrap().len(), 1);
-        assert_eq!(heir.job_by_key(jobs[0].key).await.unwrap().unwrap().state.executions, 1);
+        assert_eq!(
+            heir.jobs_for_run(vec![jobs[0].key])
+                .await
+                .unwrap()
+                .remove(0)
+                .map(|found| found.job)
+                .unwrap()
+                .state
+                .executions,
+            1
+        );
     });
 }
 
@@ -196,7 +206,13 @@ fn what_runs_count_is_not_lost_to_edits() {
             let begun = nodes[0].commit(vec![begin(&job, Some(NodeId(1)))]).await.unwrap();
             let [RunWriteResult::Begun { run, claim: Some(claim) }] = begun[..] else { panic!() };
             runs.push((run, claim.token));
-            job = nodes[0].job_by_key(job.key).await.unwrap().unwrap();
+            job = nodes[0]
+                .jobs_for_run(vec![job.key])
+                .await
+                .unwrap()
+                .remove(0)
+                .map(|found| found.job)
+                .unwrap();
         }
         let mut editors = JoinSet::new();
         for number in 0..3 {
@@ -216,7 +232,13 @@ fn what_runs_count_is_not_lost_to_edits() {
             assert_eq!(done, [RunWriteResult::Done]);
         }
         editors.shutdown().await;
-        let job = nodes[0].job_by_key(job.key).await.unwrap().unwrap();
+        let job = nodes[0]
+            .jobs_for_run(vec![job.key])
+            .await
+            .unwrap()
+            .remove(0)
+            .map(|found| found.job)
+            .unwrap();
         assert_eq!((job.state.executions, job.state.used), (60, 60));
         assert!(job.version > 3, "there were edits meanwhile");
         assert_eq!(nodes[0].check().await.unwrap(), [""; 0]);
@@ -242,14 +264,26 @@ fn nothing_begins_after_an_acknowledged_disable() {
                             return number;
                         }
                         number += 1;
-                        current = nodes[1].job_by_key(job.key).await.unwrap().unwrap();
+                        current = nodes[1]
+                            .jobs_for_run(vec![job.key])
+                            .await
+                            .unwrap()
+                            .remove(0)
+                            .map(|found| found.job)
+                            .unwrap();
                     }
                 },
                 async {
                     put_collection(&*nodes[0], "c", disabled).await;
                     // From here on the number of runs stands still.
                     let open = nodes[0].open_runs(job.key).await.unwrap().len();
-                    let now = nodes[0].job_by_key(job.key).await.unwrap().unwrap();
+                    let now = nodes[0]
+                        .jobs_for_run(vec![job.key])
+                        .await
+                        .unwrap()
+                        .remove(0)
+                        .map(|found| found.job)
+                        .unwrap();
                     let late = nodes[0].commit(vec![begin(&now, None)]).await.unwrap();
                     assert_eq!(late, [RunWriteResult::Stale]);
                     assert_eq!(nodes[0].open_runs(job.key).await.unwrap().len(), open);

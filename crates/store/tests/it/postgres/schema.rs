@@ -2,7 +2,7 @@
 
 use kalends_store::postgres::PostgresStore;
 use kalends_store::record::NodeId;
-use kalends_store::{Store, StoreError};
+use kalends_store::{AdminStore, EngineStore, StoreError};
 use tokio::task::JoinSet;
 
 use super::sample::{begin, due_jobs};

@@ -5,7 +5,7 @@ use kalends_domain::{
     ServiceBusAuthentication, ServiceBusMessage, StorageQueueMessage, Target,
 };
 use kalends_store::postgres::PostgresStore;
-use kalends_store::{Store, StoreError};
+use kalends_store::{AdminStore, ApiStore, StoreError};
 
 use super::sample::{does, job_path, put, put_collection, put_job, request, standard};
 use super::scratch::{Scratch, codec, settings};

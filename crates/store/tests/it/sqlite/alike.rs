@@ -18,8 +18,8 @@ use kalends_store::record::{
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::{
     Advance, AttemptCounts, CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext,
-    JobFilter, JobFilterState, JobWrite, Page, Refusal, RefusalKind, Retention, RunWrite, Scope,
-    Store, StoreError, WaitingRuns,
+    JobFilter, JobFilterState, JobWrite, Page, Rejection, Retention, RunWrite, Scope, Store,
+    StoreError, WaitingRuns,
 };
 use proptest::prelude::*;
 
@@ -110,7 +110,7 @@ async fn ask(store: &dyn Store, ask: &Ask, writes: &[RunWrite]) -> String {
                 match write {
                     0 => Ok(CollectionWrite::Delete),
                     1 => Ok(CollectionWrite::Keep),
-                    2 => Err(refusal()),
+                    2 => Err(rejection()),
                     3 | 4 => {
                         made.state = CollectionState::Disabled;
                         Ok(CollectionWrite::Put(made))
@@ -128,7 +128,7 @@ async fn ask(store: &dyn Store, ask: &Ask, writes: &[RunWrite]) -> String {
                 match write {
                     0 => Ok(JobWrite::Delete),
                     1 => Ok(JobWrite::Keep),
-                    2 => Err(refusal()),
+                    2 => Err(rejection()),
                     3 => Ok(JobWrite::Run { at: at(u64::from(due)) }),
                     _ => Ok(JobWrite::Put(Box::new(some_job(due, seed, jobs)))),
                 }
@@ -149,8 +149,8 @@ async fn ask(store: &dyn Store, ask: &Ask, writes: &[RunWrite]) -> String {
     }
 }
 
-fn refusal() -> Refusal {
-    Refusal { kind: RefusalKind::JobsMax, path: None, message: "no".into() }
+fn rejection() -> Rejection {
+    Rejection::from(std::io::Error::other("no"))
 }
 
 fn some_job(due: u8, seed: u8, jobs: u64) -> kalends_store::JobPut {
@@ -328,7 +328,7 @@ async fn observe(store: &dyn Store) -> Vec<String> {
         }
     }
     for key in (0..14).map(JobKey) {
-        seen.push(format!("{:?}", store.job_by_key(key).await));
+        seen.push(format!("{:?}", store.jobs_for_run(vec![key]).await));
         seen.push(format!("{:?}", store.open_runs(key).await));
         seen.push(format!("{:?}", store.ledger(key, at(20), at(90), 2).await));
         seen.push(format!("{:?}", store.ledger(key, Instant::MIN, Instant::MAX, 100).await));

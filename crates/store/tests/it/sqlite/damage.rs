@@ -10,7 +10,8 @@ use kalends_environment::ManualClock;
 use kalends_store::record::{JobRecord, NodeId, Progress};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::{
-    CollectionContext, CollectionWrite, DueJob, JobContext, JobWrite, RunWrite, Store,
+    AdminStore, ApiStore, CollectionContext, CollectionWrite, DueJob, EngineStore, JobContext,
+    JobWrite, RunWrite,
 };
 use rusqlite::Connection;
 

@@ -4,11 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use kalends_domain::Target;
-use kalends_store::record::JobRecord;
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, back_up, inspect};
 use kalends_store::{
-    CollectionContext, CollectionWrite, Edited, JobContext, JobFilter, JobWrite, Page, Reply,
-    Store, StoreError,
+    AdminStore, ApiStore, CollectionContext, CollectionWrite, EditedJob, JobContext, JobFilter,
+    JobWrite, Page, Reply, StoreError,
 };
 use rusqlite::Connection;
 
@@ -21,7 +20,7 @@ async fn make_collection(store: &SqliteStore) {
     store.edit_collection(collection_path("c").unwrap(), decide).await.unwrap();
 }
 
-fn put_job<'a>(store: &'a SqliteStore, name: &str) -> Reply<'a, Edited<JobRecord>> {
+fn put_job<'a>(store: &'a SqliteStore, name: &str) -> Reply<'a, EditedJob> {
     let put = put(definition(Target::Http(request("https://example.com/"))), 7, at(60));
     let decide = move |_: JobContext<'_>| Ok(JobWrite::Put(Box::new(put.clone())));
     store.edit_job(job_path("c", name).unwrap(), Box::new(decide))
@@ -122,7 +121,7 @@ fn requests_of_one_commit_stand_and_fall_alone() {
     block_on(async {
         let store = open(&folder.path().join("kalends.db")).unwrap();
         make_collection(&store).await;
-        let panics = |_: JobContext<'_>| -> Result<JobWrite, kalends_store::Refusal> {
+        let panics = |_: JobContext<'_>| -> Result<JobWrite, kalends_store::Rejection> {
             std::panic::resume_unwind(Box::new("no decision"))
         };
         // All of them wait before the first is answered.

@@ -11,8 +11,9 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Disposition, JobKey, LedgerRecord, NodeId, Progress};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, inspect};
 use kalends_store::{
-    AttemptCounts, CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext,
-    JobFilter, JobWrite, Page, Retention, RunWrite, RunWriteResult, Store, StoreError,
+    AdminStore, ApiStore, AttemptCounts, CollectionContext, CollectionWrite, DueJob, EngineStore,
+    HistoryFilter, JobContext, JobFilter, JobWrite, Page, Retention, RunWrite, RunWriteResult,
+    StoreError,
 };
 use rusqlite::Connection;
 
@@ -162,7 +163,7 @@ fn the_log_gets_shorter_by_itself_and_what_it_said_stays() {
     // Nobody asks for anything: it is time for upkeep.
     wait_for(&path, "SELECT executions FROM state", 20);
     wait_for(&path, "SELECT count(*) < 10 FROM log", 1);
-    let state = block_on(store.job_by_key(job)).unwrap().unwrap().state;
+    let state = block_on(store.jobs_for_run(vec![job])).unwrap().remove(0).unwrap().job.state;
     assert_eq!((state.executions, state.due), (20, Some(at(60 * 20))));
     assert_eq!(block_on(store.check()).unwrap(), NOTHING);
 }
@@ -307,7 +308,10 @@ fn a_deleted_collection_is_gone_at_once_and_removed_afterwards() {
         let jobs = |filter| store.jobs(collection_path("c").unwrap(), filter, Page::first(10), 10);
         assert_eq!(jobs(JobFilter::default()).await, Err(StoreError::NoCollection));
         for key in [keys[0], keys[JOBS - 1]] {
-            assert_eq!(store.job_by_key(key).await.unwrap(), None);
+            assert_eq!(
+                store.jobs_for_run(vec![key]).await.unwrap().remove(0).map(|found| found.job),
+                None
+            );
             assert_eq!(store.ledger(key, Instant::MIN, Instant::MAX, 10).await.unwrap(), []);
         }
         assert_eq!(store.due(Instant::MAX, 10).await.unwrap(), []);
@@ -333,7 +337,10 @@ fn a_deleted_collection_is_gone_at_once_and_removed_afterwards() {
         assert_eq!(store.check().await.unwrap(), NOTHING);
 
         assert!(store.delete_group(group_path("g").unwrap()).await.unwrap());
-        assert_eq!(store.job_by_key(key).await.unwrap(), None);
+        assert_eq!(
+            store.jobs_for_run(vec![key]).await.unwrap().remove(0).map(|found| found.job),
+            None
+        );
         wait_for(&path, "SELECT count(*) FROM history", 0);
         assert_eq!(store.check().await.unwrap(), NOTHING);
     });

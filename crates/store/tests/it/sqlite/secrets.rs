@@ -12,8 +12,8 @@ use kalends_domain::{
 use kalends_store::record::{JobRecord, NodeId, Progress};
 use kalends_store::sqlite::SqliteStore;
 use kalends_store::{
-    AttemptCounts, CollectionContext, CollectionWrite, DueJob, JobContext, JobWrite, RunWrite,
-    RunWriteResult, Store,
+    ApiStore, AttemptCounts, CollectionContext, CollectionWrite, DueJob, EngineStore, JobContext,
+    JobWrite, RunWrite, RunWriteResult,
 };
 
 use super::{at, open};

@@ -1,0 +1,226 @@
+//! The calls of the engine.
+
+use std::time::Duration;
+
+use kalends_domain::{HistoryEntry, Lifecycle};
+use kalends_recurrence::Instant;
+
+use crate::invariant_scan::ScanPage;
+use crate::record::{
+    Claim, CollectionKey, FencingToken, GateState, JobForRun, JobKey, LedgerRecord, NodeId,
+    OpenRun, Progress, RunId,
+};
+use crate::store::{LeaseClock, Reply};
+
+/// The calls of the engine.
+pub trait EngineStore: LeaseClock {
+    /// Active and enabled jobs in enabled collections that are due at or before `until`, earliest
+    /// first.
+    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>>;
+
+    /// Everything the engine needs to begin runs of jobs; `None` for a job that was deleted. A job
+    /// whose occurrence another node began meanwhile is no longer due in it.
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>>;
+
+    /// The state that the gate before an attempt checks; `None` for a job that was deleted.
+    fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>>;
+
+    /// Carries out the engine's decisions in one transaction. Each write names the state it expects;
+    /// a write whose expectation no longer holds changes nothing and returns
+    /// [`RunWriteResult::Stale`], while the others are carried out.
+    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>>;
+
+    /// Unclaimed runs whose next attempt is due at or before `until`, and runs whose lease has
+    /// expired by the store's clock; in enabled collections only, earliest first.
+    fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>>;
+
+    /// Expires every claim and returns their number. Only for a process that is known to be the only
+    /// one: the owners of the claims are gone.
+    fn expire_claims(&self) -> Reply<'_, usize>;
+
+    /// Removes rows that retention no longer keeps, at most `limit`, and returns their number. Fewer
+    /// than `limit` means that nothing is left to remove.
+    fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize>;
+
+    /// A page of all jobs in key order, for the invariant scan. It reads at most `scan_max` rows, and
+    /// at least one job.
+    fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage>;
+}
+
+/// A due job and its collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// The job and its scheduled time.
+    pub on: DueJob,
+    /// Its collection, for fair admission.
+    pub collection: CollectionKey,
+}
+
+/// A job that is expected to be due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DueJob {
+    /// The job.
+    pub job: JobKey,
+    /// Its generation when it was read.
+    pub generation: u64,
+    /// Its next scheduled time when it was read.
+    pub due: Instant,
+}
+
+/// A decision of the engine. [`run_state`](crate::run_state) applies it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunWrite {
+    /// Begins an occurrence: opens a run, claims it, and advances the job to its next occurrence.
+    /// Expects the job to be active, enabled, of this generation and due at this time.
+    Begin {
+        /// The expected state.
+        on: DueJob,
+        /// The occurrence that runs: the expected one, or a later one if that was missed.
+        scheduled: Instant,
+        /// The first attempt.
+        progress: Progress,
+        /// The node that claims the run; `None` leaves it unclaimed.
+        owner: Option<NodeId>,
+        /// Duration of the lease.
+        lease: Duration,
+        /// The job's next occurrence.
+        advance: Advance,
+        /// Earlier occurrences that are closed without a run.
+        closed: Vec<LedgerRecord>,
+        /// Their history entries.
+        postponed: Vec<HistoryEntry>,
+    },
+    /// Closes occurrences without a run and advances the job. Same expectation as `Begin`.
+    Skip {
+        /// The expected state.
+        on: DueJob,
+        /// The job's next occurrence.
+        advance: Advance,
+        /// The closed occurrences.
+        closed: Vec<LedgerRecord>,
+        /// Their history entries.
+        postponed: Vec<HistoryEntry>,
+    },
+    /// Gives an active job without a next occurrence one again, or finishes it: the repair of the
+    /// invariant scan. Expects the job to be active, of this generation and without a next
+    /// occurrence.
+    Reschedule {
+        /// The job.
+        job: JobKey,
+        /// Its generation when it was read.
+        generation: u64,
+        /// The job's next occurrence.
+        advance: Advance,
+    },
+    /// Claims a run. Expects it to be unclaimed with this progress, or its lease to be expired.
+    Claim {
+        /// The run.
+        run: RunId,
+        /// The fencing token of the claim when the run was read; `None` if it was unclaimed.
+        seen: Option<FencingToken>,
+        /// The node that claims it.
+        owner: NodeId,
+        /// Duration of the lease.
+        lease: Duration,
+        /// The attempt that follows.
+        progress: Progress,
+    },
+    /// Renews a lease or, with a lease of zero, releases it. Expects the fencing token.
+    RenewLease {
+        /// The run.
+        run: RunId,
+        /// Proof of the claim.
+        token: FencingToken,
+        /// Duration of the lease, from now.
+        lease: Duration,
+    },
+    /// Records an attempt that another one follows, and releases the claim. Expects the fencing
+    /// token.
+    Continue {
+        /// The run.
+        run: RunId,
+        /// Proof of the claim.
+        token: FencingToken,
+        /// History entry of the attempt.
+        entry: Option<HistoryEntry>,
+        /// The attempt's contribution to the job's counters.
+        counts: AttemptCounts,
+        /// The attempt that follows.
+        progress: Progress,
+    },
+    /// Records the last attempt and closes the run. Expects the fencing token.
+    Finish {
+        /// The run.
+        run: RunId,
+        /// Proof of the claim.
+        token: FencingToken,
+        /// History entry of the attempt.
+        entry: Option<HistoryEntry>,
+        /// The attempt's contribution to the job's counters.
+        counts: AttemptCounts,
+        /// The occurrence record.
+        closed: LedgerRecord,
+        /// The job's final state if this was its last run: it has no next occurrence, no other run of
+        /// its schedule is open, and its definition is still that of the run.
+        lifecycle: Option<Lifecycle>,
+    },
+}
+
+/// A job's step to its next occurrence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advance {
+    /// The next occurrence.
+    pub due: Option<Instant>,
+    /// Number of occurrences that have started a run.
+    pub used: u64,
+    /// The new lifecycle. A job does not finish while a run of its schedule is open: the last of
+    /// them finishes it.
+    pub lifecycle: Lifecycle,
+}
+
+/// The contribution of one attempt to the counters of its job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttemptCounts {
+    /// Start of the attempt, if it was one of the main action.
+    pub executed: Option<Instant>,
+    /// The attempt failed.
+    pub failed: bool,
+    /// All attempts of the occurrence failed.
+    pub faulted: bool,
+}
+
+/// The result of a [`RunWrite`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunWriteResult {
+    /// A run was opened.
+    Begun {
+        /// Its id.
+        run: RunId,
+        /// Its claim, if one was requested.
+        claim: Option<Claim>,
+    },
+    /// The run was claimed, or its lease renewed.
+    Claimed(Claim),
+    /// The write was carried out.
+    Done,
+    /// The expected state no longer holds; nothing changed.
+    Stale,
+}
+
+/// Retention limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Maximum age of history entries and ledger rows.
+    pub history_age: Duration,
+    /// Maximum number of history entries per job; the newest stay.
+    pub history_count: u64,
+    /// Time after which finished jobs are deleted.
+    pub finished_jobs: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Retention {
+        const DAY: Duration = Duration::from_secs(86_400);
+        Retention { history_age: 60 * DAY, history_count: 1_000, finished_jobs: 60 * DAY }
+    }
+}
