@@ -183,7 +183,7 @@ fn explain_record(input: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> 
         more => format!(" after {more} attempts"),
     };
     let closed = row.closed;
-    let stretch = match row.count {
+    let range = match row.count {
         1 => String::new(),
         count => format!(" It is one of {count} from {} to {}.", row.from, row.to),
     };
@@ -220,7 +220,7 @@ fn explain_record(input: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> 
             format!("was given up at {closed}{after}, because the job was edited meanwhile."),
         ),
     };
-    (reason, Some(at), format!("The occurrence of {at} {what}{stretch}"))
+    (reason, Some(at), format!("The occurrence of {at} {what}{range}"))
 }
 
 /// Explains an occurrence of the schedule without a record or a run.

@@ -65,7 +65,7 @@ pub enum Conclusion {
     Faulted,
 }
 
-/// What happens after all attempts of the main action failed.
+/// The step after all attempts of the main action failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFault {
     /// The error action of the job runs.

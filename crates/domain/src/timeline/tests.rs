@@ -42,7 +42,7 @@ fn run(scheduled: &str, cause: Cause) -> RunInFlight {
     }
 }
 
-fn shown(row: &TimelineRow) -> String {
+fn row_text(row: &TimelineRow) -> String {
     let hour = |at: Instant| at.to_string().get(11..16).unwrap().to_owned();
     let state = match row.state {
         OccurrenceState::Closed(disposition, _) => format!("{disposition:?}"),
@@ -65,10 +65,10 @@ fn check(
     let (from, to) = (at(from), at(to));
     let (ledger, runs) = (ledger.to_vec(), runs.to_vec());
     let timeline = Timeline { rule: &rule, job, from, to, ledger, runs };
-    let rows: Vec<_> = timeline.rows(50).iter().map(shown).collect();
+    let rows: Vec<_> = timeline.rows(50).iter().map(row_text).collect();
     assert_eq!(rows, expected);
     for limit in 0..rows.len() {
-        let some: Vec<_> = timeline.rows(limit).iter().map(shown).collect();
+        let some: Vec<_> = timeline.rows(limit).iter().map(row_text).collect();
         assert_eq!(some, rows[..limit], "the first {limit}");
     }
 }
@@ -155,7 +155,7 @@ fn a_one_time_job_that_was_disabled_at_its_scheduled_time_is_one_row() {
     let rows = |job| {
         let (from, to) = (at("00:00"), at("09:00"));
         let timeline = Timeline { rule: &rule, job, from, to, ledger: vec![], runs: vec![] };
-        timeline.rows(9).iter().map(shown).collect::<Vec<_>>()
+        timeline.rows(9).iter().map(row_text).collect::<Vec<_>>()
     };
     assert_eq!(rows(job), ["03:00 JobDisabled"]);
     assert_eq!(rows(JobSnapshot { now: at("02:00"), ..job }), ["03:00 JobDisabled"]);

@@ -1,4 +1,4 @@
-//! What is told of the nights on which clocks change.
+//! Notes on DST transitions.
 
 use kalends_recurrence::{
     Definition, Frequency, Instant, Recurrence, Rule, Schedule, Settings, Zone,
@@ -11,15 +11,15 @@ fn check(zone: &str, frequency: Frequency, schedule: Option<Schedule>, expected:
     check_recurrence(recurrence, expected);
 }
 
-/// The notes on the year 2027 of a rule that starts with 2026.
+/// Checks the notes on the year 2027 of a rule that starts with 2026.
 fn check_recurrence(recurrence: Recurrence, expected: &[&str]) {
     let instant = |text: &str| text.parse::<Instant>().unwrap();
     let start = instant("2026-01-01T00:00:00Z");
     let definition =
         Definition { start: Some(start), created: start, recurrence: Some(recurrence) };
     let rule = Rule::new(definition, &Settings::default()).unwrap();
-    let changes = rule.dst_notes(instant("2027-01-01"), instant("2028-01-01"));
-    let texts: Vec<_> = changes.iter().map(ToString::to_string).collect();
+    let notes = rule.dst_notes(instant("2027-01-01"), instant("2028-01-01"));
+    let texts: Vec<_> = notes.iter().map(ToString::to_string).collect();
     assert_eq!(texts, expected);
 }
 
@@ -29,7 +29,7 @@ fn times(hours: Option<&[i64]>, minutes: &[i64]) -> Option<Schedule> {
 }
 
 #[test]
-fn fixed_times_are_moved_and_run_once() {
+fn fixed_local_times_move_out_of_the_gap_and_run_once_in_the_overlap() {
     check(
         "Europe/Berlin",
         Frequency::Day,
@@ -44,7 +44,7 @@ fn fixed_times_are_moved_and_run_once() {
 }
 
 #[test]
-fn real_time_has_nothing_in_the_gap_and_runs_both_times() {
+fn elapsed_times_do_not_run_in_the_gap_and_run_twice_in_the_overlap() {
     let expected = [
         "On 2027-03-14 America/New_York skips 02:00 to 03:00: 02:00, 02:15, 02:30 and 1 more do not exist and do not run",
         "On 2027-11-07 America/New_York shows 01:00 to 02:00 twice: 01:00, 01:15, 01:30 and 1 more run both times",
@@ -56,7 +56,7 @@ fn real_time_has_nothing_in_the_gap_and_runs_both_times() {
 }
 
 #[test]
-fn a_rule_that_has_ended_is_not_touched() {
+fn transitions_after_the_end_of_a_rule_have_no_note() {
     let mut recurrence = Recurrence::every(1, Frequency::Day);
     recurrence.zone = Some(Zone::named("Europe/Berlin").unwrap());
     recurrence.schedule = times(Some(&[2]), &[30]);

@@ -1,4 +1,4 @@
-//! 29 February, and other days that some months lack.
+//! 29 February and other days that some months do not have.
 
 use kalends_recurrence::{Definition, Frequency, Instant, Recurrence, Rule, Schedule, Settings};
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ proptest! {
     }
 
     #[test]
-    fn an_explicit_29_february_comes_in_leap_years_only(start in 1..9_300_i64) {
+    fn an_explicit_29_february_occurs_in_leap_years_only(start in 1..9_300_i64) {
         let schedule = Schedule {
             months: Some(vec![2]),
             month_days: Some(vec![29]),
@@ -40,7 +40,7 @@ proptest! {
 }
 
 #[test]
-fn monthly_from_the_31st_falls_on_the_last_day_and_comes_back() {
+fn monthly_from_the_31st_falls_on_the_last_day_of_shorter_months() {
     let definition = every(Frequency::Month, "2027-12-31T08:00Z", None);
     let expected = [
         "2027-12-31T08:00:00Z",

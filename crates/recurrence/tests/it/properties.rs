@@ -1,17 +1,17 @@
-//! The crate against the second implementation, over random definitions.
+//! Property tests: compares the crate with the naive implementation on random definitions.
 
 use kalends_recurrence::{Instant, Rule};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, TestCaseError, TestCaseResult};
 
-use crate::definitions::{
+use crate::naive::{self, DAY, HOUR, MINUTE};
+use crate::strategies::{
     Case, any_case, instant_within, one_shot_case, span_of_some_periods, start_of_year, utc_case,
 };
-use crate::naive::{self, DAY, HOUR, MINUTE};
 
-/// Nothing is written next to the sources: a failure prints its definition, and a found mistake
-/// becomes a named case. `CASES_FACTOR=100` makes a long search of it.
+/// Failures are not persisted next to the sources: a failure prints its definition, and each bug gets a
+/// named test. `CASES_FACTOR=100` runs a hundred times as many cases.
 pub(crate) fn cases(number: u32) -> Config {
     let factor = std::env::var("CASES_FACTOR").map_or(1, |factor| factor.parse().unwrap());
     Config {
@@ -25,17 +25,17 @@ proptest! {
     #![proptest_config(cases(4000))]
 
     #[test]
-    fn a_rule_yields_what_the_naive_walk_yields(case in any_case()) {
+    fn occurrences_agree_with_the_naive_implementation(case in any_case()) {
         check_from_the_beginning(&case, &[])?;
     }
 
     #[test]
-    fn a_rule_in_utc_yields_what_the_naive_walk_yields(case in utc_case(1600..2500_i64)) {
+    fn occurrences_in_utc_agree_with_the_naive_implementation(case in utc_case(1600..2500_i64)) {
         check_from_the_beginning(&case, &[])?;
     }
 
     #[test]
-    fn questions_about_an_instant_agree_with_the_naive_walk(
+    fn queries_agree_with_the_naive_implementation(
         case in any_case(),
         parts in prop::collection::vec(any::<Index>(), 12),
     ) {
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn clock_changes_long_after_the_start_agree_with_the_naive_walk(
+    fn transitions_long_after_the_start_agree_with_the_naive_implementation(
         mut case in any_case(),
         years in prop_oneof![0..40_i64, 0..2000_i64],
         days in 0..400_i64,
@@ -54,16 +54,16 @@ proptest! {
         let recurrence = case.definition.recurrence.as_ref().unwrap();
         let zone = naive::time_zone(recurrence.zone.as_ref());
         let far = case.until.ticks() + years * 365 * DAY + days * DAY;
-        let change = zone.following(naive::timestamp(far)).next();
-        let change = change.map_or(far, |change| naive::ticks(change.timestamp()));
+        let transition = zone.following(naive::timestamp(far)).next();
+        let center = transition.map_or(far, |transition| naive::ticks(transition.timestamp()));
         let margin = span_of_some_periods(recurrence) / 4;
-        let from = Instant::from_ticks(change - margin).unwrap();
-        let to = Instant::from_ticks(change + margin).unwrap();
+        let from = Instant::from_ticks(center - margin).unwrap();
+        let to = Instant::from_ticks(center + margin).unwrap();
         check_window(&case, from, to, &parts)?;
     }
 
     #[test]
-    fn a_one_shot_runs_once(case in one_shot_case()) {
+    fn a_one_time_job_runs_once(case in one_shot_case()) {
         check_from_the_beginning(&case, &[])?;
     }
 }
@@ -72,7 +72,7 @@ proptest! {
     #![proptest_config(cases(800))]
 
     #[test]
-    fn the_end_is_the_last_permitted_instant(mut case in any_case(), which in any::<Index>()) {
+    fn no_occurrence_is_after_the_end_time(mut case in any_case(), which in any::<Index>()) {
         case.recurrence_mut().end = None;
         let all = case.naive(Instant::MIN, case.until);
         prop_assume!(!all.is_empty());
@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn occurrences_increase_between_beginning_and_end(case in any_case()) {
+    fn occurrences_are_ascending_and_between_start_and_end(case in any_case()) {
         let Some(rule) = case.rule() else { return Ok(()) };
         let definition = &case.definition;
         let recurrence = definition.recurrence.as_ref().unwrap();
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn four_hundred_years_later_everything_is_the_same_in_utc(case in utc_case(1600..2500_i64)) {
+    fn occurrences_in_utc_repeat_after_four_hundred_years(case in utc_case(1600..2500_i64)) {
         let cycle = 146_097 * DAY;
         let later = |at: Instant| Instant::from_ticks(at.ticks() + cycle).unwrap();
         let mut shifted = case.clone();
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn far_years_agree_with_the_naive_walk(
+    fn far_years_agree_with_the_naive_implementation(
         mut case in any_case(),
         year in prop_oneof![Just(2400), Just(5000), Just(9980)],
         moved in any::<bool>(),
@@ -166,7 +166,7 @@ proptest! {
     }
 
     #[test]
-    fn answers_in_far_years_agree_with_each_other(
+    fn queries_in_far_years_agree_with_each_other(
         mut case in any_case(),
         year in prop_oneof![Just(2400), Just(5000), Just(9990)],
         day in 0..3000_i64,
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn the_end_of_time_is_an_end_like_any_other(
+    fn rules_end_at_the_end_of_the_supported_range(
         mut case in any_case(),
         back in prop_oneof![0..=3 * HOUR, 0..=3 * DAY, 0..=40 * DAY],
         end in any::<bool>(),
@@ -203,7 +203,7 @@ proptest! {
     }
 }
 
-/// From before the first occurrence to the end of the window.
+/// Compares all occurrences up to the end of the case's range.
 fn check_from_the_beginning(case: &Case, parts: &[Index]) -> TestCaseResult {
     let before = case
         .definition
@@ -218,21 +218,21 @@ fn check_from_the_beginning(case: &Case, parts: &[Index]) -> TestCaseResult {
     let found: Vec<Instant> = rule.occurrences().take_while(|&at| at <= case.until).collect();
     check_same(case, &found, &expected)?;
     let first = expected.first().copied();
-    prop_assert!(first.is_none() || rule.first() == first, "first, {}", words(case));
-    prop_assert_eq!(rule.last_at_or_before(from), None, "{}", words(case));
+    prop_assert!(first.is_none() || rule.first() == first, "first, {}", text_of(case));
+    prop_assert_eq!(rule.last_at_or_before(from), None, "{}", text_of(case));
     Ok(())
 }
 
-/// All questions, with the answers of the naive walk over `from..=to`.
+/// Compares all queries with the naive implementation in `from..=to`.
 fn check_window(case: &Case, from: Instant, to: Instant, parts: &[Index]) -> TestCaseResult {
     let expected = case.naive(from, to);
     let Some(rule) = case.rule() else {
-        // It may run at once, but its schedule must be empty.
+        // The immediate run of a job without a start time can be the only occurrence.
         prop_assert!(
             expected.iter().all(|&at| case.definition.start.is_none() && expected[0] == at),
-            "said never to fire, expected {:?}, {}",
+            "rejected as never firing, expected {:?}, {}",
             expected.iter().take(3),
-            words(case)
+            text_of(case)
         );
         return Ok(());
     };
@@ -261,12 +261,12 @@ fn check_window(case: &Case, from: Instant, to: Instant, parts: &[Index]) -> Tes
                 expected.get(passed).copied(),
                 "after {}, {}",
                 at,
-                words(case)
+                text_of(case)
             ),
             None => prop_assert!(
                 next.is_none_or(|next| next > to),
                 "after {at}: {next:?}, {}",
-                words(case)
+                text_of(case)
             ),
         }
         let last = rule.last_at_or_before(at);
@@ -274,9 +274,11 @@ fn check_window(case: &Case, from: Instant, to: Instant, parts: &[Index]) -> Tes
             0 => prop_assert!(
                 last.is_none_or(|last| last < from),
                 "up to {at}: {last:?}, {}",
-                words(case)
+                text_of(case)
             ),
-            _ => prop_assert_eq!(last, Some(expected[passed - 1]), "up to {}, {}", at, words(case)),
+            _ => {
+                prop_assert_eq!(last, Some(expected[passed - 1]), "up to {}, {}", at, text_of(case))
+            }
         }
         let other = probes[(number * 7 + 3) % probes.len()];
         let (after, until) = (at.min(other), at.max(other));
@@ -288,31 +290,31 @@ fn check_window(case: &Case, from: Instant, to: Instant, parts: &[Index]) -> Tes
             "({}, {}], {}",
             after,
             until,
-            words(case)
+            text_of(case)
         );
         if at != other {
             let none = rule.count_between(until, after);
-            prop_assert_eq!(none, 0, "({}, {}], {}", until, after, words(case));
+            prop_assert_eq!(none, 0, "({}, {}], {}", until, after, text_of(case));
         }
     }
     Ok(())
 }
 
-/// Says where two lists part; the lists themselves can be thousands long.
+/// Reports the first difference only, because the lists can have thousands of entries.
 fn check_same(case: &Case, found: &[Instant], expected: &[Instant]) -> TestCaseResult {
-    let parts = |number: &usize| found.get(*number) != expected.get(*number);
-    let Some(number) = (0..found.len().max(expected.len())).find(parts) else { return Ok(()) };
+    let differs = |number: &usize| found.get(*number) != expected.get(*number);
+    let Some(number) = (0..found.len().max(expected.len())).find(differs) else { return Ok(()) };
     let some =
         |list: &[Instant]| format!("{:?}", list.iter().skip(number).take(3).collect::<Vec<_>>());
     Err(TestCaseError::fail(format!(
         "after {number} occurrences: found {}, expected {}, {}",
         some(found),
         some(expected),
-        words(case)
+        text_of(case)
     )))
 }
 
-/// Iteration, next, last and count say the same, whatever they say.
+/// Checks that iteration, next, last and count agree with each other.
 fn check_consistency(rule: &Rule, from: Instant) -> TestCaseResult {
     let some: Vec<Instant> = rule.occurrences_after(from).take(40).collect();
     prop_assert!(some.is_sorted_by(|earlier, later| earlier < later), "{some:?}");
@@ -329,7 +331,7 @@ fn check_consistency(rule: &Rule, from: Instant) -> TestCaseResult {
     Ok(())
 }
 
-/// The definition, to be read in a failure.
-fn words(case: &Case) -> String {
+/// The definition, for failure messages.
+fn text_of(case: &Case) -> String {
     format!("{:#?}", case.definition)
 }

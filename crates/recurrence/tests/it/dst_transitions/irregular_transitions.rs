@@ -1,9 +1,9 @@
-//! Changes that are longer, or come when the moon says so.
+//! Transitions of two hours, and transitions that follow the lunar calendar.
 
 use super::*;
 
 #[test]
-fn troll_moves_by_two_hours() {
+fn troll_has_two_hour_transitions() {
     // 2026-03-29: 01:00 becomes 03:00. 2026-10-25: 03:00 becomes 01:00.
     let definition = every(1, Day, "Antarctica/Troll", "2026-03-01T00:00+00:00");
     let times = with(definition.clone(), hours_and_minutes(&[1, 2, 3], &[30]));
@@ -26,7 +26,7 @@ fn troll_moves_by_two_hours() {
 }
 
 #[test]
-fn casablanca_goes_back_for_ramadan() {
+fn casablanca_suspends_dst_for_ramadan() {
     // In 2026 from 15 February, 03:00 to 02:00, until 22 March, 02:00 to 03:00.
     let definition = every(1, Day, "Africa/Casablanca", "2026-01-01T02:30+01:00");
     let expected = ["2026-02-14T02:30+01:00", "2026-02-15T02:30+01:00", "2026-02-16T02:30+00:00"];

@@ -1,12 +1,12 @@
-//! Nights on which clocks change, worked out by hand. Times are written as the clock in the zone
-//! showed them, with the offset then in force.
+//! DST transitions with expected occurrences computed by hand. Times are local times with their UTC
+//! offset.
 
-mod a_day_that_never_was;
 mod berlin;
-mod half_an_hour;
-mod midnight;
+mod half_hour_transitions;
+mod irregular_transitions;
+mod midnight_transitions;
 mod new_york_and_dublin;
-mod two_hours_and_ramadan;
+mod skipped_day;
 
 use kalends_recurrence::{
     Definition, Frequency, Instant, MonthlyOccurrence, Recurrence, Rule, Schedule, Settings,
@@ -16,13 +16,17 @@ use kalends_recurrence::{
 use crate::naive;
 use Frequency::{Day, Hour, Minute, Month, Week, Year};
 
-/// The occurrences in `from..=to` are the expected ones, whichever way they are asked for, and the
-/// second implementation says so too.
+/// Checks that every query of the rule, and the naive implementation, yield the expected occurrences in
+/// `from..=to`.
 fn check(definition: &Definition, [from, to]: [&str; 2], expected: &[&str]) {
     let settings = Settings::default();
     let expected: Vec<Instant> = expected.iter().map(|text| instant(text)).collect();
     let (from, to) = (instant(from), instant(to));
-    assert_eq!(naive::occurrences(definition, &settings, from, to), expected, "the naive walk");
+    assert_eq!(
+        naive::occurrences(definition, &settings, from, to),
+        expected,
+        "the naive implementation"
+    );
 
     let rule = Rule::new(definition.clone(), &settings).unwrap();
     let before = Instant::from_ticks(from.ticks() - 1).unwrap();
@@ -44,7 +48,7 @@ fn instant(text: &str) -> Instant {
     text.parse().unwrap()
 }
 
-/// Created at its start.
+/// A definition whose creation time is its start time.
 fn every(interval: i64, frequency: Frequency, zone: &str, start: &str) -> Definition {
     let zone = Some(Zone::named(zone).unwrap());
     Definition {

@@ -1,4 +1,4 @@
-//! 2026-03-29: 02:00 becomes 03:00. 2026-10-25: 03:00 becomes 02:00.
+//! Europe/Berlin, 2026-03-29: 02:00 becomes 03:00. 2026-10-25: 03:00 becomes 02:00.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn a_daily_time_in_the_gap_runs_an_hour_later() {
 }
 
 #[test]
-fn a_moved_time_that_meets_another_runs_once() {
+fn a_time_moved_onto_another_runs_once() {
     let definition = every(1, Day, ZONE, "2026-03-01T00:00+01:00");
     let definition = with(definition, hours_and_minutes(&[2, 3], &[30]));
     let expected = [
@@ -28,7 +28,7 @@ fn a_moved_time_that_meets_another_runs_once() {
 }
 
 #[test]
-fn moved_times_mingle_in_order_with_those_that_were_not() {
+fn moved_and_unmoved_times_are_in_order() {
     let definition = every(1, Day, ZONE, "2026-03-01T00:00+01:00");
     let definition = with(definition, hours_and_minutes(&[2, 3], &[0, 40]));
     let night = ["2026-03-29T00:00+01:00", "2026-03-29T12:00+02:00"];
@@ -36,7 +36,7 @@ fn moved_times_mingle_in_order_with_those_that_were_not() {
 }
 
 #[test]
-fn two_times_that_become_one_use_one_of_the_count() {
+fn two_times_that_coincide_count_once() {
     let definition = every(1, Day, ZONE, "2026-03-29T00:00+01:00");
     let mut definition = with(definition, hours_and_minutes(&[2, 3], &[30]));
     definition.recurrence.as_mut().unwrap().count = Some(2);
@@ -52,7 +52,7 @@ fn a_daily_time_in_the_overlap_runs_in_the_first_pass() {
 }
 
 #[test]
-fn the_ends_of_gap_and_overlap_belong_to_the_later_offset() {
+fn the_end_of_a_gap_or_overlap_has_the_later_offset() {
     let definition = every(1, Day, ZONE, "2026-03-01T00:00+01:00");
     let definition = with(definition, hours_and_minutes(&[2, 3], &[0]));
     let spring = ["2026-03-29T00:00+01:00", "2026-03-29T12:00+02:00"];
@@ -62,7 +62,7 @@ fn the_ends_of_gap_and_overlap_belong_to_the_later_offset() {
 }
 
 #[test]
-fn a_minutes_only_schedule_has_nothing_in_the_gap() {
+fn a_minutes_only_schedule_does_not_run_in_the_gap() {
     let definition = with(every(1, Day, ZONE, "2026-03-01T00:00+01:00"), minutes_only(&[0, 30]));
     let expected = [
         "2026-03-29T01:00+01:00",
@@ -74,7 +74,7 @@ fn a_minutes_only_schedule_has_nothing_in_the_gap() {
 }
 
 #[test]
-fn a_minutes_only_schedule_runs_in_both_passes() {
+fn a_minutes_only_schedule_runs_in_both_passes_of_the_overlap() {
     let definition = with(every(1, Day, ZONE, "2026-03-01T00:00+01:00"), minutes_only(&[0, 30]));
     let expected = [
         "2026-10-25T01:30+02:00",
@@ -88,7 +88,7 @@ fn a_minutes_only_schedule_runs_in_both_passes() {
 }
 
 #[test]
-fn an_anchor_in_the_second_pass_is_an_occurrence_and_later_years_use_the_first() {
+fn a_start_time_in_the_second_pass_is_an_occurrence_and_later_years_use_the_first() {
     let definition = every(1, Day, ZONE, "2026-10-25T02:30+01:00");
     let expected = ["2026-10-25T02:30+01:00", "2026-10-26T02:30+01:00"];
     check(&definition, AUTUMN, &expected);
@@ -97,7 +97,7 @@ fn an_anchor_in_the_second_pass_is_an_occurrence_and_later_years_use_the_first()
 }
 
 #[test]
-fn in_the_second_pass_only_the_anchor_itself_runs() {
+fn in_the_second_pass_only_the_start_time_itself_runs() {
     let start = "2026-10-25T02:15+01:00";
     let definition = with(every(1, Day, ZONE, start), hours_and_minutes(&[2], &[15, 30]));
     let expected = [start, "2026-10-26T02:15+01:00", "2026-10-26T02:30+01:00"];
@@ -105,7 +105,7 @@ fn in_the_second_pass_only_the_anchor_itself_runs() {
 }
 
 #[test]
-fn an_anchor_in_the_second_pass_that_does_not_fit_is_none() {
+fn a_start_time_in_the_second_pass_that_does_not_match_is_no_occurrence() {
     for start in ["2026-10-25T02:20+01:00", "2026-10-25T02:15:01+01:00"] {
         let definition = with(every(1, Day, ZONE, start), hours_and_minutes(&[2], &[15]));
         check(&definition, AUTUMN, &["2026-10-26T02:15+01:00"]);
@@ -113,14 +113,14 @@ fn an_anchor_in_the_second_pass_that_does_not_fit_is_none() {
 }
 
 #[test]
-fn a_past_start_in_the_second_pass_is_neither_run_nor_repeated() {
+fn a_past_start_time_in_the_second_pass_does_not_run() {
     let mut definition = every(1, Day, ZONE, "2026-10-25T02:30+01:00");
     definition.created = instant("2026-10-25T02:30:00.0000001+01:00");
     check(&definition, AUTUMN, &["2026-10-26T02:30+01:00"]);
 }
 
 #[test]
-fn hours_and_minutes_of_real_time_ignore_the_clock() {
+fn elapsed_hours_and_minutes_ignore_dst() {
     let spring = ["2026-03-29T01:00+01:00", "2026-03-29T04:59+02:00"];
     let hourly = every(1, Hour, ZONE, "2026-03-28T00:30+01:00");
     let expected = ["2026-03-29T01:30+01:00", "2026-03-29T03:30+02:00", "2026-03-29T04:30+02:00"];
@@ -138,7 +138,7 @@ fn hours_and_minutes_of_real_time_ignore_the_clock() {
 }
 
 #[test]
-fn filtered_real_time_has_the_hour_not_at_all_or_twice() {
+fn a_filtered_hour_is_skipped_in_the_gap_and_runs_twice_in_the_overlap() {
     let start = "2026-03-01T00:10+01:00";
     let night = ["2026-03-29T00:00+01:00", "2026-03-29T23:59+02:00"];
     check(&with(every(1, Hour, ZONE, start), hours_only(&[2])), night, &[]);
@@ -151,7 +151,7 @@ fn filtered_real_time_has_the_hour_not_at_all_or_twice() {
 }
 
 #[test]
-fn every_other_real_hour_changes_its_parity_on_the_clock() {
+fn every_second_elapsed_hour_changes_its_local_parity() {
     let definition = with(every(2, Hour, ZONE, "2026-03-28T00:10+01:00"), minutes_only(&[5]));
     let expected = [
         "2026-03-28T22:05+01:00",
@@ -163,7 +163,7 @@ fn every_other_real_hour_changes_its_parity_on_the_clock() {
 }
 
 #[test]
-fn the_last_sunday_of_the_month_is_the_night_of_both_changes() {
+fn the_last_sunday_of_the_month_has_both_transitions() {
     let schedule = Schedule { hours: Some(vec![2]), minutes: Some(vec![0]), ..last_sunday() };
     let definition = with(every(1, Month, ZONE, "2026-01-01T00:00+01:00"), schedule);
     let expected = ["2026-02-22T02:00+01:00", "2026-03-29T03:00+02:00", "2026-04-26T02:00+02:00"];
@@ -173,8 +173,8 @@ fn the_last_sunday_of_the_month_is_the_night_of_both_changes() {
 }
 
 #[test]
-fn in_the_second_pass_the_last_occurrence_is_that_of_the_first_pass() {
-    // However long ago the one before it was.
+fn in_the_second_pass_the_last_occurrence_is_in_the_first_pass() {
+    // Regardless of the distance to the previous occurrence.
     let rules = [
         (1, Day, "2026-10-24T02:30+02:00"),
         (1, Month, "2026-09-25T02:30+02:00"),

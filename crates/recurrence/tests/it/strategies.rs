@@ -1,4 +1,4 @@
-//! Random valid definitions, most of them close to where clocks change.
+//! Proptest strategies for valid definitions, most of them close to DST transitions.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use proptest::sample::{Index, select};
 
 use crate::naive::{self, DAY, HOUR, MINUTE, SECOND};
 
-/// Zones whose clocks change at midnight, by half an hour, by two hours, by a day, backwards in
-/// summer, around Ramadan, on both halves of the earth, and never.
+/// Zones with transitions at midnight, of half an hour, two hours or a day, with negative DST, around
+/// Ramadan, on both hemispheres, and without transitions.
 const ZONES: [&str; 36] = [
     "Africa/Cairo",
     "Africa/Casablanca",
@@ -53,9 +53,9 @@ const ZONES: [&str; 36] = [
     "UTC",
 ];
 
-/// Where a change of the clocks is likeliest to be got wrong: half hours, whole days, gaps that end
-/// in the next day, offsets with seconds.
-const ODDEST_ZONES: [&str; 7] = [
+/// Zones with the most error-prone transitions: half hours, whole days, gaps that end on the next day,
+/// offsets with seconds.
+const IRREGULAR_ZONES: [&str; 7] = [
     "Africa/Monrovia",
     "America/Nuuk",
     "America/St_Johns",
@@ -65,36 +65,35 @@ const ODDEST_ZONES: [&str; 7] = [
     "Pacific/Kiritimati",
 ];
 
-/// What is asked of a definition: the rule, and until when to compare it.
+/// A definition and the end of the range to compare.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) definition: Definition,
     pub(crate) settings: Settings,
-    /// The last instant of the window that begins with the first occurrence.
+    /// End (inclusive) of the range that starts with the first occurrence.
     pub(crate) until: Instant,
 }
 
 impl Case {
-    /// The rule, unless it is one that never fires.
+    /// The rule; `None` if it never fires. Panics on any other validation error.
     pub(crate) fn rule(&self) -> Option<Rule> {
         match Rule::new(self.definition.clone(), &self.settings) {
             Ok(rule) => Some(rule),
-            Err(problems) => {
+            Err(errors) => {
                 assert!(
-                    problems.0.iter().all(|problem| problem.kind == RuleErrorKind::NeverFires),
-                    "{problems}\n{self:?}"
+                    errors.0.iter().all(|error| error.kind == RuleErrorKind::NeverFires),
+                    "{errors}\n{self:?}"
                 );
                 None
             }
         }
     }
 
-    /// What the second implementation says about `from..=to`.
+    /// The occurrences in `from..=to` according to the naive implementation.
     pub(crate) fn naive(&self, from: Instant, to: Instant) -> Vec<Instant> {
         naive::occurrences(&self.definition, &self.settings, from, to)
     }
 
-    /// The recurrence, to change it.
     pub(crate) fn recurrence_mut(&mut self) -> &mut Recurrence {
         self.definition.recurrence.as_mut().unwrap()
     }
@@ -104,7 +103,7 @@ impl Case {
 pub(crate) fn any_case() -> impl Strategy<Value = Case> {
     (zone(), recurrence(), base_year()).prop_flat_map(|(zone, recurrence, year)| {
         let recurrence = Recurrence { zone: zone.clone(), ..recurrence };
-        let moment = moment_near_a_clock_change(zone, year);
+        let moment = moment_near_a_transition(zone, year);
         (Just(recurrence), moment, start(), end_after(), delay()).prop_map(assemble)
     })
 }
@@ -137,7 +136,8 @@ pub(crate) fn start_of_year(year: i64) -> i64 {
     format!("{year:04}-01-01").parse::<Instant>().unwrap().ticks()
 }
 
-/// How long a window must be to hold a few periods of the rule, and may be to be walked quickly.
+/// A duration that contains several periods of the rule and that the naive implementation handles
+/// quickly.
 pub(crate) fn span_of_some_periods(recurrence: &Recurrence) -> i64 {
     let interval = recurrence.interval;
     match recurrence.frequency {
@@ -150,7 +150,7 @@ pub(crate) fn span_of_some_periods(recurrence: &Recurrence) -> i64 {
     }
 }
 
-/// The start, as far from the creation; `None` is no start.
+/// Ticks from the creation time to the start time; `None` without a start time.
 type Start = Option<i64>;
 
 fn assemble(
@@ -163,7 +163,7 @@ fn assemble(
     ),
 ) -> Case {
     let at = |ticks: i64| Instant::from_ticks(ticks).unwrap();
-    // What matters lies at the moment: the later one of start and creation.
+    // `moment` is the later one of start and creation time, where the occurrences begin.
     let (start, created) = match start {
         None => (None, moment),
         Some(distance) if distance < 0 => (Some(moment + distance), moment),
@@ -188,7 +188,7 @@ fn zone() -> impl Strategy<Value = Option<Zone>> {
     prop_oneof![
         1 => Just(None),
         5 => select(&ZONES[..]).prop_map(|name| Some(Zone::named(name).unwrap())),
-        4 => select(&ODDEST_ZONES[..]).prop_map(|name| Some(Zone::named(name).unwrap())),
+        4 => select(&IRREGULAR_ZONES[..]).prop_map(|name| Some(Zone::named(name).unwrap())),
         2 => select(names).prop_map(|name| Some(Zone::named(name).unwrap())),
     ]
 }
@@ -197,8 +197,8 @@ fn base_year() -> impl Strategy<Value = i64> {
     prop_oneof![6 => 2000..2045_i64, 2 => 1970..2000_i64, 1 => 1880..1970_i64, 1 => 2045..2450_i64]
 }
 
-/// Mostly within hours of a change of the clocks in that zone, else at any time of the year.
-fn moment_near_a_clock_change(zone: Option<Zone>, year: i64) -> impl Strategy<Value = i64> {
+/// Mostly within hours of a transition of the zone, otherwise at any time of the year.
+fn moment_near_a_transition(zone: Option<Zone>, year: i64) -> impl Strategy<Value = i64> {
     let close = (-16..=16_i64).prop_map(|quarters| quarters * 15 * MINUTE);
     let around = (-200..=200_i64).prop_map(|minutes| minutes * MINUTE);
     let days_before = (0..30_i64, time_of_day()).prop_map(|(days, time)| -days * DAY + time);
@@ -207,10 +207,10 @@ fn moment_near_a_clock_change(zone: Option<Zone>, year: i64) -> impl Strategy<Va
         move |(day, time, distance, seconds)| {
             let any = start_of_year(year) + day * DAY + time;
             let zone = naive::time_zone(zone.as_ref());
-            let change = zone.following(naive::timestamp(any)).next();
-            match (change, distance) {
-                (Some(change), Some(distance)) => {
-                    naive::ticks(change.timestamp()) + distance + seconds
+            let transition = zone.following(naive::timestamp(any)).next();
+            match (transition, distance) {
+                (Some(transition), Some(distance)) => {
+                    naive::ticks(transition.timestamp()) + distance + seconds
                 }
                 _ => any,
             }
@@ -218,7 +218,7 @@ fn moment_near_a_clock_change(zone: Option<Zone>, year: i64) -> impl Strategy<Va
     )
 }
 
-/// Ticks since midnight; round ones are common, and so are seconds with a fraction.
+/// Ticks since midnight, often at a quarter of an hour, sometimes with a fraction of a second.
 fn time_of_day() -> impl Strategy<Value = i64> {
     (0..24_i64, prop_oneof![select(vec![0, 15, 30, 45_i64]), 0..60_i64], seconds())
         .prop_map(|(hours, minutes, seconds)| hours * HOUR + minutes * MINUTE + seconds)
@@ -245,7 +245,7 @@ fn start() -> impl Strategy<Value = Start> {
     ]
 }
 
-/// Where in the window the end lies.
+/// `endTime` as a fraction of the range, in units of 2^-32.
 fn end_after() -> impl Strategy<Value = Option<u32>> {
     option::weighted(0.25, any::<u32>())
 }
@@ -254,7 +254,7 @@ fn delay() -> impl Strategy<Value = Duration> {
     prop_oneof![5 => Just(Duration::ZERO), 1 => Just(Duration::from_secs(20))]
 }
 
-/// In UTC, without an end.
+/// A recurrence in UTC without `endTime`.
 fn recurrence() -> impl Strategy<Value = Recurrence> {
     select(&Frequency::ALL[..]).prop_flat_map(|frequency| {
         let longest = Settings::default().interval_max(frequency);
@@ -299,7 +299,7 @@ fn schedule(frequency: Frequency) -> impl Strategy<Value = Schedule> {
         })
 }
 
-/// Lists that only filter are longer, or they would leave nothing.
+/// Lists that only filter are longer, so that some points remain.
 fn minutes(frequency: Frequency) -> impl Strategy<Value = Vec<i64>> {
     let longest = if frequency == Frequency::Minute { 40 } else { 4 };
     prop_oneof![list(select(vec![0, 15, 30, 45_i64]), 4), list(0..60_i64, longest)]
@@ -316,7 +316,7 @@ fn monthly_occurrence() -> impl Strategy<Value = MonthlyOccurrence> {
         .prop_map(|(day, occurrence)| MonthlyOccurrence { day, occurrence })
 }
 
-/// In any order, with repetitions.
+/// A list in any order, with duplicates.
 fn list<T: std::fmt::Debug>(
     element: impl Strategy<Value = T>,
     longest: usize,
@@ -324,7 +324,7 @@ fn list<T: std::fmt::Debug>(
     proptest::collection::vec(element, 1..=longest)
 }
 
-/// Some instant of `from..=to`.
+/// A time in `from..=to`.
 pub(crate) fn instant_within(part: Index, from: Instant, to: Instant) -> Instant {
     let width = usize::try_from(to.ticks() - from.ticks() + 1).unwrap();
     Instant::from_ticks(from.ticks() + part.index(width) as i64).unwrap()

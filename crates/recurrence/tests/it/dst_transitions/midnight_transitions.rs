@@ -1,16 +1,16 @@
-//! Clocks that change at or around midnight, so that a day has no beginning or two ends.
+//! Transitions at or around midnight, where a day has no first hour or repeats its last one.
 
 use super::*;
 
 #[test]
-fn santiago_has_no_midnight_in_september() {
+fn midnight_is_in_the_gap_in_santiago_in_september() {
     let definition = every(1, Day, "America/Santiago", "2026-08-01T00:30-04:00");
     let expected = ["2026-09-05T00:30-04:00", "2026-09-06T01:30-03:00", "2026-09-07T00:30-03:00"];
     check(&definition, ["2026-09-05T00:00-04:00", "2026-09-07T23:59-03:00"], &expected);
 }
 
 #[test]
-fn santiago_ends_a_day_twice_in_april() {
+fn the_last_hour_of_a_day_repeats_in_santiago_in_april() {
     let definition = every(1, Day, "America/Santiago", "2026-03-01T23:30-03:00");
     let expected = ["2026-04-03T23:30-03:00", "2026-04-04T23:30-03:00", "2026-04-05T23:30-04:00"];
     check(&definition, ["2026-04-03T12:00-03:00", "2026-04-05T23:59-04:00"], &expected);
@@ -27,14 +27,14 @@ fn santiago_ends_a_day_twice_in_april() {
 }
 
 #[test]
-fn a_friday_without_midnight_keeps_its_run_in_cairo() {
+fn a_friday_without_midnight_still_runs_in_cairo() {
     let definition = every(1, Week, "Africa/Cairo", "2026-04-17T00:00+02:00");
     let expected = ["2026-04-17T00:00+02:00", "2026-04-24T01:00+03:00", "2026-05-01T00:00+03:00"];
     check(&definition, ["2026-04-17T00:00+02:00", "2026-05-01T12:00+03:00"], &expected);
 }
 
 #[test]
-fn midnight_and_one_o_clock_meet_in_beirut() {
+fn midnight_and_01_00_coincide_in_beirut() {
     let times = Schedule { hours: Some(vec![0, 1]), minutes: Some(vec![0, 30]), ..last_sunday() };
     let definition = with(every(1, Month, "Asia/Beirut", "2026-03-01T00:00+02:00"), times);
     let expected = ["2026-03-29T01:00+03:00", "2026-03-29T01:30+03:00"];
@@ -42,8 +42,8 @@ fn midnight_and_one_o_clock_meet_in_beirut() {
 }
 
 #[test]
-fn the_first_minutes_of_a_day_come_twice_in_havana() {
-    // 2037-11-01: 01:00 becomes 00:00, so the second pass begins with the day.
+fn the_first_hour_of_a_day_repeats_in_havana() {
+    // 2037-11-01: 01:00 becomes 00:00, so the second pass starts at midnight.
     let start = "2036-11-01T00:00-04:00";
     let definition = with(every(1, Year, "America/Havana", start), minutes_only(&[12]));
     let expected = ["2037-11-01T00:12-04:00", "2037-11-01T00:12-05:00"];
@@ -55,7 +55,7 @@ fn the_first_minutes_of_a_day_come_twice_in_havana() {
 }
 
 #[test]
-fn a_time_is_moved_into_the_next_day_in_nuuk() {
+fn a_time_in_the_gap_moves_to_the_next_day_in_nuuk() {
     // 2026-03-28 ends at 23:00, when it becomes 00:00 of the 29th.
     let definition = every(1, Day, "America/Nuuk", "2026-03-01T23:30-02:00");
     let expected = ["2026-03-27T23:30-02:00", "2026-03-29T00:30-01:00", "2026-03-29T23:30-01:00"];
@@ -63,7 +63,7 @@ fn a_time_is_moved_into_the_next_day_in_nuuk() {
 }
 
 #[test]
-fn a_time_that_is_moved_past_the_anchor_is_not_before_it() {
+fn a_time_moved_past_the_start_time_runs() {
     let start = "2026-09-06T01:10-03:00";
     let times = hours_and_minutes(&[0], &[30]);
     let definition = with(every(1, Day, "America/Santiago", start), times);
@@ -72,7 +72,7 @@ fn a_time_that_is_moved_past_the_anchor_is_not_before_it() {
 }
 
 #[test]
-fn a_time_of_a_day_before_the_first_is_not_moved_into_it() {
+fn a_time_before_the_first_day_does_not_move_into_it() {
     let start = "2026-03-29T00:10-01:00";
     let times = hours_and_minutes(&[23], &[30]);
     let definition = with(every(1, Day, "America/Nuuk", start), times);
@@ -81,20 +81,20 @@ fn a_time_of_a_day_before_the_first_is_not_moved_into_it() {
 }
 
 #[test]
-fn one_minute_past_midnight_was_when_clocks_changed_in_st_johns() {
+fn transitions_were_at_one_minute_past_midnight_in_st_johns() {
     let definition = every(1, Day, "America/St_Johns", "2010-03-01T00:00-03:30");
     let times = with(definition.clone(), hours_and_minutes(&[0], &[0, 1, 30]));
     let expected = ["2010-03-14T00:00-03:30", "2010-03-14T01:01-02:30", "2010-03-14T01:30-02:30"];
     check(&times, ["2010-03-14T00:00-03:30", "2010-03-14T12:00-02:30"], &expected);
 
-    // 00:01 of 7 November became 23:01 of the 6th: the first minute of the 7th came twice.
+    // 00:01 of 7 November became 23:01 of the 6th: the first minute of the 7th repeated.
     let midnight = ["2010-11-06T00:00-02:30", "2010-11-07T00:00-02:30"];
     let around = ["2010-11-06T00:00-02:30", "2010-11-07T12:00-03:30"];
     check(&definition, around, &midnight);
 }
 
 #[test]
-fn an_offset_with_seconds_moves_by_its_seconds() {
+fn an_offset_with_seconds_moves_times_by_seconds() {
     // Monrovia, 1972-01-07: 00:00:00 at −00:44:30 became 00:44:30 UTC.
     let definition = every(1, Day, "Africa/Monrovia", "1972-01-06T01:14:30Z");
     let expected = ["1972-01-06T01:14:30Z", "1972-01-07T01:14:30Z", "1972-01-08T00:30:00Z"];
@@ -102,7 +102,7 @@ fn an_offset_with_seconds_moves_by_its_seconds() {
 }
 
 #[test]
-fn an_hour_can_begin_where_the_minute_before_is_cut_short() {
+fn an_hour_can_start_within_a_shortened_minute() {
     // Lisbon, 1912-01-01: 23:23:15 at −00:36:45 became 00:00:00 UTC.
     let definition = every(1, Hour, "Europe/Lisbon", "1911-12-31T00:00:00Z");
     let definition = with(definition, minutes_only(&[0, 15]));

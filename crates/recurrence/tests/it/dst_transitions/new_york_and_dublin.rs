@@ -1,9 +1,9 @@
-//! The plain hour elsewhere.
+//! Transitions of one hour in other zones.
 
 use super::*;
 
 #[test]
-fn new_york_moves_half_past_two_in_march_and_repeats_half_past_one_in_november() {
+fn new_york_moves_02_30_in_march_and_repeats_01_30_in_november() {
     let definition = every(1, Day, "America/New_York", "2026-01-01T00:00-05:00");
     let definition = with(definition, hours_and_minutes(&[1, 2], &[30]));
     let expected = [
@@ -23,7 +23,7 @@ fn new_york_moves_half_past_two_in_march_and_repeats_half_past_one_in_november()
 }
 
 #[test]
-fn winter_time_that_the_data_calls_saving_changes_nothing_in_dublin() {
+fn negative_dst_in_winter_changes_nothing_in_dublin() {
     let definition = every(1, Day, "Europe/Dublin", "2026-01-01T01:30+00:00");
     let expected = ["2026-03-28T01:30+00:00", "2026-03-29T02:30+01:00", "2026-03-30T01:30+01:00"];
     check(&definition, ["2026-03-28T00:00+00:00", "2026-03-30T23:59+01:00"], &expected);
