@@ -1,4 +1,4 @@
-//! Job collections.
+//! Job collections: list, CRUD, enable and disable.
 
 use http::{Method, StatusCode};
 use kalends_domain::{
@@ -20,7 +20,8 @@ use crate::paging::PageRequest;
 use crate::request::read_json;
 use crate::response::{ApiError, ApiResponse};
 
-/// As many collections the old versions list at once; a subscription has 200,000 at most.
+/// Page size of old API versions, which have no paging; a subscription has at most 200,000
+/// collections.
 const OLD_PAGE_MAX: usize = 200_000;
 
 pub(super) async fn list(request: RequestContext, scope: Scope) -> HandlerResult {
@@ -32,7 +33,7 @@ pub(super) async fn list(request: RequestContext, scope: Scope) -> HandlerResult
     if version.is_old() {
         let records =
             readable(&request.app, &request.caller, scope, Page::first(OLD_PAGE_MAX)).await?;
-        return Ok(page(&records, None, version));
+        return Ok(list_response(&records, None, version));
     }
     let page_request = PageRequest::read(&request, version, OLD_PAGE_MAX, |position| {
         let (group, collection) = position.split_once('/')?;
@@ -45,11 +46,11 @@ pub(super) async fn list(request: RequestContext, scope: Scope) -> HandlerResult
     let next = page_request.truncate(&mut records, |record| {
         format!("{}/{}", record.path.group.group, record.path.collection)
     });
-    Ok(page(&records, next.as_deref(), version))
+    Ok(list_response(&records, next.as_deref(), version))
 }
 
-/// A page of the collections that the caller may read. Others are not even looked up, so that nothing
-/// of them is in the page or in where the next one begins.
+/// A page of the collections that the caller may read. Others are not read from the store, so that
+/// neither the page nor the cursor reveals them.
 async fn readable(
     app: &App,
     caller: &Caller,
@@ -57,24 +58,24 @@ async fn readable(
     page: Page<CollectionPath>,
 ) -> Result<Vec<CollectionRecord>, StoreError> {
     let store = &app.store;
-    let place = match &scope {
+    let access_scope = match &scope {
         Scope::Subscription(subscription) => AccessScope::Subscription(subscription.clone()),
         Scope::Group(group) => AccessScope::Group(group.clone()),
     };
-    if caller.may(Permission::Read, &place) {
+    if caller.may(Permission::Read, &access_scope) {
         return store.collections(scope, page).await;
     }
     let skip = usize::try_from(page.skip).unwrap_or(usize::MAX);
     let limit = skip.saturating_add(page.limit).min(OLD_PAGE_MAX);
     let mut found = Vec::new();
-    for inner in caller.readable_in(&place) {
+    for inner in caller.readable_in(&access_scope) {
         match inner {
             AccessScope::Group(group) => {
                 let all = Page { after: page.after.clone(), skip: 0, limit };
                 found.extend(store.collections(Scope::Group(group.clone()), all).await?);
             }
             AccessScope::Collection(path) => found.extend(store.collection(path.clone()).await?),
-            // It would be the whole place, or more.
+            // A grant of the whole scope was handled above.
             AccessScope::Everything | AccessScope::Subscription(_) => {}
         }
     }
@@ -84,7 +85,11 @@ async fn readable(
     Ok(found.into_iter().skip(skip).take(page.limit).collect())
 }
 
-fn page(records: &[CollectionRecord], next: Option<&str>, version: Version) -> ApiResponse {
+fn list_response(
+    records: &[CollectionRecord],
+    next: Option<&str>,
+    version: Version,
+) -> ApiResponse {
     let one = |record: &CollectionRecord| {
         write_collection(&record.path, &record.collection, version).into_owned()
     };
@@ -95,7 +100,7 @@ pub(super) async fn one(request: RequestContext, path: CollectionPath) -> Handle
     let version = request.query.version()?;
     match request.method {
         Method::GET => match request.app.store.collection(path.clone()).await? {
-            Some(record) => Ok(answer(StatusCode::OK, &record, version)),
+            Some(record) => Ok(collection_response(StatusCode::OK, &record, version)),
             None => Err(ErrorDetail::collection_not_found(&path).into()),
         },
         Method::PUT => put(request, path, version).await,
@@ -137,7 +142,7 @@ pub(super) async fn switch(
     ok_empty()
 }
 
-/// The retired service answered every PUT of a collection with 201.
+/// Azure Scheduler returned 201 for every PUT of a collection.
 async fn put(mut request: RequestContext, path: CollectionPath, version: Version) -> HandlerResult {
     let body = read_json(&mut request).await?;
     let settings = request.app.settings.clone();
@@ -151,7 +156,7 @@ async fn put(mut request: RequestContext, path: CollectionPath, version: Version
         decide_collection(collection, &settings, &condition, &context)
     };
     let record = edit(&request.app, path, put).await?;
-    Ok(answer(StatusCode::CREATED, &record.ok_or_else(missing_after_write)?, version))
+    Ok(collection_response(StatusCode::CREATED, &record.ok_or_else(missing_after_write)?, version))
 }
 
 async fn patch(
@@ -171,7 +176,7 @@ async fn patch(
         decide_collection(patched, &settings, &condition, &context)
     };
     let record = edit(&request.app, path, patch).await?;
-    Ok(answer(StatusCode::OK, &record.ok_or_else(missing_after_write)?, version))
+    Ok(collection_response(StatusCode::OK, &record.ok_or_else(missing_after_write)?, version))
 }
 
 async fn edit(
@@ -189,7 +194,11 @@ fn not_found(path: &CollectionPath) -> ApiError {
     ErrorDetail::collection_not_found(path).into()
 }
 
-fn answer(status: StatusCode, record: &CollectionRecord, version: Version) -> ApiResponse {
+fn collection_response(
+    status: StatusCode,
+    record: &CollectionRecord,
+    version: Version,
+) -> ApiResponse {
     let body: Json<'_> = write_collection(&record.path, &record.collection, version);
     ApiResponse::json(status, &body).with_etag(record.version, version)
 }

@@ -37,7 +37,7 @@ const BATCH: usize = 100;
 const BUFFER: usize = 16;
 /// Time after which a client that reads nothing is disconnected. It can resume at its position.
 const SEND_TIME_MAX: Duration = Duration::from_secs(30);
-/// Reconnect delay that clients are told.
+/// Reconnect delay of clients.
 const RETRY_MILLISECONDS: u32 = 2_000;
 
 pub(super) async fn stream(request: RequestContext) -> HandlerResult {

@@ -13,9 +13,9 @@ use crate::response::{ApiError, ApiResponse};
 const TAGS_MAX: usize = 15;
 
 pub(super) async fn list(request: RequestContext, subscription: SubscriptionId) -> HandlerResult {
-    let place = AccessScope::Subscription(subscription.clone());
-    let can_see_some = request.caller.may(Permission::Read, &place)
-        || request.caller.readable_in(&place).next().is_some();
+    let scope = AccessScope::Subscription(subscription.clone());
+    let can_see_some = request.caller.may(Permission::Read, &scope)
+        || request.caller.readable_in(&scope).next().is_some();
     let groups = match can_see_some {
         true => request.app.store.groups(subscription).await?,
         false => vec![],
@@ -61,10 +61,10 @@ pub(crate) fn not_found(path: &GroupPath) -> ApiError {
 }
 
 fn read(path: GroupPath, body: &Json<'_>) -> Result<GroupRecord, ApiError> {
-    let refuse = |member: &str, message: &str| {
+    let invalid = |member: &str, message: &str| {
         ApiError::from(ErrorDetails::one(ErrorCode::InvalidRequestContent, member, message))
     };
-    let Json::Object(members) = body else { return Err(refuse("", "expected an object")) };
+    let Json::Object(members) = body else { return Err(invalid("", "expected an object")) };
     let member = |name: &str| {
         members.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     };
@@ -72,21 +72,21 @@ fn read(path: GroupPath, body: &Json<'_>) -> Result<GroupRecord, ApiError> {
         None | Some(Json::Null) => None,
         Some(Json::String(text)) => {
             let location =
-                Location::new(text).map_err(|fault| refuse("location", &fault.message))?;
+                Location::new(text).map_err(|fault| invalid("location", &fault.message))?;
             Some(location.as_str().to_owned())
         }
-        Some(_) => return Err(refuse("location", "expected a string")),
+        Some(_) => return Err(invalid("location", "expected a string")),
     };
     let tags = match member("tags") {
         None | Some(Json::Null) => vec![],
         Some(Json::Object(tags)) if tags.len() <= TAGS_MAX => {
             let tag = |(name, value): &(std::borrow::Cow<'_, str>, Json<'_>)| match value {
                 Json::String(value) => Ok((name.to_string(), value.to_string())),
-                _ => Err(refuse("tags", "expected strings")),
+                _ => Err(invalid("tags", "expected strings")),
             };
             tags.iter().map(tag).collect::<Result<_, _>>()?
         }
-        Some(_) => return Err(refuse("tags", "expected an object of at most 15 strings")),
+        Some(_) => return Err(invalid("tags", "expected an object of at most 15 strings")),
     };
     Ok(GroupRecord { path, location, tags })
 }

@@ -1,4 +1,4 @@
-//! Jobs.
+//! Jobs: list, CRUD, manual run and preview.
 
 use http::{Method, StatusCode};
 use kalends_actions::certificate::read_pfx;
@@ -26,9 +26,9 @@ use crate::paging::PageRequest;
 use crate::request::read_json;
 use crate::response::{ApiError, ApiResponse};
 
-/// As many jobs the old versions list when `$top` does not say; no plan has more.
+/// Page size of old API versions without `$top`; no plan allows more jobs in a collection.
 const OLD_PAGE_DEFAULT: usize = 1_000;
-/// As many coming occurrences a preview shows.
+/// Future occurrences in a preview.
 const OCCURRENCES_SHOWN: usize = 10;
 const YEAR: std::time::Duration = std::time::Duration::from_secs(366 * 86_400);
 
@@ -43,9 +43,9 @@ pub(super) async fn list(request: RequestContext, path: CollectionPath) -> Handl
     let end = if version.is_old() { SearchEnd::FullPage } else { SearchEnd::OneScan };
     let JobsPage { mut jobs, collection, rest } =
         search(&request.app, &path, &filter, page, end).await?;
-    let goes_on = rest.and_then(|rest| rest.after).map(|name| name.to_string());
+    let resume_at = rest.and_then(|rest| rest.after).map(|name| name.to_string());
     let next = page_request.truncate(&mut jobs, |job| job.path.job.to_string());
-    let next = next.or_else(|| page_request.link_after(&goes_on?));
+    let next = next.or_else(|| page_request.link_after(&resume_at?));
     let values = jobs.iter().map(|job| write(job, collection, version).into_owned()).collect();
     Ok(ApiResponse::json(StatusCode::OK, &write_list(values, next.as_deref())))
 }
@@ -53,7 +53,7 @@ pub(super) async fn list(request: RequestContext, path: CollectionPath) -> Handl
 pub(super) async fn get(request: RequestContext, path: JobPath) -> HandlerResult {
     let version = request.query.version()?;
     let (job, state) = find(&request.app, &path).await?;
-    Ok(answer(StatusCode::OK, &job, state, version))
+    Ok(job_response(StatusCode::OK, &job, state, version))
 }
 
 pub(super) async fn change(request: RequestContext, path: JobPath) -> HandlerResult {
@@ -78,7 +78,7 @@ pub(super) async fn delete(app: &App, path: JobPath, condition: Condition) -> Re
     edit(app, path, delete).await.map(drop)
 }
 
-/// Enables or disables a job. `false` where it was so already.
+/// Enables or disables a job. Returns `false` if its state was unchanged.
 pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<bool, ApiError> {
     let edit_of_job = job_edit(app, Condition::default(), EditKind::Change)?;
     let name = path.job.clone();
@@ -91,7 +91,7 @@ pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<b
     Ok(edited.before.map(|job| job.version) != edited.after.map(|job| job.version))
 }
 
-/// `POST …/run`: one extra occurrence, now.
+/// `POST …/run`: starts a manual run.
 pub(super) async fn run(request: RequestContext, path: JobPath) -> HandlerResult {
     request.query.version()?;
     run_one(&request.app, path).await?;
@@ -115,7 +115,7 @@ pub(super) async fn run_one(app: &App, path: JobPath) -> Result<(), ApiError> {
     edit(app, path, run).await.map(drop)
 }
 
-/// `POST …/preview`: what a definition would do, without saving it.
+/// `POST …/preview`: the effect and the next occurrences of a definition, without storing it.
 pub(super) async fn preview(mut request: RequestContext, path: JobPath) -> HandlerResult {
     let version = request.new_version()?;
     let body = read_json(&mut request).await?;
@@ -131,10 +131,9 @@ pub(super) async fn preview(mut request: RequestContext, path: JobPath) -> Handl
         }
         Err(error) => return Err(error.into()),
     };
-    // Whether two definitions are the same tells whether a secret was guessed; that is for those who
-    // may set it.
-    let place = AccessScope::Collection(path.collection.clone());
-    let may_compare = request.caller.may(Permission::Write, &place);
+    // Equality would confirm a guessed secret, so it is revealed only to callers that may set secrets.
+    let scope = AccessScope::Collection(path.collection.clone());
+    let may_compare = request.caller.may(Permission::Write, &scope);
     let stored = existing.as_ref().map(|(job, _)| &job.job.definition);
     check_destinations(&definition, stored, &path.collection, &app.settings.egress)?;
     let effect = match existing {
@@ -170,13 +169,18 @@ async fn put(mut request: RequestContext, path: JobPath, version: Version) -> Ha
     };
     let edited = edit(&request.app, path, put).await?;
     let status = if edited.before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-    Ok(answer(status, &edited.after.ok_or_else(missing_after_write)?, edited.collection, version))
+    Ok(job_response(
+        status,
+        &edited.after.ok_or_else(missing_after_write)?,
+        edited.collection,
+        version,
+    ))
 }
 
 async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> HandlerResult {
     let body = read_json(&mut request).await?;
     let limits = request.app.settings.limits.clone();
-    // Certificates are read outside the transaction, from the definition as it is now.
+    // Certificates are parsed outside the transaction, from the current definition.
     let (job, _) = find(&request.app, &path).await?;
     let patched = patch_job(&job.path, &job.job.definition, body.clone(), version, &limits)?;
     let with_certificates = read_certificates(&request.app, patched).await?;
@@ -196,7 +200,7 @@ async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> 
         edit_of_job.decide(patched, &context)
     };
     let edited = edit(&request.app, path, patch).await?;
-    Ok(answer(
+    Ok(job_response(
         StatusCode::OK,
         &edited.after.ok_or_else(missing_after_write)?,
         edited.collection,
@@ -214,7 +218,7 @@ fn job_edit(app: &App, condition: Condition, kind: EditKind) -> Result<JobEdit, 
     })
 }
 
-/// Reads what certificates say, off the threads that answer requests.
+/// Parses the certificates of a definition on a blocking thread.
 async fn read_certificates(app: &App, mut job: JobDefinition) -> Result<JobDefinition, ApiError> {
     if unread_certificates(&mut job).next().is_none() {
         return Ok(job);
@@ -242,7 +246,7 @@ async fn read_certificates(app: &App, mut job: JobDefinition) -> Result<JobDefin
         .map_err(|error| ApiError::internal(error.to_string()))?
 }
 
-/// A job and the state of its collection.
+/// Finds a job and the state of its collection.
 pub(super) async fn find(
     app: &App,
     path: &JobPath,
@@ -265,6 +269,7 @@ async fn edit(
     Ok(edited)
 }
 
+/// Names the collection in the error of a missing one.
 pub(super) fn store_error(error: StoreError, path: &CollectionPath) -> ApiError {
     match error {
         StoreError::NoCollection => ErrorDetail::collection_not_found(path).into(),
@@ -293,7 +298,7 @@ fn write(job: &JobRecord, collection: CollectionState, version: Version) -> Json
     write_job(&job.path, &job.job.definition, &facts, version)
 }
 
-fn answer(
+fn job_response(
     status: StatusCode,
     job: &JobRecord,
     collection: CollectionState,

@@ -207,11 +207,11 @@ async fn client_certificates_are_required_if_a_client_ca_is_set() {
 #[test]
 fn errors_name_the_file() {
     let pki = TestPki::new();
-    let refused = |files: TlsFiles| Tls::load(files, pki.clock.clone()).err().unwrap().to_string();
-    let gone = refused(TlsFiles { certificate: pki.file("gone.pem"), ..pki.files() });
+    let error = |files: TlsFiles| Tls::load(files, pki.clock.clone()).err().unwrap().to_string();
+    let gone = error(TlsFiles { certificate: pki.file("gone.pem"), ..pki.files() });
     assert!(gone.contains("gone.pem: "), "{gone}");
-    let no_key = refused(TlsFiles { key: pki.file("server.pem"), ..pki.files() });
+    let no_key = error(TlsFiles { key: pki.file("server.pem"), ..pki.files() });
     assert!(no_key.ends_with("server.pem: it holds no private key in PEM"), "{no_key}");
-    let none = refused(TlsFiles { certificate: pki.file("server.key"), ..pki.files() });
+    let none = error(TlsFiles { certificate: pki.file("server.key"), ..pki.files() });
     assert!(none.ends_with("server.key: it holds no certificate in PEM"), "{none}");
 }

@@ -115,7 +115,7 @@ impl OidcProvider {
     }
 
     fn caller(&self, claims: &Claims, now: Instant) -> Result<Caller, ErrorDetails> {
-        let refuse =
+        let rejected =
             |code, message: &str| ErrorDetails::one(code, "", format!("the token: {message}"));
         let settings = &self.settings;
         if claims.text("iss") != Some(&settings.issuer) {
@@ -124,15 +124,15 @@ impl OidcProvider {
         let mut audiences = settings.audiences.iter();
         if !audiences.any(|audience| claims.has("aud", audience)) {
             let message = "it is for another audience";
-            return Err(refuse(ErrorCode::InvalidAuthenticationTokenAudience, message));
+            return Err(rejected(ErrorCode::InvalidAuthenticationTokenAudience, message));
         }
         if settings.tenant.as_ref().is_some_and(|tenant| claims.text("tid") != Some(tenant)) {
             let message = "it is of another tenant";
-            return Err(refuse(ErrorCode::InvalidAuthenticationTokenTenant, message));
+            return Err(rejected(ErrorCode::InvalidAuthenticationTokenTenant, message));
         }
         let expires = claims.time("exp")?.ok_or_else(|| invalid("it does not say exp"))?;
         if now >= expires.saturating_add(CLOCK_SKEW_MAX) {
-            return Err(refuse(ErrorCode::ExpiredAuthenticationToken, "it has expired"));
+            return Err(rejected(ErrorCode::ExpiredAuthenticationToken, "it has expired"));
         }
         if claims.time("nbf")?.is_some_and(|from| now.saturating_add(CLOCK_SKEW_MAX) < from) {
             return Err(invalid("it is not valid yet"));
