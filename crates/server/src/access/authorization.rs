@@ -12,7 +12,7 @@ use crate::resources::group_not_found;
 use crate::response::ApiError;
 use crate::route::Route;
 
-/// What a request requires of its caller.
+/// The requirement of a request on its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Requirement {
     /// No token: the response is the same for all callers and reveals nothing stored.

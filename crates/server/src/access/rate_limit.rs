@@ -24,8 +24,8 @@ pub struct RateSettings {
 }
 
 impl Default for RateSettings {
-    /// As many reads and writes per minute as Azure Resource Manager allowed per hour: a console
-    /// that refreshes and a script that creates a thousand jobs stay below.
+    /// Reads and writes per minute equal the hourly limits of Azure Resource Manager: a console that
+    /// refreshes and a script that creates a thousand jobs stay below.
     fn default() -> RateSettings {
         RateSettings { reads: 12_000, writes: 1_200, runs: 600, failures: 30 }
     }
