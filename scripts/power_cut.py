@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Cuts the power under a store, again and again, and looks whether what it answered is still there.
+"""Simulates power failures of a store and checks that every acknowledged write survives.
 
     scripts/power_cut.py WRITER [CUTS]
 
-The store lies on an ext4 file system in a file. A cut is the EXT4_IOC_SHUTDOWN ioctl without a
-flush of the journal: what was not synced is gone, as when the plug is pulled. The writer is stopped
-(SIGSTOP) before the cut, so that every answer that was read came before it. Needs root and loop
-devices; says SKIPPED and succeeds where there are none.
+The store is on an ext4 file system in an image file. The EXT4_IOC_SHUTDOWN ioctl without a journal
+flush simulates the power failure: unsynced writes are lost. The writer is stopped (SIGSTOP) first, so
+that every acknowledgement read precedes the failure. Needs root and loop devices; without them it
+prints SKIPPED and succeeds.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ import time
 EXT4_IOC_SHUTDOWN = 0x8004587D
 NO_LOG_FLUSH = 2
 IMAGE_MIB = 256
-# A writer that does not stop, or gives no answer, for so long is a failure of its own.
+# Limit in seconds for a writer to stop or to acknowledge; exceeding it is a failure.
 PATIENCE_SECONDS = 60
 
 
@@ -42,7 +42,7 @@ def mount(image, folder):
 
 
 def wait_until_stopped(pid):
-    """Every thread: one may still be inside a sync."""
+    """Stops every thread: one may still be inside a sync."""
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
         states = [
@@ -56,7 +56,7 @@ def wait_until_stopped(pid):
 
 
 def read_lines(output, wanted):
-    """`wanted` whole lines, unbuffered, so that nothing is read that is not counted."""
+    """Reads `wanted` whole lines, unbuffered, so that every line read is counted."""
     lines = []
     while len(lines) < wanted:
         line = output.readline()
@@ -67,14 +67,14 @@ def read_lines(output, wanted):
 
 
 def drain(output):
-    """What the stopped writer has said and nobody has read yet: answered before the cut."""
+    """Unread output of the stopped writer: writes acknowledged before the power failure."""
     os.set_blocking(output.fileno(), False)
     rest = output.read() or b""
     return rest.splitlines(keepends=True)
 
 
 def cut(writer, database, folder, first, wanted):
-    """Writes, stops, cuts; the lines that were answered."""
+    """Writes until the power failure; returns the acknowledged lines."""
     process = subprocess.Popen(
         [writer, "write", database, str(first), "1000000", "4"], stdout=subprocess.PIPE
     )
@@ -123,19 +123,19 @@ def main():
         except (subprocess.CalledProcessError, FileNotFoundError) as error:
             skip(f"no loop mounts here ({getattr(error, 'stderr', error)})")
         database = str(folder / "kalends.db")
-        answered, before = [], []
+        acknowledged, before = [], []
         for number in range(cuts):
             lines = cut(writer, database, folder, number * 1_000_000, chance.randrange(1, 800))
-            answered += lines
+            acknowledged += lines
             run("umount", str(folder))
             mounted = False
             mount(image, folder)
             mounted = True
-            # What was there after two cuts is looked for again at the end only.
+            # Writes that survived two power failures are checked again only at the end.
             verify(writer, database, before + lines)
             before = lines
-        verify(writer, database, answered)
-        print(f"{cuts} cuts, {len(answered)} answers, none lost")
+        verify(writer, database, acknowledged)
+        print(f"{cuts} cuts, {len(acknowledged)} acknowledged writes, none lost")
     finally:
         if mounted:
             subprocess.run(["umount", str(folder)], check=False)

@@ -1,4 +1,4 @@
-// Everything that the published Node client can ask, against a running server.
+// Tests every operation of the published Node client against a running server.
 //
 //     surface.js URL PFX GROUP
 'use strict';

@@ -1,4 +1,4 @@
-"""Makes collections with a job of each kind, so that what is asked for is there."""
+"""Creates collections with a job of each action type, so that generated requests find resources."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ BASE = (
     "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/rg"
     "/providers/Microsoft.Scheduler/jobCollections"
 )
-# The server is on this machine, whatever proxies there are.
+# The server is local: ignore proxy settings of the environment.
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -23,7 +23,7 @@ def put(url, path, body):
     try:
         opener.open(request).read()
     except urllib.error.HTTPError as refused:
-        # What an edit has finished or changed on the way is left as it is.
+        # 409: a generated request has completed or changed the job; leave it.
         if refused.code != 409:
             sys.exit(f"{path}: {refused.code} {refused.read().decode()}")
 

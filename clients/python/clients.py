@@ -1,4 +1,4 @@
-"""One way to call every published Python client: synchronous, asynchronous, old and new."""
+"""One interface to every published Python client: synchronous and asynchronous, track 1 and track 2."""
 
 import inspect
 import time
@@ -36,7 +36,7 @@ class Track1:
         try:
             await self.call(group, method, *arguments)
         except CloudError as error:
-            # Old and new msrestazure keep the code in different places.
+            # Old and new msrestazure store the code in different attributes.
             details = getattr(error.error, "error", None)
             code = getattr(details, "code", None) or getattr(error.error, "error", None)
             return error.status_code, code, str(error)
@@ -54,7 +54,7 @@ class Credential:
 
 
 class Track2:
-    """7.0.0: azure-core. A plain http address must be allowed call by call."""
+    """7.0.0: azure-core. Every call must allow plain http."""
 
     http = {"enforce_https": False}
 

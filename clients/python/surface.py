@@ -1,4 +1,4 @@
-"""Everything that a published Python client can ask, against a running server.
+"""Tests every operation of a published Python client against a running server.
 
     surface.py track1|track2|track2-async URL PFX GROUP
 """
@@ -13,8 +13,8 @@ import azure.mgmt.scheduler
 from azure.mgmt.scheduler import models
 from clients import KINDS, SUBSCRIPTION
 
-# 1.0.0 has no discriminator: callers name the type of an authentication, and of an answer only the
-# type is read.
+# 1.0.0 has no discriminator: callers set the type of an authentication, and only the type is read from
+# a response.
 READS_AUTHENTICATION = "_subtype_map" in vars(models.HttpAuthentication)
 # 2.0.0 writes and reads durations as TimeSpan, but in lists it reads ISO 8601 only.
 LISTS_DURATIONS = getattr(azure.mgmt.scheduler, "__version__", "") != "2.0.0"
@@ -32,7 +32,7 @@ def check(what, found, expected=True):
 
 
 def text(value):
-    """An enum's value, whichever way a client shows it."""
+    """The value of an enum member, which clients represent differently."""
     return getattr(value, "value", value)
 
 
@@ -224,7 +224,7 @@ async def actions(client, group, pfx):
           ("account", "queue1", "hello"))
     check("token is not shown", found.sas_token, None)
 
-    # 1.0.0 takes a date-time for a time to live, which the version that it speaks does not.
+    # 1.0.0 sends a date-time as time to live, which its API version does not define.
     lives = models.ServiceBusBrokeredMessageProperties._attribute_map["time_to_live"]["type"]
     hours = datetime.timedelta(hours=2) if lives == "duration" else None
     message = dict(

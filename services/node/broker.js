@@ -1,11 +1,11 @@
-// A broker that behaves as Service Bus does: connections are anonymous, a token that is put to $cbs
-// authorises for an entity, and what is sent to a queue can be received by the published clients.
-// It checks signatures with Node's own cryptography.
+// An AMQP broker that behaves like Service Bus: connections are anonymous, a token sent to $cbs
+// authorises access to an entity, and published clients can receive the messages of a queue. It verifies
+// signatures with Node's crypto module.
 //
 //   node broker.js KEY_NAME KEY [TLS_KEY_FILE TLS_CERTIFICATE_FILE]
 //
-// The first line of its output has its ports. The control port answers GET /state, and POST /drop
-// and /detach, which close all connections or links as a broker does with idle ones.
+// The first line of output contains its ports. The control port serves GET /state, and POST /drop and
+// /detach, which close all connections or links as a broker does with idle ones.
 'use strict';
 
 const crypto = require('crypto');
@@ -26,12 +26,12 @@ let connections = 0;
 let tokens = 0;
 let unanswered = 0;
 
-// Why a token does not authorise for an audience, if it does not.
+// The reason why a token does not authorise an audience, or null.
 function flaw(token, audience) {
   const form = /^SharedAccessSignature (.*)$/.exec(token);
   if (!form) return 'no SharedAccessSignature';
   const raw = Object.fromEntries(form[1].split('&').map((part) => [part.split('=')[0], part.slice(part.indexOf('=') + 1)]));
-  // As in forms: clients write a blank in both ways.
+  // Form encoding: clients encode a space as + or as %20.
   const part = (name) => decodeURIComponent((raw[name] || '').replace(/\+/g, ' '));
   if (part('skn') !== keyName) return 'no such key';
   const signed = crypto.createHmac('sha256', key).update(`${raw.sr}\n${raw.se}`).digest('base64');
@@ -41,7 +41,7 @@ function flaw(token, audience) {
   return null;
 }
 
-// Some clients name an entity by its whole address.
+// Some clients name an entity by its full URL.
 const entityOf = (address) => (
   address.includes('://') ? new URL(address.replace(/^\w+:/, 'http:')).pathname.slice(1) : address);
 

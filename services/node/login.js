@@ -2,9 +2,9 @@
 //
 //   node login.js TENANT APPLICATIONS [KEY CERTIFICATE]
 //
-// With files of a key and a certificate it speaks https.
+// With the files of a key and a certificate it serves HTTPS.
 // APPLICATIONS is JSON: {"client": {"secret": "…", "resource": "…", "life": 3600}}. The first line
-// of its output has its ports. The control port answers with how often each client asked.
+// of output contains its ports. The control port returns the number of requests of each client.
 'use strict';
 
 const http = require('http');
@@ -29,13 +29,13 @@ async function main() {
     const application = applications[client];
     const refuse = (error, description) => {
       response.statusCode = 401;
-      // A careless endpoint repeats what it was sent.
+      // A careless endpoint echoes the request.
       response.body = { error, error_description: `${description} (sent: ${secret})` };
     };
     if (grant !== 'client_credentials') return refuse('unsupported_grant_type', 'the grant is not known');
     if (!application || application.secret !== secret) return refuse('invalid_client', 'AADSTS7000215: Invalid client secret is provided.');
     if (application.resource !== resource) return refuse('invalid_resource', 'AADSTS500011: The resource was not found.');
-    // The service of the day wrote the number as a text.
+    // The service wrote the number as a string at the time.
     response.body.expires_in = String(application.life);
     return undefined;
   });

@@ -1,4 +1,4 @@
-// Receives one message from a queue of an ordinary broker and prints it as JSON.
+// Receives one message from a queue of an standard AMQP broker and prints it as JSON.
 //
 //   node receive.js PORT USER PASSWORD ADDRESS
 'use strict';

@@ -1,4 +1,4 @@
-"""Jobs over the API: put, run, wait for."""
+"""API client: creates jobs, runs them and waits for their history."""
 
 import json
 import urllib.error
@@ -29,17 +29,17 @@ class Api:
         self.ask("PUT", name, {"location": "West US", "properties": {"sku": {"name": "Standard"}}})
 
     def put(self, job, action, collection="jc", version=NEWEST, **properties):
-        """Puts a job that runs at once, without retries."""
+        """Creates a job that runs immediately, without retries."""
         action["retryPolicy"] = {"retryType": "None"}
         self.jobs.append((collection, job))
         self.ask("PUT", f"{collection}/jobs/{job}", {"properties": {"action": action, **properties}}, version)
 
     def put_idle(self, job, action, collection="jc"):
-        """Puts a job that runs when it is told to."""
+        """Creates a job that runs only on request."""
         self.put(job, action, collection, state="Disabled", recurrence={"frequency": "Day"})
 
     def run(self, job, collection="jc"):
-        """Runs a job and waits for what its history says of that."""
+        """Runs a job and waits for its history entry."""
         before = len(self.history(job, collection))
         self.ask("POST", f"{collection}/jobs/{job}/run")
         return self.entry(job, collection, before + 1)
@@ -49,7 +49,7 @@ class Api:
         return [entry["properties"] for entry in answer["value"]]
 
     def entry(self, job, collection="jc", count=1):
-        """The newest entry of a history that has so many."""
+        """Waits for this number of history entries and returns the newest."""
         history = until(f"history of {job}", lambda: self._at_least(job, collection, count))
         return history[0]["status"], history[0]["message"]
 
@@ -58,7 +58,7 @@ class Api:
         return history if len(history) >= count else None
 
     def all_answers(self):
-        """Everything the API says of all jobs, in an old and the newest version."""
+        """All jobs and their history, as an old and the newest API version return them."""
         paths = [f"{collection}/jobs/{job}{below}" for collection, job in self.jobs for below in ["", "/history"]]
         paths += [f"{collection}/jobs" for collection in {collection for collection, _ in self.jobs}]
         return "".join(self.ask("GET", path, version=version) for path in paths for version in ["2016-03-01", NEWEST])

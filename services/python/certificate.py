@@ -1,4 +1,4 @@
-"""An authority and a certificate of localhost, made for one run."""
+"""Generates a CA and a certificate for localhost."""
 
 import datetime
 

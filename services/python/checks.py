@@ -1,8 +1,8 @@
-"""Jobs of every kind against real parts, with the real binary.
+"""Runs jobs of every type against real services, with the real binary.
 
     python checks.py BINARY
 
-The last line says how many checks passed.
+The last line reports the number of passed checks.
 """
 
 import collections
@@ -31,7 +31,7 @@ Encrypted = collections.namedtuple("Encrypted", "azurite web broker login guarde
 
 
 class Checks:
-    """Counts, and says what failed."""
+    """Counts results and prints failures."""
 
     def __init__(self):
         self.passed = self.failed = 0
@@ -44,13 +44,13 @@ class Checks:
             print(f"FAILED: {what}: {found!r}, expected {expected!r}", flush=True)
 
     def says(self, what, entry, status, *words):
-        """An entry of a history has a status and words."""
+        """Checks the status of a history entry and the text of its message."""
         self.check(f"{what}: {entry[1]}", entry[0], status)
         for word in words:
             self.check(f"{what}: {entry[1]!r} has {word!r}", word in entry[1])
 
     def group(self, name, checks, *arguments):
-        """One group of checks; what breaks off is one failure."""
+        """Runs one group of checks; an exception counts as one failure."""
         try:
             checks(self, *arguments)
         except Exception:
@@ -80,7 +80,7 @@ def main(binary):
         return api
 
     try:
-        # It takes longest to start, so it is first.
+        # RabbitMQ takes longest to start, so it goes first.
         rabbit = start(RabbitMQ(folder("rabbit"))) if RabbitMQ.PROGRAM.exists() else None
         certificate.make(folder("tls"))
         azurite = start(Azurite())
@@ -155,7 +155,7 @@ def main(binary):
 
 
 def secrets(checks, servers, targets):
-    """No secret is in an answer, in the history, in the log or in a file."""
+    """Checks that no response, history entry, log line or file contains a secret."""
     hidden = [KEY, *queue_checks.SECRETS, *service_bus_checks.SECRETS, *oauth_checks.SECRETS]
     for guarded in targets:
         hidden += [token for *_, token in guarded.received]
@@ -170,8 +170,8 @@ def secrets(checks, servers, targets):
 
 if __name__ == "__main__":
     os.environ.pop("KALENDS_HOLD", None)
-    # Who is told to end still stops its parts.
+    # On SIGTERM, stop the services as well.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    # What hangs says where.
+    # Print the stack of a run that hangs.
     faulthandler.dump_traceback_later(PATIENCE * 5, exit=False)
     sys.exit(main(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Tokens of an application: asked for, kept, renewed, dropped."""
+"""OAuth client credentials: tokens are requested, cached, renewed and dropped."""
 
 import json
 

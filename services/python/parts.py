@@ -1,4 +1,4 @@
-"""The parts that jobs meet, each started for itself and stopped by its own process."""
+"""The services that jobs use, each in its own process."""
 
 import json
 import os
@@ -11,12 +11,12 @@ import time
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
-# No part takes longer to start or to answer; RabbitMQ takes some seconds.
+# Limit in seconds for starting a service and for its responses; RabbitMQ takes some seconds to start.
 PATIENCE = 60
 
 
 def until(what, question):
-    """Asks until there is an answer."""
+    """Polls until there is a result."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         answer = question()
@@ -27,7 +27,7 @@ def until(what, question):
 
 
 def free_ports(count):
-    """Ports that nobody listens on now."""
+    """Currently free ports."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
@@ -44,7 +44,7 @@ def listens(port):
 
 
 class Part:
-    """A process; what it says first are its ports, as JSON."""
+    """A process whose first line of output is a JSON object with its ports."""
 
     def __init__(self, command, **named):
         self.process = subprocess.Popen(command, **named)
@@ -67,7 +67,7 @@ class Node(Part):
 
 
 class Azurite(Part):
-    """Storage queues, over TLS where there is a folder with a certificate."""
+    """Storage queues; over TLS if a certificate directory is given."""
 
     def __init__(self, tls=None):
         [self.port] = free_ports(1)
@@ -120,7 +120,7 @@ class RabbitMQ(Part):
         until("RabbitMQ", lambda: listens(self.port))
 
     def stop(self):
-        # The server is a child of the script that was started.
+        # The server is a child of the start script.
         pid = self.pid_file.read_text().strip() if self.pid_file.exists() else ""
         subprocess.run([*self.account, "kill", pid or str(self.process.pid)], check=False)
         try:
@@ -134,7 +134,7 @@ class RabbitMQ(Part):
 
 
 class Kalends(Part):
-    """The real binary, with a store of its own."""
+    """The kalends binary with a temporary store."""
 
     def __init__(self, binary, folder, **settings):
         self.folder = folder
@@ -152,6 +152,6 @@ class Kalends(Part):
         return text.split("\n")[0] if "\n" in text else None
 
     def everything_written(self):
-        """All bytes that it has left on the disk."""
+        """Contents of all files it wrote."""
         files = [path for path in self.folder.iterdir() if path.is_file()]
         return b"".join(path.read_bytes() for path in files if path.suffix != ".key")

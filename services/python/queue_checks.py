@@ -11,7 +11,7 @@ from azure.core.exceptions import ResourceExistsError
 from azure.storage.queue import QueueClient, QueueSasPermissions, TextBase64DecodePolicy, generate_queue_sas
 
 ACCOUNT = "devstoreaccount1"
-# The emulator's, published with it.
+# Well-known key of the emulator.
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 WRONG_KEY = base64.b64encode(b"canary-account-key".ljust(64, b".")).decode()
 TEXT = "a <b> & \"c\" ü 😀\r\nand a line"
@@ -32,7 +32,7 @@ class Queue(QueueClient):
 
 
 def sas(queue):
-    """A signature that may put messages into one queue."""
+    """A shared access signature that allows adding messages to one queue."""
     expiry = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
     token = generate_queue_sas(ACCOUNT, queue, KEY, permission=QueueSasPermissions(add=True), expiry=expiry)
     SECRETS.append(re.search("sig=([^&]+)", token).group(1))
@@ -69,7 +69,7 @@ def emulator(checks, api, azurite):
     expected = api.history("q-envelope")[0]["expectedExecutionTime"]
     checks.check("its time", found["ExpectedExecutionTime"] + "Z", expected)
 
-    # As samples write it: a question mark before the signature, capitals in names; by an old version.
+    # As in samples: a question mark before the signature and capitals in names; an old API version.
     api.put("q-question", action("work", "?" + token), version="2016-03-01")
     api.put("q-capitals", action("Work", "s?" + token, account="DevStoreAccount1"))
     for job in ["q-question", "q-capitals"]:
@@ -96,7 +96,7 @@ def emulator(checks, api, azurite):
     checks.says("what XML cannot hold", api.entry("q-control"), "Failed", "messageFormat Raw")
     checks.check("nothing else arrived", work.take(), [])
 
-    # A failing job's error action: the message says which job called for it.
+    # The error action of a failing job: the message names the job.
     failing = action("missing", KEY)
     failing["errorAction"] = action("other", KEY, text="it failed")
     api.put("q-error-action", failing)

@@ -1,4 +1,4 @@
-"""Service Bus: over HTTPS, over AMQP with signed tokens, and an ordinary AMQP broker."""
+"""Service Bus over HTTPS, over AMQP with signed tokens, and a standard AMQP broker."""
 
 import datetime
 import json
@@ -120,7 +120,7 @@ def amqp(checks, api, broker, name, key):
 
 
 def reuse(checks, api, broker, name, key):
-    """Connections are kept, shared by the jobs of one collection, and made anew when they break."""
+    """Connections stay open, are shared by the jobs of a collection and are reopened after a failure."""
     for collection in ["first", "second"]:
         api.collection(collection)
         api.put_idle("kept", action("Queue", "later", name, key, "AMQP"), collection)
@@ -147,7 +147,7 @@ def reuse(checks, api, broker, name, key):
 
 
 def receive(broker, entity, name, key):
-    """What the published client gets out of a queue."""
+    """The messages that the published client receives from a queue."""
     place = f"Endpoint=sb://localhost:{broker.ports['amqp']};SharedAccessKeyName={name};SharedAccessKey={key};"
     with ServiceBusClient.from_connection_string(place + "UseDevelopmentEmulator=true") as client:
         mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE

@@ -1,5 +1,5 @@
-"""HTTP targets of the checks' own: Service Bus as it is over HTTPS, and a web service that wants a
-token. Both check what they are shown with the standard library or a published one."""
+"""HTTP targets: Service Bus over HTTPS and a web service that requires a token. Both verify signatures
+and tokens with the standard library or a published one."""
 
 import base64
 import hashlib
@@ -14,7 +14,7 @@ import urllib.parse
 
 
 class Target(http.server.ThreadingHTTPServer):
-    """Over TLS where there is a folder with a certificate."""
+    """Over TLS if a certificate directory is given."""
 
     def __init__(self, handler, tls=None):
         super().__init__(("127.0.0.1", 0), handler)
@@ -24,12 +24,12 @@ class Target(http.server.ThreadingHTTPServer):
             self.url = f"https://localhost:{self.server_port}"
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(tls / "certificate.pem", tls / "key.pem")
-            # The handshake is left to the thread of the connection: who breaks it off disturbs nobody.
+            # The connection's thread performs the handshake: an aborted one does not affect other clients.
             self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request, client_address):
-        """Who does not trust us goes away."""
+        """Ignores clients that reject the certificate."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
@@ -93,7 +93,7 @@ class ServiceBusHandler(Handler):
 
 
 class Guarded(Target):
-    """A web service that wants a token of the login endpoint, for its audience."""
+    """A web service that requires a token of the login endpoint for its audience."""
 
     def __init__(self, login, audience, tls=None):
         import jwt

@@ -1,4 +1,4 @@
-"""Every kind of job over TLS, with certificates of an authority that only the operator knows."""
+"""Jobs of every type over TLS, with certificates of a private CA."""
 
 import oauth_checks
 import queue_checks
@@ -8,7 +8,7 @@ QUEUE = "encrypted"
 
 
 def _jobs(parts, prefix):
-    """A job of every kind, what it is put with, and where its history says it went."""
+    """A job of every type, its definition, and the host that its history names."""
     name, key = parts.key_name, parts.key
     send = lambda transport: service_bus_checks.action("Queue", "orders", name, key, transport)
     login = oauth_checks.action(f"{parts.guarded.url}/in", "steady")
@@ -44,7 +44,7 @@ def untrusted(checks, api, parts):
         checks.says(job, api.entry(job), "Failed", words, "failed: ", "TrustFailure", "certificate")
         timing = api.history(job)[0]["timing"]
         checks.check(f"{job}: no encryption was agreed on", "tls" in timing or "firstByte" in timing, False)
-    # The login endpoint is not trusted, so no token is sent to anybody.
+    # The login endpoint is not trusted, so no token is sent.
     checks.says("the login", api.entry("u-login"), "Failed", "AuthenticationFailure No token for client 'steady'")
     checks.check("the queue has nothing", queue.take(), [])
     after = len(parts.web.received), len(parts.guarded.received), parts.broker.ask()["connections"]
