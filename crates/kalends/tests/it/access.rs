@@ -1,4 +1,4 @@
-//! Who may ask at all: with and without authentication, on the loopback and beyond.
+//! Authentication: with and without tokens, on loopback and other addresses.
 
 use std::process::Command;
 use std::time::Duration;
@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::connection::Connection;
-use crate::running::Running;
+use crate::test_server::TestServer;
 use crate::tokens::{
-    JOB, STANDARD, SUBSCRIPTION, ask, code, collection, create, guarded, id, kalends_token, new,
+    JOB, STANDARD, SUBSCRIPTION, code, collection, create, guarded, id, kalends_token, new,
+    request_as,
 };
 
 fn list() -> String {
@@ -16,40 +17,41 @@ fn list() -> String {
 }
 
 #[test]
-fn a_single_user_needs_no_token_and_any_will_do() {
-    let server = Running::start();
+fn a_single_user_server_accepts_requests_without_and_with_any_token() {
+    let server = TestServer::start();
     let mut connection = server.connect();
-    let answer = connection.ask("GET", &list(), None);
-    assert_eq!(answer.status, 200);
-    assert_eq!(answer.header("x-ms-ratelimit-remaining-subscription-reads"), None);
-    assert_eq!(ask(&mut connection, "whatever", "GET", &list(), None).status, 200);
+    let response = connection.request("GET", &list(), None);
+    assert_eq!(response.status, 200);
+    assert_eq!(response.header("x-ms-ratelimit-remaining-subscription-reads"), None);
+    assert_eq!(request_as(&mut connection, "whatever", "GET", &list(), None).status, 200);
     let two = [("Authorization", "Bearer a"), ("authorization", "x")];
-    assert_eq!(connection.ask_with("GET", &list(), &two, None).status, 200);
+    assert_eq!(connection.request_with("GET", &list(), &two, None).status, 200);
 }
 
 #[test]
-fn with_a_token_in_the_store_everything_but_health_needs_one() {
+fn with_a_token_in_the_store_all_paths_except_health_require_authentication() {
     let (server, owner) = guarded(&[]);
     let mut connection = server.connect();
     for path in ["/", "/livez", "/readyz", "/openapi.json"] {
-        assert_eq!(connection.ask("GET", path, None).status, 200, "{path}");
+        assert_eq!(connection.request("GET", path, None).status, 200, "{path}");
     }
     for path in [&list(), "/nowhere", "/providers/Microsoft.Scheduler/operations", "/%ff"] {
-        let answer = connection.ask("GET", path, None);
-        assert_eq!(code(&answer), (401, "AuthenticationFailed".into()), "{path}");
-        assert_eq!(answer.header("WWW-Authenticate"), Some("Bearer"), "{path}");
+        let response = connection.request("GET", path, None);
+        assert_eq!(code(&response), (401, "AuthenticationFailed".into()), "{path}");
+        assert_eq!(response.header("WWW-Authenticate"), Some("Bearer"), "{path}");
     }
-    let answer = ask(&mut connection, &owner, "GET", &list(), None);
-    assert_eq!(answer.status, 200);
-    assert_eq!(answer.header("x-ms-ratelimit-remaining-subscription-reads"), Some("11999"));
-    assert_eq!(ask(&mut connection, &owner, "GET", "/nowhere", None).status, 404);
-    let put = ask(&mut connection, &owner, "PUT", &new(&collection("g", "c")), Some(STANDARD));
+    let response = request_as(&mut connection, &owner, "GET", &list(), None);
+    assert_eq!(response.status, 200);
+    assert_eq!(response.header("x-ms-ratelimit-remaining-subscription-reads"), Some("11999"));
+    assert_eq!(request_as(&mut connection, &owner, "GET", "/nowhere", None).status, 404);
+    let put =
+        request_as(&mut connection, &owner, "PUT", &new(&collection("g", "c")), Some(STANDARD));
     assert_eq!(put.status, 201);
     assert_eq!(put.header("x-ms-ratelimit-remaining-subscription-writes"), Some("1199"));
 }
 
 #[test]
-fn what_is_no_good_token_is_refused() {
+fn invalid_tokens_are_refused() {
     let (server, owner) = guarded(&[]);
     let mut connection = server.connect();
     let last = if owner.ends_with('A') { "B" } else { "A" };
@@ -57,28 +59,28 @@ fn what_is_no_good_token_is_refused() {
     let other = owner.replace(id(&owner), "0123456789abcdef");
     let long = "x".repeat(9_000);
     for token in ["", "a b", "x", &wrong, &other, &long, "a.b.c", &owner.to_uppercase()] {
-        let answer = ask(&mut connection, token, "GET", &list(), None);
-        assert_eq!(code(&answer), (401, "InvalidAuthenticationToken".into()), "{token}");
-        let challenge = answer.header("WWW-Authenticate");
+        let response = request_as(&mut connection, token, "GET", &list(), None);
+        assert_eq!(code(&response), (401, "InvalidAuthenticationToken".into()), "{token}");
+        let challenge = response.header("WWW-Authenticate");
         assert_eq!(challenge, Some("Bearer error=\"invalid_token\""), "{token}");
     }
     let basic = [("Authorization", "Basic dTpw")];
-    assert_eq!(connection.ask_with("GET", &list(), &basic, None).status, 401);
+    assert_eq!(connection.request_with("GET", &list(), &basic, None).status, 401);
     let right = format!("Bearer {owner}");
     let two = [("Authorization", right.as_str()), ("authorization", &right)];
-    let answer = connection.ask_with("GET", &list(), &two, None);
-    assert_eq!(code(&answer), (400, "InvalidRequest".into()));
+    let response = connection.request_with("GET", &list(), &two, None);
+    assert_eq!(code(&response), (400, "InvalidRequest".into()));
 }
 
-/// Asks until the status is this one. Tokens are known within seconds.
+/// Repeats a request until it returns this status. The server notices token changes within seconds.
 fn wait_for(connection: &mut Connection, token: &str, status: u16) {
     for _ in 0..600 {
-        if ask(connection, token, "GET", &list(), None).status == status {
+        if request_as(connection, token, "GET", &list(), None).status == status {
             return;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("still no {status}");
+    panic!("the status did not become {status}");
 }
 
 #[test]
@@ -86,7 +88,7 @@ fn tokens_are_created_and_revoked_while_the_server_runs() {
     let (server, owner) = guarded(&[("KALENDS_FAILURES_PER_MINUTE", "100000")]);
     let mut connection = server.connect();
     let token = create(server.folder(), "reader", SUBSCRIPTION, &["--name", "for a while"]);
-    assert_eq!(ask(&mut connection, &token, "GET", &list(), None).status, 200);
+    assert_eq!(request_as(&mut connection, &token, "GET", &list(), None).status, 200);
     let listed = |word: &str| -> usize {
         let output = kalends_token(server.folder(), &["list"]);
         let text = String::from_utf8(output.stdout).unwrap();
@@ -105,11 +107,11 @@ fn tokens_are_created_and_revoked_while_the_server_runs() {
     assert_eq!(listed("revoked"), 1);
     assert!(kalends_token(server.folder(), &["revoke", "--delete", id(&token)]).status.success());
     assert!(!kalends_token(server.folder(), &["revoke", id(&token)]).status.success());
-    assert_eq!(ask(&mut connection, &owner, "GET", &list(), None).status, 200);
+    assert_eq!(request_as(&mut connection, &owner, "GET", &list(), None).status, 200);
 }
 
 #[test]
-fn looking_for_tokens_makes_no_store() {
+fn listing_and_revoking_tokens_creates_no_store() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [&["list"][..], &["revoke", "0123456789abcdef"]] {
         let output = kalends_token(folder.path(), arguments);
@@ -120,13 +122,13 @@ fn looking_for_tokens_makes_no_store() {
 }
 
 #[test]
-fn an_expired_token_says_so() {
+fn an_expired_token_returns_its_own_error_code() {
     let (server, _) = guarded(&[]);
     let mut connection = server.connect();
     let token = create(server.folder(), "reader", "/", &["--expires", "PT0.5S"]);
     wait_for(&mut connection, &token, 401);
-    let answer = ask(&mut connection, &token, "GET", &list(), None);
-    assert_eq!(code(&answer), (401, "ExpiredAuthenticationToken".into()));
+    let response = request_as(&mut connection, &token, "GET", &list(), None);
+    assert_eq!(code(&response), (401, "ExpiredAuthenticationToken".into()));
     let past = kalends_token(
         server.folder(),
         &["create", "--role", "reader", "--scope", "/", "--expires", "2020-01-01"],
@@ -135,16 +137,19 @@ fn an_expired_token_says_so() {
 }
 
 #[test]
-fn a_token_can_be_given_at_the_start() {
+fn a_token_can_be_set_by_environment_variable() {
     let token = "correct-horse-battery";
-    let server = Running::start_with(|command, _| {
+    let server = TestServer::start_with(|command, _| {
         command.env("KALENDS_TOKEN", token);
     });
     let mut connection = server.connect();
-    assert_eq!(connection.ask("GET", &list(), None).status, 401);
-    assert_eq!(ask(&mut connection, "correct-horse-batterz", "GET", &list(), None).status, 401);
-    assert_eq!(ask(&mut connection, token, "GET", &list(), None).status, 200);
-    // It is in no file.
+    assert_eq!(connection.request("GET", &list(), None).status, 401);
+    assert_eq!(
+        request_as(&mut connection, "correct-horse-batterz", "GET", &list(), None).status,
+        401
+    );
+    assert_eq!(request_as(&mut connection, token, "GET", &list(), None).status, 200);
+    // No file contains the token.
     for entry in std::fs::read_dir(server.folder()).unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
         assert!(!String::from_utf8_lossy(&bytes).contains(token));
@@ -152,7 +157,7 @@ fn a_token_can_be_given_at_the_start() {
 }
 
 #[test]
-fn tokens_of_a_database_are_those_of_every_node() {
+fn all_nodes_share_the_tokens_of_a_database() {
     let Ok(database) = std::env::var("KALENDS_TEST_POSTGRES") else {
         eprintln!("SKIPPED: no KALENDS_TEST_POSTGRES; see scripts/with-postgres");
         return;
@@ -168,7 +173,7 @@ fn tokens_of_a_database_are_those_of_every_node() {
     let create = || kalends(&["create", "--role", "reader", "--scope", "/"]);
     let first = create();
     let start = || {
-        Running::start_in(&database, |command| {
+        TestServer::start_in(&database, |command| {
             command.env(key.0, key.1).env("KALENDS_AUDIT_LOG", "off");
         })
     };
@@ -176,9 +181,9 @@ fn tokens_of_a_database_are_those_of_every_node() {
     let second = create();
     for node in &nodes {
         let mut connection = node.connect();
-        assert_eq!(connection.ask("GET", &list(), None).status, 401);
-        assert_eq!(ask(&mut connection, &first, "GET", &list(), None).status, 200);
-        assert_eq!(ask(&mut connection, &second, "GET", &list(), None).status, 200);
+        assert_eq!(connection.request("GET", &list(), None).status, 401);
+        assert_eq!(request_as(&mut connection, &first, "GET", &list(), None).status, 200);
+        assert_eq!(request_as(&mut connection, &second, "GET", &list(), None).status, 200);
     }
     assert!(kalends(&["list"]).contains(id(&second)));
     kalends(&["revoke", id(&second)]);
@@ -191,30 +196,30 @@ fn tokens_of_a_database_are_those_of_every_node() {
 }
 
 #[track_caller]
-fn refused_to_start(arguments: &[&str], environment: &[(&str, &str)], said: &str) {
+fn check_refuses_to_start(arguments: &[&str], environment: &[(&str, &str)], message: &str) {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("sqlite:{}", folder.path().join("kalends.db").display());
     let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
     command.args(["serve", "--store", &store]).args(arguments);
     let output = command.envs(environment.iter().copied()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && text.contains(said), "{text}");
+    assert!(!output.status.success() && text.contains(message), "{text}");
 }
 
 #[test]
-fn without_authentication_nobody_else_is_let_in() {
-    let how = "kalends token create --role owner --scope /";
-    refused_to_start(&["--listen", "0.0.0.0:0"], &[], how);
-    refused_to_start(&["--listen", "[::]:0"], &[], how);
-    refused_to_start(&["--listen", "127.0.0.1:0", "--host", "jobs.example.org"], &[], how);
+fn without_authentication_the_server_refuses_to_listen_beyond_loopback() {
+    let remedy = "kalends token create --role owner --scope /";
+    check_refuses_to_start(&["--listen", "0.0.0.0:0"], &[], remedy);
+    check_refuses_to_start(&["--listen", "[::]:0"], &[], remedy);
+    check_refuses_to_start(&["--listen", "127.0.0.1:0", "--host", "jobs.example.org"], &[], remedy);
     let short = [("KALENDS_TOKEN", "fifteen-letters")];
-    refused_to_start(&["--listen", "127.0.0.1:0"], &short, "at least 16");
+    check_refuses_to_start(&["--listen", "127.0.0.1:0"], &short, "at least 16");
 }
 
 #[test]
-fn beyond_the_loopback_the_server_answers_to_its_names() {
+fn beyond_loopback_the_server_accepts_only_its_host_names() {
     let token = "correct-horse-battery";
-    let server = Running::listen_on("0.0.0.0:0", |command, _| {
+    let server = TestServer::listen_on("0.0.0.0:0", |command, _| {
         command.env("KALENDS_TOKEN", token).env("KALENDS_HOST", "jobs.example.org,other.example");
     });
     let mut address = server.address;
@@ -228,18 +233,18 @@ fn beyond_the_loopback_the_server_answers_to_its_names() {
         ("jobs.example.org.evil.test", 421),
     ] {
         let headers = [("Host", host), ("Authorization", &format!("Bearer {token}"))];
-        let answer = connection.ask_with("GET", &list(), &headers, None);
-        assert_eq!(answer.status, status, "{host}");
+        let response = connection.request_with("GET", &list(), &headers, None);
+        assert_eq!(response.status, status, "{host}");
     }
 }
 
 #[test]
-fn lists_and_pages_show_what_may_be_read_and_nothing_else() {
+fn lists_contain_only_resources_the_caller_can_read() {
     let (server, owner) = guarded(&[]);
     let mut connection = server.connect();
     for path in [("g", "a"), ("g", "b"), ("g", "c"), ("h", "a"), ("i", "z")] {
         let put = new(&collection(path.0, path.1));
-        assert_eq!(ask(&mut connection, &owner, "PUT", &put, Some(STANDARD)).status, 201);
+        assert_eq!(request_as(&mut connection, &owner, "PUT", &put, Some(STANDARD)).status, 201);
     }
     let group = |name: &str| format!("{SUBSCRIPTION}/resourceGroups/{name}");
     let of_group = create(server.folder(), "reader", &group("G"), &[]);
@@ -253,9 +258,9 @@ fn lists_and_pages_show_what_may_be_read_and_nothing_else() {
     let mut names = |token: &str, path: &str| {
         let (mut names, mut next) = (vec![], new(path) + "&%24top=2");
         loop {
-            let answer = ask(&mut connection, token, "GET", &next, None);
-            assert_eq!(answer.status, 200, "{answer:?}");
-            let page: Value = serde_json::from_str(&answer.body).unwrap();
+            let response = request_as(&mut connection, token, "GET", &next, None);
+            assert_eq!(response.status, 200, "{response:?}");
+            let page: Value = serde_json::from_str(&response.body).unwrap();
             for one in page["value"].as_array().unwrap() {
                 names.push(one["id"].as_str().unwrap().rsplit('/').next().unwrap().to_owned());
             }
@@ -279,36 +284,39 @@ fn lists_and_pages_show_what_may_be_read_and_nothing_else() {
     assert_eq!(names(&of_group, &groups), "g");
     assert_eq!(names(&of_collection, &groups), "");
     let old = format!("{collections}?api-version=2016-03-01");
-    let answer = ask(&mut connection, &of_group, "GET", &old, None);
-    assert_eq!(answer.body.matches("\"type\"").count(), 3, "{}", answer.body);
+    let response = request_as(&mut connection, &of_group, "GET", &old, None);
+    assert_eq!(response.body.matches("\"type\"").count(), 3, "{}", response.body);
 }
 
 #[test]
-fn a_position_in_a_list_is_good_for_who_was_given_it() {
+fn a_next_link_is_valid_only_for_its_caller() {
     let (server, owner) = guarded(&[]);
     let mut connection = server.connect();
     for name in ["a", "b"] {
         let put = new(&collection("g", name));
-        assert_eq!(ask(&mut connection, &owner, "PUT", &put, Some(STANDARD)).status, 201);
+        assert_eq!(request_as(&mut connection, &owner, "PUT", &put, Some(STANDARD)).status, 201);
     }
-    let answer = ask(&mut connection, &owner, "GET", &(list() + "&%24top=1"), None);
-    let page: Value = serde_json::from_str(&answer.body).unwrap();
+    let response = request_as(&mut connection, &owner, "GET", &(list() + "&%24top=1"), None);
+    let page: Value = serde_json::from_str(&response.body).unwrap();
     let next = page["nextLink"].as_str().unwrap();
     let next = &next[next.find("/subscriptions").unwrap()..];
-    assert_eq!(ask(&mut connection, &owner, "GET", next, None).status, 200);
+    assert_eq!(request_as(&mut connection, &owner, "GET", next, None).status, 200);
     let other = create(server.folder(), "reader", "/", &[]);
-    let answer = ask(&mut connection, &other, "GET", next, None);
-    assert_eq!(code(&answer), (400, "InvalidQueryParameter".into()));
+    let response = request_as(&mut connection, &other, "GET", next, None);
+    assert_eq!(code(&response), (400, "InvalidQueryParameter".into()));
 }
 
 #[test]
-fn what_may_not_be_read_is_answered_as_what_is_not_there() {
+fn resources_the_caller_cannot_read_return_404() {
     let (server, owner) = guarded(&[]);
     let mut connection = server.connect();
     let (there, nowhere) = (collection("g", "there"), collection("g", "nowhere"));
-    assert_eq!(ask(&mut connection, &owner, "PUT", &new(&there), Some(STANDARD)).status, 201);
+    assert_eq!(
+        request_as(&mut connection, &owner, "PUT", &new(&there), Some(STANDARD)).status,
+        201
+    );
     let job = format!("{there}/jobs/j");
-    assert_eq!(ask(&mut connection, &owner, "PUT", &new(&job), Some(JOB)).status, 201);
+    assert_eq!(request_as(&mut connection, &owner, "PUT", &new(&job), Some(JOB)).status, 201);
     let stranger = create(server.folder(), "owner", &collection("g", "own"), &[]);
     let group = format!("{SUBSCRIPTION}/resourceGroups/g");
     for version in ["2026-11-01", "2016-03-01"] {
@@ -317,15 +325,15 @@ fn what_may_not_be_read_is_answered_as_what_is_not_there() {
                 .into_iter()
                 .chain([("GET", "/jobs/j/history"), ("POST", "/jobs/j/run"), ("POST", "/enable")])
         {
-            let mut asked = |token: &str, place: &str| {
+            let mut respond = |token: &str, place: &str| {
                 let target = format!("{place}{tail}?api-version={version}");
-                let answer = ask(&mut connection, token, method, &target, None);
-                let cause = answer.header("x-ms-failure-cause").map(str::to_owned);
-                let length = answer.header("Content-Length").map(str::to_owned);
-                (answer.status, answer.body, cause, length)
+                let response = request_as(&mut connection, token, method, &target, None);
+                let cause = response.header("x-ms-failure-cause").map(str::to_owned);
+                let length = response.header("Content-Length").map(str::to_owned);
+                (response.status, response.body, cause, length)
             };
-            let (hidden, absent) = (asked(&stranger, &there), asked(&stranger, &nowhere));
-            let missing = asked(&owner, &nowhere);
+            let (hidden, absent) = (respond(&stranger, &there), respond(&stranger, &nowhere));
+            let missing = respond(&owner, &nowhere);
             let named = (missing.0, missing.1.replace("nowhere", "there"));
             assert_eq!((hidden.0, hidden.1), named, "{method} {tail}");
             assert_eq!(absent, missing, "{method} {tail}");
@@ -333,53 +341,53 @@ fn what_may_not_be_read_is_answered_as_what_is_not_there() {
         for method in ["GET", "HEAD", "DELETE"] {
             let target = |group: &str| format!("{group}?api-version={version}");
             let nowhere = target(&format!("{SUBSCRIPTION}/resourceGroups/nowhere"));
-            let hidden = ask(&mut connection, &stranger, method, &target(&group), None);
-            let missing = ask(&mut connection, &owner, method, &nowhere, None);
+            let hidden = request_as(&mut connection, &stranger, method, &target(&group), None);
+            let missing = request_as(&mut connection, &owner, method, &nowhere, None);
             assert_eq!(hidden.status, 404);
             assert_eq!(hidden.body, missing.body.replace("nowhere", "g"), "{method}");
         }
     }
-    assert_eq!(ask(&mut connection, &owner, "GET", &new(&job), None).status, 200);
+    assert_eq!(request_as(&mut connection, &owner, "GET", &new(&job), None).status, 200);
 }
 
 #[test]
-fn a_bulk_deletion_needs_more_than_a_bulk_switch() {
+fn a_bulk_delete_requires_a_higher_role_than_a_bulk_enable() {
     let (server, owner) = guarded(&[]);
     let mut connection = server.connect();
     let path = collection("g", "c");
-    assert_eq!(ask(&mut connection, &owner, "PUT", &new(&path), Some(STANDARD)).status, 201);
+    assert_eq!(request_as(&mut connection, &owner, "PUT", &new(&path), Some(STANDARD)).status, 201);
     let operator = create(server.folder(), "operator", &path, &[]);
     let bulk = new(&format!("{path}/jobs/bulk"));
     let mut bulk = |token: &str, action: &str| {
         let body = format!(r#"{{"action":"{action}","filter":"state eq Enabled"}}"#);
-        ask(&mut connection, token, "POST", &bulk, Some(&body))
+        request_as(&mut connection, token, "POST", &bulk, Some(&body))
     };
     assert_eq!(bulk(&operator, "Disable").status, 200);
-    let answer = bulk(&operator, "Delete");
-    assert_eq!(code(&answer), (403, "AuthorizationFailed".into()));
-    assert!(answer.body.contains("contributor"), "{}", answer.body);
+    let response = bulk(&operator, "Delete");
+    assert_eq!(code(&response), (403, "AuthorizationFailed".into()));
+    assert!(response.body.contains("contributor"), "{}", response.body);
     assert_eq!(bulk(&owner, "Delete").status, 200);
 }
 
 #[test]
-fn who_may_only_read_cannot_find_out_a_secret_by_trying() {
+fn a_reader_cannot_guess_a_secret_with_previews() {
     let (server, owner) = guarded(&[]);
     let mut connection = server.connect();
     let path = collection("g", "c");
-    assert_eq!(ask(&mut connection, &owner, "PUT", &new(&path), Some(STANDARD)).status, 201);
+    assert_eq!(request_as(&mut connection, &owner, "PUT", &new(&path), Some(STANDARD)).status, 201);
     let guess = |password: &str| {
         let basic = format!(r#"{{"type":"Basic","username":"u","password":"{password}"}}"#);
         JOB.replace(r#""method""#, &format!(r#""authentication":{basic},"method""#))
     };
     let job = format!("{path}/jobs/j");
-    let made = ask(&mut connection, &owner, "PUT", &new(&job), Some(&guess("hunter2")));
-    assert_eq!(made.status, 201, "{made:?}");
+    let created = request_as(&mut connection, &owner, "PUT", &new(&job), Some(&guess("hunter2")));
+    assert_eq!(created.status, 201, "{created:?}");
     let operator = create(server.folder(), "operator", &path, &[]);
     let preview = new(&format!("{job}/preview"));
     let mut effect = |token: &str, password: &str| {
-        let answer = ask(&mut connection, token, "POST", &preview, Some(&guess(password)));
-        let body: Value = serde_json::from_str(&answer.body).unwrap();
-        body["effect"].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned()
+        let response = request_as(&mut connection, token, "POST", &preview, Some(&guess(password)));
+        let body: Value = serde_json::from_str(&response.body).unwrap();
+        body["effect"].as_str().unwrap_or_else(|| panic!("{response:?}")).to_owned()
     };
     assert_eq!(effect(&owner, "hunter2"), "Nothing");
     assert_eq!(effect(&owner, "hunter3"), "Replace");

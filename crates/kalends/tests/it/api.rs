@@ -1,9 +1,9 @@
-//! What the API does beyond what was recorded: methods, conditions, pages, bulk edits, names.
+//! API behaviour that the recordings do not cover: methods, preconditions, pages, bulk edits, names.
 
 use serde_json::{Value, json};
 
-use crate::connection::{Answer, Connection};
-use crate::running::Running;
+use crate::connection::{Connection, Response};
+use crate::test_server::TestServer;
 
 const GROUP: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/rg";
 
@@ -11,7 +11,7 @@ fn collection(name: &str) -> String {
     format!("{GROUP}/providers/Microsoft.Scheduler/jobCollections/{name}")
 }
 
-/// A path in the newest version.
+/// A path with the newest API version.
 fn new(path: &str) -> String {
     format!("{path}?api-version=2026-11-01")
 }
@@ -25,26 +25,26 @@ fn definition(state: &str) -> String {
 
 const STANDARD: &str = r#"{"location":"West US","properties":{"sku":{"name":"Standard"}}}"#;
 
-/// A server with a collection `jc` and jobs of these names.
-fn with_jobs(names: &[&str]) -> (Running, Connection) {
-    let server = Running::start();
+/// A server with a collection `jc` and jobs with these names.
+fn with_jobs(names: &[&str]) -> (TestServer, Connection) {
+    let server = TestServer::start();
     let mut connection = server.connect();
-    let made = connection.ask("PUT", &new(&collection("jc")), Some(STANDARD));
-    assert_eq!(made.status, 201, "{made:?}");
+    let created = connection.request("PUT", &new(&collection("jc")), Some(STANDARD));
+    assert_eq!(created.status, 201, "{created:?}");
     for name in names {
         let path = new(&format!("{}/jobs/{name}", collection("jc")));
-        let made = connection.ask("PUT", &path, Some(&definition("Enabled")));
-        assert_eq!(made.status, 201, "{made:?}");
+        let created = connection.request("PUT", &path, Some(&definition("Enabled")));
+        assert_eq!(created.status, 201, "{created:?}");
     }
     (server, connection)
 }
 
-fn json(answer: &Answer) -> Value {
-    serde_json::from_str(&answer.body).unwrap_or_else(|_| panic!("no JSON: {answer:?}"))
+fn json(response: &Response) -> Value {
+    serde_json::from_str(&response.body).unwrap_or_else(|_| panic!("no JSON: {response:?}"))
 }
 
-fn code(answer: &Answer) -> (u16, String) {
-    (answer.status, json(answer)["error"]["code"].as_str().unwrap().to_owned())
+fn code(response: &Response) -> (u16, String) {
+    (response.status, json(response)["error"]["code"].as_str().unwrap().to_owned())
 }
 
 fn names(list: &Value) -> Vec<&str> {
@@ -52,7 +52,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn other_methods_are_refused_with_those_that_are_allowed() {
+fn unsupported_methods_return_405_with_the_allowed_ones() {
     let (_server, mut connection) = with_jobs(&[]);
     let job = format!("{}/jobs/j", collection("jc"));
     for (method, path, allowed) in [
@@ -64,58 +64,58 @@ fn other_methods_are_refused_with_those_that_are_allowed() {
         ("PATCH", GROUP, "GET, HEAD, PUT, DELETE"),
         ("POST", "/", "GET, HEAD"),
     ] {
-        let answer = connection.ask(method, &new(path), None);
-        assert_eq!(code(&answer), (405, "MethodNotAllowed".to_owned()), "{method} {path}");
-        assert_eq!(answer.header("Allow"), Some(allowed), "{method} {path}");
+        let response = connection.request(method, &new(path), None);
+        assert_eq!(code(&response), (405, "MethodNotAllowed".to_owned()), "{method} {path}");
+        assert_eq!(response.header("Allow"), Some(allowed), "{method} {path}");
     }
-    let old = connection.ask("POST", &format!("{job}?api-version=2016-03-01"), None);
+    let old = connection.request("POST", &format!("{job}?api-version=2016-03-01"), None);
     assert_eq!(code(&old), (405, "BadRequest".to_owned()));
 }
 
 #[test]
-fn head_answers_as_get_without_its_body() {
+fn head_returns_the_headers_of_get() {
     let (_server, mut connection) = with_jobs(&["j"]);
     let (jc, job) = (collection("jc"), format!("{}/jobs/j", collection("jc")));
     for path in [new(&jc), new(&job), new(&format!("{jc}/jobs")), "/".into(), "/livez".into()] {
-        let get = connection.ask("GET", &path, None);
-        let head = connection.ask("HEAD", &path, None);
+        let get = connection.request("GET", &path, None);
+        let head = connection.request("HEAD", &path, None);
         assert_eq!((head.status, head.body.as_str()), (200, ""), "{path}");
         assert_eq!(head.header("Content-Length"), get.header("Content-Length"), "{path}");
         assert_eq!(head.header("ETag"), get.header("ETag"), "{path}");
     }
-    assert_eq!(connection.ask("HEAD", &new(GROUP), None).status, 204);
-    let none = connection.ask("HEAD", &new(&collection("none")), None);
+    assert_eq!(connection.request("HEAD", &new(GROUP), None).status, 204);
+    let none = connection.request("HEAD", &new(&collection("none")), None);
     assert_eq!(none.status, 404);
 }
 
 #[test]
-fn edits_can_be_tied_to_what_was_read() {
+fn if_match_and_if_none_match_guard_edits() {
     let (_server, mut connection) = with_jobs(&["j"]);
     let job = new(&format!("{}/jobs/j", collection("jc")));
     let jc = new(&collection("jc"));
     for (path, change) in
         [(&job, r#"{"properties":{"state":"Disabled"}}"#), (&jc, r#"{"tags":{"a":"b"}}"#)]
     {
-        let read = connection.ask("GET", path, None);
+        let read = connection.request("GET", path, None);
         let seen = read.header("ETag").unwrap().to_owned();
         let other = format!("\"0\", {seen}");
-        let mut ask = |method: &str, header: (&str, &str), body: Option<&str>| {
-            connection.ask_with(method, path, &[header], body)
+        let mut request = |method: &str, header: (&str, &str), body: Option<&str>| {
+            connection.request_with(method, path, &[header], body)
         };
         let failed = (412, "PreconditionFailed".to_owned());
-        assert_eq!(code(&ask("PATCH", ("If-Match", "\"0\""), Some(change))), failed);
-        assert_eq!(code(&ask("PUT", ("If-None-Match", "*"), Some(&read.body))), failed);
-        let changed = ask("PATCH", ("If-Match", &other), Some(change));
+        assert_eq!(code(&request("PATCH", ("If-Match", "\"0\""), Some(change))), failed);
+        assert_eq!(code(&request("PUT", ("If-None-Match", "*"), Some(&read.body))), failed);
+        let changed = request("PATCH", ("If-Match", &other), Some(change));
         assert_eq!(changed.status, 200, "{changed:?}");
         assert_ne!(changed.header("ETag"), Some(seen.as_str()));
-        assert_eq!(code(&ask("DELETE", ("If-Match", &seen), None)), failed);
-        assert_eq!(ask("DELETE", ("If-Match", "*"), None).status, 200);
-        assert_eq!(ask("DELETE", ("If-Match", "*"), None).status, 404);
+        assert_eq!(code(&request("DELETE", ("If-Match", &seen), None)), failed);
+        assert_eq!(request("DELETE", ("If-Match", "*"), None).status, 200);
+        assert_eq!(request("DELETE", ("If-Match", "*"), None).status, 404);
     }
-    let made = connection.ask_with("PUT", &jc, &[("If-None-Match", "*")], Some(STANDARD));
-    assert_eq!(made.status, 201);
+    let created = connection.request_with("PUT", &jc, &[("If-None-Match", "*")], Some(STANDARD));
+    assert_eq!(created.status, 201);
     let old = collection("jc") + "?api-version=2016-03-01";
-    assert_eq!(connection.ask("GET", &old, None).header("ETag"), None);
+    assert_eq!(connection.request("GET", &old, None).header("ETag"), None);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn lists_are_read_page_by_page() {
     let all = ["a", "B", "c", "D", "e"];
     let (server, mut connection) = with_jobs(&all);
     for name in ["other", "Third"] {
-        connection.ask("PUT", &new(&collection(name)), Some(STANDARD));
+        connection.request("PUT", &new(&collection(name)), Some(STANDARD));
     }
     let lists = [
         (format!("{}/jobs", collection("jc")), "&$top=2&$filter=state%20eq%20Enabled", 5),
@@ -135,7 +135,7 @@ fn lists_are_read_page_by_page() {
         let mut target = format!("{}{query}", new(&list));
         let mut found = Vec::new();
         loop {
-            let page = json(&connection.ask("GET", &target, None));
+            let page = json(&connection.request("GET", &target, None));
             assert!(names(&page).len() <= 2, "{page}");
             found.extend(names(&page).into_iter().map(str::to_owned));
             let Some(next) = page["nextLink"].as_str() else { break };
@@ -147,7 +147,7 @@ fn lists_are_read_page_by_page() {
         sorted.sort_by_key(|name| name.to_lowercase());
         assert_eq!((found.len(), &found), (count, &sorted), "{list}");
     }
-    // A position is good for its own list and filter.
+    // A next link is valid only for its own list and filter.
     let foreign = foreign.unwrap();
     let token = foreign.split("skiptoken=").nth(1).unwrap();
     let jobs = new(&format!("{}/jobs", collection("jc")));
@@ -159,21 +159,21 @@ fn lists_are_read_page_by_page() {
         format!("{foreign}x"),
         format!("{foreign}&$skip=1"),
     ] {
-        let answer = connection.ask("GET", &target, None);
-        assert_eq!(code(&answer), (400, "InvalidQueryParameter".to_owned()), "{target}");
+        let response = connection.request("GET", &target, None);
+        assert_eq!(code(&response), (400, "InvalidQueryParameter".to_owned()), "{target}");
     }
     let old = format!("{}/jobs?api-version=2016-03-01&$top=2", collection("jc"));
-    assert_eq!(json(&connection.ask("GET", &old, None))["nextLink"], Value::Null);
+    assert_eq!(json(&connection.request("GET", &old, None))["nextLink"], Value::Null);
 }
 
 #[test]
-fn many_jobs_are_edited_each_for_itself() {
+fn a_bulk_edit_reports_the_result_of_each_job() {
     let (_server, mut connection) = with_jobs(&["a", "b", "c", "bulk"]);
     let bulk = new(&format!("{}/jobs/bulk", collection("jc")));
     let mut edit = |body: &str| {
-        let answer = connection.ask("POST", &bulk, Some(body));
-        assert_eq!(answer.status, 200, "{answer:?}");
-        let results = json(&answer);
+        let response = connection.request("POST", &bulk, Some(body));
+        assert_eq!(response.status, 200, "{response:?}");
+        let results = json(&response);
         let result = |one: &Value| {
             let name = one["name"].as_str().unwrap().trim_start_matches("jc/");
             let error = one["error"]["code"].as_str();
@@ -188,7 +188,7 @@ fn many_jobs_are_edited_each_for_itself() {
     let on = r#"{"action":"enable","filter":"state eq Disabled"}"#;
     assert_eq!(edit(on), "a Done, c Done");
     assert_eq!(edit(r#"{"action":"Delete","filter":"contains(name,'b')"}"#), "b Done, bulk Done");
-    let list = json(&connection.ask("GET", &new(&format!("{}/jobs", collection("jc"))), None));
+    let list = json(&connection.request("GET", &new(&format!("{}/jobs", collection("jc"))), None));
     assert_eq!(names(&list), ["jc/a", "jc/c"]);
     for bad in [
         "{}",
@@ -199,32 +199,33 @@ fn many_jobs_are_edited_each_for_itself() {
         r#"{"action":"Delete","names":["..", 1]}"#,
         r#"{"action":"Delete","filter":"1 eq 1"}"#,
     ] {
-        let answer = connection.ask("POST", &bulk, Some(bad));
-        assert_eq!(answer.status, 400, "{bad}: {answer:?}");
+        let response = connection.request("POST", &bulk, Some(bad));
+        assert_eq!(response.status, 400, "{bad}: {response:?}");
     }
     let elsewhere = new(&format!("{}/jobs/bulk", collection("none")));
-    let answer = connection.ask("POST", &elsewhere, Some(on));
-    assert_eq!(code(&answer), (404, "ResourceNotFound".to_owned()));
+    let response = connection.request("POST", &elsewhere, Some(on));
+    assert_eq!(code(&response), (404, "ResourceNotFound".to_owned()));
     let old = format!("{}/jobs/bulk?api-version=2016-03-01", collection("jc"));
-    assert_eq!(connection.ask("POST", &old, Some(on)).status, 404);
+    assert_eq!(connection.request("POST", &old, Some(on)).status, 404);
 }
 
 #[test]
-fn only_pages_of_this_server_change_anything() {
+fn cross_site_requests_are_refused() {
     let (_server, mut connection) = with_jobs(&["j"]);
     let run = new(&format!("{}/jobs/j/run", collection("jc")));
-    let mut ask = |headers: &[(&str, &str)]| connection.ask_with("POST", &run, headers, None);
-    assert_eq!(code(&ask(&[("Host", "evil.test")])), (421, "MisdirectedRequest".to_owned()));
-    let foreign = ask(&[("Origin", "http://evil.test")]);
+    let mut request =
+        |headers: &[(&str, &str)]| connection.request_with("POST", &run, headers, None);
+    assert_eq!(code(&request(&[("Host", "evil.test")])), (421, "MisdirectedRequest".to_owned()));
+    let foreign = request(&[("Origin", "http://evil.test")]);
     assert_eq!(code(&foreign), (403, "AuthorizationFailed".to_owned()));
-    let form = ask(&[("Content-Type", "application/x-www-form-urlencoded")]);
+    let form = request(&[("Content-Type", "application/x-www-form-urlencoded")]);
     assert_eq!(code(&form), (415, "UnsupportedMediaType".to_owned()));
-    assert_eq!(ask(&[("Host", "localhost:1"), ("Origin", "http://localhost:1")]).status, 200);
-    assert_eq!(ask(&[("Content-Type", "application/json")]).status, 200);
+    assert_eq!(request(&[("Host", "localhost:1"), ("Origin", "http://localhost:1")]).status, 200);
+    assert_eq!(request(&[("Content-Type", "application/json")]).status, 200);
 }
 
 #[test]
-fn the_openapi_document_is_served_and_holds_together() {
+fn the_openapi_document_is_served_and_its_references_resolve() {
     fn check(value: &Value, document: &Value) {
         match value {
             Value::Object(members) => {
@@ -238,26 +239,26 @@ fn the_openapi_document_is_served_and_holds_together() {
             _ => {}
         }
     }
-    let server = Running::start();
-    let answer = server.connect().ask("GET", "/openapi.json", None);
-    assert_eq!(answer.header("Content-Type"), Some("application/json"));
-    let document = json(&answer);
+    let server = TestServer::start();
+    let response = server.connect().request("GET", "/openapi.json", None);
+    assert_eq!(response.header("Content-Type"), Some("application/json"));
+    let document = json(&response);
     assert_eq!(document["openapi"], "3.1.0");
     check(&document, &document);
 }
 
 #[test]
-fn a_definition_can_be_tried_without_saving_it() {
+fn a_preview_validates_a_definition_without_saving_it() {
     let (_server, mut connection) = with_jobs(&["j"]);
     let preview = |name: &str| format!("{}/jobs/{name}/preview", collection("jc"));
     let mut effect = |name: &str, body: &str| {
-        let answer = json(&connection.ask("POST", &new(&preview(name)), Some(body)));
-        assert_eq!(answer["occurrences"].as_array().unwrap().len(), 10, "{answer}");
-        answer["effect"].as_str().unwrap().to_owned()
+        let response = json(&connection.request("POST", &new(&preview(name)), Some(body)));
+        assert_eq!(response["occurrences"].as_array().unwrap().len(), 10, "{response}");
+        response["effect"].as_str().unwrap().to_owned()
     };
     assert_eq!(effect("new", &definition("Enabled")), "Create");
     assert_eq!(effect("j", &definition("Enabled")), "Nothing");
     assert_eq!(effect("j", &definition("Disabled")), "Replace");
     let old = format!("{}?api-version=2016-03-01", preview("j"));
-    assert_eq!(connection.ask("POST", &old, Some(&definition("Enabled"))).status, 404);
+    assert_eq!(connection.request("POST", &old, Some(&definition("Enabled"))).status, 404);
 }

@@ -1,26 +1,28 @@
-//! The audit log from outside.
+//! The audit log.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::running::Running;
-use crate::tokens::{JOB, STANDARD, SUBSCRIPTION, ask, collection, create, guarded, id, new};
+use crate::test_server::TestServer;
+use crate::tokens::{
+    JOB, STANDARD, SUBSCRIPTION, collection, create, guarded, id, new, request_as,
+};
 
 fn lines(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Who did what, and what came of it.
-fn told(line: &Value) -> (&str, &str, u64) {
+/// Caller, operation and status of an entry.
+fn summary(line: &Value) -> (&str, &str, u64) {
     let text = |name: &str| line[name].as_str().unwrap_or("nobody");
     (text("who"), text("operation"), line["status"].as_u64().unwrap())
 }
 
 #[test]
-fn every_write_and_every_refusal_is_in_the_audit_log() {
+fn the_audit_log_contains_every_write_and_every_refusal() {
     let (server, owner) = guarded(&[]);
     let file = server.folder().join("audit.log");
     let mut connection = server.connect();
@@ -41,17 +43,17 @@ fn every_write_and_every_refusal_is_in_the_audit_log() {
         (&owner, "POST", &format!("{job}/preview"), Some("{")),
         (&owner, "DELETE", &job, None),
     ] {
-        let answer = ask(&mut connection, token, method, &new(target), body);
-        assert_ne!(answer.status, 500, "{answer:?}");
+        let response = request_as(&mut connection, token, method, &new(target), body);
+        assert_ne!(response.status, 500, "{response:?}");
     }
     let found = lines(&file);
-    let told: Vec<_> = found.iter().map(told).collect();
+    let summary: Vec<_> = found.iter().map(summary).collect();
     let call = |token: &str| format!("token:{}", id(token));
     let (owner_id, reader_id, stranger_id) = (call(&owner), call(&reader), call(&stranger));
     let jobs = "Microsoft.Scheduler/jobCollections/jobs";
     let read = format!("{jobs}/read");
     assert_eq!(
-        told,
+        summary,
         [
             (owner_id.as_str(), "Microsoft.Scheduler/jobCollections/write", 201),
             (&owner_id, &format!("{jobs}/write"), 201),
@@ -82,43 +84,43 @@ fn every_write_and_every_refusal_is_in_the_audit_log() {
 }
 
 #[test]
-fn every_job_of_a_bulk_edit_is_in_the_audit_log() {
-    let server = Running::start();
+fn the_audit_log_contains_every_job_of_a_bulk_edit() {
+    let server = TestServer::start();
     let mut connection = server.connect();
     let path = collection("g", "c");
-    assert_eq!(connection.ask("PUT", &new(&path), Some(STANDARD)).status, 201);
+    assert_eq!(connection.request("PUT", &new(&path), Some(STANDARD)).status, 201);
     for name in ["a", "b"] {
         let job = new(&format!("{path}/jobs/{name}"));
-        assert_eq!(connection.ask("PUT", &job, Some(JOB)).status, 201);
+        assert_eq!(connection.request("PUT", &job, Some(JOB)).status, 201);
     }
     let bulk = new(&format!("{path}/jobs/bulk"));
     let body = r#"{"action":"Delete","names":["a","b","none"]}"#;
-    assert_eq!(connection.ask("POST", &bulk, Some(body)).status, 200);
+    assert_eq!(connection.request("POST", &bulk, Some(body)).status, 200);
     let found = lines(&server.folder().join("audit.log"));
-    let told: Vec<_> = found.iter().skip(3).map(told).collect();
+    let summary: Vec<_> = found.iter().skip(3).map(summary).collect();
     let (who, delete) = ("single-user", "Microsoft.Scheduler/jobCollections/jobs/delete");
     let whole = "Microsoft.Scheduler/jobCollections/jobs/bulk/action";
     let expected = [(who, delete, 200), (who, delete, 200), (who, delete, 404), (who, whole, 200)];
-    assert_eq!(told, expected);
+    assert_eq!(summary, expected);
     assert_eq!(found[4]["path"], format!("{path}/jobs/b").as_str());
     assert_eq!(found[4]["request"], found[6]["request"]);
 }
 
 #[test]
-fn a_request_id_leads_from_an_answer_to_its_line() {
-    let server = Running::start();
+fn audit_entries_contain_the_request_id_of_the_response() {
+    let server = TestServer::start();
     let mut connection = server.connect();
-    let answer = connection.ask("PUT", &new(&collection("g", "c")), Some(STANDARD));
+    let response = connection.request("PUT", &new(&collection("g", "c")), Some(STANDARD));
     let found = lines(&server.folder().join("audit.log"));
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0]["request"].as_str(), answer.header("x-ms-request-id"));
+    assert_eq!(found[0]["request"].as_str(), response.header("x-ms-request-id"));
     assert_eq!(found[0]["who"], "single-user");
     let foreign = [("Origin", "http://evil.test")];
     let target = new(&collection("g", "c"));
-    assert_eq!(connection.ask_with("DELETE", &target, &foreign, None).status, 403);
+    assert_eq!(connection.request_with("DELETE", &target, &foreign, None).status, 403);
     let wanted = |found: &[Value]| found.last().is_some_and(|line| line["status"] == 403);
     let file = server.folder().join("audit.log");
-    // What changed nothing is not waited for.
+    // Requests that change nothing do not wait for their audit entry.
     let noted = (0..600).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         wanted(&lines(&file))
@@ -127,12 +129,12 @@ fn a_request_id_leads_from_an_answer_to_its_line() {
 }
 
 #[test]
-fn a_path_of_any_kind_stays_on_one_line() {
+fn paths_are_escaped_to_one_line() {
     let (server, _) = guarded(&[]);
     let mut connection = server.connect();
-    let answer = connection.ask("GET", "/%0a%1b[2J{\"who\":\"root\"}/\u{202e}x", None);
-    assert!(matches!(answer.status, 400 | 401), "{answer:?}");
-    assert_eq!(connection.ask("GET", "/%0aafter", None).status, 401);
+    let response = connection.request("GET", "/%0a%1b[2J{\"who\":\"root\"}/\u{202e}x", None);
+    assert!(matches!(response.status, 400 | 401), "{response:?}");
+    assert_eq!(connection.request("GET", "/%0aafter", None).status, 401);
     let file = server.folder().join("audit.log");
     let noted = (0..600).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -142,7 +144,7 @@ fn a_path_of_any_kind_stays_on_one_line() {
 }
 
 #[test]
-fn full_files_are_put_aside_and_the_oldest_go() {
+fn full_audit_logs_are_rotated_and_the_oldest_deleted() {
     let (server, owner) = guarded(&[
         ("KALENDS_AUDIT_LOG_BYTES", "4096"),
         ("KALENDS_AUDIT_LOG_FILES", "3"),
@@ -151,7 +153,7 @@ fn full_files_are_put_aside_and_the_oldest_go() {
     let mut connection = server.connect();
     for number in 0..100 {
         let path = new(&collection("g", &format!("c{number}")));
-        assert_eq!(ask(&mut connection, &owner, "PUT", &path, Some(STANDARD)).status, 201);
+        assert_eq!(request_as(&mut connection, &owner, "PUT", &path, Some(STANDARD)).status, 201);
     }
     let file = |name: &str| server.folder().join(name);
     let names = ["audit.log.2", "audit.log.1", "audit.log"];
@@ -169,18 +171,18 @@ fn full_files_are_put_aside_and_the_oldest_go() {
 }
 
 #[test]
-fn the_audit_log_can_be_elsewhere_or_off() {
-    let server = Running::start_with(|command, folder| {
+fn the_audit_log_can_be_moved_or_disabled() {
+    let server = TestServer::start_with(|command, folder| {
         command.env("KALENDS_AUDIT_LOG", folder.join("elsewhere.jsonl"));
     });
     let target = new(&format!("{SUBSCRIPTION}/resourceGroups/g"));
-    assert_eq!(server.connect().ask("PUT", &target, Some("{}")).status, 201);
+    assert_eq!(server.connect().request("PUT", &target, Some("{}")).status, 201);
     assert_eq!(lines(&server.folder().join("elsewhere.jsonl")).len(), 1);
     assert!(!server.folder().join("audit.log").exists());
 
-    let server = Running::start_with(|command, _| {
+    let server = TestServer::start_with(|command, _| {
         command.env("KALENDS_AUDIT_LOG", "off");
     });
-    assert_eq!(server.connect().ask("PUT", &target, Some("{}")).status, 201);
+    assert_eq!(server.connect().request("PUT", &target, Some("{}")).status, 201);
     assert!(!server.folder().join("audit.log").exists() && !Path::new("off").exists());
 }

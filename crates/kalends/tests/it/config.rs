@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::running::Running;
+use crate::test_server::TestServer;
 
 fn print_config(file: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
@@ -38,28 +38,27 @@ fn all_errors_of_a_settings_file_are_reported() {
     std::fs::write(&file, "start-dely = 'PT5S'\n[start]\ndelay = 'soon'\n").unwrap();
     let output = print_config(&file, &[]);
     assert!(!output.status.success());
-    let said = String::from_utf8(output.stderr).unwrap();
-    let place = file.display();
+    let message = String::from_utf8(output.stderr).unwrap();
+    let path = file.display();
     assert!(
-        said.contains(&format!(
-            "{place}:1: start-dely: unknown setting; did you mean start-delay?"
-        )),
-        "{said}"
+        message
+            .contains(&format!("{path}:1: start-dely: unknown setting; did you mean start-delay?")),
+        "{message}"
     );
     assert!(
-        said.contains(&format!("{place}:3: start-delay: expected a duration such as PT20S")),
-        "{said}"
+        message.contains(&format!("{path}:3: start-delay: expected a duration such as PT20S")),
+        "{message}"
     );
 }
 
 #[test]
 fn the_server_applies_its_settings_file() {
-    let server = Running::start_with(|command, folder| {
+    let server = TestServer::start_with(|command, folder| {
         let file = folder.join("kalends.toml");
         std::fs::write(&file, "hold = true\n").unwrap();
         command.env_remove("KALENDS_HOLD").arg("--config").arg(file);
     });
-    assert_eq!(server.connect().ask("GET", "/readyz", None).body, "ready");
+    assert_eq!(server.connect().request("GET", "/readyz", None).body, "ready");
 }
 
 #[test]

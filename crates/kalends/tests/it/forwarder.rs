@@ -1,24 +1,24 @@
-//! Something between the server and its database that can be cut.
+//! A TCP forwarder between the server and its database that tests can interrupt.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What becomes of what is sent.
+/// State of the forwarded connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Line {
-    Whole,
-    /// Nobody gets through.
-    Cut,
-    /// What asks for a commit is passed on, and the line is cut before the answer.
-    CutInCommit,
+pub(crate) enum Link {
+    Up,
+    /// All connections are closed and new ones are refused.
+    Down,
+    /// A commit is forwarded and the connection is closed before its response.
+    DownDuringCommit,
 }
 
 #[derive(Clone)]
 pub(crate) struct Forwarder {
     pub(crate) address: SocketAddr,
-    line: Arc<Mutex<Line>>,
+    link: Arc<Mutex<Link>>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -27,43 +27,43 @@ impl Forwarder {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let forwarder = Forwarder {
             address: listener.local_addr().unwrap(),
-            line: Arc::new(Mutex::new(Line::Whole)),
+            link: Arc::new(Mutex::new(Link::Up)),
             open: Arc::default(),
         };
         let (own, upstream) = (forwarder.clone(), upstream.to_owned());
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                if *own.line.lock().unwrap() == Line::Cut {
+                if *own.link.lock().unwrap() == Link::Down {
                     continue;
                 }
                 let server = TcpStream::connect(&upstream).unwrap();
                 own.open.lock().unwrap().extend([client.try_clone().unwrap()]);
                 let (to, from) = (server.try_clone().unwrap(), client.try_clone().unwrap());
                 let (there, back) = (own.clone(), own.clone());
-                thread::spawn(move || there.pass(from, to));
-                thread::spawn(move || back.pass(server, client));
+                thread::spawn(move || there.forward(from, to));
+                thread::spawn(move || back.forward(server, client));
             }
         });
         forwarder
     }
 
-    pub(crate) fn set(&self, line: Line) {
-        *self.line.lock().unwrap() = line;
-        if line == Line::Cut {
+    pub(crate) fn set(&self, link: Link) {
+        *self.link.lock().unwrap() = link;
+        if link == Link::Down {
             for stream in self.open.lock().unwrap().drain(..) {
                 let _ = stream.shutdown(Shutdown::Both);
             }
         }
     }
 
-    fn pass(&self, mut from: TcpStream, mut to: TcpStream) {
+    fn forward(&self, mut from: TcpStream, mut to: TcpStream) {
         let mut bytes = [0; 16 * 1024];
         while let Ok(length @ 1..) = from.read(&mut bytes) {
             let bytes = &bytes[..length];
             let is_commit = bytes.windows(6).any(|word| word == b"COMMIT");
-            let is_cut = is_commit && *self.line.lock().unwrap() == Line::CutInCommit;
+            let is_cut = is_commit && *self.link.lock().unwrap() == Link::DownDuringCommit;
             if is_cut {
-                // First of all, so that no answer comes back, however quick it is.
+                // Close first, so that even a fast response does not get through.
                 let _ = from.shutdown(Shutdown::Both);
             }
             if to.write_all(bytes).is_err() || is_cut {

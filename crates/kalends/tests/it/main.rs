@@ -1,36 +1,36 @@
-//! The binary from outside, and the shape of the repository.
+//! Tests of the binary and of the repository layout.
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
 mod access;
 mod api;
 mod audit;
-mod clocks;
+mod authorization;
+mod clock_changes;
+mod clocked_server;
 mod config;
+mod conflicts_and_outages;
 mod connection;
 mod crash;
-mod curl;
-mod following;
+mod events;
 mod forwarder;
-mod hostile;
-mod jobs_run;
+mod hostile_targets;
+mod http_framing;
+mod identity_provider;
+mod invalid_requests;
 mod language;
-mod matrix;
 mod next;
-mod observed;
+mod observability;
+mod occurrences;
 mod oidc;
-mod provider;
-mod rates;
-mod recorded;
-mod recordings;
-mod refused;
+mod rate_limits;
+mod recorded_exchange;
 mod rehearse;
-mod running;
-mod shown;
-mod store_tools;
+mod replay;
+mod runs;
+mod store_commands;
 mod target;
+mod test_server;
 mod tidy;
-mod timed;
+mod tls_and_http2;
 mod tokens;
-mod transport;
-mod trouble;

@@ -1,9 +1,9 @@
-//! `kalends next` as a person or a program calls it.
+//! `kalends next`.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-/// Long ago, so that what is shown does not depend on the day of the test.
+/// Fixed times, so that the output does not depend on the day of the test.
 const CREATED: [&str; 4] = ["--created", "2026-03-04T12:25:00Z", "--after", "2026-03-04T12:24:59Z"];
 
 fn kalends(arguments: &[&str], input: &str) -> Output {
@@ -15,7 +15,7 @@ fn kalends(arguments: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that refuses its arguments ends before it reads.
+    // The process exits before it reads if its arguments are invalid.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -24,7 +24,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// The sentence and the first occurrences that flags give.
+/// Checks the description and the first occurrences.
 fn check(flags: &str, sentence: &str, occurrences: &[&str]) {
     let flags: Vec<_> = flags.split(' ').chain(CREATED).chain(["-n", "3"]).collect();
     let output = kalends(&flags, "");
@@ -76,7 +76,7 @@ fn flags_make_a_schedule() {
 }
 
 #[test]
-fn every_second_day_on_fridays_is_every_second_friday_that_the_days_meet() {
+fn every_second_day_on_fridays_is_every_second_friday() {
     check(
         "--every 2d --at 05:15 --on fri --zone Europe/Berlin",
         "At 05:15 on Friday of every 2nd week, counted from 2026-03-06, Europe/Berlin",
@@ -86,7 +86,7 @@ fn every_second_day_on_fridays_is_every_second_friday_that_the_days_meet() {
 }
 
 #[test]
-fn a_file_or_standard_input_holds_a_job() {
+fn a_job_is_read_from_a_file_or_standard_input() {
     let job = r#"{"properties":{"startTime":"2026-03-04T12:25:00Z","recurrence":{"frequency":"Day","timeZone":"Europe/Berlin","schedule":{"hours":[2],"minutes":[30]}}}}"#;
     let output = kalends(&[&["-n", "2"], &CREATED[..]].concat(), job);
     let expected = "\
@@ -112,18 +112,18 @@ At 02:30 every day, Europe/Berlin
 fn json_output_is_one_object() {
     let flags = [&["--at", "05:15", "-n", "1", "-o", "json"], &CREATED[..]].concat();
     let output = kalends(&flags, "");
-    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let response: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let expected = serde_json::json!({
         "description": "At 05:15 every day, UTC",
         "timeZone": "UTC",
         "occurrences": [{ "utc": "2026-03-05T05:15:00Z", "local": "2026-03-05T05:15:00+00:00" }],
         "clockChanges": [],
     });
-    assert_eq!(answer, expected);
+    assert_eq!(response, expected);
 }
 
 #[test]
-fn jsonl_answers_each_line() {
+fn jsonl_writes_one_response_per_line() {
     let output = kalends(&["--jsonl"], "{\"startTime\":\"2999-01-01\"}\nnonsense\n");
     let lines: Vec<_> = text(&output.stdout).lines().collect();
     assert!(output.status.success());
@@ -137,7 +137,7 @@ fn jsonl_answers_each_line() {
 }
 
 #[test]
-fn what_cannot_be_a_schedule_is_refused_in_words() {
+fn invalid_schedules_are_refused_with_an_explanation() {
     check_refused(&["--hours", "25"], "", "allowed are 0 to 23");
     check_refused(&["--at", "05:15,17:45"], "", "use two jobs");
     check_refused(&["--at", "25:00"], "", "between 00:00 and 23:59");
@@ -150,7 +150,7 @@ fn what_cannot_be_a_schedule_is_refused_in_words() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_error() {
+fn a_closed_output_pipe_is_not_an_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_kalends"))
         .args(["next", "--every", "1min", "-n", "200000"])
         .stdout(Stdio::piped())

@@ -1,4 +1,4 @@
-//! `kalends rehearse`: what would happen, told before it does.
+//! `kalends rehearse`.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -13,12 +13,12 @@ fn rehearse(arguments: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that refuses its arguments ends before it reads.
+    // The process exits before it reads if its arguments are invalid.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
 
-fn lines(arguments: &str, input: &str) -> Vec<String> {
+fn printed(arguments: &str, input: &str) -> Vec<String> {
     let arguments: Vec<_> = arguments.split(' ').collect();
     let output = rehearse(&arguments, input);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -32,9 +32,9 @@ fn hourly(name: &str, more: &str) -> String {
 }
 
 #[test]
-fn every_run_is_told_in_its_order() {
+fn runs_are_printed_in_order() {
     let jobs = format!("[{},{}]", hourly("a", ""), hourly("b", r#","interval":2"#));
-    let told = lines("--from 2026-03-01 --to 2026-03-01T02:45:00Z", &jobs);
+    let lines = printed("--from 2026-03-01 --to 2026-03-01T02:45:00Z", &jobs);
     let expected = [
         "2026-03-01T00:30:00Z  a  run succeeds",
         "2026-03-01T00:30:00Z  b  run succeeds",
@@ -42,70 +42,71 @@ fn every_run_is_told_in_its_order() {
         "2026-03-01T02:30:00Z  a  run succeeds",
         "2026-03-01T02:30:00Z  b  run succeeds",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(lines, expected);
 }
 
 #[test]
-fn what_passes_of_a_disabled_job_is_told_in_the_end() {
+fn occurrences_of_disabled_jobs_are_printed_at_the_end() {
     let off = |job: String| job.replace(r#""startTime""#, r#""state":"Disabled","startTime""#);
     let jobs = format!("[{},{}]", off(hourly("off", "")), hourly("on", r#","count":1"#));
-    let told = lines("--from 2026-03-01 --to 2026-03-01T02:45:00Z", &jobs);
+    let lines = printed("--from 2026-03-01 --to 2026-03-01T02:45:00Z", &jobs);
     let expected = [
         "2026-03-01T00:30:00Z  on  run succeeds",
         "2026-03-01T02:45:00Z  off  disabled 3 occurrences from 2026-03-01T00:30:00Z to 2026-03-01T02:30:00Z",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(lines, expected);
 }
 
 #[test]
 fn failures_are_retried_and_end_in_the_error_action() {
     let job = hourly("a", r#","count":1"#);
-    let told = lines("--from 2026-03-01 --to 2026-03-02 --fail a", &job);
+    let lines = printed("--from 2026-03-01 --to 2026-03-02 --fail a", &job);
     let expected = [
         "2026-03-01T00:30:00Z  a  run fails",
         "2026-03-01T00:31:00Z  a  retry 1 fails, due 2026-03-01T00:30:00Z",
         "2026-03-01T00:31:00Z  a  errorAction succeeds, due 2026-03-01T00:30:00Z",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(lines, expected);
 }
 
 #[test]
-fn what_is_skipped_or_missed_is_told_too() {
+fn skipped_and_missed_occurrences_are_printed() {
     let slow =
         hourly("a", "").replace("\"properties\":{", "\"properties\":{\"timeout\":\"PT30M\",");
     let slow = slow.replace("\"Hour\"", "\"Minute\",\"interval\":20");
-    let told = lines("--from 2026-03-01 --to 2026-03-01T01:15:00Z --takes 1500s", &slow);
+    let lines =
+        printed("--from 2026-03-01 --to 2026-03-01T01:15:00Z --attempt-duration 1500s", &slow);
     let expected = [
         "2026-03-01T00:30:00Z  a  run succeeds",
         "2026-03-01T00:50:00Z  a  skipped due 2026-03-01T00:50:00Z",
         "2026-03-01T01:10:00Z  a  run succeeds",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(lines, expected);
     let down = "--from 2026-03-01 --to 2026-03-01T07:00:00Z --json --down 2026-03-01T01:00Z/2026-03-01T05:45Z";
-    let told = lines(down, &hourly("a", ""));
+    let lines = printed(down, &hourly("a", ""));
     let event = |line: &String| {
-        let told: serde_json::Value = serde_json::from_str(line).unwrap();
-        let text = |member: &str| told[member].as_str().unwrap().to_owned();
-        (text("event"), text("scheduled"), told["count"].as_u64())
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let text = |member: &str| event[member].as_str().unwrap().to_owned();
+        (text("event"), text("scheduled"), event["count"].as_u64())
     };
     let at = |hour: u32| format!("2026-03-01T{hour:02}:30:00Z");
     let run = |hour| ("run".to_owned(), at(hour), None);
-    let mut events: Vec<_> = told.iter().map(event).collect();
+    let mut events: Vec<_> = lines.iter().map(event).collect();
     events.sort_by(|a, b| a.1.cmp(&b.1));
     assert_eq!(events, [run(0), ("missed".to_owned(), at(1), Some(4)), run(5), run(6)]);
 }
 
 #[test]
-fn a_year_of_days_follows_the_clocks_of_its_zone() {
+fn a_daily_job_follows_dst_changes() {
     let job = r#"{"properties":{"startTime":"2026-01-01T00:00:00Z","action":{"type":"Http","request":{"uri":"http://example.com","method":"GET"}},"recurrence":{"frequency":"Day","timeZone":"Europe/Berlin","schedule":{"hours":[2],"minutes":[30]}}}}"#;
-    let told = lines("--from 2026-01-01 --to 2027-01-01", job);
-    assert_eq!(told.len(), 365);
-    assert!(told.contains(&"2026-03-29T01:30:00Z  job  run succeeds".to_owned()));
-    assert!(told.contains(&"2026-03-30T00:30:00Z  job  run succeeds".to_owned()));
+    let lines = printed("--from 2026-01-01 --to 2027-01-01", job);
+    assert_eq!(lines.len(), 365);
+    assert!(lines.contains(&"2026-03-29T01:30:00Z  job  run succeeds".to_owned()));
+    assert!(lines.contains(&"2026-03-30T00:30:00Z  job  run succeeds".to_owned()));
 }
 
 #[test]
-fn what_is_no_job_is_refused_in_words() {
+fn invalid_input_is_refused_with_an_explanation() {
     let refused = |arguments: &[&str], input: &str| {
         let output = rehearse(arguments, input);
         assert!(!output.status.success() && output.stdout.is_empty());
@@ -116,6 +117,6 @@ fn what_is_no_job_is_refused_in_words() {
     assert!(
         refused(&["--from", "2026-03-01", "--to", "2026-03-01"], "{}").contains("must be before")
     );
-    let unknown = [&day[..], &["--fail", "nobody"]].concat();
+    let unknown = [&day[..], &["--fail", "unknown"]].concat();
     assert!(refused(&unknown, &hourly("a", "")).contains("no such job"));
 }

@@ -1,17 +1,17 @@
-//! The shape of the repository: rules that no compiler keeps.
+//! Rules about the repository that the compiler does not check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Lines of code, without comments and blank lines, at which a file is split.
+/// Most lines of code in a file, without comments and blank lines.
 const CODE_LINES_MAX: usize = 500;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every Rust file below a folder, with its path from the root and its text.
+/// Every Rust file below a directory, with its path from the root and its text.
 fn rust_files(folder: &str) -> Vec<(String, String)> {
     let mut files = Vec::new();
     let mut folders = vec![root().join(folder)];
@@ -31,7 +31,7 @@ fn rust_files(folder: &str) -> Vec<(String, String)> {
     files
 }
 
-/// Files that hold one of `words`, except below the allowed folders.
+/// Files that contain one of `words`, except below the allowed directories.
 fn files_with(words: &[&str], allowed: &[&str]) -> Vec<String> {
     let this_file = file!();
     let files = rust_files("crates").into_iter();
@@ -47,7 +47,7 @@ fn files_with(words: &[&str], allowed: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn no_file_is_longer_than_one_thing() {
+fn no_file_has_more_than_500_lines_of_code() {
     let long: Vec<_> = ["crates", "bench", "fuzz"]
         .into_iter()
         .flat_map(rust_files)
@@ -68,15 +68,15 @@ fn only_the_environment_reads_the_clock() {
 }
 
 #[test]
-fn only_the_store_holds_sql() {
+fn only_the_store_contains_sql() {
     let words =
         ["SELECT ", "INSERT INTO", "DELETE FROM", "CREATE TABLE", "rusqlite", "tokio_postgres"];
     assert_eq!(files_with(&words, &["crates/store/"]), Vec::<String>::new());
 }
 
-/// The listener has the server's own connections, the store those to its database.
+/// Outbound connections go through the egress policy. Drivers connect the store to its database.
 #[test]
-fn only_the_door_makes_connections() {
+fn only_egress_opens_outbound_connections() {
     let words = ["TcpStream::connect", "UdpSocket", "TcpSocket", "UnixStream", "lookup_host"];
     let tests = |name: &String| name.contains("/tests/");
     let allowed = ["crates/actions/src/egress/"];
@@ -86,16 +86,16 @@ fn only_the_door_makes_connections() {
 }
 
 #[test]
-fn only_wire_the_store_and_the_binary_know_serde() {
+fn only_wire_the_store_and_the_binary_use_serde() {
     let words = ["use serde", "serde_json::"];
-    // Token endpoints answer in JSON.
+    // Token endpoints return JSON.
     let token = "crates/actions/src/oauth.rs";
     let allowed = ["crates/wire/", "crates/store/", "crates/kalends/", token];
     assert_eq!(files_with(&words, &allowed), Vec::<String>::new());
 }
 
 #[test]
-fn no_module_is_named_after_nothing() {
+fn no_module_has_a_meaningless_name() {
     let empty_names = ["utils", "util", "common", "helpers", "helper", "manager", "misc"];
     let named = rust_files("crates")
         .into_iter()
@@ -104,7 +104,7 @@ fn no_module_is_named_after_nothing() {
     assert_eq!(named.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
-/// Which of our crates a crate may use, as in ARCHITECTURE.md.
+/// Allowed dependencies between our crates, as in ARCHITECTURE.md.
 const MAY_USE: [(&str, &[&str]); 11] = [
     ("kalends-recurrence", &[]),
     ("kalends-domain", &["kalends-recurrence"]),
@@ -164,16 +164,16 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ),
 ];
 
-/// Which crates keep which dependency out.
-const KEPT_OUT: [(&str, &[&str]); 4] = [
+/// Dependencies that a crate must not have.
+const FORBIDDEN: [(&str, &[&str]); 4] = [
     ("kalends-recurrence", &["serde", "serde_json", "tokio", "rand"]),
     ("kalends-domain", &["serde", "serde_json", "tokio", "rand"]),
     ("kalends-environment", &["serde", "serde_json"]),
     ("kalends-wire", &["tokio", "jiff"]),
 ];
 
-/// What a crate uses directly, outside its tests, as `cargo tree` tells.
-fn uses(package: &str) -> BTreeSet<String> {
+/// Direct dependencies of a crate without those of its tests, from `cargo tree`.
+fn dependencies(package: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "-e", "normal", "--depth", "1", "--prefix", "none"])
         .args(["-p", package, "--format", "{p}"])
@@ -187,21 +187,21 @@ fn uses(package: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn crates_depend_one_way() {
+fn crates_depend_only_on_allowed_crates() {
     let may_use: BTreeMap<_, _> = MAY_USE.into_iter().collect();
     for entry in std::fs::read_dir(root().join("crates")).unwrap() {
         let folder = entry.unwrap().file_name().into_string().unwrap();
         let package = if folder == "kalends" { folder } else { format!("kalends-{folder}") };
         let allowed = may_use.get(package.as_str());
-        let allowed = allowed.unwrap_or_else(|| panic!("say in MAY_USE what {package} may use"));
-        for used in uses(&package).iter().filter(|used| used.starts_with("kalends")) {
+        let allowed = allowed.unwrap_or_else(|| panic!("add {package} to MAY_USE"));
+        for used in dependencies(&package).iter().filter(|used| used.starts_with("kalends")) {
             assert!(allowed.contains(&used.as_str()), "{package} may not use {used}");
         }
     }
 }
 
 #[test]
-fn no_bug_can_be_planted_in_the_binary() {
+fn the_binary_is_built_without_planted_bugs() {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "-e", "normal,features", "-p", "kalends"])
         .current_dir(root())
@@ -213,10 +213,10 @@ fn no_bug_can_be_planted_in_the_binary() {
 }
 
 #[test]
-fn crates_keep_out_what_they_are_there_to_keep_out() {
-    for (package, kept_out) in KEPT_OUT {
-        let used = uses(package);
-        for name in kept_out {
+fn crates_do_not_have_forbidden_dependencies() {
+    for (package, forbidden) in FORBIDDEN {
+        let used = dependencies(package);
+        for name in forbidden {
             assert!(!used.contains(*name), "{package} may not use {name}");
         }
     }

@@ -1,10 +1,10 @@
-//! Tokens for tests, made as administrators make them.
+//! Tokens for tests, created with `kalends token`.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::connection::{Answer, Connection};
-use crate::running::Running;
+use crate::connection::{Connection, Response};
+use crate::test_server::TestServer;
 
 pub(crate) const SUBSCRIPTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40";
 pub(crate) const STANDARD: &str =
@@ -17,12 +17,12 @@ pub(crate) fn collection(group: &str, name: &str) -> String {
     )
 }
 
-/// A path in the newest version.
+/// A path with the newest API version.
 pub(crate) fn new(path: &str) -> String {
     format!("{path}?api-version=2026-11-01")
 }
 
-/// `kalends token` with the store of a folder.
+/// Runs `kalends token` with the store in a directory.
 pub(crate) fn kalends_token(folder: &Path, arguments: &[&str]) -> Output {
     let store = format!("sqlite:{}", folder.join("kalends.db").display());
     let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
@@ -30,7 +30,7 @@ pub(crate) fn kalends_token(folder: &Path, arguments: &[&str]) -> Output {
     command.env_remove("KALENDS_KEY").output().unwrap()
 }
 
-/// Makes a token; its text.
+/// Creates a token and returns its text.
 pub(crate) fn create(folder: &Path, role: &str, scope: &str, more: &[&str]) -> String {
     let arguments = [&["create", "--role", role, "--scope", scope], more].concat();
     let output = kalends_token(folder, &arguments);
@@ -38,35 +38,35 @@ pub(crate) fn create(folder: &Path, role: &str, scope: &str, more: &[&str]) -> S
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// The public part of a token.
+/// The id of a token.
 pub(crate) fn id(token: &str) -> &str {
     &token[4..20]
 }
 
-/// A server with these settings that asks for tokens, and the token of an owner of everything.
-pub(crate) fn guarded(settings: &[(&str, &str)]) -> (Running, String) {
+/// A server with these settings that requires tokens, and a token with role owner and scope `/`.
+pub(crate) fn guarded(settings: &[(&str, &str)]) -> (TestServer, String) {
     let mut owner = String::new();
-    let server = Running::start_with(|command, folder| {
+    let server = TestServer::start_with(|command, folder| {
         owner = create(folder, "owner", "/", &["--name", "admin"]);
         command.envs(settings.iter().copied());
     });
     (server, owner)
 }
 
-/// Asks with a token.
-pub(crate) fn ask(
+/// Sends a request with a token.
+pub(crate) fn request_as(
     connection: &mut Connection,
     token: &str,
     method: &str,
     target: &str,
     body: Option<&str>,
-) -> Answer {
-    connection.ask_with(method, target, &[("Authorization", &format!("Bearer {token}"))], body)
+) -> Response {
+    connection.request_with(method, target, &[("Authorization", &format!("Bearer {token}"))], body)
 }
 
-/// Status and code of a refusal.
-pub(crate) fn code(answer: &Answer) -> (u16, String) {
+/// Status and code of an error response.
+pub(crate) fn code(response: &Response) -> (u16, String) {
     let body: serde_json::Value =
-        serde_json::from_str(&answer.body).unwrap_or_else(|_| panic!("no JSON: {answer:?}"));
-    (answer.status, body["error"]["code"].as_str().unwrap().to_owned())
+        serde_json::from_str(&response.body).unwrap_or_else(|_| panic!("no JSON: {response:?}"));
+    (response.status, body["error"]["code"].as_str().unwrap().to_owned())
 }

@@ -1,4 +1,4 @@
-//! The checker: compares what was to happen with what the target saw and what the server says.
+//! Compares the expected occurrences with the target's log and the server's records.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,51 +7,51 @@ use serde_json::Value;
 
 use super::later;
 use super::sink::{Delivery, Sink, refuses};
+use crate::clocked_server::job_path;
 use crate::connection::Connection;
 use crate::target::{get, wait_for};
-use crate::timed::job_path;
 
 const SECOND: i64 = 10_000_000;
 const MINUTE: i64 = 60 * SECOND;
-/// An answer is recorded within milliseconds; on a busy machine within this.
+/// Limit for recording a response; usually milliseconds, longer on a busy machine.
 const RECORDED_WITHIN: i64 = 2 * SECOND;
-/// Of all occurrences so many in a hundred may be missed or skipped; else it was no test.
+/// Percentage of occurrences that may be missed or skipped; with more the test is void.
 const OMITTED_MAX: usize = 5;
-/// So many kills in a hundred must hit while the target works on something.
+/// Percentage of kills that must happen while requests are in flight.
 const HIT_MIN: usize = 30;
 
-/// What was to happen, and what was done to the server.
+/// The expected occurrences and the kills.
 pub(super) struct Plan {
     pub(super) first: Instant,
     pub(super) until: Instant,
     pub(super) minutely: BTreeMap<String, Instant>,
     pub(super) once: BTreeMap<String, Instant>,
-    /// How often each was told to run, and the server said that it would.
-    pub(super) told: BTreeMap<String, usize>,
-    /// When each began and was done, and how many requests were under way.
+    /// Acknowledged run requests per job.
+    pub(super) on_request: BTreeMap<String, usize>,
+    /// Start and end of each kill, and the number of requests in flight.
     pub(super) kills: Vec<(Instant, Instant, usize)>,
 }
 
 impl Plan {
     pub(super) fn new(first: Instant) -> Plan {
-        let (minutely, once, told) = Default::default();
-        Plan { first, until: first, minutely, once, told, kills: vec![] }
+        let (minutely, once, on_request) = Default::default();
+        Plan { first, until: first, minutely, once, on_request, kills: vec![] }
     }
 }
 
-/// How an occurrence ended, by what the server says.
-type Ends = BTreeMap<Instant, String>;
+/// Disposition of each occurrence, as the server reports it.
+type Dispositions = BTreeMap<Instant, String>;
 
-/// The status of each entry of a job's history, by the occurrence it is of.
+/// Status of the entries of a job's history, by occurrence.
 type Entries = HashMap<Instant, Vec<String>>;
 
 pub(super) fn check(plan: &Plan, sink: &Sink, connection: &mut Connection) {
     let ends = all_ends(plan, connection);
     let history = ends.keys().map(|job| (job.clone(), history(connection, job))).collect();
     let log = sink.log();
-    let Found { wrong, omitted, checked, repeated } = compare(plan, &log, &ends, &history);
+    let Comparison { wrong, omitted, checked, repeated } = compare(plan, &log, &ends, &history);
     assert!(wrong.is_empty(), "{} violations:\n{}", wrong.len(), wrong.join("\n"));
-    let hits = plan.kills.iter().filter(|(_, _, under_way)| *under_way > 0).count();
+    let hits = plan.kills.iter().filter(|(_, _, in_flight)| *in_flight > 0).count();
     println!(
         "{checked} occurrences, {} requests, {repeated} repeated, {omitted} not run; {hits} of {} kills hit",
         log.len(),
@@ -63,21 +63,21 @@ pub(super) fn check(plan: &Plan, sink: &Sink, connection: &mut Connection) {
 }
 
 #[derive(Default)]
-struct Found {
+struct Comparison {
     wrong: Vec<String>,
     omitted: usize,
     checked: usize,
     repeated: usize,
 }
 
-/// Compares what the target saw with what the server says.
+/// Compares the target's log with the server's records.
 fn compare(
     plan: &Plan,
     log: &[Delivery],
-    ends: &BTreeMap<String, Ends>,
+    ends: &BTreeMap<String, Dispositions>,
     history: &HashMap<String, Entries>,
-) -> Found {
-    let mut found = Found::default();
+) -> Comparison {
+    let mut found = Comparison::default();
     let mut deliveries: HashMap<(&str, Instant), Vec<&Delivery>> = HashMap::new();
     for delivery in log {
         let of = deliveries.entry((&delivery.job, delivery.scheduled)).or_default();
@@ -106,7 +106,7 @@ fn compare(
             let is_as_recorded = entries.iter().any(|status| status == end);
             let agrees = match (end.as_str(), of.first()) {
                 ("Completed", Some(seen)) => !refuses(&seen.tag) && is_as_recorded,
-                // What was cut off four times has failed, whatever the target said.
+                // An occurrence interrupted four times counts as failed, whatever the target returned.
                 ("Failed", Some(seen)) => (refuses(&seen.tag) || of.len() > 3) && is_as_recorded,
                 ("Missed" | "SkippedOverlap", None) => {
                     found.omitted += 1;
@@ -122,8 +122,8 @@ fn compare(
     found
 }
 
-/// How all occurrences ended that were to happen. Waits until they have.
-fn all_ends(plan: &Plan, connection: &mut Connection) -> BTreeMap<String, Ends> {
+/// Waits until all expected occurrences have finished and returns their dispositions.
+fn all_ends(plan: &Plan, connection: &mut Connection) -> BTreeMap<String, Dispositions> {
     let mut all = BTreeMap::new();
     for (job, &start) in &plan.minutely {
         let minutes = std::iter::successors(Some(start), |&at| Some(later(at, MINUTE)));
@@ -134,20 +134,26 @@ fn all_ends(plan: &Plan, connection: &mut Connection) -> BTreeMap<String, Ends> 
         let expected: Vec<_> = (start <= plan.until).then_some(start).into_iter().collect();
         all.insert(job.clone(), ends_of(plan, connection, job, &expected));
     }
-    for (job, &times) in &plan.told {
+    for (job, &times) in &plan.on_request {
         let ended = wait_for(|| {
             let ends = read_ends(plan, connection, job, "Manual")?;
             (ends.len() >= times).then_some(ends)
         });
-        let ended = ended.unwrap_or_else(|| panic!("LOST or STUCK: {job}, told {times} times"));
+        let ended =
+            ended.unwrap_or_else(|| panic!("LOST or STUCK: {job}, requested {times} times"));
         assert_eq!(ended.len(), times, "PHANTOM: {job}");
         all.insert(job.clone(), ended);
     }
     all
 }
 
-/// Waits until just these occurrences of a job have ended.
-fn ends_of(plan: &Plan, connection: &mut Connection, job: &str, expected: &[Instant]) -> Ends {
+/// Waits until exactly these occurrences of a job have finished.
+fn ends_of(
+    plan: &Plan,
+    connection: &mut Connection,
+    job: &str,
+    expected: &[Instant],
+) -> Dispositions {
     let mut last = None;
     let ended = wait_for(|| {
         last = read_ends(plan, connection, job, "Scheduled");
@@ -157,9 +163,14 @@ fn ends_of(plan: &Plan, connection: &mut Connection, job: &str, expected: &[Inst
     ended.unwrap_or_else(|| panic!("LOST, STUCK or PHANTOM: {job}: {last:?}, not {expected:?}"))
 }
 
-/// How occurrences of a job ended; none while one is under way. Two ends of one are refused.
-fn read_ends(plan: &Plan, connection: &mut Connection, job: &str, cause: &str) -> Option<Ends> {
-    let mut ends = Ends::new();
+/// Dispositions of a job's occurrences; `None` while one is running. Panics if an occurrence has two.
+fn read_ends(
+    plan: &Plan,
+    connection: &mut Connection,
+    job: &str,
+    cause: &str,
+) -> Option<Dispositions> {
+    let mut ends = Dispositions::new();
     let span = format!("&from={}&to={}", later(plan.first, -60 * SECOND), plan.until);
     for row in pages(connection, &format!("{}{span}", job_path(job, "/occurrences"))) {
         let text = |member: &str| row[member].as_str();
@@ -174,8 +185,8 @@ fn read_ends(plan: &Plan, connection: &mut Connection, job: &str, cause: &str) -
         }
         let from: Instant = text("scheduledTime").unwrap().parse().unwrap();
         let to: Instant = text("lastScheduledTime").map_or(from, |to| to.parse().unwrap());
-        let stretch = std::iter::successors(Some(from), |&at| Some(later(at, MINUTE)));
-        for at in stretch.take_while(|&at| at <= to) {
+        let range = std::iter::successors(Some(from), |&at| Some(later(at, MINUTE)));
+        for at in range.take_while(|&at| at <= to) {
             let before = ends.insert(at, disposition.to_owned());
             assert_eq!(before, None, "HISTORY: {job} {at} has two ends");
         }
@@ -193,12 +204,12 @@ fn history(connection: &mut Connection, job: &str) -> Entries {
     entries
 }
 
-/// A second request for one occurrence needs a kill while the first was under way, or before its
-/// answer could be recorded: no job of this test has retries.
+/// A second request for an occurrence requires a kill while the first was in flight or before its
+/// response was recorded: no job of this test has retries.
 fn repeats_without_cause(plan: &Plan, of: &[&Delivery]) -> Vec<String> {
     let has_cause = |first: &Delivery, second: &Delivery| {
         plan.kills.iter().any(|(_, done, _)| {
-            let recorded = first.answered.map(|at| later(at, RECORDED_WITHIN));
+            let recorded = first.responded.map(|at| later(at, RECORDED_WITHIN));
             *done >= first.received
                 && *done <= second.received
                 && recorded.is_none_or(|recorded| *done <= recorded)
@@ -208,7 +219,7 @@ fn repeats_without_cause(plan: &Plan, of: &[&Delivery]) -> Vec<String> {
     pairs.map(|pair| format!("DUP: {:?} and {:?}", pair[0], pair[1])).collect()
 }
 
-/// A list, page by page.
+/// All pages of a list.
 fn pages(connection: &mut Connection, target: &str) -> Vec<Value> {
     let (mut target, mut values) = (target.to_owned(), Vec::new());
     loop {
@@ -220,7 +231,7 @@ fn pages(connection: &mut Connection, target: &str) -> Vec<Value> {
     }
 }
 
-/// One job, due at second 10, called at second 11, killed at second 20 and over at second 99.
+/// Checks one job, due at second 10 and called at second 11; a kill at second 20; end at second 99.
 fn one(
     change: impl FnOnce(&mut Plan, &mut Vec<Delivery>, &mut String, &mut Vec<String>),
 ) -> String {
@@ -233,13 +244,13 @@ fn one(
         tag: "f".into(),
         scheduled: at(10),
         received: at(11),
-        answered: Some(at(12)),
-        is_over: true,
+        responded: Some(at(12)),
+        is_finished: true,
     };
     let (mut log, mut end, mut entries) =
         (vec![delivery], "Completed".to_owned(), vec!["Completed".to_owned()]);
     change(&mut plan, &mut log, &mut end, &mut entries);
-    let ends = [("j".to_owned(), Ends::from([(at(10), end)]))].into();
+    let ends = [("j".to_owned(), Dispositions::from([(at(10), end)]))].into();
     let history = [("j".to_owned(), Entries::from([(at(10), entries)]))].into();
     let words = compare(&plan, &log, &ends, &history).wrong;
     let words: Vec<_> = words.iter().filter_map(|text| text.split(':').next()).collect();
@@ -247,15 +258,15 @@ fn one(
 }
 
 #[test]
-fn the_checker_finds_what_is_wrong_and_nothing_else() {
+fn the_checker_finds_planted_errors_and_nothing_else() {
     let second = |delivery: &Delivery, seconds: i64| Delivery {
         received: later(delivery.received, seconds * SECOND),
         ..delivery.clone()
     };
     assert_eq!(one(|_, _, _, _| {}), "");
     assert_eq!(one(|_, log, _, _| log[0].received = later(log[0].scheduled, -1)), "EARLY");
-    assert_eq!(one(|_, log, _, _| log.clear()), "HISTORY", "completed, and nobody was called");
-    assert_eq!(one(|_, log, _, _| log[0].tag = "0".into()), "HISTORY", "it was refused");
+    assert_eq!(one(|_, log, _, _| log.clear()), "HISTORY", "completed without a call");
+    assert_eq!(one(|_, log, _, _| log[0].tag = "0".into()), "HISTORY", "the target refused it");
     assert_eq!(one(|_, _, end, _| *end = "Failed".into()), "HISTORY");
     assert_eq!(one(|_, _, _, entries| entries.clear()), "HISTORY", "no entry");
     assert_eq!(one(|_, _, _, entries| entries.push("Completed".into())), "HISTORY", "one too many");
@@ -264,10 +275,10 @@ fn the_checker_finds_what_is_wrong_and_nothing_else() {
         "PHANTOM HISTORY"
     );
     let again = |log: &mut Vec<Delivery>| log.push(second(&log[0], 30));
-    assert_eq!(one(|_, log, _, _| again(log)), "DUP", "it was answered long before the kill");
+    assert_eq!(one(|_, log, _, _| again(log)), "DUP", "the response came long before the kill");
     assert_eq!(
         one(|plan, log, _, _| {
-            log[0].answered = None;
+            log[0].responded = None;
             plan.kills.clear();
             again(log);
         }),
@@ -276,11 +287,11 @@ fn the_checker_finds_what_is_wrong_and_nothing_else() {
     );
     assert_eq!(
         one(|_, log, _, _| {
-            log[0].answered = None;
+            log[0].responded = None;
             again(log);
         }),
         "",
-        "it was cut off"
+        "the kill interrupted it"
     );
     assert_eq!(
         one(|_, log, end, entries| {
@@ -290,5 +301,5 @@ fn the_checker_finds_what_is_wrong_and_nothing_else() {
         }),
         ""
     );
-    assert_eq!(one(|_, _, end, _| *end = "Missed".into()), "HISTORY", "missed, and yet called");
+    assert_eq!(one(|_, _, end, _| *end = "Missed".into()), "HISTORY", "missed, but called");
 }

@@ -1,5 +1,5 @@
-//! The target: it writes down what it gets before it answers, and that it has answered. It is slow
-//! at times, and refuses a part of the occurrences, always the same ones.
+//! The target: logs each request before and after it responds. Some responses are slow, and a fixed
+//! part of the occurrences is refused.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,20 +14,20 @@ pub(super) struct Sink {
     log: Arc<Mutex<Vec<Delivery>>>,
 }
 
-/// A request that the target got.
+/// A request that the target received.
 #[derive(Clone, Debug)]
 pub(super) struct Delivery {
     pub(super) job: String,
     pub(super) tag: String,
     pub(super) scheduled: Instant,
     pub(super) received: Instant,
-    /// When the whole answer was written.
-    pub(super) answered: Option<Instant>,
-    /// Whether the target has done with it, answered or not.
-    pub(super) is_over: bool,
+    /// Time when the whole response was written.
+    pub(super) responded: Option<Instant>,
+    /// Whether the target has finished the request, with or without a response.
+    pub(super) is_finished: bool,
 }
 
-/// Whether the target refuses the occurrence of that tag.
+/// Whether the target refuses the occurrence with this idempotency key.
 pub(super) fn refuses(tag: &str) -> bool {
     tag.starts_with(['0', '1', '2'])
 }
@@ -41,7 +41,7 @@ impl Sink {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let log = shared.clone();
-                std::thread::spawn(move || take(stream.unwrap(), &log));
+                std::thread::spawn(move || handle(stream.unwrap(), &log));
             }
         });
         Sink { address, log }
@@ -51,14 +51,14 @@ impl Sink {
         self.log.lock().unwrap().clone()
     }
 
-    /// How many requests are being worked on.
-    pub(super) fn under_way(&self) -> usize {
-        self.log.lock().unwrap().iter().filter(|delivery| !delivery.is_over).count()
+    /// Number of requests in flight.
+    pub(super) fn in_flight(&self) -> usize {
+        self.log.lock().unwrap().iter().filter(|delivery| !delivery.is_finished).count()
     }
 }
 
-/// `None` where the sender died in the middle.
-fn take(stream: TcpStream, log: &Mutex<Vec<Delivery>>) -> Option<()> {
+/// Handles a request; `None` if the sender died in the middle.
+fn handle(stream: TcpStream, log: &Mutex<Vec<Delivery>>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let (mut tag, mut job, mut scheduled, mut length) = (None, None, None, 0);
     loop {
@@ -67,7 +67,7 @@ fn take(stream: TcpStream, log: &Mutex<Vec<Delivery>>) -> Option<()> {
         let Some((name, value)) = line.trim_end().split_once(": ") else {
             match line.trim_end() {
                 "" => break,
-                _ => continue, // the first line
+                _ => continue, // the request line
             }
         };
         match name.to_ascii_lowercase().as_str() {
@@ -85,23 +85,23 @@ fn take(stream: TcpStream, log: &Mutex<Vec<Delivery>>) -> Option<()> {
         tag: tag.clone(),
         scheduled: scheduled?,
         received,
-        answered: None,
-        is_over: false,
+        responded: None,
+        is_finished: false,
     };
-    let place = {
+    let index = {
         let mut log = log.lock().unwrap();
         log.push(delivery);
         log.len() - 1
     };
-    // One in four is quick; the others keep the server waiting for up to a second.
+    // One in four responds immediately, the others within a second.
     let slowness = received.ticks().unsigned_abs() / 10 % 4 * 300;
     std::thread::sleep(Duration::from_millis(slowness));
     let status = if refuses(&tag) { "500 Internal Server Error" } else { "200 OK" };
-    let answer = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
-    let written = reader.get_mut().write_all(answer.as_bytes());
-    if let Some(delivery) = log.lock().unwrap().get_mut(place) {
-        delivery.answered = written.is_ok().then(|| SystemClock.now().into());
-        delivery.is_over = true;
+    let response = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    let written = reader.get_mut().write_all(response.as_bytes());
+    if let Some(delivery) = log.lock().unwrap().get_mut(index) {
+        delivery.responded = written.is_ok().then(|| SystemClock.now().into());
+        delivery.is_finished = true;
     }
     Some(())
 }

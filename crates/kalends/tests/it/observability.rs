@@ -1,11 +1,11 @@
-//! What an operator sees of a running server: figures and the log.
+//! Metrics and the log.
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
 use crate::connection::Connection;
-use crate::running::Running;
+use crate::test_server::TestServer;
 
 const COLLECTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/rg/providers/Microsoft.Scheduler/jobCollections/jc";
 const STANDARD: &str = r#"{"location":"westus","properties":{"sku":{"name":"Standard"}}}"#;
@@ -14,41 +14,41 @@ fn path(below: &str) -> String {
     format!("{COLLECTION}{below}?api-version=2026-11-01")
 }
 
-/// The figures, each name with its labels once, every one with its type before it.
-fn figures(connection: &mut Connection) -> HashMap<String, f64> {
-    let answer = connection.ask("GET", "/metrics", None);
-    assert_eq!(answer.header("Content-Type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+/// Reads all metrics. Checks that each series appears once, after the TYPE line of its metric.
+fn metrics(connection: &mut Connection) -> HashMap<String, f64> {
+    let response = connection.request("GET", "/metrics", None);
+    assert_eq!(response.header("Content-Type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     let mut known = Vec::new();
-    let mut figures = HashMap::new();
-    for line in answer.body.lines() {
+    let mut metrics = HashMap::new();
+    for line in response.body.lines() {
         if let Some(kind) = line.strip_prefix("# TYPE ") {
             known.push(kind.split(' ').next().unwrap().to_owned());
         }
         if !line.starts_with('#') {
             let (name, value) = line.rsplit_once(' ').unwrap();
             assert!(name.starts_with(known.last().unwrap()), "{line}");
-            assert!(figures.insert(name.to_owned(), value.parse().unwrap()).is_none(), "{line}");
+            assert!(metrics.insert(name.to_owned(), value.parse().unwrap()).is_none(), "{line}");
         }
     }
-    figures
+    metrics
 }
 
 #[test]
 fn requests_and_runs_are_counted() {
-    let server = Running::start_with(|command, _| {
+    let server = TestServer::start_with(|command, _| {
         command.env_remove("KALENDS_HOLD").env_remove("KALENDS_START_DELAY");
     });
     let mut connection = server.connect();
-    assert_eq!(connection.ask("PUT", &path(""), Some(STANDARD)).status, 201);
-    assert_eq!(connection.ask("GET", "/nonsense", None).status, 404);
-    // Nobody listens there: the only attempt fails.
+    assert_eq!(connection.request("PUT", &path(""), Some(STANDARD)).status, 201);
+    assert_eq!(connection.request("GET", "/nonsense", None).status, 404);
+    // Nothing listens on that port: the only attempt fails.
     let request = json!({"uri": "http://127.0.0.1:1/", "method": "GET"});
     let policy = json!({"retryType": "None"});
     let action = json!({"type": "Http", "request": request, "retryPolicy": policy});
     let job = json!({"properties": {"action": action}}).to_string();
-    assert_eq!(connection.ask("PUT", &path("/jobs/j"), Some(&job)).status, 201);
+    assert_eq!(connection.request("PUT", &path("/jobs/j"), Some(&job)).status, 201);
     let closed = "kalends_occurrences_closed_total{disposition=\"failed\"}";
-    let seen = (0..100_000).map(|_| figures(&mut connection)).find(|seen| seen[closed] > 0.0);
+    let seen = (0..100_000).map(|_| metrics(&mut connection)).find(|seen| seen[closed] > 0.0);
     let seen = seen.unwrap();
     for (name, expected) in [
         ("kalends_http_requests_total{route=\"jobCollection\",method=\"PUT\",status=\"2xx\"}", 1.0),
@@ -74,14 +74,14 @@ fn requests_and_runs_are_counted() {
 }
 
 #[test]
-fn debug_logging_shows_requests_without_their_payload() {
-    let server = Running::start_with(|command, _| {
+fn requests_are_logged_at_debug_level_without_their_bodies() {
+    let server = TestServer::start_with(|command, _| {
         command.env("KALENDS_LOG", "kalends_server=debug").env("KALENDS_LOG_FORMAT", "json");
     });
     let mut connection = server.connect();
     let body = STANDARD.replace("westus", "c4nary");
-    let answer = connection.ask("PUT", &path(""), Some(&body));
-    let id = answer.header("x-ms-request-id").unwrap();
+    let response = connection.request("PUT", &path(""), Some(&body));
+    let id = response.header("x-ms-request-id").unwrap();
     let line = server.line_with(id);
     assert!(!line.contains("c4nary"), "{line}");
     let line: Value = serde_json::from_str(&line).unwrap();
@@ -98,13 +98,13 @@ fn debug_logging_shows_requests_without_their_payload() {
 }
 
 #[test]
-fn the_log_is_quiet_and_tells_of_the_end() {
-    let server = Running::start();
+fn the_default_log_contains_start_and_shutdown_only() {
+    let server = TestServer::start();
     let mut connection = server.connect();
-    assert_eq!(connection.ask("GET", "/nonsense", None).status, 404);
+    assert_eq!(connection.request("GET", "/nonsense", None).status, 404);
     drop(connection);
-    let told = std::process::Command::new("kill").arg(server.id().to_string()).status().unwrap();
-    assert!(told.success());
+    let killed = std::process::Command::new("kill").arg(server.id().to_string()).status().unwrap();
+    assert!(killed.success());
     for expected in [
         "INFO  jobs may reach this machine and the private network",
         "INFO  API stopped, waiting for attempts in flight",

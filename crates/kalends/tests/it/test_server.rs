@@ -1,4 +1,4 @@
-//! A server of the test's own: the real binary, with its store in a folder that goes with it.
+//! A server for tests: the real binary with its store in a temporary directory.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -11,99 +11,99 @@ use tempfile::TempDir;
 
 use crate::connection::Connection;
 
-/// No line of a test is waited for longer.
-const PATIENCE: Duration = Duration::from_secs(60);
-const ANYWHERE: &str = "127.0.0.1:0";
+/// Limit for a log line.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const FREE_PORT: &str = "127.0.0.1:0";
 
-/// A running server. It is ended when it is dropped.
-pub(crate) struct Running {
+/// A running server, killed when dropped.
+pub(crate) struct TestServer {
     child: Child,
     folder: TempDir,
-    /// What it says after where it listens.
-    says: Receiver<String>,
-    /// How it is started again, where it may be.
+    /// Lines on standard error after the address.
+    log: Receiver<String>,
+    /// Prepares a restart; `None` if the test does not restart the server.
     prepare: Option<Prepare>,
     pub(crate) address: SocketAddr,
 }
 
 type Prepare = Box<dyn Fn(&mut Command, &Path)>;
 
-impl Running {
-    /// Starts a server with the time of the machine.
-    pub(crate) fn start() -> Running {
-        Running::start_with(|_, _| {})
+impl TestServer {
+    /// Starts a server with the system clock. It runs no jobs.
+    pub(crate) fn start() -> TestServer {
+        TestServer::start_with(|_, _| {})
     }
 
-    /// Starts a server whose clock stands where [`Running::set_clock`] puts it.
-    pub(crate) fn start_at(library: &Path, now: &str) -> Running {
+    /// Starts a server whose clock stands still at the time of [`TestServer::set_clock`].
+    pub(crate) fn start_at(library: &Path, now: &str) -> TestServer {
         let (library, now) = (library.to_owned(), now.to_owned());
-        Running::start_repeatedly(move |command, folder| {
-            show_clock(command, folder, &library, &now);
+        TestServer::start_restartable(move |command, folder| {
+            override_clock(command, folder, &library, &now);
         })
     }
 
-    /// The same, and it runs jobs, at once where they have no start.
-    pub(crate) fn start_working_at(library: &Path, now: &str) -> Running {
+    /// The same with an engine that runs jobs without a start time immediately.
+    pub(crate) fn start_working_at(library: &Path, now: &str) -> TestServer {
         let (library, now) = (library.to_owned(), now.to_owned());
-        Running::start_repeatedly(move |command, folder| {
-            show_clock(command, folder, &library, &now);
+        TestServer::start_restartable(move |command, folder| {
+            override_clock(command, folder, &library, &now);
             run_jobs(command);
         })
     }
 
-    /// Starts a server that runs jobs, at once where they have no start.
-    pub(crate) fn start_working() -> Running {
-        Running::start_repeatedly(|command, _| run_jobs(command))
+    /// Starts a server with an engine that runs jobs without a start time immediately.
+    pub(crate) fn start_working() -> TestServer {
+        TestServer::start_restartable(|command, _| run_jobs(command))
     }
 
-    /// Starts a node that runs jobs on a database that it shares with others.
-    pub(crate) fn start_node(database: &str, key_file: &Path) -> Running {
+    /// Starts a node that runs jobs of a shared database.
+    pub(crate) fn start_node(database: &str, key_file: &Path) -> TestServer {
         let (database, key_file) = (database.to_owned(), key_file.to_owned());
-        Running::start_repeatedly(move |command, _| {
+        TestServer::start_restartable(move |command, _| {
             run_jobs(command);
             command.env("KALENDS_STORE", &database).env("KALENDS_KEY_FILE", &key_file);
         })
     }
 
-    pub(crate) fn start_with(prepare: impl FnOnce(&mut Command, &Path)) -> Running {
-        Running::listen_on(ANYWHERE, prepare)
+    pub(crate) fn start_with(prepare: impl FnOnce(&mut Command, &Path)) -> TestServer {
+        TestServer::listen_on(FREE_PORT, prepare)
     }
 
-    /// Starts a server that listens there.
-    pub(crate) fn listen_on(listen: &str, prepare: impl FnOnce(&mut Command, &Path)) -> Running {
+    /// Starts a server that listens on this address.
+    pub(crate) fn listen_on(listen: &str, prepare: impl FnOnce(&mut Command, &Path)) -> TestServer {
         let folder = TempDir::new().unwrap();
-        let (child, says, address) = spawn(&folder, listen, prepare);
-        Running { child, folder, says, prepare: None, address }
+        let (child, log, address) = spawn(&folder, listen, prepare);
+        TestServer { child, folder, log, prepare: None, address }
     }
 
-    /// Starts a server whose store is elsewhere.
-    pub(crate) fn start_in(store: &str, prepare: impl FnOnce(&mut Command)) -> Running {
-        Running::start_with(|command, _| {
+    /// Starts a server with this store.
+    pub(crate) fn start_in(store: &str, prepare: impl FnOnce(&mut Command)) -> TestServer {
+        TestServer::start_with(|command, _| {
             command.env("KALENDS_STORE", store);
             prepare(command);
         })
     }
 
-    /// Starts a server that may be started again.
-    pub(crate) fn start_repeatedly(prepare: impl Fn(&mut Command, &Path) + 'static) -> Running {
-        let mut started = Running::start_with(&prepare);
+    /// Starts a server that can be restarted.
+    pub(crate) fn start_restartable(prepare: impl Fn(&mut Command, &Path) + 'static) -> TestServer {
+        let mut started = TestServer::start_with(&prepare);
         started.prepare = Some(Box::new(prepare));
         started
     }
 
-    /// Ends the server without a warning, as a crash does.
+    /// Kills the server, as a crash does.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Starts it again with the same store, at another address.
-    pub(crate) fn start_again(&mut self) {
+    /// Starts the server again with the same store, at another address.
+    pub(crate) fn restart(&mut self) {
         let prepare = self.prepare.as_ref().unwrap();
-        (self.child, self.says, self.address) = spawn(&self.folder, ANYWHERE, prepare);
+        (self.child, self.log, self.address) = spawn(&self.folder, FREE_PORT, prepare);
     }
 
-    /// Asks the server to end, waits until it has, and says whether all went well.
+    /// Stops the server with SIGTERM and returns whether it exited successfully.
     pub(crate) fn stop(&mut self) -> bool {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
@@ -114,10 +114,10 @@ impl Running {
         Connection::new(self.address)
     }
 
-    /// The next thing it says in which a text is.
+    /// Waits for the next log line that contains a text.
     pub(crate) fn line_with(&self, text: &str) -> String {
         loop {
-            let line = self.says.recv_timeout(PATIENCE).unwrap();
+            let line = self.log.recv_timeout(TIMEOUT).unwrap();
             if line.contains(text) {
                 return line;
             }
@@ -128,12 +128,12 @@ impl Running {
         self.child.id()
     }
 
-    /// The folder of its store.
+    /// Directory of the store.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Puts the clock of the server to `now`, written `2016-03-30 20:40:55.469507`.
+    /// Sets the clock of the server to `now`, such as `2016-03-30 20:40:55.469507`.
     pub(crate) fn set_clock(&self, now: &str) {
         let (next, file) = (self.folder.path().join("next"), self.folder.path().join("now"));
         std::fs::write(&next, now).unwrap();
@@ -141,9 +141,9 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for TestServer {
     fn drop(&mut self) {
-        // One that has ended already cannot be ended.
+        // The server may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -171,27 +171,27 @@ fn spawn(
         let (_, address) = line.strip_prefix("listening on ")?.split_once("://")?;
         Some(address.parse().unwrap())
     });
-    let address = address.expect("the server ended without listening");
-    let (say, says) = channel();
-    // Somebody must read what it says, or it will wait for that one day.
+    let address = address.expect("the server exited before it listened");
+    let (sender, log) = channel();
+    // Drain the pipe, or the server would block on its log.
     std::thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
             eprintln!("{line}");
-            // A test that has ended no longer listens.
-            let _ = say.send(line);
+            // The test may have ended.
+            let _ = sender.send(line);
         }
     });
-    (child, says, address)
+    (child, log, address)
 }
 
-/// Has a server run jobs, at once where they have no start.
+/// Enables the engine, without a start delay.
 pub(crate) fn run_jobs(command: &mut Command) {
     command.env_remove("KALENDS_HOLD").env_remove("KALENDS_START_DELAY");
 }
 
-fn show_clock(command: &mut Command, folder: &Path, library: &Path, now: &str) {
+fn override_clock(command: &mut Command, folder: &Path, library: &Path, now: &str) {
     let file = folder.join("now");
-    // Started again, it goes on with the time it had.
+    // A restarted server continues with its last time.
     if !file.exists() {
         std::fs::write(&file, now).unwrap();
     }
@@ -203,7 +203,7 @@ fn show_clock(command: &mut Command, folder: &Path, library: &Path, now: &str) {
         .env("TZ", "UTC");
 }
 
-/// A new database, where a server for tests is named. Says so where there is none.
+/// Creates a database. Prints SKIPPED and returns `None` without a test server.
 pub(crate) fn database(name: &str) -> Option<String> {
     let Ok(server) = std::env::var("KALENDS_TEST_POSTGRES") else {
         eprintln!("SKIPPED: no PostgreSQL server is named in KALENDS_TEST_POSTGRES");
@@ -211,13 +211,13 @@ pub(crate) fn database(name: &str) -> Option<String> {
     };
     let name = format!("{name}_{}", std::process::id());
     let sql = format!("CREATE DATABASE {name}");
-    let made = Command::new("psql").args([&server, "-qc", &sql]).status().unwrap();
-    assert!(made.success());
+    let created = Command::new("psql").args([&server, "-qc", &sql]).status().unwrap();
+    assert!(created.success());
     let (server, _) = server.rsplit_once('/').unwrap();
     Some(format!("{server}/{name}"))
 }
 
-/// The library that shows a program another time. Says so where there is none.
+/// The library that overrides the clock of a process. Prints SKIPPED and returns `None` if missing.
 pub(crate) fn clock_library() -> Option<PathBuf> {
     let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let library = "faketime/libfaketimeMT.so.1";

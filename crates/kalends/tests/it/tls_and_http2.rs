@@ -1,20 +1,20 @@
-//! The binary over HTTP/2 and over TLS, asked by a client that is not of our making.
+//! HTTP/2 and TLS, tested with curl.
 
 use std::path::Path;
 use std::process::Command;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 
-use crate::running::Running;
+use crate::test_server::TestServer;
 
-/// The version of HTTP and the body of an answer. `None` where there is no curl.
+/// Body and HTTP version of a response. Prints SKIPPED and returns `None` without curl.
 fn curl(arguments: &[&str], url: &str) -> Option<String> {
     let mut command = Command::new("curl");
     command.args(["-sS", "-w", " over HTTP/%{http_version}", "--max-time", "60"]).args(arguments);
     match command.arg(url).env_remove("http_proxy").output() {
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            Some(String::from_utf8(output.stdout).unwrap() + &said)
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            Some(String::from_utf8(output.stdout).unwrap() + &message)
         }
         Err(_) => {
             eprintln!("SKIPPED: the package curl is not installed");
@@ -24,25 +24,25 @@ fn curl(arguments: &[&str], url: &str) -> Option<String> {
 }
 
 fn write_certificate(folder: &Path) {
-    let made = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let CertifiedKey { cert, signing_key } = made;
+    let generated = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let CertifiedKey { cert, signing_key } = generated;
     std::fs::write(folder.join("tls.pem"), cert.pem()).unwrap();
     std::fs::write(folder.join("tls.key"), signing_key.serialize_pem()).unwrap();
 }
 
 #[test]
-fn http_2_is_spoken_without_tls_to_who_knows_it() {
-    let server = Running::start();
+fn http_2_with_prior_knowledge_works_without_tls() {
+    let server = TestServer::start();
     let url = format!("http://{}/livez", server.address);
     for (arguments, version) in [(&["--http2-prior-knowledge"][..], "2"), (&["--http1.1"], "1.1")] {
-        let Some(answer) = curl(arguments, &url) else { return };
-        assert_eq!(answer, format!("ok over HTTP/{version}"));
+        let Some(response) = curl(arguments, &url) else { return };
+        assert_eq!(response, format!("ok over HTTP/{version}"));
     }
 }
 
 #[test]
-fn https_is_spoken_and_a_new_certificate_is_taken_on_a_signal() {
-    let server = Running::start_with(|command, folder| {
+fn the_server_reloads_its_certificate_on_sighup() {
+    let server = TestServer::start_with(|command, folder| {
         write_certificate(folder);
         command.arg("--tls-cert").arg(folder.join("tls.pem"));
         command.arg("--tls-key").arg(folder.join("tls.key"));
@@ -50,14 +50,14 @@ fn https_is_spoken_and_a_new_certificate_is_taken_on_a_signal() {
     let url = format!("https://localhost:{}/livez", server.address.port());
     let authority = server.folder().join("tls.pem");
     let trusted = ["--cacert", authority.to_str().unwrap()];
-    let Some(answer) = curl(&trusted, &url) else { return };
-    assert_eq!(answer, "ok over HTTP/2");
+    let Some(response) = curl(&trusted, &url) else { return };
+    assert_eq!(response, "ok over HTTP/2");
     let old = curl(&["--tls-max", "1.1", "--cacert", trusted[1]], &url).unwrap();
     assert!(!old.starts_with("ok"), "{old}");
     write_certificate(server.folder());
-    let told = Command::new("kill").args(["-HUP", &server.id().to_string()]).status().unwrap();
-    assert!(told.success());
-    // The signal is taken by the server when it comes to it.
+    let signalled = Command::new("kill").args(["-HUP", &server.id().to_string()]).status().unwrap();
+    assert!(signalled.success());
+    // The server handles the signal asynchronously.
     let deadline = std::time::Duration::from_secs(60).as_millis() / 20;
     let renewed = (0..deadline).any(|_| curl(&trusted, &url).unwrap() == "ok over HTTP/2");
     assert!(renewed);
@@ -69,6 +69,6 @@ fn a_certificate_without_its_key_is_refused() {
         .args(["serve", "--listen", "127.0.0.1:0", "--tls-cert", "nowhere.pem"])
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(said, "error: --tls-cert and --tls-key must be set together\n");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(message, "error: --tls-cert and --tls-key must be set together\n");
 }

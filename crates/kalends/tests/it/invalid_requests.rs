@@ -1,7 +1,7 @@
-//! Requests that are refused, with the status and the code of each; and that nothing comes of them.
+//! Invalid requests: status and code of each, and that they change nothing.
 
 use crate::connection::Connection;
-use crate::running::Running;
+use crate::test_server::TestServer;
 
 const SUBSCRIPTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40";
 const GOOD: &str = r#"{"properties":{"action":{"type":"Http","request":{"uri":"http://example.com/x","method":"GET"}},"recurrence":{"frequency":"Day","interval":1},"state":"Enabled"}}"#;
@@ -19,41 +19,41 @@ fn target(short: &str, version: &str) -> String {
     long.replace("J/", &format!("{jc}/jobs/j/")).replace('V', &format!("api-version={version}"))
 }
 
-/// What is there, byte for byte.
+/// All resources, byte for byte.
 fn everything(connection: &mut Connection) -> Vec<(u16, String, Option<String>)> {
     let mut get = |path: &str| {
-        let answer = connection.ask("GET", &target(path, "2026-11-01"), None);
-        let etag = answer.header("ETag").map(str::to_owned);
-        (answer.status, answer.body, etag)
+        let response = connection.request("GET", &target(path, "2026-11-01"), None);
+        let etag = response.header("ETag").map(str::to_owned);
+        (response.status, response.body, etag)
     };
     vec![get("J?V"), get("JC?V"), get("JC/jobs?V"), get("RG?V")]
 }
 
 fn check(cases: &[Case<'_>]) {
-    let server = Running::start();
+    let server = TestServer::start();
     let mut connection = server.connect();
     for (path, body) in [("JC?V", STANDARD), ("J?V", GOOD)] {
-        let made = connection.ask("PUT", &target(path, "2026-11-01"), Some(body));
-        assert_eq!(made.status, 201, "{made:?}");
+        let created = connection.request("PUT", &target(path, "2026-11-01"), Some(body));
+        assert_eq!(created.status, 201, "{created:?}");
     }
     let before = everything(&mut connection);
     for (method, path, headers, body, status, expected) in cases {
         for version in ["2026-11-01", "2016-03-01", "2014-08-01-preview"] {
-            let place = format!("{method} {path} {headers:?} {version}");
+            let context = format!("{method} {path} {headers:?} {version}");
             let target = target(path, version);
-            let answer = server.connect().ask_with(method, &target, headers, *body);
-            assert_eq!(answer.status, *status, "{place}: {answer:?}");
-            assert!(answer.header("x-ms-request-id").is_some(), "{place}");
-            let error: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+            let response = server.connect().request_with(method, &target, headers, *body);
+            assert_eq!(response.status, *status, "{context}: {response:?}");
+            assert!(response.header("x-ms-request-id").is_some(), "{context}");
+            let error: serde_json::Value = serde_json::from_str(&response.body).unwrap();
             let code = error["error"]["code"].as_str().unwrap();
             match version {
-                // Without a version that can be read, refusals are told in the words of old.
-                "2026-11-01" if path.contains('V') => assert_eq!(code, *expected, "{place}"),
+                // Without a readable API version, errors have the form of the old versions.
+                "2026-11-01" if path.contains('V') => assert_eq!(code, *expected, "{context}"),
                 _ => {
-                    let words =
+                    let old_codes =
                         ["BadRequest", "Conflict", "NotFound", "ResourceNotFound", expected];
-                    assert!(words.contains(&code), "{place}: {code}");
-                    assert_eq!(error["error"].as_object().unwrap().len(), 2, "{place}: {error}");
+                    assert!(old_codes.contains(&code), "{context}: {code}");
+                    assert_eq!(error["error"].as_object().unwrap().len(), 2, "{context}: {error}");
                 }
             }
         }
@@ -62,7 +62,7 @@ fn check(cases: &[Case<'_>]) {
 }
 
 #[test]
-fn versions_and_media_types() {
+fn invalid_versions_and_media_types_are_refused() {
     let media = |value| [("Content-Type", value)];
     check(&[
         ("PUT", "J?", &[], Some(GOOD), 400, "MissingApiVersionParameter"),
@@ -70,7 +70,7 @@ fn versions_and_media_types() {
         ("PUT", "J?V&api-version=2016-01-01", &[], Some(GOOD), 400, "InvalidApiVersionParameter"),
         ("PUT", "J?V", &media("text/plain"), Some(GOOD), 415, "UnsupportedMediaType"),
         ("PUT", "J?V", &media("multipart/form-data"), Some(GOOD), 415, "UnsupportedMediaType"),
-        // An empty value is not sent.
+        // An empty value suppresses the header.
         ("PUT", "J?V", &media(""), Some(GOOD), 415, "UnsupportedMediaType"),
         (
             "PUT",
@@ -88,7 +88,7 @@ fn versions_and_media_types() {
 }
 
 #[test]
-fn names_and_queries() {
+fn invalid_names_and_queries_are_refused() {
     let long = format!("JC/jobs/{}?V", "a".repeat(2_000));
     let deep = format!("JC/jobs?V&$filter={}", "(".repeat(4_000));
     check(&[
@@ -120,7 +120,7 @@ fn names_and_queries() {
         ("GET", "JC/jobs?V&$top=1e3", &[], None, 400, "InvalidQueryParameter"),
         ("GET", "JC/jobs?V&$skip=-5", &[], None, 400, "InvalidQueryParameter"),
         ("GET", "JC/jobs?V&$skip=99999999999999999999", &[], None, 400, "InvalidQueryParameter"),
-        // A query that cannot be read names no version.
+        // An unreadable query has no API version.
         ("GET", "JC/jobs?V&$filter=%FF", &[], None, 400, "BadRequest"),
         (
             "GET",
@@ -137,7 +137,7 @@ fn names_and_queries() {
 }
 
 #[test]
-fn bodies() {
+fn invalid_bodies_are_refused() {
     let nested = "[".repeat(50_000);
     let many: Vec<_> = (0..501).map(|number| format!("\"m{number}\":1")).collect();
     let many = format!("{{{}}}", many.join(","));
@@ -197,7 +197,7 @@ fn bodies() {
 }
 
 #[test]
-fn collections() {
+fn invalid_collections_are_refused() {
     fn put<'a>(body: &'a str, status: u16, code: &'a str) -> Case<'a> {
         ("PUT", "JCx?V", &[], Some(body), status, code)
     }

@@ -1,4 +1,4 @@
-//! Jobs that run: the real binary calls a real server, and says so in the history.
+//! Runs of jobs: requests to a target, history, egress and signatures.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -9,15 +9,15 @@ use ring::hmac;
 use serde_json::{Value, json};
 
 use crate::connection::Connection;
-use crate::running::Running;
-use crate::target::{PATIENCE, history, job, path, start, start_with, target};
+use crate::target::{TIMEOUT, history, job, path, start, start_with, target};
+use crate::test_server::TestServer;
 
-/// Asks until a job is no longer enabled.
+/// Waits until a job is no longer enabled.
 fn finished(connection: &mut Connection, name: &str) -> Value {
-    // The answer to the target and the record of it are two things; the second follows at once.
+    // The server records the response shortly after the target sent it.
     for _ in 0..100_000 {
-        let answer = connection.ask("GET", &path(&format!("/jobs/{name}")), None);
-        let job: Value = serde_json::from_str(&answer.body).unwrap();
+        let response = connection.request("GET", &path(&format!("/jobs/{name}")), None);
+        let job: Value = serde_json::from_str(&response.body).unwrap();
         if job["properties"]["state"] != "Enabled" {
             return job;
         }
@@ -26,12 +26,12 @@ fn finished(connection: &mut Connection, name: &str) -> Value {
 }
 
 #[test]
-fn a_job_calls_its_target_once_and_its_history_has_the_answer() {
+fn a_job_calls_its_target_once_and_its_history_contains_the_response() {
     let (address, calls) = target();
     let (_server, mut connection) = start();
     let definition = job(&format!("http://{address}/work?x=%2f"), json!({"retryType": "None"}));
-    assert_eq!(connection.ask("PUT", &path("/jobs/Once"), Some(&definition)).status, 201);
-    let call = calls.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(connection.request("PUT", &path("/jobs/Once"), Some(&definition)).status, 201);
+    let call = calls.recv_timeout(TIMEOUT).unwrap();
     assert_eq!(call.line, "POST /work?x=%2f HTTP/1.1");
     assert_eq!(
         (call.body.as_str(), call.headers["content-type"].as_str()),
@@ -56,7 +56,11 @@ fn a_job_calls_its_target_once_and_its_history_has_the_answer() {
     assert!(calls.try_recv().is_err(), "called twice");
     let timing = history[0]["timing"].as_object().unwrap();
     let parts: Vec<_> = timing.keys().map(String::as_str).collect();
-    assert_eq!(parts, ["connect", "firstByte", "total"], "an address needs no name: {timing:?}");
+    assert_eq!(
+        parts,
+        ["connect", "firstByte", "total"],
+        "an IP address needs no DNS lookup: {timing:?}"
+    );
     assert!(timing.values().all(|time| time.as_str().unwrap().starts_with("PT")), "{timing:?}");
 }
 
@@ -64,29 +68,29 @@ fn a_job_calls_its_target_once_and_its_history_has_the_answer() {
 fn a_failing_target_and_a_missing_one_fault_the_job() {
     let (address, _calls) = target();
     let (_server, mut connection) = start();
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for (name, uri, words) in [
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (name, uri, text) in [
         ("failing", format!("http://{address}/fail"), "'ServiceUnavailable'"),
-        ("missing", format!("http://{nobody}/"), "failed: ConnectFailure Unable to connect"),
-        ("led-astray", format!("http://{address}/metadata"), "failed: EgressDenied"),
+        ("missing", format!("http://{closed}/"), "failed: ConnectFailure Unable to connect"),
+        ("redirected", format!("http://{address}/metadata"), "failed: EgressDenied"),
     ] {
         let definition = job(&uri, json!({"retryType": "None"}));
-        let put = connection.ask("PUT", &path(&format!("/jobs/{name}")), Some(&definition));
+        let put = connection.request("PUT", &path(&format!("/jobs/{name}")), Some(&definition));
         assert_eq!(put.status, 201, "{put:?}");
         let job = finished(&mut connection, name);
         assert_eq!(job["properties"]["state"], "Faulted", "{name}");
         assert_eq!(job["properties"]["status"]["faultedCount"], 1, "{name}");
         let history = history(&mut connection, name);
         let message = history[0]["message"].as_str().unwrap();
-        assert!(message.contains(words), "{name}: {message}");
+        assert!(message.contains(text), "{name}: {message}");
         assert_eq!(history[0]["status"], "Failed");
     }
-    let again = connection.ask("POST", &path("/jobs/failing/run"), None);
-    assert_eq!(again.status, 409, "a job that is over does not run: {again:?}");
+    let again = connection.request("POST", &path("/jobs/failing/run"), None);
+    assert_eq!(again.status, 409, "a faulted job does not run: {again:?}");
 }
 
 #[test]
-fn a_disabled_job_runs_when_it_is_told_to_and_only_then() {
+fn a_disabled_job_runs_only_on_request() {
     let (address, calls) = target();
     let (_server, mut connection) = start();
     let mut definition: Value =
@@ -94,20 +98,20 @@ fn a_disabled_job_runs_when_it_is_told_to_and_only_then() {
             .unwrap();
     definition["properties"]["state"] = "Disabled".into();
     definition["properties"]["recurrence"] = json!({"frequency": "Minute"});
-    let made = connection.ask("PUT", &path("/jobs/off"), Some(&definition.to_string()));
-    assert_eq!(made.status, 201, "{made:?}");
+    let created = connection.request("PUT", &path("/jobs/off"), Some(&definition.to_string()));
+    assert_eq!(created.status, 201, "{created:?}");
     for _ in 0..3 {
-        assert_eq!(connection.ask("POST", &path("/jobs/off/run"), None).status, 200);
-        calls.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(connection.request("POST", &path("/jobs/off/run"), None).status, 200);
+        calls.recv_timeout(TIMEOUT).unwrap();
     }
     assert!(calls.try_recv().is_err());
-    let answer = connection.ask("GET", &path("/jobs/off"), None);
-    let job: Value = serde_json::from_str(&answer.body).unwrap();
+    let response = connection.request("GET", &path("/jobs/off"), None);
+    let job: Value = serde_json::from_str(&response.body).unwrap();
     assert_eq!(job["properties"]["state"], "Disabled");
 }
 
 #[test]
-fn a_guarded_server_calls_what_is_allowed_and_never_itself() {
+fn a_guarded_server_calls_allowed_targets_and_never_itself() {
     let (address, calls) = target();
     let (other, other_calls) = target();
     let entry = address.to_string();
@@ -116,23 +120,23 @@ fn a_guarded_server_calls_what_is_allowed_and_never_itself() {
     let none = json!({"retryType": "None"});
     for denied in [other, server.address] {
         let definition = job(&format!("http://{denied}/"), none.clone());
-        let refused = connection.ask("PUT", &path("/jobs/denied"), Some(&definition));
+        let refused = connection.request("PUT", &path("/jobs/denied"), Some(&definition));
         assert_eq!(refused.status, 400, "{refused:?}");
         let error: Value = serde_json::from_str(&refused.body).unwrap();
         assert_eq!(error["error"]["code"], "DestinationNotAllowed");
         assert_eq!(error["error"]["target"], "properties.action.request.uri");
-        let preview = connection.ask("POST", &path("/jobs/denied/preview"), Some(&definition));
+        let preview = connection.request("POST", &path("/jobs/denied/preview"), Some(&definition));
         assert_eq!(preview.status, 400, "{preview:?}");
     }
     let definition = job(&format!("http://{address}/"), none);
-    assert_eq!(connection.ask("PUT", &path("/jobs/allowed"), Some(&definition)).status, 201);
-    calls.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(connection.request("PUT", &path("/jobs/allowed"), Some(&definition)).status, 201);
+    calls.recv_timeout(TIMEOUT).unwrap();
     assert_eq!(finished(&mut connection, "allowed")["properties"]["state"], "Completed");
     assert!(other_calls.try_recv().is_err());
 }
 
-/// What `kalends signing-keys` shows of the collection with these flags.
-fn shown_keys(server: &Running, flags: &[&str]) -> [String; 2] {
+/// The keys that `kalends signing-keys` prints with these flags.
+fn printed_keys(server: &TestServer, flags: &[&str]) -> [String; 2] {
     let store = format!("sqlite:{}", server.folder().join("kalends.db").display());
     let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
     let output = command
@@ -145,8 +149,8 @@ fn shown_keys(server: &Running, flags: &[&str]) -> [String; 2] {
     [keys[0].to_owned(), keys[1].to_owned()]
 }
 
-/// What a receiver finds in the request of a job whose collection is called `jc`: its signatures,
-/// and those that are right by the keys that an operator is shown.
+/// The signatures in the request of a job in the collection `jc`, and the expected ones, computed with
+/// the keys that `kalends signing-keys` prints.
 fn signed_with(server: &[&str], shown: &[&str]) -> ([String; 2], [String; 2]) {
     let (address, calls) = target();
     let (server, mut connection) = start_with(server);
@@ -154,16 +158,16 @@ fn signed_with(server: &[&str], shown: &[&str]) -> ([String; 2], [String; 2]) {
         serde_json::from_str(&job(&format!("http://{address}/"), json!({"retryType": "None"})))
             .unwrap();
     definition["properties"]["action"]["signing"] = "On".into();
-    let made = connection.ask("PUT", &path("/jobs/signed"), Some(&definition.to_string()));
-    assert_eq!(made.status, 201, "{made:?}");
-    let call = calls.recv_timeout(PATIENCE).unwrap();
+    let created = connection.request("PUT", &path("/jobs/signed"), Some(&definition.to_string()));
+    assert_eq!(created.status, 201, "{created:?}");
+    let call = calls.recv_timeout(TIMEOUT).unwrap();
     assert_eq!(call.headers["webhook-id"], call.headers["x-ms-execution-tag"]);
     let (new, old) = call.headers["webhook-signature"].split_once(' ').unwrap();
     let signed = format!(
         "{}.{}.{}",
         call.headers["webhook-id"], call.headers["webhook-timestamp"], call.body
     );
-    let expected = shown_keys(&server, shown).map(|key| {
+    let expected = printed_keys(&server, shown).map(|key| {
         let key = STANDARD.decode(key.strip_prefix("whsec_").unwrap()).unwrap();
         let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
         format!("v1,{}", STANDARD.encode(hmac::sign(&key, signed.as_bytes())))
@@ -172,21 +176,21 @@ fn signed_with(server: &[&str], shown: &[&str]) -> ([String; 2], [String; 2]) {
 }
 
 #[test]
-fn a_signed_job_has_the_headers_by_which_it_is_verified() {
+fn a_signed_request_can_be_verified_with_the_printed_keys() {
     let (sent, expected) = signed_with(&[], &[]);
     assert_eq!(sent, expected);
 }
 
 #[test]
-fn a_collection_whose_keys_were_changed_alone_still_signs_with_the_one_before() {
+fn a_collection_with_rotated_keys_also_signs_with_the_previous_key() {
     let collection = "6c55a6f0-6593-472f-9b3e-a51a9a757b40/rg/jc";
-    let changed = format!("--signing-epoch-of={collection}=2");
-    let (sent, expected) = signed_with(&[&changed], &[&changed]);
+    let rotated = format!("--signing-epoch-of={collection}=2");
+    let (sent, expected) = signed_with(&[&rotated], &[&rotated]);
     assert_eq!(sent, expected);
-    // Receivers who have the key from before the change.
-    let (sent, [present, _]) = signed_with(&[&changed], &[]);
+    // Receivers may still have the key from before the rotation.
+    let (sent, [present, _]) = signed_with(&[&rotated], &[]);
     assert_eq!(sent[1], present);
     let (sent, expected) =
         signed_with(&["--signing-key-version-for", &format!("{collection}x=2")], &[]);
-    assert_eq!(sent, expected, "another collection's change is none of its business");
+    assert_eq!(sent, expected, "the rotation of another collection has no effect");
 }

@@ -1,5 +1,5 @@
-//! Every recorded exchange, replayed against the running server at the recorded time: status and
-//! body must come back byte for byte. What does not is in [`Exception`], with its reason.
+//! Replays every recorded exchange against a server at the recorded time: status and body must match
+//! byte for byte, except for the cases of [`Exception`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,35 +11,35 @@ use kalends_recurrence::Instant;
 use kalends_wire::Json;
 
 use crate::connection::Connection;
-use crate::recorded::{Exchange, at, recordings, replace, text_at};
-use crate::running::{Running, clock_library};
+use crate::recorded_exchange::{Exchange, at, recordings, replace, text_at};
+use crate::test_server::{TestServer, clock_library};
 
-/// Recordings that are replayed at the same time, each with a server of its own.
+/// Number of recordings replayed concurrently, each with its own server.
 const SERVERS: usize = 6;
-/// How long after its creation a job without a start ran for the first time.
+/// Delay of the first run of jobs without a start time in the retired service.
 const START_DELAY: Duration = Duration::from_secs(20);
 
-/// Why an answer is not compared as it was recorded.
+/// Why a response is not compared byte for byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Exception {
-    /// The service was gone: it answered that it knows no such path.
+    /// The service was already gone and returned that the path does not exist.
     ServiceRetired,
-    /// History of runs that the recording does not hold. Compared: that the job has a history.
+    /// History of runs outside the recording. Compared: that the job has a history.
     History,
-    /// The file of the certificate is blotted out. Compared with another one: the rest.
+    /// The certificate is redacted and replaced by another. Compared: the other members.
     CertificateRedacted,
-    /// Until December 2015 secrets of error actions were shown. Compared: the rest.
+    /// Until December 2015 responses contained the secrets of error actions. Compared: the other members.
     SecretLeaked,
-    /// The resource manager's own list of places and versions. Compared: that ours holds them.
+    /// The resource manager's list of locations and versions. Compared: that ours contains them.
     ProviderMetadata,
 }
 
 #[test]
-fn every_recorded_exchange_is_answered_as_it_was_recorded() {
+fn every_recorded_exchange_is_reproduced() {
     let (Some(recordings), Some(library)) = (recordings(), clock_library()) else { return };
     let replay = Mutex::new(Replay::default());
     let waiting = Mutex::new(recordings.into_iter());
-    // A server waits for its disk most of the time.
+    // Servers mostly wait for the disk, so several run concurrently.
     std::thread::scope(|scope| {
         for _ in 0..SERVERS {
             scope.spawn(|| {
@@ -77,19 +77,19 @@ impl Replay {
 
     fn recording(&mut self, mut exchanges: Vec<Exchange>, library: &Path) {
         exchanges.sort_by_key(|exchange| (exchange.at, exchange.sequence));
-        let server = Running::start_at(library, &clock_text(exchanges[0].at));
+        let server = TestServer::start_at(library, &clock_text(exchanges[0].at));
         let mut connection = server.connect();
-        make_presumed(&mut connection, &exchanges);
+        create_presumed(&mut connection, &exchanges);
         for second in exchanges.chunk_by(|a, b| a.at == b.at) {
             self.second(second, &server, &mut connection);
         }
     }
 
-    /// Exchanges of one second have no recorded order. Changes are made in their natural one, and
-    /// what reads may fit before or after any of them.
-    fn second(&mut self, second: &[Exchange], server: &Running, connection: &mut Connection) {
+    /// Exchanges within one second have no recorded order. Writes are sent in their natural order; a
+    /// read may match before or after any of them.
+    fn second(&mut self, second: &[Exchange], server: &TestServer, connection: &mut Connection) {
         let (mut reads, mut writes): (Vec<_>, Vec<_>) =
-            second.iter().partition(|exchange| exchange.reads());
+            second.iter().partition(|exchange| exchange.is_read());
         writes.sort_by_key(|exchange| {
             let order = ["PUT", "PATCH", "POST", "DELETE"];
             let method = order.iter().position(|method| *method == exchange.method);
@@ -107,7 +107,7 @@ impl Replay {
                 Err(_) => true,
             });
             let Some(write) = writes.next() else { break };
-            server.set_clock(&clock_text(moment(write)));
+            server.set_clock(&clock_text(exact_time(write)));
             match compare(write, connection) {
                 Ok(exception) => self.note(exception),
                 Err(wrong) => self.wrong.push(wrong),
@@ -126,37 +126,39 @@ impl Replay {
     }
 }
 
-/// When within its second an exchange took place: a job that runs at once tells.
-fn moment(exchange: &Exchange) -> Instant {
-    let answer = exchange.answer.as_ref();
-    let next = answer.and_then(|answer| text_at(answer, "properties.status.nextExecutionTime"));
+/// Time of an exchange within its second, derived from the next execution time of a job that runs
+/// immediately.
+fn exact_time(exchange: &Exchange) -> Instant {
+    let response = exchange.response.as_ref();
+    let next =
+        response.and_then(|response| text_at(response, "properties.status.nextExecutionTime"));
     let first = exchange.at.saturating_add(START_DELAY);
-    // Date and the clock of the scheduler were not of the same machine.
+    // The Date header and the clock of the scheduler were from different machines.
     let last = first.saturating_add(Duration::from_millis(1_500));
-    let told = next.map(|next| next.parse::<Instant>().unwrap());
-    match told.filter(|told| (first..=last).contains(told)) {
-        Some(told) => told.saturating_sub(START_DELAY),
+    let due = next.map(|next| next.parse::<Instant>().unwrap());
+    match due.filter(|due| (first..=last).contains(due)) {
+        Some(due) => due.saturating_sub(START_DELAY),
         None => exchange.at.saturating_add(Duration::from_millis(500)),
     }
 }
 
-/// An instant as the clock library reads it. It cuts what it cannot hold, so half a step is added.
+/// A time in the format of the clock library. The library truncates, so half a step is added.
 fn clock_text(at: Instant) -> String {
     let fraction = at.ticks().rem_euclid(10_000_000);
     let whole = at.whole_second().to_string();
     format!("{}.{fraction:07}5", whole.trim_end_matches('Z').replace('T', " "))
 }
 
-/// Makes what the recording shows without having made it, from how it is shown first.
-fn make_presumed(connection: &mut Connection, exchanges: &[Exchange]) {
+/// Creates resources that a recording contains without their creation, from their first appearance.
+fn create_presumed(connection: &mut Connection, exchanges: &[Exchange]) {
     let mut known = BTreeSet::new();
     let mut presumed: Vec<(String, String)> = Vec::new();
     for second in exchanges.chunk_by(|a, b| a.at == b.at) {
-        let made = second.iter().filter(|exchange| exchange.status == 201);
-        known.extend(made.map(|exchange| exchange.path().to_lowercase()));
+        let created = second.iter().filter(|exchange| exchange.status == 201);
+        known.extend(created.map(|exchange| exchange.path().to_lowercase()));
         for exchange in second {
             let version = exchange.version();
-            for shown in exchange.shown() {
+            for shown in exchange.resources() {
                 let id = text_at(shown, "id").unwrap();
                 let id = id.split("/history/").next().unwrap();
                 if !id.contains("/jobCollections/") || !known.insert(id.to_lowercase()) {
@@ -181,12 +183,12 @@ fn make_presumed(connection: &mut Connection, exchanges: &[Exchange]) {
     }
     presumed.sort_by_key(|(target, _)| target.contains("/jobs/"));
     for (target, body) in presumed {
-        let answer = connection.ask("PUT", &target, Some(&body));
-        assert_eq!(answer.status, 201, "{target} {body}: {answer:?}");
+        let response = connection.request("PUT", &target, Some(&body));
+        assert_eq!(response.status, 201, "{target} {body}: {response:?}");
     }
 }
 
-/// Replays one exchange. What is wrong is told with its place.
+/// Replays one exchange. The error describes the exchange and the difference.
 fn compare(exchange: &Exchange, connection: &mut Connection) -> Result<Option<Exception>, String> {
     let mut exception = None;
     let request = exchange.request.clone().map(|mut body| {
@@ -197,26 +199,27 @@ fn compare(exchange: &Exchange, connection: &mut Connection) -> Result<Option<Ex
         }
         body.to_string()
     });
-    let answer = connection.ask(&exchange.method, &exchange.target, request.as_deref());
+    let response = connection.request(&exchange.method, &exchange.target, request.as_deref());
     let wrong = |what: &str, expected: &str| {
         format!(
-            "{} {}\n{} {}\n{}\n{what}\n  expected {} {expected}\n  answered {} {}",
+            "{} {}\n{} {}\n{}\n{what}\n  expected {} {expected}\n  received {} {}",
             exchange.recording,
             exchange.at,
             exchange.method,
             exchange.target,
             request.as_deref().unwrap_or(""),
             exchange.status,
-            answer.status,
-            answer.body
+            response.status,
+            response.body
         )
     };
-    let media_type = exchange.answer.as_ref().map(|_| "application/json; charset=utf-8");
-    if answer.header("Content-Type") != media_type || answer.header("x-ms-request-id").is_none() {
-        return Err(wrong("other headers", &format!("{:?}", answer.headers)));
+    let media_type = exchange.response.as_ref().map(|_| "application/json; charset=utf-8");
+    if response.header("Content-Type") != media_type || response.header("x-ms-request-id").is_none()
+    {
+        return Err(wrong("other headers", &format!("{:?}", response.headers)));
     }
-    let Some(expected) = exchange.answer.clone() else {
-        return match (answer.status, answer.body.as_str()) == (exchange.status, "") {
+    let Some(expected) = exchange.response.clone() else {
+        return match (response.status, response.body.as_str()) == (exchange.status, "") {
             true => Ok(None),
             false => Err(wrong("expected no body", "")),
         };
@@ -224,55 +227,55 @@ fn compare(exchange: &Exchange, connection: &mut Connection) -> Result<Option<Ex
     if text_at(&expected, "error.code") == Some("InvalidRequestUri") {
         return Ok(Some(Exception::ServiceRetired));
     }
-    let Ok(answered) = serde_json::from_str::<Json<'_>>(&answer.body) else {
+    let Ok(received) = serde_json::from_str::<Json<'_>>(&response.body) else {
         return Err(wrong("no JSON", &expected.to_string()));
     };
-    let (mut expected, mut answered) = (expected, answered.into_owned());
+    let (mut expected, mut received) = (expected, received.into_owned());
     if exchange.path().ends_with("/Microsoft.Scheduler") {
-        // Another product's beginnings, in the same namespace then.
+        // Another product used the same namespace at the time.
         if let Some(Json::Array(mut types)) = at(&expected, "resourceTypes").cloned() {
             types.retain(|kind| text_at(kind, "resourceType") != Some("flows"));
             replace(&mut expected, "resourceTypes", Some(Json::Array(types)));
         }
-        return match holds(&answered, &expected) {
+        return match contains(&received, &expected) {
             true => Ok(Some(Exception::ProviderMetadata)),
             false => Err(wrong("the provider lacks something", &expected.to_string())),
         };
     }
-    if exchange.path().ends_with("/history") && !exchange.shown().is_empty() {
-        return match answer.status == 200 && at(&answered, "value").is_some() {
+    if exchange.path().ends_with("/history") && !exchange.resources().is_empty() {
+        return match response.status == 200 && at(&received, "value").is_some() {
             true => Ok(Some(Exception::History)),
             false => Err(wrong("no history", "")),
         };
     }
-    for (expected, answered) in entries(&mut expected).into_iter().zip(entries(&mut answered)) {
-        exception = exception.max(without_exceptions(expected, answered, exchange.at));
+    for (expected, received) in entries(&mut expected).into_iter().zip(entries(&mut received)) {
+        exception = exception.max(remove_exceptions(expected, received, exchange.at));
     }
     let expected = expected.to_string();
-    // What is compared as it came is compared byte for byte.
-    let answered = if exception.is_some() { answered.to_string() } else { answer.body.clone() };
-    match (answer.status, answered == expected) == (exchange.status, true) {
+    // Without an exception the comparison is byte for byte.
+    let received = if exception.is_some() { received.to_string() } else { response.body.clone() };
+    match (response.status, received == expected) == (exchange.status, true) {
         true => Ok(exception),
-        false => Err(wrong("another answer", &expected)),
+        false => Err(wrong("another response", &expected)),
     }
 }
 
-/// The entries of a list, or what is none as its only entry.
-fn entries<'j>(answer: &'j mut Json<'static>) -> Vec<&'j mut Json<'static>> {
-    if at(answer, "value").is_none() {
-        return vec![answer];
+/// The entries of a list, or the response itself as the only entry.
+fn entries<'j>(response: &'j mut Json<'static>) -> Vec<&'j mut Json<'static>> {
+    if at(response, "value").is_none() {
+        return vec![response];
     }
-    let Json::Object(members) = answer else { return vec![] };
+    let Json::Object(members) = response else { return vec![] };
     match members.iter_mut().find(|(name, _)| name == "value") {
         Some((_, Json::Array(values))) => values.iter_mut().collect(),
         _ => vec![],
     }
 }
 
-/// Takes out of both what cannot or must not be the same.
-fn without_exceptions(
+/// Removes the members that cannot or must not match from both.
+fn remove_exceptions(
     expected: &mut Json<'static>,
-    answered: &mut Json<'static>,
+    received: &mut Json<'static>,
     now: Instant,
 ) -> Option<Exception> {
     let mut exception = None;
@@ -290,26 +293,26 @@ fn without_exceptions(
     let members = ["Thumbprint", "Expiration", "SubjectName"];
     let shows =
         |json: &Json<'static>, member| at(json, &format!("{certificate}{member}")).is_some();
-    if members.iter().all(|member| shows(expected, member) && shows(answered, member)) {
+    if members.iter().all(|member| shows(expected, member) && shows(received, member)) {
         for member in members {
             replace(expected, &format!("{certificate}{member}"), None);
-            replace(answered, &format!("{certificate}{member}"), None);
+            replace(received, &format!("{certificate}{member}"), None);
         }
-        // The documented name of what is recorded without the last word; clients know both.
-        replace(answered, &format!("{certificate}ExpirationDate"), None);
+        // The documented name of the member recorded as certificateExpiration; clients know both.
+        replace(received, &format!("{certificate}ExpirationDate"), None);
         exception = exception.max(Some(Exception::CertificateRedacted));
     }
     exception
 }
 
-/// Whether `all` has everything that `part` has.
-fn holds(all: &Json<'static>, part: &Json<'static>) -> bool {
+/// Whether `all` contains everything in `part`.
+fn contains(all: &Json<'static>, part: &Json<'static>) -> bool {
     match (all, part) {
         (Json::Object(_), Json::Object(members)) => {
-            members.iter().all(|(name, part)| at(all, name).is_some_and(|all| holds(all, part)))
+            members.iter().all(|(name, part)| at(all, name).is_some_and(|all| contains(all, part)))
         }
         (Json::Array(all), Json::Array(part)) => {
-            part.iter().all(|part| all.iter().any(|all| holds(all, part)))
+            part.iter().all(|part| all.iter().any(|all| contains(all, part)))
         }
         _ => all == part,
     }

@@ -1,4 +1,4 @@
-//! An identity provider of the test's own: keys made here, and a web server that shows them.
+//! A local OpenID Connect provider with generated keys.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -22,24 +22,24 @@ pub(crate) enum SigningKey {
 }
 
 impl SigningKey {
-    /// A new RSA key. `None`, and loudly so, where there is no openssl to make it.
+    /// Generates an RSA key. Prints SKIPPED and returns `None` without openssl.
     pub(crate) fn rsa() -> Option<SigningKey> {
         let arguments = ["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"];
-        let made = Command::new("openssl").args(arguments).args(["-outform", "DER"]).output();
-        let Ok(made) = made else {
+        let generated = Command::new("openssl").args(arguments).args(["-outform", "DER"]).output();
+        let Ok(generated) = generated else {
             eprintln!("SKIPPED: the package openssl is not installed");
             return None;
         };
-        assert!(made.status.success());
+        assert!(generated.status.success());
         // Some versions wrap the key, others do not.
-        let key = RsaKeyPair::from_pkcs8(&made.stdout);
-        Some(SigningKey::Rsa(key.or_else(|_| RsaKeyPair::from_der(&made.stdout)).unwrap()))
+        let key = RsaKeyPair::from_pkcs8(&generated.stdout);
+        Some(SigningKey::Rsa(key.or_else(|_| RsaKeyPair::from_der(&generated.stdout)).unwrap()))
     }
 
     pub(crate) fn p256() -> SigningKey {
         let (random, algorithm) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
-        let made = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
-        SigningKey::P256(EcdsaKeyPair::from_pkcs8(algorithm, made.as_ref(), &random).unwrap())
+        let generated = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+        SigningKey::P256(EcdsaKeyPair::from_pkcs8(algorithm, generated.as_ref(), &random).unwrap())
     }
 
     pub(crate) fn algorithm(&self) -> &'static str {
@@ -49,7 +49,7 @@ impl SigningKey {
         }
     }
 
-    /// What the world may know of it.
+    /// The public key as a JWK.
     pub(crate) fn public(&self, name: &str) -> Value {
         match self {
             SigningKey::Rsa(key) => {
@@ -65,7 +65,7 @@ impl SigningKey {
         }
     }
 
-    /// A token with this head and these claims, signed.
+    /// A signed JWT with this header and these claims.
     pub(crate) fn sign(&self, head: &Value, claims: &Value) -> String {
         let signed = format!("{}.{}", encode(head.to_string()), encode(claims.to_string()));
         let signature = match self {
@@ -87,23 +87,23 @@ pub(crate) fn encode(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A web server that answers every path with its document.
+/// A web server with the discovery document and the keys.
 pub(crate) struct Provider {
     pub(crate) issuer: String,
-    /// How often its keys were asked for.
-    pub(crate) asked: Arc<AtomicUsize>,
+    /// Number of requests for the keys.
+    pub(crate) key_requests: Arc<AtomicUsize>,
 }
 
 impl Provider {
-    /// Shows keys at `/keys`, and where they are at the usual place.
+    /// Serves the keys at `/keys` and the discovery document at its well-known path.
     pub(crate) fn start(keys: &[Value]) -> Provider {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let issuer = format!("http://{}/tenant/v2.0", listener.local_addr().unwrap());
-        let asked = Arc::new(AtomicUsize::new(0));
+        let key_requests = Arc::new(AtomicUsize::new(0));
         let keys = json!({"keys": keys}).to_string();
-        let place = issuer.replace("/tenant/v2.0", "/keys");
-        let discovery = json!({"issuer": issuer, "jwks_uri": place}).to_string();
-        let count = Arc::clone(&asked);
+        let jwks_uri = issuer.replace("/tenant/v2.0", "/keys");
+        let discovery = json!({"issuer": issuer, "jwks_uri": jwks_uri}).to_string();
+        let count = Arc::clone(&key_requests);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
@@ -124,6 +124,6 @@ impl Provider {
                 let _ = stream.write_all((head + &body).as_bytes());
             }
         });
-        Provider { issuer, asked }
+        Provider { issuer, key_requests }
     }
 }

@@ -1,4 +1,4 @@
-//! `kalends store` from outside.
+//! `kalends store`.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,8 +10,8 @@ use kalends_store::encryption::Cipher;
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::stored_form::DefinitionCodec;
 
-/// Makes a store and its key file, as a server does at its first start.
-fn make_store(path: &Path) -> SqliteStore {
+/// Creates a store and its key file, as a server does at its first start.
+fn create_store(path: &Path) -> SqliteStore {
     let entropy = Arc::new(SystemEntropy);
     let key = KeyFile::beside(path).read_or_create(path, &*entropy).unwrap();
     let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
@@ -26,21 +26,21 @@ fn kalends(arguments: &[&str], key: Option<&str>) -> Output {
 }
 
 #[track_caller]
-fn check(arguments: &[&str], key: Option<&str>, code: i32, said: &str) {
+fn check(arguments: &[&str], key: Option<&str>, code: i32, message: &str) {
     let output = kalends(arguments, key);
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     assert_eq!(output.status.code(), Some(code), "{text}");
-    assert!(text.contains(said), "{text}");
+    assert!(text.contains(message), "{text}");
 }
 
 #[test]
-fn a_store_is_checked_and_copied_while_it_is_open() {
+fn a_store_is_checked_and_backed_up_while_it_is_open() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
     let copy = folder.path().join("copy.db").display().to_string();
     let key_file = folder.path().join("kalends.db.key").display().to_string();
-    let _open = make_store(&path);
+    let _open = create_store(&path);
     let store = format!("sqlite:{}", path.display());
     check(&["check", "--store", &store], None, 0, "no problems found");
     check(&["backup", "--store", &store, &copy], None, 0, "backed up");
@@ -53,10 +53,10 @@ fn a_store_is_checked_and_copied_while_it_is_open() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn problems_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
-    drop(make_store(&path));
+    drop(create_store(&path));
     let store = format!("sqlite:{}", path.display());
     let other = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     check(&["check", "--store", &store], Some(other), 1, "another key");
@@ -69,5 +69,5 @@ fn what_is_wrong_is_said() {
     bytes[middle..middle + 8_192].fill(0xa5);
     std::fs::write(&path, bytes).unwrap();
     let output = kalends(&["check", "--store", &store], None);
-    assert_eq!(output.status.code(), Some(1), "a damaged page is noticed");
+    assert_eq!(output.status.code(), Some(1), "a damaged page is detected");
 }

@@ -1,16 +1,16 @@
-//! Events: followed, resumed after a cut, and seen on every node.
+//! The event stream: following, resuming, and several nodes.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::clocked_server::job_path;
 use crate::connection::Connection;
-use crate::running::{Running, database};
 use crate::target::{STANDARD, job, path, start, target};
-use crate::timed::job_path;
-use crate::tokens::{JOB, ask, collection, create, guarded, new};
+use crate::test_server::{TestServer, database};
+use crate::tokens::{JOB, collection, create, guarded, new, request_as};
 
-/// A client that follows events: the id, the kind and the data of each.
+/// A client of the event stream. Yields id, type and data of each event.
 struct Follower(Connection);
 
 impl Follower {
@@ -19,7 +19,7 @@ impl Follower {
         Follower::with(connection, query, &last)
     }
 
-    /// With lines of the head.
+    /// Follows with additional header lines.
     fn with(mut connection: Connection, query: &str, lines: &str) -> Follower {
         let head = format!(
             "GET /events?api-version=2026-11-01{query} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n"
@@ -37,7 +37,7 @@ impl Follower {
         }
     }
 
-    /// The next event; none when the stream has ended.
+    /// The next event; `None` at the end of the stream.
     fn next(&mut self) -> Option<(String, String, Value)> {
         let (mut id, mut kind) = (String::new(), String::new());
         loop {
@@ -71,7 +71,7 @@ fn events_are_followed_and_resumed() {
     some.next().unwrap();
     let mut ids = Vec::new();
     for (name, path) in [("a", "/"), ("b", "/fail")] {
-        let put = connection.ask("PUT", &job_path(name, ""), Some(&definition(path)));
+        let put = connection.request("PUT", &job_path(name, ""), Some(&definition(path)));
         assert_eq!(put.status, 201, "{put:?}");
         let (id, kind, data) = all.next().unwrap();
         assert_eq!((kind.as_str(), &data["name"]), ("attempt", &data["name"]));
@@ -91,7 +91,7 @@ fn events_are_followed_and_resumed() {
         let (id, _, data) = some.next().unwrap();
         assert_eq!(id, *expected, "{data}");
     }
-    // Whoever comes back goes on where it was.
+    // A client that reconnects resumes after its last event.
     for (from, last) in ids.iter().enumerate() {
         let mut again = Follower::new(server.connect(), "", Some(last));
         assert_eq!(again.next().unwrap().1, "open");
@@ -106,12 +106,12 @@ fn events_are_followed_and_resumed() {
         let expected = json!({"after": after, "before": before});
         assert_eq!((kind.as_str(), data), ("gap", expected));
     }
-    assert_eq!(connection.ask("DELETE", &job_path("a", ""), None).status, 200);
+    assert_eq!(connection.request("DELETE", &job_path("a", ""), None).status, 200);
     let kinds = |query: &str, count: usize| {
         let mut late = Follower::new(server.connect(), query, None);
         (0..count).map(|_| late.next().unwrap().1).collect::<Vec<_>>()
     };
-    // What was told of the deleted job is gone. An id of old knows history only.
+    // Events of the deleted job are gone. An id of the old form covers history only.
     assert_eq!(kinds("&lastEventId=0", 3), ["open", "gap", "attempt"]);
     let both = ["open", "gap", "gap", "attempt", "occurrence"];
     assert_eq!(kinds("&lastEventId=0-0", 5), both);
@@ -119,84 +119,85 @@ fn events_are_followed_and_resumed() {
         ["&job=..", "&subscription=x", "&lastEventId=x", "&lastEventId=1-", "&lastEventId=-1"]
     {
         let target = format!("/events?api-version=2026-11-01{bad}");
-        assert_eq!(connection.ask("GET", &target, None).status, 400, "{bad}");
+        assert_eq!(connection.request("GET", &target, None).status, 400, "{bad}");
     }
-    assert_eq!(connection.ask("GET", "/events?api-version=2016-03-01", None).status, 404);
+    assert_eq!(connection.request("GET", "/events?api-version=2016-03-01", None).status, 404);
     drop(connection);
-    assert!(server.stop(), "a stop does not wait for who follows");
+    assert!(server.stop(), "a shutdown does not wait for event streams");
     assert!(all.next().is_none() && some.next().is_none());
 }
 
 #[test]
-fn a_node_tells_of_what_others_did() {
-    /// More than one look of a follower reads at once.
+fn every_node_streams_the_events_of_all_nodes() {
+    /// More than a follower reads at once.
     const JOBS: usize = 150;
     let Some(database) = database("events") else { return };
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("key");
-    let nodes = [(); 2].map(|()| Running::start_node(&database, &key));
+    let nodes = [(); 2].map(|()| TestServer::start_node(&database, &key));
     let mut followers = nodes.each_ref().map(|node| Follower::new(node.connect(), "", None));
     for follower in &mut followers {
         assert_eq!(follower.next().unwrap().1, "open");
     }
     let (address, _calls) = target();
-    let mut connections = nodes.each_ref().map(Running::connect);
+    let mut connections = nodes.each_ref().map(TestServer::connect);
     let collections = ["a", "b", "c"];
     let in_collection = |number: usize, target: String| {
         target.replace("/jc", &format!("/{}", collections[number % collections.len()]))
     };
     for number in 0..collections.len() {
-        let made = connections[0].ask("PUT", &in_collection(number, path("")), Some(STANDARD));
-        assert_eq!(made.status, 201, "{made:?}");
+        let created =
+            connections[0].request("PUT", &in_collection(number, path("")), Some(STANDARD));
+        assert_eq!(created.status, 201, "{created:?}");
     }
     let definition = job(&format!("http://{address}/"), json!({"retryType": "None"}));
     for number in 0..JOBS {
         let target = in_collection(number, job_path(&format!("j{number}"), ""));
-        let made = connections[number % 2].ask("PUT", &target, Some(&definition));
-        assert_eq!(made.status, 201, "{made:?}");
+        let created = connections[number % 2].request("PUT", &target, Some(&definition));
+        assert_eq!(created.status, 201, "{created:?}");
     }
-    // Each is told once by each node, in the order of the same numbers.
-    let told = followers.map(|mut follower| {
+    // Each node sends each event once, in the same order.
+    let received = followers.map(|mut follower| {
         let events = std::iter::repeat_with(|| follower.next().unwrap());
         let attempts = events.filter(|(_, kind, _)| kind == "attempt").take(JOBS);
-        // How far it has come with what became of them may differ.
+        // The second part of an id, the position among occurrences, may differ between nodes.
         let number = |id: String| id.split_once('-').unwrap().0.parse::<u64>().unwrap();
         attempts.map(|(id, _, data)| (number(id), data["name"].to_string())).collect::<Vec<_>>()
     });
-    assert_eq!(told[0], told[1]);
-    assert!(told[0].is_sorted_by(|(one, _), (next, _)| one < next));
-    let jobs = told[0].iter().map(|(_, name)| name.split('/').nth(1).unwrap());
+    assert_eq!(received[0], received[1]);
+    assert!(received[0].is_sorted_by(|(one, _), (next, _)| one < next));
+    let jobs = received[0].iter().map(|(_, name)| name.split('/').nth(1).unwrap());
     assert_eq!(jobs.collect::<BTreeSet<_>>().len(), JOBS);
 }
 
 #[test]
-fn what_was_not_told_before_a_restart_is_told_after_it_and_once() {
+fn events_not_sent_before_a_restart_are_sent_once_after_it() {
     let (address, _calls) = target();
     let (mut server, mut connection) = start();
     let definition = job(&format!("http://{address}/"), json!({"retryType": "None"}));
     let put = |connection: &mut Connection, name: &str| {
-        assert_eq!(connection.ask("PUT", &job_path(name, ""), Some(&definition)).status, 201);
+        assert_eq!(connection.request("PUT", &job_path(name, ""), Some(&definition)).status, 201);
     };
     let mut before = Follower::new(server.connect(), "", None);
     put(&mut connection, "a");
     let seen: Vec<_> = (0..2).map(|_| before.next().unwrap().0).collect();
     assert_eq!(seen, ["0-0", "1-0"]);
-    // What became of it has happened when it is told, and is not taken.
+    // The occurrence has finished; the client does not acknowledge its event.
     assert_eq!(before.next().unwrap().1, "occurrence");
     server.kill();
-    server.start_again();
+    server.restart();
     let mut connection = server.connect();
     put(&mut connection, "b");
     let mut after = Follower::new(server.connect(), "", Some("1-0"));
-    let told: Vec<_> = (0..4).map(|_| after.next().unwrap()).collect();
-    let ids: Vec<_> = told.iter().map(|(id, ..)| id.as_str()).collect();
+    let received: Vec<_> = (0..4).map(|_| after.next().unwrap()).collect();
+    let ids: Vec<_> = received.iter().map(|(id, ..)| id.as_str()).collect();
     assert_eq!(ids, ["1-0", "1-1", "2-1", "2-2"]);
-    let jobs: Vec<_> = told.iter().map(|(.., data)| data["jobName"].clone()).collect();
+    let jobs: Vec<_> = received.iter().map(|(.., data)| data["jobName"].clone()).collect();
     assert_eq!(jobs, [Value::Null, json!("jc/a"), Value::Null, json!("jc/b")]);
 }
 
 #[test]
-fn what_may_not_be_read_is_not_told() {
+fn events_of_resources_the_caller_cannot_read_are_not_sent() {
     let (server, owner) = guarded(&[("KALENDS_START_DELAY", "PT0S")]);
     let mut connection = server.connect();
     let reader = create(server.folder(), "reader", &collection("g", "theirs"), &[]);
@@ -206,16 +207,19 @@ fn what_may_not_be_read_is_not_told() {
     };
     let mut followers = [follow(&owner), follow(&reader)];
     for name in ["ours", "theirs"] {
-        let place = collection("g", name);
-        assert_eq!(ask(&mut connection, &owner, "PUT", &new(&place), Some(STANDARD)).status, 201);
-        let job = new(&format!("{place}/jobs/j"));
-        let made = JOB.replace("Disabled", "Enabled");
-        assert_eq!(ask(&mut connection, &owner, "PUT", &job, Some(&made)).status, 201);
-        // It was due at once, and nothing runs here: the edit closes it.
+        let parent = collection("g", name);
+        assert_eq!(
+            request_as(&mut connection, &owner, "PUT", &new(&parent), Some(STANDARD)).status,
+            201
+        );
+        let job = new(&format!("{parent}/jobs/j"));
+        let created = JOB.replace("Disabled", "Enabled");
+        assert_eq!(request_as(&mut connection, &owner, "PUT", &job, Some(&created)).status, 201);
+        // The job was due immediately and the engine is off: the edit closes the occurrence.
         let edit = r#"{"properties":{"state":"Disabled"}}"#;
-        assert_eq!(ask(&mut connection, &owner, "PATCH", &job, Some(edit)).status, 200);
+        assert_eq!(request_as(&mut connection, &owner, "PATCH", &job, Some(edit)).status, 200);
     }
-    let told = followers.each_mut().map(|follower| {
+    let received = followers.each_mut().map(|follower| {
         let events = std::iter::repeat_with(|| follower.next().unwrap());
         let rows = events.filter(|(_, kind, _)| kind == "occurrence");
         let of_last = |data: &Value| data["jobName"] == "theirs/j";
@@ -232,5 +236,5 @@ fn what_may_not_be_read_is_not_told() {
         }
         names
     });
-    assert_eq!(told, [vec!["ours/j", "theirs/j"], vec!["theirs/j"]]);
+    assert_eq!(received, [vec!["ours/j", "theirs/j"], vec!["theirs/j"]]);
 }

@@ -1,6 +1,6 @@
-//! Recorded requests of the retired service with their answers.
+//! Recorded requests and responses of the retired service.
 //!
-//! They lie in the `shared` folder beside the checkout, or where `KALENDS_SHARED` says.
+//! They are in the directory `shared` next to the checkout, or in the one that `KALENDS_SHARED` names.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,24 +8,24 @@ use std::path::PathBuf;
 use kalends_recurrence::Instant;
 use kalends_wire::{Json, Number};
 
-/// A recorded request and its answer.
+/// A recorded request and its response.
 #[derive(Clone)]
 pub(crate) struct Exchange {
-    /// Where it is from, for messages.
+    /// Name of the recording, for messages.
     pub(crate) recording: String,
-    /// To the second.
+    /// Time of the exchange, in whole seconds.
     pub(crate) at: Instant,
-    /// The recorder sorted by method and path; within these it kept the order of time.
+    /// Position among the exchanges with the same method and path, in order of time.
     pub(crate) sequence: i64,
     pub(crate) method: String,
     /// Path and query.
     pub(crate) target: String,
     pub(crate) request: Option<Json<'static>>,
     pub(crate) status: u16,
-    pub(crate) answer: Option<Json<'static>>,
+    pub(crate) response: Option<Json<'static>>,
 }
 
-/// The recordings of the ARM API. Says so where there are none.
+/// The recordings of the ARM API. Prints SKIPPED and returns `None` if they are missing.
 pub(crate) fn recordings() -> Option<Vec<Vec<Exchange>>> {
     let shared = std::env::var_os("KALENDS_SHARED").map(PathBuf::from);
     let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared"));
@@ -62,13 +62,13 @@ fn exchange(line: &Json<'static>) -> Exchange {
         target: target.to_owned(),
         request: body("request_body"),
         status: number_at(line, "status").unwrap().try_into().unwrap(),
-        answer: body("response_body"),
+        response: body("response_body"),
     };
-    // One recorder blotted out subscriptions in requests, and not in answers.
-    let blotted = "/subscriptions/00000000-0000-0000-0000-000000000000/";
-    if let Some(id) = exchange.answer.as_ref().and_then(|answer| text_at(answer, "id")) {
+    // One recorder redacted subscriptions in requests but not in responses.
+    let redacted = "/subscriptions/00000000-0000-0000-0000-000000000000/";
+    if let Some(id) = exchange.response.as_ref().and_then(|response| text_at(response, "id")) {
         let shown = id.splitn(4, '/').take(3).collect::<Vec<_>>().join("/") + "/";
-        exchange.target = exchange.target.replace(blotted, &shown);
+        exchange.target = exchange.target.replace(redacted, &shown);
     }
     exchange
 }
@@ -83,16 +83,16 @@ impl Exchange {
         after.split('&').next().unwrap()
     }
 
-    pub(crate) fn reads(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         self.method == "GET"
     }
 
-    /// What the answer shows: itself, or the entries of the list that it is.
-    pub(crate) fn shown(&self) -> Vec<&Json<'static>> {
-        match self.answer.as_ref() {
-            Some(answer) => match at(answer, "value") {
+    /// The resources of the response: itself, or the entries of a list.
+    pub(crate) fn resources(&self) -> Vec<&Json<'static>> {
+        match self.response.as_ref() {
+            Some(response) => match at(response, "value") {
                 Some(Json::Array(values)) => values.iter().collect(),
-                _ if self.status < 300 && text_at(answer, "id").is_some() => vec![answer],
+                _ if self.status < 300 && text_at(response, "id").is_some() => vec![response],
                 _ => vec![],
             },
             None => vec![],
@@ -100,7 +100,7 @@ impl Exchange {
     }
 }
 
-/// A member within members, `a.b.c`.
+/// A nested member, by a path such as `a.b.c`.
 pub(crate) fn at<'j>(value: &'j Json<'static>, path: &str) -> Option<&'j Json<'static>> {
     path.split('.').try_fold(value, |value, name| {
         let Json::Object(members) = value else { return None };
@@ -108,7 +108,7 @@ pub(crate) fn at<'j>(value: &'j Json<'static>, path: &str) -> Option<&'j Json<'s
     })
 }
 
-/// The text of a member within members.
+/// The text of a nested member.
 pub(crate) fn text_at<'j>(value: &'j Json<'static>, path: &str) -> Option<&'j str> {
     match at(value, path) {
         Some(Json::String(text)) => Some(text),
@@ -123,8 +123,7 @@ fn number_at(value: &Json<'static>, path: &str) -> Option<i64> {
     }
 }
 
-/// Puts another value in the place of a member within members, or removes it; tells whether it was
-/// there.
+/// Replaces or removes a nested member. Returns whether it existed.
 pub(crate) fn replace(value: &mut Json<'static>, path: &str, with: Option<Json<'static>>) -> bool {
     let Json::Object(members) = value else { return false };
     let (first, rest) = path.split_once('.').map_or((path, None), |(a, b)| (a, Some(b)));

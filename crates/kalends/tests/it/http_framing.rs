@@ -1,24 +1,24 @@
-//! Bytes that are no proper request, and requests that are too large.
+//! Malformed, ambiguous and oversized requests.
 
-use crate::running::Running;
+use crate::test_server::TestServer;
 
 const COLLECTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/rg/providers/Microsoft.Scheduler/jobCollections/jc?api-version=2026-11-01";
 
-/// Sends bytes with another request behind them. The first is refused with this status, the
-/// connection is closed, and nobody answers the second.
-fn check(server: &Running, bytes: &str, status: &str) {
+/// Sends bytes followed by another request. The server must refuse the first with this status, close the
+/// connection and ignore the second.
+fn check(server: &TestServer, bytes: &str, status: &str) {
     let mut connection = server.connect();
     connection.send(bytes.as_bytes());
     connection.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let answers = connection.read_to_end();
+    let responses = connection.read_to_end();
     let shown: String = bytes.chars().take(300).collect();
-    assert!(answers.starts_with(&format!("HTTP/1.1 {status} ")), "{shown:?}: {answers}");
-    assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{shown:?}: {answers}");
+    assert!(responses.starts_with(&format!("HTTP/1.1 {status} ")), "{shown:?}: {responses}");
+    assert_eq!(responses.matches("HTTP/1.1 ").count(), 1, "{shown:?}: {responses}");
 }
 
 #[test]
-fn what_two_programs_may_read_differently_is_refused() {
-    let server = Running::start();
+fn ambiguous_requests_are_refused() {
+    let server = TestServer::start();
     let put = |headers: &str, body: &str| {
         let head = "Host: localhost\r\nContent-Type: application/json\r\n";
         format!("PUT {COLLECTION} HTTP/1.1\r\n{head}{headers}\r\n\r\n{body}")
@@ -48,27 +48,27 @@ fn what_two_programs_may_read_differently_is_refused() {
         "nonsense\r\n\r\n".to_owned(),
         "GET /a b HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
     ] {
-        // The two requests that only their Host is wrong with leave the connection in order.
+        // Requests with only an invalid Host do not close the connection by themselves.
         let bytes = bytes.replace("HTTP/1.1\r\n\r\n", "HTTP/1.1\r\nConnection: close\r\n\r\n");
         check(&server, &bytes, "400");
     }
 }
 
 #[test]
-fn a_head_that_comes_in_pieces_is_refused_at_once() {
-    let server = Running::start();
+fn a_malformed_header_is_refused_when_it_arrives_in_pieces() {
+    let server = TestServer::start();
     for piece in [1, 30, 60] {
         let mut connection = server.connect();
         let head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n";
         head.chunks(piece).for_each(|piece| connection.send(piece));
-        let answers = connection.read_to_end();
-        assert!(answers.starts_with("HTTP/1.1 400 "), "{answers}");
+        let responses = connection.read_to_end();
+        assert!(responses.starts_with("HTTP/1.1 400 "), "{responses}");
     }
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
-    let server = Running::start();
+fn oversized_requests_are_refused() {
+    let server = TestServer::start();
     let long_header = "x".repeat(20 * 1024);
     check(&server, &format!("GET / HTTP/1.1\r\nX: {long_header}\r\n\r\n"), "431");
     let many = "X: y\r\n".repeat(200);
@@ -88,8 +88,8 @@ fn what_is_too_large_is_refused() {
 }
 
 #[test]
-fn chunks_and_pipelined_requests_are_read() {
-    let server = Running::start();
+fn chunked_bodies_and_pipelined_requests_are_accepted() {
+    let server = TestServer::start();
     let mut connection = server.connect();
     let body = r#"{"location":"West US","properties":{"sku":{"name":"Standard"}}}"#;
     let (first, second) = body.split_at(20);
@@ -97,7 +97,7 @@ fn chunks_and_pipelined_requests_are_read() {
     let chunks = format!("14\r\n{first}\r\n{:x};a=b\r\n{second}\r\n0\r\n\r\n", second.len());
     let get = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     connection.send(format!("PUT {COLLECTION} HTTP/1.1\r\n{head}\r\n{chunks}{get}").as_bytes());
-    let answer = connection.read(true);
-    assert_eq!(answer.status, 201, "{answer:?}");
+    let response = connection.read(true);
+    assert_eq!(response.status, 201, "{response:?}");
     assert_eq!(connection.read(true).body, "ok");
 }

@@ -1,5 +1,5 @@
-//! A server whose clock the test moves, with a job's target beside it. The clock stands still
-//! between moves, so that what happens is the same every time.
+//! A server whose clock the test sets, and a target for its jobs. The clock stands still in between, so
+//! results are deterministic.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
@@ -7,41 +7,41 @@ use std::sync::mpsc::Receiver;
 use serde_json::{Value, json};
 
 use crate::connection::Connection;
-use crate::running::{Running, clock_library};
-use crate::target::{Call, PATIENCE, STANDARD, get, path, target, wait_for};
+use crate::target::{Call, STANDARD, TIMEOUT, get, path, target, wait_for};
+use crate::test_server::{TestServer, clock_library};
 
-pub(crate) struct Timed {
-    pub(crate) server: Running,
+pub(crate) struct ClockedServer {
+    pub(crate) server: TestServer,
     pub(crate) connection: Connection,
     pub(crate) target: SocketAddr,
     calls: Receiver<Call>,
     now: String,
 }
 
-impl Timed {
-    /// At an instant, written `2026-11-15T10:00:00Z`; none where the library is missing.
-    pub(crate) fn at(now: &str) -> Option<Timed> {
+impl ClockedServer {
+    /// Starts at a time such as `2026-11-15T10:00:00Z`; `None` without the clock library.
+    pub(crate) fn at(now: &str) -> Option<ClockedServer> {
         let library = clock_library()?;
-        let server = Running::start_working_at(&library, &in_file(now));
+        let server = TestServer::start_working_at(&library, &clock_text(now));
         let mut connection = server.connect();
-        assert_eq!(connection.ask("PUT", &path(""), Some(STANDARD)).status, 201);
+        assert_eq!(connection.request("PUT", &path(""), Some(STANDARD)).status, 201);
         let (target, calls) = target();
-        Some(Timed { server, connection, target, calls, now: now.to_owned() })
+        Some(ClockedServer { server, connection, target, calls, now: now.to_owned() })
     }
 
-    /// Moves the clock.
+    /// Sets the clock.
     pub(crate) fn set(&mut self, now: &str) {
-        self.server.set_clock(&in_file(now));
+        self.server.set_clock(&clock_text(now));
         now.clone_into(&mut self.now);
     }
 
-    /// Makes a job that calls the target once for each occurrence.
+    /// Creates a job that calls the target once for each occurrence.
     pub(crate) fn put(&mut self, name: &str, start: &str, recurrence: Value) {
         let uri = format!("http://{}/{name}", self.target);
         self.put_with(name, &uri, json!({"startTime": start, "recurrence": recurrence}));
     }
 
-    /// Makes a job with these properties and no retries.
+    /// Creates a job with these properties and without retries.
     pub(crate) fn put_with(&mut self, name: &str, uri: &str, properties: Value) {
         let mut body = json!({"properties": properties});
         let request = json!({"uri": uri, "method": "GET"});
@@ -50,13 +50,13 @@ impl Timed {
             action["retryPolicy"] = json!({"retryType": "None"});
         }
         body["properties"]["action"] = action;
-        let made = self.connection.ask("PUT", &job_path(name, ""), Some(&body.to_string()));
-        assert!([200, 201].contains(&made.status), "{made:?}");
+        let created = self.connection.request("PUT", &job_path(name, ""), Some(&body.to_string()));
+        assert!([200, 201].contains(&created.status), "{created:?}");
     }
 
-    /// The next call, as `name instant`. It must not come before its instant.
+    /// Waits for the next call, as `name scheduled-time`. Fails if it is early.
     pub(crate) fn call(&self) -> String {
-        let call = self.calls.recv_timeout(PATIENCE).expect("no call has come");
+        let call = self.calls.recv_timeout(TIMEOUT).expect("no call has come");
         let scheduled = &call.headers["x-ms-scheduler-expected-execution-time"];
         assert!(*scheduled <= self.now, "early: {scheduled} at {}", self.now);
         format!("{} {scheduled}", call.headers["x-ms-scheduler-jobid"])
@@ -68,16 +68,15 @@ impl Timed {
         }
     }
 
-    /// The occurrences of a job in a span, as `instant disposition`, or `instant-instant count
-    /// disposition`.
+    /// The occurrences of a job in a period, as `time disposition` or `time-time count disposition`.
     pub(crate) fn rows(&mut self, name: &str, from: &str, to: &str) -> Vec<String> {
         let span = format!("{}&from={from}&to={to}", job_path(name, "/occurrences"));
         let list = get(&mut self.connection, &span);
-        let rows = list["value"].as_array().unwrap().iter().map(shown);
+        let rows = list["value"].as_array().unwrap().iter().map(format_row);
         rows.collect()
     }
 
-    /// Waits until the occurrences are these.
+    /// Waits until the occurrences equal these.
     pub(crate) fn rows_become(&mut self, name: &str, from: &str, to: &str, expected: &[&str]) {
         let mut last = vec![];
         let found = wait_for(|| {
@@ -87,7 +86,7 @@ impl Timed {
         assert!(found.is_some(), "{last:#?} instead of {expected:#?}");
     }
 
-    /// A job as it is shown.
+    /// Reads a job.
     pub(crate) fn job(&mut self, name: &str) -> Value {
         get(&mut self.connection, &job_path(name, ""))
     }
@@ -97,7 +96,8 @@ pub(crate) fn job_path(name: &str, below: &str) -> String {
     path(&format!("/jobs/{name}{below}"))
 }
 
-pub(crate) fn shown(row: &Value) -> String {
+/// An occurrence in the format of [`ClockedServer::rows`].
+pub(crate) fn format_row(row: &Value) -> String {
     let text = |member: &str| row[member].as_str().unwrap_or("").to_owned();
     let (from, to, disposition) =
         (text("scheduledTime"), text("lastScheduledTime"), text("disposition"));
@@ -107,7 +107,7 @@ pub(crate) fn shown(row: &Value) -> String {
     }
 }
 
-/// As the library reads it.
-fn in_file(now: &str) -> String {
+/// The time in the format of the clock library.
+fn clock_text(now: &str) -> String {
     now.replace('T', " ").trim_end_matches('Z').to_owned()
 }
