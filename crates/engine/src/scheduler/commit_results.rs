@@ -18,7 +18,7 @@ const LEASE_MARGIN: Duration = Duration::from_millis(500);
 
 /// History message of an attempt whose process crashed too often.
 const REDELIVERIES_EXHAUSTED: &str =
-    "The attempt was given up: each time it was made, the process that made it owner_crashed.";
+    "The attempt was given up: each time it was made, the process that made it died.";
 
 /// Context of a pending write, needed to apply its result.
 pub(super) enum WriteContext {

@@ -66,7 +66,7 @@ impl Scheduler {
         self.calls.reading_jobs < CONCURRENT_CALLS_MAX && self.admission.read_capacity() > 0
     }
 
-    /// Reads the definitions of due jobs, as many as admission allows.
+    /// Reads the definitions of due jobs, up to the number that admission allows.
     pub(super) fn read_due_jobs(&mut self, now: Instant) {
         // The loop may be awake for another reason: leave jobs that are due soon for one later batch.
         if !self.timetable.has_until(now.saturating_add(CLAIM_AHEAD)) {
