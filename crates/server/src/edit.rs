@@ -99,7 +99,7 @@ impl JobEdit {
         let facts = facts_of(&new, &rule);
         let plans = self.settings.plans;
         check_job(&facts, &context.collection.collection, plans)
-            .map_err(|(path, error)| plan_error(&path, error))?;
+            .map_err(|(path, error)| plan_error(path, error))?;
         let max = jobs_max(&context.collection.collection, plans);
         if context.existing.is_none() && context.jobs >= u64::from(max) {
             let message = format!("the collection has {} jobs; allowed are {max}", context.jobs);
@@ -222,7 +222,7 @@ pub(crate) fn decide_collection(
     }
     let others = (context.others)(new.plan);
     check_collection(&new, &context.facts, others, settings.plans)
-        .map_err(|(path, error)| plan_error(&path, error))?;
+        .map_err(|(path, error)| plan_error(path, error))?;
     Ok(CollectionWrite::Put(new))
 }
 
