@@ -1,4 +1,4 @@
-//! Groups and collections.
+//! Groups and collections: edits, reads and lists.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::error::StoreError;
 use crate::record::{CollectionFacts, GroupRecord, JobFacts};
 use crate::rejection::Rejection;
 
-/// A group and everything in it.
-pub async fn a_group_is_made_changed_listed_and_deleted_with_what_is_in_it(subject: Subject) {
+/// Deleting a group deletes its collections and jobs.
+pub async fn a_group_is_created_replaced_listed_and_deleted_with_its_contents(subject: Subject) {
     let store = &subject.store;
     let record = |name: &str, location: &str| GroupRecord {
         path: group(name),
@@ -26,11 +26,11 @@ pub async fn a_group_is_made_changed_listed_and_deleted_with_what_is_in_it(subje
     assert_eq!((kept.path.group.as_str(), kept.location.as_deref()), ("Zoo", Some("East US")));
     assert_eq!(kept.tags, record("zoo", "").tags);
 
-    subject.make_collection().await;
-    subject.make_due_job("j").await;
+    subject.create_collection().await;
+    subject.create_due_job("j").await;
     let groups = store.groups(group("g").subscription).await.unwrap();
     let names: Vec<_> = groups.iter().map(|group| group.path.group.as_str()).collect();
-    assert_eq!(names, ["g", "Zoo"], "a collection makes its group");
+    assert_eq!(names, ["g", "Zoo"], "creating a collection creates its group");
 
     assert!(store.delete_group(group("G")).await.unwrap());
     assert!(!store.delete_group(group("g")).await.unwrap());
@@ -40,17 +40,17 @@ pub async fn a_group_is_made_changed_listed_and_deleted_with_what_is_in_it(subje
     assert_eq!(store.due(kalends_recurrence::Instant::MAX, 9).await.unwrap(), []);
 }
 
-/// The life of a collection.
-pub async fn a_collection_is_made_replaced_and_deleted(subject: Subject) {
-    let made = subject.make_collection().await;
-    assert_eq!((made.version, &made.collection), (1, &standard()));
+/// A replaced collection keeps its time of creation.
+pub async fn a_collection_is_created_replaced_and_deleted(subject: Subject) {
+    let created = subject.create_collection().await;
+    assert_eq!((created.version, &created.collection), (1, &standard()));
     let mut changed = standard();
     changed.state = CollectionState::Suspended;
     changed.plan = Plan::P20Premium;
     changed.tags = None;
     changed.quota = None;
     let replaced = subject.put_collection(collection_path("g", "c"), changed.clone()).await;
-    assert_eq!((replaced.version, replaced.created), (2, made.created));
+    assert_eq!((replaced.version, replaced.created), (2, created.created));
     assert_eq!(replaced.collection, changed);
     let read = subject.store.collection(collection_path("g", "c")).await.unwrap();
     assert_eq!(read, Some(replaced.clone()));
@@ -68,34 +68,34 @@ pub async fn a_collection_is_made_replaced_and_deleted(subject: Subject) {
     assert_eq!((again.before, again.after), (None, None));
 }
 
-/// What came due before is not run by itself.
-pub async fn a_collection_knows_since_when_it_is_enabled(subject: Subject) {
+/// The engine does not run occurrences that came due before `enabled_since`.
+pub async fn enabled_since_changes_only_when_a_collection_is_enabled(subject: Subject) {
     let put = async |state| {
-        (subject.pass)(Duration::from_millis(5)).await;
+        (subject.advance_clock)(Duration::from_millis(5)).await;
         let collection = kalends_domain::Collection { state, ..standard() };
         subject.put_collection(collection_path("g", "c"), collection).await.enabled_since
     };
-    let made = subject.make_collection().await;
-    assert_eq!(made.enabled_since, made.created);
-    let job = subject.make_due_job("j").await.key;
-    let told = async || {
-        let briefs = subject.store.jobs_for_run(vec![job]).await.unwrap();
-        briefs[0].as_ref().unwrap().enabled_since
+    let created = subject.create_collection().await;
+    assert_eq!(created.enabled_since, created.created);
+    let job = subject.create_due_job("j").await.key;
+    let read = async || {
+        let jobs = subject.store.jobs_for_run(vec![job]).await.unwrap();
+        jobs[0].as_ref().unwrap().enabled_since
     };
-    assert_eq!(told().await, made.created);
-    assert_eq!(put(CollectionState::Enabled).await, made.created, "other edits keep it");
-    assert_eq!(put(CollectionState::Disabled).await, made.created);
-    assert_eq!(put(CollectionState::Suspended).await, made.created);
+    assert_eq!(read().await, created.created);
+    assert_eq!(put(CollectionState::Enabled).await, created.created, "other edits keep it");
+    assert_eq!(put(CollectionState::Disabled).await, created.created);
+    assert_eq!(put(CollectionState::Suspended).await, created.created);
     let again = put(CollectionState::Enabled).await;
-    assert!(again > made.created, "{again}");
-    assert_eq!(told().await, again);
+    assert!(again > created.created, "{again}");
+    assert_eq!(read().await, again);
     let read = subject.store.collection(collection_path("g", "c")).await.unwrap().unwrap();
     assert_eq!(read.enabled_since, again);
     assert_eq!(put(CollectionState::Enabled).await, again);
 }
 
-/// Spelling and comparison of names.
-pub async fn names_are_compared_without_case_and_keep_their_first_spelling(subject: Subject) {
+/// A path in another case refers to the same collection.
+pub async fn names_are_case_insensitive_and_keep_their_first_spelling(subject: Subject) {
     subject.put_collection(collection_path("Group", "Collection"), standard()).await;
     let other = collection_path("GROUP", "COLLECTION");
     let replaced = subject.put_collection(other.clone(), standard()).await;
@@ -107,7 +107,7 @@ pub async fn names_are_compared_without_case_and_keep_their_first_spelling(subje
     assert_eq!(second.path.group.group.as_str(), "Group", "the group as it was first spelled");
 }
 
-/// Order and pages of lists.
+/// Order, paging and scope of lists.
 pub async fn collections_are_listed_by_group_and_name(subject: Subject) {
     for (group, name) in [
         ("g-b", "x"),
@@ -136,31 +136,31 @@ pub async fn collections_are_listed_by_group_and_name(subject: Subject) {
     assert_eq!(list(&Scope::Group(group("none")), Page::first(9)).await, [""; 0]);
 }
 
-/// Nothing is half applied.
+/// A refused edit leaves no partial changes, such as a new group.
 pub async fn a_refused_edit_changes_nothing(subject: Subject) {
-    let made = subject.make_collection().await;
+    let created = subject.create_collection().await;
     let refusal = Rejection::from(std::io::Error::other("no"));
-    let answer = refusal.clone();
-    let refuse = Box::new(move |_: CollectionContext<'_>| Err(answer.clone()));
+    let error = refusal.clone();
+    let refuse = Box::new(move |_: CollectionContext<'_>| Err(error.clone()));
     let refused = subject.store.edit_collection(collection_path("g", "c"), refuse).await;
     assert_eq!(refused, Err(StoreError::Rejected(refusal.clone())));
-    let answer = refusal.clone();
-    let refuse = Box::new(move |_: CollectionContext<'_>| Err(answer.clone()));
+    let error = refusal.clone();
+    let refuse = Box::new(move |_: CollectionContext<'_>| Err(error.clone()));
     let refused = subject.store.edit_collection(collection_path("new", "c"), refuse).await;
     assert_eq!(refused, Err(StoreError::Rejected(refusal.clone())));
     assert_eq!(subject.store.group(group("new")).await.unwrap(), None);
-    let answer = refusal.clone();
-    let refuse = Box::new(move |_: JobContext<'_>| Err(answer.clone()));
+    let error = refusal.clone();
+    let refuse = Box::new(move |_: JobContext<'_>| Err(error.clone()));
     let refused = subject.store.edit_job(job_path("j"), refuse).await;
     assert_eq!(refused, Err(StoreError::Rejected(refusal)));
     assert_eq!(subject.job("j").await, None);
     let read = subject.store.collection(collection_path("g", "c")).await.unwrap();
-    assert_eq!(read, Some(made));
+    assert_eq!(read, Some(created));
 }
 
-/// What is known when a collection is decided on.
-pub async fn a_collection_is_decided_on_with_the_facts_of_its_jobs(subject: Subject) {
-    subject.make_collection().await;
+/// The context of an edit: aggregates of its jobs, and other collections by plan.
+pub async fn an_edit_of_a_collection_sees_the_facts_of_its_jobs(subject: Subject) {
+    subject.create_collection().await;
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     for (name, facts) in [
         ("a", JobFacts { shortest_gap: seconds(60), authenticated: true, shortest_retry: None }),
@@ -183,25 +183,29 @@ pub async fn a_collection_is_decided_on_with_the_facts_of_its_jobs(subject: Subj
 
     let seen = Arc::new(Mutex::new(None));
     let writer = seen.clone();
-    let look = Box::new(move |context: CollectionContext<'_>| {
+    let inspect = Box::new(move |context: CollectionContext<'_>| {
         let others = [Plan::Free, Plan::Standard].map(context.others);
         *writer.lock().unwrap() = Some((context.facts, others, context.existing.is_some()));
         Ok(CollectionWrite::Keep)
     });
-    subject.store.edit_collection(collection_path("g", "C"), look).await.unwrap();
+    subject.store.edit_collection(collection_path("g", "C"), inspect).await.unwrap();
     let facts = CollectionFacts {
         jobs: 3,
         shortest_gap: seconds(30),
         authenticated: 2,
         shortest_retry: seconds(20),
     };
-    assert_eq!(*seen.lock().unwrap(), Some((facts, [2, 0], true)), "others leave itself out");
+    assert_eq!(
+        *seen.lock().unwrap(),
+        Some((facts, [2, 0], true)),
+        "the collection itself is not counted"
+    );
 }
 
-/// Quotas are decided inside the transaction.
-pub async fn racing_puts_cannot_both_be_the_last_job(subject: Subject) {
+/// The decision and the write are one transaction.
+pub async fn concurrent_puts_cannot_exceed_the_quota_of_jobs(subject: Subject) {
     const MAX: u64 = 5;
-    subject.make_collection().await;
+    subject.create_collection().await;
     let race = (0..20).map(|number| {
         let write = JobWrite::Put(Box::new(put(definition(), None)));
         let decide = move |context: JobContext<'_>| match context.jobs < MAX {
@@ -210,18 +214,18 @@ pub async fn racing_puts_cannot_both_be_the_last_job(subject: Subject) {
         };
         subject.store.edit_job(job_path(&format!("j{number}")), Box::new(decide))
     });
-    // Started together, so that a store that works on several at once does.
-    let mut answers: Vec<_> = race.collect();
+    // Polled together, so that a store may process them concurrently.
+    let mut edits: Vec<_> = race.collect();
     let mut won = 0;
     std::future::poll_fn(|context| {
-        answers.retain_mut(|answer| match answer.as_mut().poll(context) {
+        edits.retain_mut(|edit| match edit.as_mut().poll(context) {
             std::task::Poll::Pending => true,
             std::task::Poll::Ready(result) => {
                 won += u64::from(result.is_ok());
                 false
             }
         });
-        if answers.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        if edits.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
     })
     .await;
     assert_eq!(won, MAX);

@@ -1,4 +1,4 @@
-//! History, the ledger, and what is removed in time.
+//! History, the ledger, retention and events.
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ use crate::record::{Disposition, HistoryRecord, JobRecord, LedgerRecord};
 
 const DAY: u64 = 86_400;
 
-/// A job with these entries and rows, in this order.
+/// Creates a job with these history entries and ledger rows, in this order.
 async fn recorded(
     subject: &Subject,
     name: &str,
     entries: Vec<HistoryEntry>,
     rows: Vec<LedgerRecord>,
 ) -> JobRecord {
-    let job = subject.make_due_job(name).await;
-    let pass = RunWrite::Skip {
+    let job = subject.create_due_job(name).await;
+    let skip = RunWrite::Skip {
         on: due(&job),
         advance: Advance { due: Some(at(60)), used: 0, lifecycle: Lifecycle::Active },
         closed: rows,
         postponed: entries,
     };
-    assert_eq!(subject.commit(pass).await, RunWriteResult::Done);
+    assert_eq!(subject.commit(skip).await, RunWriteResult::Done);
     job
 }
 
@@ -38,9 +38,9 @@ async fn starts(subject: &Subject, name: &str, filter: HistoryFilter, page: Page
     history.iter().map(|record| second(record.entry.started.ticks())).collect()
 }
 
-/// Pages and filters.
+/// Order, paging and filters of history.
 pub async fn history_is_listed_newest_first_filtered_and_paged(subject: Subject) {
-    subject.make_collection().await;
+    subject.create_collection().await;
     let statuses = [AttemptStatus::Completed, AttemptStatus::Failed, AttemptStatus::Postponed];
     let entries: Vec<_> = (0..9).map(|number| entry(statuses[number % 3], number as u64)).collect();
     recorded(&subject, "other", vec![entry(AttemptStatus::Failed, 100)], vec![]).await;
@@ -63,19 +63,19 @@ pub async fn history_is_listed_newest_first_filtered_and_paged(subject: Subject)
     assert_eq!(first[0].entry, entries[8]);
 }
 
-/// Neither job nor collection.
-pub async fn history_of_what_is_not_there(subject: Subject) {
+/// A missing collection is an error; a missing job is `None`.
+pub async fn history_of_a_missing_job_or_collection(subject: Subject) {
     let history = || subject.store.history(job_path("j"), HistoryFilter::default(), Page::first(1));
     assert_eq!(history().await, Err(StoreError::NoCollection));
-    subject.make_collection().await;
+    subject.create_collection().await;
     assert_eq!(history().await, Ok(None));
-    subject.make_due_job("j").await;
+    subject.create_due_job("j").await;
     assert_eq!(history().await, Ok(Some(vec![])));
 }
 
-/// Every disposition, single and in stretches.
-pub async fn the_ledger_is_read_by_instants(subject: Subject) {
-    subject.make_collection().await;
+/// Every disposition; single occurrences and ranges.
+pub async fn the_ledger_is_read_by_range_of_scheduled_times(subject: Subject) {
+    subject.create_collection().await;
     let dispositions = [
         Disposition::Completed,
         Disposition::Failed,
@@ -86,9 +86,9 @@ pub async fn the_ledger_is_read_by_instants(subject: Subject) {
         Disposition::Superseded,
     ];
     let rows: Vec<_> = (10..).zip(dispositions).map(|(second, how)| closed(how, second)).collect();
-    let mut stretch = closed(Disposition::Missed, 100);
-    (stretch.to, stretch.count) = (at(200), 101);
-    let written = rows.iter().rev().cloned().chain([stretch.clone()]).collect();
+    let mut range = closed(Disposition::Missed, 100);
+    (range.to, range.count) = (at(200), 101);
+    let written = rows.iter().rev().cloned().chain([range.clone()]).collect();
     let job = recorded(&subject, "j", vec![], written).await;
     let read = async |from, to, limit| {
         subject.store.ledger(job.key, at(from), at(to), limit).await.unwrap()
@@ -96,8 +96,8 @@ pub async fn the_ledger_is_read_by_instants(subject: Subject) {
     assert_eq!(read(0, 99, 99).await, rows);
     assert_eq!(read(11, 12, 99).await, rows[1..3]);
     assert_eq!(read(11, 99, 1).await, rows[1..2]);
-    assert_eq!(read(150, 150, 9).await, [stretch.clone()], "within a stretch");
-    assert_eq!(read(200, 300, 9).await, [stretch]);
+    assert_eq!(read(150, 150, 9).await, [range.clone()], "inside a range");
+    assert_eq!(read(200, 300, 9).await, [range]);
     assert_eq!(read(201, 300, 9).await, []);
 }
 
@@ -109,9 +109,9 @@ fn retention(age_days: u64, count: u64) -> Retention {
     }
 }
 
-/// Retention by age and by number.
-pub async fn pruning_keeps_the_young_and_the_newest(subject: Subject) {
-    subject.make_collection().await;
+/// Deletes entries that are too old and entries that exceed the count.
+pub async fn pruning_applies_the_limits_of_age_and_count(subject: Subject) {
+    subject.create_collection().await;
     let entries =
         |days: &[u64]| days.iter().map(|day| entry(AttemptStatus::Completed, day * DAY)).collect();
     let row = |day: u64| closed(Disposition::Completed, day * DAY);
@@ -128,9 +128,9 @@ pub async fn pruning_keeps_the_young_and_the_newest(subject: Subject) {
     assert_eq!(subject.store.prune(retention(60, 3), now, 100).await.unwrap(), 0);
 }
 
-/// Dispatch is not held up.
-pub async fn pruning_is_done_in_small_steps(subject: Subject) {
-    subject.make_collection().await;
+/// Small batches do not block the start of runs.
+pub async fn pruning_deletes_at_most_the_given_number_of_rows(subject: Subject) {
+    subject.create_collection().await;
     let entries = (0..25).map(|second| entry(AttemptStatus::Failed, second)).collect();
     recorded(&subject, "j", entries, vec![]).await;
     let mut steps = Vec::new();
@@ -146,9 +146,9 @@ pub async fn pruning_is_done_in_small_steps(subject: Subject) {
     assert_eq!(subject.history_of("j").await, []);
 }
 
-/// Finished jobs stay for a while.
-pub async fn finished_jobs_are_removed_in_time(subject: Subject) {
-    subject.make_collection().await;
+/// Recently finished and active jobs stay.
+pub async fn finished_jobs_are_removed_after_their_retention_period(subject: Subject) {
+    subject.create_collection().await;
     let finished = |day: u64| {
         let mut put = put(definition(), None);
         put.state.lifecycle = Lifecycle::Completed;
@@ -156,17 +156,17 @@ pub async fn finished_jobs_are_removed_in_time(subject: Subject) {
         put
     };
     subject.put_job("long_ago", finished(1)).await;
-    subject.put_job("lately", finished(10)).await;
-    subject.make_due_job("active").await;
+    subject.put_job("recent", finished(10)).await;
+    subject.create_due_job("active").await;
     let removed = subject.store.prune(Retention::default(), at(62 * DAY), 9).await.unwrap();
     assert_eq!(removed, 1);
     assert_eq!(subject.job("long_ago").await, None);
-    assert!(subject.job("lately").await.is_some() && subject.job("active").await.is_some());
+    assert!(subject.job("recent").await.is_some() && subject.job("active").await.is_some());
 }
 
-/// Whatever a target answers.
-pub async fn texts_of_any_kind_survive(subject: Subject) {
-    subject.make_collection().await;
+/// Messages contain any text that a target may return.
+pub async fn texts_of_any_kind_round_trip(subject: Subject) {
+    subject.create_collection().await;
     let texts = ["", "plain", "ä€😀\u{202e}", "' \" \\ \r\n\t\u{1b}[31m", "\u{fffd}\u{7f}\u{1}"];
     let message =
         |text: &str| HistoryEntry { message: text.into(), ..entry(AttemptStatus::Failed, 1) };
@@ -177,10 +177,10 @@ pub async fn texts_of_any_kind_survive(subject: Subject) {
     assert_eq!(read, entries);
 }
 
-/// Each part that is known, and none that is not; in history and among events.
-pub async fn how_long_the_parts_of_an_attempt_took_is_kept(subject: Subject) {
-    subject.make_collection().await;
-    // The longest of all stands for the widest column.
+/// Each combination of known and unknown phases, in history and events.
+pub async fn the_timing_of_an_attempt_round_trips(subject: Subject) {
+    subject.create_collection().await;
+    // `u32::MAX` checks the width of the column.
     let lengths = [0, 1, 1_801_000_000, u32::MAX, 65_536];
     let some = |part: usize, mask: usize| {
         (mask & (1 << part) != 0).then(|| Micros::new(lengths[(part + mask) % lengths.len()]))
@@ -201,17 +201,17 @@ pub async fn how_long_the_parts_of_an_attempt_took_is_kept(subject: Subject) {
     let read: Vec<_> = subject.history_of("j").await.into_iter().rev().collect();
     assert_eq!(read, entries);
     let events = subject.store.events(Some(EventPosition::default()), 99).await.unwrap().history;
-    let told: Vec<_> = events.into_iter().map(|(_, record)| record.entry).collect();
-    assert_eq!(told, entries);
+    let in_events: Vec<_> = events.into_iter().map(|(_, record)| record.entry).collect();
+    assert_eq!(in_events, entries);
 }
 
-/// Every entry and every row of every job, once, after any of them.
-pub async fn events_of_all_jobs_follow_each_other(subject: Subject) {
+/// Each history entry and ledger row is returned once.
+pub async fn events_of_all_jobs_are_read_in_order_from_any_position(subject: Subject) {
     let read = async |after, limit| subject.store.events(after, limit).await.unwrap();
     let from = |history, ledger| Some(EventPosition { history, ledger });
-    let nothing = Events::default();
-    assert_eq!((read(None, 9).await, read(from(0, 0), 9).await), (nothing.clone(), nothing));
-    subject.make_collection().await;
+    let empty = Events::default();
+    assert_eq!((read(None, 9).await, read(from(0, 0), 9).await), (empty.clone(), empty));
+    subject.create_collection().await;
     let one = |second| vec![entry(AttemptStatus::Completed, second)];
     let row = |second| vec![closed(Disposition::Completed, second)];
     recorded(&subject, "Spelled", one(1), row(11)).await;
@@ -257,24 +257,24 @@ pub async fn events_of_all_jobs_follow_each_other(subject: Subject) {
     assert_eq!(rows(&left), [&expected_rows[..1], &expected_rows[3..]].concat());
 }
 
-/// The row that ends a job is seen with its end, and a disabled one as what it is.
+/// The row that completes a job is read with the state completed.
 pub async fn ledger_events_carry_the_state_of_their_job(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
-    let pass = RunWrite::Skip {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
+    let skip = RunWrite::Skip {
         on: due(&job),
         advance: Advance { due: None, used: 0, lifecycle: Lifecycle::Completed },
         closed: vec![closed(Disposition::Missed, 60)],
         postponed: vec![],
     };
-    assert_eq!(subject.commit(pass).await, RunWriteResult::Done);
-    let off = subject.make_due_job("off").await;
+    assert_eq!(subject.commit(skip).await, RunWriteResult::Done);
+    let off = subject.create_due_job("off").await;
     let mut switched = put(definition(), Some(at(120)));
     switched.definition.switch = kalends_domain::Switch::Disabled;
     switched.closed_by_edit = Some(closed(Disposition::SkippedDisabled, 60));
     assert_eq!(subject.put_job("off", switched).await.key, off.key);
     let events = subject.store.events(Some(EventPosition::default()), 9).await.unwrap();
-    let told = events
+    let read = events
         .ledger
         .iter()
         .map(|(path, record)| (path.job.to_string(), record.record.disposition, record.job_state));
@@ -282,5 +282,5 @@ pub async fn ledger_events_carry_the_state_of_their_job(subject: Subject) {
         ("j".to_owned(), Disposition::Missed, JobFilterState::Completed),
         ("off".to_owned(), Disposition::SkippedDisabled, JobFilterState::Disabled),
     ];
-    assert_eq!(told.collect::<Vec<_>>(), expected);
+    assert_eq!(read.collect::<Vec<_>>(), expected);
 }

@@ -1,4 +1,4 @@
-//! Looking through all jobs.
+//! The invariant scan over all jobs.
 
 use kalends_domain::{AttemptStatus, CollectionState, Lifecycle, Switch};
 
@@ -11,23 +11,23 @@ use crate::engine_store::{Advance, RunWrite, RunWriteResult};
 use crate::invariant_scan::{HistorySums, ScanPage, ScannedJob};
 use crate::record::{Cause, JobKey, JobRecord};
 
-/// Slice after slice.
-async fn slices(subject: &Subject, scan_max: usize) -> Vec<ScanPage> {
-    let mut slices: Vec<ScanPage> = vec![];
+/// All pages of a scan.
+async fn pages(subject: &Subject, scan_max: usize) -> Vec<ScanPage> {
+    let mut pages: Vec<ScanPage> = vec![];
     loop {
-        let after = slices.last().and_then(|slice| slice.next);
-        let slice = subject.store.scan_jobs(after, scan_max).await.unwrap();
-        assert_eq!(slice.orphans, []);
-        let is_over = slice.next.is_none();
-        slices.push(slice);
-        if is_over {
-            return slices;
+        let after = pages.last().and_then(|page| page.next);
+        let page = subject.store.scan_jobs(after, scan_max).await.unwrap();
+        assert_eq!(page.orphans, []);
+        let is_last = page.next.is_none();
+        pages.push(page);
+        if is_last {
+            return pages;
         }
     }
 }
 
 async fn all(subject: &Subject, scan_max: usize) -> Vec<ScannedJob> {
-    slices(subject, scan_max).await.into_iter().flat_map(|slice| slice.jobs).collect()
+    pages(subject, scan_max).await.into_iter().flat_map(|page| page.jobs).collect()
 }
 
 async fn keys(subject: &Subject) -> Vec<JobKey> {
@@ -37,22 +37,22 @@ async fn keys(subject: &Subject) -> Vec<JobKey> {
 /// A job with attempts in its history: two of the main action, of which one failed.
 async fn recorded(subject: &Subject, name: &str) -> JobRecord {
     use AttemptStatus::{Completed, Failed, Postponed};
-    let job = subject.make_due_job(name).await;
+    let job = subject.create_due_job(name).await;
     let mut error = entry(Failed, 4);
     error.role = kalends_domain::ActionRole::Error;
-    let pass = RunWrite::Skip {
+    let skip = RunWrite::Skip {
         on: due(&job),
         advance: Advance { due: Some(at(60)), used: 0, lifecycle: Lifecycle::Active },
         closed: vec![],
         postponed: vec![entry(Completed, 1), entry(Failed, 2), entry(Postponed, 3), error],
     };
-    assert_eq!(subject.commit(pass).await, RunWriteResult::Done);
+    assert_eq!(subject.commit(skip).await, RunWriteResult::Done);
     job
 }
 
-/// Slices, and what is in them.
-pub async fn every_job_is_surveyed_once_with_what_must_agree(subject: Subject) {
-    subject.make_collection().await;
+/// Pages of any size return the same jobs.
+pub async fn every_job_is_scanned_once_with_consistent_values(subject: Subject) {
+    subject.create_collection().await;
     assert_eq!(all(&subject, 9).await, []);
     let first = recorded(&subject, "first").await;
     let mut disabled = put(definition(), Some(at(60)));
@@ -61,7 +61,7 @@ pub async fn every_job_is_surveyed_once_with_what_must_agree(subject: Subject) {
     let mut done = put(definition(), None);
     done.state.lifecycle = Lifecycle::Completed;
     let done = subject.put_job("done", done).await;
-    let running = subject.make_due_job("running").await;
+    let running = subject.create_due_job("running").await;
     assert!(matches!(subject.commit(begin(&running)).await, RunWriteResult::Begun { .. }));
     subject.edit_job("running", JobWrite::Run { at: at(70) }).await;
 
@@ -85,13 +85,10 @@ pub async fn every_job_is_surveyed_once_with_what_must_agree(subject: Subject) {
     assert!(jobs.iter().all(|job| job.gate_state.collection == Switch::Enabled));
     assert_eq!(jobs[3].collection, jobs[0].collection);
 
-    let one_by_one = slices(&subject, 1).await;
-    assert!(
-        one_by_one.iter().all(|slice| slice.jobs.len() <= 1),
-        "a slice is no longer than asked"
-    );
+    let one_by_one = pages(&subject, 1).await;
+    assert!(one_by_one.iter().all(|page| page.jobs.len() <= 1), "a page exceeds its limit");
     for scan_max in [1, 2, 3, 5, 7] {
-        assert_eq!(all(&subject, scan_max).await, jobs, "in slices of {scan_max}");
+        assert_eq!(all(&subject, scan_max).await, jobs, "in pages of {scan_max}");
     }
     let off = kalends_domain::Collection { state: CollectionState::Disabled, ..standard() };
     subject.put_collection(collection_path("g", "c"), off).await;
@@ -101,9 +98,9 @@ pub async fn every_job_is_surveyed_once_with_what_must_agree(subject: Subject) {
     );
 }
 
-/// Jobs and collections.
-pub async fn what_is_deleted_is_surveyed_no_more(subject: Subject) {
-    subject.make_collection().await;
+/// Neither deleted jobs nor jobs of deleted collections.
+pub async fn deleted_jobs_are_not_scanned(subject: Subject) {
+    subject.create_collection().await;
     let [first, second, third] = [
         recorded(&subject, "first").await,
         recorded(&subject, "second").await,

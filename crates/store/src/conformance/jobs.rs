@@ -1,4 +1,4 @@
-//! Jobs.
+//! Jobs: edits, reads and searches.
 
 use kalends_domain::{Collection, CollectionState, JobName, Lifecycle, Switch};
 
@@ -12,7 +12,7 @@ use crate::conformance::sample::{
 use crate::error::StoreError;
 use crate::record::{JobKey, JobState, JobUid};
 
-/// Nothing lies about without a collection.
+/// Without a collection, edits and reads of a job fail.
 pub async fn a_job_needs_a_collection(subject: Subject) {
     let decide = Box::new(|_: JobContext<'_>| Ok(JobWrite::Put(Box::new(put(definition(), None)))));
     let edited = subject.store.edit_job(job_path("j"), decide).await;
@@ -23,13 +23,13 @@ pub async fn a_job_needs_a_collection(subject: Subject) {
     assert_eq!(jobs.await, Err(StoreError::NoCollection));
 }
 
-/// The life of a job.
-pub async fn a_job_is_made_replaced_and_deleted(subject: Subject) {
-    subject.make_collection().await;
+/// A replaced job keeps its key, uid, time of creation and spelling.
+pub async fn a_job_is_created_replaced_and_deleted(subject: Subject) {
+    subject.create_collection().await;
     assert_eq!(subject.job("Job").await, None);
-    let made = subject.put_job("Job", put(definition(), Some(at(60)))).await;
-    assert_eq!((made.version, made.job.generation, made.state.due), (1, 1, Some(at(60))));
-    assert_eq!(subject.job("JOB").await, Some(made.clone()));
+    let created = subject.put_job("Job", put(definition(), Some(at(60)))).await;
+    assert_eq!((created.version, created.job.generation, created.state.due), (1, 1, Some(at(60))));
+    assert_eq!(subject.job("JOB").await, Some(created.clone()));
 
     let mut other = put(full_definition(), None);
     (other.uid, other.created) = (JobUid([9; 16]), at(99));
@@ -37,7 +37,7 @@ pub async fn a_job_is_made_replaced_and_deleted(subject: Subject) {
     assert_eq!((replaced.version, replaced.job.generation), (2, 2));
     assert_eq!(
         (replaced.key, replaced.job.uid, replaced.job.created),
-        (made.key, made.job.uid, made.job.created)
+        (created.key, created.job.uid, created.job.created)
     );
     assert_eq!(replaced.path.job.as_str(), "Job");
     assert_eq!(replaced.job.definition, full_definition());
@@ -51,9 +51,9 @@ pub async fn a_job_is_made_replaced_and_deleted(subject: Subject) {
     assert_eq!(subject.edit_job("job", JobWrite::Delete).await.before, None);
 }
 
-/// What was written is read, secrets included.
-pub async fn every_member_of_a_definition_comes_back(subject: Subject) {
-    subject.make_collection().await;
+/// Reads return the written definition and state, including secrets.
+pub async fn every_member_of_a_definition_round_trips(subject: Subject) {
+    subject.create_collection().await;
     let state = JobState {
         lifecycle: Lifecycle::Faulted,
         due: Some(at(1)),
@@ -64,20 +64,21 @@ pub async fn every_member_of_a_definition_comes_back(subject: Subject) {
         faulted: 6,
         finished: Some(at(7)),
     };
-    let made = subject.put_job("j", crate::JobPut { state, ..put(full_definition(), None) }).await;
-    assert_eq!((&made.job.definition, made.state), (&full_definition(), state));
-    assert_eq!(subject.job("j").await, Some(made));
+    let created =
+        subject.put_job("j", crate::JobPut { state, ..put(full_definition(), None) }).await;
+    assert_eq!((&created.job.definition, created.state), (&full_definition(), state));
+    assert_eq!(subject.job("j").await, Some(created));
 }
 
-/// Whether its jobs run is told with each.
+/// Reads of jobs return the state of their collection.
 pub async fn jobs_are_read_with_the_state_of_their_collection(subject: Subject) {
-    subject.make_collection().await;
-    let made = subject.put_job("j", put(definition(), None)).await;
+    subject.create_collection().await;
+    let created = subject.put_job("j", put(definition(), None)).await;
     let path = collection_path("g", "c");
     for state in [CollectionState::Disabled, CollectionState::Suspended, CollectionState::Enabled] {
         subject.put_collection(path.clone(), Collection { state, ..standard() }).await;
         let read = subject.store.job(job_path("j")).await.unwrap();
-        assert_eq!(read, Some((made.clone(), state)));
+        assert_eq!(read, Some((created.clone(), state)));
         for filter in
             [JobFilter::default(), JobFilter { contains: Some("j".into()), ..JobFilter::default() }]
         {
@@ -87,16 +88,16 @@ pub async fn jobs_are_read_with_the_state_of_their_collection(subject: Subject) 
     }
 }
 
-/// Order and pages of lists.
+/// Names are listed in case-insensitive order; pages start after a name and skip.
 pub async fn jobs_are_listed_by_name_and_paged(subject: Subject) {
-    subject.make_collection().await;
+    subject.create_collection().await;
     for name in ["b", "C", "a_x", "a-x", "D"] {
         subject.put_job(name, put(definition(), None)).await;
     }
     let list = async |page| {
         let jobs = subject.store.jobs(collection_path("g", "c"), JobFilter::default(), page, 1);
         let found = jobs.await.unwrap();
-        assert_eq!(found.rest, None, "without a filter nothing is looked for");
+        assert_eq!(found.rest, None, "a list without a filter has no rest");
         let jobs = found.jobs.into_iter();
         jobs.map(|record| record.path.job.as_str().to_owned()).collect::<Vec<_>>()
     };
@@ -107,9 +108,9 @@ pub async fn jobs_are_listed_by_name_and_paged(subject: Subject) {
     assert_eq!(list(Page::first(0)).await, [""; 0]);
 }
 
-/// What an edit keeps of the tags, changes and takes away.
+/// An edit replaces the tags by which a job is found.
 pub async fn a_job_is_found_by_the_tags_of_its_last_edit(subject: Subject) {
-    subject.make_collection().await;
+    subject.create_collection().await;
     let edits: [&[(&str, &str)]; 4] = [
         &[("team", "Blue"), ("stage", "test")],
         &[("Team", "Blue"), ("stage", "live"), ("new", "")],
@@ -136,9 +137,9 @@ pub async fn a_job_is_found_by_the_tags_of_its_last_edit(subject: Subject) {
     }
 }
 
-/// Filters, alone and together.
+/// Filters by state, text and tag, and combinations of them.
 pub async fn jobs_are_found_by_state_text_and_tag(subject: Subject) {
-    subject.make_collection().await;
+    subject.create_collection().await;
     subject.put_job("Nightly_100", put(definition(), None)).await;
     subject.put_job("full", put(full_definition(), None)).await;
     let mut done = put(definition(), None);
@@ -175,9 +176,9 @@ pub async fn jobs_are_found_by_state_text_and_tag(subject: Subject) {
     assert_eq!(find(both).await, ["full"]);
 }
 
-/// However little is looked at, what is found bit by bit is the page.
-pub async fn a_search_ends_in_time_and_goes_on_where_it_ended(subject: Subject) {
-    subject.make_collection().await;
+/// The partial results of a search add up to the page, whatever the scan limit.
+pub async fn a_search_scans_a_limited_number_of_jobs_and_resumes(subject: Subject) {
+    subject.create_collection().await;
     let tags = |shard: &str| Some(vec![("Shard".to_owned(), shard.to_owned())]);
     for (number, name) in ["a", "B", "c-1", "C_2", "d", "E", "f"].into_iter().enumerate() {
         let mut job = put(definition(), None);
@@ -187,7 +188,7 @@ pub async fn a_search_ends_in_time_and_goes_on_where_it_ended(subject: Subject) 
         }
         subject.put_job(name, job).await;
     }
-    // Tags that are changed, and a job of the same name elsewhere.
+    // Replaces the tags of a job.
     let mut job = put(definition(), None);
     job.definition.extensions.tags = tags("x");
     subject.put_job("B", job).await;
@@ -227,7 +228,7 @@ pub async fn a_search_ends_in_time_and_goes_on_where_it_ended(subject: Subject) 
             assert_eq!(search(&filter, Page::first(9), scan_max).await.0, expected, "{what}");
             let page = Page { after: None, skip: 1, limit: 2 };
             let part: Vec<_> = expected.iter().skip(1).take(2).copied().collect();
-            assert_eq!(search(&filter, page, scan_max).await.0, part, "{what}, a part");
+            assert_eq!(search(&filter, page, scan_max).await.0, part, "{what}, a page");
         }
     }
     let (_, calls) = search(&text("nothing like it"), Page::first(9), 2).await;
@@ -238,10 +239,10 @@ pub async fn a_search_ends_in_time_and_goes_on_where_it_ended(subject: Subject) 
     assert_eq!(calls, 1, "a full page has no rest");
 }
 
-/// A new job with an old name has nothing of the old one.
-pub async fn a_job_that_is_made_again_is_another_one(subject: Subject) {
-    subject.make_collection().await;
-    let first = subject.make_due_job("j").await;
+/// The new job has another key and no runs or history.
+pub async fn a_recreated_job_shares_nothing_with_the_deleted_one(subject: Subject) {
+    subject.create_collection().await;
+    let first = subject.create_due_job("j").await;
     assert_eq!(subject.job("J").await.map(|job| job.key), Some(first.key));
     subject.commit(begin(&first)).await;
     subject.edit_job("j", JobWrite::Delete).await;
@@ -254,14 +255,14 @@ pub async fn a_job_that_is_made_again_is_another_one(subject: Subject) {
     assert_eq!(subject.history_of("j").await, []);
 }
 
-/// Jobs go with their collection.
+/// A recreated collection does not contain the jobs of the deleted one.
 pub async fn deleting_a_collection_deletes_its_jobs(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     subject.commit(begin(&job)).await;
     let delete = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Delete));
     subject.store.edit_collection(collection_path("g", "c"), delete).await.unwrap();
-    subject.make_collection().await;
+    subject.create_collection().await;
     assert_eq!(subject.job("j").await, None);
     assert_eq!(
         subject.store.jobs_for_run(vec![job.key]).await.unwrap().remove(0).map(|found| found.job),
@@ -271,10 +272,10 @@ pub async fn deleting_a_collection_deletes_its_jobs(subject: Subject) {
     assert_eq!(subject.store.check().await.unwrap(), [""; 0]);
 }
 
-/// The engine knows jobs by their number.
+/// Lookup by key, as the engine does it.
 pub async fn a_job_is_found_by_its_key(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     assert_eq!(
         subject.store.jobs_for_run(vec![job.key]).await.unwrap().remove(0).map(|found| found.job),
         Some(job)

@@ -1,4 +1,4 @@
-//! Runs: claims, tokens, and what moves jobs on.
+//! Runs: claims, leases, fencing tokens and the advance of jobs.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::conformance::sample::{
 use crate::engine_store::{Advance, DueJob, RunWrite, RunWriteResult};
 use crate::record::{Cause, Disposition, FencingToken, GateState, JobKey, NodeId, Progress, RunId};
 
-fn again_at(seconds: u64) -> Progress {
+fn retry_at(seconds: u64) -> Progress {
     Progress {
         role: ActionRole::Main,
         retry: 1,
@@ -23,21 +23,22 @@ fn again_at(seconds: u64) -> Progress {
     }
 }
 
-fn wait(run: RunId, token: FencingToken, seconds: u64) -> RunWrite {
+/// Ends an attempt; the run waits for its retry.
+fn retry(run: RunId, token: FencingToken, seconds: u64) -> RunWrite {
     RunWrite::Continue {
         run,
         token,
         entry: Some(entry(AttemptStatus::Failed, 60)),
         counts: failed(60),
-        progress: again_at(seconds),
+        progress: retry_at(seconds),
     }
 }
 
-/// Whose schedule starts runs.
+/// Jobs by due time, with a limit.
 pub async fn only_active_enabled_jobs_in_enabled_collections_are_due(subject: Subject) {
-    subject.make_collection().await;
+    subject.create_collection().await;
     let late = subject.put_job("late", put(definition(), Some(at(61)))).await;
-    let early = subject.make_due_job("early").await;
+    let early = subject.create_due_job("early").await;
     let mut disabled = put(definition(), Some(at(60)));
     disabled.definition.switch = Switch::Disabled;
     subject.put_job("disabled", disabled).await;
@@ -65,10 +66,10 @@ pub async fn only_active_enabled_jobs_in_enabled_collections_are_due(subject: Su
     assert_eq!(jobs(61, 9).await, [due(&early), due(&late)]);
 }
 
-/// The next occurrence never depends on the end of this one.
-pub async fn beginning_an_occurrence_moves_the_job_on(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// The next occurrence does not depend on the end of this one.
+pub async fn beginning_an_occurrence_advances_the_job(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let before = subject.store.now().await.unwrap();
     let (run, claim) = subject.begin_run(&job).await;
     let after = subject.store.now().await.unwrap();
@@ -77,7 +78,7 @@ pub async fn beginning_an_occurrence_moves_the_job_on(subject: Subject) {
     assert!(claim.lease_until <= after.saturating_add(LEASE));
     let moved = subject.job("j").await.unwrap();
     assert_eq!((moved.state.due, moved.state.used), (Some(at(120)), 1));
-    assert_eq!((moved.version, moved.job), (job.version, job.job), "a run is no edit");
+    assert_eq!((moved.version, moved.job), (job.version, job.job), "a run is not an edit");
     let open = subject.store.open_runs(job.key).await.unwrap();
     assert_eq!(open.len(), 1);
     assert_eq!((open[0].id, open[0].scheduled, open[0].repeat), (run, at(60), 1));
@@ -85,28 +86,28 @@ pub async fn beginning_an_occurrence_moves_the_job_on(subject: Subject) {
     assert_eq!(open[0].progress, Progress::first(at(60)));
 }
 
-/// An acknowledged edit stops what has not begun.
-pub async fn what_has_been_edited_is_not_begun(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
-    let edited = subject.make_due_job("j").await;
+/// After an acknowledged edit, nothing begins that was decided before it.
+pub async fn a_begin_that_precedes_an_edit_is_stale(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
+    let edited = subject.create_due_job("j").await;
     assert_eq!(subject.commit(begin(&job)).await, RunWriteResult::Stale, "another generation");
     let elsewhere = DueJob { due: at(61), ..due(&edited) };
-    let pass = RunWrite::Skip {
+    let skip = RunWrite::Skip {
         on: elsewhere,
         advance: advance(&edited),
         closed: vec![],
         postponed: vec![],
     };
-    assert_eq!(subject.commit(pass).await, RunWriteResult::Stale, "another instant");
+    assert_eq!(subject.commit(skip).await, RunWriteResult::Stale, "another due time");
     subject.edit_job("j", JobWrite::Delete).await;
     assert_eq!(subject.commit(begin(&edited)).await, RunWriteResult::Stale, "deleted");
 }
 
-/// The newest missed occurrence runs in the place of the oldest.
-pub async fn a_later_occurrence_may_run_than_the_one_that_was_due(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// After missed occurrences, the newest runs and the others are recorded.
+pub async fn a_later_occurrence_than_the_due_one_may_run(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let mut write = begin(&job);
     if let RunWrite::Begin { scheduled, progress, closed: rows, .. } = &mut write {
         *scheduled = at(600);
@@ -119,34 +120,34 @@ pub async fn a_later_occurrence_may_run_than_the_one_that_was_due(subject: Subje
     assert_eq!(subject.ledger_of(&job).await, [closed(Disposition::Missed, 60)]);
 }
 
-/// Two nodes that see the same job due.
+/// Two nodes may see the same job as due.
 pub async fn an_occurrence_is_begun_once(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
-    let answers = subject.store.commit(vec![begin(&job), begin(&job)]).await.unwrap();
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
+    let results = subject.store.commit(vec![begin(&job), begin(&job)]).await.unwrap();
     assert!(
-        matches!(answers[..], [RunWriteResult::Begun { .. }, RunWriteResult::Stale]),
-        "{answers:?}"
+        matches!(results[..], [RunWriteResult::Begun { .. }, RunWriteResult::Stale]),
+        "{results:?}"
     );
     assert_eq!(subject.commit(begin(&job)).await, RunWriteResult::Stale);
     assert_eq!(subject.store.open_runs(job.key).await.unwrap().len(), 1);
 }
 
-/// No silent skip.
-pub async fn occurrences_are_passed_over_with_a_record(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// Every skipped occurrence is in the ledger.
+pub async fn skipped_occurrences_are_recorded(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let mut missed = closed(Disposition::Missed, 60);
     (missed.to, missed.count) = (at(6_000), 100);
     let postponed = entry(AttemptStatus::Postponed, 60);
-    let pass = RunWrite::Skip {
+    let skip = RunWrite::Skip {
         on: due(&job),
         advance: Advance { due: Some(at(6_060)), used: 0, lifecycle: Lifecycle::Active },
         closed: vec![missed.clone()],
         postponed: vec![postponed.clone()],
     };
-    assert_eq!(subject.commit(pass.clone()).await, RunWriteResult::Done);
-    assert_eq!(subject.commit(pass).await, RunWriteResult::Stale);
+    assert_eq!(subject.commit(skip.clone()).await, RunWriteResult::Done);
+    assert_eq!(subject.commit(skip).await, RunWriteResult::Stale);
     assert_eq!(subject.ledger_of(&job).await, [missed]);
     assert_eq!(subject.history_of("j").await, [postponed]);
     let state = subject.job("j").await.unwrap().state;
@@ -164,23 +165,27 @@ pub async fn occurrences_are_passed_over_with_a_record(subject: Subject) {
     assert!(state.finished.is_some());
 }
 
-/// Retries and their end.
-pub async fn a_run_is_continued_and_finished_by_its_token_only(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// Writes with another or an outdated token are stale.
+pub async fn only_the_holder_of_the_fencing_token_continues_or_finishes_a_run(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let (run, claim) = subject.begin_run(&job).await;
-    let stranger = FencingToken(claim.token.0 + 1);
-    assert_eq!(subject.commit(wait(run, stranger, 90)).await, RunWriteResult::Stale);
-    assert_eq!(subject.commit(finish(run, stranger, None)).await, RunWriteResult::Stale);
+    let foreign = FencingToken(claim.token.0 + 1);
+    assert_eq!(subject.commit(retry(run, foreign, 90)).await, RunWriteResult::Stale);
+    assert_eq!(subject.commit(finish(run, foreign, None)).await, RunWriteResult::Stale);
     assert_eq!(subject.history_of("j").await, []);
 
-    assert_eq!(subject.commit(wait(run, claim.token, 90)).await, RunWriteResult::Done);
+    assert_eq!(subject.commit(retry(run, claim.token, 90)).await, RunWriteResult::Done);
     let open = subject.store.open_runs(job.key).await.unwrap();
-    assert_eq!((open[0].claim, open[0].progress), (None, again_at(90)));
-    assert_eq!(subject.commit(wait(run, claim.token, 90)).await, RunWriteResult::Stale, "given up");
+    assert_eq!((open[0].claim, open[0].progress), (None, retry_at(90)));
+    assert_eq!(
+        subject.commit(retry(run, claim.token, 90)).await,
+        RunWriteResult::Stale,
+        "released"
+    );
 
     let claimed =
-        RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress: again_at(90) };
+        RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress: retry_at(90) };
     let RunWriteResult::Claimed(second) = subject.commit(claimed).await else {
         panic!("not claimed")
     };
@@ -194,7 +199,7 @@ pub async fn a_run_is_continued_and_finished_by_its_token_only(subject: Subject)
     assert_eq!(
         subject.commit(finish(run, second.token, None)).await,
         RunWriteResult::Stale,
-        "over"
+        "finished"
     );
     assert_eq!(subject.store.open_runs(job.key).await.unwrap(), []);
     assert_eq!(subject.ledger_of(&job).await, [closed(Disposition::Completed, 60)]);
@@ -205,28 +210,28 @@ pub async fn a_run_is_continued_and_finished_by_its_token_only(subject: Subject)
     assert_eq!((state.last_execution, state.lifecycle), (Some(at(60)), Lifecycle::Active));
 }
 
-/// Who comes first works on it.
-pub async fn a_run_without_a_claim_is_claimed_once(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// The first of two claims wins.
+pub async fn an_unclaimed_run_is_claimed_once(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let (run, claim) = subject.begin_run(&job).await;
-    subject.commit(wait(run, claim.token, 90)).await;
+    subject.commit(retry(run, claim.token, 90)).await;
     let claimable = async |until| subject.store.claimable(at(until), 9).await.unwrap();
     assert_eq!(claimable(89).await, []);
     assert_eq!(claimable(90).await.len(), 1);
     let claim =
-        |owner| RunWrite::Claim { run, seen: None, owner, lease: LEASE, progress: again_at(90) };
-    let answers = subject.store.commit(vec![claim(NodeId(1)), claim(NodeId(2))]).await.unwrap();
+        |owner| RunWrite::Claim { run, seen: None, owner, lease: LEASE, progress: retry_at(90) };
+    let results = subject.store.commit(vec![claim(NodeId(1)), claim(NodeId(2))]).await.unwrap();
     assert!(
-        matches!(answers[..], [RunWriteResult::Claimed(claim), RunWriteResult::Stale] if claim.owner == NodeId(1))
+        matches!(results[..], [RunWriteResult::Claimed(claim), RunWriteResult::Stale] if claim.owner == NodeId(1))
     );
     assert_eq!(claimable(90).await, []);
 }
 
-/// A node that died, or slept too long.
-pub async fn an_expired_claim_is_taken_over_and_the_old_token_is_worth_nothing(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// The node that held the claim has died or paused.
+pub async fn an_expired_claim_is_taken_over_and_the_old_token_is_fenced_off(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let short = Duration::from_millis(1);
     let mut write = begin(&job);
     if let RunWrite::Begin { lease, .. } = &mut write {
@@ -235,7 +240,7 @@ pub async fn an_expired_claim_is_taken_over_and_the_old_token_is_worth_nothing(s
     let RunWriteResult::Begun { run, claim: Some(old) } = subject.commit(write).await else {
         panic!()
     };
-    (subject.pass)(short * 2).await;
+    (subject.advance_clock)(short * 2).await;
     let expired = subject.store.claimable(at(0), 9).await.unwrap();
     assert_eq!(expired.iter().map(|run| run.id).collect::<Vec<_>>(), [run]);
     let take = |seen| RunWrite::Claim {
@@ -262,29 +267,29 @@ pub async fn an_expired_claim_is_taken_over_and_the_old_token_is_worth_nothing(s
     assert_eq!(subject.ledger_of(&job).await.len(), 1);
 }
 
-/// Somebody who looked long ago does not set a run back.
-pub async fn a_run_that_has_moved_on_is_not_claimed_as_it_was(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// A claim must not reset the progress of a run that changed after it was read.
+pub async fn a_claim_based_on_outdated_progress_is_stale(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let (run, claim) = subject.begin_run(&job).await;
-    subject.commit(wait(run, claim.token, 90)).await;
+    subject.commit(retry(run, claim.token, 90)).await;
     let claim_at =
         |progress| RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress };
-    let RunWriteResult::Claimed(second) = subject.commit(claim_at(again_at(90))).await else {
+    let RunWriteResult::Claimed(second) = subject.commit(claim_at(retry_at(90))).await else {
         panic!()
     };
-    subject.commit(wait(run, second.token, 180)).await;
-    assert_eq!(subject.commit(claim_at(again_at(90))).await, RunWriteResult::Stale);
-    let RunWriteResult::Claimed(third) = subject.commit(claim_at(again_at(180))).await else {
+    subject.commit(retry(run, second.token, 180)).await;
+    assert_eq!(subject.commit(claim_at(retry_at(90))).await, RunWriteResult::Stale);
+    let RunWriteResult::Claimed(third) = subject.commit(claim_at(retry_at(180))).await else {
         panic!()
     };
     assert_eq!(third.token, FencingToken(3));
 }
 
-/// What had come due and was not begun has its record, too.
-pub async fn an_edit_records_what_it_passes_over(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// Occurrences that came due and did not begin are in the ledger.
+pub async fn an_edit_records_the_occurrences_it_closes(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let closed_by_edit = crate::record::LedgerRecord {
         to: at(180),
         count: 3,
@@ -296,10 +301,10 @@ pub async fn an_edit_records_what_it_passes_over(subject: Subject) {
     assert_eq!(subject.ledger_of(&job).await, [closed_by_edit]);
 }
 
-/// Long attempts.
-pub async fn a_claim_is_extended_by_its_token(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// Attempts may last longer than a lease.
+pub async fn the_holder_of_the_token_renews_its_lease(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let (run, claim) = subject.begin_run(&job).await;
     let extend = RunWrite::RenewLease { run, token: claim.token, lease: 6 * LEASE };
     let RunWriteResult::Claimed(longer) = subject.commit(extend).await else { panic!() };
@@ -308,9 +313,9 @@ pub async fn a_claim_is_extended_by_its_token(subject: Subject) {
     assert_eq!(subject.store.open_runs(job.key).await.unwrap()[0].claim, Some(longer));
 }
 
-/// `run`, also for disabled jobs.
+/// Works for disabled jobs too.
 pub async fn a_manual_run_is_opened_beside_the_schedule(subject: Subject) {
-    subject.make_collection().await;
+    subject.create_collection().await;
     let mut disabled = put(definition(), Some(at(60)));
     disabled.definition.switch = Switch::Disabled;
     let job = subject.put_job("j", disabled).await;
@@ -322,12 +327,12 @@ pub async fn a_manual_run_is_opened_beside_the_schedule(subject: Subject) {
     assert_eq!((runs[0].job, runs[0].progress), (job.key, Progress::first(at(5))));
 }
 
-/// Edits and waiting retries.
-pub async fn an_edit_closes_runs_that_nobody_works_on(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// A claimed run continues under the old generation.
+pub async fn an_edit_closes_unclaimed_runs(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let (waiting, claim) = subject.begin_run(&job).await;
-    subject.commit(wait(waiting, claim.token, 90)).await;
+    subject.commit(retry(waiting, claim.token, 90)).await;
     let (busy, held) = subject.begin_run(&subject.job("j").await.unwrap()).await;
     let edit = JobPut {
         waiting: WaitingRuns::Close(Disposition::Superseded),
@@ -345,10 +350,10 @@ pub async fn an_edit_closes_runs_that_nobody_works_on(subject: Subject) {
     assert_eq!(subject.commit(finish(busy, held.token, None)).await, RunWriteResult::Done);
 }
 
-/// Nothing of a deleted job is written.
-pub async fn runs_of_a_deleted_job_are_gone(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// Writes to runs of a deleted job are stale.
+pub async fn deleting_a_job_deletes_its_runs(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let (run, claim) = subject.begin_run(&job).await;
     subject.edit_job("j", JobWrite::Delete).await;
     assert_eq!(subject.commit(finish(run, claim.token, None)).await, RunWriteResult::Stale);
@@ -357,12 +362,12 @@ pub async fn runs_of_a_deleted_job_are_gone(subject: Subject) {
     assert_eq!(subject.store.check().await.unwrap(), [""; 0]);
 }
 
-/// Retries wait while their collection is disabled.
+/// Retries resume when the collection is enabled again.
 pub async fn runs_of_disabled_collections_are_not_claimable(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let (run, claim) = subject.begin_run(&job).await;
-    subject.commit(wait(run, claim.token, 90)).await;
+    subject.commit(retry(run, claim.token, 90)).await;
     let disabled = kalends_domain::Collection { state: CollectionState::Disabled, ..standard() };
     subject.put_collection(collection_path("g", "c"), disabled).await;
     assert_eq!(subject.store.claimable(at(90), 9).await.unwrap(), []);
@@ -370,42 +375,42 @@ pub async fn runs_of_disabled_collections_are_not_claimable(subject: Subject) {
     assert_eq!(subject.store.claimable(at(90), 9).await.unwrap().len(), 1);
 }
 
-/// One stale write in a batch.
-pub async fn stale_writes_do_not_keep_others_from_being_carried_out(subject: Subject) {
-    subject.make_collection().await;
-    let first = subject.make_due_job("first").await;
-    let second = subject.make_due_job("second").await;
+/// The other writes take effect.
+pub async fn a_stale_write_does_not_affect_the_others_of_its_batch(subject: Subject) {
+    subject.create_collection().await;
+    let first = subject.create_due_job("first").await;
+    let second = subject.create_due_job("second").await;
     subject.commit(begin(&first)).await;
     let writes =
         vec![begin(&first), begin(&second), finish(RunId(i64::MAX), FencingToken(1), None)];
-    let answers = subject.store.commit(writes).await.unwrap();
+    let results = subject.store.commit(writes).await.unwrap();
     assert!(
         matches!(
-            answers[..],
+            results[..],
             [RunWriteResult::Stale, RunWriteResult::Begun { .. }, RunWriteResult::Stale]
         ),
-        "{answers:?}"
+        "{results:?}"
     );
     assert_eq!(subject.store.commit(vec![]).await.unwrap(), []);
 }
 
-/// A batch is a sequence.
-pub async fn writes_about_one_run_in_one_batch_follow_each_other(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// Each write sees the effects of the previous ones.
+pub async fn writes_of_a_batch_are_applied_in_order(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let (run, claim) = subject.begin_run(&job).await;
     let next = subject.job("j").await.unwrap();
     let writes = vec![
-        wait(run, claim.token, 90),
+        retry(run, claim.token, 90),
         finish(run, claim.token, None),
         begin(&next),
-        RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress: again_at(90) },
+        RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress: retry_at(90) },
         finish(run, FencingToken(claim.token.0 + 1), None),
     ];
-    let answers = subject.store.commit(writes).await.unwrap();
+    let results = subject.store.commit(writes).await.unwrap();
     assert!(
         matches!(
-            answers[..],
+            results[..],
             [
                 RunWriteResult::Done,
                 RunWriteResult::Stale,
@@ -414,34 +419,35 @@ pub async fn writes_about_one_run_in_one_batch_follow_each_other(subject: Subjec
                 RunWriteResult::Done
             ]
         ),
-        "{answers:?}"
+        "{results:?}"
     );
     let state = subject.job("j").await.unwrap().state;
     assert_eq!((state.executions, state.failures, state.used), (2, 1, 2));
     assert_eq!(subject.store.open_runs(job.key).await.unwrap().len(), 1);
 }
 
-/// What the engine asks about many jobs is what it would hear about each.
-pub async fn jobs_are_told_of_in_batches(subject: Subject) {
-    subject.make_collection().await;
-    let idle = subject.make_due_job("idle").await;
-    let busy = subject.make_due_job("busy").await;
+/// Results are in the order of the keys; missing jobs are `None`.
+pub async fn jobs_for_run_and_gate_states_are_read_in_bulk(subject: Subject) {
+    subject.create_collection().await;
+    let idle = subject.create_due_job("idle").await;
+    let busy = subject.create_due_job("busy").await;
     let mut off = put(definition(), Some(at(60)));
     off.definition.switch = Switch::Disabled;
     let off = subject.put_job("off", off).await;
     subject.begin_run(&busy).await;
     let busy = subject.job("busy").await.unwrap();
 
-    let asked = vec![off.key, JobKey(i64::MAX), busy.key, idle.key];
-    let briefs = subject.store.jobs_for_run(asked.clone()).await.unwrap();
-    let standings = subject.store.gate_states(asked).await.unwrap();
+    let keys = vec![off.key, JobKey(i64::MAX), busy.key, idle.key];
+    let jobs_for_run = subject.store.jobs_for_run(keys.clone()).await.unwrap();
+    let gate_states = subject.store.gate_states(keys).await.unwrap();
     let location = standard().location;
-    for (job, (brief, standing)) in
-        [Some(&off), None, Some(&busy), Some(&idle)].into_iter().zip(briefs.iter().zip(&standings))
+    let expected = [Some(&off), None, Some(&busy), Some(&idle)];
+    for (job, (found, gate_state)) in
+        expected.into_iter().zip(jobs_for_run.iter().zip(&gate_states))
     {
-        let told = brief.as_ref().map(|brief| (&brief.job, &brief.location));
-        assert_eq!(told, job.map(|job| (job, &location)));
-        let open = brief.as_ref().map_or(0, |brief| brief.open.len());
+        let read = found.as_ref().map(|found| (&found.job, &found.location));
+        assert_eq!(read, job.map(|job| (job, &location)));
+        let open = found.as_ref().map_or(0, |found| found.open.len());
         assert_eq!(open, usize::from(job == Some(&busy)));
         let expected = job.map(|job| GateState {
             generation: job.job.generation,
@@ -449,18 +455,18 @@ pub async fn jobs_are_told_of_in_batches(subject: Subject) {
             collection: Switch::Enabled,
             state: job.state,
         });
-        assert_eq!(*standing, expected);
+        assert_eq!(*gate_state, expected);
     }
     let disabled = kalends_domain::Collection { state: CollectionState::Disabled, ..standard() };
     subject.put_collection(collection_path("g", "c"), disabled).await;
-    let standings = subject.store.gate_states(vec![idle.key]).await.unwrap();
-    assert_eq!(standings[0].map(|standing| standing.collection), Some(Switch::Disabled));
+    let gate_states = subject.store.gate_states(vec![idle.key]).await.unwrap();
+    assert_eq!(gate_states[0].map(|state| state.collection), Some(Switch::Disabled));
 }
 
-/// Who is alone need not wait until the claims of its dead predecessor expire.
-pub async fn all_claims_can_be_let_expire_at_once(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// A single process need not wait for the claims of its predecessor to expire.
+pub async fn expire_claims_releases_all_runs_at_once(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let (run, claim) = subject.begin_run(&job).await;
     assert_eq!(subject.store.claimable(at(60), 9).await.unwrap(), []);
     assert_eq!(subject.store.expire_claims().await.unwrap(), 1);

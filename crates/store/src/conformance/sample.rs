@@ -1,4 +1,4 @@
-//! Jobs and collections to test with.
+//! Sample jobs, collections and runs.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(crate) fn job_path(name: &str) -> JobPath {
     JobPath { collection: collection_path("g", "c"), job: JobName::new(name).unwrap() }
 }
 
-/// Instants as seconds from the beginning of 2026.
+/// The given number of seconds after the beginning of 2026.
 pub(crate) fn at(seconds: u64) -> Instant {
     let epoch: Instant = "2026-01-01T00:00:00Z".parse().unwrap();
     epoch.saturating_add(Duration::from_secs(seconds))
@@ -53,7 +53,7 @@ pub(crate) fn standard() -> Collection {
     }
 }
 
-/// A request, once a minute.
+/// A job that sends an HTTP request every minute.
 pub(crate) fn definition() -> JobDefinition {
     JobDefinition {
         start: Some(at(0)),
@@ -81,7 +81,7 @@ pub(crate) fn request(uri: &str) -> Action {
     }
 }
 
-/// A definition with as many members as there are.
+/// A definition that sets nearly every member.
 pub(crate) fn full_definition() -> JobDefinition {
     let minute = || Some(Verbatim::new("00:01:00", Duration::from_secs(60)));
     let headers = vec![
@@ -166,9 +166,9 @@ pub(crate) fn put(definition: JobDefinition, due: Option<Instant>) -> JobPut {
     }
 }
 
-/// A step of a test: what a store was asked, taken for granted.
+/// Calls that must succeed.
 impl Subject {
-    pub(crate) async fn make_collection(&self) -> CollectionRecord {
+    pub(crate) async fn create_collection(&self) -> CollectionRecord {
         self.put_collection(collection_path("g", "c"), standard()).await
     }
 
@@ -191,8 +191,8 @@ impl Subject {
         self.store.edit_job(job_path(name), Box::new(decide)).await.unwrap()
     }
 
-    /// A job that is due a minute into the year.
-    pub(crate) async fn make_due_job(&self, name: &str) -> JobRecord {
+    /// Creates a job that is due at `at(60)`.
+    pub(crate) async fn create_due_job(&self, name: &str) -> JobRecord {
         self.put_job(name, put(definition(), Some(at(60)))).await
     }
 
@@ -204,11 +204,11 @@ impl Subject {
         self.store.commit(vec![write]).await.unwrap()[0]
     }
 
-    /// Begins the occurrence that a job is due for.
+    /// Begins the due occurrence of a job and claims its run.
     pub(crate) async fn begin_run(&self, job: &JobRecord) -> (RunId, Claim) {
         match self.commit(begin(job)).await {
             RunWriteResult::Begun { run, claim: Some(claim) } => (run, claim),
-            answer => panic!("{answer:?}"),
+            result => panic!("{result:?}"),
         }
     }
 
@@ -227,7 +227,7 @@ pub(crate) fn due(job: &JobRecord) -> DueJob {
     DueJob { job: job.key, generation: job.job.generation, due: job.state.due.unwrap() }
 }
 
-/// On to the next minute.
+/// Advances a job by one minute.
 pub(crate) fn advance(job: &JobRecord) -> Advance {
     let due = job.state.due.map(|due| due.saturating_add(Duration::from_secs(60)));
     Advance { due, used: job.state.used + 1, lifecycle: Lifecycle::Active }

@@ -1,4 +1,4 @@
-//! Tokens.
+//! API tokens.
 
 use kalends_domain::{AccessScope, Grant, Role};
 use kalends_environment::SeededEntropy;
@@ -11,13 +11,13 @@ fn at(second: i64) -> Instant {
     Instant::from_ticks(second * 10_000_000).unwrap()
 }
 
-fn token(seed: u64, role: Role, place: &str) -> TokenRecord {
+fn token(seed: u64, role: Role, scope: &str) -> TokenRecord {
     let NewToken { id, hash, .. } = NewToken::generate(&SeededEntropy::new(seed)).unwrap();
     TokenRecord {
         id,
         name: format!("token {seed}"),
         hash,
-        grant: Grant { role, scope: AccessScope::parse(place).unwrap() },
+        grant: Grant { role, scope: AccessScope::parse(scope).unwrap() },
         created: at(seed.cast_signed()),
         expires: None,
         revoked: None,
@@ -27,8 +27,8 @@ fn token(seed: u64, role: Role, place: &str) -> TokenRecord {
 
 const GROUP: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/Rg";
 
-/// What is kept comes back, in the order in which it was made.
-pub async fn tokens_are_kept_found_and_listed(subject: Subject) {
+/// Lists are in order of creation; an id is used once.
+pub async fn tokens_are_stored_found_and_listed(subject: Subject) {
     let store = &subject.store;
     assert_eq!(store.tokens().await.unwrap(), []);
     let mut second = token(2, Role::Contributor, &format!("{GROUP}/jobCollections/Jc"));
@@ -50,28 +50,28 @@ pub async fn tokens_are_kept_found_and_listed(subject: Subject) {
 /// A revoked token stays in the list, a deleted one does not.
 pub async fn tokens_are_revoked_and_deleted(subject: Subject) {
     let store = &subject.store;
-    let made = token(1, Role::Operator, "/");
-    store.put_token(made.clone()).await.unwrap();
-    assert!(store.revoke_token(made.id.clone(), at(50)).await.unwrap());
-    assert!(store.revoke_token(made.id.clone(), at(60)).await.unwrap());
-    let kept = store.token(made.id.clone()).await.unwrap().unwrap();
+    let created = token(1, Role::Operator, "/");
+    store.put_token(created.clone()).await.unwrap();
+    assert!(store.revoke_token(created.id.clone(), at(50)).await.unwrap());
+    assert!(store.revoke_token(created.id.clone(), at(60)).await.unwrap());
+    let kept = store.token(created.id.clone()).await.unwrap().unwrap();
     assert_eq!(kept.revoked, Some(at(50)), "the first time counts");
     assert!(!kept.is_valid(at(70)));
-    assert!(store.delete_token(made.id.clone()).await.unwrap());
-    assert!(!store.delete_token(made.id.clone()).await.unwrap());
-    assert!(!store.revoke_token(made.id, at(70)).await.unwrap());
+    assert!(store.delete_token(created.id.clone()).await.unwrap());
+    assert!(!store.delete_token(created.id.clone()).await.unwrap());
+    assert!(!store.revoke_token(created.id, at(70)).await.unwrap());
     assert_eq!(store.tokens().await.unwrap(), []);
 }
 
-/// The last use is the latest that was told.
-pub async fn the_last_use_of_a_token_is_noted(subject: Subject) {
+/// An earlier use does not replace a later one.
+pub async fn the_latest_use_of_a_token_is_recorded(subject: Subject) {
     let store = &subject.store;
-    let made = token(1, Role::Operator, "/");
-    store.put_token(made.clone()).await.unwrap();
-    for (told, kept) in [(10, 10), (30, 30), (20, 30)] {
-        store.note_token_use(made.id.clone(), at(told)).await.unwrap();
-        let found = store.token(made.id.clone()).await.unwrap().unwrap();
-        assert_eq!(found.last_used, Some(at(kept)));
+    let created = token(1, Role::Operator, "/");
+    store.put_token(created.clone()).await.unwrap();
+    for (used, expected) in [(10, 10), (30, 30), (20, 30)] {
+        store.note_token_use(created.id.clone(), at(used)).await.unwrap();
+        let found = store.token(created.id.clone()).await.unwrap().unwrap();
+        assert_eq!(found.last_used, Some(at(expected)));
     }
     let unknown = TokenId::new("0123456789abcdef").unwrap();
     store.note_token_use(unknown, at(1)).await.unwrap();

@@ -14,7 +14,7 @@ mod secrets;
 
 use std::sync::Arc;
 
-use kalends_store::conformance::{Passing, Subject};
+use kalends_store::conformance::{ClockAdvance, Subject};
 
 use scratch::Scratch;
 
@@ -23,11 +23,11 @@ async fn subject() -> Subject {
     let scratch = Scratch::make().await;
     let store = Arc::new(scratch.connect().await);
     let scratch = Arc::new(scratch);
-    let pass = move |duration| -> Passing {
+    let advance_clock = move |duration| -> ClockAdvance {
         let scratch = scratch.clone();
         Box::pin(async move { scratch.pass(duration).await })
     };
-    Subject { store, pass: Box::new(pass) }
+    Subject { store, advance_clock: Box::new(advance_clock) }
 }
 
 /// Runs a test, or says that it cannot be run.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kalends_environment::Clock as _;
-use kalends_store::conformance::{Passing, Subject};
+use kalends_store::conformance::{ClockAdvance, Subject};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 
 use super::{clock, codec};
@@ -14,13 +14,13 @@ async fn subject() -> Subject {
     let path = folder.path().join("kalends.db");
     let store =
         SqliteStore::open(&path, SqliteSettings::default(), codec(1), clock.clone()).unwrap();
-    let pass = move |duration| -> Passing {
+    let advance_clock = move |duration| -> ClockAdvance {
         // The folder lives as long as the subject.
         let _ = &folder;
         clock.set(clock.now().checked_add(duration).unwrap());
         Box::pin(std::future::ready(()))
     };
-    Subject { store: Arc::new(store), pass: Box::new(pass) }
+    Subject { store: Arc::new(store), advance_clock: Box::new(advance_clock) }
 }
 
 kalends_store::conformance_tests!(subject, crate::block_on);

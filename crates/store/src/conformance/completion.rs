@@ -1,4 +1,4 @@
-//! How jobs end: with the last of their runs.
+//! Completion of jobs with the last of their runs.
 
 use kalends_domain::Lifecycle;
 
@@ -7,9 +7,9 @@ use crate::conformance::sample::{advance, at, begin, due, finish};
 use crate::engine_store::{Advance, DueJob, RunWrite, RunWriteResult};
 use crate::record::JobRecord;
 
-/// Final states.
-pub async fn the_last_run_finishes_a_job_unless_it_was_edited_meanwhile(subject: Subject) {
-    subject.make_collection().await;
+/// Both final states, and an edit between the last begin and its finish.
+pub async fn the_last_run_completes_a_job_unless_it_was_edited(subject: Subject) {
+    subject.create_collection().await;
     let last = |job: &JobRecord| {
         let mut write = begin(job);
         if let RunWrite::Begin { advance, .. } = &mut write {
@@ -17,7 +17,7 @@ pub async fn the_last_run_finishes_a_job_unless_it_was_edited_meanwhile(subject:
         }
         write
     };
-    let job = subject.make_due_job("j").await;
+    let job = subject.create_due_job("j").await;
     let RunWriteResult::Begun { run, claim: Some(claim) } = subject.commit(last(&job)).await else {
         panic!()
     };
@@ -26,11 +26,11 @@ pub async fn the_last_run_finishes_a_job_unless_it_was_edited_meanwhile(subject:
     assert_eq!((state.lifecycle, state.due), (Lifecycle::Faulted, None));
     assert!(state.finished.is_some());
 
-    let job = subject.make_due_job("edited").await;
+    let job = subject.create_due_job("edited").await;
     let RunWriteResult::Begun { run, claim: Some(claim) } = subject.commit(last(&job)).await else {
         panic!()
     };
-    subject.make_due_job("edited").await;
+    subject.create_due_job("edited").await;
     assert_eq!(
         subject.commit(finish(run, claim.token, Some(Lifecycle::Completed))).await,
         RunWriteResult::Done
@@ -40,58 +40,58 @@ pub async fn the_last_run_finishes_a_job_unless_it_was_edited_meanwhile(subject:
         (state.lifecycle, state.due, state.finished),
         (Lifecycle::Active, Some(at(60)), None)
     );
-    assert_eq!(subject.ledger_of(&job).await.len(), 1, "the run itself is recorded all the same");
+    assert_eq!(subject.ledger_of(&job).await.len(), 1, "the run is recorded nevertheless");
 }
 
-/// Whichever it is, and however its last occurrence was closed.
-pub async fn a_job_ends_with_the_last_of_its_open_runs(subject: Subject) {
-    subject.make_collection().await;
-    let job = subject.make_due_job("j").await;
+/// In either order of the last skip and the last finish.
+pub async fn a_job_completes_with_the_last_of_its_open_runs(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
     let (first, held) = subject.begin_run(&job).await;
-    let over = Advance { due: None, used: 1, lifecycle: Lifecycle::Completed };
+    let end = Advance { due: None, used: 1, lifecycle: Lifecycle::Completed };
     let on = DueJob { due: at(120), ..due(&job) };
-    let pass = RunWrite::Skip { on, advance: over, closed: vec![], postponed: vec![] };
+    let skip = RunWrite::Skip { on, advance: end, closed: vec![], postponed: vec![] };
     let finish = finish(first, held.token, Some(Lifecycle::Faulted));
-    // In this order the job is not over until the run is.
-    assert_eq!(subject.commit(pass.clone()).await, RunWriteResult::Done);
+    // The skip does not complete the job while its run is open.
+    assert_eq!(subject.commit(skip.clone()).await, RunWriteResult::Done);
     assert_eq!(subject.job("j").await.unwrap().state.lifecycle, Lifecycle::Active);
     assert_eq!(subject.commit(finish.clone()).await, RunWriteResult::Done);
     assert_eq!(subject.job("j").await.unwrap().state.lifecycle, Lifecycle::Faulted);
 
-    let job = subject.make_due_job("k").await;
+    let job = subject.create_due_job("k").await;
     let (run, held) = subject.begin_run(&job).await;
     let mut finish = finish;
     if let RunWrite::Finish { run: of, token, .. } = &mut finish {
         (*of, *token) = (run, held.token);
     }
     let on = DueJob { due: at(120), ..due(&job) };
-    let pass = RunWrite::Skip { on, advance: over, closed: vec![], postponed: vec![] };
-    // In this one the run is over before the job has nothing left to come.
-    let answers = subject.store.commit(vec![finish, pass]).await.unwrap();
-    assert_eq!(answers, [RunWriteResult::Done; 2]);
+    let skip = RunWrite::Skip { on, advance: end, closed: vec![], postponed: vec![] };
+    // The run finishes before the last occurrence is skipped.
+    let results = subject.store.commit(vec![finish, skip]).await.unwrap();
+    assert_eq!(results, [RunWriteResult::Done; 2]);
     let state = subject.job("k").await.unwrap().state;
     assert_eq!((state.lifecycle, state.due), (Lifecycle::Completed, None));
 }
 
-/// Also where it is ended before its schedule is.
-pub async fn a_job_with_an_open_run_is_not_ended_by_moving_on(subject: Subject) {
-    subject.make_collection().await;
-    subject.make_due_job("j").await;
+/// Even if the advance says completed.
+pub async fn advancing_does_not_complete_a_job_with_an_open_run(subject: Subject) {
+    subject.create_collection().await;
+    subject.create_due_job("j").await;
     let job = async || subject.job("j").await.unwrap();
     let (run, held) = subject.begin_run(&job().await).await;
     let ends = |job: &JobRecord| Advance { lifecycle: Lifecycle::Completed, ..advance(job) };
-    let pass = |job: &JobRecord| RunWrite::Skip {
+    let skip = |job: &JobRecord| RunWrite::Skip {
         on: due(job),
         advance: ends(job),
         closed: vec![],
         postponed: vec![],
     };
-    let stands = async || {
+    let state = async || {
         let state = job().await.state;
         (state.lifecycle, state.due, state.finished.is_some())
     };
-    assert_eq!(subject.commit(pass(&job().await)).await, RunWriteResult::Done);
-    assert_eq!(stands().await, (Lifecycle::Active, Some(at(180)), false));
+    assert_eq!(subject.commit(skip(&job().await)).await, RunWriteResult::Done);
+    assert_eq!(state().await, (Lifecycle::Active, Some(at(180)), false));
     let mut other = begin(&job().await);
     if let RunWrite::Begin { advance, .. } = &mut other {
         *advance = ends(&job().await);
@@ -100,13 +100,14 @@ pub async fn a_job_with_an_open_run_is_not_ended_by_moving_on(subject: Subject) 
     else {
         panic!()
     };
-    assert_eq!(stands().await, (Lifecycle::Active, Some(at(240)), false));
+    assert_eq!(state().await, (Lifecycle::Active, Some(at(240)), false));
 
-    // There is more to come, so that the last of them does not end it either.
-    let over = Some(Lifecycle::Faulted);
-    let writes = vec![finish(other, other_held.token, over), finish(run, held.token, over)];
+    // The job has a next occurrence, so the last finish does not complete it either.
+    let lifecycle = Some(Lifecycle::Faulted);
+    let writes =
+        vec![finish(other, other_held.token, lifecycle), finish(run, held.token, lifecycle)];
     assert_eq!(subject.store.commit(writes).await.unwrap(), [RunWriteResult::Done; 2]);
-    assert_eq!(stands().await, (Lifecycle::Active, Some(at(240)), false));
-    assert_eq!(subject.commit(pass(&job().await)).await, RunWriteResult::Done);
-    assert_eq!(stands().await, (Lifecycle::Completed, Some(at(300)), true));
+    assert_eq!(state().await, (Lifecycle::Active, Some(at(240)), false));
+    assert_eq!(subject.commit(skip(&job().await)).await, RunWriteResult::Done);
+    assert_eq!(state().await, (Lifecycle::Completed, Some(at(300)), true));
 }
