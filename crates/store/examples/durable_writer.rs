@@ -1,9 +1,9 @@
-//! Writes jobs and runs to a store and says what was answered, for tests that kill it or cut the
-//! power under it.
+//! Writes jobs and runs to a store and prints each acknowledged write, for tests that kill the process
+//! or simulate power loss.
 //!
 //! ```text
-//! durable_writer write FILE FIRST COUNT STREAMS   # a line for each answered write
-//! durable_writer verify FILE < lines              # is all of it there?
+//! durable_writer write FILE FIRST COUNT STREAMS   # prints a line for each acknowledged write
+//! durable_writer verify FILE < lines              # checks that the store contains all of them
 //! ```
 
 #[path = "../tests/it/sample.rs"]
@@ -33,21 +33,21 @@ use kalends_store::{
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Of so many jobs one is deleted after its run.
-const DELETED: u64 = 8;
+/// One of this many jobs is deleted after its run.
+const DELETE_EVERY: u64 = 8;
 
-/// Changed rows at which the log is brought into the tables: few, so that it is always going on.
-const FOLD_AT: usize = 3;
+/// A low threshold, so that the store flushes continuously.
+const FLUSH_THRESHOLD_ROWS: usize = 3;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let done = match arguments.as_slice() {
+    let result = match arguments.as_slice() {
         ["write", file, first, count, streams] => write(Path::new(file), (first, count, streams)),
         ["verify", file] => verify(Path::new(file)),
-        _ => Err("write FILE FIRST COUNT STREAMS, or verify FILE".into()),
+        _ => Err("usage: durable_writer write FILE FIRST COUNT STREAMS | verify FILE".into()),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             drop(writeln!(std::io::stderr(), "{error}"));
@@ -60,11 +60,12 @@ fn open(file: &Path) -> Outcome<SqliteStore> {
     let entropy = Arc::new(SeededEntropy::new(1));
     let (key, _) = MasterKey::generate(&*entropy)?;
     let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
-    let settings = SqliteSettings { flush_threshold_rows: FOLD_AT, ..SqliteSettings::default() };
+    let settings =
+        SqliteSettings { flush_threshold_rows: FLUSH_THRESHOLD_ROWS, ..SqliteSettings::default() };
     Ok(SqliteStore::open(file, settings, codec, Arc::new(SystemClock))?)
 }
 
-fn say(line: &str) -> Outcome<()> {
+fn print_line(line: &str) -> Outcome<()> {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{line}")?;
     Ok(output.flush()?)
@@ -78,9 +79,9 @@ fn write(file: &Path, (first, count, streams): (&str, &str, &str)) -> Outcome<()
         let decide =
             Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Put(sample::collection())));
         store.edit_collection(sample::collection_path("c")?, decide).await?;
-        say("collection")
+        print_line("collection")
     })?;
-    // Streams wait for their own answers only, so that commits hold requests of several.
+    // Each stream waits for its own writes only, so that commits contain requests of several streams.
     std::thread::scope(|scope| {
         let streams = (0..streams).map(|stream| {
             let store = &store;
@@ -99,7 +100,7 @@ fn write(file: &Path, (first, count, streams): (&str, &str, &str)) -> Outcome<()
 }
 
 async fn write_jobs(store: &SqliteStore, numbers: impl Iterator<Item = u64>) -> Outcome<()> {
-    let due: Instant = "2026-01-01T00:00:00Z".parse().map_err(|_| "no instant")?;
+    let due: Instant = "2026-01-01T00:00:00Z".parse().map_err(|_| "invalid time")?;
     for number in numbers {
         let path = sample::job_path("c", &format!("job-{number}"))?;
         let uri = format!("https://example.com/{number}?sig=secret");
@@ -107,20 +108,20 @@ async fn write_jobs(store: &SqliteStore, numbers: impl Iterator<Item = u64>) -> 
         let put = sample::put(definition, number.into(), due);
         let decide = move |_: JobContext<'_>| Ok(JobWrite::Put(Box::new(put.clone())));
         let edited = store.edit_job(path.clone(), Box::new(decide)).await?;
-        say(&format!("job {number}"))?;
-        run(store, &edited.after.ok_or("no job was made")?, due).await?;
-        say(&format!("run {number}"))?;
-        if number % DELETED == 0 {
-            say(&format!("deleting {number}"))?;
+        print_line(&format!("job {number}"))?;
+        run(store, &edited.after.ok_or("no job was created")?, due).await?;
+        print_line(&format!("run {number}"))?;
+        if number % DELETE_EVERY == 0 {
+            print_line(&format!("deleting {number}"))?;
             let decide = Box::new(|_: JobContext<'_>| Ok(JobWrite::Delete));
             store.edit_job(path, decide).await?;
-            say(&format!("gone {number}"))?;
+            print_line(&format!("gone {number}"))?;
         }
     }
     Ok(())
 }
 
-/// Begins and finishes an occurrence.
+/// Begins and finishes a run.
 async fn run(store: &SqliteStore, job: &JobRecord, due: Instant) -> Outcome<()> {
     let begin = RunWrite::Begin {
         on: DueJob { job: job.key, generation: job.job.generation, due },
@@ -177,47 +178,47 @@ fn verify(file: &Path) -> Outcome<()> {
     let (jobs, runs) = (numbers("job"), numbers("run"));
     let (deleting, gone) = (numbers("deleting"), numbers("gone"));
     let store = open(file)?;
-    let mut wrong = block_on(store.check())?;
+    let mut findings = block_on(store.check())?;
     for &number in &jobs {
         let path = sample::job_path("c", &format!("job-{number}"))?;
         let page = Page::first(10);
         let job = block_on(store.job(path.clone()))?;
         let history = block_on(store.history(path, HistoryFilter::default(), page))?;
         match job {
-            None if !deleting.contains(&number) => wrong.push(format!("job {number} is lost")),
-            Some(_) if gone.contains(&number) => wrong.push(format!("job {number} is back")),
+            None if !deleting.contains(&number) => findings.push(format!("job {number} is lost")),
+            Some(_) if gone.contains(&number) => findings.push(format!("job {number} reappeared")),
             Some((job, _)) if runs.contains(&number) => {
                 let ledger = block_on(store.ledger(job.key, Instant::MIN, Instant::MAX, 10))?.len();
                 let entries = history.map_or(0, |entries| entries.len());
                 if (job.state.executions, entries, ledger) != (1, 1, 1) {
-                    wrong.push(format!("the run of job {number} is lost"));
+                    findings.push(format!("the run of job {number} is lost"));
                 }
             }
             _ => {}
         }
     }
-    match wrong.is_empty() {
-        true => say(&format!("{} answers, all there", lines.len())),
-        false => Err(wrong.join("\n").into()),
+    match findings.is_empty() {
+        true => print_line(&format!("{} acknowledged writes, none lost", lines.len())),
+        false => Err(findings.join("\n").into()),
     }
 }
 
-/// Runs a future to its end.
+/// Runs a future to completion.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    // The store asks for no runtime.
+    // The store needs no async runtime.
     let mut future = std::pin::pin!(future);
     let wake = Arc::new(Unpark(std::thread::current()));
     let waker = wake.into();
     let mut context = std::task::Context::from_waker(&waker);
     loop {
         match future.as_mut().poll(&mut context) {
-            std::task::Poll::Ready(answer) => return answer,
+            std::task::Poll::Ready(output) => return output,
             std::task::Poll::Pending => std::thread::park(),
         }
     }
 }
 
-/// Wakes the thread that waits.
+/// Unparks the waiting thread.
 struct Unpark(std::thread::Thread);
 
 impl std::task::Wake for Unpark {

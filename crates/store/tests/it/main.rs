@@ -1,17 +1,17 @@
-//! Every store passes one suite.
+//! Conformance and driver-specific tests of the stores.
 
-#![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
+#![cfg(test)] // clippy allows unwrap in tests; helpers of an integration test count as tests
 
 mod memory;
-mod mended;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod repair;
 mod sample;
 mod sqlite;
 
 use std::future::Future;
 
-/// Runs a future to its end.
+/// Runs a future to completion.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(future)

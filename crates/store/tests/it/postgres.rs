@@ -1,36 +1,36 @@
-//! PostgreSQL passes the suite, and what only a server with several nodes can be asked.
+//! The PostgreSQL driver: the conformance suite, concurrency and failures.
 //!
-//! Needs a server: `scripts/with-postgres cargo test -p kalends-store`. Each test has a database of
-//! its own.
+//! Needs a server: `scripts/with-postgres cargo test -p kalends-store`. Each test creates its own
+//! database.
 
+mod concurrency;
 mod damage;
-mod faults;
-mod races;
-mod random;
+mod database;
+mod equivalence;
+mod failures;
 mod sample;
 mod schema;
-mod scratch;
 mod secrets;
 
 use std::sync::Arc;
 
 use kalends_store::conformance::{ClockAdvance, Subject};
 
-use scratch::Scratch;
+use database::TestDatabase;
 
-/// Time passes for leases when they are moved into the past: no test waits.
+/// Advancing the clock moves the leases into the past, so no test waits.
 async fn subject() -> Subject {
-    let scratch = Scratch::make().await;
-    let store = Arc::new(scratch.connect().await);
-    let scratch = Arc::new(scratch);
+    let database = TestDatabase::create().await;
+    let store = Arc::new(database.connect().await);
+    let database = Arc::new(database);
     let advance_clock = move |duration| -> ClockAdvance {
-        let scratch = scratch.clone();
-        Box::pin(async move { scratch.pass(duration).await })
+        let database = database.clone();
+        Box::pin(async move { database.advance_clock(duration).await })
     };
     Subject { store, advance_clock: Box::new(advance_clock) }
 }
 
-/// Runs a test, or says that it cannot be run.
+/// Runs a test, or reports that it was skipped because there is no server.
 fn with_server(test: impl Future<Output = ()>) {
     match std::env::var("KALENDS_TEST_POSTGRES") {
         Ok(_) => {

@@ -1,4 +1,4 @@
-//! Jobs and collections to test with, made without checks that could fail.
+//! Sample jobs and collections, created without validation.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(crate) fn request(uri: &str) -> HttpRequest {
     }
 }
 
-/// A request, once a minute.
+/// A job that performs an action every minute.
 pub(crate) fn definition(target: Target) -> JobDefinition {
     let action = Action { type_as_written: "Https".into(), target };
     JobDefinition {
@@ -68,7 +68,7 @@ pub(crate) fn put(definition: JobDefinition, uid: u128, due: Instant) -> JobPut 
     }
 }
 
-/// On to the next minute.
+/// Advances a job by one minute.
 pub(crate) fn advance(due: Instant, used: u64) -> Advance {
     let due = Some(due.saturating_add(Duration::from_secs(60)));
     Advance { due, used, lifecycle: Lifecycle::Active }

@@ -1,4 +1,4 @@
-//! Jobs, collections and runs to test with.
+//! Sample jobs, collections and runs.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) fn job_path(name: &str) -> JobPath {
     JobPath { collection: collection_path("c"), job: JobName::new(name).unwrap() }
 }
 
-/// Instants as seconds from the beginning of 2026.
+/// The given number of seconds after the beginning of 2026.
 pub(crate) fn at(seconds: u64) -> Instant {
     let epoch: Instant = "2026-01-01T00:00:00Z".parse().unwrap();
     epoch.saturating_add(Duration::from_secs(seconds))
@@ -56,16 +56,16 @@ pub(crate) fn request(uri: &str) -> HttpRequest {
     }
 }
 
-pub(crate) fn does(target: Target) -> Action {
+pub(crate) fn action(target: Target) -> Action {
     Action { type_as_written: "Https".into(), target }
 }
 
-/// A request, once a minute.
+/// A job that sends an HTTP request every minute.
 pub(crate) fn definition() -> JobDefinition {
     JobDefinition {
         start: Some(at(0)),
         action: MainAction {
-            action: does(Target::Http(request("https://example.com/x"))),
+            action: action(Target::Http(request("https://example.com/x"))),
             retry: None,
             error_action: None,
         },
@@ -109,7 +109,7 @@ pub(crate) async fn put_job(store: &dyn Store, name: &str, put: JobPut) -> JobRe
     try_put_job(store, name, put).await.unwrap()
 }
 
-/// Jobs that are due a minute into the year.
+/// Creates jobs that are due at `at(60)`.
 pub(crate) async fn due_jobs(store: &dyn Store, number: usize) -> Vec<JobRecord> {
     put_collection(store, "c", standard()).await;
     let mut jobs = Vec::new();

@@ -1,4 +1,4 @@
-//! Nothing secret is in the tables.
+//! The tables contain no secrets in plain text.
 
 use kalends_domain::{
     ErrorAction, Headers, HttpAuthentication, Limits, MessageFormat, Secret,
@@ -7,8 +7,8 @@ use kalends_domain::{
 use kalends_store::postgres::PostgresStore;
 use kalends_store::{AdminStore, ApiStore, StoreError};
 
-use super::sample::{does, job_path, put, put_collection, put_job, request, standard};
-use super::scratch::{Scratch, codec, settings};
+use super::database::{TestDatabase, codec, settings};
+use super::sample::{action, job_path, put, put_collection, put_job, request, standard};
 use super::with_server;
 
 fn canary(member: &str) -> Option<Secret> {
@@ -21,7 +21,7 @@ fn headers() -> Headers {
     Headers::new(headers.into(), &Limits::default()).unwrap()
 }
 
-/// Targets with a canary in every member that is secret.
+/// Targets with a canary in every secret member.
 fn targets() -> Vec<Target> {
     let basic = HttpAuthentication::Basic { username: None, password: canary("password") };
     let certificate = HttpAuthentication::ClientCertificate {
@@ -70,9 +70,9 @@ fn targets() -> Vec<Target> {
     targets
 }
 
-/// Every row of every table as text.
-async fn dump(scratch: &Scratch) -> String {
-    let client = scratch.plain().await;
+/// All rows of all tables as text.
+async fn dump(database: &TestDatabase) -> String {
+    let client = database.client().await;
     let tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'";
     let mut dump = String::new();
     for table in client.query(tables, &[]).await.unwrap() {
@@ -88,57 +88,57 @@ async fn dump(scratch: &Scratch) -> String {
 #[test]
 fn no_canary_is_in_any_table() {
     with_server(async {
-        let scratch = Scratch::make().await;
-        let store = scratch.connect().await;
+        let database = TestDatabase::create().await;
+        let store = database.connect().await;
         put_collection(&store, "c", standard()).await;
         for (number, target) in targets().into_iter().enumerate() {
             let mut put = put(None);
-            put.definition.action.action = does(target.clone());
-            let error = ErrorAction { action: does(target), retry: None };
+            put.definition.action.action = action(target.clone());
+            let error = ErrorAction { action: action(target), retry: None };
             put.definition.action.error_action = Some(error);
             let name = format!("j{number}");
-            let made = put_job(&store, &name, put.clone()).await;
-            assert_eq!(made.job.definition, put.definition);
+            let created = put_job(&store, &name, put.clone()).await;
+            assert_eq!(created.job.definition, put.definition);
             let (read, _) = store.job(job_path(&name)).await.unwrap().unwrap();
-            assert_eq!(read.job.definition, put.definition, "opened again");
+            assert_eq!(read.job.definition, put.definition, "decrypted");
         }
-        let dump = dump(&scratch).await;
+        let dump = dump(&database).await;
         let hits: Vec<_> =
             dump.lines().filter(|line| line.to_lowercase().contains("canary")).collect();
         assert_eq!(hits, [""; 0]);
         assert_eq!(dump.lines().filter(|line| line.starts_with("jobs: ")).count(), 6);
-        // The same in the encodings in which bytes are shown.
-        for hidden in ["63616e617279", "Y2FuYXJ5"] {
-            assert!(!dump.contains(hidden), "{hidden}");
+        // The canary in hexadecimal and base64.
+        for encoded in ["63616e617279", "Y2FuYXJ5"] {
+            assert!(!dump.contains(encoded), "{encoded}");
         }
     });
 }
 
 #[test]
-fn another_key_is_refused_and_sealed_texts_cannot_be_moved() {
+fn another_key_is_refused_and_ciphertexts_cannot_be_moved_to_another_job() {
     with_server(async {
-        let scratch = Scratch::make().await;
-        let store = scratch.connect().await;
+        let database = TestDatabase::create().await;
+        let store = database.connect().await;
         put_collection(&store, "c", standard()).await;
         for (name, uid) in [("a", 1), ("b", 2)] {
             let mut put = put(None);
             put.uid = kalends_store::record::JobUid([uid; 16]);
-            put.definition.action.action = does(targets().remove(0));
+            put.definition.action.action = action(targets().remove(0));
             put_job(&store, name, put).await;
         }
-        let other = PostgresStore::connect(&scratch.url, settings(), codec(2)).await;
+        let other = PostgresStore::connect(&database.url, settings(), codec(2)).await;
         let Err(StoreError::Damaged(message)) = other else { panic!("{other:?}") };
         assert!(message.contains("another key"), "{message}");
 
         let moved = "UPDATE jobs SET definition = (SELECT definition FROM jobs WHERE name = 'a')
              WHERE name = 'b'";
-        assert_eq!(scratch.plain().await.execute(moved, &[]).await.unwrap(), 1);
+        assert_eq!(database.client().await.execute(moved, &[]).await.unwrap(), 1);
         let read = store.job(job_path("b")).await;
         assert!(matches!(read, Err(StoreError::Damaged(_))), "{read:?}");
         assert_eq!(store.check().await.unwrap().len(), 1);
         assert_eq!(
             store.job(job_path("a")).await.unwrap().unwrap().0.job.definition.action.action,
-            does(targets().remove(0))
+            action(targets().remove(0))
         );
     });
 }

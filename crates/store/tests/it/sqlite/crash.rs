@@ -1,7 +1,7 @@
-//! Killed at any moment, the store keeps what it has answered.
+//! Acknowledged writes survive a kill at any moment.
 //!
-//! The writer is `examples/durable_writer.rs`, in a process of its own, whose log is always being
-//! brought into its tables. An answer counts only if it was read before the kill was sent.
+//! The writer is `examples/durable_writer.rs` in a separate process, which flushes continuously. A
+//! write counts as acknowledged only if the test read its line before it sent the kill.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use std::process::{Command, Stdio};
 
 use kalends_environment::{Entropy as _, SeededEntropy};
 
-/// `make crash-store` asks for more.
+/// Default number of kills; `make crash-store` sets a larger one.
 const KILLS: u64 = 15;
-/// Every so many-th system call, unless `make crash-store` asks for each.
+/// Kills at every n-th system call; `make crash-store` sets 1.
 const STRIDE: usize = 17;
 const STRACE_CALLS: &str = "pwrite64,fdatasync,fsync,write,ftruncate,unlink";
 
-fn asked(name: &str) -> Option<u64> {
+fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
-/// The example, which `cargo test` builds beside the tests.
+/// The path of the example, which `cargo test` builds with the tests.
 fn writer() -> PathBuf {
     let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let writer = deps.parent().unwrap().join("examples/durable_writer");
     assert!(
         writer.is_file(),
-        "{} is missing; cargo builds it when no test is named",
+        "{} is missing; cargo builds it unless a single test target is selected",
         writer.display()
     );
     writer
@@ -47,17 +47,17 @@ fn verify(database: &Path, lines: &[String]) {
 }
 
 #[test]
-fn nothing_answered_is_lost_when_the_process_is_killed() {
-    let kills = asked("KALENDS_KILLS").unwrap_or(KILLS);
+fn no_acknowledged_write_is_lost_when_the_process_is_killed() {
+    let kills = setting("KALENDS_KILLS").unwrap_or(KILLS);
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("kalends.db");
-    let entropy = SeededEntropy::new(asked("KALENDS_SEED").unwrap_or(1));
-    let mut answered = Vec::new();
+    let entropy = SeededEntropy::new(setting("KALENDS_SEED").unwrap_or(1));
+    let mut acknowledged = Vec::new();
     let mut rounds = vec![0];
     for kill in 0..kills {
         let mut random = [0; 2];
         entropy.fill(&mut random).unwrap();
-        let wanted = usize::from(u16::from_le_bytes(random) % 400);
+        let lines_max = usize::from(u16::from_le_bytes(random) % 400);
         let mut child = Command::new(writer())
             .args(["write".as_ref(), database.as_os_str()])
             .args([(kill * 1_000_000).to_string().as_str(), "1000000", "4"])
@@ -65,20 +65,20 @@ fn nothing_answered_is_lost_when_the_process_is_killed() {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        answered.extend(lines.by_ref().take(wanted));
+        acknowledged.extend(lines.by_ref().take(lines_max));
         child.kill().unwrap();
         child.wait().unwrap();
-        // Of what was said after that only this matters: what may be gone.
-        answered.extend(lines.filter(|line| line.starts_with("deleting")));
-        // What was there after two rounds is looked for again at the end only.
-        verify(&database, &answered[rounds[rounds.len().saturating_sub(2)]..]);
-        rounds.push(answered.len());
+        // A deletion announced after the kill may or may not have been committed.
+        acknowledged.extend(lines.filter(|line| line.starts_with("deleting")));
+        // Each round verifies the last two; the end verifies all.
+        verify(&database, &acknowledged[rounds[rounds.len().saturating_sub(2)]..]);
+        rounds.push(acknowledged.len());
     }
-    verify(&database, &answered);
-    assert!(answered.len() > 100 * kills as usize / 2, "{} answers", answered.len());
+    verify(&database, &acknowledged);
+    assert!(acknowledged.len() > 100 * kills as usize / 2, "{} lines", acknowledged.len());
 }
 
-/// Runs a fixed script under strace with an injection; its lines and whether it came to its end.
+/// Runs the writer under strace with a fault injection. Returns its lines and whether it succeeded.
 fn strace(database: &Path, injection: &str) -> (Vec<String>, bool) {
     let output = Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null", "-e"])
@@ -102,11 +102,11 @@ fn has_strace() -> bool {
 }
 
 #[test]
-fn nothing_answered_is_lost_whichever_system_call_is_the_last() {
+fn no_acknowledged_write_is_lost_whichever_system_call_is_the_last() {
     if !has_strace() {
         return;
     }
-    let stride = asked("KALENDS_STRIDE").map_or(STRIDE, |stride| stride as usize);
+    let stride = setting("KALENDS_STRIDE").map_or(STRIDE, |stride| stride as usize);
     for call in (1..).step_by(stride) {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("kalends.db");
@@ -126,7 +126,7 @@ fn a_failed_sync_stops_the_writer_and_loses_nothing() {
     if !has_strace() {
         return;
     }
-    // The first come before anything is answered.
+    // Earlier syncs precede the first acknowledged write.
     for call in [16, 24] {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("kalends.db");

@@ -1,5 +1,5 @@
-//! Damage that is done to the file behind the back of the store is found by the engine, counted, and
-//! put right where that can do no harm.
+//! The invariant scan of the engine detects and counts damage to the file, and repairs it where that
+//! is safe.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use rusqlite::Connection;
 
 use super::{at, clock, codec};
 use crate::block_on;
-use crate::mended::Mending;
+use crate::repair::RepairTest;
 use crate::sample::{advance, collection, collection_path, definition, job_path, put, request};
 
 fn open(path: &Path, clock: &Arc<ManualClock>) -> Arc<SqliteStore> {
@@ -25,7 +25,7 @@ fn open(path: &Path, clock: &Arc<ManualClock>) -> Arc<SqliteStore> {
     Arc::new(SqliteStore::open(path, settings, codec(1), clock.clone()).unwrap())
 }
 
-/// A folder with a store that has one job, due every minute from a minute on.
+/// A store with one job, due every minute from `at(60)` on.
 async fn with_job(clock: &Arc<ManualClock>) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
@@ -39,8 +39,8 @@ async fn with_job(clock: &Arc<ManualClock>) -> (tempfile::TempDir, PathBuf) {
 }
 
 async fn put_collection(store: &SqliteStore, name: &str, collection: Collection) {
-    let made = move |_: CollectionContext<'_>| Ok(CollectionWrite::Put(collection.clone()));
-    store.edit_collection(collection_path(name).unwrap(), Box::new(made)).await.unwrap();
+    let decide = move |_: CollectionContext<'_>| Ok(CollectionWrite::Put(collection.clone()));
+    store.edit_collection(collection_path(name).unwrap(), Box::new(decide)).await.unwrap();
 }
 
 fn damage(path: &Path, sql: &str) {
@@ -52,49 +52,49 @@ async fn job(store: &SqliteStore) -> JobRecord {
 }
 
 #[test]
-fn a_job_that_is_due_and_not_told_of_is_put_back() {
+fn a_due_job_missing_from_the_due_list_is_repaired() {
     block_on(async {
         let clock = clock();
         let (_folder, path) = with_job(&clock).await;
         damage(&path, "DELETE FROM due");
         let store = open(&path, &clock);
         assert_eq!(store.due(at(1_000), 9).await.unwrap(), []);
-        let mending = Mending::start(store.clone(), &clock);
-        mending.until(async |mending| !mending.calls().is_empty()).await;
-        assert_eq!(mending.found(), ["overdue 1"]);
-        mending.until(async |mending| mending.calls().len() >= 3).await;
-        assert_eq!(mending.found(), ["overdue 1"], "it is due like any other again");
-        mending.stop().await;
+        let test = RepairTest::start(store.clone(), &clock);
+        test.until(async |test| !test.calls().is_empty()).await;
+        assert_eq!(test.found(), ["overdue 1"]);
+        test.until(async |test| test.calls().len() >= 3).await;
+        assert_eq!(test.found(), ["overdue 1"], "it is due again like any other");
+        test.stop().await;
         assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
     });
 }
 
 #[test]
-fn a_job_that_is_never_due_is_given_its_next_instant() {
+fn a_job_without_a_due_time_is_given_its_next_occurrence() {
     block_on(async {
         let clock = clock();
         let (_folder, path) = with_job(&clock).await;
         damage(&path, "UPDATE state SET due = NULL; DELETE FROM due");
         let store = open(&path, &clock);
-        let mending = Mending::start(store.clone(), &clock);
-        mending.until(async |mending| mending.calls().len() >= 2).await;
-        assert_eq!(mending.found(), ["never_due 1"]);
-        mending.stop().await;
+        let test = RepairTest::start(store.clone(), &clock);
+        test.until(async |test| test.calls().len() >= 2).await;
+        assert_eq!(test.found(), ["never_due 1"]);
+        test.stop().await;
         assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
     });
 }
 
 #[test]
-fn a_run_that_is_due_and_not_told_of_is_taken_up() {
-    // It waits, or the node that worked on it is gone.
+fn a_due_run_missing_from_the_claimable_runs_is_claimed() {
+    // Unclaimed, or claimed by a node that died.
     for owner in [None, Some(NodeId(2))] {
         block_on(async {
             let clock = clock();
             let (_folder, path) = with_job(&clock).await;
             let store = open(&path, &clock);
-            let kept = job(&store).await;
+            let job = job(&store).await;
             let begin = RunWrite::Begin {
-                on: DueJob { job: kept.key, generation: kept.job.generation, due: at(60) },
+                on: DueJob { job: job.key, generation: job.job.generation, due: at(60) },
                 scheduled: at(60),
                 progress: Progress::first(at(60)),
                 owner,
@@ -108,8 +108,8 @@ fn a_run_that_is_due_and_not_told_of_is_taken_up() {
             put_collection(&store, "off", disabled).await;
             store.flush().await.unwrap();
             drop(store);
-            // The tables have all of it, but the log would say it again. The run now counts as one
-            // of a collection in which nothing runs.
+            // The tables are complete; without this, the change log would be applied again. The
+            // run is moved to a disabled collection.
             damage(
                 &path,
                 "DELETE FROM log WHERE sequence < (SELECT max(sequence) FROM log);
@@ -117,53 +117,53 @@ fn a_run_that_is_due_and_not_told_of_is_taken_up() {
             );
             let store = open(&path, &clock);
             assert_eq!(store.claimable(at(1_000), 9).await.unwrap(), []);
-            assert_eq!(store.open_runs(kept.key).await.unwrap().len(), 1);
-            let mending = Mending::start(store.clone(), &clock);
-            mending.until(async |mending| mending.calls().contains(&at(60))).await;
-            assert_eq!(mending.found(), ["lost_run 1"]);
-            let is_over = async |_: &Mending| {
-                let open = store.open_runs(kept.key).await.unwrap();
+            assert_eq!(store.open_runs(job.key).await.unwrap().len(), 1);
+            let test = RepairTest::start(store.clone(), &clock);
+            test.until(async |test| test.calls().contains(&at(60))).await;
+            assert_eq!(test.found(), ["lost_run 1"]);
+            let is_finished = async |_: &RepairTest| {
+                let open = store.open_runs(job.key).await.unwrap();
                 open.iter().all(|run| run.scheduled != at(60))
             };
-            mending.until(is_over).await;
-            mending.stop().await;
+            test.until(is_finished).await;
+            test.stop().await;
             assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
         });
     }
 }
 
 #[test]
-fn counters_that_history_contradicts_are_told() {
+fn counters_that_contradict_the_history_are_reported() {
     block_on(async {
         let clock = clock();
         let (_folder, path) = with_job(&clock).await;
         let store = open(&path, &clock);
-        let mending = Mending::start(store.clone(), &clock);
-        mending.until(async |mending| mending.calls().len() >= 3 && mending.surveys() >= 2).await;
-        assert_eq!(mending.found(), Vec::<String>::new(), "nothing is wrong yet");
-        mending.stop().await;
+        let test = RepairTest::start(store.clone(), &clock);
+        test.until(async |test| test.calls().len() >= 3 && test.scans_completed() >= 2).await;
+        assert_eq!(test.found(), Vec::<String>::new(), "no violation yet");
+        test.stop().await;
         assert!(job(&store).await.state.executions >= 3);
         store.flush().await.unwrap();
         drop(store);
         damage(&path, "UPDATE history SET status = 1");
         let store = open(&path, &clock);
-        let mending = Mending::start(store, &clock);
-        mending.until(async |mending| !mending.found().is_empty()).await;
-        assert_eq!(mending.found(), ["counts 1"]);
-        mending.stop().await;
+        let test = RepairTest::start(store, &clock);
+        test.until(async |test| !test.found().is_empty()).await;
+        assert_eq!(test.found(), ["counts 1"]);
+        test.stop().await;
     });
 }
 
 #[test]
-fn what_belongs_to_nothing_is_told() {
+fn orphaned_rows_are_reported() {
     block_on(async {
         let clock = clock();
         let (_folder, path) = with_job(&clock).await;
         damage(&path, "DELETE FROM jobs; DELETE FROM due");
         let store = open(&path, &clock);
-        let mending = Mending::start(store, &clock);
-        mending.until(async |mending| !mending.found().is_empty()).await;
-        assert_eq!(mending.found(), ["orphan 1"]);
-        mending.stop().await;
+        let test = RepairTest::start(store, &clock);
+        test.until(async |test| !test.found().is_empty()).await;
+        assert_eq!(test.found(), ["orphan 1"]);
+        test.stop().await;
     });
 }

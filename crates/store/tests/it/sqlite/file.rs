@@ -1,4 +1,4 @@
-//! What only a file can do or suffer.
+//! The database file: access, locking, limits, backup and the integrity check.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::{at, clock, codec, open};
 use crate::block_on;
 use crate::sample::{collection, collection_path, definition, job_path, put, request};
 
-async fn make_collection(store: &SqliteStore) {
+async fn create_collection(store: &SqliteStore) {
     let decide = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Put(collection())));
     store.edit_collection(collection_path("c").unwrap(), decide).await.unwrap();
 }
@@ -32,7 +32,7 @@ async fn names(store: &SqliteStore) -> Vec<String> {
     jobs.iter().map(|job| job.path.job.to_string()).collect()
 }
 
-/// Changes a closed store behind its back.
+/// Modifies the file of a closed store.
 fn tamper(path: &Path, sql: &str) {
     let connection = Connection::open(path).unwrap();
     connection.pragma_update(None, "foreign_keys", "OFF").unwrap();
@@ -40,15 +40,18 @@ fn tamper(path: &Path, sql: &str) {
 }
 
 #[test]
-fn what_was_answered_is_there_when_it_is_opened_again() {
+fn acknowledged_writes_are_there_when_the_store_is_reopened() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
     block_on(async {
         let store = open(&path).unwrap();
-        make_collection(&store).await;
+        create_collection(&store).await;
         put_job(&store, "First").await.unwrap();
         drop(store);
-        assert!(!folder.path().join("kalends.db-wal").exists(), "the log is moved at the end");
+        assert!(
+            !folder.path().join("kalends.db-wal").exists(),
+            "closing the store checkpoints the WAL"
+        );
         let store = open(&path).unwrap();
         assert_eq!(names(&store).await, ["First"]);
         assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
@@ -58,7 +61,7 @@ fn what_was_answered_is_there_when_it_is_opened_again() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_else_can_read_the_file() {
+fn only_the_owner_can_read_the_files() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
@@ -70,7 +73,7 @@ fn nobody_else_can_read_the_file() {
 }
 
 #[test]
-fn a_second_opening_is_refused_until_the_first_is_over() {
+fn a_second_open_is_refused_until_the_first_store_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
     let store = open(&path).unwrap();
@@ -107,24 +110,24 @@ fn newer_and_foreign_files_are_refused() {
 }
 
 #[test]
-fn a_step_that_was_cut_off_is_made_again() {
+fn an_interrupted_migration_is_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
-    // As after a kill before the first step was committed: a file of ours, without tables.
+    // The state after a kill before the first migration was committed: an empty file.
     fs::write(&path, "").unwrap();
-    block_on(async { make_collection(&open(&path).unwrap()).await });
+    block_on(async { create_collection(&open(&path).unwrap()).await });
 }
 
 #[test]
-fn requests_of_one_commit_stand_and_fall_alone() {
+fn a_failed_request_does_not_affect_others_of_the_same_commit() {
     let folder = tempfile::tempdir().unwrap();
     block_on(async {
         let store = open(&folder.path().join("kalends.db")).unwrap();
-        make_collection(&store).await;
+        create_collection(&store).await;
         let panics = |_: JobContext<'_>| -> Result<JobWrite, kalends_store::Rejection> {
             std::panic::resume_unwind(Box::new("no decision"))
         };
-        // All of them wait before the first is answered.
+        // All are queued before the first one completes.
         let first = put_job(&store, "a");
         let bad = store.edit_job(job_path("c", "b").unwrap(), Box::new(panics));
         let absent = store.edit_job(
@@ -141,43 +144,43 @@ fn requests_of_one_commit_stand_and_fall_alone() {
 }
 
 #[test]
-fn more_than_may_wait_is_told_that_the_store_is_busy() {
+fn a_full_write_queue_is_busy() {
     let folder = tempfile::tempdir().unwrap();
     block_on(async {
         let settings = SqliteSettings { writes_waiting_max: 2, ..SqliteSettings::default() };
         let path = folder.path().join("kalends.db");
         let store = SqliteStore::open(&path, settings, codec(1), clock()).unwrap();
-        make_collection(&store).await;
-        // The writer stands still in the first decision until the rest has been asked for.
-        let (begun, has_begun) = std::sync::mpsc::channel();
-        let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
-        let stands = move |_: JobContext<'_>| {
-            begun.send(()).unwrap();
-            may_go_on.recv().unwrap();
+        create_collection(&store).await;
+        // The first edit blocks the writer until the others are queued.
+        let (started, has_started) = std::sync::mpsc::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let block = move |_: JobContext<'_>| {
+            started.send(()).unwrap();
+            released.recv().unwrap();
             Ok(JobWrite::Keep)
         };
-        let standing = store.edit_job(job_path("c", "x").unwrap(), Box::new(stands));
-        has_begun.recv().unwrap();
+        let blocked = store.edit_job(job_path("c", "x").unwrap(), Box::new(block));
+        has_started.recv().unwrap();
         let waiting = [put_job(&store, "a"), put_job(&store, "b")];
         let refused = put_job(&store, "c").await;
         assert!(matches!(refused, Err(StoreError::Busy(_))));
-        go_on.send(()).unwrap();
-        standing.await.unwrap();
-        for waits in waiting {
-            waits.await.unwrap();
+        release.send(()).unwrap();
+        blocked.await.unwrap();
+        for edit in waiting {
+            edit.await.unwrap();
         }
         assert_eq!(names(&store).await, ["a", "b"]);
     });
 }
 
 #[test]
-fn a_full_store_says_so_and_goes_on_when_there_is_room() {
+fn a_full_store_reports_it_and_accepts_writes_when_the_limit_is_raised() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
     let settings = SqliteSettings { size_max_kib: Some(512), ..SqliteSettings::default() };
     block_on(async {
         let store = SqliteStore::open(&path, settings, codec(1), clock()).unwrap();
-        make_collection(&store).await;
+        create_collection(&store).await;
         let mut written = 0;
         let error = loop {
             match put_job(&store, &format!("job-{written:05}")).await {
@@ -187,7 +190,7 @@ fn a_full_store_says_so_and_goes_on_when_there_is_room() {
         };
         assert_eq!(error, StoreError::Full);
         assert_eq!(store.stopped(), None);
-        // Those that wait together with one that does not fit are told the same, or are done.
+        // Requests in the same commit fail too.
         let together = [put_job(&store, "x"), put_job(&store, "y")];
         for put in together {
             assert!(matches!(put.await, Err(StoreError::Full)));
@@ -202,12 +205,12 @@ fn a_full_store_says_so_and_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn a_copy_made_while_it_is_written_is_whole() {
+fn a_backup_during_writes_is_consistent() {
     let folder = tempfile::tempdir().unwrap();
     let (path, copy) = (folder.path().join("kalends.db"), folder.path().join("copy.db"));
     block_on(async {
         let store = open(&path).unwrap();
-        make_collection(&store).await;
+        create_collection(&store).await;
         for number in 0..50 {
             put_job(&store, &format!("before-{number}")).await.unwrap();
         }
@@ -220,7 +223,7 @@ fn a_copy_made_while_it_is_written_is_whole() {
         }
         let again = store.backup(copy.clone()).await;
         assert!(matches!(again, Err(StoreError::Failed(text)) if text.contains("exists")));
-        // A tool may copy beside the process, too.
+        // A tool can back up while the process runs.
         back_up(&path, &codec(1), &folder.path().join("second.db")).unwrap();
         assert_eq!(inspect(&path, &codec(1)).unwrap(), Vec::<String>::new());
 
@@ -232,10 +235,10 @@ fn a_copy_made_while_it_is_written_is_whole() {
 }
 
 #[test]
-fn what_must_not_be_is_found() {
+fn the_integrity_check_finds_every_kind_of_damage() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
-    for (sql, said) in [
+    for (sql, finding) in [
         ("DELETE FROM state", "has no state"),
         ("UPDATE state SET collection = 99", "another collection"),
         ("UPDATE state SET entries = 5", "counts 5 entries"),
@@ -259,24 +262,24 @@ fn what_must_not_be_is_found() {
     ] {
         block_on(async {
             let store = open(&path).unwrap();
-            make_collection(&store).await;
+            create_collection(&store).await;
             put_job(&store, "job").await.unwrap();
         });
         assert_eq!(inspect(&path, &codec(1)).unwrap(), Vec::<String>::new());
         tamper(&path, sql);
         let found = inspect(&path, &codec(1)).unwrap();
-        assert!(found.iter().any(|line| line.contains(said)), "{sql}: {found:?}");
+        assert!(found.iter().any(|line| line.contains(finding)), "{sql}: {found:?}");
         fs::remove_file(&path).unwrap();
     }
 }
 
 #[test]
-fn a_sealed_text_that_was_moved_to_another_job_is_noticed() {
+fn a_ciphertext_moved_to_another_job_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
     block_on(async {
         let store = open(&path).unwrap();
-        make_collection(&store).await;
+        create_collection(&store).await;
         for (name, uid) in [("a", 1), ("b", 2)] {
             let target = Target::Http(request("https://example.com/?sig=canary"));
             let put = put(definition(target), uid, at(60));

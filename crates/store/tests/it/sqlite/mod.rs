@@ -1,12 +1,12 @@
-//! The store in SQLite: the suite, and what only a file can do or suffer.
+//! The SQLite driver: the conformance suite, crash recovery, files and flushes.
 
-mod alike;
+mod conformance;
 mod crash;
 mod damage;
+mod equivalence;
 mod file;
-mod folding;
+mod flush;
 mod secrets;
-mod suite;
 mod tokens;
 
 use std::path::Path;
@@ -21,7 +21,7 @@ use kalends_store::encryption::{Cipher, MasterKey};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::stored_form::DefinitionCodec;
 
-/// The codec of a seed: the same key each time.
+/// A codec whose key depends on the seed only.
 fn codec(seed: u64) -> DefinitionCodec {
     let entropy = Arc::new(SeededEntropy::new(seed));
     let (key, _) = MasterKey::generate(&*entropy).unwrap();
@@ -36,7 +36,7 @@ fn open(path: &Path) -> Result<SqliteStore, StoreError> {
     SqliteStore::open(path, SqliteSettings::default(), codec(1), clock())
 }
 
-/// Instants as seconds from the time that [`clock`] shows.
+/// The given number of seconds after the initial time of [`clock`].
 fn at(seconds: u64) -> Instant {
     let now: Instant = Timestamp::from_second(1_770_000_000).unwrap().into();
     now.saturating_add(Duration::from_secs(seconds))

@@ -1,4 +1,4 @@
-//! No secret stands in any file, nor in what is printed of a record.
+//! No secret is in plain text in any file or in debug output.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn secret(name: &str) -> Option<Secret> {
     Some(Secret::new(format!("{CANARY}-{name}")))
 }
 
-/// Jobs that have a canary in every member that is secret.
+/// Definitions with a canary in every secret member.
 fn definitions() -> Vec<JobDefinition> {
     let authentications = [
         HttpAuthentication::Basic { username: Some("user".into()), password: secret("password") },
@@ -73,7 +73,7 @@ fn definitions() -> Vec<JobDefinition> {
     });
     let mut all: Vec<_> = authentications.into_iter().map(with_http).collect();
     all.extend([definition(queue), definition(topic)]);
-    // Once more as error actions: their members are places of their own.
+    // Again as error actions, which have their own members.
     let errors: Vec<_> = all.iter().map(|definition| definition.action.action.clone()).collect();
     for (definition, target) in all.iter_mut().zip(errors.into_iter().rev()) {
         let action = Action { type_as_written: "Http".into(), target: target.target };
@@ -89,7 +89,7 @@ async fn put_job(store: &SqliteStore, name: &str, definition: JobDefinition) -> 
     edited.after.unwrap()
 }
 
-/// Begins and ends an occurrence.
+/// Begins a run and ends its first attempt.
 async fn run(store: &SqliteStore, job: &JobRecord) {
     let due = job.state.due.unwrap();
     let begin = RunWrite::Begin {
@@ -111,7 +111,7 @@ async fn run(store: &SqliteStore, job: &JobRecord) {
         ended: due,
         expected: due,
         status: AttemptStatus::Failed,
-        message: "the target answered 500".into(),
+        message: "the target returned 500".into(),
         retry: 0,
         repeat: 1,
         role: ActionRole::Main,
@@ -123,19 +123,19 @@ async fn run(store: &SqliteStore, job: &JobRecord) {
     assert_eq!(store.commit(vec![next]).await.unwrap(), [RunWriteResult::Done]);
 }
 
-/// Files of a folder that hold the canary, and all their names.
+/// The names of files that contain the canary, and of all files.
 fn hits(folder: &Path) -> (Vec<String>, Vec<String>) {
     let entries: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()).collect();
     let name = |entry: &fs::DirEntry| entry.file_name().into_string().unwrap();
-    let holds = |entry: &&fs::DirEntry| {
+    let contains = |entry: &&fs::DirEntry| {
         let bytes = fs::read(entry.path()).unwrap();
         bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes())
     };
-    (entries.iter().filter(holds).map(name).collect(), entries.iter().map(name).collect())
+    (entries.iter().filter(contains).map(name).collect(), entries.iter().map(name).collect())
 }
 
 #[test]
-fn no_secret_is_in_a_file_or_in_what_is_printed() {
+fn no_secret_is_in_a_file_or_in_debug_output() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
     block_on(async {
@@ -148,7 +148,7 @@ fn no_secret_is_in_a_file_or_in_what_is_printed() {
             let job = put_job(&store, &name, definition.clone()).await;
             run(&store, &job).await;
             let (read, _) = store.job(job_path("c", &name).unwrap()).await.unwrap().unwrap();
-            assert_eq!(read.job.definition, definition, "what was sealed is opened");
+            assert_eq!(read.job.definition, definition, "decrypted");
             let printed = format!("{read:?} {read:#?}");
             assert!(!printed.contains(CANARY), "{printed}");
         }
@@ -164,7 +164,7 @@ fn no_secret_is_in_a_file_or_in_what_is_printed() {
 }
 
 #[test]
-fn the_search_for_the_canary_finds_one() {
+fn the_search_for_the_canary_finds_a_leak() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("leak"), format!("xx{CANARY}xx")).unwrap();
     assert_eq!(hits(folder.path()).0, ["leak"]);

@@ -1,4 +1,4 @@
-//! The tokens of a file, beside the process that works with it.
+//! Access to the tokens of a file while another process uses the store.
 
 use kalends_domain::{AccessScope, Grant, Role};
 use kalends_environment::SeededEntropy;
@@ -55,7 +55,7 @@ fn a_tool_needs_a_store_and_its_key() {
 }
 
 #[test]
-fn tokens_are_bounded_and_damaged_ones_are_found() {
+fn the_number_of_tokens_is_limited_and_damaged_ones_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
     block_on(async {

@@ -1,4 +1,4 @@
-//! An engine at work on a damaged store, with a clock that is moved by hand.
+//! Runs an engine on a damaged store with a manual clock, for tests of the invariant scan and repair.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,24 +14,23 @@ use kalends_store::{JobContext, JobWrite, Store};
 
 use crate::sample::job_path;
 
-/// Much longer than any damage stays unnoticed, and not so long that a claim is over.
+/// Longer than the invariant scan needs to find any damage, shorter than the lease.
 const SECONDS_MAX: u64 = 3_000;
-/// Questions to the store for each second: what the engine asked before is answered then, or soon
-/// where a store answers several at once.
-const QUESTIONS: usize = 6;
+/// Calls to the store per second of the clock. They let earlier calls of the engine complete first.
+const CALLS_PER_SECOND: usize = 6;
 
-/// A target that takes everything.
+/// A target that accepts every request and records its scheduled time.
 #[derive(Default)]
 pub(crate) struct Calls(Mutex<Vec<Instant>>);
 
 impl ActionExecutor for Calls {
-    fn execute(&self, order: AttemptRequest) -> AttemptFuture<'_> {
-        self.0.lock().unwrap().push(order.scheduled);
-        Box::pin(std::future::ready(AttemptReport::new(Outcome::Succeeded, "taken")))
+    fn execute(&self, request: AttemptRequest) -> AttemptFuture<'_> {
+        self.0.lock().unwrap().push(request.scheduled);
+        Box::pin(std::future::ready(AttemptReport::new(Outcome::Succeeded, "accepted")))
     }
 }
 
-pub(crate) struct Mending {
+pub(crate) struct RepairTest {
     store: Arc<dyn Store>,
     clock: Arc<ManualClock>,
     calls: Arc<Calls>,
@@ -39,37 +38,37 @@ pub(crate) struct Mending {
     engine: Engine,
 }
 
-impl Mending {
-    pub(crate) fn start(store: Arc<dyn Store>, clock: &Arc<ManualClock>) -> Mending {
+impl RepairTest {
+    pub(crate) fn start(store: Arc<dyn Store>, clock: &Arc<ManualClock>) -> RepairTest {
         let (calls, metrics) = (Arc::new(Calls::default()), Arc::new(EngineMetrics::default()));
-        // The clock is moved faster than a disk can follow.
+        // The clock advances faster than the disk can write.
         let (engine_metrics, lease) = (metrics.clone(), Duration::from_secs(3_600));
         let settings =
             EngineSettings { metrics: engine_metrics, lease, ..EngineSettings::default() };
-        let (kept, clock) = (store.clone(), clock.clone());
+        let (observed, clock) = (store.clone(), clock.clone());
         let engine = Engine::start(store, clock.clone(), calls.clone(), NodeId(1), settings);
-        Mending { store: kept, clock, calls, metrics, engine }
+        RepairTest { store: observed, clock, calls, metrics, engine }
     }
 
-    /// Lets time pass, second by second, until it is so.
-    pub(crate) async fn until(&self, is_so: impl AsyncFn(&Mending) -> bool) {
+    /// Advances the clock second by second until the condition holds.
+    pub(crate) async fn until(&self, condition: impl AsyncFn(&RepairTest) -> bool) {
         for _ in 0..SECONDS_MAX {
-            for _ in 0..QUESTIONS {
+            for _ in 0..CALLS_PER_SECOND {
                 self.store.due(Instant::MIN, 1).await.unwrap();
-                // A write that changes nothing comes after those that were asked for before.
+                // A write without effect completes after all earlier writes.
                 let keep = |_: JobContext<'_>| Ok(JobWrite::Keep);
                 let path = job_path("c", "none").unwrap();
                 self.store.edit_job(path, Box::new(keep)).await.unwrap();
             }
-            if is_so(self).await {
+            if condition(self).await {
                 return;
             }
             self.clock.set(self.clock.now().checked_add(Duration::from_secs(1)).unwrap());
         }
-        panic!("it did not come to that; found: {:?}", self.found());
+        panic!("timeout; violations found: {:?}", self.found());
     }
 
-    /// What was found, as `kind count`.
+    /// The violations that the scan found, as `kind count`.
     pub(crate) fn found(&self) -> Vec<String> {
         let mut page = Exposition::default();
         self.metrics.write(&mut page);
@@ -83,11 +82,11 @@ impl Mending {
         lines.collect()
     }
 
-    pub(crate) fn surveys(&self) -> u64 {
+    pub(crate) fn scans_completed(&self) -> u64 {
         self.metrics.scans_completed()
     }
 
-    /// The instants that the target was called for.
+    /// The scheduled times for which the target was called.
     pub(crate) fn calls(&self) -> Vec<Instant> {
         self.calls.0.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! Several nodes, many at once.
+//! Concurrent calls on several nodes.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use kalends_store::{
 };
 use tokio::task::JoinSet;
 
+use super::database::TestDatabase;
 use super::sample::{
     LEASE, at, begin, collection_path, due_jobs, finish, job_path, put, put_collection, put_job,
     standard,
 };
-use super::scratch::Scratch;
 use super::with_server;
 
 fn rejection() -> Rejection {
@@ -23,11 +23,11 @@ fn rejection() -> Rejection {
 }
 
 async fn two_nodes() -> [Arc<PostgresStore>; 2] {
-    let scratch = Scratch::make().await;
-    [Arc::new(scratch.connect().await), Arc::new(scratch.connect().await)]
+    let database = TestDatabase::create().await;
+    [Arc::new(database.connect().await), Arc::new(database.connect().await)]
 }
 
-/// All connections of both nodes open, so that what follows is truly at once.
+/// Opens all connections of both nodes, so that the following calls are concurrent.
 async fn warm_up(nodes: &[Arc<PostgresStore>; 2]) {
     let mut tasks = JoinSet::new();
     for number in 0..64 {
@@ -39,7 +39,7 @@ async fn warm_up(nodes: &[Arc<PostgresStore>; 2]) {
 }
 
 #[test]
-fn of_many_puts_one_makes_the_fiftieth_job() {
+fn one_of_many_concurrent_puts_creates_the_fiftieth_job() {
     with_server(async {
         let nodes = two_nodes().await;
         due_jobs(&*nodes[0], 49).await;
@@ -55,12 +55,12 @@ fn of_many_puts_one_makes_the_fiftieth_job() {
                 let name = job_path(&format!("new{number}"));
                 tasks.spawn(async move { node.edit_job(name, Box::new(decide)).await });
             }
-            let answers = tasks.join_all().await;
-            let mut made = answers.iter().flatten().filter_map(|edited| edited.after.clone());
-            let (fiftieth, another) = (made.next().unwrap(), made.next());
+            let results = tasks.join_all().await;
+            let mut created = results.iter().flatten().filter_map(|edited| edited.after.clone());
+            let (fiftieth, another) = (created.next().unwrap(), created.next());
             assert_eq!(another, None, "round {round}");
             let refused = Err(StoreError::Rejected(rejection()));
-            assert_eq!(answers.iter().filter(|answer| **answer == refused).count(), 31);
+            assert_eq!(results.iter().filter(|result| **result == refused).count(), 31);
             let jobs =
                 nodes[1].jobs(collection_path("c"), JobFilter::default(), Page::first(99), 99);
             assert_eq!(jobs.await.unwrap().jobs.len(), 50);
@@ -72,7 +72,7 @@ fn of_many_puts_one_makes_the_fiftieth_job() {
 }
 
 #[test]
-fn of_many_puts_one_makes_the_only_free_collection() {
+fn one_of_many_concurrent_puts_creates_the_only_free_collection() {
     with_server(async {
         let nodes = two_nodes().await;
         let mut tasks = JoinSet::new();
@@ -85,8 +85,8 @@ fn of_many_puts_one_makes_the_only_free_collection() {
             let path = collection_path(&format!("c{number}"));
             tasks.spawn(async move { node.edit_collection(path, Box::new(decide)).await.is_ok() });
         }
-        let made = tasks.join_all().await.into_iter().filter(|made| *made).count();
-        assert_eq!(made, 1);
+        let created = tasks.join_all().await.into_iter().filter(|is_created| *is_created).count();
+        assert_eq!(created, 1);
     });
 }
 
@@ -108,7 +108,7 @@ fn each_run_is_claimed_by_one_of_two_nodes() {
                 progress: Progress::first(at(60)),
             })
         };
-        // The other one asks in the other order, which would deadlock if locks followed it.
+        // In reverse order, which would deadlock if locks were taken in the order of the batch.
         let (one, other) = (claims(1).collect(), claims(2).rev().collect());
         let (one, other) = tokio::join!(nodes[0].commit(one), nodes[1].commit(other));
         let (one, mut other) = (one.unwrap(), other.unwrap());
@@ -117,7 +117,7 @@ fn each_run_is_claimed_by_one_of_two_nodes() {
             let (claim, owner) = match (one, other) {
                 (RunWriteResult::Claimed(claim), RunWriteResult::Stale) => (claim, NodeId(1)),
                 (RunWriteResult::Stale, RunWriteResult::Claimed(claim)) => (claim, NodeId(2)),
-                answers => panic!("{answers:?}"),
+                results => panic!("{results:?}"),
             };
             assert_eq!((claim.owner, claim.token), (owner, FencingToken(1)));
             let open = nodes[0].open_runs(run.job).await.unwrap();
@@ -127,32 +127,32 @@ fn each_run_is_claimed_by_one_of_two_nodes() {
 }
 
 #[test]
-fn a_stale_token_records_nothing() {
+fn a_stale_fencing_token_records_nothing() {
     with_server(async {
-        let scratch = Scratch::make().await;
-        let (zombie, heir) = (scratch.connect().await, scratch.connect().await);
-        let jobs = due_jobs(&zombie, 1).await;
-        let begun = zombie.commit(vec![begin(&jobs[0], Some(NodeId(1)))]).await.unwrap();
+        let database = TestDatabase::create().await;
+        let (paused, successor) = (database.connect().await, database.connect().await);
+        let jobs = due_jobs(&paused, 1).await;
+        let begun = paused.commit(vec![begin(&jobs[0], Some(NodeId(1)))]).await.unwrap();
         let [RunWriteResult::Begun { run, claim: Some(old) }] = begun[..] else {
             panic!("{begun:?}")
         };
-        scratch.pass(LEASE * 2).await;
+        database.advance_clock(LEASE * 2).await;
         let progress = Progress::first(at(60));
         let seen = Some(old.token);
         let take = RunWrite::Claim { run, seen, owner: NodeId(2), lease: LEASE, progress };
-        let taken = heir.commit(vec![take]).await.unwrap();
+        let taken = successor.commit(vec![take]).await.unwrap();
         let [RunWriteResult::Claimed(new)] = taken[..] else { panic!("{taken:?}") };
         let extend = RunWrite::RenewLease { run, token: old.token, lease: LEASE };
         let (late, done) = tokio::join!(
-            zombie.commit(vec![extend, finish(run, old.token)]),
-            heir.commit(vec![finish(run, new.token)]),
+            paused.commit(vec![extend, finish(run, old.token)]),
+            successor.commit(vec![finish(run, new.token)]),
         );
         assert_eq!(late.unwrap(), [RunWriteResult::Stale, RunWriteResult::Stale]);
         assert_eq!(done.unwrap(), [RunWriteResult::Done]);
-        let history = heir.history(job_path("j0"), HistoryFilter::default(), Page::first(9));
+        let history = successor.history(job_path("j0"), HistoryFilter::default(), Page::first(9));
         assert_eq!(history.await.unwrap().unwrap().len(), 1);
         assert_eq!(
-            heir.jobs_for_run(vec![jobs[0].key])
+            successor.jobs_for_run(vec![jobs[0].key])
                 .await
                 .unwrap()
                 .remove(0)
@@ -166,7 +166,7 @@ fn a_stale_token_records_nothing() {
 }
 
 #[test]
-fn edits_of_one_job_follow_each_other() {
+fn concurrent_edits_of_one_job_are_serialized() {
     with_server(async {
         let nodes = two_nodes().await;
         due_jobs(&*nodes[0], 1).await;
@@ -174,7 +174,7 @@ fn edits_of_one_job_follow_each_other() {
         let mut tasks = JoinSet::new();
         for number in 0..32 {
             let node = nodes[number % 2].clone();
-            // Each adds one to what it finds.
+            // Each edit increments the counter.
             let decide = |context: JobContext<'_>| {
                 let mut put = put(Some(at(60)));
                 put.state.used = context.existing.unwrap().state.used + 1;
@@ -196,7 +196,7 @@ fn edits_of_one_job_follow_each_other() {
 }
 
 #[test]
-fn what_runs_count_is_not_lost_to_edits() {
+fn concurrent_edits_do_not_lose_counter_updates_of_runs() {
     with_server(async {
         let nodes = two_nodes().await;
         let mut job = due_jobs(&*nodes[0], 1).await.remove(0);
@@ -240,7 +240,7 @@ fn what_runs_count_is_not_lost_to_edits() {
             .map(|found| found.job)
             .unwrap();
         assert_eq!((job.state.executions, job.state.used), (60, 60));
-        assert!(job.version > 3, "there were edits meanwhile");
+        assert!(job.version > 3, "no edit was concurrent");
         assert_eq!(nodes[0].check().await.unwrap(), [""; 0]);
     });
 }
@@ -259,8 +259,8 @@ fn nothing_begins_after_an_acknowledged_disable() {
                     let mut current = job.clone();
                     let mut number = 0;
                     loop {
-                        let answer = nodes[1].commit(vec![begin(&current, None)]).await.unwrap();
-                        if answer == [RunWriteResult::Stale] {
+                        let result = nodes[1].commit(vec![begin(&current, None)]).await.unwrap();
+                        if result == [RunWriteResult::Stale] {
                             return number;
                         }
                         number += 1;
@@ -275,7 +275,7 @@ fn nothing_begins_after_an_acknowledged_disable() {
                 },
                 async {
                     put_collection(&*nodes[0], "c", disabled).await;
-                    // From here on the number of runs stands still.
+                    // From here on no run begins.
                     let open = nodes[0].open_runs(job.key).await.unwrap().len();
                     let now = nodes[0]
                         .jobs_for_run(vec![job.key])
@@ -295,7 +295,7 @@ fn nothing_begins_after_an_acknowledged_disable() {
 }
 
 #[test]
-fn commits_edits_and_deletions_in_any_order_wait_for_each_other_and_end() {
+fn concurrent_commits_edits_and_deletions_do_not_deadlock() {
     with_server(async {
         let nodes = two_nodes().await;
         let jobs = Arc::new(due_jobs(&*nodes[0], 12).await);

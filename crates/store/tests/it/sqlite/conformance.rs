@@ -1,4 +1,4 @@
-//! The store in SQLite passes the suite.
+//! The SQLite driver passes the conformance suite.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ async fn subject() -> Subject {
     let store =
         SqliteStore::open(&path, SqliteSettings::default(), codec(1), clock.clone()).unwrap();
     let advance_clock = move |duration| -> ClockAdvance {
-        // The folder lives as long as the subject.
+        // The closure keeps the directory until the subject is dropped.
         let _ = &folder;
         clock.set(clock.now().checked_add(duration).unwrap());
         Box::pin(std::future::ready(()))

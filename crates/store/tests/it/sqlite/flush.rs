@@ -1,5 +1,5 @@
-//! What is in the log and not yet in the tables is there for everybody, and what is deleted is there
-//! for nobody, whatever has become of it in the file.
+//! Reads see changes that are in the change log and not yet flushed to the tables, and do not see
+//! deleted rows that are still in the file.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,26 +23,26 @@ use crate::sample::{
     advance, collection, collection_path, definition, group_path, job_path, put, request,
 };
 
-const NOTHING: Vec<String> = Vec::new();
+const NO_FINDINGS: Vec<String> = Vec::new();
 
 fn open(path: &Path, flush_threshold_rows: usize) -> SqliteStore {
     let settings = SqliteSettings { flush_threshold_rows, ..SqliteSettings::default() };
     SqliteStore::open(path, settings, codec(1), clock()).unwrap()
 }
 
-async fn make_collection(store: &SqliteStore, write: CollectionWrite) {
+async fn create_collection(store: &SqliteStore, write: CollectionWrite) {
     let decide = Box::new(move |_: CollectionContext<'_>| Ok(write.clone()));
     store.edit_collection(collection_path("c").unwrap(), decide).await.unwrap();
 }
 
-async fn make_job(store: &SqliteStore, name: &str) -> JobKey {
+async fn create_job(store: &SqliteStore, name: &str) -> JobKey {
     let put = put(definition(Target::Http(request("https://example.com/"))), 7, at(0));
     let decide = move |_: JobContext<'_>| Ok(JobWrite::Put(Box::new(put.clone())));
     let edited = store.edit_job(job_path("c", name).unwrap(), Box::new(decide)).await.unwrap();
     edited.after.unwrap().key
 }
 
-/// The n-th run of a job that is due every minute, from its beginning to its end.
+/// Begins and finishes the n-th run of a job that is due every minute.
 async fn run(store: &SqliteStore, job: JobKey, number: u64) {
     let due = at(60 * number);
     let begin = RunWrite::Begin {
@@ -86,43 +86,43 @@ async fn run(store: &SqliteStore, job: JobKey, number: u64) {
     assert_eq!(store.commit(vec![finish]).await.unwrap(), [RunWriteResult::Done]);
 }
 
-/// A number in the file, as another process sees it.
+/// A number in the file, read as another process would.
 fn count(path: &Path, sql: &str) -> i64 {
     Connection::open(path).unwrap().query_row(sql, (), |row| row.get(0)).unwrap()
 }
 
-/// Waits until a number in the file is that.
+/// Waits until a number in the file has the given value.
 #[track_caller]
-fn wait_for(path: &Path, sql: &str, wanted: i64) {
+fn wait_for(path: &Path, sql: &str, expected: i64) {
     for _ in 0..2_000 {
-        if count(path, sql) == wanted {
+        if count(path, sql) == expected {
             return;
         }
         thread::sleep(Duration::from_millis(10));
     }
-    panic!("{sql}: {} and not {wanted}", count(path, sql));
+    panic!("{sql}: {} and not {expected}", count(path, sql));
 }
 
 #[test]
-fn a_reader_misses_nothing_that_was_answered_while_it_is_folded() {
+fn readers_see_every_acknowledged_write_during_a_flush() {
     const RUNS: u64 = 120;
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder.path().join("kalends.db"), 1);
     let (first, second) = block_on(async {
-        make_collection(&store, CollectionWrite::Put(collection())).await;
-        (make_job(&store, "first").await, make_job(&store, "second").await)
+        create_collection(&store, CollectionWrite::Put(collection())).await;
+        (create_job(&store, "first").await, create_job(&store, "second").await)
     });
-    let answered = AtomicU64::new(0);
+    let acknowledged = AtomicU64::new(0);
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 let path = job_path("c", "first").unwrap();
                 let mut before = 0;
                 while before < RUNS {
-                    before = answered.load(Ordering::SeqCst);
+                    before = acknowledged.load(Ordering::SeqCst);
                     let (job, _) = block_on(store.job(path.clone())).unwrap().unwrap();
                     assert!(job.state.executions >= before, "{} of {before}", job.state.executions);
-                    // Within one read, the next occurrence and the count are of one moment.
+                    // Due time and count come from one snapshot.
                     assert_eq!(job.state.due, Some(at(60 * job.state.used)));
                     let (filter, page) = (HistoryFilter::default(), Page::first(1_000));
                     let entries = block_on(store.history(path.clone(), filter, page));
@@ -139,45 +139,45 @@ fn a_reader_misses_nothing_that_was_answered_while_it_is_folded() {
         }
         for number in 0..RUNS {
             block_on(run(&store, first, number));
-            answered.store(number + 1, Ordering::SeqCst);
+            acknowledged.store(number + 1, Ordering::SeqCst);
             block_on(run(&store, second, number));
         }
     });
-    assert_eq!(block_on(store.check()).unwrap(), NOTHING);
+    assert_eq!(block_on(store.check()).unwrap(), NO_FINDINGS);
 }
 
 #[test]
-fn the_log_gets_shorter_by_itself_and_what_it_said_stays() {
+fn the_change_log_is_flushed_when_idle_without_losing_changes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
     let store = open(&path, 100_000);
     let job = block_on(async {
-        make_collection(&store, CollectionWrite::Put(collection())).await;
-        let job = make_job(&store, "job").await;
+        create_collection(&store, CollectionWrite::Put(collection())).await;
+        let job = create_job(&store, "job").await;
         for number in 0..20 {
             run(&store, job, number).await;
         }
         job
     });
-    assert_eq!(inspect(&path, &codec(1)).unwrap(), NOTHING);
-    // Nobody asks for anything: it is time for upkeep.
+    assert_eq!(inspect(&path, &codec(1)).unwrap(), NO_FINDINGS);
+    // The writer is idle and performs maintenance.
     wait_for(&path, "SELECT executions FROM state", 20);
     wait_for(&path, "SELECT count(*) < 10 FROM log", 1);
     let state = block_on(store.jobs_for_run(vec![job])).unwrap().remove(0).unwrap().job.state;
     assert_eq!((state.executions, state.due), (20, Some(at(60 * 20))));
-    assert_eq!(block_on(store.check()).unwrap(), NOTHING);
+    assert_eq!(block_on(store.check()).unwrap(), NO_FINDINGS);
 }
 
 #[test]
-fn new_jobs_are_due_before_they_have_their_places_in_the_table() {
+fn new_jobs_are_due_before_they_are_flushed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
     let store = open(&path, 100_000);
     block_on(async {
-        make_collection(&store, CollectionWrite::Put(collection())).await;
+        create_collection(&store, CollectionWrite::Put(collection())).await;
         let mut keys = Vec::new();
         for name in ["a", "b", "c"] {
-            keys.push(make_job(&store, name).await);
+            keys.push(create_job(&store, name).await);
         }
         let due = async || {
             let due = store.due(Instant::MAX, 10).await.unwrap();
@@ -188,17 +188,17 @@ fn new_jobs_are_due_before_they_have_their_places_in_the_table() {
         store.edit_job(job_path("c", "b").unwrap(), delete).await.unwrap();
         run(&store, keys[2], 0).await;
         assert_eq!(due().await, [keys[0], keys[2]]);
-        assert_eq!(inspect(&path, &codec(1)).unwrap(), NOTHING);
+        assert_eq!(inspect(&path, &codec(1)).unwrap(), NO_FINDINGS);
         store.flush().await.unwrap();
         assert_eq!(count(&path, "SELECT count(*) FROM due"), 2);
-        assert_eq!(count(&path, "SELECT count(*) FROM log"), 1, "nothing is left of it");
+        assert_eq!(count(&path, "SELECT count(*) FROM log"), 1, "the flush empties the change log");
         assert_eq!(due().await, [keys[0], keys[2]]);
-        assert_eq!(store.check().await.unwrap(), NOTHING);
+        assert_eq!(store.check().await.unwrap(), NO_FINDINGS);
     });
 }
 
 #[test]
-fn open_runs_and_numbers_survive_folds_and_starts() {
+fn open_runs_and_ids_survive_flushes_and_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
     let begin = |job, seconds| RunWrite::Begin {
@@ -211,14 +211,14 @@ fn open_runs_and_numbers_survive_folds_and_starts() {
         closed: vec![],
         postponed: vec![],
     };
-    let run_of = |answers: Vec<RunWriteResult>| match answers[..] {
+    let run_of = |results: Vec<RunWriteResult>| match results[..] {
         [RunWriteResult::Begun { run, .. }] => run,
-        _ => panic!("{answers:?}"),
+        _ => panic!("{results:?}"),
     };
     block_on(async {
         let store = open(&path, 100_000);
-        make_collection(&store, CollectionWrite::Put(collection())).await;
-        let job = make_job(&store, "job").await;
+        create_collection(&store, CollectionWrite::Put(collection())).await;
+        let job = create_job(&store, "job").await;
         let first = run_of(store.commit(vec![begin(job, 0)]).await.unwrap());
         store.flush().await.unwrap();
         let runs = store.open_runs(job).await.unwrap();
@@ -226,7 +226,7 @@ fn open_runs_and_numbers_survive_folds_and_starts() {
         let store = open(&path, 100_000);
         assert_eq!(store.open_runs(job).await.unwrap(), runs);
         assert_eq!(store.claimable(Instant::MAX, 10).await.unwrap(), runs);
-        // The job goes, and with it the run; its number stays taken.
+        // Deleting the job deletes the run; its id is not reused.
         let decide = Box::new(|_: JobContext<'_>| Ok(JobWrite::Delete));
         store.edit_job(job_path("c", "job").unwrap(), decide).await.unwrap();
         assert_eq!(store.claimable(Instant::MAX, 10).await.unwrap(), []);
@@ -234,18 +234,18 @@ fn open_runs_and_numbers_survive_folds_and_starts() {
         assert_eq!(count(&path, "SELECT count(*) FROM runs"), 0);
         drop(store);
         let store = open(&path, 100_000);
-        let other = make_job(&store, "job").await;
+        let other = create_job(&store, "job").await;
         let second = run_of(store.commit(vec![begin(other, 0)]).await.unwrap());
         assert!(second > first && other > job);
-        assert_eq!(store.check().await.unwrap(), NOTHING);
+        assert_eq!(store.check().await.unwrap(), NO_FINDINGS);
     });
 }
 
 #[test]
-fn what_is_removed_from_the_middle_leaves_the_rest_within_reach() {
+fn pruning_rows_in_the_middle_of_a_chain_keeps_the_others_reachable() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder.path().join("kalends.db"), 100_000);
-    let closing = |seconds| LedgerRecord {
+    let ledger_row = |seconds| LedgerRecord {
         generation: 1,
         from: at(seconds),
         to: at(seconds),
@@ -265,18 +265,18 @@ fn what_is_removed_from_the_middle_leaves_the_rest_within_reach() {
         role: ActionRole::Main,
         timing: Timing::default(),
     };
-    // Two that follow each other are older than the one before them.
+    // Two adjacent rows are older than the one before them.
     let times = [100, 0, 1, 101, 2];
     block_on(async {
-        make_collection(&store, CollectionWrite::Put(collection())).await;
-        let job = make_job(&store, "job").await;
-        let pass = RunWrite::Skip {
+        create_collection(&store, CollectionWrite::Put(collection())).await;
+        let job = create_job(&store, "job").await;
+        let skip = RunWrite::Skip {
             on: DueJob { job, generation: 1, due: at(0) },
             advance: advance(at(0), 0),
-            closed: times.map(closing).to_vec(),
+            closed: times.map(ledger_row).to_vec(),
             postponed: times.map(entry).to_vec(),
         };
-        assert_eq!(store.commit(vec![pass]).await.unwrap(), [RunWriteResult::Done]);
+        assert_eq!(store.commit(vec![skip]).await.unwrap(), [RunWriteResult::Done]);
         let retention = Retention { history_age: Duration::ZERO, ..Retention::default() };
         assert_eq!(store.prune(retention, at(50), 100).await.unwrap(), 6);
         let (filter, page) = (HistoryFilter::default(), Page::first(10));
@@ -284,27 +284,27 @@ fn what_is_removed_from_the_middle_leaves_the_rest_within_reach() {
         let starts: Vec<_> = entries.unwrap().unwrap().iter().map(|e| e.entry.started).collect();
         assert_eq!(starts, [at(101), at(100)]);
         let ledger = store.ledger(job, Instant::MIN, Instant::MAX, 10).await.unwrap();
-        assert_eq!(ledger, [closing(100), closing(101)]);
-        assert_eq!(store.check().await.unwrap(), NOTHING);
+        assert_eq!(ledger, [ledger_row(100), ledger_row(101)]);
+        assert_eq!(store.check().await.unwrap(), NO_FINDINGS);
     });
 }
 
 #[test]
-fn a_deleted_collection_is_gone_at_once_and_removed_afterwards() {
+fn a_deleted_collection_disappears_at_once_and_is_removed_in_the_background() {
     const JOBS: usize = 1_500;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
     let store = open(&path, 100_000);
     block_on(async {
-        make_collection(&store, CollectionWrite::Put(collection())).await;
+        create_collection(&store, CollectionWrite::Put(collection())).await;
         let mut keys = Vec::new();
         for number in 0..JOBS {
-            keys.push(make_job(&store, &format!("job-{number}")).await);
+            keys.push(create_job(&store, &format!("job-{number}")).await);
         }
         for number in 0..5 {
             run(&store, keys[0], number).await;
         }
-        make_collection(&store, CollectionWrite::Delete).await;
+        create_collection(&store, CollectionWrite::Delete).await;
         let jobs = |filter| store.jobs(collection_path("c").unwrap(), filter, Page::first(10), 10);
         assert_eq!(jobs(JobFilter::default()).await, Err(StoreError::NoCollection));
         for key in [keys[0], keys[JOBS - 1]] {
@@ -315,18 +315,18 @@ fn a_deleted_collection_is_gone_at_once_and_removed_afterwards() {
             assert_eq!(store.ledger(key, Instant::MIN, Instant::MAX, 10).await.unwrap(), []);
         }
         assert_eq!(store.due(Instant::MAX, 10).await.unwrap(), []);
-        assert_eq!(inspect(&path, &codec(1)).unwrap(), NOTHING);
+        assert_eq!(inspect(&path, &codec(1)).unwrap(), NO_FINDINGS);
 
-        // Its name is free, and counts nothing of what was there.
-        make_collection(&store, CollectionWrite::Put(collection())).await;
+        // The name can be reused; the new collection is empty.
+        create_collection(&store, CollectionWrite::Put(collection())).await;
         let decide = |context: JobContext<'_>| {
             assert_eq!((context.jobs, context.existing), (0, None));
             Ok(JobWrite::Keep)
         };
         store.edit_job(job_path("c", "job-0").unwrap(), Box::new(decide)).await.unwrap();
-        let key = make_job(&store, "job-0").await;
+        let key = create_job(&store, "job-0").await;
         run(&store, key, 0).await;
-        // Whatever is left of the removal goes on after the next start.
+        // The removal continues after a restart.
         drop(store);
         let store = open(&path, 100_000);
         wait_for(&path, "SELECT count(*) FROM doomed", 0);
@@ -334,7 +334,7 @@ fn a_deleted_collection_is_gone_at_once_and_removed_afterwards() {
         for table in ["jobs", "state", "due", "history", "ledger"] {
             assert_eq!(count(&path, &format!("SELECT count(*) FROM {table}")), 1, "{table}");
         }
-        assert_eq!(store.check().await.unwrap(), NOTHING);
+        assert_eq!(store.check().await.unwrap(), NO_FINDINGS);
 
         assert!(store.delete_group(group_path("g").unwrap()).await.unwrap());
         assert_eq!(
@@ -342,6 +342,6 @@ fn a_deleted_collection_is_gone_at_once_and_removed_afterwards() {
             None
         );
         wait_for(&path, "SELECT count(*) FROM history", 0);
-        assert_eq!(store.check().await.unwrap(), NOTHING);
+        assert_eq!(store.check().await.unwrap(), NO_FINDINGS);
     });
 }

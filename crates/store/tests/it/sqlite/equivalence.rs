@@ -1,4 +1,4 @@
-//! SQLite and the reference answer alike, whatever they are asked in whatever order.
+//! Property test: for random sequences of calls, SQLite and the in-memory store return the same.
 
 use std::path::Path;
 use std::time::Duration;
@@ -30,9 +30,9 @@ use crate::sample::{collection, collection_path, definition, group_path, job_pat
 const COLLECTIONS: [&str; 3] = ["c", "D", "d2"];
 const JOBS: [&str; 4] = ["a", "B", "b", "long-name_1"];
 
-/// Something that is asked. Small numbers choose among few things, so that they meet.
+/// A call. The ranges of its parameters are small, so that calls affect the same objects.
 #[derive(Clone, Debug)]
-enum Ask {
+enum Call {
     PutGroup(u8),
     DeleteGroup,
     Collection {
@@ -52,75 +52,75 @@ enum Ask {
         count: u8,
         finished: u8,
     },
-    Pass(u8),
-    /// SQLite brings its log into its tables.
-    Fold,
-    /// SQLite is closed and opened again.
+    AdvanceClock(u8),
+    /// Flushes the change log of SQLite to its tables.
+    Flush,
+    /// Closes and reopens SQLite.
     Reopen,
-    /// SQLite goes on with a copy, whose log nobody has brought into its tables.
-    Copy,
+    /// Continues with a backup of SQLite, whose change log is not flushed.
+    Restore,
 }
 
-fn asks() -> impl Strategy<Value = Vec<Ask>> {
+fn calls() -> impl Strategy<Value = Vec<Call>> {
     let job = (0u8..3, 0u8..4, 0u8..16, 0u8..5, any::<u8>());
-    let ask = prop_oneof![
-        1 => any::<u8>().prop_map(Ask::PutGroup),
-        1 => Just(Ask::DeleteGroup),
-        3 => (0u8..3, 0u8..24).prop_map(|(which, write)| Ask::Collection { which, write }),
-        10 => job.prop_map(|(collection, job, write, due, seed)| Ask::Job {
+    let call = prop_oneof![
+        1 => any::<u8>().prop_map(Call::PutGroup),
+        1 => Just(Call::DeleteGroup),
+        3 => (0u8..3, 0u8..24).prop_map(|(which, write)| Call::Collection { which, write }),
+        10 => job.prop_map(|(collection, job, write, due, seed)| Call::Job {
             collection, job, write, due, seed
         }),
-        12 => prop::collection::vec((0u8..7, 0u8..4, any::<u8>()), 1..5).prop_map(Ask::Runs),
-        1 => (0u8..4, 0u8..4, 0u8..4).prop_map(|(age, count, finished)| Ask::Prune {
+        12 => prop::collection::vec((0u8..7, 0u8..4, any::<u8>()), 1..5).prop_map(Call::Runs),
+        1 => (0u8..4, 0u8..4, 0u8..4).prop_map(|(age, count, finished)| Call::Prune {
             age, count, finished
         }),
-        2 => (0u8..6).prop_map(|fives| Ask::Pass(5 * fives)),
-        3 => Just(Ask::Fold),
-        1 => Just(Ask::Reopen),
-        1 => Just(Ask::Copy),
+        2 => (0u8..6).prop_map(|fives| Call::AdvanceClock(5 * fives)),
+        3 => Just(Call::Flush),
+        1 => Just(Call::Reopen),
+        1 => Just(Call::Restore),
     ];
-    // Most begins with a collection and a job.
-    let beginning = [
-        Ask::Collection { which: 0, write: 8 },
-        Ask::Job { collection: 0, job: 0, write: 8, due: 0, seed: 1 },
-        Ask::Collection { which: 1, write: 9 },
+    // Most calls need a collection and a job.
+    let setup = [
+        Call::Collection { which: 0, write: 8 },
+        Call::Job { collection: 0, job: 0, write: 8, due: 0, seed: 1 },
+        Call::Collection { which: 1, write: 9 },
     ];
-    prop::collection::vec(ask, 1..60)
-        .prop_map(move |asks| beginning.iter().cloned().chain(asks).collect())
+    prop::collection::vec(call, 1..60)
+        .prop_map(move |calls| setup.iter().cloned().chain(calls).collect())
 }
 
-async fn ask(store: &dyn Store, ask: &Ask, writes: &[RunWrite]) -> String {
+async fn perform(store: &dyn Store, call: &Call, writes: &[RunWrite]) -> String {
     let group = group_path("g").unwrap();
-    match ask.clone() {
-        Ask::PutGroup(seed) => {
+    match call.clone() {
+        Call::PutGroup(seed) => {
             let name = if seed.is_multiple_of(2) { "g" } else { "G" };
             let location = (seed.is_multiple_of(3)).then(|| "West US".to_owned());
             let tags = vec![("tag".to_owned(), seed.to_string())];
             let path = group_path(name).unwrap();
             format!("{:?}", store.put_group(GroupRecord { path, location, tags }).await)
         }
-        Ask::DeleteGroup => format!("{:?}", store.delete_group(group).await),
-        Ask::Collection { which, write } => {
+        Call::DeleteGroup => format!("{:?}", store.delete_group(group).await),
+        Call::Collection { which, write } => {
             let path = collection_path(COLLECTIONS[usize::from(which)]).unwrap();
             let decide = move |context: CollectionContext<'_>| {
                 let others = (context.others)(Plan::Free) + 10 * (context.others)(Plan::Standard);
-                let mut made = collection();
-                made.plan = if write.is_multiple_of(2) { Plan::Standard } else { Plan::Free };
-                made.tags = Some(vec![(format!("{:?}", context.facts), others.to_string())]);
+                let mut put = collection();
+                put.plan = if write.is_multiple_of(2) { Plan::Standard } else { Plan::Free };
+                put.tags = Some(vec![(format!("{:?}", context.facts), others.to_string())]);
                 match write {
                     0 => Ok(CollectionWrite::Delete),
                     1 => Ok(CollectionWrite::Keep),
                     2 => Err(rejection()),
                     3 | 4 => {
-                        made.state = CollectionState::Disabled;
-                        Ok(CollectionWrite::Put(made))
+                        put.state = CollectionState::Disabled;
+                        Ok(CollectionWrite::Put(put))
                     }
-                    _ => Ok(CollectionWrite::Put(made)),
+                    _ => Ok(CollectionWrite::Put(put)),
                 }
             };
             format!("{:?}", store.edit_collection(path, Box::new(decide)).await)
         }
-        Ask::Job { collection, job, write, due, seed } => {
+        Call::Job { collection, job, write, due, seed } => {
             let path =
                 job_path(COLLECTIONS[usize::from(collection)], JOBS[usize::from(job)]).unwrap();
             let decide = move |context: JobContext<'_>| {
@@ -135,8 +135,8 @@ async fn ask(store: &dyn Store, ask: &Ask, writes: &[RunWrite]) -> String {
             };
             format!("{:?}", store.edit_job(path, Box::new(decide)).await)
         }
-        Ask::Runs(_) => format!("{:?}", store.commit(writes.to_vec()).await),
-        Ask::Prune { age, count, finished } => {
+        Call::Runs(_) => format!("{:?}", store.commit(writes.to_vec()).await),
+        Call::Prune { age, count, finished } => {
             let retention = Retention {
                 history_age: Duration::from_secs(u64::from(age) * 20),
                 history_count: u64::from(count),
@@ -145,7 +145,7 @@ async fn ask(store: &dyn Store, ask: &Ask, writes: &[RunWrite]) -> String {
             let now = store.now().await.unwrap();
             format!("{:?}", store.prune(retention, now, 10_000).await)
         }
-        Ask::Pass(_) | Ask::Fold | Ask::Reopen | Ask::Copy => String::new(),
+        Call::AdvanceClock(_) | Call::Flush | Call::Reopen | Call::Restore => String::new(),
     }
 }
 
@@ -184,7 +184,7 @@ async fn due(store: &dyn Store, until: Instant, limit: usize) -> Vec<DueJob> {
     store.due(until, limit).await.unwrap().into_iter().map(|due| due.on).collect()
 }
 
-/// What the engine might decide on what the reference says.
+/// Run writes based on the contents of the in-memory store.
 async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
     let due = due(store, Instant::MAX, 100).await;
     let claimable = store.claimable(Instant::MAX, 100).await.unwrap();
@@ -199,18 +199,18 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
         let on = due.get(which).copied().unwrap_or(missing);
         let (run, token) =
             held.get(which).copied().unwrap_or((RunId(i64::from(seed % 9)), FencingToken(1)));
-        let moment = at(u64::from(seed));
+        let time = at(u64::from(seed));
         let lifecycle =
             if seed.is_multiple_of(9) { Lifecycle::Completed } else { Lifecycle::Active };
         let advance = Advance {
-            due: (!seed.is_multiple_of(6)).then_some(moment),
+            due: (!seed.is_multiple_of(6)).then_some(time),
             used: u64::from(seed),
             lifecycle,
         };
         let entry = HistoryEntry {
-            started: moment,
-            ended: moment,
-            expected: moment,
+            started: time,
+            ended: time,
+            expected: time,
             status: [AttemptStatus::Completed, AttemptStatus::Failed][usize::from(seed % 2)],
             message: format!("entry {seed}"),
             retry: u32::from(seed),
@@ -220,17 +220,17 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
         };
         let ledger = LedgerRecord {
             generation: 1,
-            from: moment,
-            to: moment.saturating_add(Duration::from_secs(u64::from(seed % 5) * 10)),
+            from: time,
+            to: time.saturating_add(Duration::from_secs(u64::from(seed % 5) * 10)),
             count: 1,
             cause: Cause::Scheduled,
             disposition: Disposition::Missed,
-            closed: moment,
+            closed: time,
         };
-        let progress = Progress { retry: u32::from(seed), ..Progress::first(moment) };
+        let progress = Progress { retry: u32::from(seed), ..Progress::first(time) };
         let lease = Duration::from_secs(u64::from(seed % 4) * 5);
         let counts = AttemptCounts {
-            executed: Some(moment),
+            executed: Some(time),
             failed: seed.is_multiple_of(2),
             faulted: seed.is_multiple_of(3),
         };
@@ -251,7 +251,7 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
                 }
             }
             2 => RunWrite::Skip { on, advance, closed, postponed },
-            // Also of what is claimed: its time may just be over, or not yet.
+            // Claimed runs too: their leases may or may not have expired.
             3 if seed.is_multiple_of(2) => {
                 RunWrite::Claim { run, seen: Some(token), owner, lease, progress }
             }
@@ -273,7 +273,7 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
     wanted.iter().map(write).collect()
 }
 
-/// Everything that can be read, a line each.
+/// Everything that can be read, one line per call.
 async fn observe(store: &dyn Store) -> Vec<String> {
     let group = group_path("g").unwrap();
     let subscription = group.subscription.clone();
@@ -336,7 +336,7 @@ async fn observe(store: &dyn Store) -> Vec<String> {
     seen
 }
 
-fn move_on(clock: &ManualClock, seconds: u8) {
+fn advance_clock(clock: &ManualClock, seconds: u8) {
     clock.set(clock.now().checked_add(SignedDuration::from_secs(seconds.into())).unwrap());
 }
 
@@ -344,19 +344,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn both_answer_alike(asks in asks(), flush_threshold_rows in prop_oneof![1usize..8, Just(100_000)]) {
+    fn random_calls_return_the_same_as_the_in_memory_store(calls in calls(), flush_threshold_rows in prop_oneof![1usize..8, Just(100_000)]) {
         let folder = tempfile::tempdir().unwrap();
         let clock = clock();
         let memory = MemoryStore::new(clock.clone());
         let settings = SqliteSettings { flush_threshold_rows, ..SqliteSettings::default() };
         let mut path = folder.path().join("0.db");
-        // Other tests start processes, which hold the lock of this file until their program begins.
+        // Child processes of other tests inherit the lock of this file until they call exec.
         let open = |path: &Path| {
             let open = || SqliteStore::open(path, settings, codec(1), clock.clone());
-            let mut tries = 0;
+            let mut attempts = 0;
             loop {
                 match open() {
-                    Err(StoreError::Busy(_)) if tries < 5_000 => tries += 1,
+                    Err(StoreError::Busy(_)) if attempts < 5_000 => attempts += 1,
                     opened => break opened,
                 }
                 std::thread::sleep(std::time::Duration::from_millis(1));
@@ -364,34 +364,34 @@ proptest! {
         };
         let mut sqlite = Some(open(&path).unwrap());
         block_on(async {
-            for (number, asked) in asks.iter().enumerate() {
+            for (number, call) in calls.iter().enumerate() {
                 let store = sqlite.take().unwrap();
-                let store = match asked {
-                    Ask::Pass(seconds) => {
-                        move_on(&clock, *seconds);
+                let store = match call {
+                    Call::AdvanceClock(seconds) => {
+                        advance_clock(&clock, *seconds);
                         store
                     }
-                    Ask::Fold => {
+                    Call::Flush => {
                         store.flush().await.unwrap();
                         store
                     }
-                    Ask::Reopen => {
+                    Call::Reopen => {
                         drop(store);
                         open(&path).unwrap()
                     }
-                    Ask::Copy => {
+                    Call::Restore => {
                         path = folder.path().join(format!("{}.db", number + 1));
                         store.backup(path.clone()).await.unwrap();
                         open(&path).unwrap()
                     }
                     _ => store,
                 };
-                let decided = match asked {
-                    Ask::Runs(wanted) => writes(&memory, wanted).await,
+                let writes_of_call = match call {
+                    Call::Runs(wanted) => writes(&memory, wanted).await,
                     _ => vec![],
                 };
-                let expected = ask(&memory, asked, &decided).await;
-                assert_eq!(ask(&store, asked, &decided).await, expected, "{asked:?}");
+                let expected = perform(&memory, call, &writes_of_call).await;
+                assert_eq!(perform(&store, call, &writes_of_call).await, expected, "{call:?}");
                 sqlite = Some(store);
             }
             assert_eq!(observe(sqlite.as_ref().unwrap()).await, observe(&memory).await);

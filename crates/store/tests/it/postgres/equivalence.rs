@@ -1,8 +1,8 @@
-//! Random sequences of calls: PostgreSQL answers as the reference does.
+//! Property test: for random sequences of calls, PostgreSQL and the in-memory store return the same.
 //!
-//! Numbers of jobs, runs and entries differ (PostgreSQL leaves some out), so each is compared by
-//! when it was first seen. Instants that a clock gave are left out, but for whether a lease has
-//! expired: it lasts for an hour, and time passes for both stores by a day.
+//! Keys of jobs, runs and entries differ, because sequences of PostgreSQL have gaps; the test replaces
+//! each by the order in which it was first seen. It ignores times that come from a clock, except
+//! whether a lease has expired: leases last an hour, and the clocks advance by a day.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use kalends_store::{
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+use super::database::TestDatabase;
 use super::sample::{at, begin, collection_path, entry, finish, job_path, put, standard};
-use super::scratch::Scratch;
 use super::with_server;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// One call. Small numbers choose among few things, so that calls meet.
+/// A call. The ranges of its parameters are small, so that calls affect the same objects.
 #[derive(Clone, Debug)]
 enum Call {
     PutCollection { name: u8, is_enabled: bool, is_free: bool },
@@ -42,18 +42,18 @@ enum Call {
     DeleteJob { name: u8 },
     Run { name: u8 },
     Commit(Vec<Write>),
-    Pass,
+    AdvanceClock,
     Prune { age: u8, count: u8 },
     List { state: u8, text: u8, skip: u8, limit: u8, after: u8 },
 }
 
-/// One write of a batch, about a job or about one of the open runs that the stores tell of.
+/// A write of a batch, for a job by name or for an open run by position.
 #[derive(Clone, Debug)]
 enum Write {
     Begin { name: u8, is_claimed: bool, entries: u8 },
-    Pass { name: u8, lifecycle: u8 },
+    Skip { name: u8, lifecycle: u8 },
     Claim { run: u8 },
-    Extend { run: u8, is_stale: bool },
+    RenewLease { run: u8, is_stale: bool },
     Continue { run: u8, next: u8 },
     Finish { run: u8, is_stale: bool, lifecycle: u8 },
 }
@@ -66,9 +66,9 @@ fn writes() -> impl Strategy<Value = Write> {
             is_claimed,
             entries
         }),
-        (0..3_u8, 0..3_u8).prop_map(|(name, lifecycle)| Write::Pass { name, lifecycle }),
+        (0..3_u8, 0..3_u8).prop_map(|(name, lifecycle)| Write::Skip { name, lifecycle }),
         (0..4_u8).prop_map(|run| Write::Claim { run }),
-        (0..4_u8, any()).prop_map(|(run, is_stale)| Write::Extend { run, is_stale }),
+        (0..4_u8, any()).prop_map(|(run, is_stale)| Write::RenewLease { run, is_stale }),
         (0..4_u8, 0..4_u8).prop_map(|(run, next)| Write::Continue { run, next }),
         (0..4_u8, any(), 0..4_u8).prop_map(|(run, is_stale, lifecycle)| Write::Finish {
             run,
@@ -94,7 +94,7 @@ fn calls() -> impl Strategy<Value = Call> {
         1 => (0..3_u8).prop_map(|name| Call::DeleteJob { name }),
         2 => (0..3_u8).prop_map(|name| Call::Run { name }),
         9 => prop::collection::vec(writes(), 1..6).prop_map(Call::Commit),
-        2 => Just(Call::Pass),
+        2 => Just(Call::AdvanceClock),
         1 => (0..4_u8, 0..4_u8).prop_map(|(age, count)| Call::Prune { age, count }),
         2 => (0..6_u8, 0..5_u8, 0..3_u8, 0..4_u8, 0..4_u8).prop_map(
             |(state, text, skip, limit, after)| Call::List { state, text, skip, limit, after }
@@ -110,15 +110,15 @@ fn lifecycle(number: u8) -> Lifecycle {
     }
 }
 
-/// A store, and the names that numbers have in it.
-struct Side {
+/// A store, and its keys in the order in which they were first seen.
+struct Observed {
     store: Arc<dyn Store>,
     seen: HashMap<(&'static str, i64), usize>,
 }
 
-impl Side {
-    /// The number of a number: the same in both stores where they were first told in the same order.
-    fn name(&mut self, kind: &'static str, number: i64) -> usize {
+impl Observed {
+    /// The position of a key: equal in both stores if they returned their keys in the same order.
+    fn position(&mut self, kind: &'static str, number: i64) -> usize {
         let next = self.seen.keys().filter(|(other, _)| *other == kind).count();
         *self.seen.entry((kind, number)).or_insert(next)
     }
@@ -133,7 +133,7 @@ impl Side {
         runs
     }
 
-    /// Carries a call out and says what came of it.
+    /// Performs a call and describes its result.
     async fn call(&mut self, call: &Call) -> String {
         let store = self.store.clone();
         match call {
@@ -146,10 +146,10 @@ impl Side {
                 let collection = Collection { state, plan, ..standard() };
                 let path = collection_path(["c", "d"][usize::from(*name)]);
                 let facts = Arc::new(std::sync::Mutex::new(String::new()));
-                let told = facts.clone();
+                let seen_facts = facts.clone();
                 let decide = move |context: kalends_store::CollectionContext<'_>| {
                     let others = [Plan::Free, Plan::Standard].map(|plan| (context.others)(plan));
-                    *told.lock().unwrap() = format!("{:?} {others:?}", context.facts);
+                    *seen_facts.lock().unwrap() = format!("{:?} {others:?}", context.facts);
                     Ok(CollectionWrite::Put(collection.clone()))
                 };
                 let edited = store.edit_collection(path, Box::new(decide)).await.unwrap();
@@ -195,7 +195,7 @@ impl Side {
             Call::DeleteJob { name } => self.edit(*name, |_| JobWrite::Delete).await,
             Call::Run { name } => self.edit(*name, |_| JobWrite::Run { at: at(30) }).await,
             Call::Commit(writes) => self.commit(writes).await,
-            Call::Pass => String::new(),
+            Call::AdvanceClock => String::new(),
             Call::Prune { age, count } => {
                 let retention = Retention {
                     history_age: Duration::from_secs(60 * u64::from(*age)),
@@ -238,10 +238,10 @@ impl Side {
         let edited = self.store.edit_job(job_path(&format!("J{name}")), Box::new(decide)).await;
         match edited {
             Ok(edited) => {
-                let before = edited.before.map(|job| self.name("job", job.key.0));
+                let before = edited.before.map(|job| self.position("job", job.key.0));
                 let after = edited.after.map(|job| {
-                    let name = self.name("job", job.key.0);
-                    (name, job.path, job.job, unclocked(job.state), job.version)
+                    let name = self.position("job", job.key.0);
+                    (name, job.path, job.job, without_clock(job.state), job.version)
                 });
                 format!("{before:?} {after:?}")
             }
@@ -275,7 +275,7 @@ impl Side {
                     }
                     write
                 }
-                Write::Pass { name, lifecycle: number } => {
+                Write::Skip { name, lifecycle: number } => {
                     let Some(job) = self.due_job(*name).await else { continue };
                     let due = job.state.due.map(|due| due.saturating_add(HOUR));
                     RunWrite::Skip {
@@ -294,7 +294,7 @@ impl Side {
                     let progress = Progress::first(at(90));
                     RunWrite::Claim { run, seen, owner: NodeId(2), lease: HOUR, progress }
                 }
-                Write::Extend { run: number, is_stale } => {
+                Write::RenewLease { run: number, is_stale } => {
                     let (run, claim) = run(*number);
                     RunWrite::RenewLease { run, token: token(claim, *is_stale), lease: HOUR }
                 }
@@ -318,26 +318,26 @@ impl Side {
                         },
                     }
                 }
-                Write::Finish { run: number, is_stale, lifecycle: word } => {
+                Write::Finish { run: number, is_stale, lifecycle: code } => {
                     let (run, claim) = run(*number);
                     let mut write = finish(run, token(claim, *is_stale));
                     if let RunWrite::Finish { lifecycle: becomes, .. } = &mut write {
-                        *becomes = (*word < 3).then(|| lifecycle(*word));
+                        *becomes = (*code < 3).then(|| lifecycle(*code));
                     }
                     write
                 }
             });
         }
-        let answers = self.store.commit(batch).await.unwrap();
-        let told: Vec<_> = answers.into_iter().map(|answer| self.told(answer)).collect();
-        told.join(", ")
+        let results = self.store.commit(batch).await.unwrap();
+        let results: Vec<_> = results.into_iter().map(|result| self.describe(result)).collect();
+        results.join(", ")
     }
 
-    fn told(&mut self, answer: RunWriteResult) -> String {
-        match answer {
+    fn describe(&mut self, result: RunWriteResult) -> String {
+        match result {
             RunWriteResult::Begun { run, claim } => {
                 let claim = claim.map(|claim| (claim.owner, claim.token));
-                format!("begun {} {claim:?}", self.name("run", run.0))
+                format!("begun {} {claim:?}", self.position("run", run.0))
             }
             RunWriteResult::Claimed(claim) => {
                 format!("claimed {:?} {:?}", claim.owner, claim.token)
@@ -351,51 +351,51 @@ impl Side {
         job.state.due.is_some().then_some(job)
     }
 
-    /// All there is to see.
-    async fn picture(&mut self) -> Vec<String> {
+    /// Everything that can be read.
+    async fn snapshot(&mut self) -> Vec<String> {
         let store = self.store.clone();
-        let mut picture = Vec::new();
+        let mut snapshot = Vec::new();
         let scope = Scope::Group(collection_path("c").group);
         for record in store.collections(scope, Page::first(9)).await.unwrap() {
-            picture.push(format!("{:?} {:?} {}", record.path, record.collection, record.version));
+            snapshot.push(format!("{:?} {:?} {}", record.path, record.collection, record.version));
         }
         for due in store.due(at(10_000), 99).await.unwrap() {
             let due = due.on;
-            let name = self.name("job", due.job.0);
-            picture.push(format!("due {name} {} {}", due.generation, due.due));
+            let name = self.position("job", due.job.0);
+            snapshot.push(format!("due {name} {} {}", due.generation, due.due));
         }
         for run in store.claimable(at(100), 99).await.unwrap() {
-            picture.push(self.run(&run));
+            snapshot.push(self.run(&run));
         }
         for number in 0..3 {
             let path = job_path(&format!("j{number}"));
             let (job, collection) = match store.job(path.clone()).await {
                 Ok(Some(found)) => found,
                 other => {
-                    picture.push(format!("{:?}", other.map(drop)));
+                    snapshot.push(format!("{:?}", other.map(drop)));
                     continue;
                 }
             };
-            let (name, state) = (self.name("job", job.key.0), unclocked(job.state));
+            let (name, state) = (self.position("job", job.key.0), without_clock(job.state));
             let version = job.version;
-            picture.push(format!("{name} {:?} {state:?} {version} {collection:?}", job.job));
+            snapshot.push(format!("{name} {:?} {state:?} {version} {collection:?}", job.job));
             for run in store.open_runs(job.key).await.unwrap() {
-                picture.push(self.run(&run));
+                snapshot.push(self.run(&run));
             }
             let history = store.history(path, HistoryFilter::default(), Page::first(99)).await;
             for record in history.unwrap().unwrap() {
-                picture.push(format!("{:?}", record.entry));
+                snapshot.push(format!("{:?}", record.entry));
             }
             let ledger = store.ledger(job.key, at(0), at(10_000), 99).await.unwrap();
             let ledger = ledger.into_iter().map(|row| (row.from, row.cause, row.disposition));
-            picture.push(format!("{:?}", ledger.collect::<Vec<_>>()));
+            snapshot.push(format!("{:?}", ledger.collect::<Vec<_>>()));
         }
-        picture.extend(store.check().await.unwrap());
-        picture
+        snapshot.extend(store.check().await.unwrap());
+        snapshot
     }
 
     fn run(&mut self, run: &OpenRun) -> String {
-        let (name, job) = (self.name("run", run.id.0), self.name("job", run.job.0));
+        let (name, job) = (self.position("run", run.id.0), self.position("job", run.job.0));
         let claim = run.claim.map(|claim| (claim.owner, claim.token));
         let OpenRun { generation, scheduled, cause, repeat, progress, .. } = run;
         format!(
@@ -404,52 +404,52 @@ impl Side {
     }
 }
 
-/// A state without the clock, which says when a job was finished; whether it is, is compared.
-fn unclocked(state: JobState) -> JobState {
+/// Replaces the time at which a job finished, which comes from a clock, by a constant.
+fn without_clock(state: JobState) -> JobState {
     JobState { finished: state.finished.map(|_| at(0)), ..state }
 }
 
-/// Empties the database, which is cheaper than making one.
-async fn empty(scratch: &Scratch) {
+/// Truncates all tables, which is faster than creating a database.
+async fn truncate(database: &TestDatabase) {
     let tables = "TRUNCATE subscriptions, groups, collections, jobs, states, runs, history, ledger";
-    scratch.plain().await.batch_execute(tables).await.unwrap();
+    database.client().await.batch_execute(tables).await.unwrap();
 }
 
 async fn compare(
-    scratch: &Scratch,
+    database: &TestDatabase,
     store: Arc<PostgresStore>,
     calls: &[Call],
 ) -> Result<(), String> {
-    empty(scratch).await;
+    truncate(database).await;
     let clock = Arc::new(ManualClock::new(Timestamp::from_second(1_770_000_000).unwrap()));
     let reference = Arc::new(MemoryStore::new(clock.clone()));
-    let mut expected = Side { store: reference, seen: HashMap::new() };
-    let mut found = Side { store, seen: HashMap::new() };
+    let mut expected = Observed { store: reference, seen: HashMap::new() };
+    let mut found = Observed { store, seen: HashMap::new() };
     for (number, call) in calls.iter().enumerate() {
-        if let Call::Pass = call {
+        if let Call::AdvanceClock = call {
             clock.set(clock.now().checked_add(DAY).unwrap());
-            scratch.pass(DAY).await;
+            database.advance_clock(DAY).await;
         }
         let (one, other) = (expected.call(call).await, found.call(call).await);
-        let told = |what: &str, one: &dyn std::fmt::Debug, other: &dyn std::fmt::Debug| {
+        let difference = |what: &str, one: &dyn std::fmt::Debug, other: &dyn std::fmt::Debug| {
             format!("{what} of call {number}, {call:?}:\n{one:#?}\nbut PostgreSQL:\n{other:#?}")
         };
         if one != other {
-            return Err(told("the answer", &one, &other));
+            return Err(difference("the result", &one, &other));
         }
-        let (one, other) = (expected.picture().await, found.picture().await);
+        let (one, other) = (expected.snapshot().await, found.snapshot().await);
         if one != other {
-            return Err(told("the picture", &one, &other));
+            return Err(difference("the snapshot", &one, &other));
         }
     }
     Ok(())
 }
 
 #[test]
-fn random_calls_are_answered_as_the_reference_answers_them() {
+fn random_calls_return_the_same_as_the_in_memory_store() {
     with_server(async {
-        let scratch = Scratch::make().await;
-        let store = Arc::new(scratch.connect().await);
+        let database = TestDatabase::create().await;
+        let store = Arc::new(database.connect().await);
         let handle = tokio::runtime::Handle::current();
         let cases = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
         tokio::task::spawn_blocking(move || {
@@ -465,7 +465,7 @@ fn random_calls_are_answered_as_the_reference_answers_them() {
             });
             TestRunner::new(config)
                 .run(&sequences, |calls| {
-                    let compared = handle.block_on(compare(&scratch, store.clone(), &calls));
+                    let compared = handle.block_on(compare(&database, store.clone(), &calls));
                     compared.map_err(TestCaseError::fail)
                 })
                 .unwrap_or_else(|error| panic!("{error}"));

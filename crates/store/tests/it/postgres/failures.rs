@@ -1,4 +1,4 @@
-//! What goes wrong between a node and its database.
+//! Failures of the database and of the connections to it.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -13,12 +13,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::database::{TestDatabase, codec};
 use super::sample::{due_jobs, job_path, put, put_collection, put_job, standard, try_put_job};
-use super::scratch::{Scratch, codec};
 use super::with_server;
 
-/// Short deadlines, and how long the slowest call may then take.
-fn hasty() -> PostgresSettings {
+/// Settings with short deadlines.
+fn short_deadlines() -> PostgresSettings {
     PostgresSettings {
         connections_max: 2,
         waiting_max: 8,
@@ -27,40 +27,41 @@ fn hasty() -> PostgresSettings {
         connect_deadline: Duration::from_millis(500),
     }
 }
-const AT_MOST: Duration = Duration::from_secs(3);
+/// The longest time that a call may take with [`short_deadlines`].
+const CALL_TIME_MAX: Duration = Duration::from_secs(3);
 
-async fn hasty_store(scratch: &Scratch) -> PostgresStore {
-    PostgresStore::connect(&scratch.url, hasty(), codec(1)).await.unwrap()
+async fn connect_with_short_deadlines(database: &TestDatabase) -> PostgresStore {
+    PostgresStore::connect(&database.url, short_deadlines(), codec(1)).await.unwrap()
 }
 
 #[track_caller]
-fn assert_busy<T: std::fmt::Debug>(answer: Result<T, StoreError>) {
-    assert!(matches!(answer, Err(StoreError::Busy(_))), "{answer:?}");
+fn assert_busy<T: std::fmt::Debug>(result: Result<T, StoreError>) {
+    assert!(matches!(result, Err(StoreError::Busy(_))), "{result:?}");
 }
 
 #[test]
-fn a_database_out_of_reach_is_busy() {
+fn an_unreachable_database_is_busy() {
     with_server(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let silent = listener.local_addr().unwrap();
         let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         for address in [silent, closed] {
             let url = format!("postgres://kalends@{address}/x");
-            let connect = PostgresStore::connect(&url, hasty(), codec(1));
-            assert_busy(timeout(AT_MOST, connect).await.unwrap());
+            let connect = PostgresStore::connect(&url, short_deadlines(), codec(1));
+            assert_busy(timeout(CALL_TIME_MAX, connect).await.unwrap());
         }
-        let refused = PostgresStore::connect("not an address", hasty(), codec(1)).await;
+        let refused = PostgresStore::connect("not an address", short_deadlines(), codec(1)).await;
         assert!(matches!(refused, Err(StoreError::Failed(_))), "{refused:?}");
     });
 }
 
 #[test]
-fn a_lock_that_others_hold_makes_a_call_busy_in_time_and_the_next_one_goes_through() {
+fn calls_blocked_by_a_lock_are_busy_at_the_deadline_and_later_ones_succeed() {
     with_server(async {
-        let scratch = Scratch::make().await;
-        let store = hasty_store(&scratch).await;
+        let database = TestDatabase::create().await;
+        let store = connect_with_short_deadlines(&database).await;
         due_jobs(&store, 1).await;
-        let client = scratch.plain().await;
+        let client = database.client().await;
         client.batch_execute("BEGIN; LOCK TABLE states").await.unwrap();
         let mut edits = JoinSet::new();
         let store = Arc::new(store);
@@ -68,22 +69,26 @@ fn a_lock_that_others_hold_makes_a_call_busy_in_time_and_the_next_one_goes_throu
             let store = store.clone();
             edits.spawn(async move { try_put_job(&*store, "j0", put(None)).await.map(drop) });
         }
-        let answers = timeout(AT_MOST, edits.join_all()).await.unwrap();
-        answers.into_iter().for_each(assert_busy);
+        let results = timeout(CALL_TIME_MAX, edits.join_all()).await.unwrap();
+        results.into_iter().for_each(assert_busy);
         client.batch_execute("ROLLBACK").await.unwrap();
-        assert_eq!(put_job(&*store, "j0", put(None)).await.version, 2, "nothing was done before");
+        assert_eq!(
+            put_job(&*store, "j0", put(None)).await.version,
+            2,
+            "nothing was committed before"
+        );
     });
 }
 
 #[test]
-fn a_connection_that_is_killed_costs_nothing() {
+fn killed_connections_lose_no_acknowledged_write() {
     with_server(async {
-        let scratch = Scratch::make().await;
-        let store = Arc::new(scratch.connect().await);
+        let database = TestDatabase::create().await;
+        let store = Arc::new(database.connect().await);
         put_collection(&*store, "c", standard()).await;
         let killed = Arc::new(AtomicU32::new(0));
         let killer = tokio::spawn({
-            let (client, killed) = (scratch.plain().await, killed.clone());
+            let (client, killed) = (database.client().await, killed.clone());
             async move {
                 let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                      WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -100,7 +105,8 @@ fn a_connection_that_is_killed_costs_nothing() {
                 break;
             }
             let name = format!("j{number}");
-            let put = timeout(AT_MOST * 5, try_put_job(&*store, &name, put(None))).await.unwrap();
+            let put =
+                timeout(CALL_TIME_MAX * 5, try_put_job(&*store, &name, put(None))).await.unwrap();
             match put {
                 Ok(_) => acknowledged.push(name),
                 Err(StoreError::Busy(_) | StoreError::Unknown(_)) => {}
@@ -117,18 +123,18 @@ fn a_connection_that_is_killed_costs_nothing() {
     });
 }
 
-/// What becomes of a commit on its way.
+/// How the proxy interrupts a commit.
 #[derive(Clone, Copy)]
 enum Cut {
-    /// It does not arrive.
+    /// The commit does not reach the server.
     Before,
-    /// Its answer does not.
+    /// The response does not reach the node.
     After,
-    /// It arrives, and nothing else ever does.
+    /// The commit reaches the server; then the connection stays open without traffic.
     Silent,
 }
 
-/// Stands between a node and the server, and cuts the commit once it is armed.
+/// A proxy between a node and the server. It interrupts the next commit once it is armed.
 async fn proxy(server: SocketAddr, cut: Cut, armed: Arc<AtomicBool>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -172,21 +178,22 @@ fn address(url: &str) -> (SocketAddr, &str) {
 }
 
 #[test]
-fn a_commit_that_is_cut_off_is_unknown_and_never_half_done() {
+fn an_interrupted_commit_is_unknown_and_never_partial() {
     for (cut, is_done) in [(Cut::Before, false), (Cut::After, true), (Cut::Silent, true)] {
         with_server(async move {
-            let scratch = Scratch::make().await;
-            let direct = scratch.connect().await;
+            let database = TestDatabase::create().await;
+            let direct = database.connect().await;
             put_collection(&direct, "c", standard()).await;
             let armed = Arc::new(AtomicBool::new(false));
-            let (server, name) = address(&scratch.url);
+            let (server, name) = address(&database.url);
             let through = proxy(server, cut, armed.clone()).await;
             let url = format!("postgres://kalends@{through}/{name}");
-            let store = PostgresStore::connect(&url, hasty(), codec(1)).await.unwrap();
+            let store = PostgresStore::connect(&url, short_deadlines(), codec(1)).await.unwrap();
             armed.store(true, Ordering::Relaxed);
-            let cut_off = timeout(AT_MOST, try_put_job(&store, "j", put(None))).await.unwrap();
+            let cut_off =
+                timeout(CALL_TIME_MAX, try_put_job(&store, "j", put(None))).await.unwrap();
             assert!(matches!(cut_off, Err(StoreError::Unknown(_))), "{cut_off:?}");
-            // An edit of the same job comes after it, whatever became of it.
+            // An edit of the same job waits for the interrupted one.
             let again = put_job(&direct, "j", put(None)).await;
             assert_eq!(again.version, if is_done { 2 } else { 1 });
             assert_eq!(direct.check().await.unwrap(), [""; 0]);
@@ -195,8 +202,9 @@ fn a_commit_that_is_cut_off_is_unknown_and_never_half_done() {
     }
 }
 
-/// Makes the next `times` insertions of jobs fail with a code; a sequence is not rolled back.
-async fn fail(scratch: &Scratch, code: &str, times: u32) {
+/// Makes the next `times` inserts of jobs fail with a code. A sequence counts them, because it is not
+/// rolled back.
+async fn fail(database: &TestDatabase, code: &str, times: u32) {
     let sql = format!(
         "CREATE SEQUENCE failures;
          CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -206,26 +214,26 @@ async fn fail(scratch: &Scratch, code: &str, times: u32) {
          END $$;
          CREATE TRIGGER fail BEFORE INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION fail()"
     );
-    scratch.plain().await.batch_execute(&sql).await.unwrap();
+    database.client().await.batch_execute(&sql).await.unwrap();
 }
 
 #[test]
-fn who_loses_to_another_transaction_tries_again_a_few_times() {
+fn conflicting_transactions_are_retried_up_to_ten_times() {
     for (code, times, is_done) in [("40001", 9, true), ("40P01", 3, true), ("40001", 10, false)] {
         with_server(async move {
-            let scratch = Scratch::make().await;
-            let store = scratch.connect().await;
+            let database = TestDatabase::create().await;
+            let store = database.connect().await;
             put_collection(&store, "c", standard()).await;
-            fail(&scratch, code, times).await;
-            let asked = Arc::new(AtomicU32::new(0));
-            let counted = asked.clone();
+            fail(&database, code, times).await;
+            let decisions = Arc::new(AtomicU32::new(0));
+            let counted = decisions.clone();
             let decide = move |_: JobContext<'_>| {
                 counted.fetch_add(1, Ordering::Relaxed);
                 Ok(JobWrite::Put(Box::new(put(None))))
             };
             let edited = store.edit_job(job_path("j"), Box::new(decide)).await;
             assert_eq!(edited.is_ok(), is_done, "{edited:?}");
-            assert_eq!(asked.load(Ordering::Relaxed), (times + 1).min(10));
+            assert_eq!(decisions.load(Ordering::Relaxed), (times + 1).min(10));
             if !is_done {
                 assert_busy(edited);
             }
@@ -234,18 +242,18 @@ fn who_loses_to_another_transaction_tries_again_a_few_times() {
 }
 
 #[test]
-fn a_full_disk_and_a_refusal_are_told_apart() {
+fn a_full_disk_and_a_refusal_are_distinguished() {
     with_server(async {
-        let scratch = Scratch::make().await;
-        let store = scratch.connect().await;
+        let database = TestDatabase::create().await;
+        let store = database.connect().await;
         put_collection(&store, "c", standard()).await;
-        fail(&scratch, "53100", 1).await;
+        fail(&database, "53100", 1).await;
         assert_eq!(try_put_job(&store, "j", put(None)).await, Err(StoreError::Full));
         let refusal = Rejection::from(std::io::Error::other("as decided"));
-        let told = refusal.clone();
+        let expected = refusal.clone();
         let decide = move |_: JobContext<'_>| Err(refusal.clone());
         let refused = store.edit_job(job_path("j"), Box::new(decide)).await;
-        assert_eq!(refused, Err(StoreError::Rejected(told)));
+        assert_eq!(refused, Err(StoreError::Rejected(expected)));
         put_job(&store, "j", put(None)).await;
     });
 }
@@ -256,12 +264,12 @@ fn acknowledged_writes_survive_a_crash_of_the_server() {
         eprintln!("SKIPPED: no KALENDS_TEST_POSTGRES; see scripts/with-postgres");
         return;
     }
-    // A server of its own, because the others must not notice.
+    // A separate server, because other tests use the shared one.
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let output = Command::new(format!("{root}/scripts/with-postgres"))
         .arg("--durable")
         .arg(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "postgres::faults::crashing_server", "--nocapture"])
+        .args(["--ignored", "--exact", "postgres::failures::crashing_server", "--nocapture"])
         .env_remove("KALENDS_TEST_POSTGRES")
         .output()
         .unwrap();
@@ -273,24 +281,24 @@ fn acknowledged_writes_survive_a_crash_of_the_server() {
 #[ignore = "crashes the server; run by acknowledged_writes_survive_a_crash_of_the_server"]
 fn crashing_server() {
     with_server(async {
-        let scratch = Scratch::make().await;
-        let settings = PostgresSettings { deadline: Duration::from_secs(5), ..hasty() };
-        let store = PostgresStore::connect(&scratch.url, settings, codec(1)).await.unwrap();
+        let database = TestDatabase::create().await;
+        let settings = PostgresSettings { deadline: Duration::from_secs(5), ..short_deadlines() };
+        let store = PostgresStore::connect(&database.url, settings, codec(1)).await.unwrap();
         let store = Arc::new(store);
         put_collection(&*store, "c", standard()).await;
-        let over = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(AtomicBool::new(false));
         let mut writers = JoinSet::new();
         for writer in 0..4 {
-            let (store, over) = (store.clone(), over.clone());
+            let (store, stop) = (store.clone(), stop.clone());
             writers.spawn(async move {
                 let (mut acknowledged, mut failed) = (Vec::new(), 0);
                 for number in 0.. {
-                    if over.load(Ordering::Relaxed) {
+                    if stop.load(Ordering::Relaxed) {
                         break;
                     }
                     let name = format!("w{writer}-{number}");
                     let put = try_put_job(&*store, &name, put(None));
-                    match timeout(AT_MOST * 3, put).await.expect("a deadline was missed") {
+                    match timeout(CALL_TIME_MAX * 3, put).await.expect("a deadline was missed") {
                         Ok(_) => acknowledged.push(name),
                         Err(StoreError::Busy(_) | StoreError::Unknown(_)) => {
                             failed += 1;
@@ -305,19 +313,19 @@ fn crashing_server() {
         for _ in 0..2 {
             let restart = tokio::task::spawn_blocking(|| {
                 let control = std::env::var("KALENDS_TEST_POSTGRES_CTL").unwrap();
-                let mut words = control.split_whitespace();
-                let mut command = Command::new(words.next().unwrap());
-                command.args(words).args(["restart", "-m", "immediate", "-w"]);
+                let mut arguments = control.split_whitespace();
+                let mut command = Command::new(arguments.next().unwrap());
+                command.args(arguments).args(["restart", "-m", "immediate", "-w"]);
                 let null = std::process::Stdio::null;
                 command.current_dir("/").stdout(null()).stderr(null()).status().unwrap()
             });
             assert!(restart.await.unwrap().success());
-            // Everybody gets through again before the next crash.
+            // Waits until writes succeed again before the next crash.
             while try_put_job(&*store, "between", put(None)).await.is_err() {}
         }
-        over.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         let results = writers.join_all().await;
-        assert!(results.iter().any(|(_, failed)| *failed > 0), "nothing was hit");
+        assert!(results.iter().any(|(_, failed)| *failed > 0), "no write was interrupted");
         for name in results.into_iter().flat_map(|(acknowledged, _)| acknowledged) {
             assert!(store.job(job_path(&name)).await.unwrap().is_some(), "{name} is lost");
         }
@@ -326,14 +334,14 @@ fn crashing_server() {
 }
 
 #[test]
-fn an_edit_nudges_every_node() {
+fn an_edit_notifies_every_node() {
     with_server(async {
-        let scratch = Scratch::make().await;
-        let (one, other) = (scratch.connect().await, scratch.connect().await);
+        let database = TestDatabase::create().await;
+        let (one, other) = (database.connect().await, database.connect().await);
         put_collection(&one, "c", standard()).await;
         let (mut here, mut there) = (one.change_notifications(), other.change_notifications());
-        // Each edit nudges; the first ones may come before the other node listens.
-        let heard = async {
+        // The first notifications may precede the LISTEN of the other node.
+        let received = async {
             here.changed().await.unwrap();
             there.changed().await.unwrap();
             there.changed().await.unwrap();
@@ -344,7 +352,7 @@ fn an_edit_nudges_every_node() {
             }
         };
         tokio::select! {
-            heard = timeout(AT_MOST * 3, heard) => heard.unwrap(),
+            received = timeout(CALL_TIME_MAX * 3, received) => received.unwrap(),
             () = edits => {}
         }
     });
