@@ -1,4 +1,4 @@
--- How long the parts of an attempt took, in microseconds. What did not happen is empty.
+-- Durations of the phases of an attempt, in microseconds. NULL if a phase did not occur.
 ALTER TABLE history
     ADD COLUMN dns INTEGER,
     ADD COLUMN connect INTEGER,

@@ -1,2 +1,2 @@
--- Who follows the ledger of all jobs reads it by number alone.
+-- For the event stream, which reads the ledger of all jobs by number.
 CREATE INDEX ledger_number ON ledger (number);

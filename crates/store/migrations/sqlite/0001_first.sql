@@ -1,9 +1,9 @@
 -- Groups, collections, jobs, runs, history and the ledger.
 --
--- Instants are ticks of 100 ns, durations likewise. Names are compared by their *_key columns, in
--- upper case; the columns beside them keep the spelling.
+-- Times and durations are in ticks of 100 ns; times count from 1970-01-01T00:00Z. A *_key column holds
+-- a name in upper case, for comparison; the column beside it keeps the spelling.
 --
--- What the newest commits have changed of `state` and `runs` is in `log` and not yet there; see
+-- Recent changes of `state` and `runs` are in the change log (`log`) until they are flushed; see
 -- docs/decisions/0018.
 
 CREATE TABLE meta (
@@ -22,7 +22,7 @@ CREATE TABLE groups (
     UNIQUE (subscription_key, name_key)
 ) STRICT;
 
--- A number is never used twice: jobs of a deleted collection may still be there.
+-- AUTOINCREMENT: ids are never reused, because jobs of a deleted collection may still exist.
 CREATE TABLE collections (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     group_id INTEGER NOT NULL REFERENCES groups (id),
@@ -31,10 +31,10 @@ CREATE TABLE collections (
     plan INTEGER NOT NULL,
     enabled INTEGER NOT NULL,
     created INTEGER NOT NULL,
-    -- What came due before is not run by itself.
+    -- Occurrences that came due earlier do not run.
     enabled_since INTEGER NOT NULL,
     version INTEGER NOT NULL,
-    -- Counted as jobs come and go: counting them at every edit would take ever longer.
+    -- Maintained with every edit: counting the jobs each time would be too slow.
     jobs INTEGER NOT NULL,
     authenticated INTEGER NOT NULL,
     definition TEXT NOT NULL,
@@ -43,7 +43,7 @@ CREATE TABLE collections (
 
 CREATE INDEX collections_disabled ON collections (id) WHERE enabled = 0;
 
--- What changes with edits only. Its collection is in `collections`, or in `doomed`.
+-- Columns that only edits change. The collection is in `collections`, or in `doomed` after deletion.
 CREATE TABLE jobs (
     job INTEGER PRIMARY KEY AUTOINCREMENT,
     collection INTEGER NOT NULL,
@@ -67,7 +67,7 @@ CREATE TABLE tags (
     job INTEGER NOT NULL,
     name_key TEXT NOT NULL,
     value TEXT NOT NULL,
-    -- Of the job, so that those with a tag are found in the order of their names.
+    -- Copied from the job, so that the index returns jobs with a tag in name order.
     collection INTEGER NOT NULL,
     job_key TEXT NOT NULL,
     PRIMARY KEY (job, name_key, value)
@@ -75,7 +75,7 @@ CREATE TABLE tags (
 
 CREATE INDEX tags_by_name ON tags (collection, name_key, value, job_key);
 
--- What changes with every run: narrow, so that many jobs share a page.
+-- Columns that every run changes. Narrow rows, so that many fit on a page.
 CREATE TABLE state (
     job INTEGER PRIMARY KEY,
     collection INTEGER NOT NULL,
@@ -89,31 +89,30 @@ CREATE TABLE state (
     failures INTEGER NOT NULL,
     faulted INTEGER NOT NULL,
     finished INTEGER,
-    -- How many rows of history the job has, and the newest: each names the one before it.
+    -- The number of history rows of the job, and the newest; each row refers to its predecessor.
     entries INTEGER NOT NULL,
     newest_entry INTEGER NOT NULL,
-    -- The newest row of the ledger, likewise.
+    -- The newest ledger row; each row refers to its predecessor.
     newest_closing INTEGER NOT NULL
 ) STRICT;
 
--- The jobs whose schedule starts runs. Those that `log` has may be missing, or be here with a row of
--- before; see docs/decisions/0018.
+-- Jobs by due time. Jobs in `log` may be missing here or have an outdated row; see docs/decisions/0018.
 CREATE TABLE due (
     due INTEGER NOT NULL,
     job INTEGER NOT NULL,
-    -- The row of `state`, as it is written in the log.
+    -- The row of `state`, in the format of the change log.
     packed BLOB NOT NULL,
     PRIMARY KEY (due, job)
 ) STRICT, WITHOUT ROWID;
 
--- The jobs that are finished, as of the newest commit.
+-- Finished jobs by time, as of the newest commit.
 CREATE TABLE finished (
     finished INTEGER NOT NULL,
     job INTEGER NOT NULL,
     PRIMARY KEY (finished, job)
 ) STRICT, WITHOUT ROWID;
 
--- Open runs. All of them are in memory while a process works with the store.
+-- Open runs. A process that has the store open keeps all of them in memory.
 CREATE TABLE runs (
     run INTEGER PRIMARY KEY,
     job INTEGER NOT NULL,
@@ -131,12 +130,12 @@ CREATE TABLE runs (
     owner INTEGER,
     token INTEGER,
     lease_until INTEGER,
-    -- Grows with every claim, also after the claim was given up.
+    -- The last fencing token. Increases with every claim, also after a release.
     last_token INTEGER NOT NULL
 ) STRICT;
 
--- Appended to. The newest row of a job is named by its state, and each row names the one before it;
--- where that is not there any more, the job has no older ones.
+-- Append-only. The state of a job refers to its newest row, and each row to its predecessor. A missing
+-- predecessor ends the chain.
 CREATE TABLE history (
     sequence INTEGER PRIMARY KEY,
     job INTEGER NOT NULL,
@@ -164,8 +163,8 @@ CREATE TABLE ledger (
     closed INTEGER NOT NULL
 ) STRICT;
 
--- Of so many rows of history (kind 0) or of the ledger (kind 1) that follow each other, an instant
--- before which none of them lies: what is removed by its age is found here.
+-- The oldest time in each span of 512 consecutive rows of history (kind 0) or of the ledger (kind 1).
+-- Retention finds expired rows with it.
 CREATE TABLE spans (
     kind INTEGER NOT NULL,
     span INTEGER NOT NULL,
@@ -173,20 +172,20 @@ CREATE TABLE spans (
     PRIMARY KEY (kind, span)
 ) STRICT, WITHOUT ROWID;
 
--- Deleted collections whose jobs are still being removed.
+-- Deleted collections whose jobs are not yet removed.
 CREATE TABLE doomed (
     collection INTEGER PRIMARY KEY
 ) STRICT;
 
--- Deleted jobs whose history and ledger are still being removed.
+-- Deleted jobs whose history and ledger rows are not yet removed.
 CREATE TABLE leftovers (
     job INTEGER PRIMARY KEY,
     newest_entry INTEGER NOT NULL,
     newest_closing INTEGER NOT NULL
 ) STRICT;
 
--- What commits have changed of `state` and `runs`, until it is there. The last row always stays:
--- its number says how far a reader sees.
+-- The change log: changes of `state` and `runs` that are not yet flushed. The last row always stays:
+-- its number tells readers which commits they see.
 CREATE TABLE log (
     sequence INTEGER PRIMARY KEY,
     changes BLOB NOT NULL

@@ -1,1 +1,1 @@
--- Rows of the ledger have their number as their key here; the step is for PostgreSQL, and steps are numbered alike.
+-- Empty: PostgreSQL needs this migration, and both drivers number their migrations alike.

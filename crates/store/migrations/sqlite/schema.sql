@@ -1,4 +1,4 @@
--- What the steps make; a test compares.
+-- Generated from the migrations; a test compares it.
 
 CREATE TABLE collections (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -8,10 +8,10 @@ CREATE TABLE collections (
     plan INTEGER NOT NULL,
     enabled INTEGER NOT NULL,
     created INTEGER NOT NULL,
-    -- What came due before is not run by itself.
+    -- Occurrences that came due earlier do not run.
     enabled_since INTEGER NOT NULL,
     version INTEGER NOT NULL,
-    -- Counted as jobs come and go: counting them at every edit would take ever longer.
+    -- Maintained with every edit: counting the jobs each time would be too slow.
     jobs INTEGER NOT NULL,
     authenticated INTEGER NOT NULL,
     definition TEXT NOT NULL,
@@ -27,7 +27,7 @@ CREATE TABLE doomed (
 CREATE TABLE due (
     due INTEGER NOT NULL,
     job INTEGER NOT NULL,
-    -- The row of `state`, as it is written in the log.
+    -- The row of `state`, in the format of the change log.
     packed BLOB NOT NULL,
     PRIMARY KEY (due, job)
 ) STRICT, WITHOUT ROWID;
@@ -129,7 +129,7 @@ CREATE TABLE runs (
     owner INTEGER,
     token INTEGER,
     lease_until INTEGER,
-    -- Grows with every claim, also after the claim was given up.
+    -- The last fencing token. Increases with every claim, also after a release.
     last_token INTEGER NOT NULL
 ) STRICT;
 
@@ -153,10 +153,10 @@ CREATE TABLE state (
     failures INTEGER NOT NULL,
     faulted INTEGER NOT NULL,
     finished INTEGER,
-    -- How many rows of history the job has, and the newest: each names the one before it.
+    -- The number of history rows of the job, and the newest; each row refers to its predecessor.
     entries INTEGER NOT NULL,
     newest_entry INTEGER NOT NULL,
-    -- The newest row of the ledger, likewise.
+    -- The newest ledger row; each row refers to its predecessor.
     newest_closing INTEGER NOT NULL
 ) STRICT;
 
@@ -164,7 +164,7 @@ CREATE TABLE tags (
     job INTEGER NOT NULL,
     name_key TEXT NOT NULL,
     value TEXT NOT NULL,
-    -- Of the job, so that those with a tag are found in the order of their names.
+    -- Copied from the job, so that the index returns jobs with a tag in name order.
     collection INTEGER NOT NULL,
     job_key TEXT NOT NULL,
     PRIMARY KEY (job, name_key, value)
@@ -177,7 +177,7 @@ CREATE TABLE tokens (
     name TEXT NOT NULL,
     hash BLOB NOT NULL,
     role INTEGER NOT NULL,
-    -- The path of the subscription, group or collection that it holds in, or /.
+    -- The access scope: path of a subscription, group or collection, or / for everything.
     place TEXT NOT NULL,
     created INTEGER NOT NULL,
     expires INTEGER,

@@ -129,7 +129,7 @@ pub(crate) fn open_existing(path: &Path) -> Result<Connection, StoreError> {
         return Err(StoreError::Failed(format!("there is no file {}", path.display())));
     }
     let connection = connection::for_reading(path, CACHE_KIB)?;
-    if migrate::format_of(&connection)? != migrate::KNOWN {
+    if migrate::schema_version(&connection)? != migrate::SCHEMA_VERSION {
         let message = "it is empty or of an older form; start the server with it once";
         return Err(StoreError::Failed(message.into()));
     }

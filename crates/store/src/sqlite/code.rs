@@ -1,4 +1,4 @@
-//! How values stand in columns.
+//! Conversion between values and columns.
 
 use kalends_domain::{ActionRole, AttemptStatus, Lifecycle, Micros, Plan};
 use kalends_recurrence::Instant;
@@ -8,13 +8,13 @@ use rusqlite::{Row, Rows};
 use crate::record::{Cause, Disposition, FencingToken, JobKey, NodeId, RunId};
 use crate::sqlite::error::SqliteResult;
 
-/// A value that is kept as a number.
+/// A value that is stored as an integer.
 pub(crate) trait Code: Copy {
     fn code(self) -> i64;
     fn from_code(code: i64) -> Option<Self>;
 }
 
-/// A value on its way into or out of a column.
+/// Implements `ToSql` and `FromSql` for a [`Code`].
 #[derive(Clone, Copy)]
 pub(crate) struct Coded<T>(pub(crate) T);
 
@@ -31,27 +31,27 @@ impl<T: Code> FromSql for Coded<T> {
     }
 }
 
-/// The value of a column.
+/// The value of a column by name.
 pub(crate) fn read<T: Code>(row: &Row<'_>, column: &str) -> rusqlite::Result<T> {
     row.get::<_, Coded<T>>(column).map(|coded| coded.0)
 }
 
-/// The value of a column by its number, where there are many rows: a name is searched for.
+/// The value of a column by index, for queries with many rows: lookup by name is slower.
 pub(crate) fn nth<T: Code>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     row.get::<_, Coded<T>>(column).map(|coded| coded.0)
 }
 
-/// The value of a column by its number that may be empty.
+/// The value of a nullable column by index.
 pub(crate) fn nth_option<T: Code>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
     row.get::<_, Option<Coded<T>>>(column).map(|coded| coded.map(|coded| coded.0))
 }
 
-/// The value of a column that may be empty.
+/// The value of a nullable column by name.
 pub(crate) fn read_option<T: Code>(row: &Row<'_>, column: &str) -> rusqlite::Result<Option<T>> {
     row.get::<_, Option<Coded<T>>>(column).map(|coded| coded.map(|coded| coded.0))
 }
 
-/// All rows of an answer.
+/// Reads all rows of a result.
 pub(crate) fn collect<T>(
     mut rows: Rows<'_>,
     mut read: impl FnMut(&Row<'_>) -> SqliteResult<T>,
@@ -63,8 +63,8 @@ pub(crate) fn collect<T>(
     Ok(all)
 }
 
-/// A number of rows, for LIMIT and OFFSET: there a negative number means all.
-pub(crate) fn rows(count: u64) -> i64 {
+/// A number of rows for LIMIT and OFFSET, capped at `i64::MAX`; a negative LIMIT would mean all.
+pub(crate) fn rows_max(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
@@ -78,7 +78,7 @@ impl Code for Instant {
     }
 }
 
-/// Kept bit by bit: no number is too large.
+/// Stored with the same bits, so that every value fits.
 impl Code for u64 {
     fn code(self) -> i64 {
         self.cast_signed()
@@ -119,8 +119,8 @@ impl Code for bool {
     }
 }
 
-/// A number in a wrapper, kept as it is.
-macro_rules! wrapped {
+/// A newtype of `i64`.
+macro_rules! newtype {
     ($($name:ident),*) => {$(
         impl Code for $name {
             fn code(self) -> i64 {
@@ -134,10 +134,10 @@ macro_rules! wrapped {
     )*};
 }
 
-wrapped!(JobKey, RunId);
+newtype!(JobKey, RunId);
 
-/// A number in a wrapper, kept bit by bit.
-macro_rules! wrapped_bits {
+/// A newtype of `u64`, stored with the same bits.
+macro_rules! newtype_bits {
     ($($name:ident),*) => {$(
         impl Code for $name {
             fn code(self) -> i64 {
@@ -151,10 +151,10 @@ macro_rules! wrapped_bits {
     )*};
 }
 
-wrapped_bits!(NodeId, FencingToken);
+newtype_bits!(NodeId, FencingToken);
 
-/// The numbers of an enum's variants. They are in files: none is ever used for another one.
-macro_rules! numbered {
+/// The codes of the variants of an enum. Databases contain them: never change or reuse a code.
+macro_rules! coded_enum {
     ($name:ident { $($variant:ident = $number:literal),* }) => {
         impl Code for $name {
             fn code(self) -> i64 {
@@ -173,13 +173,13 @@ macro_rules! numbered {
     };
 }
 
-// `inspect` knows that Active is 0.
-numbered!(Lifecycle { Active = 0, Completed = 1, Faulted = 2 });
-numbered!(Plan { Free = 0, Standard = 1, P10Premium = 2, P20Premium = 3 });
-numbered!(Cause { Scheduled = 0, Manual = 1 });
-numbered!(ActionRole { Main = 0, Error = 1 });
-numbered!(AttemptStatus { Completed = 0, Failed = 1, Postponed = 2 });
-numbered!(Disposition {
+// The SQL of `inspect` relies on Active = 0.
+coded_enum!(Lifecycle { Active = 0, Completed = 1, Faulted = 2 });
+coded_enum!(Plan { Free = 0, Standard = 1, P10Premium = 2, P20Premium = 3 });
+coded_enum!(Cause { Scheduled = 0, Manual = 1 });
+coded_enum!(ActionRole { Main = 0, Error = 1 });
+coded_enum!(AttemptStatus { Completed = 0, Failed = 1, Postponed = 2 });
+coded_enum!(Disposition {
     Completed = 0,
     Failed = 1,
     SkippedOverlap = 2,

@@ -1,4 +1,4 @@
-//! Collections.
+//! Collections: statements.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::api_store::{Page, Scope};
 use crate::record::{CollectionFacts, CollectionRecord, enabled_since};
-use crate::sqlite::code::{Code as _, Coded, collect, read, rows};
+use crate::sqlite::code::{Code as _, Coded, collect, read, rows_max};
 use crate::sqlite::error::SqliteResult;
-use crate::sqlite::groups::{self, no_name, read_path};
+use crate::sqlite::groups::{self, invalid_name, read_path};
 use crate::sqlite::path_keys::CollectionKeys;
 use crate::stored_form::{read_collection, write_collection};
 
-/// A collection and its number.
+/// A collection with its id and the number of its jobs.
 pub(crate) struct CollectionRow {
     pub(crate) id: i64,
     pub(crate) record: CollectionRecord,
     pub(crate) jobs: u64,
 }
 
-/// The path of a collection in a row with `collection_name` and its group's columns.
+/// Reads the path of a collection from `collection_name` and the columns of its group.
 pub(crate) fn read_collection_path(row: &Row<'_>) -> SqliteResult<CollectionPath> {
     let name = row.get_ref("collection_name")?.as_str().map_err(rusqlite::Error::from)?;
-    let collection = CollectionName::new(name).map_err(no_name)?;
+    let collection = CollectionName::new(name).map_err(invalid_name)?;
     Ok(CollectionPath { group: read_path(row)?, collection })
 }
 
-fn read_found(row: &Row<'_>) -> SqliteResult<CollectionRow> {
+fn read_row(row: &Row<'_>) -> SqliteResult<CollectionRow> {
     let definition = row.get_ref("definition")?.as_str().map_err(rusqlite::Error::from)?;
     let record = CollectionRecord {
         path: read_collection_path(row)?,
@@ -42,7 +42,7 @@ fn read_found(row: &Row<'_>) -> SqliteResult<CollectionRow> {
     Ok(CollectionRow { id: row.get("id")?, record, jobs: read(row, "jobs")? })
 }
 
-/// A collection.
+/// Finds a collection by the keys of its path.
 pub(crate) fn find(
     connection: &Connection,
     keys: &CollectionKeys,
@@ -54,28 +54,28 @@ pub(crate) fn find(
          WHERE g.subscription_key = ? AND g.name_key = ? AND c.name_key = ?",
     )?;
     let CollectionKeys { subscription, group, collection } = keys;
-    Ok(collect(statement.query((subscription, group, collection))?, read_found)?.pop())
+    Ok(collect(statement.query((subscription, group, collection))?, read_row)?.pop())
 }
 
-/// What is asked of a collection when its jobs are read.
+/// The part of a collection that reads of its jobs need.
 pub(crate) struct CollectionLocation {
     pub(crate) id: i64,
-    /// As it is spelled.
+    /// With the stored spelling.
     pub(crate) path: CollectionPath,
     pub(crate) state: CollectionState,
 }
 
-/// The state of a collection in a row with `enabled` and `collection_definition`.
+/// Reads the state of a collection from `enabled` and `collection_definition`.
 fn read_collection_state(row: &Row<'_>) -> SqliteResult<CollectionState> {
     if row.get("enabled")? {
         return Ok(CollectionState::Enabled);
     }
-    // There are several ways not to be.
+    // Only the definition tells disabled from suspended.
     let definition = row.get_ref("collection_definition")?.as_str();
     Ok(read_collection(definition.map_err(rusqlite::Error::from)?)?.state)
 }
 
-/// The collection that jobs are read from.
+/// Finds a collection for a read of its jobs.
 pub(crate) fn locate(
     connection: &Connection,
     keys: &CollectionKeys,
@@ -87,14 +87,14 @@ pub(crate) fn locate(
          WHERE g.subscription_key = ? AND g.name_key = ? AND c.name_key = ?",
     )?;
     let CollectionKeys { subscription, group, collection } = keys;
-    let home = |row: &Row<'_>| {
+    let read_location = |row: &Row<'_>| {
         let state = read_collection_state(row)?;
         Ok(CollectionLocation { id: row.get("id")?, path: read_collection_path(row)?, state })
     };
-    Ok(collect(statement.query((subscription, group, collection))?, home)?.pop())
+    Ok(collect(statement.query((subscription, group, collection))?, read_location)?.pop())
 }
 
-/// A page of the collections of a subscription or a group.
+/// A page of the collections of a subscription or group, by group and name.
 pub(crate) fn list(
     connection: &Connection,
     scope: &Scope,
@@ -107,7 +107,7 @@ pub(crate) fn list(
     let after = page.after.as_ref().map(|after| {
         (after.group.subscription.key(), after.group.group.key(), after.collection.key())
     });
-    // Before every name, where the page begins at the beginning.
+    // Without a position, empty keys: they sort before every name.
     let (after_subscription, after_group, after_name) = after.unwrap_or_default();
     let mut statement = connection.prepare_cached(
         "SELECT c.id, c.name AS collection_name, c.created, c.enabled_since, c.version, c.jobs,
@@ -123,13 +123,13 @@ pub(crate) fn list(
         after_subscription,
         after_group,
         after_name,
-        rows(page.limit as u64),
-        rows(page.skip),
+        rows_max(page.limit as u64),
+        rows_max(page.skip),
     ))?;
-    collect(found, |row| Ok(read_found(row)?.record))
+    collect(found, |row| Ok(read_row(row)?.record))
 }
 
-/// What the jobs of a collection have in common.
+/// Aggregates of the jobs of a collection, for plan and quota checks.
 pub(crate) fn facts(connection: &Connection, id: i64) -> SqliteResult<CollectionFacts> {
     let mut statement = connection.prepare_cached(
         "SELECT jobs, authenticated,
@@ -153,7 +153,7 @@ pub(crate) fn facts(connection: &Connection, id: i64) -> SqliteResult<Collection
     Ok(facts)
 }
 
-/// A duration in a column: ticks of 100 ns.
+/// The column value of a duration, in ticks of 100 ns.
 pub(crate) fn ticks(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
 }
@@ -163,30 +163,30 @@ fn duration(ticks: i64) -> Duration {
     Duration::new(ticks / 10_000_000, (ticks % 10_000_000) as u32 * 100)
 }
 
-/// How many collections of a plan a subscription has, one aside.
+/// The number of collections of a plan in a subscription, without collection `except`.
 pub(crate) fn count(
     connection: &Connection,
     subscription: &SubscriptionId,
     plan: Plan,
-    aside: Option<i64>,
+    except: Option<i64>,
 ) -> SqliteResult<u64> {
     let count: Coded<u64> = connection
         .prepare_cached(
             "SELECT count(*) FROM groups g JOIN collections c ON c.group_id = g.id
              WHERE g.subscription_key = ? AND c.plan = ? AND c.id IS NOT ?",
         )?
-        .query_row((subscription.key(), Coded(plan), aside), |row| row.get(0))?;
+        .query_row((subscription.key(), Coded(plan), except), |row| row.get(0))?;
     Ok(count.0)
 }
 
-/// Makes a collection, and its group where there is none.
+/// Inserts a collection, and its group if it does not exist.
 pub(crate) fn insert(
     connection: &Connection,
     path: &CollectionPath,
     collection: &Collection,
     now: Instant,
 ) -> SqliteResult<()> {
-    let group = groups::id_or_new(connection, &path.group)?;
+    let group = groups::find_or_insert(connection, &path.group)?;
     connection
         .prepare_cached(
             "INSERT INTO collections (group_id, name_key, name, plan, enabled, created,
@@ -206,7 +206,7 @@ pub(crate) fn insert(
     Ok(())
 }
 
-/// Replaces what a collection is.
+/// Replaces the definition of a collection.
 pub(crate) fn update(
     connection: &Connection,
     id: i64,
@@ -233,14 +233,14 @@ fn is_on(collection: &Collection) -> bool {
     collection.state == CollectionState::Enabled
 }
 
-/// Whether a collection is enabled; `None` where it is gone.
+/// Whether a collection is enabled; `None` if it does not exist.
 pub(crate) fn is_enabled(connection: &Connection, id: i64) -> SqliteResult<Option<bool>> {
     let mut statement =
         connection.prepare_cached("SELECT enabled FROM collections WHERE id = ?")?;
     Ok(statement.query_row([id], |row| row.get(0)).optional()?)
 }
 
-/// Counts jobs that came or went.
+/// Adds to the counters of a collection. The arguments are differences.
 pub(crate) fn recount(
     connection: &Connection,
     id: i64,

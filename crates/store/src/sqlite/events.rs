@@ -1,19 +1,19 @@
-//! What came into the history and the ledger of all jobs, for who follows it.
+//! History entries and ledger rows of all jobs, for the event stream.
 
 use kalends_domain::{JobName, JobPath};
 use rusqlite::{Connection, Row};
 
 use crate::events::{EventPosition, Events, LedgerEvent};
 use crate::record::{HistoryRecord, JobKey};
-use crate::sqlite::code::{collect, nth, rows};
+use crate::sqlite::code::{collect, nth, rows_max};
 use crate::sqlite::collections::read_collection_path;
 use crate::sqlite::error::SqliteResult;
-use crate::sqlite::groups::no_name;
-use crate::sqlite::history::{read_closing, read_entry};
+use crate::sqlite::groups::invalid_name;
+use crate::sqlite::history::{read_entry, read_ledger};
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::Snapshot;
 
-/// What follows a position.
+/// Events after a position; without one, only the newest position.
 pub(crate) fn after(
     snapshot: &Snapshot,
     after: Option<EventPosition>,
@@ -47,7 +47,7 @@ fn history(
          JOIN groups g ON g.id = c.group_id
          WHERE h.sequence > ? ORDER BY h.sequence LIMIT ?",
     )?;
-    let found = statement.query((rows(after), rows(limit as u64)))?;
+    let found = statement.query((rows_max(after), rows_max(limit as u64)))?;
     collect(found, |row| Ok((read_path(row)?, read_entry(row)?)))
 }
 
@@ -64,11 +64,11 @@ fn ledger(
          JOIN groups g ON g.id = c.group_id
          WHERE l.id > ? ORDER BY l.id LIMIT ?",
     )?;
-    let found = statement.query((rows(after), rows(limit as u64)))?;
+    let found = statement.query((rows_max(after), rows_max(limit as u64)))?;
     let events = collect(found, |row| {
         let job: JobKey = nth(row, 9)?;
         let Some(state) = snapshot.state(job)? else { return Ok(None) };
-        let record = read_closing(row)?;
+        let record = read_ledger(row)?;
         let event = LedgerEvent { number: nth(row, 8)?, record, job_state: state.as_seen() };
         Ok(Some((read_path(row)?, event)))
     })?;
@@ -77,6 +77,6 @@ fn ledger(
 
 fn read_path(row: &Row<'_>) -> SqliteResult<JobPath> {
     let name = row.get_ref("job_name")?.as_str().map_err(rusqlite::Error::from)?;
-    let job = JobName::new(name).map_err(no_name)?;
+    let job = JobName::new(name).map_err(invalid_name)?;
     Ok(JobPath { collection: read_collection_path(row)?, job })
 }

@@ -1,4 +1,4 @@
-//! Groups.
+//! Resource groups: statements.
 
 use kalends_domain::{GroupName, GroupPath, NameError, SubscriptionId};
 use rusqlite::{Connection, OptionalExtension as _, Row};
@@ -11,17 +11,17 @@ use crate::sqlite::removal::delete_collection;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::WriteTransaction;
 
-/// A name in the store that is none.
-pub(crate) fn no_name(error: NameError) -> SqliteError {
+/// The error for an invalid name in the database.
+pub(crate) fn invalid_name(error: NameError) -> SqliteError {
     StoreError::Damaged(format!("a name cannot be read: {error}")).into()
 }
 
-/// The path of a group in a row with `subscription` and `group_name`.
+/// Reads the path of a group from columns `subscription` and `group_name`.
 pub(crate) fn read_path(row: &Row<'_>) -> SqliteResult<GroupPath> {
     let text = |column: &str| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
     Ok(GroupPath {
-        subscription: SubscriptionId::new(text("subscription")?).map_err(no_name)?,
-        group: GroupName::new(text("group_name")?).map_err(no_name)?,
+        subscription: SubscriptionId::new(text("subscription")?).map_err(invalid_name)?,
+        group: GroupName::new(text("group_name")?).map_err(invalid_name)?,
     })
 }
 
@@ -32,7 +32,7 @@ fn read_group(row: &Row<'_>) -> SqliteResult<GroupRecord> {
     Ok(GroupRecord { path: read_path(row)?, location: row.get("location")?, tags })
 }
 
-/// Makes a group or replaces what is said of it; `true` where it is new.
+/// Creates a group, or replaces its location and tags. Returns `true` for a new group.
 pub(crate) fn put(connection: &Connection, group: &GroupRecord) -> SqliteResult<bool> {
     let tags = serde_json::to_string(&group.tags)
         .map_err(|error| StoreError::Failed(format!("tags of a group: {error}")))?;
@@ -63,8 +63,8 @@ fn id(connection: &Connection, path: &GroupPath) -> SqliteResult<Option<i64>> {
     Ok(id)
 }
 
-/// The number of a group, which is made where there is none.
-pub(crate) fn id_or_new(connection: &Connection, path: &GroupPath) -> SqliteResult<i64> {
+/// The id of a group, which is created if it does not exist.
+pub(crate) fn find_or_insert(connection: &Connection, path: &GroupPath) -> SqliteResult<i64> {
     if let Some(id) = id(connection, path)? {
         return Ok(id);
     }
@@ -72,7 +72,7 @@ pub(crate) fn id_or_new(connection: &Connection, path: &GroupPath) -> SqliteResu
     Ok(connection.last_insert_rowid())
 }
 
-/// A group.
+/// Finds a group by its path.
 pub(crate) fn find(connection: &Connection, path: &GroupPath) -> SqliteResult<Option<GroupRecord>> {
     let mut statement = connection.prepare_cached(
         "SELECT subscription, name AS group_name, location, tags FROM groups
@@ -82,7 +82,7 @@ pub(crate) fn find(connection: &Connection, path: &GroupPath) -> SqliteResult<Op
     Ok(collect(rows, read_group)?.pop())
 }
 
-/// The groups of a subscription, by name.
+/// The groups of a subscription in name order.
 pub(crate) fn list(
     connection: &Connection,
     subscription: &SubscriptionId,
@@ -94,7 +94,7 @@ pub(crate) fn list(
     collect(statement.query([subscription.key()])?, read_group)
 }
 
-/// Deletes a group and all in it; `false` where there was none.
+/// Deletes a group with its collections. Returns `false` if it does not exist.
 pub(crate) fn delete(transaction: &mut WriteTransaction, path: &GroupPath) -> SqliteResult<bool> {
     let Some(group) = id(transaction.connection(), path)? else { return Ok(false) };
     let mut statement =

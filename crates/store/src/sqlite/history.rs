@@ -1,4 +1,4 @@
-//! History and the ledger, as they are read.
+//! History and the ledger of a job: reads.
 
 use kalends_domain::{HistoryEntry, JobPath, Timing};
 use kalends_recurrence::Instant;
@@ -12,7 +12,7 @@ use crate::sqlite::error::SqliteResult;
 use crate::sqlite::jobs;
 use crate::sqlite::state::ReadState;
 
-/// A page of a job's history, the newest first.
+/// A page of the history of a job, newest first.
 pub(crate) fn page(
     states: &impl ReadState,
     path: &JobPath,
@@ -27,20 +27,20 @@ pub(crate) fn page(
              dns, connect, tls, first_byte, total
          FROM history WHERE sequence = ?",
     )?;
-    // A page mostly begins where another ended, with an entry that is still there.
-    let known = after.map(|after| Kind::Entry.link(states.connection(), after)).transpose()?;
-    let newest = match known.flatten().filter(|link| link.job == job) {
+    // Usually `after` is an entry that still exists, so the walk can start there.
+    let start = after.map(|after| Kind::Entry.link(states.connection(), after)).transpose()?;
+    let newest = match start.flatten().filter(|link| link.job == job) {
         Some(link) => link.previous,
         None => state.newest_entry,
     };
     let mut skip = page.skip;
     let mut records = Vec::new();
     walk(&mut statement, newest, |row| {
-        let fits = after.is_none_or(|after| row.get(1).is_ok_and(|number: i64| number < after))
-            && filter.status.is_none_or(|wanted| nth(row, 5) == Ok(wanted));
-        if fits && skip > 0 {
+        let matches = after.is_none_or(|after| row.get(1).is_ok_and(|number: i64| number < after))
+            && filter.status.is_none_or(|status| nth(row, 5) == Ok(status));
+        if matches && skip > 0 {
             skip -= 1;
-        } else if fits && records.len() < page.limit {
+        } else if matches && records.len() < page.limit {
             records.push(read_entry(row)?);
         }
         Ok(records.len() < page.limit)
@@ -48,25 +48,25 @@ pub(crate) fn page(
     Ok(Some(records))
 }
 
-/// From a row to the ones before it, while `go_on` says so. The statement finds a row by its
-/// number, and its first column is the number of the one before.
+/// Follows a chain of rows from the newest to older ones while `visit` returns `true`. The statement
+/// finds a row by its number; its first column is the number of the predecessor.
 pub(crate) fn walk(
     statement: &mut Statement<'_>,
     newest: i64,
-    mut go_on: impl FnMut(&Row<'_>) -> SqliteResult<bool>,
+    mut visit: impl FnMut(&Row<'_>) -> SqliteResult<bool>,
 ) -> SqliteResult<()> {
     let mut at = newest;
     loop {
         let mut rows = statement.query([at])?;
         let Some(row) = rows.next()? else { return Ok(()) };
-        if !go_on(row)? {
+        if !visit(row)? {
             return Ok(());
         }
         at = row.get(0)?;
     }
 }
 
-/// An entry in an answer that has its columns in this order, after one more.
+/// Reads a history entry from columns 1 to 14 in this order.
 pub(crate) fn read_entry(row: &Row<'_>) -> SqliteResult<HistoryRecord> {
     let entry = HistoryEntry {
         started: nth(row, 2)?,
@@ -88,8 +88,8 @@ pub(crate) fn read_entry(row: &Row<'_>) -> SqliteResult<HistoryRecord> {
     Ok(HistoryRecord { sequence: nth(row, 1)?, entry })
 }
 
-/// A row of the ledger in an answer that has its columns in this order, after one more.
-pub(crate) fn read_closing(row: &Row<'_>) -> SqliteResult<LedgerRecord> {
+/// Reads a ledger row from columns 1 to 7 in this order.
+pub(crate) fn read_ledger(row: &Row<'_>) -> SqliteResult<LedgerRecord> {
     Ok(LedgerRecord {
         generation: nth(row, 1)?,
         from: nth(row, 2)?,
@@ -101,7 +101,7 @@ pub(crate) fn read_closing(row: &Row<'_>) -> SqliteResult<LedgerRecord> {
     })
 }
 
-/// How occurrences of a job were closed. It looks at all rows that the job has.
+/// Ledger rows of a job in a range of scheduled times. Reads all rows of the job.
 pub(crate) fn ledger(
     states: &impl ReadState,
     job: JobKey,
@@ -110,7 +110,7 @@ pub(crate) fn ledger(
     limit: usize,
 ) -> SqliteResult<Vec<LedgerRecord>> {
     let Some(state) = states.state(job)? else { return Ok(vec![]) };
-    if !jobs::is_there(states.connection(), job)? {
+    if !jobs::exists(states.connection(), job)? {
         return Ok(vec![]);
     }
     let mut statement = states.connection().prepare_cached(
@@ -119,13 +119,13 @@ pub(crate) fn ledger(
     )?;
     let mut rows = Vec::new();
     walk(&mut statement, state.newest_closing, |row| {
-        let record = read_closing(row)?;
+        let record = read_ledger(row)?;
         if record.to >= from && record.from <= to {
             rows.push(record);
         }
         Ok(true)
     })?;
-    // Of those that are equal, the oldest first.
+    // Stable sort: the oldest of equal rows first.
     rows.reverse();
     rows.sort_by_key(|row| (row.from, row.to));
     rows.truncate(limit);

@@ -1,4 +1,4 @@
-//! Jobs with what must agree, for who checks that all is well.
+//! Pages of jobs for the invariant scan.
 
 use kalends_domain::{ActionRole, AttemptStatus, Switch};
 use kalends_recurrence::Instant;
@@ -6,23 +6,23 @@ use rusqlite::OptionalExtension as _;
 
 use crate::invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 use crate::record::{CollectionKey, GateState, JobKey};
-use crate::sqlite::code::{Coded, collect, nth, rows};
+use crate::sqlite::code::{Coded, collect, nth, rows_max};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::history::walk;
 use crate::sqlite::runs;
 use crate::sqlite::state::{ReadState as _, StateRow};
 use crate::sqlite::write_back::Snapshot;
 
-/// A job that is to be looked at.
-struct Row {
+/// A job to scan.
+struct JobRow {
     job: JobKey,
     created: Instant,
     collection: i64,
-    /// None where the collection is deleted: the job is out of reach, and removed in time.
+    /// `None` if the collection is deleted: the job is not visible, and removal is pending.
     is_enabled: Option<bool>,
 }
 
-/// Jobs after one, in the order of their numbers, until so many rows were looked at.
+/// A page of jobs after a key, in key order. Reads about `scan_max` rows.
 pub(crate) fn scan_jobs(
     snapshot: &Snapshot,
     after: JobKey,
@@ -34,48 +34,47 @@ pub(crate) fn scan_jobs(
          WHERE j.job > ? ORDER BY j.job LIMIT ?",
     )?;
     let scan_max = scan_max.max(1);
-    let found = statement.query((Coded(after), rows(scan_max as u64)))?;
+    let found = statement.query((Coded(after), rows_max(scan_max as u64)))?;
     let found = collect(found, |row| {
         let (job, created, collection) = (nth(row, 0)?, nth(row, 1)?, row.get(2)?);
-        Ok(Row { job, created, collection, is_enabled: row.get(3)? })
+        Ok(JobRow { job, created, collection, is_enabled: row.get(3)? })
     })?;
-    let is_whole = found.len() < scan_max;
-    let mut survey = ScanPage::default();
-    let (mut looked, mut last) = (0, None);
+    let is_last_page = found.len() < scan_max;
+    let mut page = ScanPage::default();
+    let (mut scanned, mut last) = (0, None);
     for row in &found {
         last = Some(row.job);
-        looked += look(snapshot, row, &mut survey)?;
-        if looked >= scan_max as u64 {
+        scanned += scan_job(snapshot, row, &mut page)?;
+        if scanned >= scan_max as u64 {
             break;
         }
     }
-    let ended = is_whole && last == found.last().map(|row| row.job);
-    survey.next = last.filter(|_| !ended);
-    let until = if ended { newest(snapshot)? } else { last.unwrap_or(after) };
-    find_orphans(snapshot, (after, until), scan_max, &mut survey)?;
-    Ok(survey)
+    let ended = is_last_page && last == found.last().map(|row| row.job);
+    page.next = last.filter(|_| !ended);
+    let until = if ended { newest_key(snapshot)? } else { last.unwrap_or(after) };
+    find_orphans(snapshot, (after, until), scan_max, &mut page)?;
+    Ok(page)
 }
 
-/// The largest number that a job has had. Runs are seen as of a moment later, and may be of newer
-/// jobs.
-fn newest(snapshot: &Snapshot) -> SqliteResult<JobKey> {
+/// The largest key that a job has had. Runs are read after the jobs, and may belong to newer ones.
+fn newest_key(snapshot: &Snapshot) -> SqliteResult<JobKey> {
     const SQL: &str = "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'";
     let mut statement = snapshot.connection().prepare_cached(SQL)?;
     let newest: Option<i64> = statement.query_row((), |row| row.get(0)).optional()?;
     Ok(JobKey(newest.unwrap_or(0)))
 }
 
-/// How many rows it took.
-fn look(snapshot: &Snapshot, row: &Row, survey: &mut ScanPage) -> SqliteResult<u64> {
+/// Adds a job to the page and returns the number of rows read.
+fn scan_job(snapshot: &Snapshot, row: &JobRow, page: &mut ScanPage) -> SqliteResult<u64> {
     let Some(is_enabled) = row.is_enabled else { return Ok(1) };
     let Some(state) = snapshot.state(row.job)? else {
-        survey.orphans.push(Orphan::Job(row.job));
+        page.orphans.push(Orphan::Job(row.job));
         return Ok(1);
     };
-    let history = sums(snapshot, &state)?;
+    let history = count_history(snapshot, &state)?;
     let open = runs::of_job(snapshot, row.job);
-    let looked = 1 + history.entries + open.len() as u64;
-    survey.jobs.push(ScannedJob {
+    let scanned = 1 + history.entries + open.len() as u64;
+    page.jobs.push(ScannedJob {
         job: row.job,
         collection: CollectionKey(row.collection),
         created: row.created,
@@ -88,10 +87,10 @@ fn look(snapshot: &Snapshot, row: &Row, survey: &mut ScanPage) -> SqliteResult<u
         open,
         history,
     });
-    Ok(looked)
+    Ok(scanned)
 }
 
-fn sums(snapshot: &Snapshot, state: &StateRow) -> SqliteResult<HistorySums> {
+fn count_history(snapshot: &Snapshot, state: &StateRow) -> SqliteResult<HistorySums> {
     let mut statement = snapshot
         .connection()
         .prepare_cached("SELECT previous, status, role FROM history WHERE sequence = ?")?;
@@ -111,23 +110,24 @@ fn find_orphans(
     snapshot: &Snapshot,
     (after, until): (JobKey, JobKey),
     limit: usize,
-    survey: &mut ScanPage,
+    page: &mut ScanPage,
 ) -> SqliteResult<()> {
     let mut statement = snapshot.connection().prepare_cached(
         "SELECT s.job FROM state s LEFT JOIN jobs j ON j.job = s.job
          WHERE s.job > ? AND s.job <= ? AND j.job IS NULL LIMIT ?",
     )?;
-    let found = statement.query((Coded(after), Coded(until), rows(limit as u64)))?;
+    let found = statement.query((Coded(after), Coded(until), rows_max(limit as u64)))?;
     for job in collect(found, |row| Ok(nth(row, 0)?))? {
         if snapshot.state(job)?.is_some() {
-            survey.orphans.push(Orphan::State(job));
+            page.orphans.push(Orphan::State(job));
         }
     }
-    let mut is_there = snapshot.connection().prepare_cached("SELECT 1 FROM jobs WHERE job = ?")?;
+    let mut job_exists =
+        snapshot.connection().prepare_cached("SELECT 1 FROM jobs WHERE job = ?")?;
     let runs = snapshot.shared.runs().of_jobs(after, until, limit);
     for run in runs {
-        if !is_there.exists([Coded(run.job)])? {
-            survey.orphans.push(Orphan::Run(run.id));
+        if !job_exists.exists([Coded(run.job)])? {
+            page.orphans.push(Orphan::Run(run.id));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Jobs, as they are read.
+//! Single jobs: reads. Lists are in `search`.
 
 use std::sync::Arc;
 
@@ -12,14 +12,13 @@ use crate::sqlite::collection_cache::Changes;
 use crate::sqlite::collection_of_job::{CollectionOfJob, CollectionsOfJobs};
 use crate::sqlite::collections::{CollectionLocation, locate};
 use crate::sqlite::error::SqliteResult;
-use crate::sqlite::groups::no_name;
+use crate::sqlite::groups::invalid_name;
 use crate::sqlite::path_keys::PathKeys;
 use crate::sqlite::state::{ReadState, StateRow, read_state};
-use crate::sqlite::write_back::Snapshot;
-use crate::sqlite::write_back::WriteTransaction;
+use crate::sqlite::write_back::{Snapshot, WriteTransaction};
 use crate::stored_form::{DefinitionCodec, read_definition};
 
-/// Selects jobs, with the rest of a statement; and more columns than those of the job.
+/// A SELECT of jobs with their states. `$rest` continues the statement; `$more` adds columns.
 macro_rules! select_job {
     ($rest:literal) => {
         concat!($crate::sqlite::jobs::select_job!(@ ""), $rest)
@@ -38,20 +37,20 @@ macro_rules! select_job {
 
 pub(crate) use select_job;
 
-/// Where its state begins.
-const STATE: usize = 6;
+/// The index of the first column of the state.
+const STATE_COLUMN: usize = 6;
 
-/// The state of a job in an answer: what was changed lately, or what the table says.
+/// The key and state of a job in a row of `select_job!`. A dirty row takes precedence over the table.
 pub(crate) fn state_of(states: &impl ReadState, row: &Row<'_>) -> SqliteResult<(JobKey, StateRow)> {
     let key = nth(row, 0)?;
     let state = match states.changed(key).flatten() {
         Some(changed) => changed,
-        None => read_state(row, STATE)?,
+        None => read_state(row, STATE_COLUMN)?,
     };
     Ok((key, state))
 }
 
-/// A job in an answer.
+/// Reads a job from a row of `select_job!`.
 pub(crate) fn read_job(
     row: &Row<'_>,
     codec: &DefinitionCodec,
@@ -60,7 +59,7 @@ pub(crate) fn read_job(
 ) -> SqliteResult<JobRecord> {
     let text = |column: usize| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
     let uid = JobUid(row.get(2)?);
-    let name = JobName::new(text(1)?).map_err(no_name)?;
+    let name = JobName::new(text(1)?).map_err(invalid_name)?;
     Ok(JobRecord {
         key,
         path: JobPath { collection, job: name },
@@ -82,19 +81,19 @@ macro_rules! select_named {
     };
 }
 
-/// Where the additional columns begin.
-const MORE: usize = 20;
+/// The index of the first additional column.
+const MORE_COLUMNS: usize = 20;
 
 /// A job for an edit, with the columns that the edit compares.
 pub(crate) struct EditableJob {
     pub(crate) record: JobRecord,
     pub(crate) row: StateRow,
     pub(crate) authenticated: bool,
-    /// The shortest gap and the shortest retry, as they are written.
+    /// The shortest gap and the shortest retry, in ticks of 100 ns.
     pub(crate) shortest: (Option<i64>, Option<i64>),
 }
 
-/// A job of a collection, for an edit.
+/// Finds a job of a collection for an edit.
 pub(crate) fn find(
     transaction: &WriteTransaction,
     codec: &DefinitionCodec,
@@ -109,14 +108,14 @@ pub(crate) fn find(
     Ok(Some(EditableJob {
         record: read_job(row, codec, collection.clone(), (key, state))?,
         row: state,
-        authenticated: row.get(MORE)?,
-        shortest: (row.get(MORE + 1)?, row.get(MORE + 2)?),
+        authenticated: row.get(MORE_COLUMNS)?,
+        shortest: (row.get(MORE_COLUMNS + 1)?, row.get(MORE_COLUMNS + 2)?),
     }))
 }
 
-/// A job by its path, and the state of its collection. One statement reads the job, so that it sees
-/// one state of the store; the collection is as of the start of the request, or later. `since` is
-/// from before the snapshot was taken.
+/// A job by its path, and the state of its collection. One statement reads the job, hence one snapshot;
+/// the collection is as of the start of the request, or later. `since` must be obtained before the
+/// snapshot.
 pub(crate) fn by_path(
     snapshot: &Snapshot,
     codec: &DefinitionCodec,
@@ -139,16 +138,16 @@ pub(crate) fn by_path(
     let mut found = statement.query((collection.id, &keys.job))?;
     let Some(row) = found.next()? else { return Ok(None) };
     let key = nth(row, 0)?;
-    let seen = nth_option(row, MORE)?.unwrap_or_default();
+    let seen = nth_option(row, MORE_COLUMNS)?.unwrap_or_default();
     let state = match snapshot.as_of(key, seen).flatten() {
         Some(changed) => changed,
-        None => read_state(row, STATE)?,
+        None => read_state(row, STATE_COLUMN)?,
     };
     let job = read_job(row, codec, collection.path.clone(), (key, state))?;
     Ok(Some((job, collection.state)))
 }
 
-/// The number of a job.
+/// The key of a job by its path.
 pub(crate) fn key(connection: &Connection, path: &JobPath) -> SqliteResult<Option<JobKey>> {
     let keys = PathKeys::new(path);
     let CollectionLocation { id, .. } =
@@ -159,15 +158,15 @@ pub(crate) fn key(connection: &Connection, path: &JobPath) -> SqliteResult<Optio
     Ok(collect(found, |row| Ok(read(row, "job")?))?.pop())
 }
 
-/// Whether a job is there, and its collection.
-pub(crate) fn is_there(connection: &Connection, job: JobKey) -> SqliteResult<bool> {
+/// Whether a job and its collection exist.
+pub(crate) fn exists(connection: &Connection, job: JobKey) -> SqliteResult<bool> {
     let mut statement = connection.prepare_cached(
         "SELECT 1 FROM jobs j JOIN collections c ON c.id = j.collection WHERE j.job = ?",
     )?;
     Ok(statement.exists([Coded(job)])?)
 }
 
-/// A job by its number, and the collection it belongs to; `collections` caches those read before.
+/// A job by its key, and its collection; `collections` caches those read before.
 pub(crate) fn by_key(
     states: &impl ReadState,
     codec: &DefinitionCodec,
@@ -179,7 +178,7 @@ pub(crate) fn by_key(
     let mut found = statement.query([Coded(key)])?;
     let Some(row) = found.next()? else { return Ok(None) };
     let (key, state) = state_of(states, row)?;
-    // Jobs of a collection that is gone are out of reach.
+    // Jobs of a deleted collection are not visible.
     let Some(collection) = collections.get(connection, state.collection)? else { return Ok(None) };
     let job = read_job(row, codec, collection.path.clone(), (key, state))?;
     Ok(Some((job, collection)))

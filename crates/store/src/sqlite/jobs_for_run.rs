@@ -1,4 +1,4 @@
-//! Many jobs at once, for who begins and ends their runs.
+//! Jobs in bulk, for the engine: before it starts runs and after it finishes them.
 
 use std::collections::HashMap;
 
@@ -9,19 +9,18 @@ use crate::sqlite::collection_cache::Changes;
 use crate::sqlite::collection_of_job::{CollectionOfJob, CollectionsOfJobs};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::state::{ReadState as _, StateRow};
-use crate::sqlite::write_back::SharedState;
-use crate::sqlite::write_back::Snapshot;
+use crate::sqlite::write_back::{SharedState, Snapshot};
 use crate::sqlite::{collections, jobs, runs};
 use crate::stored_form::DefinitionCodec;
 
-/// What there is to know of jobs before runs of them are begun.
+/// Jobs with the data that the engine needs to start runs.
 pub(crate) fn jobs_for_run(
     snapshot: &Snapshot,
     codec: &DefinitionCodec,
     jobs: &[JobKey],
 ) -> SqliteResult<Vec<Option<JobForRun>>> {
     let mut collections = CollectionsOfJobs::default();
-    let mut brief = |key: &JobKey| {
+    let mut job_for_run = |key: &JobKey| {
         let found = jobs::by_key(snapshot, codec, *key, &mut collections)?;
         let Some((job, CollectionOfJob { key: collection, enabled_since, location, .. })) = found
         else {
@@ -30,31 +29,31 @@ pub(crate) fn jobs_for_run(
         let open = runs::of_job(snapshot, *key);
         Ok(Some(JobForRun { job, collection, location, enabled_since, open }))
     };
-    jobs.iter().map(&mut brief).collect()
+    jobs.iter().map(&mut job_for_run).collect()
 }
 
-/// How jobs stand, where all of them were changed lately, as those are that have just been begun: so
-/// nobody has to wait for a reader. All that was answered before is in it.
+/// Gate states from memory, if all jobs changed recently, as those with a new run did. This avoids a
+/// read of the database. The result includes all acknowledged writes.
 pub(crate) fn cached_gate_states(
     shared: &SharedState,
     jobs: &[JobKey],
 ) -> Option<Vec<Option<GateState>>> {
-    let standing = |key: &JobKey| {
+    let gate_state = |key: &JobKey| {
         let Some(row) = shared.dirty_rows.as_committed(*key)? else { return Some(None) };
         let is_enabled = shared.switches.get(&row.collection)?;
-        Some(is_enabled.map(|is_enabled| standing_of(&row, is_enabled)))
+        Some(is_enabled.map(|is_enabled| gate_state_of(&row, is_enabled)))
     };
-    jobs.iter().map(standing).collect()
+    jobs.iter().map(gate_state).collect()
 }
 
-/// How jobs stand. `since` is from before the snapshot was taken.
+/// Gate states from the database. `since` must be obtained before the snapshot.
 pub(crate) fn gate_states(
     snapshot: &Snapshot,
     jobs: &[JobKey],
     since: Changes,
 ) -> SqliteResult<Vec<Option<GateState>>> {
     let mut enabled: HashMap<i64, Option<bool>> = HashMap::new();
-    let mut standing = |key: &JobKey| {
+    let mut gate_state = |key: &JobKey| {
         let Some(row) = snapshot.state(*key)? else { return Ok(None) };
         let is_enabled = match enabled.get(&row.collection) {
             Some(known) => *known,
@@ -64,14 +63,14 @@ pub(crate) fn gate_states(
                 found
             }
         };
-        Ok(is_enabled.map(|is_enabled| standing_of(&row, is_enabled)))
+        Ok(is_enabled.map(|is_enabled| gate_state_of(&row, is_enabled)))
     };
-    let standings = jobs.iter().map(&mut standing).collect();
+    let gate_states = jobs.iter().map(&mut gate_state).collect();
     snapshot.shared.switches.learn(since, enabled);
-    standings
+    gate_states
 }
 
-fn standing_of(row: &StateRow, is_enabled: bool) -> GateState {
+fn gate_state_of(row: &StateRow, is_enabled: bool) -> GateState {
     GateState {
         generation: row.generation,
         switch: switch(row.switched_on),

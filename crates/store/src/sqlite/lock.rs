@@ -1,7 +1,7 @@
-//! One process for one file.
+//! A lock that keeps a second process from opening the database.
 //!
-//! The lock is on a file beside the database. It cannot be on the database itself: when a process
-//! closes any handle of a file, the system drops the locks that SQLite holds on it.
+//! It locks a separate file. POSIX drops all locks of a process on a file when the process closes any
+//! handle of it, so a lock on the database itself would break the locks of SQLite.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
 
-/// Held as long as it lives; the system gives it up when the process dies.
+/// An exclusive lock, released on drop or when the process dies.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
@@ -33,7 +33,7 @@ impl Lock {
     }
 }
 
-/// The path of a file that belongs to a database.
+/// The path of a database with `.` and an extension appended.
 pub(crate) fn beside(database: &Path, extension: &str) -> PathBuf {
     let mut name = OsString::from(database);
     name.push(".");

@@ -8,7 +8,7 @@ use kalends_recurrence::Instant;
 use crate::engine_store::Retention;
 use crate::record::JobKey;
 use crate::sqlite::chain::{self, Kind};
-use crate::sqlite::code::{Coded, collect, read, rows};
+use crate::sqlite::code::{Coded, collect, read, rows_max};
 use crate::sqlite::collections::ticks;
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::removal::delete_job;
@@ -75,7 +75,7 @@ fn remove_jobs(
     let mut statement = transaction.connection().prepare_cached(
         "SELECT job FROM finished WHERE finished < ? ORDER BY finished, job LIMIT ?",
     )?;
-    let found = statement.query((Coded(oldest), rows(limit as u64)))?;
+    let found = statement.query((Coded(oldest), rows_max(limit as u64)))?;
     let found: Vec<JobKey> = collect(found, |row| Ok(read(row, "job")?))?;
     drop(statement);
     let mut removed = Removed { found: found.len(), seen: 0 };
@@ -140,7 +140,7 @@ fn numbers_of(
              WHERE id >= ? AND id < ? AND closed < ? ORDER BY id LIMIT ?"
         }
     })?;
-    let of_span = (span * SPAN, (span + 1) * SPAN, Coded(oldest), rows(limit as u64));
+    let of_span = (span * SPAN, (span + 1) * SPAN, Coded(oldest), rows_max(limit as u64));
     collect(statement.query(of_span)?, |row| Ok(row.get(0)?))
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn surplus(
     let mut statement = snapshot.connection().prepare_cached(
         "SELECT job FROM state WHERE job > ? AND entries > ? ORDER BY job LIMIT ?",
     )?;
-    let found = statement.query((Coded(after), rows(keep), rows(limit as u64)))?;
+    let found = statement.query((Coded(after), rows_max(keep), rows_max(limit as u64)))?;
     let mut jobs: Vec<JobKey> = collect(found, |row| Ok(read(row, "job")?))?;
     let last = if jobs.len() < limit { None } else { jobs.last().copied() };
     let dirty_rows = &snapshot.shared.dirty_rows;

@@ -1,25 +1,24 @@
-//! Lists of jobs, and searches among them.
+//! Lists and filtered searches of the jobs of a collection.
 //!
-//! A search looks at a stretch of names: it begins behind the page before, and ends where as many
-//! jobs were looked at as it may. A tag with its value has an index in the order of names, so that its
-//! stretch has no other jobs.
+//! A filtered search examines a range of names: it starts after the previous page and contains at most
+//! `scan_max` jobs. For a tag with a value, an index in name order limits the range to jobs with it.
 
 use kalends_domain::{CollectionPath, JobName};
 use rusqlite::{Connection, OptionalExtension as _, ToSql, named_params};
 
 use crate::api_store::{JobFilter, JobsPage, Page};
 use crate::error::StoreError;
-use crate::sqlite::code::{collect, rows};
+use crate::sqlite::code::{collect, rows_max};
 use crate::sqlite::collections::{CollectionLocation, locate};
 use crate::sqlite::error::SqliteResult;
-use crate::sqlite::groups::no_name;
+use crate::sqlite::groups::invalid_name;
 use crate::sqlite::jobs::{read_job, select_job, state_of};
 use crate::sqlite::path_keys::CollectionKeys;
 use crate::sqlite::state::ReadState;
 use crate::stored_form::DefinitionCodec;
 
-/// No name comes after it: it is greater than all that names are made of.
-const AFTER_ALL: &str = "~";
+/// Sorts after every name.
+const AFTER_ALL_NAMES: &str = "~";
 
 /// A page of the jobs of a collection.
 pub(crate) fn jobs(
@@ -37,7 +36,7 @@ pub(crate) fn jobs(
         let mut statement = connection.prepare_cached(select_job!(
             "WHERE j.collection = ? AND j.name_key > ? ORDER BY j.name_key LIMIT ? OFFSET ?"
         ))?;
-        let (limit, skip) = (rows(page.limit as u64), rows(page.skip));
+        let (limit, skip) = (rows_max(page.limit as u64), rows_max(page.skip));
         let jobs = collect(statement.query((id, after, limit, skip))?, |row| {
             read_job(row, codec, collection.clone(), state_of(states, row)?)
         })?;
@@ -46,20 +45,20 @@ pub(crate) fn jobs(
     let text = filter.contains.as_ref().map(|text| text.to_lowercase());
     let (tag, value) = filter.tag.clone().unzip();
     let (tag, value) = (tag.map(|name| name.to_ascii_uppercase()), value.flatten());
-    let behind = rows(scan_max.max(1) as u64 - 1);
+    let scan_offset = rows_max(scan_max.max(1) as u64 - 1);
     let end = match (&tag, &value) {
-        (Some(tag), Some(value)) => name(
+        (Some(tag), Some(value)) => find_name(
             connection,
             "SELECT job_key FROM tags
              WHERE collection = ? AND name_key = ? AND value = ? AND job_key > ?
              ORDER BY job_key LIMIT 1 OFFSET ?",
-            &[&id, tag, value, &after, &behind],
+            &[&id, tag, value, &after, &scan_offset],
         ),
-        _ => name(
+        _ => find_name(
             connection,
             "SELECT name_key FROM jobs WHERE collection = ? AND name_key > ?
              ORDER BY name_key LIMIT 1 OFFSET ?",
-            &[&id, &after, &behind],
+            &[&id, &after, &scan_offset],
         ),
     }?;
     let mut statement = connection.prepare_cached(match value {
@@ -81,28 +80,33 @@ pub(crate) fn jobs(
     let mut found = statement.query(named_params! {
         ":collection": id,
         ":after": after,
-        ":end": end.as_deref().unwrap_or(AFTER_ALL),
+        ":end": end.as_deref().unwrap_or(AFTER_ALL_NAMES),
         ":text": text,
         ":tag": tag,
         ":value": value,
     })?;
-    // The state is not always in the table, so that the table cannot be asked for it.
+    // States may be in the change log only, so SQL cannot filter by state.
     let (mut jobs, mut skip) = (Vec::new(), page.skip);
     while jobs.len() < page.limit
         && let Some(row) = found.next()?
     {
         let (key, state) = state_of(states, row)?;
-        if filter.state.is_none_or(|wanted| wanted == state.as_seen()) {
+        if filter.state.is_none_or(|state_filter| state_filter == state.as_seen()) {
             match skip {
                 0 => jobs.push(read_job(row, codec, collection.clone(), (key, state))?),
                 _ => skip -= 1,
             }
         }
     }
-    let end = end.map(|end| JobName::new(&end)).transpose().map_err(no_name)?;
+    let end = end.map(|end| JobName::new(&end)).transpose().map_err(invalid_name)?;
     Ok(JobsPage::new((jobs, collection_state), page, skip, end))
 }
 
-fn name(connection: &Connection, sql: &str, values: &[&dyn ToSql]) -> SqliteResult<Option<String>> {
+/// The single name that a query returns, if any.
+fn find_name(
+    connection: &Connection,
+    sql: &str,
+    values: &[&dyn ToSql],
+) -> SqliteResult<Option<String>> {
     Ok(connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?)
 }

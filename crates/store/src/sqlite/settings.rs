@@ -1,32 +1,32 @@
-//! How much a store may take of the machine.
+//! Resource limits of the SQLite driver.
 
-/// How much a store may take of the machine.
+/// Resource limits of a SQLite store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SqliteSettings {
-    /// Threads that read.
+    /// Number of reader threads. Default: 2.
     pub readers: usize,
-    /// Connections for what is read on the thread that asks.
+    /// Number of connections for reads on the thread of the caller. Default: 2.
     pub inline_readers: usize,
-    /// Pages that the writer keeps in memory, in KiB.
+    /// Page cache of the writer in KiB. Default: 16 MiB.
     pub writer_cache_kib: u32,
-    /// Pages that each reader keeps in memory, in KiB.
+    /// Page cache of each reader in KiB. Default: 16 MiB.
     pub reader_cache_kib: u32,
-    /// Edits that may wait for the writer, and as many decisions of the engine; one more is answered
-    /// that the store is busy.
+    /// Maximum number of queued edits, and of queued commits of the engine. Further ones fail as busy.
+    /// Default: 4096.
     pub writes_waiting_max: usize,
-    /// Requests that may wait for a reader; one more is answered that the store is busy.
+    /// Maximum number of queued reads. Further ones fail as busy. Default: 4096.
     pub reads_waiting_max: usize,
-    /// How large the database may grow, in KiB; what would make it larger is answered that the
-    /// store is full. Its log comes on top.
+    /// Maximum size of the database in KiB, without its WAL. Writes that would exceed it fail as full.
+    /// Default: no limit.
     pub size_max_kib: Option<u32>,
-    /// Rows of jobs that may be changed in memory and in the log before they are brought into their
-    /// table. A row takes about 200 bytes of memory; up to twice as many may be there for a while.
+    /// Number of dirty rows, in memory and in the change log, that starts a flush to the tables. A row
+    /// takes about 200 bytes of memory. During a flush, the number may double. Default: 100,000.
     pub flush_threshold_rows: usize,
 }
 
 impl Default for SqliteSettings {
-    /// Larger caches save no processor time that could be measured with a million jobs: what they do
-    /// not have, the system has.
+    /// Larger page caches made no measurable difference with a million jobs: the operating system
+    /// caches the file.
     fn default() -> SqliteSettings {
         SqliteSettings {
             readers: 2,

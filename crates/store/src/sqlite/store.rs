@@ -71,7 +71,7 @@ impl SqliteStore {
     ) -> Result<SqliteStore, StoreError> {
         let lock = Lock::take(path)?;
         if !path.exists() {
-            let made = backup::create_private(path).and_then(|_| backup::sync_folder(path));
+            let made = backup::create_private(path).and_then(|_| backup::sync_directory(path));
             made.map_err(|error| StoreError::Failed(format!("{}: {error}", path.display())))?;
         }
         let mut writing = connection::for_writing(path, &settings)?;

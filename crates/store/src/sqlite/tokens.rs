@@ -1,4 +1,4 @@
-//! Tokens: the statements, and a way to them for tools while a server works with the store.
+//! API tokens: statements, and access for tools while a server uses the store.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,7 +49,7 @@ fn read_token(row: &Row<'_>) -> SqliteResult<TokenRecord> {
 }
 
 pub(crate) fn put(connection: &Connection, token: &TokenRecord) -> SqliteResult<bool> {
-    let added = connection
+    let inserted = connection
         .prepare_cached(
             "INSERT INTO tokens (id, name, hash, role, place, created, expires, revoked, last_used)
              SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE (SELECT count(*) FROM tokens) < ?
@@ -67,7 +67,7 @@ pub(crate) fn put(connection: &Connection, token: &TokenRecord) -> SqliteResult<
             token.last_used.map(Coded),
             TOKENS_MAX as i64,
         ))?;
-    Ok(added > 0)
+    Ok(inserted > 0)
 }
 
 pub(crate) fn find(connection: &Connection, id: &TokenId) -> SqliteResult<Option<TokenRecord>> {
@@ -103,14 +103,14 @@ pub(crate) fn note_use(connection: &Connection, id: &TokenId, at: Instant) -> Sq
     Ok(())
 }
 
-/// The tokens of a store that is there, also while a server works with it. For tools: each call
-/// waits for the disk where it is made.
+/// The tokens of an existing store, for tools. A server may use the store at the same time. Calls
+/// block the current thread.
 pub struct SqliteTokens(Mutex<Connection>);
 
 impl SqliteTokens {
-    /// Opens the tokens of a store.
+    /// Opens the tokens of an existing store and checks the key.
     pub fn open(path: &Path, codec: &DefinitionCodec) -> Result<SqliteTokens, StoreError> {
-        // A tool makes and changes no tables.
+        // Fails unless the store exists: a tool must not create or migrate it.
         drop(check::open_existing(path)?);
         let settings = SqliteSettings { writer_cache_kib: 1024, ..SqliteSettings::default() };
         let connection = connection::for_writing(path, &settings)?;
@@ -118,40 +118,40 @@ impl SqliteTokens {
         Ok(SqliteTokens(Mutex::new(connection)))
     }
 
-    fn ready<T: Send + 'static>(
+    fn execute<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> SqliteResult<T>,
+        operation: impl FnOnce(&Connection) -> SqliteResult<T>,
     ) -> Reply<'_, T> {
         let connection: MutexGuard<'_, Connection> =
             self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = work(&connection).map_err(StoreError::from);
+        let result = operation(&connection).map_err(StoreError::from);
         drop(connection);
-        Box::pin(std::future::ready(done))
+        Box::pin(std::future::ready(result))
     }
 }
 
 impl Tokens for SqliteTokens {
     fn put_token(&self, token: TokenRecord) -> Reply<'_, bool> {
-        self.ready(|connection| put(connection, &token))
+        self.execute(|connection| put(connection, &token))
     }
 
     fn token(&self, id: TokenId) -> Reply<'_, Option<TokenRecord>> {
-        self.ready(|connection| find(connection, &id))
+        self.execute(|connection| find(connection, &id))
     }
 
     fn tokens(&self) -> Reply<'_, Vec<TokenRecord>> {
-        self.ready(list)
+        self.execute(list)
     }
 
     fn revoke_token(&self, id: TokenId, at: Instant) -> Reply<'_, bool> {
-        self.ready(|connection| revoke(connection, &id, at))
+        self.execute(|connection| revoke(connection, &id, at))
     }
 
     fn delete_token(&self, id: TokenId) -> Reply<'_, bool> {
-        self.ready(|connection| delete(connection, &id))
+        self.execute(|connection| delete(connection, &id))
     }
 
     fn note_token_use(&self, id: TokenId, at: Instant) -> Reply<'_, ()> {
-        self.ready(|connection| note_use(connection, &id, at))
+        self.execute(|connection| note_use(connection, &id, at))
     }
 }

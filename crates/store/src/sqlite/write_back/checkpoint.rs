@@ -14,20 +14,20 @@ use std::thread::{self, JoinHandle};
 use rusqlite::Connection;
 
 use crate::error::StoreError;
-use crate::sqlite::connection::{self, LOG_PAGES};
+use crate::sqlite::connection::{self, CHECKPOINT_PAGES};
 use crate::sqlite::error::{SqliteError, SqliteResult};
 
 /// Pages that the writer moves itself when the thread is done: a few milliseconds. What is more goes
 /// to the thread again.
-const REST_MAX: u32 = LOG_PAGES / 8;
+const REST_MAX: u32 = CHECKPOINT_PAGES / 8;
 
 /// Pages in the log at which the writer waits for the thread: 128 MiB. Moving is faster than
 /// committing, so that only a disk that others keep busy brings it there.
-const LOG_PAGES_MAX: u32 = 32 * LOG_PAGES;
+const WAL_PAGES_MAX: u32 = 32 * CHECKPOINT_PAGES;
 
 /// Pages that are added, at least, before it is tried again: where somebody reads an old state for
 /// long, the log cannot begin anew, and trying costs two syncs.
-const AGAIN_AFTER: u32 = LOG_PAGES / 4;
+const AGAIN_AFTER: u32 = CHECKPOINT_PAGES / 4;
 
 /// The writer's side: how long the log is, and the thread.
 pub(crate) struct Checkpointer {
@@ -79,7 +79,7 @@ impl WriteTransaction {
 impl Checkpointer {
     /// Starts the thread for the log of a file that `writing` writes.
     pub(crate) fn start(path: &Path, writing: &mut Connection) -> SqliteResult<Checkpointer> {
-        let moving = connection::for_moving(path)?;
+        let moving = connection::for_checkpoints(path)?;
         let pages = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&pages);
         // In place of SQLite's own hook, which moves the log within the commit.
@@ -98,7 +98,7 @@ impl Checkpointer {
             pages,
             transaction,
             thread: Some(thread),
-            patient_until: LOG_PAGES,
+            patient_until: CHECKPOINT_PAGES,
             moved: 0,
         })
     }
@@ -106,20 +106,20 @@ impl Checkpointer {
     /// After a commit: has the log moved where it is long. An error means that the disk has failed.
     pub(crate) fn checkpoint_if_long(&mut self, writing: &Connection) -> Result<(), StoreError> {
         let pages = self.pages.load(Ordering::Relaxed);
-        if pages < LOG_PAGES {
-            self.patient_until = LOG_PAGES;
+        if pages < CHECKPOINT_PAGES {
+            self.patient_until = CHECKPOINT_PAGES;
         }
         let mut stage = self.transaction.stage().clone();
-        if stage == Stage::Moving && pages >= LOG_PAGES_MAX {
+        if stage == Stage::Moving && pages >= WAL_PAGES_MAX {
             stage = self.transaction.after(&Stage::Moving);
         }
         match stage {
             Stage::Failed(why) => Err(why),
             Stage::Moved(moved)
-                if pages.saturating_sub(moved) <= REST_MAX || pages >= LOG_PAGES_MAX =>
+                if pages.saturating_sub(moved) <= REST_MAX || pages >= WAL_PAGES_MAX =>
             {
                 self.transaction.set(Stage::Idle);
-                self.patient_until = pages.saturating_add(AGAIN_AFTER).max(LOG_PAGES);
+                self.patient_until = pages.saturating_add(AGAIN_AFTER).max(CHECKPOINT_PAGES);
                 checkpoint(writing).map(drop)
             }
             // The writer was as fast as the thread, which can get further now.
@@ -222,11 +222,11 @@ mod tests {
     #[test]
     fn the_log_begins_anew_after_thread_and_writer_have_moved_it() {
         let mut bench = Bench::new();
-        assert!(bench.write(LOG_PAGES) >= LOG_PAGES);
+        assert!(bench.write(CHECKPOINT_PAGES) >= CHECKPOINT_PAGES);
         bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
         bench.write(1);
         let stage = bench.checkpointer.transaction.after(&Stage::Moving);
-        assert!(matches!(stage, Stage::Moved(moved) if moved >= LOG_PAGES), "{stage:?}");
+        assert!(matches!(stage, Stage::Moved(moved) if moved >= CHECKPOINT_PAGES), "{stage:?}");
         bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
         assert!(bench.write(1) < 16);
     }
@@ -237,9 +237,9 @@ mod tests {
         let path = bench.folder.path().join("kalends.db");
         let reading = connection::for_reading(&path, 1024).unwrap();
         reading.execute_batch("BEGIN; SELECT * FROM t").unwrap();
-        let mut pages = bench.write(LOG_PAGES);
+        let mut pages = bench.write(CHECKPOINT_PAGES);
         while *bench.checkpointer.transaction.stage() != Stage::Idle
-            || bench.checkpointer.patient_until == LOG_PAGES
+            || bench.checkpointer.patient_until == CHECKPOINT_PAGES
         {
             bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
             bench.checkpointer.transaction.after(&Stage::Moving);
@@ -250,7 +250,7 @@ mod tests {
 
         reading.execute_batch("COMMIT").unwrap();
         pages = bench.write(AGAIN_AFTER);
-        assert!(pages > LOG_PAGES + AGAIN_AFTER);
+        assert!(pages > CHECKPOINT_PAGES + AGAIN_AFTER);
         bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
         assert_eq!(bench.checkpointer.transaction.after(&Stage::Moving), Stage::Moved(pages));
         bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
