@@ -152,7 +152,8 @@ fn a_stale_fencing_token_records_nothing() {
         let history = successor.history(job_path("j0"), HistoryFilter::default(), Page::first(9));
         assert_eq!(history.await.unwrap().unwrap().len(), 1);
         assert_eq!(
-            successor.jobs_for_run(vec![jobs[0].key])
+            successor
+                .jobs_for_run(vec![jobs[0].key])
                 .await
                 .unwrap()
                 .remove(0)
