@@ -1,7 +1,7 @@
 #!/bin/sh
-# Instructions per call of each case and contender, counted by callgrind: unlike times they hardly
-# depend on what else the machine does. Every case runs twice with different numbers of calls, so
-# that the difference leaves out what a program does before it comes to the case.
+# Counts instructions per call of each case and contender with callgrind: unlike times they hardly depend
+# on other load. Every case runs twice with different numbers of calls, so that the difference excludes
+# the startup of the program.
 #
 # usage: bench/instructions.sh [PATTERN]    only lines of `recurrence --list` that match it
 set -eu

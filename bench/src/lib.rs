@@ -1,8 +1,8 @@
 //! Kalends measured against hand-written code and other libraries.
 //!
-//! A figure is worth something only beside another one of the same run on the same machine, and
-//! only for right answers. So every subject checks first that all contenders agree, then times them
-//! in interleaved [`rounds`]; `src/bin` has one program for each subject.
+//! A result is meaningful only relative to another one of the same run on the same machine, and only if
+//! both compute the same. Each benchmark therefore checks first that all contenders agree, then times
+//! them in interleaved [`rounds`]; `src/bin` has one program per benchmark.
 
 pub mod api;
 pub mod engine;

@@ -1,26 +1,25 @@
-//! Interleaved rounds: every work is timed once in each round, so that what else the machine does
-//! for a while spoils one sample of many works and not all samples of one, and the median of the
-//! rounds is taken.
+//! Interleaved rounds: each round times every workload once, so that a temporary disturbance affects one
+//! sample of many workloads instead of all samples of one. The result is the median of the rounds.
 
 use std::time::{Duration, Instant};
 
-/// How many rounds the median is taken of.
+/// Number of rounds.
 pub const ROUNDS: usize = 9;
 
-/// A sample lasts about this long, where one pass is not longer already: much longer than reading
-/// the clock takes, and short enough to fit between two interruptions.
+/// Minimum duration of a sample: much longer than reading the clock, and short enough to fit between two
+/// interruptions.
 const SAMPLE: Duration = Duration::from_millis(2);
 
-/// Something that can be repeated.
+/// A repeatable workload.
 pub trait Work {
-    /// Does it `calls` times.
+    /// Runs the workload `calls` times.
     fn run(&self, calls: usize);
 
-    /// How many calls meet every input once.
+    /// Number of calls that use every input once.
     fn pass(&self) -> usize;
 }
 
-/// Nanoseconds per call of each work: the medians of [`ROUNDS`] interleaved rounds.
+/// Nanoseconds per call of each workload: the medians of [`ROUNDS`] interleaved rounds.
 pub fn median_nanoseconds(works: &[&dyn Work]) -> Vec<f64> {
     let calls: Vec<_> = works.iter().map(|&work| calls_of_a_sample(work)).collect();
     let mut samples = vec![Vec::with_capacity(ROUNDS); works.len()];
@@ -32,7 +31,7 @@ pub fn median_nanoseconds(works: &[&dyn Work]) -> Vec<f64> {
     samples.into_iter().map(median).collect()
 }
 
-/// Also warms caches and whatever is made on first use.
+/// Also warms caches and lazily initialised data.
 fn calls_of_a_sample(work: &dyn Work) -> usize {
     let pass = work.pass();
     work.run(pass);

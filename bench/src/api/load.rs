@@ -1,4 +1,4 @@
-//! Connections that ask as fast as they are answered, and how long each answer took.
+//! A closed-loop load generator that records the latency of each response.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -10,29 +10,29 @@ use memchr::memmem;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Makes the n-th request.
+/// Returns the n-th request.
 pub type Requests = Arc<dyn Fn(usize) -> Vec<u8> + Send + Sync>;
 
-/// When a connection stops asking.
+/// End of a load test.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
     /// After this time.
     Passed(Duration),
-    /// After so many requests of all connections.
+    /// After this number of requests on all connections.
     Asked(usize),
 }
 
-/// How fast answers came.
+/// Throughput and latencies.
 #[derive(Clone, Debug)]
 pub struct Rate {
-    /// Answers a second.
+    /// Responses per second.
     pub a_second: f64,
-    /// In seconds, in order.
+    /// Latencies in seconds, sorted.
     latencies: Vec<f32>,
 }
 
 impl Rate {
-    /// The latency that this share of the answers was within, in milliseconds.
+    /// Latency quantile in milliseconds.
     pub fn milliseconds(&self, share: f64) -> f64 {
         let place = (self.latencies.len() as f64 * share) as usize;
         let found = self.latencies.get(place.min(self.latencies.len().saturating_sub(1)));
@@ -40,7 +40,7 @@ impl Rate {
     }
 }
 
-/// Asks on many connections. Every answer must have one of the statuses.
+/// Sends requests on many connections. Every response must have one of the statuses.
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 pub async fn ask(
     address: SocketAddr,
@@ -84,11 +84,11 @@ pub async fn ask(
     Ok(Rate { a_second, latencies })
 }
 
-/// One connection, kept open.
+/// A keep-alive connection.
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// Where the body is in it.
+    /// Range of the body in the buffer.
     body: Range<usize>,
 }
 
@@ -100,13 +100,13 @@ impl Connection {
         Ok(Connection { stream, buffer: Vec::with_capacity(256 * 1024), body: 0..0 })
     }
 
-    /// Asks once. What was answered is in [`Connection::body`]; this is its status.
+    /// Sends a request and returns the status of the response; [`Connection::body`] returns its body.
     pub async fn ask(&mut self, request: &[u8]) -> anyhow::Result<String> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         loop {
             ensure!(self.stream.read_buf(&mut self.buffer).await? > 0, "the server has closed");
-            // Load takes as little as it can: it runs on the same processors as what it measures.
+            // Minimal parsing: the load generator shares the processors with the server.
             let Some(head) = memmem::find(&self.buffer, b"\r\n\r\n") else { continue };
             let text = std::str::from_utf8(&self.buffer[..head])?;
             let length = memmem::find(text.as_bytes(), b"\r\ncontent-length: ");
@@ -121,13 +121,13 @@ impl Connection {
         }
     }
 
-    /// The body of the last answer.
+    /// Body of the last response.
     pub fn body(&self) -> &[u8] {
         self.buffer.get(self.body.clone()).unwrap_or_default()
     }
 }
 
-/// A request in HTTP/1.1.
+/// Formats an HTTP/1.1 request.
 pub fn request(method: &str, target: &str, body: &str) -> Vec<u8> {
     let head = "Host: localhost\r\nAccept: application/json\r\nUser-Agent: kalends-bench\r\n";
     let content = match body.len() {

@@ -1,6 +1,6 @@
-//! The API of a running server, beside a bare handler in a process of its own.
+//! The API of a running server, compared with a bare handler in its own process.
 //!
-//! | part | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`load`] | connections that ask as fast as they are answered |
 //! | [`servers`] | the server of this build, and a bare axum handler |

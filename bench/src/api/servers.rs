@@ -1,4 +1,4 @@
-//! The servers that are asked, each in a process of its own.
+//! The servers under test, each in its own process.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -10,15 +10,15 @@ use axum::Router;
 use axum::http::header;
 use axum::routing::get;
 
-/// A server, ended when it is dropped.
+/// A server process, killed when dropped.
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// Listen address.
     pub address: SocketAddr,
 }
 
 impl Server {
-    /// Kalends with a store in a folder.
+    /// Starts Kalends with a store in a directory.
     pub fn kalends(binary: &Path, folder: &Path) -> anyhow::Result<Server> {
         let store = format!("sqlite:{}", folder.join("kalends.db").display());
         let mut command = Command::new(binary);
@@ -27,7 +27,7 @@ impl Server {
         Server::start(command).with_context(|| format!("{}", binary.display()))
     }
 
-    /// A bare handler, which this program is too; see [`bare`].
+    /// Starts this program as a bare handler; see [`bare`].
     pub fn bare(bytes: usize) -> anyhow::Result<Server> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["--bare", &bytes.to_string()]);
@@ -53,7 +53,7 @@ impl Drop for Server {
     }
 }
 
-/// Answers every request with as many bytes, and does nothing else.
+/// Returns a body of this size for every request.
 pub async fn bare(bytes: usize) -> anyhow::Result<()> {
     let body: &'static str = Box::leak("x".repeat(bytes).into_boxed_str());
     let answer = move || async move { ([(header::CONTENT_TYPE, "application/json")], body) };

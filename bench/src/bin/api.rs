@@ -19,7 +19,7 @@ const VERSION: &str = "api-version=2026-11-01";
 const CONNECTIONS: usize = 64;
 const ROUND: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 3;
-/// Requests of a kind that are timed one by one.
+/// Number of requests of each kind that are timed individually.
 const PAGES: usize = 20;
 
 fn main() -> anyhow::Result<()> {
@@ -36,7 +36,7 @@ fn main() -> anyhow::Result<()> {
     let jobs = arguments.next().map_or(Ok(10_000), |text| text.parse())?;
     let folder = base.join(format!("kalends-bench-{}", std::process::id()));
     std::fs::create_dir(&folder)?;
-    // Load has one thread, and leaves the rest to what it measures.
+    // One thread generates the load and leaves the other cores to the server.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let measured = runtime.block_on(measure(&folder, jobs));
     std::fs::remove_dir_all(&folder)?;
@@ -89,7 +89,7 @@ fn verdict(name: &str, value: f64, least: f64) {
     println!("* {verdict}: {name}: {value:.2}");
 }
 
-/// Lists and searches. Every job has a name, an address and a description of its own.
+/// Lists and searches. Every job has its own name, URL and description.
 async fn pages(address: SocketAddr, jobs: usize) -> anyhow::Result<f64> {
     let mut longest = 0.0_f64;
     let last = jobs - 1;
@@ -109,7 +109,7 @@ async fn pages(address: SocketAddr, jobs: usize) -> anyhow::Result<f64> {
             false => format!("&$filter={}", filter.replace(' ', "%20")),
         };
         let request = request("GET", &format!("{COLLECTION}/jobs?{VERSION}&$top=100{filter}"), "");
-        // One that was idle for some seconds is closed.
+        // The server closes connections that were idle for some seconds.
         let mut connection = Connection::open(address).await?;
         let mut times = Vec::new();
         for _ in 0..PAGES {
@@ -119,7 +119,7 @@ async fn pages(address: SocketAddr, jobs: usize) -> anyhow::Result<f64> {
         loop {
             let body: serde_json::Value = serde_json::from_slice(connection.body())?;
             found += body["value"].as_array().map_or(0, Vec::len);
-            // A search may go on behind a short page; a full one is enough.
+            // A short page may be followed by more results; a full one is sufficient.
             let Some(next) = body["nextLink"].as_str().filter(|_| found < expected.max(1)) else {
                 break;
             };
@@ -163,7 +163,7 @@ fn median(mut rates: Vec<Rate>) -> Rate {
     rates.swap_remove(rates.len() / 2)
 }
 
-/// Numbers far apart, each once.
+/// A permutation of the numbers below `below` with distant neighbours.
 fn scatter(number: usize, below: usize) -> usize {
     number.wrapping_mul(7_368_787) % below
 }
@@ -180,7 +180,7 @@ fn get(job: usize) -> Vec<u8> {
     request("GET", &target(job), "")
 }
 
-/// An edit that changes something, whatever was there.
+/// A definition that differs from all previous ones of the job.
 fn definition(job: usize, round: usize, number: usize) -> String {
     format!(
         r#"{{"properties":{{"description":"nightly export of shop no. {job}.","tags":{{"shard":"{}","edit":"{round}-{number}"}},"startTime":"2027-01-01T00:00:00Z","recurrence":{{"frequency":"Day","interval":1,"timeZone":"Europe/Berlin","schedule":{{"hours":[2],"minutes":[30]}}}},"action":{{"type":"Https","request":{{"uri":"https://shop-{job}.example.com/export?full=yes","method":"POST","headers":{{"Content-Type":"application/json"}},"body":"{{\"day\":\"yesterday\"}}"}},"retryPolicy":{{"retryType":"Fixed","retryInterval":"PT1M","retryCount":3}}}}}}}}"#,

@@ -1,12 +1,12 @@
-//! Runs due at one instant, and runs at a steady rate; see bench/README.md.
+//! Bursts of runs due at the same time, and runs at a steady rate; see bench/README.md.
 //!
 //! ```text
-//! engine burst [COUNT …]             so many one-shots at one instant
-//! engine steady RATE SECONDS [IDLE]  minutely jobs, RATE of them due each second, beside IDLE jobs
-//!                                    that are not due for years
+//! engine burst [COUNT …]             COUNT one-time jobs due at the same time
+//! engine steady RATE SECONDS [IDLE]  minutely jobs, RATE of them due each second, and IDLE jobs that
+//!                                    are not due for years
 //! ```
 //!
-//! `KALENDS` names the program, `KALENDS_STORE` its store; both have defaults.
+//! `KALENDS` sets the path of the binary, `KALENDS_STORE` its store; both have defaults.
 
 use std::process::Command;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use kalends_bench::engine::client::Client;
 use kalends_bench::engine::process::Process;
 use kalends_bench::engine::{BODY_BYTES, CONNECTIONS, JOBS_PER_COLLECTION, sink};
 
-/// How long the bare client is measured.
+/// Duration of the baseline measurement with a bare client.
 const BARE: Duration = Duration::from_secs(3);
-/// Jobs are defined at least so fast; what is due has to wait for the last of them.
+/// Minimum rate at which jobs are created; the due time must be after the last creation.
 const DEFINED_PER_SECOND: usize = 2_500;
-/// Requests that are written down before they are sent.
+/// Number of requests that are built before they are sent.
 const PUT_TOGETHER: usize = 64_000;
-/// A run that has not come after so long is lost.
+/// A run that has not arrived after this time is lost.
 const LOST_AFTER: Duration = Duration::from_secs(120);
 
 fn main() -> anyhow::Result<()> {
@@ -87,7 +87,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// What a client does that only sends.
+    /// Measures a bare client that only sends requests.
     async fn bare(&self) -> anyhow::Result<()> {
         let body = "x".repeat(BODY_BYTES);
         let until = now().checked_add(BARE)?;
@@ -170,7 +170,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Defines jobs whose bodies hold what `members` says.
+    /// Creates jobs with the members that `members` returns.
     async fn define(
         &mut self,
         count: usize,
@@ -230,7 +230,7 @@ impl Bench {
         Ok(serde_json::from_slice(&body)?)
     }
 
-    /// Waits, without asking the target, until the store says that nothing is due any more.
+    /// Waits until the server reports that no job is due, without requests to the target.
     async fn wait_for(&self, count: usize) -> anyhow::Result<serde_json::Value> {
         let last = self.made - 1;
         let (subscription, inside) = (last / 100_000, last / JOBS_PER_COLLECTION);
@@ -248,7 +248,7 @@ impl Bench {
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        // Other collections may take a little longer.
+        // Other collections may finish slightly later.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let report = self.report().await?;
         if report["count"].as_u64() != Some(count as u64) {

@@ -1,5 +1,4 @@
-//! How many lines a second `kalends next --jsonl` answers, beside a program that only reads them as
-//! JSON.
+//! Throughput of `kalends next --jsonl`, compared with a program that only parses the lines as JSON.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -11,7 +10,7 @@ use anyhow::{Context, ensure};
 
 const LINES: usize = 200_000;
 const ROUNDS: usize = 5;
-/// The goal, in lines a second.
+/// Goal in lines per second.
 const GOAL: f64 = 100_000.0;
 
 fn main() -> anyhow::Result<()> {
@@ -32,7 +31,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A mixture of all frequencies, with and without schedule, zone and count; the same in every run.
+/// A fixed mixture of all frequencies, with and without schedule, zone and count.
 fn lines() -> String {
     let mut state = 1_u64;
     let mut below = move |limit: u64| {
@@ -68,7 +67,7 @@ fn lines() -> String {
         let count =
             if below(3) == 0 { format!(r#","count":{}"#, below(1_000) + 1) } else { String::new() };
         let (day, minute) = (below(28) + 1, below(60));
-        // Writing to a string does not fail.
+        // Writing to a String does not fail.
         let _ = writeln!(
             text,
             r#"{{"startTime":"2026-01-{day:02}T10:{minute:02}:00Z","createdAt":"2026-01-01T00:00:00Z","after":"2026-11-15T00:00:00Z","recurrence":{{"frequency":"{frequency}","interval":{interval}{schedule}{zone}{count}}}}}"#

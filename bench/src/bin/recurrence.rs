@@ -1,5 +1,4 @@
-//! Times the questions about recurrences, or does one of them a given number of times for a
-//! profiler.
+//! Times queries on recurrences, or runs one of them a given number of times for a profiler.
 //!
 //! ```text
 //! recurrence                                        check, time, and print tables and goals
@@ -13,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use kalends_bench::recurrence::{Case, Contender, Timed, check, report};
 use kalends_bench::rounds::{Work, median_nanoseconds};
 
-/// `rrule` takes up to two thousand million instructions for a call, and a profiler is slow.
+/// `rrule` needs up to two billion instructions per call, and a profiler is slow.
 const CALLS_OF_RRULE: (usize, usize) = (1, 3);
 
 fn main() -> Result<()> {
@@ -60,7 +59,7 @@ fn time_all() -> Result<()> {
     Ok(())
 }
 
-/// The difference of the two numbers of calls is whole passes over the inputs, except for `rrule`.
+/// The two numbers of calls differ by whole passes over the inputs, except for `rrule`.
 fn list() -> Result<()> {
     for case in Case::all() {
         for contender in Contender::ALL {

@@ -4,7 +4,7 @@
 //! store [--folder FOLDER] [--alone] [JOBS …]
 //! ```
 //!
-//! With `--alone`, without plain SQL beside it.
+//! With `--alone`, without the comparison with plain SQL.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn main() -> anyhow::Result<()> {
     Ok(write(io::stdout().lock(), &sizes)?)
 }
 
-/// Works in a folder that is there only meanwhile.
+/// Runs `work` in a temporary directory.
 fn in_folder<T>(base: &Path, work: impl FnOnce(&Path) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let folder = base.join(format!("kalends-bench-{}", std::process::id()));
     std::fs::create_dir(&folder)?;

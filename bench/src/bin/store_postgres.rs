@@ -1,11 +1,11 @@
-//! The store in PostgreSQL at several sizes: microseconds for one operation, bytes for one job.
+//! The PostgreSQL store at several sizes: microseconds per operation, bytes per job.
 //!
 //! ```text
 //! scripts/with-postgres --durable store_postgres [JOBS …]
 //! ```
 //!
-//! One job is made by the store and multiplied by the server, so that a million are there in
-//! seconds; everything that is timed goes through the store.
+//! The store creates one job and SQL multiplies it, so that a million jobs exist within seconds; all
+//! timed operations go through the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,9 +31,9 @@ use kalends_store::{
 };
 use tokio_postgres::NoTls;
 
-/// Runs of a commit of the engine.
+/// Number of runs in a commit of the engine.
 const BATCH: usize = 500;
-/// Times that each thing is done.
+/// Number of repetitions of each operation.
 const TIMES: usize = 40;
 
 #[tokio::main]
@@ -120,7 +120,7 @@ fn told(name: &str, timer: Stopwatch, times: usize) {
     println!("{:>10.1} µs {name}", timer.elapsed().as_secs_f64() * 1e6 / times as f64);
 }
 
-/// Copies the one job until there are enough, and says how many bytes the tables have.
+/// Copies the job until there are `jobs` of them and returns the size of the tables in bytes.
 async fn multiply(url: &str, jobs: i64) -> anyhow::Result<i64> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     tokio::spawn(connection);

@@ -1,4 +1,4 @@
-//! Requests over a connection that is kept, as cheaply as they can be made.
+//! A minimal HTTP client with a keep-alive connection.
 
 use anyhow::{Context as _, bail};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -11,23 +11,23 @@ pub struct Client {
     buffer: Vec<u8>,
 }
 
-/// What came back.
+/// A response.
 pub struct Answer {
-    /// The status.
+    /// HTTP status.
     pub status: u16,
-    /// The body.
+    /// Body bytes.
     pub body: Vec<u8>,
 }
 
 impl Client {
-    /// Connects to `host`, which has a port.
+    /// Connects to `host`, as HOST:PORT.
     pub async fn connect(host: &str) -> anyhow::Result<Client> {
         let stream = TcpStream::connect(host).await?;
         stream.set_nodelay(true)?;
         Ok(Client { stream, host: host.to_owned(), buffer: Vec::with_capacity(16 * 1024) })
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request and reads its response.
     pub async fn send(&mut self, method: &str, path: &str, body: &str) -> anyhow::Result<Answer> {
         let (host, length) = (&self.host, body.len());
         let message = format!(
@@ -55,7 +55,7 @@ impl Client {
         Ok(Answer { status, body: self.buffer.get(head..end).unwrap_or_default().to_vec() })
     }
 
-    /// The same; anything but success is an error.
+    /// Sends a request; a status other than 2xx is an error.
     pub async fn must(&mut self, method: &str, path: &str, body: &str) -> anyhow::Result<Vec<u8>> {
         let Answer { status, body } = self.send(method, path, body).await?;
         if !(200..300).contains(&status) {

@@ -1,13 +1,13 @@
-//! The whole program, from the outside: a real server, a target in a process of its own, and the
-//! clock. What is counted is what the target got.
+//! End-to-end measurements of the server with a target in its own process. Results count the requests
+//! that the target received.
 
 pub mod client;
 pub mod process;
 pub mod sink;
 
-/// What a run sends and what the bare client sends: as much as a small event.
+/// Request body of runs and of the bare client, the size of a small event.
 pub const BODY_BYTES: usize = 256;
-/// Connections of the bare client, and of who defines jobs.
+/// Number of connections of the bare client and of the client that creates jobs.
 pub const CONNECTIONS: usize = 64;
-/// Jobs of one collection: what the largest plan allows.
+/// Number of jobs per collection: the limit of the largest plan.
 pub const JOBS_PER_COLLECTION: usize = 1_000;

@@ -1,19 +1,19 @@
-//! Programs that are started for a measurement and ended with it.
+//! Processes of a measurement.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
 
-/// A program that runs as long as this lives.
+/// A process, killed when dropped.
 pub struct Process {
     child: Child,
-    /// Host and port it listens on.
+    /// Listen address, as HOST:PORT.
     pub host: String,
 }
 
 impl Process {
-    /// Starts a program and waits until it says on standard error where it listens.
+    /// Starts a program and waits until it prints its listen address on standard error.
     pub fn start(command: &mut Command) -> anyhow::Result<Process> {
         let mut child = command.stderr(Stdio::piped()).spawn()?;
         let errors = child.stderr.take().context("standard error")?;
@@ -28,17 +28,17 @@ impl Process {
         Ok(Process { child, host })
     }
 
-    /// Processor time it has used, in seconds.
+    /// Processor time in seconds.
     pub fn processor_seconds(&self) -> anyhow::Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let after_name = stat.rsplit(')').next().context("a stat line")?;
         let fields: Vec<_> = after_name.split_whitespace().collect();
         let ticks = |number: usize| fields.get(number).and_then(|text| text.parse::<f64>().ok());
-        // Hundredths of a second on every Linux that this runs on.
+        // The kernel counts in hundredths of a second.
         Ok((ticks(11).context("user time")? + ticks(12).context("system time")?) / 100.0)
     }
 
-    /// The most memory it has had resident, in MB.
+    /// Peak resident memory in MB.
     pub fn peak_megabytes(&self) -> anyhow::Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -53,7 +53,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Where it has ended already there is nothing to end.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

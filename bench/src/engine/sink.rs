@@ -1,4 +1,4 @@
-//! The target: takes every request, remembers when it came, and answers at once.
+//! The target: records the arrival time of every request and responds immediately.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 /// A request of a run.
 struct Arrival {
-    /// Microseconds since 1970.
+    /// Microseconds since 1970-01-01.
     at: i64,
     due: i64,
     tag: String,
@@ -21,7 +21,7 @@ struct Arrival {
 
 type Arrivals = Arc<Mutex<Vec<Arrival>>>;
 
-/// Serves until the process is ended. `GET /report` tells what came, and forgets it.
+/// Serves until the process is killed. `GET /report` returns the recorded requests and clears them.
 pub fn serve() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -35,7 +35,7 @@ pub fn serve() -> anyhow::Result<()> {
             tokio::spawn(async move {
                 let answer = |request| answer(request, Arc::clone(&arrivals));
                 let http = hyper::server::conn::http1::Builder::new();
-                // Who goes away in the middle of a request is not missed.
+                // Errors of single connections do not matter.
                 let _ = http.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
             });
         }

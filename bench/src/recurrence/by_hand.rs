@@ -1,8 +1,7 @@
-//! Each schedule as one would write it with jiff for that schedule alone: days and times constant, and
-//! a jump to the answer.
+//! Hand-written jiff code for each schedule: constant days and times, and a direct computation of the
+//! result.
 //!
-//! No time of these schedules lies in an hour that a change of the clocks in Berlin skips or
-//! repeats, so this code need not, and does not, care for either.
+//! No time of these schedules is in a DST gap or overlap of Berlin, so this code handles neither.
 
 use std::hint::black_box;
 
@@ -28,7 +27,7 @@ pub(crate) fn next(
     ))
 }
 
-/// The next occurrence after an instant.
+/// The next occurrence after a time.
 type NextAfter = fn(&TimeZone, Timestamp) -> Result<Timestamp, Error>;
 
 fn next_after(schedule: Schedule) -> NextAfter {
@@ -50,7 +49,7 @@ const NINE: Time = time(9, 0, 0, 0);
 const FIVE_IN_THE_AFTERNOON: Time = time(17, 0, 0, 0);
 
 fn quarter_hours(_: &TimeZone, after: Timestamp) -> Result<Timestamp, Error> {
-    // Interval and anchor come with the job; a compiler that knew them would not divide at all.
+    // Interval and start time come with the job; if they were constants the compiler would not divide.
     let (step, anchor) = black_box((15 * 60, Place::Utc.anchor()));
     let passed = (after.as_second() - anchor).rem_euclid(step);
     Timestamp::from_second(after.as_second() - passed + step)

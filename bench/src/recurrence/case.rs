@@ -1,4 +1,4 @@
-//! What is asked: a schedule, a zone and a distance, or a count, or the making of a rule.
+//! Benchmark cases: the next occurrence, a count, or the construction of a rule.
 
 use anyhow::{Context, Result};
 
@@ -9,7 +9,7 @@ use crate::recurrence::schedule::{Place, Schedule};
 use crate::recurrence::work::Question;
 use crate::rounds::Work;
 
-/// One line of a table.
+/// One row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case(pub(crate) Asks);
 
@@ -20,7 +20,7 @@ pub(crate) enum Asks {
     Build(Schedule, Place),
 }
 
-/// How many occurrences lie in a stretch of time from the anchor on.
+/// The number of occurrences in a period from the start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     YearOfMinutes,
@@ -48,7 +48,7 @@ impl Count {
         }
     }
 
-    /// How long the stretch is.
+    /// Length of the period in seconds.
     pub(crate) fn seconds(self) -> i64 {
         const DAY: i64 = 24 * 60 * 60;
         match self {
@@ -59,7 +59,7 @@ impl Count {
 }
 
 impl Case {
-    /// All of them, in the order of the tables.
+    /// All cases in the order of the tables.
     pub fn all() -> Vec<Case> {
         let placed =
             || Schedule::ALL.into_iter().flat_map(|of| of.places().iter().map(move |&at| (of, at)));
@@ -71,13 +71,13 @@ impl Case {
         next.chain(counts).chain(builds).map(Case).collect()
     }
 
-    /// The case of that name.
+    /// Finds a case by its name.
     pub fn named(name: &str) -> Result<Case> {
         let found = Case::all().into_iter().find(|case| case.name() == name);
         found.with_context(|| format!("there is no case {name}"))
     }
 
-    /// The name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> String {
         match self.0 {
             Asks::Next(schedule, place, distance) => {
@@ -88,7 +88,7 @@ impl Case {
         }
     }
 
-    /// The work of a contender; `None` where it does not take part.
+    /// The workload of a contender; `None` if it does not support the case.
     pub fn work(self, contender: Contender) -> Result<Option<Box<dyn Work>>> {
         Ok(self.question(contender)?.map(|question| question as Box<dyn Work>))
     }

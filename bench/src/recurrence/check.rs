@@ -1,4 +1,4 @@
-//! Right answers first: no figure is for a wrong one.
+//! Checks that all contenders return the same results before they are timed.
 
 use anyhow::{Context, Result, ensure};
 
@@ -6,7 +6,7 @@ use crate::recurrence::case::{Asks, Case};
 use crate::recurrence::contender::Contender;
 use crate::recurrence::kalends;
 
-/// Fails unless all contenders give the same answers to a case.
+/// Fails unless all contenders return the same results for a case.
 pub fn check(case: Case) -> Result<()> {
     let name = case.name();
     let ours = case.question(Contender::Kalends)?.context("Kalends takes part in every case")?;

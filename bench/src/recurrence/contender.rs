@@ -1,4 +1,4 @@
-//! Who is asked.
+//! The compared implementations.
 
 use anyhow::{Context, Result};
 
@@ -7,16 +7,16 @@ use crate::recurrence::schedule::{Place, Schedule};
 use crate::recurrence::work::Question;
 use crate::recurrence::{by_hand, kalends, peers};
 
-/// The crate `rrule` walks from the anchor, up to a million occurrences; so many of the instants
-/// must do for it.
+/// Number of inputs for the crate `rrule`, which iterates from the start time over up to a million
+/// occurrences.
 const INSTANTS_FOR_RRULE: usize = 8;
 
-/// Who is asked.
+/// A compared implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contender {
     /// The crate `kalends-recurrence`.
     Kalends,
-    /// jiff code for that schedule alone.
+    /// Hand-written jiff code for the schedule.
     ByHand,
     /// The crate `cron`.
     Cron,
@@ -27,7 +27,7 @@ pub enum Contender {
 }
 
 impl Contender {
-    /// All of them, in the order of the tables.
+    /// All contenders in the order of the tables.
     pub const ALL: [Contender; 5] = [
         Contender::Kalends,
         Contender::ByHand,
@@ -36,7 +36,7 @@ impl Contender {
         Contender::Rrule,
     ];
 
-    /// Those that are libraries of others.
+    /// The third-party libraries.
     pub const PEERS: [Contender; 3] = [Contender::Cron, Contender::Croner, Contender::Rrule];
 
     /// The name in tables and on the command line.

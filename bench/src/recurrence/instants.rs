@@ -1,14 +1,14 @@
-//! The instants that are asked about: the same for all contenders, and the same in every run.
+//! Input times: the same for all contenders and in every run.
 
 use crate::recurrence::schedule::Place;
 
-/// How many there are of each distance.
+/// Number of inputs for each distance.
 pub(crate) const INSTANTS: usize = 1_024;
 
 const DAY: i64 = 24 * 60 * 60;
 const YEAR: i64 = 365 * DAY;
 
-/// How far from the anchor.
+/// Distance from the start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distance {
     /// Within a year.
@@ -27,7 +27,7 @@ impl Distance {
         }
     }
 
-    /// Seconds since 1970.
+    /// Unix times in seconds.
     pub(crate) fn instants(self, place: Place) -> Vec<i64> {
         let (from, to) = match self {
             Distance::Near => (0, YEAR),

@@ -20,7 +20,7 @@ pub(crate) fn next(
     ))
 }
 
-/// The definition is copied for each rule, which takes it.
+/// Clones the definition for each rule, which consumes it.
 pub(crate) fn build(schedule: Schedule, place: Place) -> Result<Box<dyn Question>> {
     Ok(asked(
         vec![schedule.definition(place)?],
@@ -39,7 +39,7 @@ pub(crate) fn count(count: Count) -> Result<Box<dyn Question>> {
     ))
 }
 
-/// The same count, by going from one occurrence to the next.
+/// The same count by iteration over the occurrences.
 pub(crate) fn count_one_by_one(count: Count) -> Result<usize> {
     let rule = counted(count)?;
     let until = instant(rule.reference_time().unix_seconds() + count.seconds())?;
@@ -67,7 +67,7 @@ fn rule(definition: Definition) -> Result<Rule> {
     Ok(Rule::new(definition, &Settings::default())?)
 }
 
-/// From seconds since 1970.
+/// Converts a Unix time in seconds.
 pub(crate) fn instant(seconds: i64) -> Result<Instant> {
     Instant::from_ticks(seconds * 10_000_000).context("an instant outside the years 1 to 9999")
 }

@@ -1,8 +1,8 @@
-//! The next occurrence after an instant, how many lie between two, and making a rule: Kalends,
-//! code written by hand for each schedule, and the crates that answer the same question.
+//! Next occurrence, number of occurrences in a period, and construction of a rule: Kalends, hand-written
+//! code for each schedule, and third-party crates.
 //!
-//! Every contender starts from an instant in its own library's type and ends with one; what it
-//! takes to get into the zone and out of it is part of the work.
+//! Every contender takes and returns times in its own library's type; conversion to and from the time
+//! zone is part of the workload.
 
 mod by_hand;
 mod case;

@@ -1,5 +1,4 @@
-//! The crates `cron`, `croner` and `rrule`. All take chrono's dates; `croner` takes jiff's as well,
-//! and was no faster with them when tried.
+//! The crates `cron`, `croner` and `rrule`, all with chrono types; `croner` is not faster with jiff types.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! The tables, and whether the goals are met.
+//! Tables and goals.
 
 use std::fmt::{self, Write as _};
 
@@ -7,19 +7,19 @@ use crate::recurrence::contender::Contender;
 use crate::recurrence::instants::Distance;
 use crate::rounds::ROUNDS;
 
-/// Kalends may take this many times as long as the code written by hand.
+/// Maximum ratio of Kalends to hand-written code.
 const BY_HAND_RATIO_MAX: f64 = 1.0;
-/// The crate `cron` takes at least this many times as long as Kalends.
+/// Minimum ratio of the crate `cron` to Kalends.
 const CRON_RATIO_MIN: f64 = 2.0;
-/// An instant far from the anchor may take this many times as long as a near one.
+/// Maximum ratio of a time far from the start time to a near one.
 const FAR_RATIO_MAX: f64 = 1.5;
-/// What counting a year of a minutely rule may take.
+/// Maximum nanoseconds to count a year of a minutely rule.
 const COUNT_NANOSECONDS_MAX: f64 = 1_000.0;
 
-/// A case and what was measured.
+/// A case and its results.
 #[derive(Clone, Debug)]
 pub struct Timed {
-    /// What was asked.
+    /// The case.
     pub case: Case,
     /// Nanoseconds per call of each contender that takes part.
     pub nanoseconds: Vec<(Contender, f64)>,
@@ -30,7 +30,7 @@ impl Timed {
         self.nanoseconds.iter().find(|(who, _)| *who == contender).map(|(_, took)| *took)
     }
 
-    /// How many times as long one takes as another.
+    /// Ratio of the times of two contenders.
     fn ratio(&self, one: Contender, other: Contender) -> Option<f64> {
         Some(self.of(one)? / self.of(other)?)
     }
@@ -159,7 +159,7 @@ fn write_goals(text: &mut String, timed: &[Timed]) -> fmt::Result {
     write_goal(text, "counting a year of a minutely rule ≤ 1,000 ns", counts)
 }
 
-/// One line: the range of the figures, and the cases that miss.
+/// Writes one line: the range of the ratios, and the cases that miss the goal.
 fn write_goal(
     text: &mut String,
     goal: &str,

@@ -1,4 +1,4 @@
-//! The schedules, in the language of each contender.
+//! The benchmark schedules in the format of each contender.
 
 use kalends_recurrence::{
     Definition, Frequency, MonthlyOccurrence, Recurrence, Schedule as Times, Weekday, Zone,
@@ -6,7 +6,7 @@ use kalends_recurrence::{
 
 use crate::recurrence::kalends;
 
-/// What is asked for. All are anchored at 2026-01-05T00:00 local time, a Monday.
+/// A benchmark schedule. All start at 2026-01-05T00:00 local time, a Monday.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Schedule {
     QuarterHours,
@@ -19,7 +19,7 @@ pub(crate) enum Schedule {
     LeapDay,
 }
 
-/// Where it is read.
+/// The time zone of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Utc,
@@ -69,7 +69,7 @@ impl Schedule {
         Schedule::LeapDay,
     ];
 
-    /// Elapsed time has no zone.
+    /// Time zones of the case; elapsed-time schedules use UTC only.
     pub(crate) fn places(self) -> &'static [Place] {
         match self {
             Schedule::QuarterHours => &[Place::Utc],
@@ -159,9 +159,9 @@ impl Schedule {
         }
     }
 
-    /// For the crate `cron`, which wants both the day of the month and the weekday to fit: the
-    /// third Wednesday is the one from the 15th to the 21st. It knows no last day, no last weekday
-    /// and no weeks that are left out.
+    /// For the crate `cron`, which requires both day of month and weekday to match: the third Wednesday
+    /// is the one from the 15th to the 21st. It supports neither last days, last weekdays nor intervals
+    /// of weeks.
     pub(crate) fn for_cron(self) -> Option<&'static str> {
         match self {
             Schedule::QuarterHours => Some("0 */15 * * * *"),
@@ -173,7 +173,7 @@ impl Schedule {
         }
     }
 
-    /// For the crate `croner`, which knows no weeks that are left out.
+    /// For the crate `croner`, which does not support intervals of weeks.
     pub(crate) fn for_croner(self) -> Option<&'static str> {
         match self {
             Schedule::QuarterHours => Some("*/15 * * * *"),
@@ -187,7 +187,7 @@ impl Schedule {
         }
     }
 
-    /// For the crate `rrule`, which can say them all.
+    /// For the crate `rrule`, which supports all schedules.
     pub(crate) fn for_rrule(self, place: Place) -> String {
         let rule = match self {
             Schedule::QuarterHours => "FREQ=MINUTELY;INTERVAL=15",

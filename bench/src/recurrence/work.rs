@@ -1,17 +1,17 @@
-//! A question put again and again.
+//! A workload with comparable results.
 
 use std::hint::black_box;
 
 use crate::rounds::Work;
 
-/// Work whose answers can be compared with another contender's.
+/// A workload whose results can be compared between contenders.
 pub(crate) trait Question: Work {
-    /// The answers for every input, as plain numbers; `None` where there is none.
+    /// Results for all inputs as plain numbers; `None` for no result.
     fn answers(&self) -> Vec<Option<i64>>;
 }
 
-/// One question about many inputs, each in the types of the contender; `number` makes its answers
-/// comparable, outside of what is timed.
+/// One query on many inputs in the types of the contender; `number` makes its results comparable and is
+/// not timed.
 pub(crate) fn asked<I: 'static, A: 'static, F: Fn(&I) -> A + 'static>(
     inputs: Vec<I>,
     ask: F,

@@ -1,5 +1,5 @@
-//! The least that SQLite must do: a table with a key, rows of the same size, the same commits, on
-//! one connection and without any thread between.
+//! Lower bound with plain SQL: a table with a key, rows of the same size and the same commits, on one
+//! connection and one thread.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::store::{BATCH, Figure, MESSAGE, PAGE, bytes_in, scattered, time};
 
-/// Rows of a transaction while jobs are loaded.
+/// Rows per transaction while jobs are loaded.
 const LOADING: usize = 1_000;
-/// Operations of a kind that are timed.
+/// Number of timed operations of each kind.
 const TIMED: usize = 2_000;
-/// Transactions of [`BATCH`] runs that are timed, twice: runs are begun and finished.
+/// Number of timed transactions of [`BATCH`] runs; each run takes two, to begin and to finish.
 const BATCHES: usize = 400;
 
-/// What can be measured without a store, with `jobs` rows in a new file in `folder`.
+/// Measures plain SQL with `jobs` rows in a new file in `folder`.
 pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
     let mut connection = Connection::open(folder.join("floor.db"))?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
@@ -87,7 +87,7 @@ fn name(job: usize) -> String {
     format!("JOB-{:08X}", (job as u32).wrapping_mul(0x9e37_79b1))
 }
 
-/// As long as the stored form of the jobs that the store is given.
+/// Has the length of the stored form of a benchmark job.
 fn definition(job: usize, edit: usize) -> String {
     format!("{{\"job\": {job}, \"edit\": {edit}, \"rest\": \"{}\"}}", "x".repeat(300))
 }

@@ -1,4 +1,4 @@
-//! The store, asked as the API and the engine ask it.
+//! The store under the load of the API and the engine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,19 +30,19 @@ use crate::store::{
     time, wait,
 };
 
-/// Requests under way while jobs are loaded: enough for full commits.
+/// Requests in flight while jobs are loaded: enough for full commits.
 const LOADING: usize = 1_000;
-/// Operations of a kind that are timed.
+/// Number of timed operations of each kind.
 const TIMED: usize = 2_000;
-/// Jobs that are read again and again.
+/// Number of jobs that are read repeatedly.
 const OFTEN: usize = 1_000;
-/// Commits of [`BATCH`] runs that are timed; each run takes two, to begin and to finish. Enough for
-/// the store to bring its log into its tables meanwhile.
+/// Number of timed commits of [`BATCH`] runs; each run takes two, to begin and to finish. Enough that
+/// the store flushes its change log in the meantime.
 const BATCHES: usize = 400;
-/// Edits that are timed while runs are committed, and while a collection is being removed.
+/// Number of timed edits while runs are committed, and while a collection is being deleted.
 const BESIDE: usize = 400;
 
-/// Everything measured with `jobs` jobs in a new store in `folder`.
+/// Measures a new store in `folder` with `jobs` jobs.
 pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
     let bench = Bench { store: open(folder)?, jobs };
     for collection in 0..jobs.div_ceil(JOBS_PER_COLLECTION) {
@@ -56,7 +56,7 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
     let mut figures = vec![load];
     let bytes = bytes_in(folder)? as f64 / jobs as f64;
     let chosen = || scattered(TIMED, jobs);
-    // As many as there are where there are few, from all over the store.
+    // Jobs from all over the store, at most all of them.
     let apart = (jobs / OFTEN).max(1);
     let often = || scattered(TIMED, jobs.min(OFTEN)).map(move |job| job * apart);
     figures.push(time("PUT, one at a time", TIMED / 4, || {
@@ -65,7 +65,7 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
     figures.push(time("PUT, 64 under way", TIMED, || {
         in_flight(CONCURRENT, chosen().map(|job| bench.put(job, 2)), drop)
     })?);
-    // Others first, so that readers have the memory that they are allowed.
+    // Read other jobs first, so that the page caches of the readers are full.
     in_flight(1, scattered(4 * TIMED, jobs).skip(TIMED).map(|job| bench.get(job)), drop)?;
     figures.push(time("GET, one at a time", TIMED, || {
         in_flight(1, chosen().map(|job| bench.get(job)), drop)
@@ -100,7 +100,7 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
         for _ in 0..BATCHES {
             commits.extend(bench.run_batch(together)?);
         }
-        // What is still in the log only is part of the cost.
+        // The unflushed change log is part of the cost.
         wait(bench.store.flush()).map_err(anyhow::Error::from)
     })?);
     figures.push(worst("… the longest commit", &mut commits));
@@ -134,7 +134,7 @@ pub fn measure(folder: &Path, jobs: usize) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Edits, one at a time, while the engine commits runs as fast as it can.
+/// Edits jobs one at a time while the engine commits runs as fast as it can.
 fn beside(bench: &Bench) -> anyhow::Result<Vec<Figure>> {
     let is_over = AtomicBool::new(false);
     let mut puts = Vec::with_capacity(BESIDE);
@@ -168,7 +168,7 @@ fn beside(bench: &Bench) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![mean, worst("… the longest", &mut puts)])
 }
 
-/// Deletes a collection, and edits while its jobs are being removed.
+/// Deletes a collection, and edits jobs while its jobs are being removed.
 fn removing(bench: &Bench) -> anyhow::Result<Vec<Figure>> {
     let decide = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Delete));
     let deleted = time("delete of a collection of 10,000", 1, || {
@@ -233,7 +233,7 @@ impl Bench {
         }
     }
 
-    /// Reads all jobs of a collection, a page at a time.
+    /// Reads all jobs of a collection page by page.
     fn walk(&self, collection: usize) -> anyhow::Result<()> {
         let mut after = None;
         loop {
@@ -254,8 +254,8 @@ impl Bench {
         }
     }
 
-    /// Begins and finishes a run of the jobs that are due first, in two commits, and says how long
-    /// each took. `next` is when a job is due then.
+    /// Begins and finishes a run of the jobs that are due first, in two commits, and returns the
+    /// duration of each. `next` returns the next due time of a job.
     fn run_batch(&self, next: fn(DueJob) -> Instant) -> anyhow::Result<[f64; 2]> {
         let due = wait(self.store.due(Instant::MAX, BATCH))?;
         let begins = due.iter().map(|due| begin(due.on, next(due.on))).collect();
@@ -284,14 +284,14 @@ impl Bench {
 }
 
 const EPOCH: Instant = Instant::MIN;
-/// Every job is due so often.
+/// Interval of every job.
 const PERIOD: Duration = Duration::from_secs(900);
 
 fn start() -> anyhow::Result<Instant> {
     "2026-01-01T00:00:00Z".parse().map_err(|error| anyhow::anyhow!("{error:?}"))
 }
 
-/// When in its period a job is due: jobs that are due together lie far apart.
+/// Due time of a job within the interval: jobs with the same due time have distant keys.
 fn phase(job: usize) -> Duration {
     let spread = (job as u32).wrapping_mul(0x85eb_ca6b);
     Duration::from_millis(u64::from(spread) % (PERIOD.as_millis() as u64))
@@ -317,7 +317,7 @@ fn collection_path(number: usize) -> Result<CollectionPath, kalends_domain::Name
 }
 
 fn job_path(job: usize) -> Result<JobPath, kalends_domain::NameError> {
-    // Jobs come in no order of their names.
+    // The order of creation is not the order of names.
     let name = format!("job-{:08x}", (job as u32).wrapping_mul(0x9e37_79b1));
     let collection = collection_path(job / JOBS_PER_COLLECTION)?;
     Ok(JobPath { collection, job: JobName::new(&name)? })
@@ -360,17 +360,17 @@ fn some_put(job: usize, edit: usize, due: Instant) -> JobPut {
     }
 }
 
-/// Jobs that are due first are so again, at the very next instant there is.
+/// Due again at the earliest possible time.
 fn at_once(on: DueJob) -> Instant {
     on.due.saturating_add(Duration::from_nanos(100))
 }
 
-/// Jobs that are due together are so again.
+/// Jobs with the same due time are due together again.
 fn together(on: DueJob) -> Instant {
     on.due.saturating_add(PERIOD)
 }
 
-/// Jobs that are due together are due again at any time of a day: the worst there is.
+/// Jobs with the same due time are next due at random times of a day: the worst case.
 fn scattered_next(on: DueJob) -> Instant {
     let spread = (on.job.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     together(on).saturating_add(Duration::from_millis(spread % 86_400_000))

@@ -1,6 +1,6 @@
-//! The store in SQLite at several sizes, beside plain SQL that keeps the same bytes.
+//! The SQLite store at several sizes, compared with plain SQL that stores the same bytes.
 //!
-//! | part | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`kalends`] | the store, asked as the API and the engine ask it |
 //! | [`floor`] | the least that SQLite must do for it: a table, a key, the same commits |
@@ -18,39 +18,39 @@ use std::task::{Context, Poll, Wake};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// Jobs of a collection: as many as clients keep in one, so that names are spread.
+/// Number of jobs per collection, a realistic size.
 pub const JOBS_PER_COLLECTION: usize = 10_000;
-/// Rows of a page.
+/// Number of rows per page.
 pub const PAGE: usize = 100;
-/// Runs of a commit of the engine.
+/// Number of runs in a commit of the engine.
 pub const BATCH: usize = 500;
-/// Requests under way at a time.
+/// Number of requests in flight.
 pub const CONCURRENT: usize = 64;
-/// A history message as a target gives it.
+/// A typical history message.
 pub const MESSAGE: &str = "Http Action - Response from host 'example.com': 'OK' Response Headers: \
     Date: Mon, 16 Nov 2026 05:15:00 GMT Content-Type: application/json Body: {\"accepted\": true, \
     \"order\": 4711, \"batch\": \"2026-11-16\", \"items\": 17}";
 
-/// What was measured, with its unit last.
+/// A measured value.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What was done.
+    /// Name of the operation.
     pub name: &'static str,
-    /// Microseconds for one, or bytes.
+    /// Microseconds per operation, or bytes.
     pub value: f64,
-    /// Microseconds of processor time for one, of the store and of what asks, where it was taken: it
-    /// says more than the time where the machine has other things to do.
+    /// Microseconds of processor time per operation, including the caller, if measured. On a busy
+    /// machine more reliable than elapsed time.
     pub processor: Option<f64>,
 }
 
 impl Figure {
-    /// A figure that is no time, or of which only the time is known.
+    /// A measurement without processor time.
     pub fn new(name: &'static str, value: f64) -> Figure {
         Figure { name, value, processor: None }
     }
 }
 
-/// Microseconds per operation of something done `count` times.
+/// Measures microseconds per operation of `count` operations.
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 pub fn time<E>(
     name: &'static str,
@@ -67,7 +67,7 @@ pub fn time<E>(
     Ok(Figure { name, value, processor: (count > 1).then_some(processor) })
 }
 
-/// Processor time of the threads that this process has now; none where the system does not say.
+/// Processor time of the current threads of this process; 0 if the system does not report it.
 fn processor_micros() -> f64 {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let nanoseconds = tasks.filter_map(|task| {
@@ -81,7 +81,7 @@ fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }
 
-/// Numbers that look random and are the same each time.
+/// Deterministic pseudo-random numbers.
 pub fn scattered(count: usize, below: usize) -> impl Iterator<Item = usize> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     std::iter::repeat_with(move || {
@@ -92,7 +92,7 @@ pub fn scattered(count: usize, below: usize) -> impl Iterator<Item = usize> {
     .take(count)
 }
 
-/// The bytes of all files of a folder.
+/// Total size of the files in a directory.
 pub fn bytes_in(folder: &Path) -> std::io::Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder)? {
@@ -101,7 +101,7 @@ pub fn bytes_in(folder: &Path) -> std::io::Result<u64> {
     Ok(bytes)
 }
 
-/// Waits for answers in their order while at most `width` are under way.
+/// Awaits results in order with at most `width` in flight.
 pub fn in_flight<T, E, F: Future<Output = Result<T, E>>>(
     width: usize,
     requests: impl Iterator<Item = F>,
@@ -119,7 +119,7 @@ pub fn in_flight<T, E, F: Future<Output = Result<T, E>>>(
     under_way.into_iter().try_for_each(|request| wait(request).map(&mut answered))
 }
 
-/// Waits for an answer.
+/// Blocks until a future is ready.
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let waker = Arc::new(Unpark(std::thread::current())).into();

@@ -1,20 +1,20 @@
-//! Figures of several sizes beside each other, as Markdown.
+//! Measurements of several sizes as a Markdown table.
 
 use std::io::{self, Write};
 
 use crate::store::Figure;
 
-/// Figures of one size.
+/// Measurements of one size.
 pub struct Size {
-    /// How many jobs.
+    /// Number of jobs.
     pub jobs: usize,
-    /// Of the store.
+    /// Measurements of the store.
     pub kalends: Vec<Figure>,
-    /// Of plain SQL.
+    /// Measurements of plain SQL.
     pub floor: Vec<Figure>,
 }
 
-/// Writes a row for each figure: its value at each size, the last size as a ratio to the first, the
+/// Writes a row for each measurement: its value at each size, the last size as a ratio to the first, the
 /// same ratio of plain SQL, the store as a ratio to plain SQL at the last size, and processor time.
 pub fn write(mut output: impl Write, sizes: &[Size]) -> io::Result<()> {
     let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else { return Ok(()) };
