@@ -314,7 +314,7 @@ fn a_planted_phrase_is_found_in_every_kind_of_text() {
     check("a.rs", &planted("page.gauge(\"a_b\", \"BAD\").value(1);"), &[(1, "under way")]);
     check("a.rs", &planted("#[arg(long, help = \"BAD\")]"), &[(1, "under way")]);
     check("a.js", &planted("// BAD\n"), &[(1, "under way")]);
-    check("a.sql", &planted("SELECT 1;\n-- BAD\n"), &[(2, "under way")]);
+    check("a.sql", &planted("BEGIN;\n-- BAD\n"), &[(2, "under way")]);
     check("Makefile", &planted("# BAD\nall:\n"), &[(1, "under way")]);
     check("Cargo.toml", &planted("a = \"1\" # BAD\n"), &[(1, "under way")]);
     check("openapi.json", &planted("{\n\"summary\": \"BAD\"}"), &[(2, "under way")]);
