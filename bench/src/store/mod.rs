@@ -1,14 +1,18 @@
-//! The SQLite store at several sizes, compared with plain SQL that stores the same bytes.
+//! The SQLite store at several sizes, compared with plain tables in the same SQLite.
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`kalends`] | the store, asked as the API and the engine ask it |
-//! | [`floor`] | the least that SQLite must do for it: a table, a key, the same commits |
-//! | [`report`] | both as a table, with ratios between sizes |
+//! | [`workload`] | jobs and runs, the same for both contenders |
+//! | [`kalends`] | the store, called as the API and the engine call it |
+//! | [`plain`] | plain tables with group commit and a background checkpoint |
+//! | [`checkpoint`] | that checkpoint, by the rules of the store |
+//! | [`report`] | both as Markdown tables, with ratios between sizes |
 
-pub mod floor;
+pub mod checkpoint;
 pub mod kalends;
+pub mod plain;
 pub mod report;
+pub mod workload;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,59 +20,101 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Number of jobs per collection, a realistic size.
+/// Jobs of a collection; a job's name is unique in its collection.
 pub const JOBS_PER_COLLECTION: usize = 10_000;
-/// Number of rows per page.
+/// Rows of a page.
 pub const PAGE: usize = 100;
-/// Number of runs in a commit of the engine.
+/// Runs of a commit of the engine.
 pub const BATCH: usize = 500;
-/// Number of requests in flight.
+/// Batches of runs that are timed; each takes two commits, one that begins the runs and one that
+/// finishes them. Enough for several flushes and checkpoints.
+pub const BATCHES: usize = 400;
+/// Batches that are timed with next due times far apart, which cost more.
+pub const FAR_APART_BATCHES: usize = BATCHES / 4;
+/// Concurrent requests, or jobs of a transaction, while jobs are loaded.
+pub const LOADING: usize = 1_000;
+/// Timed operations of most rows.
+pub const TIMED: usize = 2_000;
+/// Concurrent requests of the rows that measure concurrency.
 pub const CONCURRENT: usize = 64;
-/// A typical history message.
+/// A history message as a typical target causes it.
 pub const MESSAGE: &str = "Http Action - Response from host 'example.com': 'OK' Response Headers: \
     Date: Mon, 16 Nov 2026 05:15:00 GMT Content-Type: application/json Body: {\"accepted\": true, \
     \"order\": 4711, \"batch\": \"2026-11-16\", \"items\": 17}";
 
-/// A measured value.
-#[derive(Clone, Debug)]
-pub struct Figure {
-    /// Name of the operation.
-    pub name: &'static str,
-    /// Microseconds per operation, or bytes.
-    pub value: f64,
-    /// Microseconds of processor time per operation, including the caller, if measured. On a busy
-    /// machine more reliable than elapsed time.
-    pub processor: Option<f64>,
+/// The rows of the report that both contenders measure have one name.
+pub mod row {
+    /// All jobs created, including the flush of the write-back cache.
+    pub const LOAD: &str = "load, 1,000 concurrent, including the flush";
+    /// One edit after the other, each with a commit of its own.
+    pub const PUT: &str = "PUT, sequential";
+    /// One random job after the other.
+    pub const GET: &str = "GET, sequential";
+    /// A page of jobs after a random name.
+    pub const LIST: &str = "list, page of 100";
+    /// Complete runs of jobs that are due together again, after all others.
+    pub const OTHER_JOBS: &str = "run with history, 500 other jobs each time";
+    /// The same with next due times spread over a day.
+    pub const FAR_APART: &str = "run with history, next due times far apart";
+    /// Size of the files after loading.
+    pub const BYTES: &str = "bytes per job";
 }
 
-impl Figure {
-    /// A measurement without processor time.
-    pub fn new(name: &'static str, value: f64) -> Figure {
-        Figure { name, value, processor: None }
+/// Which rows of the report are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// All of them.
+    All,
+    /// Only those that decide between the write-back cache and plain tables: load, sequential GET,
+    /// runs of other jobs each time, and runs with next due times far apart.
+    Comparison,
+}
+
+/// A row of the report for one contender and size.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// Name of the row.
+    pub name: &'static str,
+    /// Wall time of one operation in microseconds, or another quantity that the name states.
+    pub value: f64,
+    /// CPU time of one operation in microseconds, of all threads of the process including the load
+    /// generator; `None` for a row that is not a mean of operations. Comparable on a busy machine.
+    pub cpu: Option<f64>,
+}
+
+impl Measurement {
+    /// A row without CPU time.
+    pub fn new(name: &'static str, value: f64) -> Measurement {
+        Measurement { name, value, cpu: None }
     }
 }
 
-/// Measures microseconds per operation of `count` operations.
-#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+/// Times `work`, which carries out `count` operations, and logs the result to standard error.
 pub fn time<E>(
     name: &'static str,
     count: usize,
     work: impl FnOnce() -> Result<(), E>,
-) -> Result<Figure, E> {
-    let (begin, processor) = (Instant::now(), processor_micros());
-    work()?;
-    let value = micros(begin.elapsed()) / count as f64;
-    let processor = (processor_micros() - processor) / count as f64;
-    if count > 1 {
-        eprintln!("{name}: {value:.1}, processor {processor:.1}");
-    }
-    Ok(Figure { name, value, processor: (count > 1).then_some(processor) })
+) -> Result<Measurement, E> {
+    let cpu = cpu_micros();
+    let ((), wall) = wall_micros(work)?;
+    let (value, cpu) = (wall / count as f64, (cpu_micros() - cpu) / count as f64);
+    eprintln!("{name}: {value:.1} µs, CPU {cpu:.1} µs");
+    Ok(Measurement { name, value, cpu: Some(cpu) })
 }
 
-/// Processor time of the current threads of this process; 0 if the system does not report it.
-fn processor_micros() -> f64 {
+/// The wall time of one operation in microseconds, with its result. Reads no CPU time, which takes
+/// longer than some operations.
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+pub fn wall_micros<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<(T, f64), E> {
+    let begin = Instant::now();
+    let result = work()?;
+    Ok((result, begin.elapsed().as_secs_f64() * 1e6))
+}
+
+/// CPU time of the threads that this process has now; 0 on systems without `/proc`.
+fn cpu_micros() -> f64 {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let nanoseconds = tasks.filter_map(|task| {
         let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
@@ -77,11 +123,7 @@ fn processor_micros() -> f64 {
     nanoseconds.sum::<f64>() / 1e3
 }
 
-fn micros(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e6
-}
-
-/// Deterministic pseudo-random numbers.
+/// Pseudo-random numbers, the same in each run.
 pub fn scattered(count: usize, below: usize) -> impl Iterator<Item = usize> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     std::iter::repeat_with(move || {
@@ -92,7 +134,7 @@ pub fn scattered(count: usize, below: usize) -> impl Iterator<Item = usize> {
     .take(count)
 }
 
-/// Total size of the files in a directory.
+/// Total size of the files of a folder.
 pub fn bytes_in(folder: &Path) -> std::io::Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder)? {
@@ -101,32 +143,32 @@ pub fn bytes_in(folder: &Path) -> std::io::Result<u64> {
     Ok(bytes)
 }
 
-/// Awaits results in order with at most `width` in flight.
+/// Completes requests in their order, with at most `width` of them in flight.
 pub fn in_flight<T, E, F: Future<Output = Result<T, E>>>(
     width: usize,
     requests: impl Iterator<Item = F>,
-    mut answered: impl FnMut(T),
+    mut completed: impl FnMut(T),
 ) -> Result<(), E> {
-    let mut under_way = VecDeque::with_capacity(width);
+    let mut pending = VecDeque::with_capacity(width);
     for request in requests {
-        if under_way.len() == width
-            && let Some(first) = under_way.pop_front()
+        if pending.len() == width
+            && let Some(first) = pending.pop_front()
         {
-            answered(wait(first)?);
+            completed(wait(first)?);
         }
-        under_way.push_back(request);
+        pending.push_back(request);
     }
-    under_way.into_iter().try_for_each(|request| wait(request).map(&mut answered))
+    pending.into_iter().try_for_each(|request| wait(request).map(&mut completed))
 }
 
-/// Blocks until a future is ready.
+/// Blocks the thread until a future completes.
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let waker = Arc::new(Unpark(std::thread::current())).into();
     let mut context = Context::from_waker(&waker);
     loop {
         match future.as_mut().poll(&mut context) {
-            Poll::Ready(answer) => return answer,
+            Poll::Ready(output) => return output,
             Poll::Pending => std::thread::park(),
         }
     }

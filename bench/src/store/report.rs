@@ -1,58 +1,71 @@
-//! Measurements of several sizes as a Markdown table.
+//! Measurements of several sizes side by side, as Markdown.
 
 use std::io::{self, Write};
 
-use crate::store::Figure;
+use crate::store::Measurement;
 
 /// Measurements of one size.
 pub struct Size {
     /// Number of jobs.
     pub jobs: usize,
-    /// Measurements of the store.
-    pub kalends: Vec<Figure>,
-    /// Measurements of plain SQL.
-    pub floor: Vec<Figure>,
+    /// Rows of the store.
+    pub kalends: Vec<Measurement>,
+    /// Rows of plain tables; empty if they were not measured.
+    pub plain: Vec<Measurement>,
 }
 
-/// Writes a row for each measurement: its value at each size, the last size as a ratio to the first, the
-/// same ratio of plain SQL, the store as a ratio to plain SQL at the last size, and processor time.
+/// One of the two tables of the report.
+#[derive(Clone, Copy)]
+enum Table {
+    Wall,
+    Cpu,
+}
+
+impl Table {
+    fn value(self, measurements: &[Measurement], name: &str) -> Option<f64> {
+        let found = measurements.iter().find(|measurement| measurement.name == name)?;
+        match self {
+            Table::Wall => Some(found.value),
+            Table::Cpu => found.cpu,
+        }
+    }
+}
+
+/// Writes a table of wall times and one of CPU times. Each has, for each size, the store, plain
+/// tables and their ratio, then the last size as a ratio to the first for both.
 pub fn write(mut output: impl Write, sizes: &[Size]) -> io::Result<()> {
+    write_table(&mut output, sizes, Table::Wall)?;
+    writeln!(output)?;
+    write_table(&mut output, sizes, Table::Cpu)
+}
+
+fn write_table(output: &mut impl Write, sizes: &[Size], table: Table) -> io::Result<()> {
     let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else { return Ok(()) };
-    let heads = sizes.iter().map(|size| format!(" {} jobs |", grouped(size.jobs)));
-    let heads = heads.collect::<String>();
-    writeln!(
-        output,
-        "| µs each |{heads} last ÷ first | of plain SQL | ÷ plain SQL | processor:{heads} last ÷ first |"
-    )?;
-    writeln!(output, "|---|{0}--:|--:|--:|{0}--:|", "--:|".repeat(sizes.len()))?;
-    for Figure { name, .. } in &last.kalends {
+    let title = match table {
+        Table::Wall => "µs per operation",
+        Table::Cpu => "µs of CPU per operation",
+    };
+    write!(output, "| {title} |")?;
+    for Size { jobs, .. } in sizes {
+        write!(output, " {} jobs: kalends | plain tables | kalends ÷ plain |", grouped(*jobs))?;
+    }
+    writeln!(output, " last ÷ first: kalends | plain tables |")?;
+    writeln!(output, "|---|{}--:|--:|", "--:|--:|--:|".repeat(sizes.len()))?;
+    for Measurement { name, .. } in &last.kalends {
+        let of_store = |size: &Size| table.value(&size.kalends, name);
+        let of_plain = |size: &Size| table.value(&size.plain, name);
+        if of_store(last).is_none() {
+            continue;
+        }
         write!(output, "| {name} |")?;
         for size in sizes {
-            write!(output, " {} |", shown(value(&size.kalends, name)))?;
+            let (store, plain) = (of_store(size), of_plain(size));
+            write!(output, " {} | {} | {} |", shown(store), shown(plain), ratio(store, plain))?;
         }
-        let growth = ratio(value(&last.kalends, name), value(&first.kalends, name));
-        let above = ratio(value(&last.kalends, name), value(&last.floor, name));
-        let plain = ratio(value(&last.floor, name), value(&first.floor, name));
-        write!(output, " {growth} | {plain} | {above} |")?;
-        for size in sizes {
-            write!(output, " {} |", shown(processor(&size.kalends, name)))?;
-        }
-        let growth = ratio(processor(&last.kalends, name), processor(&first.kalends, name));
-        writeln!(output, " {growth} |")?;
+        let store = ratio(of_store(last), of_store(first));
+        writeln!(output, " {store} | {} |", ratio(of_plain(last), of_plain(first)))?;
     }
     Ok(())
-}
-
-fn find<'a>(figures: &'a [Figure], name: &str) -> Option<&'a Figure> {
-    figures.iter().find(|figure| figure.name == name)
-}
-
-fn value(figures: &[Figure], name: &str) -> Option<f64> {
-    find(figures, name).map(|figure| figure.value)
-}
-
-fn processor(figures: &[Figure], name: &str) -> Option<f64> {
-    find(figures, name)?.processor
 }
 
 fn shown(value: Option<f64>) -> String {
