@@ -11,6 +11,7 @@
 //! | [`VirtualTime`], [`VirtualClock`] | time that jumps to the next timer |
 //! | [`Node`] | one process with an engine, on its own runtime |
 //! | `scenario`, `definitions`, `users`, `target`, `link` | nodes, jobs, edits and faults derived from a seed |
+//! | [`StoreKind`] | the store of a world: in memory, or a SQLite file that crashes reopen |
 //! | `world` | runs the scenario |
 //! | `check` | verifies the guarantees independently of the engine's code |
 
@@ -34,6 +35,11 @@ mod mutant_store;
 mod node;
 mod recorder;
 mod rehearsal;
+#[expect(
+    clippy::expect_used,
+    reason = "a scratch store that does not open is a bug of the simulation or of the store"
+)]
+mod restartable_store;
 mod rng;
 mod scenario;
 mod simulate;
@@ -61,6 +67,7 @@ pub use recorder::Tracing;
 pub use rehearsal::{
     AttemptOutcome, Rehearsal, RehearsalError, RehearsalEvent, RehearsalEventKind,
 };
+pub use restartable_store::StoreKind;
 #[cfg(feature = "mutants")]
 pub use simulate::simulate_mutant;
 pub use simulate::{SimulationReport, simulate};

@@ -9,6 +9,7 @@ use kalends_store::Store;
 
 use crate::check::Check;
 use crate::recorder::Tracing;
+use crate::restartable_store::StoreKind;
 use crate::scenario::Scenario;
 use crate::world::{World, WorldBase};
 
@@ -52,23 +53,29 @@ impl Mutation for Unmodified {
 }
 
 /// Builds the world of a seed, runs it and checks the guarantees.
-pub fn simulate(seed: u64, tracing: Tracing) -> SimulationReport {
-    simulate_with(seed, tracing, &Unmodified)
+pub fn simulate(seed: u64, store: StoreKind, tracing: Tracing) -> SimulationReport {
+    simulate_with(seed, store, tracing, &Unmodified)
 }
 
 /// Runs the world of a seed with an injected bug.
 #[cfg(feature = "mutants")]
 pub fn simulate_mutant(
     seed: u64,
+    store: StoreKind,
     tracing: Tracing,
     mutant: crate::mutant::Mutant,
 ) -> SimulationReport {
-    simulate_with(seed, tracing, &mutant)
+    simulate_with(seed, store, tracing, &mutant)
 }
 
-fn simulate_with(seed: u64, tracing: Tracing, mutation: &dyn Mutation) -> SimulationReport {
+fn simulate_with(
+    seed: u64,
+    kind: StoreKind,
+    tracing: Tracing,
+    mutation: &dyn Mutation,
+) -> SimulationReport {
     let scenario = Scenario::from_seed(seed);
-    let base = WorldBase::new(&scenario, tracing);
+    let base = WorldBase::new(&scenario, kind, tracing);
     base.recorder.trace(|| format!("{scenario:?}"));
     let store = mutation.store(base.store.clone());
     let evidence = World::new(seed, &scenario, &base, &store, mutation).run();

@@ -8,7 +8,6 @@ use std::time::Duration;
 use kalends_domain::CollectionState;
 use kalends_engine::{ClockSource, EngineMetrics, EngineSettings};
 use kalends_recurrence::Instant;
-use kalends_store::memory::MemoryStore;
 use kalends_store::record::NodeId;
 use kalends_store::{Retention, Store};
 
@@ -16,6 +15,7 @@ use crate::definitions::{Span, random_definition};
 use crate::link::{Link, LinkFaults};
 use crate::node::Node;
 use crate::recorder::{FaultKind, Recorder, Tracing};
+use crate::restartable_store::{Exit, RestartableStore, StoreKind};
 use crate::rng::Rng;
 use crate::scenario::{Scenario, ScenarioEvent};
 use crate::simulate::Mutation;
@@ -44,6 +44,7 @@ struct Machine {
 }
 
 pub(crate) struct World<'a> {
+    base: &'a WorldBase,
     seed: u64,
     scenario: &'a Scenario,
     mutation: &'a dyn Mutation,
@@ -75,15 +76,15 @@ pub(crate) struct WorldBase {
     pub(crate) time: Arc<VirtualTime>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) store_clock: Arc<VirtualClock>,
-    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) store: Arc<RestartableStore>,
 }
 
 impl WorldBase {
-    pub(crate) fn new(scenario: &Scenario, tracing: Tracing) -> WorldBase {
+    pub(crate) fn new(scenario: &Scenario, kind: StoreKind, tracing: Tracing) -> WorldBase {
         let time = VirtualTime::new(scenario.start.parse().unwrap());
         let recorder = Recorder::new(&time, tracing);
         let store_clock = Arc::new(VirtualClock::new(&time));
-        let store = Arc::new(MemoryStore::new(store_clock.clone()));
+        let store = Arc::new(RestartableStore::new(kind, store_clock.clone()));
         WorldBase { time, recorder, store_clock, store }
     }
 }
@@ -121,6 +122,7 @@ impl<'a> World<'a> {
             is_woken: true,
         });
         World {
+            base,
             seed,
             scenario,
             mutation,
@@ -230,7 +232,8 @@ impl<'a> World<'a> {
             let is_crashing =
                 host.link.as_ref().is_some_and(|link| link.is_crashing.load(Ordering::Relaxed));
             if node.has_stopped() || is_crashing {
-                self.crash(machine);
+                let exit = if is_crashing { Exit::Crash } else { Exit::Graceful };
+                self.end(machine, exit);
                 let back_at = self.time.now() + self.machines[machine].back_after;
                 self.add(back_at, ScenarioEvent::Start { machine });
             }
@@ -296,13 +299,17 @@ impl<'a> World<'a> {
     }
 
     /// Crashes the node of a machine.
-    fn crash(&mut self, machine: usize) {
+    fn end(&mut self, machine: usize, exit: Exit) {
         let now = self.time.now();
         let host = &mut self.machines[machine];
         if host.node.take().is_some() {
+            // One process has the engine and the store in it.
+            if self.scenario.nodes == 1 {
+                self.base.store.restart(exit);
+            }
             let number = host.number;
             self.recorder.record_fault(Some(number), now, now, FaultKind::Down);
-            self.recorder.trace(|| format!("node {number} crashed"));
+            self.recorder.trace(|| format!("node {number} ended"));
             host.down_since = Some(now);
             host.paused_since = None;
             host.link = None;
@@ -346,7 +353,7 @@ impl<'a> World<'a> {
                 }
             }
             ScenarioEvent::Crash { machine, back_after } => {
-                self.crash(machine);
+                self.end(machine, Exit::Crash);
                 self.add(now + back_after, ScenarioEvent::Start { machine });
             }
             ScenarioEvent::CrashDuringCall { machine, calls } => {

@@ -1,25 +1,35 @@
 //! `simulate 100..300` runs a range of seeds and lists those that violated a guarantee;
-//! `simulate 123` runs one seed and prints its trace.
+//! `simulate 123` runs one seed and prints its trace. `--store sqlite` before the seeds runs the worlds
+//! on a SQLite file instead of in memory.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use kalends_environment::{Clock, SystemClock};
-use kalends_simulation::{Tracing, simulate};
+use kalends_simulation::{StoreKind, Tracing, simulate};
 
 /// Seeds that run without an argument.
 const SEEDS_DEFAULT: u64 = 1_000;
 
 fn main() -> io::Result<ExitCode> {
-    let argument = std::env::args().nth(1);
+    let mut arguments = std::env::args().skip(1).peekable();
+    let mut store = StoreKind::Memory;
+    if arguments.next_if(|argument| argument == "--store").is_some() {
+        store = match arguments.next().as_deref() {
+            Some("sqlite") => StoreKind::Sqlite,
+            Some("memory") => StoreKind::Memory,
+            _ => return Err(io::Error::other("--store takes memory or sqlite")),
+        };
+    }
+    let argument = arguments.next();
     let mut output = io::stdout().lock();
     match argument.as_deref().map(str::parse::<u64>) {
-        Some(Ok(seed)) => run_one(seed, &mut output),
+        Some(Ok(seed)) => run_one(seed, store, &mut output),
         _ => {
             let (from, to) =
                 argument.as_deref().and_then(parse_range).unwrap_or((0, SEEDS_DEFAULT));
-            run_range(from, to, &mut output)
+            run_range((from, to), store, &mut output)
         }
     }
 }
@@ -29,20 +39,24 @@ fn parse_range(text: &str) -> Option<(u64, u64)> {
     Some((from.parse().ok()?, to.parse().ok()?))
 }
 
-fn run_one(seed: u64, output: &mut impl Write) -> io::Result<ExitCode> {
-    let report = simulate(seed, Tracing::On);
+fn run_one(seed: u64, store: StoreKind, output: &mut impl Write) -> io::Result<ExitCode> {
+    let report = simulate(seed, store, Tracing::On);
     for line in report.trace.iter().chain(&report.violations) {
         writeln!(output, "{line}")?;
     }
     Ok(exit_code(report.violations.is_empty()))
 }
 
-fn run_range(from: u64, to: u64, output: &mut impl Write) -> io::Result<ExitCode> {
+fn run_range(
+    (from, to): (u64, u64),
+    store: StoreKind,
+    output: &mut impl Write,
+) -> io::Result<ExitCode> {
     let began = SystemClock.now();
     let (mut failed, mut occurrences, mut calls) = (0_u64, 0_u64, 0_u64);
     let mut simulated = Duration::ZERO;
     for seed in from..to {
-        let report = simulate(seed, Tracing::Off);
+        let report = simulate(seed, store, Tracing::Off);
         occurrences += report.occurrences;
         calls += report.calls;
         simulated += report.simulated;

@@ -1,6 +1,6 @@
 //! Determinism of seeds, and seeds that once found a bug.
 
-use kalends_simulation::{Tracing, simulate};
+use kalends_simulation::{StoreKind, Tracing, simulate};
 
 /// Seeds that once found a bug. The generator may have changed since; the bugs have their own tests
 /// in `engine/tests/it/races.rs` and in the conformance suite of the stores.
@@ -9,17 +9,32 @@ const REGRESSION_SEEDS: [u64; 12] =
 
 #[test]
 fn a_seed_produces_the_same_trace_twice() {
-    for seed in 0..40 {
-        let [first, second] = [(); 2].map(|()| simulate(seed, Tracing::On));
-        assert!(first.trace.len() > 2, "{seed}");
-        assert_eq!(first.trace, second.trace, "{seed}");
+    for (store, seed) in on_every_store(0..40) {
+        let [first, second] = [(); 2].map(|()| simulate(seed, store, Tracing::On));
+        assert!(first.trace.len() > 2, "{store:?} {seed}");
+        assert_eq!(first.trace, second.trace, "{store:?} {seed}");
     }
 }
 
 #[test]
 fn seeds_that_once_found_a_bug_pass() {
-    for seed in REGRESSION_SEEDS {
-        let violations = simulate(seed, Tracing::Off).violations;
-        assert_eq!(violations, Vec::<String>::new(), "simulate {seed}");
+    for (store, seed) in on_every_store(REGRESSION_SEEDS) {
+        let violations = simulate(seed, store, Tracing::Off).violations;
+        assert_eq!(violations, Vec::<String>::new(), "simulate {store:?} {seed}");
     }
+}
+
+/// Worlds whose nodes share one clock and one store end alike on both stores: the state machine of
+/// runs is the same, and so is every answer of the store.
+#[test]
+fn a_seed_produces_the_same_trace_on_every_store() {
+    for seed in 0..40 {
+        let [memory, sqlite] = StoreKind::ALL.map(|store| simulate(seed, store, Tracing::On));
+        assert_eq!(memory.trace, sqlite.trace, "{seed}");
+    }
+}
+
+fn on_every_store(seeds: impl IntoIterator<Item = u64>) -> Vec<(StoreKind, u64)> {
+    let seeds = seeds.into_iter();
+    seeds.flat_map(|seed| StoreKind::ALL.map(|store| (store, seed))).collect()
 }

@@ -55,6 +55,6 @@ mod writer;
 
 pub use backup::back_up;
 pub use check::inspect;
-pub use settings::SqliteSettings;
+pub use settings::{SqliteSettings, Threads};
 pub use store::SqliteStore;
 pub use tokens::SqliteTokens;

@@ -43,13 +43,18 @@ impl Readers {
         Ok(readers)
     }
 
+    /// Reads on the calling thread only.
+    pub(crate) fn inline(snapshots: Vec<Snapshot>) -> Readers {
+        let inline = snapshots.into_iter().map(Mutex::new).collect();
+        Readers { queue: None, threads: Vec::new(), inline }
+    }
+
     /// Has `work` done on one state of the store.
     pub(crate) fn read<'a, T: Send + 'static>(
         &self,
         work: impl FnOnce(&Snapshot) -> SqliteResult<T> + Send + 'static,
     ) -> Reply<'a, T> {
-        let (task, answer) = task(1, move |snapshot: &mut Snapshot| snapshot.read(work));
-        reply(self.send(task).map(|()| answer))
+        self.submit(move |snapshot: &mut Snapshot| snapshot.read(work))
     }
 
     /// The same for statements that find a few rows and each see one state: at once and on the thread
@@ -79,7 +84,23 @@ impl Readers {
         &self,
         work: impl FnOnce(&Connection) -> SqliteResult<T> + Send + 'static,
     ) -> Reply<'a, T> {
-        let (task, answer) = task(1, move |snapshot: &mut Snapshot| snapshot.read_file(work));
+        self.submit(move |snapshot: &mut Snapshot| snapshot.read_file(work))
+    }
+
+    fn submit<'a, T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Snapshot) -> SqliteResult<T> + Send + 'static,
+    ) -> Reply<'a, T> {
+        let (mut task, answer) = task(1, work);
+        if self.threads.is_empty()
+            && let Some(snapshot) = self.inline.first()
+        {
+            let mut snapshot = snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+            task.work(&mut snapshot);
+            snapshot.leave();
+            task.answer(Ok(()));
+            return reply(Ok(answer));
+        }
         reply(self.send(task).map(|()| answer))
     }
 

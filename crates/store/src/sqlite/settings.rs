@@ -22,6 +22,18 @@ pub struct SqliteSettings {
     /// Number of dirty rows, in memory and in the change log, that starts a flush to the tables. A row
     /// takes about 200 bytes of memory. During a flush, the number may double. Default: 100,000.
     pub flush_threshold_rows: usize,
+    /// The threads that do the work.
+    pub threads: Threads,
+}
+
+/// The threads that carry out reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// Threads of the store: group commit, and readers beside the writer.
+    Background,
+    /// The calling thread: every call is finished when it returns, in the order of the calls. For
+    /// simulations that replay exactly.
+    Caller,
 }
 
 impl Default for SqliteSettings {
@@ -37,6 +49,7 @@ impl Default for SqliteSettings {
             reads_waiting_max: 4_096,
             size_max_kib: None,
             flush_threshold_rows: 100_000,
+            threads: Threads::Background,
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::sqlite::path_keys::CollectionKeys;
 use crate::sqlite::prune::{self, Aged, Removed, Surplus};
 use crate::sqlite::queue::Priority;
 use crate::sqlite::readers::Readers;
-use crate::sqlite::settings::SqliteSettings;
+use crate::sqlite::settings::{SqliteSettings, Threads};
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::Checkpointer;
 use crate::sqlite::write_back::SharedState;
@@ -54,6 +54,7 @@ pub struct SqliteStore {
     shared: Arc<SharedState>,
     clock: Arc<dyn Clock>,
     path: PathBuf,
+    is_abandoned: bool,
     // After the threads: another process may begin only when they have ended.
     _lock: Lock,
 }
@@ -84,25 +85,42 @@ impl SqliteStore {
             let connection = connection::for_reading(path, settings.reader_cache_kib)?;
             Ok(Snapshot::new(connection, Arc::clone(&shared), reader))
         };
-        let snapshots = (0..readers).map(snapshot).collect::<SqliteResult<Vec<_>>>()?;
-        let inline = (readers..readers + settings.inline_readers).map(snapshot);
-        let inline = inline.collect::<SqliteResult<Vec<_>>>()?;
-        let checkpointer = Checkpointer::start(path, &mut writing)?;
-        let transaction = WriteTransaction::new(writing, Arc::clone(&shared), end);
+        let (writer, readers) = match settings.threads {
+            Threads::Background => {
+                let snapshots = (0..readers).map(snapshot).collect::<SqliteResult<Vec<_>>>()?;
+                let inline = (readers..readers + settings.inline_readers).map(snapshot);
+                let inline = inline.collect::<SqliteResult<Vec<_>>>()?;
+                let checkpointer = Checkpointer::start(path, &mut writing)?;
+                let transaction = WriteTransaction::new(writing, Arc::clone(&shared), end);
+                let (waiting_max, flush_at) =
+                    (settings.writes_waiting_max, settings.flush_threshold_rows);
+                let writer = Writer::start(transaction, checkpointer, waiting_max, flush_at)?;
+                (writer, Readers::start(snapshots, inline, settings.reads_waiting_max)?)
+            }
+            Threads::Caller => {
+                let snapshots = (0..readers).map(snapshot).collect::<SqliteResult<Vec<_>>>()?;
+                let checkpointer = Checkpointer::inline(&mut writing)?;
+                let transaction = WriteTransaction::new(writing, Arc::clone(&shared), end);
+                let flush_at = settings.flush_threshold_rows;
+                (Writer::inline(transaction, checkpointer, flush_at), Readers::inline(snapshots))
+            }
+        };
         Ok(SqliteStore {
-            writer: Writer::start(
-                transaction,
-                checkpointer,
-                settings.writes_waiting_max,
-                settings.flush_threshold_rows,
-            )?,
-            readers: Readers::start(snapshots, inline, settings.reads_waiting_max)?,
+            writer,
+            readers,
             codec: Arc::new(codec),
             shared,
             clock,
             path: path.to_owned(),
+            is_abandoned: false,
             _lock: lock,
         })
+    }
+
+    /// Drops the store as a crash of the process would: dirty rows stay in the change log. A store
+    /// with threads of its own ([`Threads::Background`]) is closed in order instead.
+    pub fn abandon(mut self) {
+        self.is_abandoned = self.writer.is_inline();
     }
 
     /// The file it is in.
@@ -183,7 +201,9 @@ impl Drop for SqliteStore {
     fn drop(&mut self) {
         // Readers first: the log can be moved into the database only when nobody reads it.
         self.readers.close();
-        self.writer.close();
+        if !self.is_abandoned {
+            self.writer.close();
+        }
     }
 }
 

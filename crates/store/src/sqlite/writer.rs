@@ -2,7 +2,7 @@
 //! one sync of the disk serves many requests. Beside them, and alone when nobody waits, it brings
 //! the log into the tables and removes what was deleted.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -55,16 +55,25 @@ const NOTHING_TO_DO: Duration = Duration::from_secs(3_600);
 /// them fail.
 const UPKEEP_PAUSE: u32 = 16;
 
-/// The thread that writes, and its queue.
+/// The writer and its queue.
 pub(crate) struct Writer {
     queue: Arc<Queue>,
-    thread: Option<JoinHandle<()>>,
+    mode: Mode,
     stopped: Arc<OnceLock<StoreError>>,
 }
 
+/// The thread that carries out writes.
+enum Mode {
+    /// A thread of the writer's own.
+    Thread(Option<JoinHandle<()>>),
+    /// The calling thread: every write is a transaction of its own, carried out before the call
+    /// returns.
+    Inline(Mutex<Working>),
+}
+
 impl Writer {
-    /// Starts the thread; `waiting_max` requests of each kind may wait for it. When `flush_threshold_rows` rows
-    /// are changed, they are brought into their tables.
+    /// Starts the thread. At most `waiting_max` requests of each priority wait for it; a flush begins
+    /// when `flush_threshold_rows` rows are dirty.
     pub(crate) fn start(
         transaction: WriteTransaction,
         checkpointer: Checkpointer,
@@ -73,52 +82,76 @@ impl Writer {
     ) -> Result<Writer, StoreError> {
         let queue = Arc::new(Queue::new(waiting_max));
         let stopped = Arc::new(OnceLock::new());
-        let (stopped_too, queue_too) = (Arc::clone(&stopped), Arc::clone(&queue));
-        let mut working = Working {
-            transaction,
-            checkpointer,
-            flush: Flush::new(),
-            flush_threshold_rows,
-            pause: 0,
-        };
+        let (of_thread, queued) = (Arc::clone(&stopped), Arc::clone(&queue));
+        let mut working = Working::new(transaction, checkpointer, flush_threshold_rows);
         let thread = thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || working.run(&queue_too, &stopped_too))
+            .spawn(move || working.run(&queued, &of_thread))
             .map_err(|error| StoreError::Failed(format!("no thread for writing: {error}")))?;
-        Ok(Writer { queue, thread: Some(thread), stopped })
+        Ok(Writer { queue, mode: Mode::Thread(Some(thread)), stopped })
     }
 
-    /// Has `work` done in a transaction. `weight` is how many rows it touches, roughly.
+    /// Writes on the calling thread.
+    pub(crate) fn inline(
+        transaction: WriteTransaction,
+        checkpointer: Checkpointer,
+        flush_threshold_rows: usize,
+    ) -> Writer {
+        let working = Working::new(transaction, checkpointer, flush_threshold_rows);
+        let mode = Mode::Inline(Mutex::new(working));
+        Writer { queue: Arc::new(Queue::new(0)), mode, stopped: Arc::default() }
+    }
+
+    /// Carries out `work` in a transaction. `weight` is the approximate number of rows it touches.
     pub(crate) fn write<'a, T: Send + 'static>(
         &self,
-        turn: Priority,
+        priority: Priority,
         weight: usize,
         work: impl FnOnce(&mut WriteTransaction) -> SqliteResult<T> + Send + 'static,
     ) -> Reply<'a, T> {
         let (task, answer) = task(weight, work);
-        let sent = match self.stopped.get() {
-            Some(why) => Err(why.clone()),
-            None => self.queue.push(turn, task),
-        };
-        reply(sent.map(|()| answer))
+        if let Some(why) = self.stopped.get() {
+            return reply(Err(why.clone()));
+        }
+        match &self.mode {
+            Mode::Thread(_) => reply(self.queue.push(priority, task).map(|()| answer)),
+            Mode::Inline(working) => {
+                let mut working = working.lock().unwrap_or_else(PoisonError::into_inner);
+                working.serve(task, &self.queue, &self.stopped);
+                reply(Ok(answer))
+            }
+        }
     }
 
-    /// Why nothing is written any more, where that is so.
+    /// Whether writes are carried out on the calling thread.
+    pub(crate) fn is_inline(&self) -> bool {
+        matches!(self.mode, Mode::Inline(_))
+    }
+
+    /// Why the store no longer writes, after the disk has failed.
     pub(crate) fn stopped(&self) -> Option<&StoreError> {
         self.stopped.get()
     }
 
-    /// Does what waits, moves both logs into the tables and the database, and ends the thread.
+    /// Carries out waiting writes, flushes, checkpoints, and ends the thread.
     pub(crate) fn close(&mut self) {
         self.queue.close();
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread was answered to those who waited for it.
-            drop(thread.join());
+        match &mut self.mode {
+            Mode::Thread(thread) => {
+                if let Some(thread) = thread.take() {
+                    // Those who waited for a thread that panicked have received the error.
+                    drop(thread.join());
+                }
+            }
+            Mode::Inline(working) => {
+                let working = working.get_mut().unwrap_or_else(PoisonError::into_inner);
+                working.close(&self.stopped);
+            }
         }
     }
 }
 
-/// What the thread has.
+/// The state of the writer.
 struct Working {
     transaction: WriteTransaction,
     checkpointer: Checkpointer,
@@ -154,6 +187,15 @@ impl From<rusqlite::Error> for End {
 }
 
 impl Working {
+    fn new(
+        transaction: WriteTransaction,
+        checkpointer: Checkpointer,
+        flush_threshold_rows: usize,
+    ) -> Working {
+        let flush = Flush::new();
+        Working { transaction, checkpointer, flush, flush_threshold_rows, pause: 0 }
+    }
+
     fn run(&mut self, queue: &Queue, stopped: &OnceLock<StoreError>) {
         loop {
             let patience = self.patience();
@@ -167,6 +209,11 @@ impl Working {
                 Next::Closed => break,
             }
         }
+        self.close(stopped);
+    }
+
+    /// Flushes everything and checkpoints.
+    fn close(&mut self, stopped: &OnceLock<StoreError>) {
         if stopped.get().is_none() {
             self.flush_all(CLOSING_ROWS, stopped);
         }

@@ -33,7 +33,7 @@ const AGAIN_AFTER: u32 = CHECKPOINT_PAGES / 4;
 pub(crate) struct Checkpointer {
     /// Pages in the log after the last commit.
     pages: Arc<AtomicU32>,
-    transaction: Arc<WriteTransaction>,
+    handshake: Arc<Handshake>,
     thread: Option<JoinHandle<()>>,
     /// How long the log may be before something is done.
     patient_until: u32,
@@ -41,8 +41,8 @@ pub(crate) struct Checkpointer {
     moved: u32,
 }
 
-/// What the two say to each other.
-struct WriteTransaction {
+/// The stage of a checkpoint, shared by the writer and the thread.
+struct Handshake {
     stage: Mutex<Stage>,
     changed: Condvar,
 }
@@ -59,7 +59,7 @@ enum Stage {
     Closed,
 }
 
-impl WriteTransaction {
+impl Handshake {
     fn stage(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -80,24 +80,32 @@ impl Checkpointer {
     /// Starts the thread for the log of a file that `writing` writes.
     pub(crate) fn start(path: &Path, writing: &mut Connection) -> SqliteResult<Checkpointer> {
         let moving = connection::for_checkpoints(path)?;
-        let pages = Arc::new(AtomicU32::new(0));
-        let counted = Arc::clone(&pages);
-        // In place of SQLite's own hook, which moves the log within the commit.
-        writing.wal_hook(Some(move |_: &mut _, pages| {
-            counted.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
-            Ok(())
-        }))?;
-        let transaction =
-            Arc::new(WriteTransaction { stage: Mutex::new(Stage::Idle), changed: Condvar::new() });
-        let desk_too = Arc::clone(&transaction);
+        let pages = count_pages(writing)?;
+        let handshake =
+            Arc::new(Handshake { stage: Mutex::new(Stage::Idle), changed: Condvar::new() });
+        let of_thread = Arc::clone(&handshake);
         let thread = thread::Builder::new()
             .name("store-checkpointer".into())
-            .spawn(move || run(&moving, &desk_too))
+            .spawn(move || run(&moving, &of_thread))
             .map_err(|error| StoreError::Failed(format!("no thread for the log: {error}")))?;
         Ok(Checkpointer {
             pages,
-            transaction,
+            handshake,
             thread: Some(thread),
+            patient_until: CHECKPOINT_PAGES,
+            moved: 0,
+        })
+    }
+
+    /// Checkpoints on the calling thread, without a thread of its own.
+    pub(crate) fn inline(writing: &mut Connection) -> SqliteResult<Checkpointer> {
+        let pages = count_pages(writing)?;
+        let handshake = Handshake { stage: Mutex::new(Stage::Idle), changed: Condvar::new() };
+        let handshake = Arc::new(handshake);
+        Ok(Checkpointer {
+            pages,
+            handshake,
+            thread: None,
             patient_until: CHECKPOINT_PAGES,
             moved: 0,
         })
@@ -109,34 +117,37 @@ impl Checkpointer {
         if pages < CHECKPOINT_PAGES {
             self.patient_until = CHECKPOINT_PAGES;
         }
-        let mut stage = self.transaction.stage().clone();
+        if self.thread.is_none() {
+            return if pages < CHECKPOINT_PAGES { Ok(()) } else { checkpoint(writing).map(drop) };
+        }
+        let mut stage = self.handshake.stage().clone();
         if stage == Stage::Moving && pages >= WAL_PAGES_MAX {
-            stage = self.transaction.after(&Stage::Moving);
+            stage = self.handshake.after(&Stage::Moving);
         }
         match stage {
             Stage::Failed(why) => Err(why),
             Stage::Moved(moved)
                 if pages.saturating_sub(moved) <= REST_MAX || pages >= WAL_PAGES_MAX =>
             {
-                self.transaction.set(Stage::Idle);
+                self.handshake.set(Stage::Idle);
                 self.patient_until = pages.saturating_add(AGAIN_AFTER).max(CHECKPOINT_PAGES);
                 checkpoint(writing).map(drop)
             }
             // The writer was as fast as the thread, which can get further now.
             Stage::Moved(moved) if moved > self.moved => {
                 self.moved = moved;
-                self.transaction.set(Stage::Moving);
+                self.handshake.set(Stage::Moving);
                 Ok(())
             }
             // Somebody reads an old state.
             Stage::Moved(_) => {
-                self.transaction.set(Stage::Idle);
+                self.handshake.set(Stage::Idle);
                 self.patient_until = pages.saturating_add(AGAIN_AFTER);
                 Ok(())
             }
             Stage::Idle if pages >= self.patient_until => {
                 self.moved = 0;
-                self.transaction.set(Stage::Moving);
+                self.handshake.set(Stage::Moving);
                 Ok(())
             }
             Stage::Idle | Stage::Moving | Stage::Closed => Ok(()),
@@ -145,7 +156,7 @@ impl Checkpointer {
 
     /// Ends the thread.
     pub(crate) fn close(&mut self) {
-        self.transaction.set(Stage::Closed);
+        self.handshake.set(Stage::Closed);
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
@@ -158,20 +169,32 @@ impl Drop for Checkpointer {
     }
 }
 
-fn run(moving: &Connection, transaction: &WriteTransaction) {
+/// Counts the pages of the WAL after each commit. The hook replaces SQLite's own, which checkpoints
+/// within the commit.
+fn count_pages(writing: &mut Connection) -> SqliteResult<Arc<AtomicU32>> {
+    let pages = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&pages);
+    writing.wal_hook(Some(move |_: &mut _, pages| {
+        counted.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
+        Ok(())
+    }))?;
+    Ok(pages)
+}
+
+fn run(moving: &Connection, handshake: &Handshake) {
     loop {
-        let stage = transaction.after(&Stage::Idle);
+        let stage = handshake.after(&Stage::Idle);
         match stage {
             Stage::Moving => {
                 let next = checkpoint(moving).map_or_else(Stage::Failed, Stage::Moved);
-                let mut stage = transaction.stage();
+                let mut stage = handshake.stage();
                 if *stage == Stage::Moving {
                     *stage = next;
-                    transaction.changed.notify_all();
+                    handshake.changed.notify_all();
                 }
             }
             Stage::Idle => {}
-            Stage::Moved(_) => drop(transaction.after(&stage)),
+            Stage::Moved(_) => drop(handshake.after(&stage)),
             Stage::Failed(_) | Stage::Closed => return,
         }
     }
@@ -225,7 +248,7 @@ mod tests {
         assert!(bench.write(CHECKPOINT_PAGES) >= CHECKPOINT_PAGES);
         bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
         bench.write(1);
-        let stage = bench.checkpointer.transaction.after(&Stage::Moving);
+        let stage = bench.checkpointer.handshake.after(&Stage::Moving);
         assert!(matches!(stage, Stage::Moved(moved) if moved >= CHECKPOINT_PAGES), "{stage:?}");
         bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
         assert!(bench.write(1) < 16);
@@ -238,21 +261,21 @@ mod tests {
         let reading = connection::for_reading(&path, 1024).unwrap();
         reading.execute_batch("BEGIN; SELECT * FROM t").unwrap();
         let mut pages = bench.write(CHECKPOINT_PAGES);
-        while *bench.checkpointer.transaction.stage() != Stage::Idle
+        while *bench.checkpointer.handshake.stage() != Stage::Idle
             || bench.checkpointer.patient_until == CHECKPOINT_PAGES
         {
             bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
-            bench.checkpointer.transaction.after(&Stage::Moving);
+            bench.checkpointer.handshake.after(&Stage::Moving);
         }
         assert_eq!(bench.checkpointer.patient_until, pages + AGAIN_AFTER);
         bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
-        assert_eq!(*bench.checkpointer.transaction.stage(), Stage::Idle);
+        assert_eq!(*bench.checkpointer.handshake.stage(), Stage::Idle);
 
         reading.execute_batch("COMMIT").unwrap();
         pages = bench.write(AGAIN_AFTER);
         assert!(pages > CHECKPOINT_PAGES + AGAIN_AFTER);
         bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
-        assert_eq!(bench.checkpointer.transaction.after(&Stage::Moving), Stage::Moved(pages));
+        assert_eq!(bench.checkpointer.handshake.after(&Stage::Moving), Stage::Moved(pages));
         bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
         assert!(bench.write(1) < 16);
     }

@@ -1,0 +1,209 @@
+//! The store of a simulated world: in memory, or a real SQLite file that a crash closes and reopens.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kalends_domain::{
+    CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,
+};
+use kalends_environment::{Clock, SeededEntropy};
+use kalends_recurrence::Instant;
+use kalends_store::encryption::{Cipher, MasterKey};
+use kalends_store::memory::MemoryStore;
+use kalends_store::record::{
+    CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
+    LedgerRecord, OpenRun,
+};
+use kalends_store::sqlite::{SqliteSettings, SqliteStore, Threads};
+use kalends_store::stored_form::DefinitionCodec;
+use kalends_store::{
+    AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
+    EventPosition, Events, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page, Reply, Retention,
+    RunWrite, RunWriteResult, ScanPage, Scope, Store, TokenId, TokenRecord, Tokens,
+};
+
+/// The store that a world runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// The reference store.
+    Memory,
+    /// A SQLite file, with a small write-back cache so that flushes happen all the time.
+    Sqlite,
+}
+
+impl StoreKind {
+    /// Every kind.
+    pub const ALL: [StoreKind; 2] = [StoreKind::Memory, StoreKind::Sqlite];
+}
+
+/// Dirty rows that a simulated store keeps before it flushes: few, so that every world flushes.
+const FLUSH_THRESHOLD_ROWS: usize = 6;
+
+/// How the process of a store ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It closes the store.
+    Graceful,
+    /// It dies with dirty rows in the change log.
+    Crash,
+}
+
+/// A store whose process can end and start again.
+pub(crate) struct RestartableStore(Backend);
+
+enum Backend {
+    Memory(Arc<MemoryStore>),
+    Sqlite(SqliteFile),
+}
+
+struct SqliteFile {
+    folder: PathBuf,
+    clock: Arc<dyn Clock>,
+    open: Mutex<Option<Arc<SqliteStore>>>,
+}
+
+impl RestartableStore {
+    pub(crate) fn new(kind: StoreKind, clock: Arc<dyn Clock>) -> RestartableStore {
+        match kind {
+            StoreKind::Memory => {
+                RestartableStore(Backend::Memory(Arc::new(MemoryStore::new(clock))))
+            }
+            StoreKind::Sqlite => {
+                let (folder, open) = (scratch_folder(), Mutex::new(None));
+                let file = SqliteFile { folder, clock, open };
+                *file.open() = Some(Arc::new(file.start()));
+                RestartableStore(Backend::Sqlite(file))
+            }
+        }
+    }
+
+    /// Ends the process of the store and starts it again on the same file. The memory store stands
+    /// for a database server and goes on.
+    pub(crate) fn restart(&self, exit: Exit) {
+        let Backend::Sqlite(file) = &self.0 else { return };
+        let mut open = file.open();
+        let store = open.take().and_then(Arc::into_inner);
+        let store = store.expect("no call is in flight when a process ends");
+        match exit {
+            Exit::Graceful => drop(store),
+            Exit::Crash => store.abandon(),
+        }
+        *open = Some(Arc::new(file.start()));
+    }
+
+    fn current(&self) -> Arc<dyn Store> {
+        match &self.0 {
+            Backend::Memory(store) => Arc::clone(store) as Arc<dyn Store>,
+            Backend::Sqlite(file) => {
+                let store = file.open().clone();
+                store.expect("the store is open between restarts")
+            }
+        }
+    }
+}
+
+impl SqliteFile {
+    fn open(&self) -> MutexGuard<'_, Option<Arc<SqliteStore>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self) -> SqliteStore {
+        let entropy = Arc::new(SeededEntropy::new(1));
+        let (key, _) = MasterKey::generate(&*entropy).expect("seeded entropy does not fail");
+        let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
+        let settings = SqliteSettings {
+            readers: 1,
+            threads: Threads::Caller,
+            flush_threshold_rows: FLUSH_THRESHOLD_ROWS,
+            ..SqliteSettings::default()
+        };
+        let path = self.folder.join("kalends.db");
+        SqliteStore::open(&path, settings, codec, Arc::clone(&self.clock))
+            .expect("a store that was committed to opens again")
+    }
+}
+
+impl Drop for SqliteFile {
+    fn drop(&mut self) {
+        drop(self.open().take());
+        drop(std::fs::remove_dir_all(&self.folder));
+    }
+}
+
+/// A new folder, in memory if the system has such a file system: a simulated crash loses no page
+/// that was written, so that the disk's own durability does not matter here.
+fn scratch_folder() -> PathBuf {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let shared_memory = PathBuf::from("/dev/shm");
+    let base = if shared_memory.is_dir() { shared_memory } else { std::env::temp_dir() };
+    let folder = base.join(format!("kalends-simulation-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a scratch folder can be created");
+    folder
+}
+
+/// Passes calls on to the store that is open now.
+macro_rules! delegate {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $output:ty;)*) => {
+        $(fn $name(&self, $($argument: $type),*) -> Reply<'_, $output> {
+            let store = self.current();
+            Box::pin(async move { store.$name($($argument),*).await })
+        })*
+    };
+}
+
+impl ApiStore for RestartableStore {
+    delegate! {
+        put_group(group: GroupRecord) -> bool;
+        group(path: GroupPath) -> Option<GroupRecord>;
+        groups(subscription: SubscriptionId) -> Vec<GroupRecord>;
+        delete_group(path: GroupPath) -> bool;
+        edit_collection(path: CollectionPath, decide: DecideCollection) -> Edited<CollectionRecord>;
+        collection(path: CollectionPath) -> Option<CollectionRecord>;
+        collections(scope: Scope, page: Page<CollectionPath>) -> Vec<CollectionRecord>;
+        edit_job(path: JobPath, decide: DecideJob) -> EditedJob;
+        job(path: JobPath) -> Option<(JobRecord, CollectionState)>;
+        jobs(path: CollectionPath, filter: JobFilter, page: Page<JobName>, scan_max: usize) -> JobsPage;
+        open_runs(job: JobKey) -> Vec<OpenRun>;
+        history(path: JobPath, filter: HistoryFilter, page: Page<u64>) -> Option<Vec<HistoryRecord>>;
+        events(after: Option<EventPosition>, limit: usize) -> Events;
+        ledger(job: JobKey, from: Instant, to: Instant, limit: usize) -> Vec<LedgerRecord>;
+    }
+}
+
+impl EngineStore for RestartableStore {
+    delegate! {
+        due(until: Instant, limit: usize) -> Vec<Due>;
+        jobs_for_run(jobs: Vec<JobKey>) -> Vec<Option<JobForRun>>;
+        gate_states(jobs: Vec<JobKey>) -> Vec<Option<GateState>>;
+        commit(writes: Vec<RunWrite>) -> Vec<RunWriteResult>;
+        claimable(until: Instant, limit: usize) -> Vec<OpenRun>;
+        expire_claims() -> usize;
+        prune(retention: Retention, now: Instant, limit: usize) -> usize;
+        scan_jobs(after: Option<JobKey>, scan_max: usize) -> ScanPage;
+    }
+}
+
+impl LeaseClock for RestartableStore {
+    delegate! {
+        now() -> Instant;
+    }
+}
+
+impl AdminStore for RestartableStore {
+    delegate! {
+        check() -> Vec<String>;
+    }
+}
+
+impl Tokens for RestartableStore {
+    delegate! {
+        put_token(token: TokenRecord) -> bool;
+        token(id: TokenId) -> Option<TokenRecord>;
+        tokens() -> Vec<TokenRecord>;
+        revoke_token(id: TokenId, at: Instant) -> bool;
+        delete_token(id: TokenId) -> bool;
+        note_token_use(id: TokenId, at: Instant) -> ();
+    }
+}
