@@ -15,44 +15,48 @@ use crate::sqlite::write_back::WriteTransaction;
 
 /// What the rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ChainKind {
     /// Entries of history.
-    Entry = 0,
+    History = 0,
     /// How occurrences were closed: the ledger.
-    Closing = 1,
+    Ledger = 1,
 }
 
 /// A row: of which job, and which one is before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct ChainRow {
     pub(crate) number: i64,
     pub(crate) job: JobKey,
     pub(crate) previous: i64,
 }
 
-impl Kind {
+impl ChainKind {
     fn newest(self, row: &StateRow) -> i64 {
         match self {
-            Kind::Entry => row.newest_entry,
-            Kind::Closing => row.newest_closing,
+            ChainKind::History => row.newest_entry,
+            ChainKind::Ledger => row.newest_ledger_row,
         }
     }
 
     fn set_newest(self, row: &mut StateRow, number: i64) {
         match self {
-            Kind::Entry => row.newest_entry = number,
-            Kind::Closing => row.newest_closing = number,
+            ChainKind::History => row.newest_entry = number,
+            ChainKind::Ledger => row.newest_ledger_row = number,
         }
     }
 
     /// A row.
-    pub(crate) fn link(self, connection: &Connection, number: i64) -> SqliteResult<Option<Link>> {
+    pub(crate) fn link(
+        self,
+        connection: &Connection,
+        number: i64,
+    ) -> SqliteResult<Option<ChainRow>> {
         let mut statement = connection.prepare_cached(match self {
-            Kind::Entry => "SELECT job, previous FROM history WHERE sequence = ?",
-            Kind::Closing => "SELECT job, previous FROM ledger WHERE id = ?",
+            ChainKind::History => "SELECT job, previous FROM history WHERE sequence = ?",
+            ChainKind::Ledger => "SELECT job, previous FROM ledger WHERE id = ?",
         })?;
         let read = |row: &rusqlite::Row<'_>| {
-            Ok(Link { number, job: read(row, "job")?, previous: row.get("previous")? })
+            Ok(ChainRow { number, job: read(row, "job")?, previous: row.get("previous")? })
         };
         Ok(statement.query_row([number], read).optional()?)
     }
@@ -60,16 +64,16 @@ impl Kind {
     /// Removes a row, without a look at the others; `false` where there is none.
     pub(crate) fn delete(self, connection: &Connection, number: i64) -> SqliteResult<bool> {
         let mut statement = connection.prepare_cached(match self {
-            Kind::Entry => "DELETE FROM history WHERE sequence = ?",
-            Kind::Closing => "DELETE FROM ledger WHERE id = ?",
+            ChainKind::History => "DELETE FROM history WHERE sequence = ?",
+            ChainKind::Ledger => "DELETE FROM ledger WHERE id = ?",
         })?;
         Ok(statement.execute([number])? > 0)
     }
 
     fn set_previous(self, connection: &Connection, number: i64, previous: i64) -> SqliteResult<()> {
         let mut statement = connection.prepare_cached(match self {
-            Kind::Entry => "UPDATE history SET previous = ? WHERE sequence = ?",
-            Kind::Closing => "UPDATE ledger SET previous = ? WHERE id = ?",
+            ChainKind::History => "UPDATE history SET previous = ? WHERE sequence = ?",
+            ChainKind::Ledger => "UPDATE ledger SET previous = ? WHERE id = ?",
         })?;
         statement.execute((previous, number))?;
         Ok(())
@@ -77,7 +81,7 @@ impl Kind {
 
     /// Takes a row out of the chain that begins with `newest`, after it was deleted; the newest one
     /// then.
-    fn unchain(self, connection: &Connection, newest: i64, gone: Link) -> SqliteResult<i64> {
+    fn unlink(self, connection: &Connection, newest: i64, gone: ChainRow) -> SqliteResult<i64> {
         if newest == gone.number {
             return Ok(gone.previous);
         }
@@ -97,7 +101,7 @@ impl Kind {
 }
 
 /// Appends an entry of history and names it in the row of its job.
-pub(crate) fn append(
+pub(crate) fn append_history(
     transaction: &mut WriteTransaction,
     job: JobKey,
     row: &mut StateRow,
@@ -105,7 +109,7 @@ pub(crate) fn append(
 ) -> SqliteResult<()> {
     let HistoryEntry { started, ended, expected, status, message, retry, repeat, role, timing } =
         entry;
-    let number = transaction.new_link(Kind::Entry, *started);
+    let number = transaction.allocate_row_number(ChainKind::History, *started);
     transaction
         .connection()
         .prepare_cached(
@@ -137,14 +141,14 @@ pub(crate) fn append(
 }
 
 /// Says how an occurrence was closed, and names that in the row of its job.
-pub(crate) fn close(
+pub(crate) fn append_ledger(
     transaction: &mut WriteTransaction,
     job: JobKey,
     row: &mut StateRow,
-    closing: &LedgerRecord,
+    record: &LedgerRecord,
 ) -> SqliteResult<()> {
-    let LedgerRecord { generation, from, to, count, cause, disposition, closed } = *closing;
-    let number = transaction.new_link(Kind::Closing, closed);
+    let LedgerRecord { generation, from, to, count, cause, disposition, closed } = *record;
+    let number = transaction.allocate_row_number(ChainKind::Ledger, closed);
     transaction
         .connection()
         .prepare_cached(
@@ -154,7 +158,7 @@ pub(crate) fn close(
         .execute((
             number,
             Coded(job),
-            row.newest_closing,
+            row.newest_ledger_row,
             Coded(generation),
             Coded(from),
             Coded(to),
@@ -163,27 +167,27 @@ pub(crate) fn close(
             Coded(disposition),
             Coded(closed),
         ))?;
-    row.newest_closing = number;
+    row.newest_ledger_row = number;
     Ok(())
 }
 
 /// Removes a row from anywhere in its chain; `false` where it is not there or its job is deleted.
 pub(crate) fn remove(
     transaction: &mut WriteTransaction,
-    kind: Kind,
+    kind: ChainKind,
     number: i64,
 ) -> SqliteResult<bool> {
     // Read now: what it names may have been changed by the removal of another one.
     let Some(link) = kind.link(transaction.connection(), number)? else { return Ok(false) };
     kind.delete(transaction.connection(), number)?;
     let Some(before) = transaction.state(link.job)? else {
-        remove_leftover(transaction.connection(), kind, link)?;
+        unlink_leftover(transaction.connection(), kind, link)?;
         return Ok(false);
     };
     let mut after = before;
-    let newest = kind.unchain(transaction.connection(), kind.newest(&before), link)?;
+    let newest = kind.unlink(transaction.connection(), kind.newest(&before), link)?;
     kind.set_newest(&mut after, newest);
-    if kind == Kind::Entry {
+    if kind == ChainKind::History {
         after.entries = after.entries.saturating_sub(1);
     }
     if after != before {
@@ -192,13 +196,13 @@ pub(crate) fn remove(
     Ok(transaction.collection_enabled(before.collection)?.is_some())
 }
 
-fn remove_leftover(connection: &Connection, kind: Kind, link: Link) -> SqliteResult<()> {
+fn unlink_leftover(connection: &Connection, kind: ChainKind, link: ChainRow) -> SqliteResult<()> {
     let (of, set) = match kind {
-        Kind::Entry => (
+        ChainKind::History => (
             "SELECT newest_entry FROM leftovers WHERE job = ?",
             "UPDATE leftovers SET newest_entry = ? WHERE job = ?",
         ),
-        Kind::Closing => (
+        ChainKind::Ledger => (
             "SELECT newest_closing FROM leftovers WHERE job = ?",
             "UPDATE leftovers SET newest_closing = ? WHERE job = ?",
         ),
@@ -206,7 +210,7 @@ fn remove_leftover(connection: &Connection, kind: Kind, link: Link) -> SqliteRes
     let newest: Option<i64> =
         connection.prepare_cached(of)?.query_row([Coded(link.job)], |row| row.get(0)).optional()?;
     if let Some(newest) = newest {
-        let newest = kind.unchain(connection, newest, link)?;
+        let newest = kind.unlink(connection, newest, link)?;
         connection.prepare_cached(set)?.execute((newest, Coded(link.job)))?;
     }
     Ok(())

@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::record::{JobKey, JobUid};
 use crate::sqlite::code::{Coded, collect, nth};
 use crate::sqlite::error::{SqliteError, SqliteResult};
-use crate::sqlite::write_back::change_log::{self, Numbers, Replayed};
+use crate::sqlite::write_back::change_log::{self, LastNumbers, Replayed};
 use crate::sqlite::write_back::open_runs;
 use crate::sqlite::{connection, key_check, migrate, state, tokens};
 use crate::stored_form::{DefinitionCodec, read_collection, read_definition};
@@ -21,7 +21,7 @@ const CACHE_KIB: u32 = 16 * 1024;
 
 /// What the tables and the log come to together: beside what the log says, what the tables say of
 /// the rest.
-const PRESENT: &str = "
+const CREATE_PRESENT: &str = "
     CREATE TEMP TABLE logged_state AS SELECT * FROM state LIMIT 0;
     CREATE TEMP TABLE logged_jobs (job INTEGER PRIMARY KEY);
     CREATE TEMP TABLE logged_runs AS SELECT * FROM runs LIMIT 0;
@@ -33,7 +33,7 @@ const PRESENT: &str = "
         SELECT * FROM logged_runs UNION ALL
         SELECT * FROM main.runs WHERE run NOT IN (SELECT run FROM logged_run_numbers);";
 
-const NO_PRESENT: &str = "
+const DROP_PRESENT: &str = "
     DROP VIEW IF EXISTS temp.present;
     DROP VIEW IF EXISTS temp.present_runs;
     DROP TABLE IF EXISTS temp.logged_state;
@@ -42,7 +42,7 @@ const NO_PRESENT: &str = "
     DROP TABLE IF EXISTS temp.logged_run_numbers;";
 
 /// What must never be found, and how it is told.
-const WRONG: [&str; 20] = [
+const VIOLATIONS: [&str; 20] = [
     "SELECT 'job ' || job || ' has no state' FROM jobs
      WHERE job NOT IN (SELECT job FROM present)",
     "SELECT 'job ' || job || ' has a state and is not there' FROM present
@@ -150,20 +150,20 @@ pub(crate) fn inspect_with(
          FROM pragma_foreign_key_check() LIMIT ?",
     )?;
     found.extend(collect(foreign_keys.query([LINES_MAX])?, |row| Ok(row.get(0)?))?);
-    connection.execute_batch(NO_PRESENT)?;
-    connection.execute_batch(PRESENT)?;
-    let compared = compare(connection);
-    connection.execute_batch(NO_PRESENT)?;
-    found.extend(compared?);
+    connection.execute_batch(DROP_PRESENT)?;
+    connection.execute_batch(CREATE_PRESENT)?;
+    let violations = find_violations(connection);
+    connection.execute_batch(DROP_PRESENT)?;
+    found.extend(violations?);
     found.extend(unreadable(connection, codec)?);
     Ok(found)
 }
 
-/// What the tables and the log say together, compared with itself.
-fn compare(connection: &Connection) -> SqliteResult<Vec<String>> {
+/// What the tables and the log say together, violations with itself.
+fn find_violations(connection: &Connection) -> SqliteResult<Vec<String>> {
     let replayed = match change_log::replay(connection) {
         Ok(replayed) => replayed,
-        Err(SqliteError::Answer(error)) => return Ok(vec![error.to_string()]),
+        Err(SqliteError::Store(error)) => return Ok(vec![error.to_string()]),
         Err(error) => return Err(error),
     };
     for (job, (_, row)) in &replayed.jobs {
@@ -188,18 +188,18 @@ fn compare(connection: &Connection) -> SqliteResult<Vec<String>> {
         }
     }
     connection.execute_batch("CREATE INDEX temp.logged_state_by_job ON logged_state (job)")?;
-    let mut found = numbers(connection, &replayed)?;
-    for sql in WRONG {
+    let mut found = reusable_numbers(connection, &replayed)?;
+    for sql in VIOLATIONS {
         let mut statement = connection.prepare(&format!("{sql} LIMIT ?"))?;
         found.extend(collect(statement.query([LINES_MAX])?, |row| Ok(row.get(0)?))?);
     }
-    found.extend(misplaced(connection, &replayed)?);
+    found.extend(stale_due_rows(connection, &replayed)?);
     found.extend(tokens::list(connection).err().map(|error| StoreError::from(error).to_string()));
     Ok(found)
 }
 
 /// Rows beside due instants that are not those of their jobs; of a job in the log, that counts.
-fn misplaced(connection: &Connection, replayed: &Replayed) -> SqliteResult<Vec<String>> {
+fn stale_due_rows(connection: &Connection, replayed: &Replayed) -> SqliteResult<Vec<String>> {
     let mut found = Vec::new();
     let mut statement = connection.prepare(
         "SELECT d.job, d.packed, s.collection, s.generation, s.switched_on, s.lifecycle, s.due,
@@ -220,18 +220,18 @@ fn misplaced(connection: &Connection, replayed: &Replayed) -> SqliteResult<Vec<S
     Ok(found)
 }
 
-/// Numbers that could be given a second time.
-fn numbers(connection: &Connection, replayed: &Replayed) -> SqliteResult<Vec<String>> {
+/// LastNumbers that could be given a second time.
+fn reusable_numbers(connection: &Connection, replayed: &Replayed) -> SqliteResult<Vec<String>> {
     let given = connection.query_row(
         "SELECT (SELECT coalesce(max(run), 0) FROM present_runs),
              (SELECT coalesce(max(sequence), 0) FROM history),
              (SELECT coalesce(max(id), 0) FROM ledger)",
         (),
-        |row| Ok(Numbers { run: row.get(0)?, entry: row.get(1)?, closing: row.get(2)? }),
+        |row| Ok(LastNumbers { run: row.get(0)?, history: row.get(1)?, ledger: row.get(2)? }),
     )?;
     let last = replayed.numbers;
     let is_behind =
-        given.run > last.run || given.entry > last.entry || given.closing > last.closing;
+        given.run > last.run || given.history > last.history || given.ledger > last.ledger;
     Ok(if is_behind {
         vec![format!("the log ends at {last:?}, the tables at {given:?}")]
     } else {

@@ -1,61 +1,61 @@
-//! What is cached of collections, as far as somebody has asked.
+//! What is cache of collections, as far as somebody has asked.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{PoisonError, RwLock};
 
-/// What is known of collections, as of the newest commit.
+/// What is entries of collections, as of the newest commit.
 pub(crate) struct CollectionCache<K, V> {
-    known: RwLock<Known<K, V>>,
-    /// As many are cached; then all are forgotten.
+    entries: RwLock<Entries<K, V>>,
+    /// As many are cache; then all are forgotten.
     max: usize,
 }
 
-struct Known<K, V> {
+struct Entries<K, V> {
     values: HashMap<K, V>,
-    changes: Changes,
+    version: CacheVersion,
 }
 
 /// How many commits have changed collections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes(u64);
+pub(crate) struct CacheVersion(u64);
 
 impl<K: Eq + Hash, V: Clone> CollectionCache<K, V> {
     /// Nothing yet, and never more than so many.
     pub(crate) fn new(max: usize) -> CollectionCache<K, V> {
-        let known = Known { values: HashMap::new(), changes: Changes::default() };
-        CollectionCache { known: RwLock::new(known), max }
+        let entries = Entries { values: HashMap::new(), version: CacheVersion::default() };
+        CollectionCache { entries: RwLock::new(entries), max }
     }
 
-    /// What is known.
+    /// What is entries.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.values.get(key).cloned()
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.values.get(key).cloned()
     }
 
     /// How many commits have changed collections by now: for who reads them next.
-    pub(crate) fn changes(&self) -> Changes {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).changes
+    pub(crate) fn version(&self) -> CacheVersion {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).version
     }
 
     /// Remembers what was read, unless something was changed since before it was read.
-    pub(crate) fn learn(&self, since: Changes, read: impl IntoIterator<Item = (K, V)>) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.changes == since {
+    pub(crate) fn insert(&self, since: CacheVersion, read: impl IntoIterator<Item = (K, V)>) {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        if entries.version == since {
             for (key, value) in read {
-                if known.values.len() >= self.max {
-                    known.values.clear();
+                if entries.values.len() >= self.max {
+                    entries.values.clear();
                 }
-                known.values.insert(key, value);
+                entries.values.insert(key, value);
             }
         }
     }
 
     /// A commit has changed some. What is answered after this knows of it.
-    pub(crate) fn forget(&self) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.values.clear();
-        known.changes.0 += 1;
+    pub(crate) fn invalidate(&self) {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        entries.values.clear();
+        entries.version.0 += 1;
     }
 }
 
@@ -64,25 +64,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_before_a_change_is_not_remembered_after_it() {
-        let cached = CollectionCache::new(9);
-        let before = cached.changes();
-        cached.learn(before, [(1, Some(true)), (2, None)]);
-        assert_eq!((cached.get(&1), cached.get(&2)), (Some(Some(true)), Some(None)));
-        cached.forget();
-        assert_eq!(cached.get(&1), None);
-        cached.learn(before, [(1, Some(true))]);
-        assert_eq!(cached.get(&1), None, "it was read before the change");
-        cached.learn(cached.changes(), [(1, Some(false))]);
-        assert_eq!(cached.get(&1), Some(Some(false)));
+    fn values_read_before_an_invalidation_are_not_inserted() {
+        let cache = CollectionCache::new(9);
+        let before = cache.version();
+        cache.insert(before, [(1, Some(true)), (2, None)]);
+        assert_eq!((cache.get(&1), cache.get(&2)), (Some(Some(true)), Some(None)));
+        cache.invalidate();
+        assert_eq!(cache.get(&1), None);
+        cache.insert(before, [(1, Some(true))]);
+        assert_eq!(cache.get(&1), None, "it was read before the change");
+        cache.insert(cache.version(), [(1, Some(false))]);
+        assert_eq!(cache.get(&1), Some(Some(false)));
     }
 
     #[test]
-    fn no_more_is_remembered_than_may_be() {
-        let cached = CollectionCache::new(9);
-        cached.learn(cached.changes(), (0..100).map(|key| (key, ())));
-        let known = (0..100).filter(|key| cached.get(key).is_some());
-        assert!(known.count() <= 9);
-        assert_eq!(cached.get(&99), Some(()));
+    fn the_cache_holds_at_most_max_entries() {
+        let cache = CollectionCache::new(9);
+        cache.insert(cache.version(), (0..100).map(|key| (key, ())));
+        let entries = (0..100).filter(|key| cache.get(key).is_some());
+        assert!(entries.count() <= 9);
+        assert_eq!(cache.get(&99), Some(()));
     }
 }

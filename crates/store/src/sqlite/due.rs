@@ -1,8 +1,8 @@
 //! The jobs whose schedule starts runs, in the order of their instants.
 //!
 //! The table has the whole row of a job beside its instant: who begins the runs of jobs that are due
-//! together finds their rows together, however far apart they lie in `state`. A job that was changed
-//! lately is in memory, and what the table says of it does not count: it leaves its place there at
+//! together finds their rows together, however far apart they lie in `state`. A job that was dirty
+//! lately is in memory, and what the table says of it does not count: it leaves its position there at
 //! once, and a flush brings it to the next one.
 
 use std::collections::{HashMap, VecDeque};
@@ -23,24 +23,24 @@ use crate::sqlite::write_back::dirty_rows::DuePosition;
 
 /// Jobs in memory that are looked at in one go, for which a commit may have to wait: some ten
 /// microseconds.
-const LOOKS: usize = 256;
+const SCAN_BATCH: usize = 256;
 
 /// Writes due_positions, new or not.
 pub(crate) const WRITE: &str = "INSERT OR REPLACE INTO due (due, job, packed) VALUES (?, ?, ?)";
 
-/// Writes the place of a job that has one, with a statement that takes its columns in their order.
+/// Writes the position of a job that has one, with a statement that takes its columns in their order.
 pub(crate) fn write(
     statement: &mut Statement<'_>,
     job: JobKey,
     row: &StateRow,
 ) -> SqliteResult<()> {
-    if let Some(due) = row.starts_at() {
+    if let Some(due) = row.active_due() {
         statement.execute((Coded(due), Coded(job), change_log::pack(row)))?;
     }
     Ok(())
 }
 
-/// Removes the place of a job, where the table has it.
+/// Removes the position of a job, where the table has it.
 pub(crate) fn remove(connection: &Connection, due: Instant, job: JobKey) -> SqliteResult<()> {
     connection
         .prepare_cached("DELETE FROM due WHERE due = ? AND job = ?")?
@@ -48,7 +48,7 @@ pub(crate) fn remove(connection: &Connection, due: Instant, job: JobKey) -> Sqli
     Ok(())
 }
 
-/// The row of a job that has a place and was not changed lately.
+/// The row of a job that has a position and was not dirty lately.
 pub(crate) fn find(
     connection: &Connection,
     due: Instant,
@@ -71,14 +71,14 @@ pub(crate) fn due(snapshot: &Snapshot, until: Instant, limit: usize) -> SqliteRe
         .connection()
         .prepare_cached("SELECT due, job, packed FROM due WHERE due <= ? ORDER BY due, job")?;
     let mut rows = statement.query([Coded(until)])?;
-    let mut changed = Changed { snapshot, until, ready: VecDeque::new(), after: Some(None) };
+    let mut dirty = DirtyDue { snapshot, until, ready: VecDeque::new(), after: Some(None) };
     let mut enabled = HashMap::new();
     let (mut stored, mut last) = (next_stored(snapshot, &mut rows)?, None);
     let mut found = Vec::new();
     while found.len() < limit {
-        let in_memory = changed.first();
+        let in_memory = dirty.first();
         let next = match (stored, in_memory) {
-            (Some(stored), Some(changed)) => stored.min(changed),
+            (Some(stored), Some(dirty)) => stored.min(dirty),
             (one, other) => match one.or(other) {
                 Some(next) => next,
                 None => break,
@@ -87,10 +87,10 @@ pub(crate) fn due(snapshot: &Snapshot, until: Instant, limit: usize) -> SqliteRe
         if stored == Some(next) {
             stored = next_stored(snapshot, &mut rows)?;
         } else {
-            changed.ready.pop_front();
+            dirty.ready.pop_front();
         }
-        let DueRow { place: (due, job), generation, collection } = next;
-        // A job in memory may have its place in the table as well.
+        let DueRow { position: (due, job), generation, collection } = next;
+        // A job in memory may have its position in the table as well.
         if last.replace((due, job)) == Some((due, job)) {
             continue;
         }
@@ -113,23 +113,23 @@ pub(crate) fn due(snapshot: &Snapshot, until: Instant, limit: usize) -> SqliteRe
 /// A job that is due, in the order in which they are told.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct DueRow {
-    place: DuePosition,
+    position: DuePosition,
     generation: u64,
     collection: i64,
 }
 
 impl DueRow {
-    fn new(place: DuePosition, row: &StateRow) -> DueRow {
-        DueRow { place, generation: row.generation, collection: row.collection }
+    fn new(position: DuePosition, row: &StateRow) -> DueRow {
+        DueRow { position, generation: row.generation, collection: row.collection }
     }
 }
 
-/// The next job of the table that is still at its place.
+/// The next job of the table that is still at its position.
 fn next_stored(snapshot: &Snapshot, rows: &mut Rows<'_>) -> SqliteResult<Option<DueRow>> {
     while let Some(row) = rows.next()? {
         let (due, job): DuePosition = (nth(row, 0)?, nth(row, 1)?);
-        let now = match snapshot.changed(job) {
-            Some(changed) => changed.filter(|row| row.starts_at() == Some(due)),
+        let now = match snapshot.dirty_state(job) {
+            Some(dirty) => dirty.filter(|row| row.active_due() == Some(due)),
             None => {
                 let packed = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
                 Some(change_log::unpack(packed).ok_or_else(|| unreadable(job))?)
@@ -143,21 +143,21 @@ fn next_stored(snapshot: &Snapshot, rows: &mut Rows<'_>) -> SqliteResult<Option<
 }
 
 /// Jobs in memory that are due.
-struct Changed<'a> {
+struct DirtyDue<'a> {
     snapshot: &'a Snapshot,
     until: Instant,
     ready: VecDeque<DueRow>,
-    /// Behind which place there are more; none where there are no more.
+    /// Behind which position there are more; none where there are no more.
     after: Option<Option<DuePosition>>,
 }
 
-impl Changed<'_> {
+impl DirtyDue<'_> {
     fn first(&mut self) -> Option<DueRow> {
         while self.ready.is_empty()
             && let Some(after) = self.after
         {
-            let (rows, last) = self.snapshot.due_changed(after, self.until, LOOKS);
-            self.ready.extend(rows.iter().map(|(place, row)| DueRow::new(*place, row)));
+            let (rows, last) = self.snapshot.dirty_due(after, self.until, SCAN_BATCH);
+            self.ready.extend(rows.iter().map(|(position, row)| DueRow::new(*position, row)));
             self.after = last.map(Some);
         }
         self.ready.front().copied()

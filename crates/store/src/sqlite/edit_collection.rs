@@ -59,7 +59,7 @@ pub(crate) fn edit_collection(
                 None => collections::insert(connection, path, &collection, now)?,
             }
             let after = collections::find(connection, &keys)?.map(|found| found.record);
-            transaction.forget_collections();
+            transaction.invalidate_collections();
             after
         }
     };

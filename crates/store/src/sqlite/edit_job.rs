@@ -10,7 +10,7 @@ use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite, Waiti
 use crate::error::StoreError;
 use crate::record::{Job, JobKey, JobRecord, JobUid};
 use crate::search::search_text;
-use crate::sqlite::chain::close;
+use crate::sqlite::chain::append_ledger;
 use crate::sqlite::code::Coded;
 use crate::sqlite::collections::{self, CollectionRow, recount, ticks};
 use crate::sqlite::error::SqliteResult;
@@ -33,29 +33,31 @@ pub(crate) fn edit_job(
     let keys = PathKeys::new(path);
     let found = collections::find(transaction.connection(), &keys.collection)?;
     let CollectionRow { id, record: collection, jobs } = found.ok_or(StoreError::NoCollection)?;
-    let kept = jobs::find(transaction, codec, (id, &collection.path), &keys)?;
-    let before = kept.as_ref().map(|kept| &kept.record);
+    let existing = jobs::find(transaction, codec, (id, &collection.path), &keys)?;
+    let before = existing.as_ref().map(|existing| &existing.record);
     let context = JobContext { collection: &collection, jobs, existing: before };
     let write = decide(context).map_err(StoreError::Rejected)?;
-    let after = match (write, &kept) {
+    let after = match (write, &existing) {
         (JobWrite::Keep, _) => before.cloned(),
         (JobWrite::Delete, None) | (JobWrite::Run { .. }, None) => None,
-        (JobWrite::Delete, Some(kept)) => {
-            delete_job(transaction, kept.record.key)?;
+        (JobWrite::Delete, Some(existing)) => {
+            delete_job(transaction, existing.record.key)?;
             None
         }
         (JobWrite::Run { at }, Some(EditableJob { record: job, .. })) => {
             runs::open_manual(transaction, job.key, id, job.job.generation, at);
             before.cloned()
         }
-        (JobWrite::Put(put), Some(kept)) => Some(update_job(transaction, codec, kept, *put, now)?),
+        (JobWrite::Put(put), Some(existing)) => {
+            Some(update_job(transaction, codec, existing, *put, now)?)
+        }
         (JobWrite::Put(put), None) => {
             let path = JobPath { collection: collection.path.clone(), job: path.job.clone() };
             Some(insert_job(transaction, codec, id, path, *put)?)
         }
     };
     let collection = collection.collection.state;
-    Ok(EditedJob { before: kept.map(|kept| kept.record), after, collection })
+    Ok(EditedJob { before: existing.map(|existing| existing.record), after, collection })
 }
 
 fn insert_job(
@@ -95,7 +97,7 @@ fn insert_job(
         state,
         entries: 0,
         newest_entry: 0,
-        newest_closing: 0,
+        newest_ledger_row: 0,
     };
     recount(connection, collection, 1, i64::from(facts.authenticated))?;
     transaction.add_state(key, &row)?;
@@ -106,11 +108,11 @@ fn insert_job(
 fn update_job(
     transaction: &mut WriteTransaction,
     codec: &DefinitionCodec,
-    kept: &EditableJob,
+    existing: &EditableJob,
     put: JobPut,
     now: Instant,
 ) -> SqliteResult<JobRecord> {
-    let EditableJob { record: before, row, .. } = kept;
+    let EditableJob { record: before, row, .. } = existing;
     let JobPut { definition, facts, state, waiting, closed_by_edit, .. } = put;
     let (key, uid) = (before.key, before.job.uid);
     let connection = transaction.connection();
@@ -127,7 +129,7 @@ fn update_job(
         ))?;
     // Apart, for it changes pages of two indexes even where they stay the same.
     let (gap, retry) = (facts.shortest_gap.map(ticks), facts.shortest_retry.map(ticks));
-    if (gap, retry) != kept.shortest {
+    if (gap, retry) != existing.shortest {
         connection
             .prepare_cached("UPDATE jobs SET shortest_gap = ?, shortest_retry = ? WHERE job = ?")?
             .execute((gap, retry, Coded(key)))?;
@@ -140,7 +142,7 @@ fn update_job(
     }
     let at = (row.collection, &before.path.job);
     insert_tags(connection, at, key, tags.difference(&tags_before))?;
-    let change = i64::from(facts.authenticated) - i64::from(kept.authenticated);
+    let change = i64::from(facts.authenticated) - i64::from(existing.authenticated);
     recount(connection, row.collection, 0, change)?;
     let mut after = StateRow {
         generation: row.generation + 1,
@@ -152,7 +154,7 @@ fn update_job(
         runs::close_waiting(transaction, key, &mut after, disposition, now)?;
     }
     if let Some(closed_by_edit) = &closed_by_edit {
-        close(transaction, key, &mut after, closed_by_edit)?;
+        append_ledger(transaction, key, &mut after, closed_by_edit)?;
     }
     transaction.set_state(key, row, Some(after))?;
     let job = Job { uid, created: before.job.created, definition, generation: after.generation };

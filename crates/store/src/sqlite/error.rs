@@ -8,7 +8,7 @@ use crate::error::StoreError;
 #[derive(Debug)]
 pub(crate) enum SqliteError {
     /// For a reason that the caller is told as it is.
-    Answer(StoreError),
+    Store(StoreError),
     /// SQLite failed.
     Sql(Error),
 }
@@ -18,7 +18,7 @@ pub(crate) type SqliteResult<T> = Result<T, SqliteError>;
 
 impl From<StoreError> for SqliteError {
     fn from(error: StoreError) -> SqliteError {
-        SqliteError::Answer(error)
+        SqliteError::Store(error)
     }
 }
 
@@ -31,8 +31,8 @@ impl From<Error> for SqliteError {
 impl From<SqliteError> for StoreError {
     fn from(error: SqliteError) -> StoreError {
         match error {
-            SqliteError::Answer(error) => error,
-            SqliteError::Sql(error) => in_words(&error),
+            SqliteError::Store(error) => error,
+            SqliteError::Sql(error) => to_store_error(&error),
         }
     }
 }
@@ -51,7 +51,7 @@ impl SqliteError {
     }
 }
 
-fn in_words(error: &Error) -> StoreError {
+fn to_store_error(error: &Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

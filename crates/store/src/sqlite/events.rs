@@ -69,7 +69,7 @@ fn ledger(
         let job: JobKey = nth(row, 9)?;
         let Some(state) = snapshot.state(job)? else { return Ok(None) };
         let record = read_ledger(row)?;
-        let event = LedgerEvent { number: nth(row, 8)?, record, job_state: state.as_seen() };
+        let event = LedgerEvent { number: nth(row, 8)?, record, job_state: state.filter_state() };
         Ok(Some((read_path(row)?, event)))
     })?;
     Ok(events.into_iter().flatten().collect())

@@ -6,7 +6,7 @@ use rusqlite::{Row, Statement};
 
 use crate::api_store::{HistoryFilter, Page};
 use crate::record::{HistoryRecord, JobKey, LedgerRecord};
-use crate::sqlite::chain::Kind;
+use crate::sqlite::chain::ChainKind;
 use crate::sqlite::code::{nth, nth_option};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::jobs;
@@ -28,7 +28,8 @@ pub(crate) fn page(
          FROM history WHERE sequence = ?",
     )?;
     // Usually `after` is an entry that still exists, so the walk can start there.
-    let start = after.map(|after| Kind::Entry.link(states.connection(), after)).transpose()?;
+    let start =
+        after.map(|after| ChainKind::History.link(states.connection(), after)).transpose()?;
     let newest = match start.flatten().filter(|link| link.job == job) {
         Some(link) => link.previous,
         None => state.newest_entry,
@@ -118,7 +119,7 @@ pub(crate) fn ledger(
          FROM ledger WHERE id = ?",
     )?;
     let mut rows = Vec::new();
-    walk(&mut statement, state.newest_closing, |row| {
+    walk(&mut statement, state.newest_ledger_row, |row| {
         let record = read_ledger(row)?;
         if record.to >= from && record.from <= to {
             rows.push(record);

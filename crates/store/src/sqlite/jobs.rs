@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row};
 use crate::error::StoreError;
 use crate::record::{Job, JobKey, JobRecord, JobUid};
 use crate::sqlite::code::{Coded, collect, nth, nth_option, read};
-use crate::sqlite::collection_cache::Changes;
+use crate::sqlite::collection_cache::CacheVersion;
 use crate::sqlite::collection_of_job::{CollectionOfJob, CollectionsOfJobs};
 use crate::sqlite::collections::{CollectionLocation, locate};
 use crate::sqlite::error::SqliteResult;
@@ -43,7 +43,7 @@ const STATE_COLUMN: usize = 6;
 /// The key and state of a job in a row of `select_job!`. A dirty row takes precedence over the table.
 pub(crate) fn state_of(states: &impl ReadState, row: &Row<'_>) -> SqliteResult<(JobKey, StateRow)> {
     let key = nth(row, 0)?;
-    let state = match states.changed(key).flatten() {
+    let state = match states.dirty_state(key).flatten() {
         Some(changed) => changed,
         None => read_state(row, STATE_COLUMN)?,
     };
@@ -120,7 +120,7 @@ pub(crate) fn by_path(
     snapshot: &Snapshot,
     codec: &DefinitionCodec,
     path: &JobPath,
-    since: Changes,
+    since: CacheVersion,
 ) -> SqliteResult<Option<(JobRecord, CollectionState)>> {
     let keys = PathKeys::new(path);
     let locations = &snapshot.shared.locations;
@@ -129,7 +129,7 @@ pub(crate) fn by_path(
         None => {
             let found = locate(snapshot.connection(), &keys.collection)?;
             let found = Arc::new(found.ok_or(StoreError::NoCollection)?);
-            locations.learn(since, [(keys.collection.clone(), Arc::clone(&found))]);
+            locations.insert(since, [(keys.collection.clone(), Arc::clone(&found))]);
             found
         }
     };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use kalends_domain::Switch;
 
 use crate::record::{GateState, JobForRun, JobKey};
-use crate::sqlite::collection_cache::Changes;
+use crate::sqlite::collection_cache::CacheVersion;
 use crate::sqlite::collection_of_job::{CollectionOfJob, CollectionsOfJobs};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::state::{ReadState as _, StateRow};
@@ -34,13 +34,13 @@ pub(crate) fn jobs_for_run(
 
 /// Gate states from memory, if all jobs changed recently, as those with a new run did. This avoids a
 /// read of the database. The result includes all acknowledged writes.
-pub(crate) fn cached_gate_states(
+pub(crate) fn gate_states_from_cache(
     shared: &SharedState,
     jobs: &[JobKey],
 ) -> Option<Vec<Option<GateState>>> {
     let gate_state = |key: &JobKey| {
         let Some(row) = shared.dirty_rows.as_committed(*key)? else { return Some(None) };
-        let is_enabled = shared.switches.get(&row.collection)?;
+        let is_enabled = shared.enabled_collections.get(&row.collection)?;
         Some(is_enabled.map(|is_enabled| gate_state_of(&row, is_enabled)))
     };
     jobs.iter().map(gate_state).collect()
@@ -50,7 +50,7 @@ pub(crate) fn cached_gate_states(
 pub(crate) fn gate_states(
     snapshot: &Snapshot,
     jobs: &[JobKey],
-    since: Changes,
+    since: CacheVersion,
 ) -> SqliteResult<Vec<Option<GateState>>> {
     let mut enabled: HashMap<i64, Option<bool>> = HashMap::new();
     let mut gate_state = |key: &JobKey| {
@@ -66,7 +66,7 @@ pub(crate) fn gate_states(
         Ok(is_enabled.map(|is_enabled| gate_state_of(&row, is_enabled)))
     };
     let gate_states = jobs.iter().map(&mut gate_state).collect();
-    snapshot.shared.switches.learn(since, enabled);
+    snapshot.shared.enabled_collections.insert(since, enabled);
     gate_states
 }
 

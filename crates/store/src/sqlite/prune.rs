@@ -7,7 +7,7 @@ use kalends_recurrence::Instant;
 
 use crate::engine_store::Retention;
 use crate::record::JobKey;
-use crate::sqlite::chain::{self, Kind};
+use crate::sqlite::chain::{self, ChainKind};
 use crate::sqlite::code::{Coded, collect, read, rows_max};
 use crate::sqlite::collections::ticks;
 use crate::sqlite::error::SqliteResult;
@@ -25,12 +25,12 @@ pub(crate) struct Removed {
     /// How many rows were found.
     pub(crate) found: usize,
     /// How many of them anybody could still see.
-    pub(crate) seen: usize,
+    pub(crate) visible: usize,
 }
 
 /// What is removed by its age.
 #[derive(Clone, Copy)]
-pub(crate) enum Aged {
+pub(crate) enum ExpiredRows {
     /// History entries that started before an instant.
     History,
     /// Ledger rows that were written before an instant.
@@ -39,15 +39,16 @@ pub(crate) enum Aged {
     Jobs,
 }
 
-impl Aged {
+impl ExpiredRows {
     /// In the order in which they go.
-    pub(crate) const ALL: [Aged; 3] = [Aged::History, Aged::Ledger, Aged::Jobs];
+    pub(crate) const ALL: [ExpiredRows; 3] =
+        [ExpiredRows::History, ExpiredRows::Ledger, ExpiredRows::Jobs];
 
     /// What is older than this goes.
-    pub(crate) fn oldest(self, retention: Retention, now: Instant) -> Instant {
+    pub(crate) fn cutoff(self, retention: Retention, now: Instant) -> Instant {
         let age: Duration = match self {
-            Aged::History | Aged::Ledger => retention.history_age,
-            Aged::Jobs => retention.finished_jobs,
+            ExpiredRows::History | ExpiredRows::Ledger => retention.history_age,
+            ExpiredRows::Jobs => retention.finished_jobs,
         };
         Instant::from_ticks(now.ticks().saturating_sub(ticks(age))).unwrap_or(Instant::MIN)
     }
@@ -60,9 +61,11 @@ impl Aged {
         limit: usize,
     ) -> SqliteResult<Removed> {
         match self {
-            Aged::History => remove_links(transaction, Kind::Entry, oldest, limit),
-            Aged::Ledger => remove_links(transaction, Kind::Closing, oldest, limit),
-            Aged::Jobs => remove_jobs(transaction, oldest, limit),
+            ExpiredRows::History => {
+                remove_chain_rows(transaction, ChainKind::History, oldest, limit)
+            }
+            ExpiredRows::Ledger => remove_chain_rows(transaction, ChainKind::Ledger, oldest, limit),
+            ExpiredRows::Jobs => remove_jobs(transaction, oldest, limit),
         }
     }
 }
@@ -78,42 +81,43 @@ fn remove_jobs(
     let found = statement.query((Coded(oldest), rows_max(limit as u64)))?;
     let found: Vec<JobKey> = collect(found, |row| Ok(read(row, "job")?))?;
     drop(statement);
-    let mut removed = Removed { found: found.len(), seen: 0 };
+    let mut removed = Removed { found: found.len(), visible: 0 };
     for job in found {
         if let Some(row) = transaction.state(job)? {
-            removed.seen += usize::from(transaction.collection_enabled(row.collection)?.is_some());
+            removed.visible +=
+                usize::from(transaction.collection_enabled(row.collection)?.is_some());
         }
         delete_job(transaction, job)?;
     }
     Ok(removed)
 }
 
-fn remove_links(
+fn remove_chain_rows(
     transaction: &mut WriteTransaction,
-    kind: Kind,
+    kind: ChainKind,
     oldest: Instant,
     limit: usize,
 ) -> SqliteResult<Removed> {
     let mut removed = Removed::default();
     while removed.found < limit
-        && let Some(span) = span_with(transaction, kind, oldest)?
+        && let Some(span) = find_span(transaction, kind, oldest)?
     {
         let left = limit - removed.found;
-        let numbers = numbers_of(transaction, kind, span, oldest, left)?;
+        let numbers = find_numbers(transaction, kind, span, oldest, left)?;
         removed.found += numbers.len();
         for number in &numbers {
-            removed.seen += usize::from(chain::remove(transaction, kind, *number)?);
+            removed.visible += usize::from(chain::remove(transaction, kind, *number)?);
         }
         if numbers.len() < left {
-            renew_span(transaction, kind, span)?;
+            update_span(transaction, kind, span)?;
         }
     }
     Ok(removed)
 }
 
-fn span_with(
+fn find_span(
     transaction: &WriteTransaction,
-    kind: Kind,
+    kind: ChainKind,
     oldest: Instant,
 ) -> SqliteResult<Option<i64>> {
     let mut statement = transaction.connection().prepare_cached(
@@ -123,19 +127,19 @@ fn span_with(
     Ok(collect(found, |row| Ok(row.get(0)?))?.pop())
 }
 
-fn numbers_of(
+fn find_numbers(
     transaction: &WriteTransaction,
-    kind: Kind,
+    kind: ChainKind,
     span: i64,
     oldest: Instant,
     limit: usize,
 ) -> SqliteResult<Vec<i64>> {
     let mut statement = transaction.connection().prepare_cached(match kind {
-        Kind::Entry => {
+        ChainKind::History => {
             "SELECT sequence FROM history
              WHERE sequence >= ? AND sequence < ? AND started < ? ORDER BY sequence LIMIT ?"
         }
-        Kind::Closing => {
+        ChainKind::Ledger => {
             "SELECT id FROM ledger
              WHERE id >= ? AND id < ? AND closed < ? ORDER BY id LIMIT ?"
         }
@@ -145,12 +149,14 @@ fn numbers_of(
 }
 
 /// Says of a span what is true of the rows that are left.
-fn renew_span(transaction: &WriteTransaction, kind: Kind, span: i64) -> SqliteResult<()> {
+fn update_span(transaction: &WriteTransaction, kind: ChainKind, span: i64) -> SqliteResult<()> {
     let connection = transaction.connection();
     let oldest: Option<i64> = connection
         .prepare_cached(match kind {
-            Kind::Entry => "SELECT min(started) FROM history WHERE sequence >= ? AND sequence < ?",
-            Kind::Closing => "SELECT min(closed) FROM ledger WHERE id >= ? AND id < ?",
+            ChainKind::History => {
+                "SELECT min(started) FROM history WHERE sequence >= ? AND sequence < ?"
+            }
+            ChainKind::Ledger => "SELECT min(closed) FROM ledger WHERE id >= ? AND id < ?",
         })?
         .query_row((span * SPAN, (span + 1) * SPAN), |row| row.get(0))?;
     match oldest {
@@ -165,21 +171,21 @@ fn renew_span(transaction: &WriteTransaction, kind: Kind, span: i64) -> SqliteRe
 }
 
 /// Entries of jobs that have more than are kept of each.
-pub(crate) struct Surplus {
+pub(crate) struct ExcessHistory {
     /// The oldest first.
     pub(crate) entries: Vec<i64>,
     /// The job after which to look for more; `None` where there are none.
     pub(crate) next: Option<JobKey>,
 }
 
-/// Looks for surplus of jobs after one, at most `limit` entries. It walks over the narrow table of
+/// Looks for excess of jobs after one, at most `limit` entries. It walks over the narrow table of
 /// all jobs and over what such jobs keep, and is therefore asked of a reader.
-pub(crate) fn surplus(
+pub(crate) fn find_excess_history(
     snapshot: &Snapshot,
     after: JobKey,
     keep: u64,
     limit: usize,
-) -> SqliteResult<Surplus> {
+) -> SqliteResult<ExcessHistory> {
     let mut statement = snapshot.connection().prepare_cached(
         "SELECT job FROM state WHERE job > ? AND entries > ? ORDER BY job LIMIT ?",
     )?;
@@ -195,43 +201,43 @@ pub(crate) fn surplus(
     jobs.dedup();
     let mut entries = Vec::new();
     for job in jobs {
-        let mut of_job = surplus_of(snapshot, job, keep)?;
+        let mut of_job = excess_of(snapshot, job, keep)?;
         let left = limit - entries.len();
         if of_job.len() > left {
             of_job.truncate(left);
             entries.extend(of_job);
-            return Ok(Surplus { entries, next: Some(JobKey(job.0.saturating_sub(1))) });
+            return Ok(ExcessHistory { entries, next: Some(JobKey(job.0.saturating_sub(1))) });
         }
         entries.extend(of_job);
     }
-    Ok(Surplus { entries, next: last })
+    Ok(ExcessHistory { entries, next: last })
 }
 
 /// The entries of a job beyond those that are kept, the oldest first.
-fn surplus_of(snapshot: &Snapshot, job: JobKey, keep: u64) -> SqliteResult<Vec<i64>> {
+fn excess_of(snapshot: &Snapshot, job: JobKey, keep: u64) -> SqliteResult<Vec<i64>> {
     let Some(row) = snapshot.state(job)?.filter(|row| row.entries > keep) else {
         return Ok(vec![]);
     };
-    let (mut at, mut kept, mut surplus) = (row.newest_entry, 0, Vec::new());
-    while let Some(link) = Kind::Entry.link(snapshot.connection(), at)? {
+    let (mut at, mut kept, mut excess) = (row.newest_entry, 0, Vec::new());
+    while let Some(link) = ChainKind::History.link(snapshot.connection(), at)? {
         match kept < keep {
             true => kept += 1,
-            false => surplus.push(at),
+            false => excess.push(at),
         }
         at = link.previous;
     }
-    surplus.reverse();
-    Ok(surplus)
+    excess.reverse();
+    Ok(excess)
 }
 
-/// Removes entries that were found as surplus; how many of them anybody could still see.
-pub(crate) fn remove_surplus(
+/// Removes entries that were found as excess; how many of them anybody could still see.
+pub(crate) fn remove_excess_history(
     transaction: &mut WriteTransaction,
     entries: &[i64],
 ) -> SqliteResult<usize> {
     let mut removed = 0;
     for entry in entries {
-        removed += usize::from(chain::remove(transaction, Kind::Entry, *entry)?);
+        removed += usize::from(chain::remove(transaction, ChainKind::History, *entry)?);
     }
     Ok(removed)
 }

@@ -1,5 +1,5 @@
-//! What waits for the writer: edits, and what the engine has decided. Edits go first, for people and
-//! clients wait for them; but every transaction takes some of both.
+//! The queue of the writer: edits and commits of the engine. Edits go first, because clients wait
+//! for them, but every transaction takes some of both.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,18 +9,18 @@ use crate::error::StoreError;
 use crate::sqlite::task::Task;
 use crate::sqlite::write_back::WriteTransaction;
 
-type Writing = Box<dyn Task<WriteTransaction>>;
+type WriteTask = Box<dyn Task<WriteTransaction>>;
 
-/// Whose turn it is.
+/// The class of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Priority {
-    /// Somebody waits for it.
+    /// A request of a client.
     Edit,
-    /// The engine, and upkeep.
+    /// A commit of the engine, or maintenance.
     Engine,
 }
 
-/// What waits.
+/// A bounded queue with two priorities.
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
     arrived: Condvar,
@@ -29,23 +29,23 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    edits: VecDeque<Writing>,
-    engine: VecDeque<Writing>,
+    edits: VecDeque<WriteTask>,
+    engine: VecDeque<WriteTask>,
     is_closed: bool,
 }
 
-/// What there is to do.
+/// Result of waiting for a task.
 pub(crate) enum Next {
-    /// This.
-    Task(Writing),
-    /// Nothing, for some time.
+    /// The next task.
+    Task(WriteTask),
+    /// No task arrived before the timeout.
     Idle,
-    /// Nothing any more.
+    /// The queue is closed and empty.
     Closed,
 }
 
 impl Queue {
-    /// Of each kind, `waiting_max` may wait.
+    /// Creates a queue with room for `waiting_max` tasks of each priority.
     pub(crate) fn new(waiting_max: usize) -> Queue {
         Queue { waiting: Mutex::default(), arrived: Condvar::new(), waiting_max }
     }
@@ -54,37 +54,38 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn push(&self, turn: Priority, task: Writing) -> Result<(), StoreError> {
+    /// Appends a task. Fails if the queue is closed, or as busy if it is full.
+    pub(crate) fn push(&self, priority: Priority, task: WriteTask) -> Result<(), StoreError> {
         let mut waiting = self.lock();
         if waiting.is_closed {
             return Err(StoreError::Failed("the store is closed".into()));
         }
-        let line = match turn {
+        let queue = match priority {
             Priority::Edit => &mut waiting.edits,
             Priority::Engine => &mut waiting.engine,
         };
-        if line.len() >= self.waiting_max {
+        if queue.len() >= self.waiting_max {
             return Err(StoreError::Busy("too many writes are waiting".into()));
         }
-        line.push_back(task);
+        queue.push_back(task);
         self.arrived.notify_one();
         Ok(())
     }
 
-    /// Does what waits, and takes in no more.
+    /// Rejects new tasks. Queued ones remain.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.arrived.notify_one();
     }
 
-    /// The next, which may take its time to arrive.
-    pub(crate) fn wait(&self, patience: Duration) -> Next {
+    /// Waits for the next task, at most for `timeout`. Edits go first.
+    pub(crate) fn wait(&self, timeout: Duration) -> Next {
         let is_empty = |waiting: &mut Waiting| {
             waiting.edits.is_empty() && waiting.engine.is_empty() && !waiting.is_closed
         };
         let (mut waiting, _) = self
             .arrived
-            .wait_timeout_while(self.lock(), patience, is_empty)
+            .wait_timeout_while(self.lock(), timeout, is_empty)
             .unwrap_or_else(PoisonError::into_inner);
         match waiting.take(Priority::Edit) {
             Some((_, task)) => Next::Task(task),
@@ -93,18 +94,19 @@ impl Queue {
         }
     }
 
-    /// What waits now, if anything does: one whose turn it is before another.
-    pub(crate) fn take(&self, first: Priority) -> Option<(Priority, Writing)> {
+    /// Takes the next task without waiting, preferring priority `first`.
+    pub(crate) fn take(&self, first: Priority) -> Option<(Priority, WriteTask)> {
         self.lock().take(first)
     }
 }
 
 impl Waiting {
-    fn take(&mut self, first: Priority) -> Option<(Priority, Writing)> {
+    fn take(&mut self, first: Priority) -> Option<(Priority, WriteTask)> {
         let edit =
-            |line: &mut VecDeque<Writing>| line.pop_front().map(|task| (Priority::Edit, task));
-        let engine =
-            |line: &mut VecDeque<Writing>| line.pop_front().map(|task| (Priority::Engine, task));
+            |queue: &mut VecDeque<WriteTask>| queue.pop_front().map(|task| (Priority::Edit, task));
+        let engine = |queue: &mut VecDeque<WriteTask>| {
+            queue.pop_front().map(|task| (Priority::Engine, task))
+        };
         match first {
             Priority::Edit => edit(&mut self.edits).or_else(|| engine(&mut self.engine)),
             Priority::Engine => engine(&mut self.engine).or_else(|| edit(&mut self.edits)),

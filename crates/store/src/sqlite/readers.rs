@@ -1,5 +1,5 @@
-//! The threads that read, each with its own connection. A read sees everything that was answered
-//! before it was asked for.
+//! The reader threads, each with its own connection. A read sees every commit that was acknowledged
+//! before the read was requested.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -13,16 +13,17 @@ use crate::sqlite::task::{Task, reply, task};
 use crate::sqlite::write_back::Snapshot;
 use crate::store::Reply;
 
-/// The threads that read, and their queue.
+/// The reader threads and their queue.
 pub(crate) struct Readers {
     queue: Option<SyncSender<Box<dyn Task<Snapshot>>>>,
     threads: Vec<JoinHandle<()>>,
-    /// For what is read on the thread that asks.
+    /// Snapshots for reads on the calling thread.
     inline: Vec<Mutex<Snapshot>>,
 }
 
 impl Readers {
-    /// Starts a thread for each snapshot but those at hand; `waiting_max` requests may wait for them.
+    /// Starts a thread for each of `snapshots`; `inline` ones serve calling threads. At most
+    /// `waiting_max` requests wait for the threads.
     pub(crate) fn start(
         snapshots: Vec<Snapshot>,
         inline: Vec<Snapshot>,
@@ -49,7 +50,7 @@ impl Readers {
         Readers { queue: None, threads: Vec::new(), inline }
     }
 
-    /// Has `work` done on one state of the store.
+    /// Runs `work` on one state of the store.
     pub(crate) fn read<'a, T: Send + 'static>(
         &self,
         work: impl FnOnce(&Snapshot) -> SqliteResult<T> + Send + 'static,
@@ -57,9 +58,8 @@ impl Readers {
         self.submit(move |snapshot: &mut Snapshot| snapshot.read(work))
     }
 
-    /// The same for statements that find a few rows and each see one state: at once and on the thread
-    /// that asks, where a snapshot is free. Handing it to another thread and back would take longer than
-    /// it takes itself.
+    /// Runs short statements that each see one state: at once on the calling thread if an inline
+    /// snapshot is free. Switching threads would take longer than the read.
     pub(crate) fn read_one<'a, T: Send + 'static>(
         &self,
         work: impl FnOnce(&Snapshot) -> SqliteResult<T> + Send + 'static,
@@ -70,16 +70,16 @@ impl Readers {
                 Err(TryLockError::Poisoned(snapshot)) => snapshot.into_inner(),
                 Err(TryLockError::WouldBlock) => continue,
             };
-            // Of one that has panicked.
-            snapshot.leave();
+            // An earlier read may have panicked and left its snapshot open.
+            snapshot.release();
             let read = snapshot.read_one(work).map_err(StoreError::from);
-            snapshot.leave();
+            snapshot.release();
             return Box::pin(std::future::ready(read));
         }
         self.read(work)
     }
 
-    /// The same for what takes long and looks at the file alone.
+    /// Runs long `work` that reads only the file.
     pub(crate) fn read_file<'a, T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> SqliteResult<T> + Send + 'static,
@@ -91,17 +91,17 @@ impl Readers {
         &self,
         work: impl FnOnce(&mut Snapshot) -> SqliteResult<T> + Send + 'static,
     ) -> Reply<'a, T> {
-        let (mut task, answer) = task(1, work);
+        let (mut task, receiver) = task(1, work);
         if self.threads.is_empty()
             && let Some(snapshot) = self.inline.first()
         {
             let mut snapshot = snapshot.lock().unwrap_or_else(PoisonError::into_inner);
-            task.work(&mut snapshot);
-            snapshot.leave();
-            task.answer(Ok(()));
-            return reply(Ok(answer));
+            task.run(&mut snapshot);
+            snapshot.release();
+            task.complete(Ok(()));
+            return reply(Ok(receiver));
         }
-        reply(self.send(task).map(|()| answer))
+        reply(self.send(task).map(|()| receiver))
     }
 
     fn send(&self, task: Box<dyn Task<Snapshot>>) -> Result<(), StoreError> {
@@ -113,7 +113,7 @@ impl Readers {
         })
     }
 
-    /// Does what waits and ends the threads.
+    /// Completes queued reads and ends the threads.
     pub(crate) fn close(&mut self) {
         self.queue = None;
         self.inline.clear();
@@ -125,11 +125,11 @@ impl Readers {
 
 fn run(snapshot: &mut Snapshot, requests: &Mutex<Receiver<Box<dyn Task<Snapshot>>>>) {
     loop {
-        // One thread at a time waits for the next request, the others for their turn to wait.
+        // One thread waits for the next request; the others wait for the lock.
         let next = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(mut task) = next else { return };
-        task.work(snapshot);
-        snapshot.leave();
-        task.answer(Ok(()));
+        task.run(snapshot);
+        snapshot.release();
+        task.complete(Ok(()));
     }
 }

@@ -4,7 +4,7 @@
 use rusqlite::OptionalExtension as _;
 
 use crate::record::JobKey;
-use crate::sqlite::chain::Kind;
+use crate::sqlite::chain::ChainKind;
 use crate::sqlite::code::{Coded, collect, read};
 use crate::sqlite::collections::recount;
 use crate::sqlite::error::SqliteResult;
@@ -23,12 +23,12 @@ pub(crate) fn delete_job(transaction: &mut WriteTransaction, job: JobKey) -> Sql
     recount(connection, collection, -1, -authenticated)?;
     if let Some(row) = transaction.state(job)? {
         connection.prepare_cached("DELETE FROM state WHERE job = ?")?.execute([Coded(job)])?;
-        if row.entries > 0 || row.newest_closing > 0 {
+        if row.entries > 0 || row.newest_ledger_row > 0 {
             connection
                 .prepare_cached(
                     "INSERT INTO leftovers (job, newest_entry, newest_closing) VALUES (?, ?, ?)",
                 )?
-                .execute((Coded(job), row.newest_entry, row.newest_closing))?;
+                .execute((Coded(job), row.newest_entry, row.newest_ledger_row))?;
             transaction.has_removals = true;
         }
         transaction.set_state(job, &row, None)?;
@@ -44,10 +44,10 @@ pub(crate) fn delete_collection(transaction: &mut WriteTransaction, id: i64) -> 
     let connection = transaction.connection();
     connection.prepare_cached("DELETE FROM collections WHERE id = ?")?.execute([id])?;
     connection.prepare_cached("INSERT INTO doomed (collection) VALUES (?)")?.execute([id])?;
-    for row in transaction.runs_in(id) {
+    for row in transaction.runs_of_collection(id) {
         transaction.set_run(row.run.id, None);
     }
-    transaction.forget_collections();
+    transaction.invalidate_collections();
     transaction.has_removals = true;
     Ok(())
 }
@@ -94,7 +94,7 @@ fn remove_leftovers(transaction: &mut WriteTransaction, limit: usize) -> SqliteR
         .optional()?;
     let Some((job, mut entry, mut closing)) = found else { return Ok(0) };
     let mut removed = 0;
-    for (kind, at) in [(Kind::Entry, &mut entry), (Kind::Closing, &mut closing)] {
+    for (kind, at) in [(ChainKind::History, &mut entry), (ChainKind::Ledger, &mut closing)] {
         while removed < limit
             && let Some(link) = kind.link(connection, *at)?
         {

@@ -9,7 +9,7 @@ use crate::record::{Disposition, JobKey, OpenRun, RunId};
 use crate::run_state::{
     self, Change, RunChange, RunTables, close_waiting_run, expire_claim, manual_run,
 };
-use crate::sqlite::chain::{append, close};
+use crate::sqlite::chain::{append_history, append_ledger};
 use crate::sqlite::code::collect;
 use crate::sqlite::due;
 use crate::sqlite::error::{SqliteError, SqliteResult};
@@ -49,7 +49,7 @@ impl RunTables for Tables<'_> {
 
     fn due_job(&mut self, expected: DueJob) -> SqliteResult<Option<run_state::JobRow>> {
         let job = expected.job;
-        let row = match self.transaction.changed(job) {
+        let row = match self.transaction.dirty_state(job) {
             Some(changed) => changed,
             // Jobs that are due together lie together in `due`. A job whose row is missing there is
             // still found by its key.
@@ -96,14 +96,20 @@ impl RunTables for Tables<'_> {
         // Deleting a job deletes its runs, so that the row of a job is always there.
         let Some(((job, state), (_, before))) = change.job.zip(self.row) else { return Ok(()) };
         let mut after = StateRow { state, ..before };
-        change.ledger.iter().try_for_each(|record| close(transaction, job, &mut after, record))?;
-        change.history.iter().try_for_each(|entry| append(transaction, job, &mut after, entry))?;
+        change
+            .ledger
+            .iter()
+            .try_for_each(|record| append_ledger(transaction, job, &mut after, record))?;
+        change
+            .history
+            .iter()
+            .try_for_each(|entry| append_history(transaction, job, &mut after, entry))?;
         transaction.set_state(job, &before, Some(after))
     }
 }
 
 fn open(transaction: &mut WriteTransaction, row: run_state::RunRow, collection: i64) {
-    transaction.take_run_id();
+    transaction.allocate_run_id();
     transaction
         .set_run(row.run.id, Some(RunRow { run: row.run, last_token: row.last_token, collection }));
 }
@@ -131,7 +137,7 @@ pub(crate) fn close_waiting(
     for RunRow { run, .. } in transaction.runs_of(job) {
         if let Some(record) = close_waiting_run(&run, disposition, now) {
             transaction.set_run(run.id, None);
-            close(transaction, job, row, &record)?;
+            append_ledger(transaction, job, row, &record)?;
         }
     }
     Ok(())

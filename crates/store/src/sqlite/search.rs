@@ -91,7 +91,7 @@ pub(crate) fn jobs(
         && let Some(row) = found.next()?
     {
         let (key, state) = state_of(states, row)?;
-        if filter.state.is_none_or(|state_filter| state_filter == state.as_seen()) {
+        if filter.state.is_none_or(|state_filter| state_filter == state.filter_state()) {
             match skip {
                 0 => jobs.push(read_job(row, codec, collection.clone(), (key, state))?),
                 _ => skip -= 1,

@@ -21,18 +21,18 @@ pub(crate) struct StateRow {
     /// The newest of them; of no meaning where there is none.
     pub(crate) newest_entry: i64,
     /// The newest row of the ledger; it may be gone, and the older ones with it.
-    pub(crate) newest_closing: i64,
+    pub(crate) newest_ledger_row: i64,
 }
 
 impl StateRow {
     /// When its schedule starts the next run, where it starts any.
-    pub(crate) fn starts_at(&self) -> Option<Instant> {
+    pub(crate) fn active_due(&self) -> Option<Instant> {
         let starts = self.switched_on && self.state.lifecycle == Lifecycle::Active;
         self.state.due.filter(|_| starts)
     }
 
     /// The state as users see it.
-    pub(crate) fn as_seen(&self) -> JobFilterState {
+    pub(crate) fn filter_state(&self) -> JobFilterState {
         let switch = if self.switched_on { Switch::Enabled } else { Switch::Disabled };
         JobFilterState::of(switch, self.state.lifecycle)
     }
@@ -44,11 +44,11 @@ pub(crate) trait ReadState {
     fn connection(&self) -> &Connection;
 
     /// What was changed lately: the row, or that it is gone.
-    fn changed(&self, job: JobKey) -> Option<Option<StateRow>>;
+    fn dirty_state(&self, job: JobKey) -> Option<Option<StateRow>>;
 
     /// The row of a job.
     fn state(&self, job: JobKey) -> SqliteResult<Option<StateRow>> {
-        match self.changed(job) {
+        match self.dirty_state(job) {
             Some(changed) => Ok(changed),
             None => find(self.connection(), job),
         }
@@ -88,7 +88,7 @@ pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateR
         },
         entries: count(11)?,
         newest_entry: row.get(first + 12)?,
-        newest_closing: row.get(first + 13)?,
+        newest_ledger_row: row.get(first + 13)?,
     })
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn write(
         finished.map(Coded),
         Coded(entries),
         row.newest_entry,
-        row.newest_closing,
+        row.newest_ledger_row,
     ))?;
     Ok(())
 }

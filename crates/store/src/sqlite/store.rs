@@ -25,7 +25,7 @@ use crate::run_state;
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::lock::Lock;
 use crate::sqlite::path_keys::CollectionKeys;
-use crate::sqlite::prune::{self, Aged, Removed, Surplus};
+use crate::sqlite::prune::{self, ExcessHistory, ExpiredRows, Removed};
 use crate::sqlite::queue::Priority;
 use crate::sqlite::readers::Readers;
 use crate::sqlite::settings::{SqliteSettings, Threads};
@@ -174,17 +174,17 @@ impl SqliteStore {
     }
 
     /// Removes entries of jobs that have more than are kept; how many there were.
-    async fn remove_surplus(&self, keep: u64, limit: usize) -> Result<usize, StoreError> {
+    async fn remove_excess_history(&self, keep: u64, limit: usize) -> Result<usize, StoreError> {
         let (mut after, mut left) = (JobKey(i64::MIN), limit);
         while left > 0 {
             let batch = left.min(prune::BATCH_MAX);
             let read = move |snapshot: &Snapshot, _: &DefinitionCodec| {
-                prune::surplus(snapshot, after, keep, batch)
+                prune::find_excess_history(snapshot, after, keep, batch)
             };
-            let Surplus { entries, next } = self.read(read).await?;
+            let ExcessHistory { entries, next } = self.read(read).await?;
             if !entries.is_empty() {
                 let write = move |transaction: &mut WriteTransaction| {
-                    prune::remove_surplus(transaction, &entries)
+                    prune::remove_excess_history(transaction, &entries)
                 };
                 left -= self.writer.write(Priority::Engine, batch, write).await?;
             }
@@ -282,7 +282,7 @@ impl ApiStore for SqliteStore {
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
-        let (codec, since) = (Arc::clone(&self.codec), self.shared.locations.changes());
+        let (codec, since) = (Arc::clone(&self.codec), self.shared.locations.version());
         self.readers.read_one(move |snapshot| jobs::by_path(snapshot, &codec, &path, since))
     }
 
@@ -336,10 +336,10 @@ impl EngineStore for SqliteStore {
     }
 
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
-        if let Some(standings) = jobs_for_run::cached_gate_states(&self.shared, &jobs) {
-            return Box::pin(std::future::ready(Ok(standings)));
+        if let Some(gate_states) = jobs_for_run::gate_states_from_cache(&self.shared, &jobs) {
+            return Box::pin(std::future::ready(Ok(gate_states)));
         }
-        let since = self.shared.switches.changes();
+        let since = self.shared.enabled_collections.version();
         self.read(move |snapshot, _| jobs_for_run::gate_states(snapshot, &jobs, since))
     }
 
@@ -363,18 +363,19 @@ impl EngineStore for SqliteStore {
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         Box::pin(async move {
-            // Surplus first: it is counted over all entries, old ones included.
-            let mut left = limit - self.remove_surplus(retention.history_count, limit).await?;
-            for aged in Aged::ALL {
-                let oldest = aged.oldest(retention, now);
+            // ExcessHistory first: it is counted over all entries, old ones included.
+            let mut left =
+                limit - self.remove_excess_history(retention.history_count, limit).await?;
+            for expired in ExpiredRows::ALL {
+                let oldest = expired.cutoff(retention, now);
                 while left > 0 {
                     let batch = left.min(prune::BATCH_MAX);
                     let write = move |transaction: &mut WriteTransaction| {
-                        aged.remove(transaction, oldest, batch)
+                        expired.remove(transaction, oldest, batch)
                     };
-                    let Removed { found, seen } =
+                    let Removed { found, visible } =
                         self.writer.write(Priority::Engine, batch, write).await?;
-                    left -= seen;
+                    left -= visible;
                     if found < batch {
                         break;
                     }
@@ -444,7 +445,7 @@ mod tests {
         edit(CollectionWrite::Put(collection)).await;
 
         let ((is_taken, taken), (go_on, goes_on)) = (sync_channel(0), sync_channel(0));
-        let (codec, since) = (Arc::clone(&store.codec), store.shared.locations.changes());
+        let (codec, since) = (Arc::clone(&store.codec), store.shared.locations.version());
         let reading = store.readers.read(move |snapshot| {
             // The snapshot is taken by now.
             is_taken.send(()).unwrap();

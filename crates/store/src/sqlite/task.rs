@@ -1,4 +1,4 @@
-//! Work that is done on another thread and answered from there.
+//! Work for a thread of the store, and the reply to the caller.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,37 +8,38 @@ use crate::error::StoreError;
 use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::store::Reply;
 
-/// Work that waits for its thread, and what it works with there.
+/// A unit of work that runs on a thread with the context `C`.
 pub(crate) trait Task<C>: Send {
-    /// Does it; the answer is kept until it may be given.
-    fn work(&mut self, with: &mut C) -> After;
+    /// Does the work and keeps the result for [`Task::complete`].
+    fn run(&mut self, with: &mut C) -> TaskOutcome;
 
-    /// Gives the answer, or what went wrong with all that was done together with it.
-    fn answer(self: Box<Self>, fate: Result<(), StoreError>);
+    /// Replies to the caller: with the result, or with the error of the transaction.
+    fn complete(self: Box<Self>, outcome: Result<(), StoreError>);
 
-    /// How much work it is, in rows, roughly.
+    /// Approximate number of rows that the work touches.
     fn weight(&self) -> usize;
 }
 
-/// What has to follow.
+/// How the transaction goes on after a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum After {
-    /// What it did stays.
+pub(crate) enum TaskOutcome {
+    /// Keep the changes.
     Keep,
-    /// What it did is undone, for it failed so.
-    Undo(StoreError),
-    /// The disk or the file has failed.
+    /// Roll back the changes of the task, which failed with this error.
+    RollBack(StoreError),
+    /// The disk or the file failed.
     Stop(StoreError),
 }
 
-struct Asked<T, F> {
+/// A task with the channel of its reply.
+struct PendingTask<T, F> {
     work: Option<F>,
     weight: usize,
     result: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
-/// Work and where its answer arrives.
+/// Creates a task and the receiver of its result.
 pub(crate) fn task<C, T, F>(
     weight: usize,
     work: F,
@@ -48,38 +49,38 @@ where
     T: Send + 'static,
     F: FnOnce(&mut C) -> SqliteResult<T> + Send + 'static,
 {
-    let (reply, answer) = oneshot::channel();
-    (Box::new(Asked { work: Some(work), weight, result: None, reply }), answer)
+    let (reply, complete) = oneshot::channel();
+    (Box::new(PendingTask { work: Some(work), weight, result: None, reply }), complete)
 }
 
-impl<C, T, F> Task<C> for Asked<T, F>
+impl<C, T, F> Task<C> for PendingTask<T, F>
 where
     T: Send,
     F: FnOnce(&mut C) -> SqliteResult<T> + Send,
 {
-    fn work(&mut self, with: &mut C) -> After {
-        let Some(work) = self.work.take() else { return After::Keep };
-        // Who decides an edit is not ours; its panic must not take the thread with it.
-        let worked = catch_unwind(AssertUnwindSafe(|| work(with))).unwrap_or_else(|_| {
+    fn run(&mut self, with: &mut C) -> TaskOutcome {
+        let Some(work) = self.work.take() else { return TaskOutcome::Keep };
+        // Work includes the caller's decision; a panic in it must not end the thread.
+        let result = catch_unwind(AssertUnwindSafe(|| work(with))).unwrap_or_else(|_| {
             Err(StoreError::Failed("what decides the edit has panicked".into()).into())
         });
         let is_fatal =
-            matches!(&worked, Err(SqliteError::Sql(error)) if SqliteError::is_fatal(error));
-        let result = worked.map_err(StoreError::from);
-        let after = match &result {
-            Ok(_) => After::Keep,
-            Err(error) if is_fatal => After::Stop(error.clone()),
-            Err(error) => After::Undo(error.clone()),
+            matches!(&result, Err(SqliteError::Sql(error)) if SqliteError::is_fatal(error));
+        let result = result.map_err(StoreError::from);
+        let outcome = match &result {
+            Ok(_) => TaskOutcome::Keep,
+            Err(error) if is_fatal => TaskOutcome::Stop(error.clone()),
+            Err(error) => TaskOutcome::RollBack(error.clone()),
         };
         self.result = Some(result);
-        after
+        outcome
     }
 
-    fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
-        let Asked { result, reply, .. } = *self;
+    fn complete(self: Box<Self>, outcome: Result<(), StoreError>) {
+        let PendingTask { result, reply, .. } = *self;
         let missing = || Err(StoreError::Failed("it was not begun".into()));
-        let result = fate.and_then(|()| result.unwrap_or_else(missing));
-        // Who asked may have gone.
+        let result = outcome.and_then(|()| result.unwrap_or_else(missing));
+        // The caller may have gone away.
         drop(reply.send(result));
     }
 
@@ -88,7 +89,7 @@ where
     }
 }
 
-/// An answer that arrives from a thread.
+/// The future of a result that arrives through a channel.
 pub(crate) fn reply<'a, T: Send + 'static>(
     sent: Result<oneshot::Receiver<Result<T, StoreError>>, StoreError>,
 ) -> Reply<'a, T> {

@@ -1,6 +1,7 @@
-//! The one thread that writes. What waits is done in one transaction and answered after its commit:
-//! one sync of the disk serves many requests. Beside them, and alone when nobody waits, it brings
-//! the log into the tables and removes what was deleted.
+//! The writer thread. Group commit: it carries out all waiting requests in one transaction and
+//! replies after the commit, so that one sync serves many requests. With each group, and alone when
+//! the queue is empty, it does maintenance: flushes dirty rows and removes the rows of deleted
+//! jobs.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -11,49 +12,48 @@ use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::queue::{Next, Priority, Queue};
 use crate::sqlite::removal;
 use crate::sqlite::state::ReadState as _;
-use crate::sqlite::task::{After, Task, reply, task};
+use crate::sqlite::task::{Task, TaskOutcome, reply, task};
 use crate::sqlite::write_back::Checkpointer;
 use crate::sqlite::write_back::Flush;
 use crate::sqlite::write_back::WriteTransaction;
 use crate::store::Reply;
 
-/// Rows, roughly, after which a transaction takes in no more requests: a few milliseconds of work,
-/// so that the first in it does not wait long for the last.
+/// Rows, roughly, after which a group takes no more requests: a few milliseconds of work, so that
+/// its first request does not wait long.
 const GROUP_WEIGHT_MAX: usize = 2_000;
 
-/// Rows of edits after which it is the engine's turn in a transaction.
+/// Rows of edits in a group after which the engine's next request goes first.
 const EDITS_WEIGHT_MAX: usize = GROUP_WEIGHT_MAX / 2;
 
-/// Rows that a transaction brings into the tables for each row that it changes: more than one, so
-/// that the log gets shorter whatever is going on.
+/// Rows that a transaction flushes for each row that it changes: more than one, so that the change
+/// log shrinks under any load.
 const FLUSHED_PER_CHANGE: usize = 2;
 
-/// Changes in the log, for each row that may be changed, at which they are brought into the tables
-/// though they are of few rows: some ten megabytes, which a start reads in a fraction of a second.
+/// Logged changes per row of the flush threshold that start a flush even if few rows are dirty:
+/// some ten megabytes, which a start replays in a fraction of a second.
 const LOGGED_PER_ROW: usize = 4;
 
-/// Rows that a transaction brings into the tables at least: a tenth of a millisecond.
+/// Minimum rows that a transaction flushes: a tenth of a millisecond.
 const FLUSHED_MIN: usize = 64;
 
-/// Rows that a transaction of its own brings into the tables or removes: a millisecond or two, for
-/// which a request that arrives meanwhile has to wait.
-const UPKEEP_ROWS: usize = 500;
+/// Rows that a maintenance transaction flushes or removes: one or two milliseconds, for which a new
+/// request has to wait.
+const MAINTENANCE_ROWS: usize = 500;
 
-/// Rows that a transaction brings into the tables when nobody can wait any more.
-const CLOSING_ROWS: usize = 10 * UPKEEP_ROWS;
+/// Rows per transaction of the final flush, when no request can wait.
+const FINAL_FLUSH_ROWS: usize = 10 * MAINTENANCE_ROWS;
 
-/// Rows that are removed beside a transaction of others.
-const REMOVED_BESIDE: usize = 32;
+/// Rows of deleted jobs that are removed with each group.
+const REMOVED_PER_GROUP: usize = 32;
 
-/// Without requests for so long, what is in the log is brought into the tables.
+/// Time without requests after which dirty rows are flushed.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Nothing happens without requests.
+/// Timeout while there is no maintenance to do.
 const NOTHING_TO_DO: Duration = Duration::from_secs(3_600);
 
-/// Transactions that go without upkeep after one has failed, so that it is not upkeep which makes
-/// them fail.
-const UPKEEP_PAUSE: u32 = 16;
+/// Transactions without maintenance after a failed one, in case the maintenance made it fail.
+const MAINTENANCE_PAUSE: u32 = 16;
 
 /// The writer and its queue.
 pub(crate) struct Writer {
@@ -68,12 +68,12 @@ enum Mode {
     Thread(Option<JoinHandle<()>>),
     /// The calling thread: every write is a transaction of its own, carried out before the call
     /// returns.
-    Inline(Mutex<Working>),
+    Inline(Mutex<WriteLoop>),
 }
 
 impl Writer {
-    /// Starts the thread. At most `waiting_max` requests of each priority wait for it; a flush begins
-    /// when `flush_threshold_rows` rows are dirty.
+    /// Starts the thread. At most `waiting_max` requests of each priority wait for it; a flush
+    /// begins when `flush_threshold_rows` rows are dirty.
     pub(crate) fn start(
         transaction: WriteTransaction,
         checkpointer: Checkpointer,
@@ -83,10 +83,10 @@ impl Writer {
         let queue = Arc::new(Queue::new(waiting_max));
         let stopped = Arc::new(OnceLock::new());
         let (of_thread, queued) = (Arc::clone(&stopped), Arc::clone(&queue));
-        let mut working = Working::new(transaction, checkpointer, flush_threshold_rows);
+        let mut write_loop = WriteLoop::new(transaction, checkpointer, flush_threshold_rows);
         let thread = thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || working.run(&queued, &of_thread))
+            .spawn(move || write_loop.run(&queued, &of_thread))
             .map_err(|error| StoreError::Failed(format!("no thread for writing: {error}")))?;
         Ok(Writer { queue, mode: Mode::Thread(Some(thread)), stopped })
     }
@@ -97,8 +97,8 @@ impl Writer {
         checkpointer: Checkpointer,
         flush_threshold_rows: usize,
     ) -> Writer {
-        let working = Working::new(transaction, checkpointer, flush_threshold_rows);
-        let mode = Mode::Inline(Mutex::new(working));
+        let write_loop = WriteLoop::new(transaction, checkpointer, flush_threshold_rows);
+        let mode = Mode::Inline(Mutex::new(write_loop));
         Writer { queue: Arc::new(Queue::new(0)), mode, stopped: Arc::default() }
     }
 
@@ -109,16 +109,16 @@ impl Writer {
         weight: usize,
         work: impl FnOnce(&mut WriteTransaction) -> SqliteResult<T> + Send + 'static,
     ) -> Reply<'a, T> {
-        let (task, answer) = task(weight, work);
+        let (task, receiver) = task(weight, work);
         if let Some(why) = self.stopped.get() {
             return reply(Err(why.clone()));
         }
         match &self.mode {
-            Mode::Thread(_) => reply(self.queue.push(priority, task).map(|()| answer)),
-            Mode::Inline(working) => {
-                let mut working = working.lock().unwrap_or_else(PoisonError::into_inner);
-                working.serve(task, &self.queue, &self.stopped);
-                reply(Ok(answer))
+            Mode::Thread(_) => reply(self.queue.push(priority, task).map(|()| receiver)),
+            Mode::Inline(write_loop) => {
+                let mut write_loop = write_loop.lock().unwrap_or_else(PoisonError::into_inner);
+                write_loop.commit_group(task, &self.queue, &self.stopped);
+                reply(Ok(receiver))
             }
         }
     }
@@ -139,73 +139,73 @@ impl Writer {
         match &mut self.mode {
             Mode::Thread(thread) => {
                 if let Some(thread) = thread.take() {
-                    // Those who waited for a thread that panicked have received the error.
+                    // If the thread panicked, its waiting callers have received an error.
                     drop(thread.join());
                 }
             }
-            Mode::Inline(working) => {
-                let working = working.get_mut().unwrap_or_else(PoisonError::into_inner);
-                working.close(&self.stopped);
+            Mode::Inline(write_loop) => {
+                let write_loop = write_loop.get_mut().unwrap_or_else(PoisonError::into_inner);
+                write_loop.close(&self.stopped);
             }
         }
     }
 }
 
 /// The state of the writer.
-struct Working {
+struct WriteLoop {
     transaction: WriteTransaction,
     checkpointer: Checkpointer,
     flush: Flush,
     flush_threshold_rows: usize,
-    /// Transactions that still go without upkeep.
-    pause: u32,
+    /// Remaining transactions without maintenance.
+    maintenance_pause: u32,
 }
 
 /// Why a transaction was not committed.
-enum End {
-    /// For a reason that may pass.
+enum TransactionError {
+    /// A transient failure.
     Failed(StoreError),
-    /// The disk or the file has failed; those in the transaction are told `fate`.
-    Stop { why: StoreError, fate: StoreError },
+    /// The disk or the file failed. The callers in the transaction receive `reply`.
+    Stop { why: StoreError, reply: StoreError },
 }
 
-impl From<SqliteError> for End {
-    fn from(error: SqliteError) -> End {
+impl From<SqliteError> for TransactionError {
+    fn from(error: SqliteError) -> TransactionError {
         let is_fatal = matches!(&error, SqliteError::Sql(error) if SqliteError::is_fatal(error));
         let why = StoreError::from(error);
         match is_fatal {
-            true => End::Stop { fate: why.clone(), why },
-            false => End::Failed(why),
+            true => TransactionError::Stop { reply: why.clone(), why },
+            false => TransactionError::Failed(why),
         }
     }
 }
 
-impl From<rusqlite::Error> for End {
-    fn from(error: rusqlite::Error) -> End {
-        End::from(SqliteError::Sql(error))
+impl From<rusqlite::Error> for TransactionError {
+    fn from(error: rusqlite::Error) -> TransactionError {
+        TransactionError::from(SqliteError::Sql(error))
     }
 }
 
-impl Working {
+impl WriteLoop {
     fn new(
         transaction: WriteTransaction,
         checkpointer: Checkpointer,
         flush_threshold_rows: usize,
-    ) -> Working {
+    ) -> WriteLoop {
         let flush = Flush::new();
-        Working { transaction, checkpointer, flush, flush_threshold_rows, pause: 0 }
+        WriteLoop { transaction, checkpointer, flush, flush_threshold_rows, maintenance_pause: 0 }
     }
 
     fn run(&mut self, queue: &Queue, stopped: &OnceLock<StoreError>) {
         loop {
-            let patience = self.patience();
-            match queue.wait(patience) {
+            let idle_timeout = self.idle_timeout();
+            match queue.wait(idle_timeout) {
                 Next::Task(first) if stopped.get().is_some() => {
-                    first.answer(stopped.get().map_or(Ok(()), |why| Err(why.clone())));
+                    first.complete(stopped.get().map_or(Ok(()), |why| Err(why.clone())));
                 }
-                Next::Task(first) => self.serve(first, queue, stopped),
+                Next::Task(first) => self.commit_group(first, queue, stopped),
                 Next::Idle if stopped.get().is_some() => {}
-                Next::Idle => self.keep_up(stopped),
+                Next::Idle => self.maintain(stopped),
                 Next::Closed => break,
             }
         }
@@ -215,66 +215,66 @@ impl Working {
     /// Flushes everything and checkpoints.
     fn close(&mut self, stopped: &OnceLock<StoreError>) {
         if stopped.get().is_none() {
-            self.flush_all(CLOSING_ROWS, stopped);
+            self.flush_all(FINAL_FLUSH_ROWS, stopped);
         }
         self.checkpointer.close();
         if stopped.get().is_none() {
-            // Where this fails, the next start reads the log instead.
+            // If this fails, the next start recovers from the WAL.
             let connection = self.transaction.connection();
             drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())));
         }
     }
 
-    /// How long to wait for requests before upkeep.
-    fn patience(&self) -> Duration {
-        let is_under_way = self.flush.is_under_way() || self.transaction.has_removals;
-        match (is_under_way, self.flush.is_settled(&self.transaction)) {
-            (true, _) if self.pause == 0 => Duration::ZERO,
+    /// How long to wait for requests before maintenance.
+    fn idle_timeout(&self) -> Duration {
+        let is_running = self.flush.is_running() || self.transaction.has_removals;
+        match (is_running, self.flush.is_clean(&self.transaction)) {
+            (true, _) if self.maintenance_pause == 0 => Duration::ZERO,
             (false, true) => NOTHING_TO_DO,
             _ => IDLE,
         }
     }
 
-    /// Does what waits in one transaction and answers.
-    fn serve(
+    /// Carries out waiting requests in one transaction and replies.
+    fn commit_group(
         &mut self,
         first: Box<dyn Task<WriteTransaction>>,
         queue: &Queue,
         stopped: &OnceLock<StoreError>,
     ) {
         let mut group = Vec::new();
-        let done = self.work_together(first, queue, &mut group);
-        let fate = self.end(done, stopped);
-        group.into_iter().for_each(|task| task.answer(fate.clone()));
-        self.flush.tidy(&self.transaction);
+        let done = self.run_group(first, queue, &mut group);
+        let outcome = self.finish(done, stopped);
+        group.into_iter().for_each(|task| task.complete(outcome.clone()));
+        self.flush.drop_unpinned_rows(&self.transaction);
         self.checkpoint_if_long(stopped);
-        // What the transaction could not take, and what asked for a flush, comes next.
-        if self.transaction.wants_flush && fate.is_ok() {
+        // A later request must find the flush complete.
+        if self.transaction.wants_flush && outcome.is_ok() {
             self.transaction.wants_flush = false;
-            self.flush_all(UPKEEP_ROWS, stopped);
+            self.flush_all(MAINTENANCE_ROWS, stopped);
         }
     }
 
-    /// Carries on with upkeep, or begins it, in a transaction of its own.
-    fn keep_up(&mut self, stopped: &OnceLock<StoreError>) {
-        self.pause = 0;
-        if !self.flush.is_under_way()
+    /// Begins or continues maintenance in a transaction of its own.
+    fn maintain(&mut self, stopped: &OnceLock<StoreError>) {
+        self.maintenance_pause = 0;
+        if !self.flush.is_running()
             && !self.transaction.has_removals
-            && self.flush.is_settled(&self.transaction)
+            && self.flush.is_clean(&self.transaction)
         {
             return;
         }
-        if !self.flush.is_under_way() && !self.flush.is_settled(&self.transaction) {
+        if !self.flush.is_running() && !self.flush.is_clean(&self.transaction) {
             self.flush.begin(&mut self.transaction);
         }
-        let done = self.upkeep_alone();
-        // Nobody waits for it; where it failed, the log still has everything.
-        drop(self.end(done, stopped));
-        self.flush.tidy(&self.transaction);
+        let done = self.maintenance_transaction();
+        // No caller waits. After a failure the change log still has everything.
+        drop(self.finish(done, stopped));
+        self.flush.drop_unpinned_rows(&self.transaction);
         self.checkpoint_if_long(stopped);
     }
 
-    /// Between transactions: SQLite's log is not to grow without end.
+    /// Between transactions: limits the length of the WAL.
     fn checkpoint_if_long(&mut self, stopped: &OnceLock<StoreError>) {
         if stopped.get().is_none()
             && let Err(why) = self.checkpointer.checkpoint_if_long(self.transaction.connection())
@@ -283,34 +283,36 @@ impl Working {
         }
     }
 
-    fn upkeep_alone(&mut self) -> Result<(), End> {
+    /// Removes and flushes rows in one transaction.
+    fn maintenance_transaction(&mut self) -> Result<(), TransactionError> {
         self.execute("BEGIN IMMEDIATE")?;
         if self.transaction.has_removals {
             self.transaction.begin_request();
-            removal::remove_some(&mut self.transaction, UPKEEP_ROWS / 4)?;
+            removal::remove_some(&mut self.transaction, MAINTENANCE_ROWS / 4)?;
         }
-        self.flush.write_some(&mut self.transaction, UPKEEP_ROWS)?;
+        self.flush.write_slice(&mut self.transaction, MAINTENANCE_ROWS)?;
         self.commit()
     }
 
-    /// Brings all of the log into the tables.
+    /// Flushes all dirty rows.
     fn flush_all(&mut self, rows: usize, stopped: &OnceLock<StoreError>) {
         while stopped.get().is_none() {
-            // A round that was under way does not have what was changed since it began.
-            if !self.flush.is_under_way() {
-                if self.flush.is_settled(&self.transaction) {
+            // A running pass lacks the changes since it began.
+            if !self.flush.is_running() {
+                if self.flush.is_clean(&self.transaction) {
                     break;
                 }
                 self.flush.begin(&mut self.transaction);
             }
-            let done = self.execute("BEGIN IMMEDIATE").map_err(End::from).and_then(|()| {
-                self.flush.write_some(&mut self.transaction, rows)?;
-                self.commit()
-            });
-            if self.end(done, stopped).is_err() {
+            let done =
+                self.execute("BEGIN IMMEDIATE").map_err(TransactionError::from).and_then(|()| {
+                    self.flush.write_slice(&mut self.transaction, rows)?;
+                    self.commit()
+                });
+            if self.finish(done, stopped).is_err() {
                 break;
             }
-            self.flush.tidy(&self.transaction);
+            self.flush.drop_unpinned_rows(&self.transaction);
             self.checkpoint_if_long(stopped);
         }
     }
@@ -320,13 +322,14 @@ impl Working {
         Ok(())
     }
 
-    fn work_together(
+    /// Runs the tasks of a group, each in a savepoint, and commits.
+    fn run_group(
         &mut self,
         first: Box<dyn Task<WriteTransaction>>,
         queue: &Queue,
         group: &mut Vec<Box<dyn Task<WriteTransaction>>>,
-    ) -> Result<(), End> {
-        let (mut weight, mut engine_had_its_turn) = (0, false);
+    ) -> Result<(), TransactionError> {
+        let (mut weight, mut engine_served) = (0, false);
         let mut next = Some(first);
         let begun = self.execute("BEGIN IMMEDIATE");
         while let Some(mut task) = next.take() {
@@ -336,101 +339,104 @@ impl Working {
             }
             self.execute("SAVEPOINT request")?;
             self.transaction.begin_request();
-            let after = task.work(&mut self.transaction);
+            let after = task.run(&mut self.transaction);
             weight += task.weight();
             group.push(task);
             match after {
-                After::Keep => self.execute("RELEASE request")?,
-                // SQLite has undone the whole transaction, as it does when the disk is full.
-                After::Undo(error) if self.transaction.connection().is_autocommit() => {
-                    return Err(End::Failed(error));
+                TaskOutcome::Keep => self.execute("RELEASE request")?,
+                // SQLite has rolled back the whole transaction, as it does when the disk is full.
+                TaskOutcome::RollBack(error) if self.transaction.connection().is_autocommit() => {
+                    return Err(TransactionError::Failed(error));
                 }
-                After::Undo(_) => {
-                    self.transaction.undo_request();
+                TaskOutcome::RollBack(_) => {
+                    self.transaction.roll_back_request();
                     self.execute("ROLLBACK TO request")?;
                     self.execute("RELEASE request")?;
                 }
-                After::Stop(why) => return Err(End::Stop { fate: why.clone(), why }),
+                TaskOutcome::Stop(why) => {
+                    return Err(TransactionError::Stop { reply: why.clone(), why });
+                }
             }
             if weight < GROUP_WEIGHT_MAX {
-                let engine_first = weight >= EDITS_WEIGHT_MAX && !engine_had_its_turn;
-                let turn = if engine_first { Priority::Engine } else { Priority::Edit };
-                next = queue.take(turn).map(|(turn, task)| {
-                    engine_had_its_turn |= turn == Priority::Engine;
+                let engine_first = weight >= EDITS_WEIGHT_MAX && !engine_served;
+                let priority = if engine_first { Priority::Engine } else { Priority::Edit };
+                next = queue.take(priority).map(|(priority, task)| {
+                    engine_served |= priority == Priority::Engine;
                     task
                 });
             }
         }
         begun?;
-        if self.pause == 0 {
-            self.upkeep_beside()?;
+        if self.maintenance_pause == 0 {
+            self.maintain_with_group()?;
         }
         self.commit()
     }
 
-    /// A little upkeep in a transaction of others, as much as they make necessary.
-    fn upkeep_beside(&mut self) -> Result<(), End> {
+    /// Maintenance within a group commit, in proportion to its changes.
+    fn maintain_with_group(&mut self) -> Result<(), TransactionError> {
         if self.transaction.has_removals {
             self.transaction.begin_request();
-            removal::remove_some(&mut self.transaction, REMOVED_BESIDE)?;
+            removal::remove_some(&mut self.transaction, REMOVED_PER_GROUP)?;
         }
-        let is_much = self.transaction.shared.dirty_rows.len() >= self.flush_threshold_rows
-            || self.transaction.logged >= self.flush_threshold_rows.saturating_mul(LOGGED_PER_ROW);
-        if !self.flush.is_under_way() && is_much {
+        let is_flush_needed = self.transaction.shared.dirty_rows.len() >= self.flush_threshold_rows
+            || self.transaction.logged_changes
+                >= self.flush_threshold_rows.saturating_mul(LOGGED_PER_ROW);
+        if !self.flush.is_running() && is_flush_needed {
             self.flush.begin(&mut self.transaction);
         }
-        if self.flush.is_under_way() {
+        if self.flush.is_running() {
             let rows = (self.transaction.changes() * FLUSHED_PER_CHANGE).max(FLUSHED_MIN);
-            self.flush.write_some(&mut self.transaction, rows)?;
+            self.flush.write_slice(&mut self.transaction, rows)?;
         }
         Ok(())
     }
 
-    fn commit(&mut self) -> Result<(), End> {
-        self.transaction.seal()?;
+    fn commit(&mut self) -> Result<(), TransactionError> {
+        self.transaction.append_to_change_log()?;
         let committed = self.transaction.connection().prepare_cached("COMMIT")?.execute(());
         committed.map(drop).map_err(|error| match SqliteError::is_fatal(&error) {
-            // What was written may be in the log all the same, and be found there at the next start.
+            // The transaction may be in the WAL all the same, and the next start may recover it.
             true => {
                 let why = StoreError::from(SqliteError::Sql(error));
-                End::Stop { fate: StoreError::Unknown(why.to_string()), why }
+                TransactionError::Stop { reply: StoreError::Unknown(why.to_string()), why }
             }
-            false => End::from(error),
+            false => TransactionError::from(error),
         })
     }
 
-    /// After a transaction: memory is made to say what the database says.
-    fn end(
+    /// After a transaction: publishes its changes or rolls them back in memory.
+    fn finish(
         &mut self,
-        done: Result<(), End>,
+        done: Result<(), TransactionError>,
         stopped: &OnceLock<StoreError>,
     ) -> Result<(), StoreError> {
-        let Err(end) = done else {
-            self.pause = self.pause.saturating_sub(1);
-            self.flush.committed(&self.transaction, self.transaction.transaction());
+        let Err(error) = done else {
+            self.maintenance_pause = self.maintenance_pause.saturating_sub(1);
+            self.flush.on_commit(&self.transaction, self.transaction.transaction());
             self.transaction.publish();
             return Ok(());
         };
         if !self.transaction.connection().is_autocommit() {
-            // Where this fails, so does everything later.
+            // If this fails, all later transactions fail too.
             drop(self.transaction.connection().execute_batch("ROLLBACK"));
         }
-        self.flush.failed();
-        self.transaction.undo_all();
-        self.pause = UPKEEP_PAUSE;
-        Err(match end {
-            End::Failed(error) => error,
-            End::Stop { why, fate } => {
+        self.flush.abort();
+        self.transaction.roll_back();
+        self.maintenance_pause = MAINTENANCE_PAUSE;
+        Err(match error {
+            TransactionError::Failed(error) => error,
+            TransactionError::Stop { why, reply } => {
                 stop(stopped, &why);
-                fate
+                reply
             }
         })
     }
 }
 
-/// Nothing is written any more.
+/// Refuses all further writes.
 fn stop(stopped: &OnceLock<StoreError>, why: &StoreError) {
     let why = format!("nothing is written since the disk failed: {why}");
-    // Where something failed before, that was the reason.
+    // The first failure is the cause; later ones are ignored.
     drop(stopped.set(StoreError::Failed(why)));
 }

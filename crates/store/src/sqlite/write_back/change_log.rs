@@ -1,7 +1,8 @@
-//! What commits have changed of `state` and `runs`, in the form in which the log holds it.
+//! The change log: a redo log of `state` and `runs`, one row per transaction.
 //!
-//! A row of the log is of one transaction and says what rows *are* after it, not what was done to
-//! them: read again over tables that have some of it already, it comes to the same.
+//! An entry holds rows as they *are* after its transaction, not operations. Replay is therefore
+//! idempotent: replaying an entry over tables that already have some of its rows gives the same
+//! result.
 
 use std::collections::BTreeMap;
 
@@ -16,28 +17,31 @@ use crate::sqlite::state::StateRow;
 use crate::sqlite::write_back::dirty_rows::Version;
 use crate::sqlite::write_back::open_runs::RunRow;
 
-/// The form of what follows; another one is refused.
-const FORM: u64 = 1;
+/// Version of the entry format. Other versions are rejected.
+const FORMAT_VERSION: u64 = 1;
 
-/// The last numbers that were given. They are never given again, whatever is deleted.
+/// The last allocated numbers. They are never reused, even after a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Numbers {
+pub(crate) struct LastNumbers {
+    /// Id of the last run.
     pub(crate) run: i64,
-    pub(crate) entry: i64,
-    pub(crate) closing: i64,
+    /// Number of the last history row.
+    pub(crate) history: i64,
+    /// Number of the last ledger row.
+    pub(crate) ledger: i64,
 }
 
-/// What the log says of the present.
+/// Result of a replay: the newest version of every row in the change log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Replayed {
-    /// The newest transaction.
+    /// Number of the newest transaction.
     pub(crate) transaction: u64,
-    pub(crate) numbers: Numbers,
+    pub(crate) numbers: LastNumbers,
     pub(crate) jobs: BTreeMap<JobKey, Version>,
     pub(crate) runs: BTreeMap<RunId, (u64, Option<RunRow>)>,
 }
 
-/// The newest transaction that a connection sees.
+/// Number of the newest transaction visible to a connection; 0 if the change log is empty.
 pub(crate) fn newest(connection: &Connection) -> SqliteResult<u64> {
     let newest: Option<Coded<u64>> = connection
         .prepare_cached("SELECT sequence FROM log ORDER BY sequence DESC LIMIT 1")?
@@ -46,7 +50,7 @@ pub(crate) fn newest(connection: &Connection) -> SqliteResult<u64> {
     Ok(newest.map_or(0, |newest| newest.0))
 }
 
-/// Appends what a transaction has changed.
+/// Appends the changes of a transaction.
 pub(crate) fn append(
     connection: &Connection,
     transaction: u64,
@@ -58,18 +62,18 @@ pub(crate) fn append(
     Ok(())
 }
 
-/// Removes at most `limit` rows up to a transaction; how many there were. There must be a later one when
-/// this is committed.
-pub(crate) fn trim(connection: &Connection, upto: u64, limit: i64) -> SqliteResult<usize> {
+/// Deletes at most `limit` entries up to a transaction and returns their number. A newer entry must
+/// exist at the commit.
+pub(crate) fn trim(connection: &Connection, up_to: u64, limit: i64) -> SqliteResult<usize> {
     Ok(connection
         .prepare_cached(
             "DELETE FROM log WHERE sequence IN (
                  SELECT sequence FROM log WHERE sequence <= ? ORDER BY sequence LIMIT ?)",
         )?
-        .execute((Coded(upto), limit))?)
+        .execute((Coded(up_to), limit))?)
 }
 
-/// Reads the log.
+/// Replays the whole change log.
 pub(crate) fn replay(connection: &Connection) -> SqliteResult<Replayed> {
     let mut replayed = Replayed::default();
     let mut statement =
@@ -78,8 +82,7 @@ pub(crate) fn replay(connection: &Connection) -> SqliteResult<Replayed> {
     while let Some(row) = rows.next()? {
         replayed.transaction = row.get::<_, Coded<u64>>(0)?.0;
         let changes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        let read = decode(&mut replayed, changes);
-        read.ok_or_else(|| {
+        decode(&mut replayed, changes).ok_or_else(|| {
             let number = replayed.transaction;
             StoreError::Damaged(format!("row {number} of the log cannot be read"))
         })?;
@@ -87,15 +90,15 @@ pub(crate) fn replay(connection: &Connection) -> SqliteResult<Replayed> {
     Ok(replayed)
 }
 
-/// Puts together what a transaction has changed.
+/// Encodes the changes of a transaction.
 pub(crate) fn encode(
-    numbers: Numbers,
+    numbers: LastNumbers,
     jobs: &[(JobKey, Option<StateRow>)],
     runs: &[(RunId, Option<RunRow>)],
 ) -> Vec<u8> {
     let mut to = Vec::with_capacity(32 + jobs.len() * 64 + runs.len() * 64);
-    put(&mut to, FORM);
-    for number in [numbers.run, numbers.entry, numbers.closing] {
+    put(&mut to, FORMAT_VERSION);
+    for number in [numbers.run, numbers.history, numbers.ledger] {
         put_signed(&mut to, number);
     }
     put(&mut to, jobs.len() as u64);
@@ -119,11 +122,14 @@ pub(crate) fn encode(
 
 fn decode(to: &mut Replayed, changes: &[u8]) -> Option<()> {
     let from = &mut &*changes;
-    if take(from)? != FORM {
+    if take(from)? != FORMAT_VERSION {
         return None;
     }
-    to.numbers =
-        Numbers { run: take_signed(from)?, entry: take_signed(from)?, closing: take_signed(from)? };
+    to.numbers = LastNumbers {
+        run: take_signed(from)?,
+        history: take_signed(from)?,
+        ledger: take_signed(from)?,
+    };
     let transaction = to.transaction;
     for _ in 0..take(from)? {
         let job = JobKey(take_signed(from)?);
@@ -138,17 +144,17 @@ fn decode(to: &mut Replayed, changes: &[u8]) -> Option<()> {
     from.is_empty().then_some(())
 }
 
-/// Bytes of a packed row, roughly.
-const PACKED: usize = 64;
+/// Approximate size of a packed row in bytes.
+const PACKED_SIZE: usize = 64;
 
-/// The row of a job in the form in which the log holds it.
+/// Encodes the state of a job as the change log does.
 pub(crate) fn pack(row: &StateRow) -> Vec<u8> {
-    let mut to = Vec::with_capacity(PACKED);
+    let mut to = Vec::with_capacity(PACKED_SIZE);
     put_state(&mut to, row);
     to
 }
 
-/// The row that was packed.
+/// Decodes [`pack`]; `None` if the bytes are invalid.
 pub(crate) fn unpack(packed: &[u8]) -> Option<StateRow> {
     let from = &mut &*packed;
     take_state(from).filter(|_| from.is_empty())
@@ -169,7 +175,7 @@ fn put_state(to: &mut Vec<u8>, row: &StateRow) {
     put_instant(to, state.finished);
     put(to, entries);
     put_signed(to, row.newest_entry);
-    put_signed(to, row.newest_closing);
+    put_signed(to, row.newest_ledger_row);
 }
 
 fn take_state(from: &mut &[u8]) -> Option<StateRow> {
@@ -189,7 +195,7 @@ fn take_state(from: &mut &[u8]) -> Option<StateRow> {
         },
         entries: take(from)?,
         newest_entry: take_signed(from)?,
-        newest_closing: take_signed(from)?,
+        newest_ledger_row: take_signed(from)?,
     })
 }
 
@@ -237,7 +243,7 @@ fn take_run(from: &mut &[u8], id: RunId) -> Option<RunRow> {
     Some(RunRow { run, collection, last_token: take(from)? })
 }
 
-/// Seven bits to a byte, the lowest first; the eighth says that more follow.
+/// LEB128: seven bits per byte, the lowest first; the high bit is set on all but the last byte.
 fn put(to: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         to.push(number as u8 | 0x80);
@@ -259,7 +265,7 @@ fn take(from: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Small numbers are short, whatever their sign.
+/// Zigzag encoding, so that small negative numbers are short too.
 fn put_signed(to: &mut Vec<u8>, number: i64) {
     put(to, ((number << 1) ^ (number >> 63)).cast_unsigned());
 }
@@ -310,7 +316,7 @@ mod tests {
             },
             entries: 5,
             newest_entry: i64::MAX,
-            newest_closing: 0,
+            newest_ledger_row: 0,
         }
     }
 
@@ -336,10 +342,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_taken() {
+    fn encoded_changes_decode_to_the_same_rows() {
         let owner = NodeId(u64::MAX);
         let claim = Claim { owner, token: FencingToken(8), lease_until: Instant::MAX };
-        let numbers = Numbers { run: 9, entry: -1, closing: i64::MIN };
+        let numbers = LastNumbers { run: 9, history: -1, ledger: i64::MIN };
         let jobs = [(JobKey(3), Some(state())), (JobKey(-4), None)];
         let runs =
             [(RunId(9), Some(run(Some(claim)))), (RunId(10), None), (RunId(9), Some(run(None)))];
@@ -353,8 +359,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_longer_is_noticed() {
-        let whole = encode(Numbers::default(), &[(JobKey(3), Some(state()))], &[(RunId(1), None)]);
+    fn truncated_or_extended_entries_are_rejected() {
+        let whole =
+            encode(LastNumbers::default(), &[(JobKey(3), Some(state()))], &[(RunId(1), None)]);
         for length in 0..whole.len() {
             assert_eq!(decode(&mut Replayed::default(), &whole[..length]), None, "{length}");
         }

@@ -1,10 +1,9 @@
-//! Moves SQLite's log into the database beside the writer, so that no commit waits for thousands of
-//! pages.
+//! WAL checkpoints on a thread of their own, so that no commit waits for thousands of pages.
 //!
-//! A thread with a connection of its own moves what is there; the writer goes on meanwhile and
-//! moves the few pages that it has added, so that its next commit begins the log anew. The disk is
-//! asked to keep the pages before they count as moved, on either connection: a cut of the power finds
-//! them in the log or in the database.
+//! The thread checkpoints with its own connection while the writer goes on. The writer then
+//! checkpoints the few pages that it has added since, and its next commit restarts the WAL. Both
+//! connections sync the pages before they count as checkpointed: after a power failure every page
+//! is in the WAL or in the database file.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,28 +16,29 @@ use crate::error::StoreError;
 use crate::sqlite::connection::{self, CHECKPOINT_PAGES};
 use crate::sqlite::error::{SqliteError, SqliteResult};
 
-/// Pages that the writer moves itself when the thread is done: a few milliseconds. What is more goes
-/// to the thread again.
-const REST_MAX: u32 = CHECKPOINT_PAGES / 8;
+/// Maximum number of pages that the writer checkpoints itself: a few milliseconds. More pages go to
+/// the thread again.
+const WRITER_PAGES_MAX: u32 = CHECKPOINT_PAGES / 8;
 
-/// Pages in the log at which the writer waits for the thread: 128 MiB. Moving is faster than
-/// committing, so that only a disk that others keep busy brings it there.
+/// WAL pages at which the writer waits for the thread: 128 MiB. A checkpoint is faster than the
+/// commits, so the WAL grows this long only on a disk that is busy with other work.
 const WAL_PAGES_MAX: u32 = 32 * CHECKPOINT_PAGES;
 
-/// Pages that are added, at least, before it is tried again: where somebody reads an old state for
-/// long, the log cannot begin anew, and trying costs two syncs.
-const AGAIN_AFTER: u32 = CHECKPOINT_PAGES / 4;
+/// WAL pages to add before a retry. While a reader holds an old snapshot the WAL cannot restart,
+/// and an attempt costs two syncs.
+const RETRY_AFTER_PAGES: u32 = CHECKPOINT_PAGES / 4;
 
-/// The writer's side: how long the log is, and the thread.
+/// The writer's side of the checkpoint thread.
 pub(crate) struct Checkpointer {
-    /// Pages in the log after the last commit.
+    /// WAL pages after the last commit.
     pages: Arc<AtomicU32>,
     handshake: Arc<Handshake>,
+    /// `None` if checkpoints run on the calling thread.
     thread: Option<JoinHandle<()>>,
-    /// How long the log may be before something is done.
-    patient_until: u32,
-    /// How many pages the thread had moved when it was asked to move more.
-    moved: u32,
+    /// WAL pages that start the next checkpoint.
+    next_checkpoint_at: u32,
+    /// Pages that the thread had copied when it was last started again.
+    copied: u32,
 }
 
 /// The stage of a checkpoint, shared by the writer and the thread.
@@ -49,13 +49,15 @@ struct Handshake {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
+    /// No checkpoint is running.
     Idle,
-    /// The thread is to move the log, or does so.
-    Moving,
-    /// It has moved so many pages.
-    Moved(u32),
-    /// The disk has failed.
+    /// The thread is checkpointing, or about to.
+    Running,
+    /// The thread has copied this number of WAL pages.
+    Copied(u32),
+    /// The disk failed.
     Failed(StoreError),
+    /// The thread ends.
     Closed,
 }
 
@@ -69,88 +71,91 @@ impl Handshake {
         self.changed.notify_all();
     }
 
-    /// The stage, as soon as it is another one than this.
-    fn after(&self, stage: &Stage) -> Stage {
+    /// Waits while the stage is `stage`; returns the next one.
+    fn wait_while(&self, stage: &Stage) -> Stage {
         let wait = self.changed.wait_while(self.stage(), |now| now == stage);
         wait.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Checkpointer {
-    /// Starts the thread for the log of a file that `writing` writes.
-    pub(crate) fn start(path: &Path, writing: &mut Connection) -> SqliteResult<Checkpointer> {
-        let moving = connection::for_checkpoints(path)?;
-        let pages = count_pages(writing)?;
+    /// Starts the thread for the file that `writer` writes.
+    pub(crate) fn start(path: &Path, writer: &mut Connection) -> SqliteResult<Checkpointer> {
+        let own_connection = connection::for_checkpoints(path)?;
+        let pages = count_pages(writer)?;
         let handshake =
             Arc::new(Handshake { stage: Mutex::new(Stage::Idle), changed: Condvar::new() });
         let of_thread = Arc::clone(&handshake);
         let thread = thread::Builder::new()
             .name("store-checkpointer".into())
-            .spawn(move || run(&moving, &of_thread))
+            .spawn(move || run(&own_connection, &of_thread))
             .map_err(|error| StoreError::Failed(format!("no thread for the log: {error}")))?;
         Ok(Checkpointer {
             pages,
             handshake,
             thread: Some(thread),
-            patient_until: CHECKPOINT_PAGES,
-            moved: 0,
+            next_checkpoint_at: CHECKPOINT_PAGES,
+            copied: 0,
         })
     }
 
     /// Checkpoints on the calling thread, without a thread of its own.
-    pub(crate) fn inline(writing: &mut Connection) -> SqliteResult<Checkpointer> {
-        let pages = count_pages(writing)?;
+    pub(crate) fn inline(writer: &mut Connection) -> SqliteResult<Checkpointer> {
+        let pages = count_pages(writer)?;
         let handshake = Handshake { stage: Mutex::new(Stage::Idle), changed: Condvar::new() };
         let handshake = Arc::new(handshake);
         Ok(Checkpointer {
             pages,
             handshake,
             thread: None,
-            patient_until: CHECKPOINT_PAGES,
-            moved: 0,
+            next_checkpoint_at: CHECKPOINT_PAGES,
+            copied: 0,
         })
     }
 
-    /// After a commit: has the log moved where it is long. An error means that the disk has failed.
-    pub(crate) fn checkpoint_if_long(&mut self, writing: &Connection) -> Result<(), StoreError> {
+    /// After a commit: starts or completes a checkpoint if the WAL is long. An error means that the
+    /// disk failed.
+    pub(crate) fn checkpoint_if_long(&mut self, writer: &Connection) -> Result<(), StoreError> {
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < CHECKPOINT_PAGES {
-            self.patient_until = CHECKPOINT_PAGES;
+            self.next_checkpoint_at = CHECKPOINT_PAGES;
         }
         if self.thread.is_none() {
-            return if pages < CHECKPOINT_PAGES { Ok(()) } else { checkpoint(writing).map(drop) };
+            return if pages < CHECKPOINT_PAGES { Ok(()) } else { checkpoint(writer).map(drop) };
         }
         let mut stage = self.handshake.stage().clone();
-        if stage == Stage::Moving && pages >= WAL_PAGES_MAX {
-            stage = self.handshake.after(&Stage::Moving);
+        if stage == Stage::Running && pages >= WAL_PAGES_MAX {
+            stage = self.handshake.wait_while(&Stage::Running);
         }
         match stage {
             Stage::Failed(why) => Err(why),
-            Stage::Moved(moved)
-                if pages.saturating_sub(moved) <= REST_MAX || pages >= WAL_PAGES_MAX =>
+            Stage::Copied(copied)
+                if pages.saturating_sub(copied) <= WRITER_PAGES_MAX || pages >= WAL_PAGES_MAX =>
             {
                 self.handshake.set(Stage::Idle);
-                self.patient_until = pages.saturating_add(AGAIN_AFTER).max(CHECKPOINT_PAGES);
-                checkpoint(writing).map(drop)
+                self.next_checkpoint_at =
+                    pages.saturating_add(RETRY_AFTER_PAGES).max(CHECKPOINT_PAGES);
+                checkpoint(writer).map(drop)
             }
-            // The writer was as fast as the thread, which can get further now.
-            Stage::Moved(moved) if moved > self.moved => {
-                self.moved = moved;
-                self.handshake.set(Stage::Moving);
+            // The writer added pages as fast as the thread copied them, but the thread made
+            // progress.
+            Stage::Copied(copied) if copied > self.copied => {
+                self.copied = copied;
+                self.handshake.set(Stage::Running);
                 Ok(())
             }
-            // Somebody reads an old state.
-            Stage::Moved(_) => {
+            // A reader holds an old snapshot.
+            Stage::Copied(_) => {
                 self.handshake.set(Stage::Idle);
-                self.patient_until = pages.saturating_add(AGAIN_AFTER);
+                self.next_checkpoint_at = pages.saturating_add(RETRY_AFTER_PAGES);
                 Ok(())
             }
-            Stage::Idle if pages >= self.patient_until => {
-                self.moved = 0;
-                self.handshake.set(Stage::Moving);
+            Stage::Idle if pages >= self.next_checkpoint_at => {
+                self.copied = 0;
+                self.handshake.set(Stage::Running);
                 Ok(())
             }
-            Stage::Idle | Stage::Moving | Stage::Closed => Ok(()),
+            Stage::Idle | Stage::Running | Stage::Closed => Ok(()),
         }
     }
 
@@ -171,43 +176,43 @@ impl Drop for Checkpointer {
 
 /// Counts the pages of the WAL after each commit. The hook replaces SQLite's own, which checkpoints
 /// within the commit.
-fn count_pages(writing: &mut Connection) -> SqliteResult<Arc<AtomicU32>> {
+fn count_pages(writer: &mut Connection) -> SqliteResult<Arc<AtomicU32>> {
     let pages = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&pages);
-    writing.wal_hook(Some(move |_: &mut _, pages| {
+    writer.wal_hook(Some(move |_: &mut _, pages| {
         counted.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
         Ok(())
     }))?;
     Ok(pages)
 }
 
-fn run(moving: &Connection, handshake: &Handshake) {
+fn run(connection: &Connection, handshake: &Handshake) {
     loop {
-        let stage = handshake.after(&Stage::Idle);
+        let stage = handshake.wait_while(&Stage::Idle);
         match stage {
-            Stage::Moving => {
-                let next = checkpoint(moving).map_or_else(Stage::Failed, Stage::Moved);
+            Stage::Running => {
+                let next = checkpoint(connection).map_or_else(Stage::Failed, Stage::Copied);
                 let mut stage = handshake.stage();
-                if *stage == Stage::Moving {
+                if *stage == Stage::Running {
                     *stage = next;
                     handshake.changed.notify_all();
                 }
             }
             Stage::Idle => {}
-            Stage::Moved(_) => drop(handshake.after(&stage)),
+            Stage::Copied(_) => drop(handshake.wait_while(&stage)),
             Stage::Failed(_) | Stage::Closed => return,
         }
     }
 }
 
-/// Moves what can be moved while others read and write; how many pages of the log are moved. What
-/// may pass is tried again another time; an error means that the disk has failed.
+/// Runs a passive checkpoint, which blocks neither readers nor the writer, and returns the number
+/// of copied WAL pages. A transient failure returns 0; an error means that the disk failed.
 fn checkpoint(connection: &Connection) -> Result<u32, StoreError> {
-    let moved = connection
+    let copied = connection
         .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")
         .and_then(|mut statement| statement.query_row((), |row| row.get::<_, i64>(2)));
-    match moved {
-        Ok(moved) => Ok(u32::try_from(moved).unwrap_or(0)),
+    match copied {
+        Ok(copied) => Ok(u32::try_from(copied).unwrap_or(0)),
         Err(error) if SqliteError::is_fatal(&error) => Err(SqliteError::Sql(error).into()),
         Err(_) => Ok(0),
     }
@@ -218,65 +223,68 @@ mod tests {
     use super::*;
     use crate::sqlite::settings::SqliteSettings;
 
-    struct Bench {
+    struct Fixture {
         folder: tempfile::TempDir,
-        writing: Connection,
+        writer: Connection,
         checkpointer: Checkpointer,
     }
 
-    impl Bench {
-        fn new() -> Bench {
+    impl Fixture {
+        fn new() -> Fixture {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("kalends.db");
-            let mut writing = connection::for_writing(&path, &SqliteSettings::default()).unwrap();
-            writing.execute_batch("CREATE TABLE t (x)").unwrap();
-            let checkpointer = Checkpointer::start(&path, &mut writing).unwrap();
-            Bench { folder, writing, checkpointer }
+            let mut writer = connection::for_writing(&path, &SqliteSettings::default()).unwrap();
+            writer.execute_batch("CREATE TABLE t (x)").unwrap();
+            let checkpointer = Checkpointer::start(&path, &mut writer).unwrap();
+            Fixture { folder, writer, checkpointer }
         }
 
-        /// Writes so many pages; how many the log has then.
+        /// Writes a number of pages; returns the length of the WAL in pages.
         fn write(&self, pages: u32) -> u32 {
             let bytes = i64::from(pages) * 4_096;
-            self.writing.execute("INSERT INTO t VALUES (zeroblob(?))", [bytes]).unwrap();
+            self.writer.execute("INSERT INTO t VALUES (zeroblob(?))", [bytes]).unwrap();
             self.checkpointer.pages.load(Ordering::Relaxed)
         }
     }
 
     #[test]
-    fn the_log_begins_anew_after_thread_and_writer_have_moved_it() {
-        let mut bench = Bench::new();
-        assert!(bench.write(CHECKPOINT_PAGES) >= CHECKPOINT_PAGES);
-        bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
-        bench.write(1);
-        let stage = bench.checkpointer.handshake.after(&Stage::Moving);
-        assert!(matches!(stage, Stage::Moved(moved) if moved >= CHECKPOINT_PAGES), "{stage:?}");
-        bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
-        assert!(bench.write(1) < 16);
+    fn the_wal_restarts_after_thread_and_writer_have_checkpointed() {
+        let mut fixture = Fixture::new();
+        assert!(fixture.write(CHECKPOINT_PAGES) >= CHECKPOINT_PAGES);
+        fixture.checkpointer.checkpoint_if_long(&fixture.writer).unwrap();
+        fixture.write(1);
+        let stage = fixture.checkpointer.handshake.wait_while(&Stage::Running);
+        assert!(matches!(stage, Stage::Copied(copied) if copied >= CHECKPOINT_PAGES), "{stage:?}");
+        fixture.checkpointer.checkpoint_if_long(&fixture.writer).unwrap();
+        assert!(fixture.write(1) < 16);
     }
 
     #[test]
-    fn a_log_that_somebody_reads_is_left_alone_until_it_is_longer() {
-        let mut bench = Bench::new();
-        let path = bench.folder.path().join("kalends.db");
-        let reading = connection::for_reading(&path, 1024).unwrap();
-        reading.execute_batch("BEGIN; SELECT * FROM t").unwrap();
-        let mut pages = bench.write(CHECKPOINT_PAGES);
-        while *bench.checkpointer.handshake.stage() != Stage::Idle
-            || bench.checkpointer.patient_until == CHECKPOINT_PAGES
+    fn a_checkpoint_blocked_by_a_reader_is_retried_after_more_pages() {
+        let mut fixture = Fixture::new();
+        let path = fixture.folder.path().join("kalends.db");
+        let reader = connection::for_reading(&path, 1024).unwrap();
+        reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+        let mut pages = fixture.write(CHECKPOINT_PAGES);
+        while *fixture.checkpointer.handshake.stage() != Stage::Idle
+            || fixture.checkpointer.next_checkpoint_at == CHECKPOINT_PAGES
         {
-            bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
-            bench.checkpointer.handshake.after(&Stage::Moving);
+            fixture.checkpointer.checkpoint_if_long(&fixture.writer).unwrap();
+            fixture.checkpointer.handshake.wait_while(&Stage::Running);
         }
-        assert_eq!(bench.checkpointer.patient_until, pages + AGAIN_AFTER);
-        bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
-        assert_eq!(*bench.checkpointer.handshake.stage(), Stage::Idle);
+        assert_eq!(fixture.checkpointer.next_checkpoint_at, pages + RETRY_AFTER_PAGES);
+        fixture.checkpointer.checkpoint_if_long(&fixture.writer).unwrap();
+        assert_eq!(*fixture.checkpointer.handshake.stage(), Stage::Idle);
 
-        reading.execute_batch("COMMIT").unwrap();
-        pages = bench.write(AGAIN_AFTER);
-        assert!(pages > CHECKPOINT_PAGES + AGAIN_AFTER);
-        bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
-        assert_eq!(bench.checkpointer.handshake.after(&Stage::Moving), Stage::Moved(pages));
-        bench.checkpointer.checkpoint_if_long(&bench.writing).unwrap();
-        assert!(bench.write(1) < 16);
+        reader.execute_batch("COMMIT").unwrap();
+        pages = fixture.write(RETRY_AFTER_PAGES);
+        assert!(pages > CHECKPOINT_PAGES + RETRY_AFTER_PAGES);
+        fixture.checkpointer.checkpoint_if_long(&fixture.writer).unwrap();
+        assert_eq!(
+            fixture.checkpointer.handshake.wait_while(&Stage::Running),
+            Stage::Copied(pages)
+        );
+        fixture.checkpointer.checkpoint_if_long(&fixture.writer).unwrap();
+        assert!(fixture.write(1) < 16);
     }
 }

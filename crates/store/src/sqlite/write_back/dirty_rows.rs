@@ -1,9 +1,9 @@
-//! The rows of jobs that were changed lately and are not in their table yet.
+//! Dirty rows: job states that changed and are not yet in their tables.
 //!
-//! A row has versions: the number of the transaction that made it. The writer puts a version here
-//! before it commits; a reader sees the versions up to the newest transaction in its snapshot of the
-//! database, so that what it reads here and there is of one moment. A version goes when the table
-//! has it and no reader is left whose snapshot was taken before.
+//! MVCC: each version of a row carries the number of its transaction. The writer adds a version
+//! before it commits. A reader sees versions up to the newest transaction in its SQLite snapshot,
+//! so that tables and dirty rows show the same state. A version is dropped once the tables have it
+//! and no older snapshot is open.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
@@ -15,56 +15,56 @@ use kalends_recurrence::Instant;
 use crate::record::JobKey;
 use crate::sqlite::state::StateRow;
 
-/// A reader that reads nothing.
+/// Slot value of a reader without a snapshot.
 const IDLE: u64 = u64::MAX;
 
-/// The rows, and who reads them.
+/// The dirty rows and the open snapshots.
 pub(crate) struct DirtyRows {
     rows: RwLock<Rows>,
-    /// For each reader, a transaction that its snapshot holds at least.
+    /// For each reader, a transaction that its snapshot is certain to include.
     readers: Vec<AtomicU64>,
-    /// The newest transaction that is committed.
+    /// Number of the newest committed transaction.
     committed: AtomicU64,
 }
 
 #[derive(Default)]
 struct Rows {
     by_job: HashMap<JobKey, Versions>,
-    /// When the schedules of these jobs start runs, in any of their versions.
+    /// Positions of all versions.
     due_positions: BTreeSet<DuePosition>,
 }
 
-/// A row, or that it is gone, as of a transaction.
+/// A transaction number and the row after it; `None` if the job was deleted.
 pub(crate) type Version = (u64, Option<StateRow>);
 
-/// Where a job stands among those that are due.
+/// Sort position in `due`.
 pub(crate) type DuePosition = (Instant, JobKey);
 
-/// When a job is due, in the version that has this number.
+/// A row's due time, its job, and the transaction number of its version.
 pub(crate) type DueVersion = (Option<Instant>, JobKey, u64);
 
 struct Versions {
     newest: Version,
-    /// In their order; mostly none.
+    /// Ascending; usually empty.
     older: Vec<Version>,
-    /// Whether the table of due jobs may have the place of the newest version.
+    /// Whether the table `due` may have a row for the newest version.
     is_in_due: bool,
-    /// Whether the table of states has the newest version.
+    /// Whether the table `state` has the newest version.
     is_in_state: bool,
 }
 
-/// What a row was before it was changed, for undoing the change.
-pub(crate) enum Before {
-    /// Not here.
+/// The value of a row before a change, for rollback.
+pub(crate) enum UndoEntry {
+    /// The row was not dirty.
     Absent,
-    /// Changed by the same transaction.
-    Same(Option<StateRow>),
-    /// Changed by an earlier one.
-    Older,
+    /// The same transaction had changed it before, to this value.
+    SameTransaction(Option<StateRow>),
+    /// An earlier transaction had changed it; its version is kept.
+    EarlierTransaction,
 }
 
 impl DirtyRows {
-    /// With what the log holds.
+    /// Creates the dirty rows that the change log holds, up to transaction `committed`.
     pub(crate) fn new(
         rows: impl Iterator<Item = (JobKey, Version)>,
         committed: u64,
@@ -72,8 +72,8 @@ impl DirtyRows {
     ) -> DirtyRows {
         let by_job: HashMap<_, _> =
             rows.map(|(job, newest)| (job, Versions::new(newest))).collect();
-        let place = |(job, versions): (&JobKey, &Versions)| Some((due(&versions.newest)?, *job));
-        let due_positions = by_job.iter().filter_map(place).collect();
+        let position = |(job, versions): (&JobKey, &Versions)| Some((due(&versions.newest)?, *job));
+        let due_positions = by_job.iter().filter_map(position).collect();
         DirtyRows {
             rows: RwLock::new(Rows { by_job, due_positions }),
             readers: (0..readers).map(|_| AtomicU64::new(IDLE)).collect(),
@@ -89,52 +89,52 @@ impl DirtyRows {
         self.rows.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many rows there are.
+    /// Number of dirty rows.
     pub(crate) fn len(&self) -> usize {
         self.read().by_job.len()
     }
 
-    /// A reader says that it will take a snapshot. What is committed by now will be in it, and
-    /// what it may need stays here until it [leaves](DirtyRows::leave).
-    pub(crate) fn enter(&self, reader: usize) {
+    /// Registers a snapshot that the reader is about to take. Versions it may need stay until
+    /// [`DirtyRows::end_read`].
+    pub(crate) fn begin_read(&self, reader: usize) {
         if let Some(slot) = self.readers.get(reader) {
-            // Before the snapshot is taken, and not after: see `oldest_read`.
+            // Must precede the snapshot: see `oldest_snapshot`.
             slot.store(self.committed.load(Ordering::SeqCst), Ordering::SeqCst);
         }
     }
 
-    /// A reader has given up its snapshot.
-    pub(crate) fn leave(&self, reader: usize) {
+    /// Unregisters the reader's snapshot.
+    pub(crate) fn end_read(&self, reader: usize) {
         if let Some(slot) = self.readers.get(reader) {
             slot.store(IDLE, Ordering::SeqCst);
         }
     }
 
-    /// A transaction that every snapshot holds, of readers that read now or begin later: one that
-    /// is not seen here has yet to take its snapshot, which will hold all that is committed.
-    fn oldest_read(&self) -> u64 {
+    /// A transaction that all current and future snapshots include. A reader that is not registered
+    /// yet will take its snapshot later, with everything committed by now.
+    fn oldest_snapshot(&self) -> u64 {
         let committed = self.committed.load(Ordering::SeqCst);
         let slots = self.readers.iter().map(|slot| slot.load(Ordering::SeqCst));
         slots.min().unwrap_or(IDLE).min(committed)
     }
 
-    /// A transaction is committed.
+    /// Records that a transaction was committed.
     pub(crate) fn commit(&self, transaction: u64) {
         self.committed.store(transaction, Ordering::SeqCst);
     }
 
-    /// The newest version of a row.
+    /// The newest version of a row, committed or not.
     pub(crate) fn newest(&self, job: JobKey) -> Option<Version> {
         self.read().by_job.get(&job).map(|versions| versions.newest)
     }
 
-    /// A row as of a transaction; `None` where the table has it.
+    /// A row as of a transaction; `None` if the table has it.
     pub(crate) fn as_of(&self, job: JobKey, transaction: u64) -> Option<Option<StateRow>> {
         self.read().by_job.get(&job)?.as_of(transaction)
     }
 
-    /// Jobs that are due behind a place, as of a transaction, of the next `scan_max` that are here; and
-    /// the last that was looked at, where there may be more.
+    /// Jobs due after a position, as of a transaction, among the next `scan_max` positions; and the
+    /// last scanned position if there may be more.
     pub(crate) fn due(
         &self,
         after: Option<DuePosition>,
@@ -145,31 +145,30 @@ impl DirtyRows {
         let rows = self.read();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let due_positions = rows.due_positions.range((from, Bound::Unbounded));
-        let (mut found, mut looked, mut last) = (Vec::new(), 0, None);
+        let (mut found, mut scanned, mut last) = (Vec::new(), 0, None);
         for (due, job) in due_positions.take_while(|(due, _)| *due <= until).take(scan_max) {
-            looked += 1;
+            scanned += 1;
             last = Some((*due, *job));
             let row = rows.by_job.get(job).and_then(|versions| versions.as_of(transaction));
-            let is_there = |row: &StateRow| row.starts_at() == Some(*due);
-            found.extend(row.flatten().filter(is_there).map(|row| ((*due, *job), row)));
+            let is_current = |row: &StateRow| row.active_due() == Some(*due);
+            found.extend(row.flatten().filter(is_current).map(|row| ((*due, *job), row)));
         }
-        (found, last.filter(|_| looked == scan_max))
+        (found, last.filter(|_| scanned == scan_max))
     }
 
-    /// A row as of the newest commit; `None` where it has to be read from the table. All that was
-    /// answered before is in it.
+    /// A row as of the newest commit; `None` if the table has it.
     pub(crate) fn as_committed(&self, job: JobKey) -> Option<Option<StateRow>> {
         self.as_of(job, self.committed.load(Ordering::SeqCst))
     }
 
-    /// Changes a row, for a transaction under way.
-    pub(crate) fn set(&self, job: JobKey, version: Version) -> Before {
-        let oldest_read = self.oldest_read();
+    /// Changes a row in the current transaction.
+    pub(crate) fn set(&self, job: JobKey, version: Version) -> UndoEntry {
+        let oldest_snapshot = self.oldest_snapshot();
         let Rows { by_job, due_positions } = &mut *self.write();
         let Some(versions) = by_job.get_mut(&job) else {
             due_positions.extend(due(&version).map(|due| (due, job)));
             by_job.insert(job, Versions::new(version));
-            return Before::Absent;
+            return UndoEntry::Absent;
         };
         let before = std::mem::replace(&mut versions.newest, version);
         versions.is_in_state = false;
@@ -177,106 +176,112 @@ impl DirtyRows {
             due_positions.extend(due(&version).map(|due| (due, job)));
         }
         if before.0 == version.0 {
-            versions.leave(job, &before, due_positions);
-            return Before::Same(before.1);
+            versions.remove_due_position(job, &before, due_positions);
+            return UndoEntry::SameTransaction(before.1);
         }
-        // Mostly it stays the only one: room for more would be larger than all the rest.
+        // Usually it stays the only one, and the default capacity would be larger than the rest of
+        // the row.
         versions.older.reserve_exact(1);
         versions.older.push(before);
-        for gone in versions.forget(oldest_read) {
-            versions.leave(job, &gone, due_positions);
+        for dropped in versions.drop_unreachable(oldest_snapshot) {
+            versions.remove_due_position(job, &dropped, due_positions);
         }
-        Before::Older
+        UndoEntry::EarlierTransaction
     }
 
-    /// Adds the row of a job that was not there before. The table of states gets it in the same
-    /// transaction, the table of due jobs does not.
-    pub(crate) fn add(&self, job: JobKey, version: Version) -> Before {
+    /// Adds the row of a new job. The same transaction inserts it into `state`, but not into `due`.
+    pub(crate) fn add(&self, job: JobKey, version: Version) -> UndoEntry {
         let Rows { by_job, due_positions } = &mut *self.write();
         due_positions.extend(due(&version).map(|due| (due, job)));
         let versions = Versions { is_in_due: false, is_in_state: true, ..Versions::new(version) };
         by_job.insert(job, versions);
-        Before::Absent
+        UndoEntry::Absent
     }
 
     /// Undoes the last change of a row.
-    pub(crate) fn undo(&self, job: JobKey, before: Before) {
+    pub(crate) fn undo(&self, job: JobKey, before: UndoEntry) {
         let Rows { by_job, due_positions } = &mut *self.write();
         let Some(versions) = by_job.get_mut(&job) else { return };
-        // What a transaction took out of the table is there again.
+        // The rollback restores the row that the transaction deleted from `due`.
         versions.is_in_due = true;
         versions.is_in_state = false;
         let undone = versions.newest;
         match before {
-            Before::Absent => {
+            UndoEntry::Absent => {
                 by_job.remove(&job);
-                due_positions.extract(&undone, job);
+                remove_position(due_positions, &undone, job);
                 return;
             }
-            Before::Same(row) => versions.newest.1 = row,
-            Before::Older => {
+            UndoEntry::SameTransaction(row) => versions.newest.1 = row,
+            UndoEntry::EarlierTransaction => {
                 if let Some(newest) = versions.older.pop() {
                     versions.newest = newest;
                 }
             }
         }
         due_positions.extend(due(&versions.newest).map(|due| (due, job)));
-        versions.leave(job, &undone, due_positions);
+        versions.remove_due_position(job, &undone, due_positions);
     }
 
-    /// The table of due jobs is about to lose the place of a job; `false` where it does not have it.
-    pub(crate) fn take_from_due(&self, job: JobKey) -> bool {
+    /// Must be called before a job's row is deleted from `due`. Returns `false` if the table does
+    /// not have it.
+    pub(crate) fn mark_removed_from_due(&self, job: JobKey) -> bool {
         let mut rows = self.write();
         let versions = rows.by_job.get_mut(&job);
         versions.is_none_or(|versions| std::mem::replace(&mut versions.is_in_due, false))
     }
 
-    /// The table of due jobs gets the place of a job: the row, where it is still of that version.
-    pub(crate) fn place(&self, job: JobKey, version: u64) -> Option<Option<StateRow>> {
+    /// Must be called before a job's row is written to `due`. Returns the row to write, or `None`
+    /// if a newer version exists.
+    pub(crate) fn mark_written_to_due(
+        &self,
+        job: JobKey,
+        version: u64,
+    ) -> Option<Option<StateRow>> {
         let mut rows = self.write();
         let versions = rows.by_job.get_mut(&job).filter(|versions| versions.newest.0 == version)?;
         versions.is_in_due = true;
         Some(versions.newest.1)
     }
 
-    /// The jobs that have rows here which the table of states does not have, in their order; and the
-    /// others.
+    /// Jobs whose newest version `state` does not have, by key; and all others, with their
+    /// versions.
     pub(crate) fn unflushed(&self) -> (Vec<JobKey>, Vec<DueVersion>) {
-        let (mut unsaved, mut saved) = (Vec::new(), Vec::new());
+        let (mut unwritten, mut written) = (Vec::new(), Vec::new());
         for (job, versions) in &self.read().by_job {
             match versions.is_in_state {
-                true => saved.push((due(&versions.newest), *job, versions.newest.0)),
-                false => unsaved.push(*job),
+                true => written.push((due(&versions.newest), *job, versions.newest.0)),
+                false => unwritten.push(*job),
             }
         }
-        unsaved.sort_unstable();
-        (unsaved, saved)
+        unwritten.sort_unstable();
+        (unwritten, written)
     }
 
-    /// Jobs whose newest rows fulfil a condition, in their order.
+    /// Jobs whose newest version matches a condition, by key.
     pub(crate) fn jobs_where(&self, holds: impl Fn(JobKey, &StateRow) -> bool) -> Vec<JobKey> {
         let rows = self.read();
-        let fits = |(job, versions): (&JobKey, &Versions)| {
+        let matches = |(job, versions): (&JobKey, &Versions)| {
             versions.newest.1.as_ref().is_some_and(|row| holds(*job, row)).then_some(*job)
         };
-        let mut jobs: Vec<_> = rows.by_job.iter().filter_map(fits).collect();
+        let mut jobs: Vec<_> = rows.by_job.iter().filter_map(matches).collect();
         jobs.sort_unstable();
         jobs
     }
 
-    /// Drops rows of which the table has the version since a transaction, unless they were changed
-    /// again. `false` where a reader may still need them.
+    /// Drops rows whose versions were flushed by transaction `since`, unless they changed again.
+    /// Returns `false`, and drops nothing, while an older snapshot is open.
     pub(crate) fn drop_flushed(&self, since: u64, flushed: &[(JobKey, u64)]) -> bool {
-        if self.oldest_read() < since {
+        if self.oldest_snapshot() < since {
             return false;
         }
         let Rows { by_job, due_positions } = &mut *self.write();
         for (job, version) in flushed {
             if by_job.get(job).is_some_and(|versions| versions.newest.0 == *version)
-                && let Some(gone) = by_job.remove(job)
+                && let Some(versions) = by_job.remove(job)
             {
-                for version in gone.all() {
-                    due_positions.extract(version, *job);
+                for version in versions.all() {
+                    remove_position(due_positions, version, *job);
                 }
             }
         }
@@ -284,21 +289,14 @@ impl DirtyRows {
     }
 }
 
-/// When the schedule starts a run, in a version.
+/// The due time of a version, if its schedule is active.
 fn due(version: &Version) -> Option<Instant> {
-    version.1?.starts_at()
+    version.1?.active_due()
 }
 
-trait Places {
-    /// Takes out the place of a version.
-    fn extract(&mut self, version: &Version, job: JobKey);
-}
-
-impl Places for BTreeSet<DuePosition> {
-    fn extract(&mut self, version: &Version, job: JobKey) {
-        if let Some(due) = due(version) {
-            self.remove(&(due, job));
-        }
+fn remove_position(due_positions: &mut BTreeSet<DuePosition>, version: &Version, job: JobKey) {
+    if let Some(due) = due(version) {
+        due_positions.remove(&(due, job));
     }
 }
 
@@ -307,7 +305,7 @@ impl Versions {
         Versions { newest, older: Vec::new(), is_in_due: true, is_in_state: false }
     }
 
-    /// The newest first.
+    /// All versions, newest first.
     fn all(&self) -> impl Iterator<Item = &Version> {
         std::iter::once(&self.newest).chain(self.older.iter().rev())
     }
@@ -316,18 +314,22 @@ impl Versions {
         self.all().find(|version| version.0 <= transaction).map(|version| version.1)
     }
 
-    /// Takes out the place of a version that is gone, unless another one has it too.
-    fn leave(&self, job: JobKey, gone: &Version, due_positions: &mut BTreeSet<DuePosition>) {
-        if !self.all().any(|version| due(version) == due(gone)) {
-            due_positions.extract(gone, job);
+    /// Removes the position of a dropped version, unless another version has the same.
+    fn remove_due_position(
+        &self,
+        job: JobKey,
+        dropped: &Version,
+        due_positions: &mut BTreeSet<DuePosition>,
+    ) {
+        if !self.all().any(|version| due(version) == due(dropped)) {
+            remove_position(due_positions, dropped, job);
         }
     }
 
-    /// Drops what is older than the version that the oldest reader sees.
-    fn forget(&mut self, oldest_read: u64) -> Vec<Version> {
-        let seen = self.older.iter().rposition(|version| version.0 <= oldest_read);
-        // A version that the oldest reader sees is hidden if the newest one is seen as well; that
-        // one is not committed yet, and therefore it is not.
+    /// Drops versions that no snapshot can see.
+    fn drop_unreachable(&mut self, oldest_snapshot: u64) -> Vec<Version> {
+        let seen = self.older.iter().rposition(|version| version.0 <= oldest_snapshot);
+        // The oldest snapshot sees version `seen`, because the newest one is not committed yet.
         self.older.drain(..seen.unwrap_or(0)).collect()
     }
 }
@@ -347,18 +349,18 @@ mod tests {
             state: JobState { used, ..JobState::default() },
             entries: 0,
             newest_entry: 0,
-            newest_closing: 0,
+            newest_ledger_row: 0,
         })
     }
 
     #[test]
-    fn a_reader_sees_what_was_committed_when_it_began() {
+    fn a_reader_sees_the_versions_of_its_snapshot() {
         let dirty_rows = DirtyRows::new(std::iter::empty(), 4, 2);
-        dirty_rows.enter(0);
+        dirty_rows.begin_read(0);
         dirty_rows.set(JOB, (5, row(5)));
-        assert_eq!(dirty_rows.as_of(JOB, 4), None, "the table has it");
+        assert_eq!(dirty_rows.as_of(JOB, 4), None, "the table has this version");
         dirty_rows.commit(5);
-        dirty_rows.enter(1);
+        dirty_rows.begin_read(1);
         dirty_rows.set(JOB, (6, row(6)));
         dirty_rows.set(JOB, (6, row(7)));
         dirty_rows.commit(6);
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_undone_is_as_it_was() {
+    fn undo_restores_the_previous_versions() {
         let dirty_rows = DirtyRows::new([(JOB, (3, row(3)))].into_iter(), 3, 1);
         let other = JobKey(2);
         let first = dirty_rows.set(JOB, (4, row(4)));
@@ -385,13 +387,13 @@ mod tests {
     }
 
     #[test]
-    fn folded_rows_stay_while_an_older_snapshot_is_read() {
+    fn flushed_rows_stay_while_an_older_snapshot_is_open() {
         let dirty_rows = DirtyRows::new([(JOB, (3, row(3)))].into_iter(), 3, 1);
-        dirty_rows.enter(0);
+        dirty_rows.begin_read(0);
         dirty_rows.commit(4);
         assert!(!dirty_rows.drop_flushed(4, &[(JOB, 3)]));
         assert_eq!(dirty_rows.as_of(JOB, 3), Some(row(3)));
-        dirty_rows.leave(0);
+        dirty_rows.end_read(0);
         assert!(dirty_rows.drop_flushed(4, &[(JOB, 3)]));
         assert_eq!(dirty_rows.len(), 0);
     }
@@ -401,7 +403,7 @@ mod tests {
         row(1).map(|row| StateRow { state: JobState { due, ..row.state }, ..row })
     }
 
-    /// When jobs are due as of a transaction, found two at a time.
+    /// Due times and jobs as of a transaction, read in pages of two.
     fn due_as_of(dirty_rows: &DirtyRows, transaction: u64) -> Vec<(i64, i64)> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
@@ -415,16 +417,16 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_due_as_they_were_when_a_reader_began() {
+    fn due_positions_follow_the_snapshot_of_the_reader() {
         let others = (2..5).map(|job| (JobKey(job), (3, due_at(10 * job))));
         let dirty_rows = DirtyRows::new([(JOB, (3, due_at(10)))].into_iter().chain(others), 4, 1);
-        dirty_rows.enter(0);
+        dirty_rows.begin_read(0);
         dirty_rows.set(JOB, (5, due_at(35)));
         dirty_rows.set(JobKey(3), (5, None));
         dirty_rows.commit(5);
         assert_eq!(due_as_of(&dirty_rows, 4), [(10, 1), (20, 2), (30, 3), (40, 4)]);
         assert_eq!(due_as_of(&dirty_rows, 5), [(20, 2), (35, 1), (40, 4)]);
-        dirty_rows.leave(0);
+        dirty_rows.end_read(0);
         let change = dirty_rows.set(JOB, (6, due_at(50)));
         let again = dirty_rows.set(JOB, (6, due_at(20)));
         assert_eq!(due_as_of(&dirty_rows, 6), [(20, 1), (20, 2), (40, 4)]);
@@ -437,40 +439,40 @@ mod tests {
     }
 
     #[test]
-    fn a_new_row_is_saved_and_has_no_place_until_it_is_changed() {
+    fn a_new_row_is_in_the_state_table_but_not_in_the_due_table() {
         let dirty_rows = DirtyRows::new(std::iter::empty(), 4, 0);
         let is_in_state = || dirty_rows.unflushed().0.is_empty();
         let added = dirty_rows.add(JOB, (5, due_at(10)));
         assert_eq!(due_as_of(&dirty_rows, 5), [(10, 1)]);
         assert!(is_in_state());
-        assert!(!dirty_rows.take_from_due(JOB));
+        assert!(!dirty_rows.mark_removed_from_due(JOB));
         dirty_rows.undo(JOB, added);
         assert_eq!((dirty_rows.len(), dirty_rows.read().due_positions.len()), (0, 0));
         dirty_rows.add(JOB, (5, due_at(10)));
         let change = dirty_rows.set(JOB, (6, due_at(20)));
         assert!(!is_in_state());
         dirty_rows.undo(JOB, change);
-        assert!(!is_in_state(), "the table may have had the other one");
+        assert!(!is_in_state(), "the table may have the newer version");
     }
 
     #[test]
-    fn a_place_is_taken_from_the_table_once_and_again_after_an_undo() {
+    fn a_due_row_is_removed_once_and_again_after_an_undo() {
         let dirty_rows = DirtyRows::new(std::iter::empty(), 4, 0);
         let change = dirty_rows.set(JOB, (5, due_at(10)));
-        assert!(dirty_rows.take_from_due(JOB));
-        assert!(!dirty_rows.take_from_due(JOB));
+        assert!(dirty_rows.mark_removed_from_due(JOB));
+        assert!(!dirty_rows.mark_removed_from_due(JOB));
         let again = dirty_rows.set(JOB, (5, due_at(20)));
         dirty_rows.undo(JOB, again);
-        assert!(dirty_rows.take_from_due(JOB), "what was taken out is there again");
-        assert_eq!(dirty_rows.place(JOB, 4), None);
-        assert_eq!(dirty_rows.place(JOB, 5), Some(due_at(10)));
-        assert!(dirty_rows.take_from_due(JOB));
+        assert!(dirty_rows.mark_removed_from_due(JOB), "the rollback restored the row");
+        assert_eq!(dirty_rows.mark_written_to_due(JOB, 4), None);
+        assert_eq!(dirty_rows.mark_written_to_due(JOB, 5), Some(due_at(10)));
+        assert!(dirty_rows.mark_removed_from_due(JOB));
         dirty_rows.undo(JOB, change);
         assert_eq!(dirty_rows.len(), 0);
     }
 
     #[test]
-    fn folded_rows_that_were_changed_again_stay() {
+    fn flushed_rows_that_changed_again_stay() {
         let dirty_rows = DirtyRows::new([(JOB, (3, row(3)))].into_iter(), 4, 1);
         dirty_rows.set(JOB, (5, row(5)));
         assert!(dirty_rows.drop_flushed(4, &[(JOB, 3)]));

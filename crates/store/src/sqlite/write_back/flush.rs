@@ -1,11 +1,11 @@
-//! Brings what is in the log into the tables, and shortens the log by it.
+//! Flush: writes dirty rows to their tables and trims the change log.
 //!
-//! It goes in rounds. A round takes all that is changed when it begins, in the order of the tables,
-//! so that rows that share a page are written together, and writes a part of it beside every commit
-//! of others, or alone where nobody waits: first the rows of jobs, by their numbers, then their
-//! due_positions among those that are due, by their instants. When all is written, the log is cut up to where
-//! the round began. A row may be written newer than that: the log says again what is newer, and says
-//! what is, not what was done. A row that is changed between the two stays for the next round.
+//! A flush pass takes all rows that are dirty when it begins, in table order, so that rows on the
+//! same page are written together. It writes one slice with every group commit, or in a transaction
+//! of its own if the writer is idle: first `state` by job, then `due` by time, then `runs`. A
+//! complete pass trims the change log up to the transaction at which it began. It may write rows
+//! newer than that; replay is idempotent. A row that changes between its writes to `state` and
+//! `due` stays dirty for the next pass.
 
 use crate::record::{JobKey, RunId};
 use crate::sqlite::due;
@@ -15,155 +15,163 @@ use crate::sqlite::write_back::WriteTransaction;
 use crate::sqlite::write_back::dirty_rows::DueVersion;
 use crate::sqlite::write_back::{change_log, open_runs};
 
-/// Rows of the log that count as much as one row that is written: each may be some pages.
+/// Cost of deleting a row of the change log, in written rows: it may span several pages.
 const LOG_ROW_WEIGHT: usize = 8;
 
-/// How the log is brought into the tables.
+/// Progress of flushes.
 pub(crate) struct Flush {
-    round: Option<Round>,
-    /// Written by the transaction under way.
-    written: Written,
-    /// Written by transactions before, with their numbers; still in memory for readers that began
-    /// before them.
-    lingering: Vec<(u64, Vec<(JobKey, u64)>)>,
-    /// The tables have everything up to this transaction.
-    settled: u64,
+    /// The running pass.
+    pass: Option<FlushPass>,
+    /// Written by the current transaction.
+    flushed: FlushedRows,
+    /// Flushed rows that older snapshots may still need in memory: the number of the transaction
+    /// that flushed them, and their jobs and versions.
+    pinned: Vec<(u64, Vec<(JobKey, u64)>)>,
+    /// The tables have all changes up to this transaction.
+    flushed_up_to: u64,
 }
 
-/// What is done of a round.
-struct Round {
-    upto: u64,
+/// The remaining work of a pass.
+struct FlushPass {
+    /// Newest transaction at the start of the pass.
+    up_to: u64,
+    /// Jobs to write to `state`, by key.
     jobs: std::vec::IntoIter<JobKey>,
-    /// Jobs whose rows are written, by when they are due, with their versions.
-    saved: Vec<DueVersion>,
-    /// Those whose due_positions have yet to be written, when all rows are.
+    /// Jobs written to `state` that wait for `due`.
+    in_state: Vec<DueVersion>,
+    /// Jobs to write to `due`, by time; set when all of `state` is written.
     due_positions: Option<std::vec::IntoIter<DueVersion>>,
+    /// Runs to write, by id.
     runs: std::vec::IntoIter<RunId>,
 }
 
+/// Rows written by one transaction.
 #[derive(Default)]
-struct Written {
+struct FlushedRows {
     jobs: Vec<(JobKey, u64)>,
     runs: Vec<RunId>,
-    gone: usize,
-    is_over: bool,
+    /// Number of closed runs deleted from the table.
+    closed: usize,
+    /// Whether the pass is complete, including the trim of the change log.
+    is_complete: bool,
 }
 
 impl Flush {
     pub(crate) fn new() -> Flush {
-        Flush { round: None, written: Written::default(), lingering: Vec::new(), settled: 0 }
+        Flush { pass: None, flushed: FlushedRows::default(), pinned: Vec::new(), flushed_up_to: 0 }
     }
 
-    /// Whether the tables have everything.
-    pub(crate) fn is_settled(&self, transaction: &WriteTransaction) -> bool {
-        transaction.last_change() <= self.settled
+    /// Whether the tables have all changes.
+    pub(crate) fn is_clean(&self, transaction: &WriteTransaction) -> bool {
+        transaction.last_change() <= self.flushed_up_to
     }
 
-    /// Whether a round is under way.
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.round.is_some()
+    /// Whether a pass is running.
+    pub(crate) fn is_running(&self) -> bool {
+        self.pass.is_some()
     }
 
-    /// Begins a round, between transactions.
+    /// Begins a pass over the rows that are dirty now.
     pub(crate) fn begin(&mut self, transaction: &mut WriteTransaction) {
-        transaction.logged = 0;
+        transaction.logged_changes = 0;
         let runs = transaction.shared.runs();
-        let (jobs, saved) = transaction.shared.dirty_rows.unflushed();
-        self.round = Some(Round {
-            upto: transaction.committed(),
+        let (jobs, in_state) = transaction.shared.dirty_rows.unflushed();
+        self.pass = Some(FlushPass {
+            up_to: transaction.committed(),
             jobs: jobs.into_iter(),
-            saved,
+            in_state,
             due_positions: None,
-            runs: runs.unsaved().into_iter(),
+            runs: runs.unflushed().into_iter(),
         });
     }
 
-    /// Writes about `limit` rows in the transaction under way.
-    pub(crate) fn write_some(
+    /// Writes about `limit` rows in the current transaction.
+    pub(crate) fn write_slice(
         &mut self,
         transaction: &mut WriteTransaction,
         limit: usize,
     ) -> SqliteResult<()> {
-        let Some(round) = &mut self.round else { return Ok(()) };
-        // Readers that began before this transaction are told from later ones by its number. And of the
-        // log, its row is left.
-        transaction.must_log();
-        let written = &mut self.written;
+        let Some(pass) = &mut self.pass else { return Ok(()) };
+        // The number of this transaction separates older from newer snapshots, and its entry stays
+        // in the change log when the rest is trimmed.
+        transaction.force_log_entry();
+        let flushed = &mut self.flushed;
         let mut left = limit.max(1);
         let mut statement = transaction.connection().prepare_cached(state::WRITE)?;
-        for job in round.jobs.by_ref().take(left) {
+        for job in pass.jobs.by_ref().take(left) {
             left -= 1;
-            // What is gone was removed from the table when it went.
+            // Deleted rows were removed from the table at once.
             if let Some((version, row)) = transaction.shared.dirty_rows.newest(job) {
-                round.saved.push((row.and_then(|row| row.starts_at()), job, version));
+                pass.in_state.push((row.and_then(|row| row.active_due()), job, version));
                 row.map(|row| state::write(&mut statement, job, &row)).transpose()?;
             }
         }
         drop(statement);
         if left > 0 {
-            let due_positions = round.due_positions.get_or_insert_with(|| {
-                round.saved.sort_unstable();
-                std::mem::take(&mut round.saved).into_iter()
+            let due_positions = pass.due_positions.get_or_insert_with(|| {
+                pass.in_state.sort_unstable();
+                std::mem::take(&mut pass.in_state).into_iter()
             });
             let mut statement = transaction.connection().prepare_cached(due::WRITE)?;
             for (_, job, version) in due_positions.by_ref().take(left) {
                 left -= 1;
-                if let Some(row) = transaction.shared.dirty_rows.place(job, version) {
-                    written.jobs.push((job, version));
+                if let Some(row) = transaction.shared.dirty_rows.mark_written_to_due(job, version) {
+                    flushed.jobs.push((job, version));
                     row.map(|row| due::write(&mut statement, job, &row)).transpose()?;
                 }
             }
         }
         let runs = transaction.shared.runs();
-        for run in round.runs.by_ref().take(left) {
+        for run in pass.runs.by_ref().take(left) {
             left -= 1;
             if let Some(row) = runs.get(run) {
                 open_runs::write(transaction.connection(), row)?;
-                written.runs.push(run);
+                flushed.runs.push(run);
             }
         }
-        for run in runs.gone().iter().skip(written.gone).take(left) {
+        for run in runs.closed().iter().skip(flushed.closed).take(left) {
             left -= 1;
             open_runs::delete(transaction.connection(), *run)?;
-            written.gone += 1;
+            flushed.closed += 1;
         }
         drop(runs);
-        while left > 0 && !written.is_over {
+        while left > 0 && !flushed.is_complete {
             let rows = left.div_ceil(LOG_ROW_WEIGHT);
-            let trimmed = change_log::trim(transaction.connection(), round.upto, rows as i64)?;
-            written.is_over = trimmed < rows;
+            let trimmed = change_log::trim(transaction.connection(), pass.up_to, rows as i64)?;
+            flushed.is_complete = trimmed < rows;
             left = left.saturating_sub(trimmed * LOG_ROW_WEIGHT);
         }
         Ok(())
     }
 
-    /// The transaction is committed under a number; what it wrote need not be kept in memory.
-    pub(crate) fn committed(&mut self, transaction: &WriteTransaction, number: u64) {
-        let Written { jobs, runs: saved, gone, is_over } = std::mem::take(&mut self.written);
-        if !saved.is_empty() || gone > 0 {
+    /// Records that the current transaction was committed with a number.
+    pub(crate) fn on_commit(&mut self, transaction: &WriteTransaction, number: u64) {
+        let FlushedRows { jobs, runs: flushed, closed, is_complete } =
+            std::mem::take(&mut self.flushed);
+        if !flushed.is_empty() || closed > 0 {
             let mut runs = transaction.shared.runs_mut();
-            saved.iter().for_each(|run| runs.mark_saved(*run));
-            runs.forget_gone(gone);
+            flushed.iter().for_each(|run| runs.mark_flushed(*run));
+            runs.drop_closed(closed);
         }
         if !jobs.is_empty() {
-            self.lingering.push((number, jobs));
+            self.pinned.push((number, jobs));
         }
-        if is_over && let Some(round) = self.round.take() {
-            self.settled = round.upto;
-        }
-    }
-
-    /// The transaction has failed: the round is begun anew another time.
-    pub(crate) fn failed(&mut self) {
-        if self.round.is_some() {
-            self.written = Written::default();
-            self.round = None;
+        if is_complete && let Some(pass) = self.pass.take() {
+            self.flushed_up_to = pass.up_to;
         }
     }
 
-    /// Drops from memory what no reader needs any more.
-    pub(crate) fn tidy(&mut self, transaction: &WriteTransaction) {
+    /// Drops the running pass after its transaction failed. The next pass starts over.
+    pub(crate) fn abort(&mut self) {
+        if self.pass.is_some() {
+            self.flushed = FlushedRows::default();
+            self.pass = None;
+        }
+    }
+
+    /// Drops flushed rows from memory that no open snapshot needs.
+    pub(crate) fn drop_unpinned_rows(&mut self, transaction: &WriteTransaction) {
         let dirty_rows = &transaction.shared.dirty_rows;
-        self.lingering.retain(|(since, jobs)| !dirty_rows.drop_flushed(*since, jobs));
+        self.pinned.retain(|(since, jobs)| !dirty_rows.drop_flushed(*since, jobs));
     }
 }

@@ -22,7 +22,7 @@
 //! as they *are* after its transaction, so replaying an entry that was flushed already changes
 //! nothing.
 //!
-//! # What a reader sees
+//! # Visibility for readers
 //!
 //! ```text
 //!   reader's SQLite snapshot: transactions … 41 42 │ 43 44

@@ -1,5 +1,5 @@
-//! The open runs, all of them in memory, as of the newest commit. The table has them as of the last
-//! flush, the log what came later.
+//! All open runs in memory, as of the newest commit. The table `runs` has them as of the last
+//! flush; the change log has the later changes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -11,121 +11,123 @@ use crate::run_state;
 use crate::sqlite::code::{Coded, collect, read, read_option};
 use crate::sqlite::error::SqliteResult;
 
-/// An open run as it is kept.
+/// A row of `runs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunRow {
     pub(crate) run: OpenRun,
     pub(crate) collection: i64,
-    /// Grows with every claim, also after the claim was given up.
+    /// Increases with every claim; kept when a claim is released.
     pub(crate) last_token: u64,
 }
 
 impl RunRow {
-    /// The part that the state machine of runs decides.
+    /// The part of the row that the run state machine works on.
     pub(crate) fn without_collection(self) -> run_state::RunRow {
         run_state::RunRow { run: self.run, last_token: self.last_token }
     }
 
-    /// The row as the state machine of runs changed it.
+    /// The row after a change by the run state machine.
     pub(crate) fn with(self, row: run_state::RunRow) -> RunRow {
         RunRow { run: row.run, last_token: row.last_token, ..self }
     }
 }
 
-struct Kept {
+/// An open run and the state of its row in the table.
+struct CachedRun {
     row: RunRow,
-    /// The transaction that changed it last.
+    /// Number of the last transaction that changed it.
     changed: u64,
-    /// The transaction as of which the table has it.
-    saved: Option<u64>,
+    /// Value of `changed` when it was last written to the table; `None` if the table does not have
+    /// it.
+    flushed: Option<u64>,
 }
 
-/// All open runs.
+/// The open runs with their indexes.
 #[derive(Default)]
-pub(crate) struct Runs {
-    open: HashMap<RunId, Kept>,
+pub(crate) struct OpenRuns {
+    open: HashMap<RunId, CachedRun>,
     by_job: BTreeSet<(JobKey, RunId)>,
-    /// Nobody works on these, by the instant of their next attempt.
+    /// Runs without a claim, by the time of their next attempt.
     waiting: BTreeSet<(Instant, RunId)>,
-    /// By the instant at which their claim expires.
+    /// Claimed runs, by the expiry of their lease.
     claimed: BTreeSet<(Instant, RunId)>,
-    /// Over, but in the table.
-    gone: Vec<RunId>,
+    /// Closed runs that are still in the table.
+    closed: Vec<RunId>,
 }
 
-impl Runs {
-    /// A run.
+impl OpenRuns {
+    /// An open run.
     pub(crate) fn get(&self, run: RunId) -> Option<&RunRow> {
-        self.open.get(&run).map(|kept| &kept.row)
+        self.open.get(&run).map(|cached| &cached.row)
     }
 
-    /// The runs of a job, in their order.
+    /// The open runs of a job, by id.
     pub(crate) fn of_job(&self, job: JobKey) -> impl Iterator<Item = &RunRow> {
         let range = (job, RunId(i64::MIN))..=(job, RunId(i64::MAX));
         self.by_job.range(range).filter_map(|(_, run)| self.get(*run))
     }
 
-    /// The runs of jobs whose numbers come after one and up to another, so many at most.
+    /// At most `limit` open runs of jobs after `after` up to `until`, by job.
     pub(crate) fn of_jobs(&self, after: JobKey, until: JobKey, limit: usize) -> Vec<OpenRun> {
-        // An empty range from a larger number to a smaller one would be no range.
+        // `max`: a range whose start is greater than its end panics.
         let range = (after, RunId(i64::MAX))..=(until.max(after), RunId(i64::MAX));
         let runs = self.by_job.range(range).filter_map(|(_, run)| self.get(*run));
         runs.map(|row| row.run).filter(|run| run.job > after).take(limit).collect()
     }
 
-    /// The runs of a collection.
+    /// The open runs of a collection.
     pub(crate) fn of_collection(&self, collection: i64) -> impl Iterator<Item = &RunRow> {
-        let rows = self.open.values().map(|kept| &kept.row);
+        let rows = self.open.values().map(|cached| &cached.row);
         rows.filter(move |row| row.collection == collection)
     }
 
-    /// The runs that somebody works on.
+    /// The claimed runs, by the expiry of their lease.
     pub(crate) fn claimed(&self) -> impl Iterator<Item = &RunRow> {
         self.claimed.iter().filter_map(|(_, run)| self.get(*run))
     }
 
-    /// Changes or removes a run, as a transaction did.
+    /// Applies the change of a committed transaction; `None` closes the run.
     pub(crate) fn apply(&mut self, run: RunId, row: Option<RunRow>, transaction: u64) {
-        let saved = self.remove(run);
+        let flushed = self.remove(run);
         match row {
-            Some(row) => {
-                self.insert(run, Kept { row, changed: transaction, saved });
-            }
-            None if saved.is_some() => self.gone.push(run),
+            Some(row) => self.insert(run, CachedRun { row, changed: transaction, flushed }),
+            None if flushed.is_some() => self.closed.push(run),
             None => {}
         }
     }
 
-    fn insert(&mut self, run: RunId, kept: Kept) {
-        let OpenRun { job, progress, claim, .. } = kept.row.run;
+    fn insert(&mut self, run: RunId, cached: CachedRun) {
+        let OpenRun { job, progress, claim, .. } = cached.row.run;
         self.by_job.insert((job, run));
         match claim {
             Some(claim) => self.claimed.insert((claim.lease_until, run)),
             None => self.waiting.insert((progress.next_at, run)),
         };
-        self.open.insert(run, kept);
+        self.open.insert(run, cached);
     }
 
     fn remove(&mut self, run: RunId) -> Option<u64> {
-        let kept = self.open.remove(&run)?;
-        let OpenRun { job, progress, claim, .. } = kept.row.run;
+        let cached = self.open.remove(&run)?;
+        let OpenRun { job, progress, claim, .. } = cached.row.run;
         self.by_job.remove(&(job, run));
         match claim {
             Some(claim) => self.claimed.remove(&(claim.lease_until, run)),
             None => self.waiting.remove(&(progress.next_at, run)),
         };
-        kept.saved
+        cached.flushed
     }
 
-    /// Runs that may be claimed, the earliest first, without those of some collections.
+    /// Runs that may be claimed, by the time of their next attempt: waiting ones up to `until`, and
+    /// claimed ones whose lease has expired. Skips the runs of `excluded` collections.
     pub(crate) fn claimable(
         &self,
         until: Instant,
         now: Instant,
-        without: &HashSet<i64>,
+        excluded: &HashSet<i64>,
         limit: usize,
     ) -> Vec<OpenRun> {
-        let allowed = |run: &RunId| self.get(*run).filter(|row| !without.contains(&row.collection));
+        let allowed =
+            |run: &RunId| self.get(*run).filter(|row| !excluded.contains(&row.collection));
         let waiting = self.waiting.range(..=(until, RunId(i64::MAX)));
         let waiting = waiting.filter_map(|(_, run)| allowed(run)).take(limit);
         let expired = self.claimed.range(..(now, RunId(i64::MIN)));
@@ -136,44 +138,45 @@ impl Runs {
         runs
     }
 
-    /// Runs of which the table has an older form or none, in their order.
-    pub(crate) fn unsaved(&self) -> Vec<RunId> {
-        let is_unsaved = |kept: &Kept| kept.saved.is_none_or(|saved| saved < kept.changed);
-        let unsaved = self.open.iter().filter(|(_, kept)| is_unsaved(kept));
-        let mut runs: Vec<_> = unsaved.map(|(run, _)| *run).collect();
+    /// Runs whose current row is not in the table, by id.
+    pub(crate) fn unflushed(&self) -> Vec<RunId> {
+        let is_unflushed =
+            |cached: &CachedRun| cached.flushed.is_none_or(|flushed| flushed < cached.changed);
+        let unflushed = self.open.iter().filter(|(_, cached)| is_unflushed(cached));
+        let mut runs: Vec<_> = unflushed.map(|(run, _)| *run).collect();
         runs.sort_unstable();
         runs
     }
 
-    /// The table has a run as it is now.
-    pub(crate) fn mark_saved(&mut self, run: RunId) {
-        if let Some(kept) = self.open.get_mut(&run) {
-            kept.saved = Some(kept.changed);
+    /// Records that the table has the current row of a run.
+    pub(crate) fn mark_flushed(&mut self, run: RunId) {
+        if let Some(cached) = self.open.get_mut(&run) {
+            cached.flushed = Some(cached.changed);
         }
     }
 
-    /// Runs that are over but in the table; how many there are.
-    pub(crate) fn gone(&self) -> &[RunId] {
-        &self.gone
+    /// Closed runs that are still in the table.
+    pub(crate) fn closed(&self) -> &[RunId] {
+        &self.closed
     }
 
-    /// The table has the first so many of them no more.
-    pub(crate) fn forget_gone(&mut self, count: usize) {
-        self.gone.drain(..count.min(self.gone.len()));
+    /// Forgets the first `count` closed runs after their rows were deleted.
+    pub(crate) fn drop_closed(&mut self, count: usize) {
+        self.closed.drain(..count.min(self.closed.len()));
     }
 
     /// Reads the table.
-    pub(crate) fn load(connection: &Connection) -> SqliteResult<Runs> {
-        let mut runs = Runs::default();
+    pub(crate) fn load(connection: &Connection) -> SqliteResult<OpenRuns> {
+        let mut runs = OpenRuns::default();
         let mut statement = connection.prepare("SELECT * FROM runs")?;
         for row in collect(statement.query(())?, |row| Ok(read_run(row)?))? {
-            runs.insert(row.run.id, Kept { row, changed: 0, saved: Some(0) });
+            runs.insert(row.run.id, CachedRun { row, changed: 0, flushed: Some(0) });
         }
         Ok(runs)
     }
 }
 
-/// A run in a row with its columns.
+/// Reads a row of `runs`, by column names.
 pub(crate) fn read_run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     let claim = match read_option(row, "token")? {
         Some(token) => {
@@ -201,7 +204,7 @@ pub(crate) fn read_run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     Ok(RunRow { run, collection: row.get("collection")?, last_token: read(row, "last_token")? })
 }
 
-/// Writes a run into the table, new or not.
+/// Inserts or replaces a row of `runs`.
 pub(crate) fn write(connection: &Connection, row: &RunRow) -> SqliteResult<()> {
     const SQL: &str =
         "INSERT OR REPLACE INTO runs (run, job, collection, generation, scheduled, cause, repeat,
@@ -210,7 +213,7 @@ pub(crate) fn write(connection: &Connection, row: &RunRow) -> SqliteResult<()> {
     write_with(connection, SQL, row)
 }
 
-/// Writes a run with a statement that takes its columns in their order.
+/// Executes a statement with the columns of `runs` as parameters.
 pub(crate) fn write_with(connection: &Connection, sql: &str, row: &RunRow) -> SqliteResult<()> {
     let RunRow { run, collection, last_token } = *row;
     let OpenRun { progress, claim, .. } = run;
@@ -235,7 +238,7 @@ pub(crate) fn write_with(connection: &Connection, sql: &str, row: &RunRow) -> Sq
     Ok(())
 }
 
-/// Removes a run from the table.
+/// Deletes a row of `runs`.
 pub(crate) fn delete(connection: &Connection, run: RunId) -> SqliteResult<()> {
     connection.prepare_cached("DELETE FROM runs WHERE run = ?")?.execute([Coded(run)])?;
     Ok(())

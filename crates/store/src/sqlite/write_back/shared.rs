@@ -1,4 +1,4 @@
-//! What the writer and the readers share beside the file.
+//! State shared by the writer and the readers of a store.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -8,68 +8,68 @@ use crate::sqlite::collection_cache::CollectionCache;
 use crate::sqlite::collections::CollectionLocation;
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::path_keys::CollectionKeys;
-use crate::sqlite::write_back::change_log::{self, Numbers};
+use crate::sqlite::write_back::change_log::{self, LastNumbers};
 use crate::sqlite::write_back::dirty_rows::DirtyRows;
-use crate::sqlite::write_back::open_runs::Runs;
+use crate::sqlite::write_back::open_runs::OpenRuns;
 
-/// Collections of which it is cached whether they are enabled: some bytes each.
-const SWITCHES_MAX: usize = 100_000;
+/// Maximum number of entries of the cache of enabled collections, a few bytes each.
+const ENABLED_CACHE_MAX: usize = 100_000;
 
-/// Collections of which it is cached where their jobs are: some hundred bytes each.
-const HOMES_MAX: usize = 10_000;
+/// Maximum number of entries of the cache of collection locations, a few hundred bytes each.
+const LOCATION_CACHE_MAX: usize = 10_000;
 
-/// Changed lately and not in its table yet; and what is cached, to be looked up less often.
+/// Dirty rows, open runs and caches of collections.
 pub(crate) struct SharedState {
     pub(crate) dirty_rows: DirtyRows,
-    runs: RwLock<Runs>,
-    /// Whether collections are enabled; `None` for one that is gone.
-    pub(crate) switches: CollectionCache<i64, Option<bool>>,
-    /// Where jobs of a collection are.
+    runs: RwLock<OpenRuns>,
+    /// Whether collections are enabled; `None` for a deleted one.
+    pub(crate) enabled_collections: CollectionCache<i64, Option<bool>>,
+    /// Ids, paths and states of collections.
     pub(crate) locations: CollectionCache<CollectionKeys, Arc<CollectionLocation>>,
 }
 
-/// Where the log ends.
+/// The end of the change log: the newest transaction and the numbers after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct ChangeLogEnd {
     pub(crate) transaction: u64,
-    pub(crate) numbers: Numbers,
+    pub(crate) numbers: LastNumbers,
 }
 
 impl SharedState {
-    /// Reads the open runs, and what the log says came later.
+    /// Reads the open runs and replays the change log.
     pub(crate) fn load(
         connection: &Connection,
         readers: usize,
-    ) -> SqliteResult<(SharedState, End)> {
+    ) -> SqliteResult<(SharedState, ChangeLogEnd)> {
         let replayed = change_log::replay(connection)?;
-        let mut runs = Runs::load(connection)?;
+        let mut runs = OpenRuns::load(connection)?;
         for (run, (transaction, row)) in replayed.runs {
             runs.apply(run, row, transaction);
         }
-        let end = End { transaction: replayed.transaction, numbers: replayed.numbers };
+        let end = ChangeLogEnd { transaction: replayed.transaction, numbers: replayed.numbers };
         let dirty_rows = DirtyRows::new(replayed.jobs.into_iter(), end.transaction, readers);
-        let memory = SharedState {
+        let shared = SharedState {
             dirty_rows,
             runs: RwLock::new(runs),
-            switches: CollectionCache::new(SWITCHES_MAX),
-            locations: CollectionCache::new(HOMES_MAX),
+            enabled_collections: CollectionCache::new(ENABLED_CACHE_MAX),
+            locations: CollectionCache::new(LOCATION_CACHE_MAX),
         };
-        Ok((memory, end))
+        Ok((shared, end))
     }
 
-    /// A commit has changed collections.
-    pub(crate) fn forget_collections(&self) {
-        self.switches.forget();
-        self.locations.forget();
+    /// Invalidates the caches after a commit that changed collections.
+    pub(crate) fn invalidate_collections(&self) {
+        self.enabled_collections.invalidate();
+        self.locations.invalidate();
     }
 
-    /// The open runs, as of the newest commit.
-    pub(crate) fn runs(&self) -> RwLockReadGuard<'_, Runs> {
+    /// The open runs as of the newest commit.
+    pub(crate) fn runs(&self) -> RwLockReadGuard<'_, OpenRuns> {
         self.runs.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, for the writer.
-    pub(crate) fn runs_mut(&self) -> RwLockWriteGuard<'_, Runs> {
+    /// The open runs, for the writer.
+    pub(crate) fn runs_mut(&self) -> RwLockWriteGuard<'_, OpenRuns> {
         self.runs.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

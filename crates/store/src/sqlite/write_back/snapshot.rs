@@ -1,4 +1,4 @@
-//! What a reader reads: one state of the database and what belongs to it in memory.
+//! A reader's view: one state of the tables and the dirty rows.
 
 use std::sync::Arc;
 
@@ -12,46 +12,47 @@ use crate::sqlite::write_back::SharedState;
 use crate::sqlite::write_back::change_log;
 use crate::sqlite::write_back::dirty_rows::DuePosition;
 
-/// A reader's connection, and how far it sees.
+/// A reader's connection and the newest transaction that it sees.
 pub(crate) struct Snapshot {
     connection: Connection,
     pub(crate) shared: Arc<SharedState>,
+    /// Slot of the reader in [`DirtyRows`](super::dirty_rows::DirtyRows).
     reader: usize,
+    /// Newest transaction in the SQLite snapshot.
     seen: u64,
 }
 
 impl Snapshot {
-    /// For a reader with a number of its own.
+    /// Creates a reader with its own slot.
     pub(crate) fn new(connection: Connection, shared: Arc<SharedState>, reader: usize) -> Snapshot {
         Snapshot { connection, shared, reader, seen: 0 }
     }
 
-    /// Has `work` done on one state of the store.
+    /// Runs `work` in a read transaction.
     pub(crate) fn read<T>(
         &mut self,
         work: impl FnOnce(&Snapshot) -> SqliteResult<T>,
     ) -> SqliteResult<T> {
-        self.shared.dirty_rows.enter(self.reader);
+        self.shared.dirty_rows.begin_read(self.reader);
         self.in_transaction(work)
     }
 
-    /// The same for what is one statement, which sees one state by itself. How far that is it has to
-    /// ask for along with the rest, for [`Snapshot::as_of`].
+    /// Runs a single statement, which sees one state without a transaction. The statement itself
+    /// must read the newest transaction number, for [`Snapshot::as_of`].
     pub(crate) fn read_one<T>(
         &self,
         work: impl FnOnce(&Snapshot) -> SqliteResult<T>,
     ) -> SqliteResult<T> {
-        self.shared.dirty_rows.enter(self.reader);
+        self.shared.dirty_rows.begin_read(self.reader);
         work(self)
     }
 
-    /// The row of a job as of a transaction; `None` where the table has it.
+    /// A job's state as of a transaction; `None` if the table has it.
     pub(crate) fn as_of(&self, job: JobKey, transaction: u64) -> Option<Option<StateRow>> {
         self.shared.dirty_rows.as_of(job, transaction)
     }
 
-    /// The same for what takes long and reads nothing in shared, so that nothing stays there for
-    /// it.
+    /// Runs long `work` that reads only the file. It pins no dirty rows.
     pub(crate) fn read_file<T>(
         &mut self,
         work: impl FnOnce(&Connection) -> SqliteResult<T>,
@@ -64,16 +65,16 @@ impl Snapshot {
         work: impl FnOnce(&Snapshot) -> SqliteResult<T>,
     ) -> SqliteResult<T> {
         self.connection.prepare_cached("BEGIN")?.execute(())?;
-        // The first read takes the snapshot.
+        // The first read takes the SQLite snapshot.
         self.seen = change_log::newest(&self.connection)?;
-        let worked = work(self)?;
+        let result = work(self)?;
         self.connection.prepare_cached("COMMIT")?.execute(())?;
-        Ok(worked)
+        Ok(result)
     }
 
-    /// Jobs that were changed lately and are due behind a place; of the next `scan_max`, and
-    /// the last of them, where there may be more.
-    pub(crate) fn due_changed(
+    /// Dirty jobs due after a position, among the next `scan_max`; and the last scanned position if
+    /// there may be more.
+    pub(crate) fn dirty_due(
         &self,
         after: Option<DuePosition>,
         until: Instant,
@@ -82,12 +83,12 @@ impl Snapshot {
         self.shared.dirty_rows.due(after, until, self.seen, scan_max)
     }
 
-    /// Gives up the snapshot, whatever became of the work.
-    pub(crate) fn leave(&self) {
+    /// Ends the read transaction, also after an error, and releases the snapshot.
+    pub(crate) fn release(&self) {
         if !self.connection.is_autocommit() {
             drop(self.connection.execute_batch("ROLLBACK"));
         }
-        self.shared.dirty_rows.leave(self.reader);
+        self.shared.dirty_rows.end_read(self.reader);
     }
 }
 
@@ -96,7 +97,7 @@ impl ReadState for Snapshot {
         &self.connection
     }
 
-    fn changed(&self, job: JobKey) -> Option<Option<StateRow>> {
+    fn dirty_state(&self, job: JobKey) -> Option<Option<StateRow>> {
         self.as_of(job, self.seen)
     }
 }

@@ -1,8 +1,8 @@
-//! What the writer works with: the connection, and the changes of the transaction under way.
+//! The write transaction: the writer's connection and the uncommitted changes.
 //!
-//! Rows of jobs and open runs are changed in memory and written to the log when the transaction is
-//! committed. A request that is refused is undone here as in the database, and so is a transaction
-//! that fails.
+//! Changes of job states and open runs stay in memory until the commit appends them to the change
+//! log. Rejected requests roll back to a savepoint, in memory as in the database; failed
+//! transactions roll back completely.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,68 +11,73 @@ use kalends_recurrence::Instant;
 use rusqlite::Connection;
 
 use crate::record::{JobKey, RunId};
-use crate::sqlite::chain::Kind;
+use crate::sqlite::chain::ChainKind;
 use crate::sqlite::code::Coded;
 use crate::sqlite::collections;
 use crate::sqlite::due;
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::state::{self, ReadState, StateRow};
-use crate::sqlite::write_back::change_log::{self, Numbers};
-use crate::sqlite::write_back::dirty_rows::Before;
+use crate::sqlite::write_back::change_log::{self, LastNumbers};
+use crate::sqlite::write_back::dirty_rows::UndoEntry;
 use crate::sqlite::write_back::open_runs::RunRow;
-use crate::sqlite::write_back::shared::{End, SharedState};
+use crate::sqlite::write_back::shared::{ChangeLogEnd, SharedState};
 
-/// Rows of history, or of the ledger, that share an entry of `spans`: some pages, so that looking
-/// through them takes less than a millisecond.
+/// Number of consecutive history or ledger rows that share a row of `spans`. They fill a few pages;
+/// a scan of them takes less than a millisecond.
 pub(crate) const SPAN: i64 = 512;
 
-/// The writer's connection and the transaction under way.
+/// The writer's connection and its current transaction.
 pub(crate) struct WriteTransaction {
     connection: Connection,
     pub(crate) shared: Arc<SharedState>,
-    /// The last transaction that was committed and is in the log.
+    /// Number of the last committed transaction in the change log.
     committed: u64,
-    numbers: Numbers,
-    /// What the transaction changed, in order, with what undoes it.
-    jobs: Vec<(JobKey, Before)>,
+    numbers: LastNumbers,
+    /// Changed job states in order, each with its undo entry.
+    jobs: Vec<(JobKey, UndoEntry)>,
+    /// Changed runs; `None` for a closed one.
     runs: HashMap<RunId, Option<RunRow>>,
+    /// Undo entries of `runs`, in order: the earlier value of the map, if it had one.
     runs_before: Vec<(RunId, Option<Option<RunRow>>)>,
-    /// Runs that it changed, by their jobs.
+    /// Index of `runs` by job.
     runs_by_job: BTreeSet<(JobKey, RunId)>,
-    spans: BTreeMap<(Kind, i64), Instant>,
-    /// Whether it must be in the log even if it changed nothing that is logged.
-    must_log: bool,
-    /// What it undoes when it fails.
-    numbers_before: Numbers,
-    request: Mark,
-    /// Which collections there are, and whether they are enabled; until one is changed.
+    /// The oldest time among the new rows of each span.
+    spans: BTreeMap<(ChainKind, i64), Instant>,
+    /// Whether the transaction appends to the change log even if nothing in it changed.
+    force_log_entry: bool,
+    /// Values to restore on a rollback of the whole transaction.
+    numbers_before: LastNumbers,
+    /// Start of the current request.
+    savepoint: Savepoint,
+    /// Whether collections are enabled, read on demand; `None` for a deleted one. Cleared when a
+    /// collection changes.
     collections: HashMap<i64, Option<bool>>,
-    /// Whether the transaction changed one.
+    /// Whether the transaction changed a collection, so that the commit invalidates the caches.
     changed_collections: bool,
-    /// Whether something deleted may still have to be removed.
+    /// Whether rows of deleted jobs or collections may be left to remove.
     pub(crate) has_removals: bool,
-    /// Whether somebody asked that the log be brought into the tables.
+    /// Whether a request asked the writer to flush all dirty rows.
     pub(crate) wants_flush: bool,
-    /// The last transaction that changed a job's row or a run.
+    /// Number of the last transaction that changed a job state or a run.
     last_change: u64,
-    /// How many such changes were logged since that was last set back.
-    pub(crate) logged: usize,
+    /// Number of changes appended to the change log since the last flush began.
+    pub(crate) logged_changes: usize,
 }
 
-/// Where a request began.
+/// State at the start of a request: lengths of the undo lists, and the last numbers.
 #[derive(Clone, Copy, Default)]
-struct Mark {
+struct Savepoint {
     jobs: usize,
     runs: usize,
-    numbers: Numbers,
+    numbers: LastNumbers,
 }
 
 impl WriteTransaction {
-    /// For a store whose log ends there.
+    /// Creates the transaction state of a store whose change log ends at `end`.
     pub(crate) fn new(
         connection: Connection,
         shared: Arc<SharedState>,
-        end: End,
+        end: ChangeLogEnd,
     ) -> WriteTransaction {
         WriteTransaction {
             connection,
@@ -84,72 +89,72 @@ impl WriteTransaction {
             runs_before: Vec::new(),
             runs_by_job: BTreeSet::new(),
             spans: BTreeMap::new(),
-            must_log: false,
+            force_log_entry: false,
             numbers_before: end.numbers,
-            request: Mark::default(),
+            savepoint: Savepoint::default(),
             collections: HashMap::new(),
             changed_collections: false,
             has_removals: true,
             wants_flush: false,
             last_change: end.transaction,
-            logged: 0,
+            logged_changes: 0,
         }
     }
 
-    /// The last transaction that changed a job's row or a run.
+    /// Number of the last transaction that changed a job state or a run.
     pub(crate) fn last_change(&self) -> u64 {
         self.last_change
     }
 
-    /// The number of the transaction under way.
+    /// Number of the current transaction.
     pub(crate) fn transaction(&self) -> u64 {
         self.committed + 1
     }
 
-    /// The last transaction in the log.
+    /// Number of the last committed transaction in the change log.
     pub(crate) fn committed(&self) -> u64 {
         self.committed
     }
 
-    /// A request begins.
+    /// Sets the savepoint of a request.
     pub(crate) fn begin_request(&mut self) {
         let (jobs, runs) = (self.jobs.len(), self.runs_before.len());
-        self.request = Mark { jobs, runs, numbers: self.numbers };
+        self.savepoint = Savepoint { jobs, runs, numbers: self.numbers };
     }
 
-    /// Undoes what was done since the request began.
-    pub(crate) fn undo_request(&mut self) {
-        self.undo_to(self.request);
+    /// Rolls back the changes since [`WriteTransaction::begin_request`].
+    pub(crate) fn roll_back_request(&mut self) {
+        self.roll_back_to(self.savepoint);
     }
 
-    fn undo_to(&mut self, mark: Mark) {
-        for (job, before) in self.jobs.drain(mark.jobs..).rev() {
+    fn roll_back_to(&mut self, savepoint: Savepoint) {
+        for (job, before) in self.jobs.drain(savepoint.jobs..).rev() {
             self.shared.dirty_rows.undo(job, before);
         }
-        for (run, before) in self.runs_before.drain(mark.runs..).rev() {
+        for (run, before) in self.runs_before.drain(savepoint.runs..).rev() {
             match before {
                 Some(before) => drop(self.runs.insert(run, before)),
                 None => drop(self.runs.remove(&run)),
             }
         }
-        self.numbers = mark.numbers;
+        self.numbers = savepoint.numbers;
         self.collections.clear();
         self.has_removals = true;
     }
 
-    /// Undoes the whole transaction.
-    pub(crate) fn undo_all(&mut self) {
-        self.undo_to(Mark { numbers: self.numbers_before, ..Mark::default() });
-        self.end();
+    /// Rolls back the whole transaction.
+    pub(crate) fn roll_back(&mut self) {
+        self.roll_back_to(Savepoint { numbers: self.numbers_before, ..Savepoint::default() });
+        self.reset();
     }
 
-    /// The transaction is to have a number even if it changes nothing that is logged.
-    pub(crate) fn must_log(&mut self) {
-        self.must_log = true;
+    /// Makes the transaction append to the change log, so that it gets a number of its own.
+    pub(crate) fn force_log_entry(&mut self) {
+        self.force_log_entry = true;
     }
 
-    /// Writes what was changed to the log, last in the transaction.
-    pub(crate) fn seal(&mut self) -> SqliteResult<()> {
+    /// Appends the changes to the change log. Must be the last write before the commit.
+    pub(crate) fn append_to_change_log(&mut self) -> SqliteResult<()> {
         for ((kind, span), oldest) in std::mem::take(&mut self.spans) {
             self.connection
                 .prepare_cached(
@@ -177,13 +182,13 @@ impl WriteTransaction {
 
     fn is_logged(&self) -> bool {
         let changed = !self.jobs.is_empty() || !self.runs.is_empty();
-        self.must_log || changed || self.numbers != self.numbers_before
+        self.force_log_entry || changed || self.numbers != self.numbers_before
     }
 
-    /// The transaction is committed: what it did is shown to readers.
+    /// After the commit: makes the changes visible to readers.
     pub(crate) fn publish(&mut self) {
         if self.changed_collections {
-            self.shared.forget_collections();
+            self.shared.invalidate_collections();
         }
         if self.is_logged() {
             self.committed += 1;
@@ -191,7 +196,7 @@ impl WriteTransaction {
         }
         if self.changes() > 0 {
             self.last_change = self.committed;
-            self.logged += self.changes();
+            self.logged_changes += self.changes();
         }
         if !self.runs.is_empty() {
             let mut runs = self.shared.runs_mut();
@@ -199,26 +204,26 @@ impl WriteTransaction {
                 runs.apply(run, row, self.committed);
             }
         }
-        self.end();
+        self.reset();
     }
 
-    fn end(&mut self) {
+    fn reset(&mut self) {
         self.jobs.clear();
         self.runs.clear();
         self.runs_before.clear();
         self.runs_by_job.clear();
         self.spans.clear();
-        self.must_log = false;
+        self.force_log_entry = false;
         self.changed_collections = false;
         self.numbers_before = self.numbers;
     }
 
-    /// How many rows of jobs and runs the transaction has changed so far.
+    /// Number of changes to job states and runs in the current transaction.
     pub(crate) fn changes(&self) -> usize {
         self.jobs.len() + self.runs_before.len()
     }
 
-    /// Changes the row of a job, and where it stands among those that are due and finished.
+    /// Changes or deletes a job's state, and updates `due` and `finished`.
     pub(crate) fn set_state(
         &mut self,
         job: JobKey,
@@ -227,33 +232,33 @@ impl WriteTransaction {
     ) -> SqliteResult<()> {
         let undo = self.shared.dirty_rows.set(job, (self.transaction(), after));
         self.jobs.push((job, undo));
-        let was = before.starts_at();
-        let is_moved = was != after.as_ref().and_then(StateRow::starts_at);
-        if let Some(was) = was.filter(|_| is_moved)
-            && self.shared.dirty_rows.take_from_due(job)
+        let was = before.active_due();
+        let has_moved = was != after.as_ref().and_then(StateRow::active_due);
+        if let Some(was) = was.filter(|_| has_moved)
+            && self.shared.dirty_rows.mark_removed_from_due(job)
         {
             due::remove(&self.connection, was, job)?;
         }
         index_finished(&self.connection, job, Some(before), after.as_ref())
     }
 
-    /// Adds the row of a new job: into its table, where it comes last. Its place among those that are
-    /// due may be on any page there; it is left to a flush, which brings many of them at a time.
+    /// Inserts the state of a new job at the end of its table. Its row in `due` may belong on any
+    /// page, and therefore waits for a flush.
     pub(crate) fn add_state(&mut self, job: JobKey, row: &StateRow) -> SqliteResult<()> {
         let mut statement = self.connection.prepare_cached(state::WRITE)?;
         state::write(&mut statement, job, row)?;
-        if row.starts_at().is_some() {
+        if row.active_due().is_some() {
             let undo = self.shared.dirty_rows.add(job, (self.transaction(), Some(*row)));
             self.jobs.push((job, undo));
         }
         index_finished(&self.connection, job, None, Some(row))
     }
 
-    /// A new number for a row of history or of the ledger that lies at an instant.
-    pub(crate) fn new_link(&mut self, kind: Kind, at: Instant) -> i64 {
+    /// Allocates the number of a history or ledger row with time `at`.
+    pub(crate) fn allocate_row_number(&mut self, kind: ChainKind, at: Instant) -> i64 {
         let number = match kind {
-            Kind::Entry => &mut self.numbers.entry,
-            Kind::Closing => &mut self.numbers.closing,
+            ChainKind::History => &mut self.numbers.history,
+            ChainKind::Ledger => &mut self.numbers.ledger,
         };
         *number += 1;
         let oldest = self.spans.entry((kind, *number / SPAN)).or_insert(at);
@@ -261,17 +266,17 @@ impl WriteTransaction {
         *number
     }
 
-    /// The id that the next run gets.
+    /// The id of the next run.
     pub(crate) fn next_run_id(&self) -> RunId {
         RunId(self.numbers.run + 1)
     }
 
-    /// Takes that id.
-    pub(crate) fn take_run_id(&mut self) {
+    /// Marks [`WriteTransaction::next_run_id`] as used.
+    pub(crate) fn allocate_run_id(&mut self) {
         self.numbers.run += 1;
     }
 
-    /// An open run.
+    /// An open run, with the changes of this transaction.
     pub(crate) fn run(&self, run: RunId) -> Option<RunRow> {
         match self.runs.get(&run) {
             Some(row) => *row,
@@ -279,7 +284,7 @@ impl WriteTransaction {
         }
     }
 
-    /// The open runs of a job, in their order.
+    /// The open runs of a job, by id.
     pub(crate) fn runs_of(&self, job: JobKey) -> Vec<RunRow> {
         let range = (job, RunId(i64::MIN))..=(job, RunId(i64::MAX));
         let changed = self.runs_by_job.range(range).filter_map(|(_, run)| self.runs.get(run));
@@ -290,15 +295,15 @@ impl WriteTransaction {
         runs
     }
 
-    /// The open runs of a collection, in their order.
-    pub(crate) fn runs_in(&self, collection: i64) -> Vec<RunRow> {
+    /// The open runs of a collection, by id.
+    pub(crate) fn runs_of_collection(&self, collection: i64) -> Vec<RunRow> {
         let committed = self.shared.runs();
         self.runs_where(committed.of_collection(collection).copied(), |row| {
             row.collection == collection
         })
     }
 
-    /// The runs that somebody works on, in their order.
+    /// The claimed runs, by id.
     pub(crate) fn claimed_runs(&self) -> Vec<RunRow> {
         self.runs_where(self.shared.runs().claimed().copied(), |row| row.run.claim.is_some())
     }
@@ -306,16 +311,16 @@ impl WriteTransaction {
     fn runs_where(
         &self,
         committed: impl Iterator<Item = RunRow>,
-        fits: impl Fn(&RunRow) -> bool,
+        matches: impl Fn(&RunRow) -> bool,
     ) -> Vec<RunRow> {
         let unchanged = committed.filter(|row| !self.runs.contains_key(&row.run.id));
-        let changed = self.runs.values().filter_map(|row| *row).filter(fits);
+        let changed = self.runs.values().filter_map(|row| *row).filter(matches);
         let mut runs: Vec<_> = unchanged.chain(changed).collect();
         runs.sort_unstable_by_key(|row| row.run.id);
         runs
     }
 
-    /// Changes an open run, or closes it.
+    /// Inserts, updates or closes (`None`) a run.
     pub(crate) fn set_run(&mut self, run: RunId, row: Option<RunRow>) {
         if let Some(row) = &row {
             self.runs_by_job.insert((row.run.job, run));
@@ -324,18 +329,18 @@ impl WriteTransaction {
         self.runs_before.push((run, before));
     }
 
-    /// Whether a collection is enabled; `None` where it is gone.
+    /// Whether a collection is enabled; `None` if it does not exist.
     pub(crate) fn collection_enabled(&mut self, id: i64) -> SqliteResult<Option<bool>> {
-        if let Some(known) = self.collections.get(&id) {
-            return Ok(*known);
+        if let Some(cached) = self.collections.get(&id) {
+            return Ok(*cached);
         }
         let found = collections::is_enabled(&self.connection, id)?;
         self.collections.insert(id, found);
         Ok(found)
     }
 
-    /// A collection was changed or deleted.
-    pub(crate) fn forget_collections(&mut self) {
+    /// Must be called after a collection was changed or deleted.
+    pub(crate) fn invalidate_collections(&mut self) {
         self.collections.clear();
         self.changed_collections = true;
     }
@@ -346,12 +351,12 @@ impl ReadState for WriteTransaction {
         &self.connection
     }
 
-    fn changed(&self, job: JobKey) -> Option<Option<StateRow>> {
+    fn dirty_state(&self, job: JobKey) -> Option<Option<StateRow>> {
         self.shared.dirty_rows.newest(job).map(|version| version.1)
     }
 }
 
-/// Keeps `finished` as a job's row says.
+/// Updates the row of a job in `finished`.
 fn index_finished(
     connection: &Connection,
     job: JobKey,
