@@ -8,6 +8,7 @@ mod file;
 mod flush;
 mod secrets;
 mod tokens;
+mod upgrade;
 
 use std::path::Path;
 use std::sync::Arc;
