@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest};
 use kalends_domain::{ActionRole, Lifecycle, Outcome};
 use kalends_environment::{Clock, Sleep};
-use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, FencingToken, JobKey, JobRecord, LedgerRecord, RunId};
 use kalends_store::{JobPut, JobWrite, RunWrite, RunWriteResult, Store, WaitingRuns};
 
@@ -132,7 +131,7 @@ impl MutantStore {
                     && advance.due.is_none()
                     && self.triggers()
                 {
-                    advance.due = Instant::from_ticks(scheduled.ticks() + 600_000_000);
+                    advance.due = Some(scheduled.saturating_add(Duration::from_secs(60)));
                 }
                 self.mutate_closed(&mut closed);
                 RunWrite::Begin {
@@ -160,8 +159,7 @@ impl MutantStore {
                     }
                     Mutant::GivesUpTooSoon if progress.retry > 0 => progress.retry += 1,
                     Mutant::RetriesTooSoon if progress.retry > 0 => {
-                        let sooner = progress.next_at.ticks() - 10_000_000;
-                        progress.next_at = Instant::from_ticks(sooner).unwrap_or(progress.next_at);
+                        progress.next_at = progress.next_at.saturating_sub(Duration::from_secs(1));
                     }
                     Mutant::ForgetsRetries if progress.retry > 0 => {
                         progress.next_at =

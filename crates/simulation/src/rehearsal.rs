@@ -73,23 +73,23 @@ pub enum RehearsalEventKind {
     },
     /// Occurrences skipped because an earlier one is still running or retrying.
     Skipped {
-        /// The last of them.
+        /// Scheduled time of the last one.
         to: Instant,
-        /// How many.
+        /// Number of occurrences.
         count: u64,
     },
     /// Occurrences skipped because the job is disabled.
     Disabled {
-        /// The last of them.
+        /// Scheduled time of the last one.
         to: Instant,
-        /// How many.
+        /// Number of occurrences.
         count: u64,
     },
     /// Occurrences missed while the service was down.
     Missed {
-        /// The last of them.
+        /// Scheduled time of the last one.
         to: Instant,
-        /// How many.
+        /// Number of occurrences.
         count: u64,
     },
 }

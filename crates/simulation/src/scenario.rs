@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use kalends_recurrence::TICKS_PER_SECOND;
+
 use crate::definitions::Span;
 use crate::link::LinkFaults;
 use crate::rng::Rng;
 use crate::target::TargetBehavior;
 use crate::time::ticks;
 
-const SECOND: i64 = 10_000_000;
+const SECOND: i64 = TICKS_PER_SECOND;
 const MINUTE: i64 = 60 * SECOND;
 
 /// Shape of a world and its timed events.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kalends_environment::{Clock, Sleep};
-use kalends_recurrence::Instant;
+use kalends_recurrence::{Instant, duration_to_ticks, ticks_to_duration};
 
 /// Monotonic virtual time with timers, in ticks of 100 ns. Clock steps do not affect it.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl VirtualTime {
 
 /// Converts a duration to ticks of 100 ns.
 pub(crate) fn ticks(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX / 4)
+    duration_to_ticks(duration).min(i64::MAX / 4)
 }
 
 struct Wait<D> {
@@ -180,9 +180,7 @@ impl Clock for VirtualClock {
 
     fn uptime(&self) -> Duration {
         // Counted from year 1, so that it is never negative.
-        let ticks = self.time.now() - Instant::MIN.ticks();
-        let ticks = ticks.unsigned_abs();
-        Duration::new(ticks / 10_000_000, (ticks % 10_000_000) as u32 * 100)
+        ticks_to_duration(self.time.now() - Instant::MIN.ticks())
     }
 
     fn sleep(&self, duration: Duration) -> Sleep<'_> {

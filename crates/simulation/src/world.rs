@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kalends_domain::CollectionState;
 use kalends_engine::{ClockSource, EngineMetrics, EngineSettings};
-use kalends_recurrence::Instant;
+use kalends_recurrence::{Instant, TICKS_PER_SECOND};
 use kalends_store::record::NodeId;
 use kalends_store::{Retention, Store};
 
@@ -23,7 +23,7 @@ use crate::target::Targets;
 use crate::time::{VirtualClock, VirtualTime, ticks};
 use crate::users::{Users, job_path};
 
-const SECOND: i64 = 10_000_000;
+const SECOND: i64 = TICKS_PER_SECOND;
 /// A slow store counts as a fault for this many ticks after it recovered.
 const SLOW_AFTER: i64 = 60 * SECOND;
 /// Longer than any scenario, so that retention removes nothing that the checker reads.

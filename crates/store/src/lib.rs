@@ -1,16 +1,17 @@
-//! What is kept: one trait, three stores, one suite that all of them pass.
+//! Storage of jobs, runs and history: the [`Store`] trait and three implementations, all checked by
+//! one conformance suite.
 //!
-//! | part | what it is |
+//! | item | contents |
 //! |---|---|
-//! | [`Store`] | what the API and the engine ask of a store |
-//! | [`record`] | what is kept |
-//! | [`memory`] | the reference: obvious, without durability |
-//! | [`sqlite`] | one file, durable, for one process |
-//! | [`postgres`] | a database, durable, for any number of nodes |
-//! | `conformance` | the suite that every store passes (a feature) |
-//! | [`form`] | the stored form of definitions, with secrets sealed ([`seal`]) |
-//! | [`Tokens`] | the tokens of the API |
-//! | [`KeyFile`] | the key that seals them, outside the store |
+//! | [`Store`] | interface for the API, the engine and administration |
+//! | [`record`] | stored records |
+//! | [`memory`] | reference implementation without durability |
+//! | [`sqlite`] | durable, one file, for one process |
+//! | [`postgres`] | durable, one database, for any number of nodes |
+//! | `conformance` | the conformance suite (a feature) |
+//! | [`stored_form`] | serialized definitions, with secrets encrypted ([`encryption`]) |
+//! | [`Tokens`] | API tokens |
+//! | [`KeyFile`] | the master key file, outside the store |
 
 mod api_store;
 #[cfg(feature = "conformance")]
@@ -18,7 +19,7 @@ mod api_store;
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "the suite is tests, though it stands in the library for stores elsewhere"
+    reason = "test code, in the library for use by other stores"
 )]
 pub mod conformance;
 pub mod encryption;

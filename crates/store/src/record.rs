@@ -1,4 +1,4 @@
-//! What a store keeps of groups, collections, jobs, runs and history.
+//! Records of groups, collections, jobs, runs and history.
 
 use std::fmt;
 
@@ -10,34 +10,34 @@ use kalends_recurrence::Instant;
 
 pub use kalends_domain::{Cause, CollectionFacts, Disposition, JobFacts, LedgerRecord};
 
-/// A resource group as it is kept.
+/// A stored resource group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupRecord {
-    /// Where it is; spelled as when it was created.
+    /// Path, with the spelling of its creation.
     pub path: GroupPath,
-    /// Where it is said to be.
+    /// Location given by its author.
     pub location: Option<String>,
-    /// For people, in their order.
+    /// Tags, in the order given by their author.
     pub tags: Vec<(String, String)>,
 }
 
-/// A collection as it is kept.
+/// A stored collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectionRecord {
-    /// Where it is; spelled as when it was created.
+    /// Path, with the spelling of its creation.
     pub path: CollectionPath,
-    /// What its author defined.
+    /// The definition.
     pub collection: Collection,
-    /// When it was created.
+    /// Time of creation.
     pub created: Instant,
-    /// Since when it is enabled, by the clock of the store; where it is not, since when it was. What
-    /// came due before does not run by itself.
+    /// When it was last enabled, by the clock of the store. Occurrences scheduled before do not run
+    /// by themselves.
     pub enabled_since: Instant,
-    /// Grows with every change; the `ETag`.
+    /// Increases with every change; the `ETag`.
     pub version: u64,
 }
 
-/// Since when a collection is enabled that is made or replaced now.
+/// The value of `enabled_since` after a collection is created or replaced at `now`.
 pub(crate) fn enabled_since(
     before: Option<&CollectionRecord>,
     collection: &Collection,
@@ -48,16 +48,16 @@ pub(crate) fn enabled_since(
     before.filter(|before| !is_on || was_on(before)).map_or(now, |before| before.enabled_since)
 }
 
-/// A collection's number in one store: what is fair is decided by it.
+/// A collection's number in one store. The engine divides its slots fairly between collections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CollectionKey(pub i64);
 
-/// A job's number in one store: short, and never used twice.
+/// A job's number in one store; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobKey(pub i64);
 
-/// A job's identity over all installations, made of chance when the job is created. A job that is
-/// deleted and made again is another one.
+/// A job's globally unique id, generated at random on creation. A job that is deleted and created
+/// again gets a new one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobUid(pub [u8; 16]);
 
@@ -73,156 +73,156 @@ impl fmt::Debug for JobUid {
     }
 }
 
-/// A job as it is kept.
+/// A stored job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRecord {
-    /// Its number in this store.
+    /// Number in this store.
     pub key: JobKey,
-    /// Where it is; spelled as when it was created.
+    /// Path, with the spelling of its creation.
     pub path: JobPath,
-    /// Its identity and what its author defined.
+    /// Id and definition.
     pub job: Job,
-    /// What has become of it.
+    /// Schedule state and counters.
     pub state: JobState,
-    /// Grows with every change of definition or state by a user; the `ETag`. Runs leave it alone.
+    /// Increases with every edit; the `ETag`. Runs do not change it.
     pub version: u64,
 }
 
-/// What identifies and defines a job.
+/// Id and definition of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its identity over all installations.
+    /// Globally unique id.
     pub uid: JobUid,
-    /// When it was created.
+    /// Time of creation.
     pub created: Instant,
-    /// What its author defined.
+    /// The definition.
     pub definition: JobDefinition,
-    /// Grows with every edit, so that what was begun before an edit can be told from what comes
-    /// after.
+    /// Increases with every edit; distinguishes runs of earlier definitions.
     pub generation: u64,
 }
 
-/// What has become of a job.
+/// Schedule state and counters of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobState {
-    /// Whether it goes on.
+    /// Whether the job is active, completed or faulted.
     pub lifecycle: Lifecycle,
-    /// The next occurrence that is not yet claimed or disposed of.
+    /// The next occurrence that has neither a run nor a ledger row.
     pub due: Option<Instant>,
-    /// How many occurrences have started a run since the last edit that restarts the count.
+    /// Occurrences that started a run since the last edit that resets the count.
     pub used: u64,
-    /// When the last attempt of the main action started.
+    /// Start of the last attempt of the main action.
     pub last_execution: Option<Instant>,
-    /// Attempts of the main action.
+    /// Number of attempts of the main action.
     pub executions: u64,
-    /// Failed attempts of the main action.
+    /// Number of failed attempts of the main action.
     pub failures: u64,
-    /// Occurrences of which all tries failed.
+    /// Number of occurrences whose attempts all failed.
     pub faulted: u64,
-    /// When it was finished, for its removal.
+    /// When the job finished; retention counts from it.
     pub finished: Option<Instant>,
 }
 
-/// What there is to know of a job before a run of it is begun.
+/// The data that the engine needs to begin a run of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobForRun {
     /// The job.
     pub job: JobRecord,
-    /// Its collection.
+    /// Number of its collection.
     pub collection: CollectionKey,
-    /// Where its collection is said to be.
+    /// Location of its collection.
     pub location: Location,
-    /// Since when its collection is enabled.
+    /// When its collection was last enabled.
     pub enabled_since: Instant,
     /// Its open runs.
     pub open: Vec<OpenRun>,
 }
 
-/// How a job stands: what changes with edits and runs, without its definition.
+/// The data that decides whether a run may start: switches and schedule state, without the
+/// definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateState {
-    /// Grows with every edit.
+    /// Increases with every edit.
     pub generation: u64,
-    /// Whether its author has switched it on.
+    /// Whether the job is enabled by its author.
     pub switch: Switch,
     /// Whether its collection is enabled.
     pub collection: Switch,
-    /// What has become of it.
+    /// Schedule state and counters.
     pub state: JobState,
 }
 
-/// A run's number in one store; never used twice.
+/// A run's number in one store; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub i64);
 
-/// Which process works on a run. Made of chance when a process starts.
+/// A server process, generated at random when it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeId(pub u64);
 
-/// Proof of a claim: who claims a run later has a larger one.
+/// Fencing token of a claim. A later claim of the same run has a larger one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(pub u64);
 
-/// An occurrence being worked on.
+/// An occurrence that is being executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenRun {
-    /// Its number.
+    /// Number of the run.
     pub id: RunId,
-    /// Of which job.
+    /// Its job.
     pub job: JobKey,
-    /// Of which edit of the job.
+    /// Generation of the job when the run was opened.
     pub generation: u64,
-    /// When it was due.
+    /// Scheduled time; for a manual run, the time of the request.
     pub scheduled: Instant,
-    /// Why there is one.
+    /// Whether the schedule or a request caused it.
     pub cause: Cause,
-    /// The number of the occurrence.
+    /// Ordinal of the occurrence since the count was reset; 0 for a manual run.
     pub repeat: u64,
-    /// Where it stands.
+    /// The next attempt.
     pub progress: Progress,
-    /// Who works on it.
+    /// The node that executes it; `None` while it waits.
     pub claim: Option<Claim>,
 }
 
-/// Where a run stands between attempts.
+/// Progress of a run between attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Which action the next attempt carries out.
+    /// Action of the next attempt.
     pub role: ActionRole,
-    /// Retries of that action made so far.
+    /// Number of retries of that action so far.
     pub retry: u32,
-    /// How often the present attempt was begun again after its process died.
+    /// Number of times the current attempt was repeated after its node died.
     pub redelivery: u32,
-    /// When the next attempt is to be made.
+    /// When the next attempt is due.
     pub next_at: Instant,
-    /// When that action was first attempted.
+    /// Start of the first attempt of that action.
     pub first_started: Option<Instant>,
 }
 
 impl Progress {
-    /// Before the first attempt, which is to be made then.
+    /// Progress before the first attempt, which is due at `next_at`.
     pub fn first(next_at: Instant) -> Progress {
         let role = ActionRole::Main;
         Progress { role, retry: 0, redelivery: 0, next_at, first_started: None }
     }
 }
 
-/// Who works on a run, and until when.
+/// A node's exclusive right to execute a run until its lease expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Who.
+    /// The node that holds it.
     pub owner: NodeId,
-    /// The proof.
+    /// Required for every write of the run.
     pub token: FencingToken,
-    /// Until when, by the clock of the store.
+    /// Expiry, by the clock of the store.
     pub lease_until: Instant,
 }
 
 /// A history entry and its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryRecord {
-    /// Grows with every entry of the store.
+    /// Increases with every entry of the store.
     pub sequence: u64,
-    /// What is kept.
+    /// The entry.
     pub entry: HistoryEntry,
 }

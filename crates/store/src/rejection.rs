@@ -52,7 +52,7 @@ mod tests {
     struct No(u8);
 
     #[test]
-    fn the_callers_error_comes_back_as_it_was() {
+    fn the_callers_error_is_returned_unchanged() {
         let rejection = Rejection::from(No(7));
         assert_eq!(rejection.downcast_ref(), Some(&No(7)));
         assert_eq!(rejection.downcast_ref::<fmt::Error>(), None);

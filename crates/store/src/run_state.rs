@@ -154,7 +154,7 @@ pub(crate) enum Rejected {
     NotClaimable,
 }
 
-/// What a write changes.
+/// Changes of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change<'w> {
     /// The job's new state.
@@ -166,7 +166,7 @@ pub(crate) struct Change<'w> {
     pub(crate) history: &'w [HistoryEntry],
 }
 
-/// What a write does to its run.
+/// Change of the run of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunChange {
     None,

@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_token_is_valid_until_it_expires_or_is_revoked() {
-        let at = |second: i64| Instant::from_ticks(second * 10_000_000).unwrap();
+        let at = |second: i64| Instant::from_unix_seconds(second).unwrap();
         let new = NewToken::generate(&SeededEntropy::new(1)).unwrap();
         let token = TokenRecord {
             id: new.id,

@@ -2,7 +2,7 @@
 //! gaps and without overlaps.
 
 use kalends_domain::{Lifecycle, MissedPolicy, Overlap, Switch};
-use kalends_recurrence::{Instant, Rule};
+use kalends_recurrence::{Instant, Rule, TICKS_PER_SECOND};
 use kalends_store::record::Disposition;
 
 use super::{Check, JobEvidence, OccurrenceRecord};
@@ -11,10 +11,10 @@ use crate::time::ticks;
 use crate::users::Version;
 
 /// Ticks (45 s) after which a due job without faults is stuck.
-const STUCK_AFTER: i64 = 45 * 10_000_000;
+const STUCK_AFTER: i64 = 45 * TICKS_PER_SECOND;
 
 /// Ticks (2 h) within which every retry of a generated policy is due.
-const RETRY_WITHIN: i64 = 2 * 3_600 * 10_000_000;
+const RETRY_WITHIN: i64 = 2 * 3_600 * TICKS_PER_SECOND;
 
 /// Bounds of the number of occurrences that count towards `count`.
 #[derive(Clone, Copy, Default)]
@@ -130,7 +130,7 @@ impl Check<'_> {
                 ),
             }
             if record.count > 1 || from != to {
-                let before = Instant::from_ticks(from.ticks() - 1).unwrap_or(Instant::MIN);
+                let before = from.previous_tick();
                 let actual = rule.count_between(before, to);
                 if actual != record.count {
                     self.violation(job, format!("HISTORY {record:?} covers {actual} occurrences"));

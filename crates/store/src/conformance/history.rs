@@ -34,8 +34,7 @@ async fn recorded(
 
 async fn starts(subject: &Subject, name: &str, filter: HistoryFilter, page: Page<u64>) -> Vec<u64> {
     let history = subject.store.history(job_path(name), filter, page).await.unwrap().unwrap();
-    let second = |ticks: i64| (ticks - at(0).ticks()).unsigned_abs() / 10_000_000;
-    history.iter().map(|record| second(record.entry.started.ticks())).collect()
+    history.iter().map(|record| record.entry.started.since(at(0)).as_secs()).collect()
 }
 
 /// Order, paging and filters of history.
@@ -218,8 +217,7 @@ pub async fn events_of_all_jobs_are_read_in_order_from_any_position(subject: Sub
     recorded(&subject, "b", [one(2), one(3)].concat(), [row(12), row(13)].concat()).await;
     recorded(&subject, "c", one(4), row(14)).await;
     let all = read(from(0, 0), 9).await;
-    let second =
-        |at: kalends_recurrence::Instant| (at.ticks() - super::sample::at(0).ticks()) / 10_000_000;
+    let second = |time: kalends_recurrence::Instant| time.since(at(0)).as_secs();
     let entries = |events: &Events| -> Vec<_> {
         let one = |(path, record): &(kalends_domain::JobPath, HistoryRecord)| {
             (path.job.to_string(), second(record.entry.started))

@@ -8,7 +8,7 @@ use crate::conformance::Subject;
 use crate::tokens::{NewToken, TokenId, TokenRecord};
 
 fn at(second: i64) -> Instant {
-    Instant::from_ticks(second * 10_000_000).unwrap()
+    Instant::from_unix_seconds(second).unwrap()
 }
 
 fn token(seed: u64, role: Role, scope: &str) -> TokenRecord {

@@ -1,4 +1,4 @@
-//! What came into history and the ledger, for who follows it.
+//! New history entries and ledger rows, for event subscribers.
 
 use kalends_domain::JobPath;
 

@@ -28,8 +28,8 @@ impl Tables {
         let until = page.next.unwrap_or(JobKey(i64::MAX));
         let runs = self.runs.values().map(|row| &row.run);
         let runs = runs.filter(|run| after.is_none_or(|after| run.job > after) && run.job <= until);
-        let lost = runs.filter(|run| !self.paths.contains_key(&run.job));
-        page.orphans.extend(lost.map(|run| Orphan::Run(run.id)));
+        let orphans = runs.filter(|run| !self.paths.contains_key(&run.job));
+        page.orphans.extend(orphans.map(|run| Orphan::Run(run.id)));
         page
     }
 

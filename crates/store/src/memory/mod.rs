@@ -1,5 +1,5 @@
-//! The reference store: obvious, in memory, without durability. What it does is what the others
-//! must do.
+//! The reference store: simple, in memory, without durability. It defines the behaviour of the
+//! other stores; the conformance suite and the equivalence tests compare them with it.
 
 mod events;
 mod invariant_scan;
@@ -31,7 +31,7 @@ use crate::search::{has_tag, search_text};
 use crate::store::{AdminStore, LeaseClock, Reply};
 use tables::{JobRow, Tables};
 
-/// A store that forgets everything with its process.
+/// A store that loses its data when the process ends.
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     tables: Mutex<Tables>,
@@ -52,7 +52,7 @@ impl MemoryStore {
     }
 }
 
-/// An answer that is already there.
+/// A result that is available at once.
 fn ready<'a, T: Send + 'a>(result: Result<T, StoreError>) -> Reply<'a, T> {
     Box::pin(std::future::ready(result))
 }
@@ -105,7 +105,7 @@ impl ApiStore for MemoryStore {
         let context = CollectionContext { existing: before.as_ref(), facts, others: &others };
         let write = match decide(context) {
             Ok(write) => write,
-            Err(refusal) => return ready(Err(StoreError::Rejected(refusal))),
+            Err(rejection) => return ready(Err(StoreError::Rejected(rejection))),
         };
         let after = match write {
             CollectionWrite::Keep => before.clone(),
@@ -166,7 +166,7 @@ impl ApiStore for MemoryStore {
         let context = JobContext { collection: &collection, jobs, existing: before.as_ref() };
         let write = match decide(context) {
             Ok(write) => write,
-            Err(refusal) => return ready(Err(StoreError::Rejected(refusal))),
+            Err(rejection) => return ready(Err(StoreError::Rejected(rejection))),
         };
         let after = match (write, &before) {
             (JobWrite::Keep, _) => before.clone(),
@@ -209,7 +209,7 @@ impl ApiStore for MemoryStore {
             return ready(Err(StoreError::NoCollection));
         };
         let wanted = filter.contains.as_ref().map(|text| text.to_lowercase());
-        let fits = |record: &&JobRecord| {
+        let matches = |record: &&JobRecord| {
             let definition = &record.job.definition;
             let state = JobFilterState::of(definition.switch, record.state.lifecycle);
             let holds = |text: &String| {
@@ -226,9 +226,9 @@ impl ApiStore for MemoryStore {
         let jobs = tables.jobs_of(&path).map(|row| &row.record).filter(after);
         let seen: Vec<_> = jobs.take(scan_max).collect();
         let end = seen.get(scan_max - 1).map(|record| record.path.job.clone());
-        let fitting: Vec<_> = seen.into_iter().filter(fits).collect();
-        let skipped = page.skip.min(fitting.len() as u64);
-        let jobs = fitting.into_iter().skip(page.skip as usize).take(page.limit).cloned();
+        let matching: Vec<_> = seen.into_iter().filter(matches).collect();
+        let skipped = page.skip.min(matching.len() as u64);
+        let jobs = matching.into_iter().skip(page.skip as usize).take(page.limit).cloned();
         let found = (jobs.collect(), collection.collection.state);
         ready(Ok(JobsPage::new(found, &page, page.skip - skipped, end)))
     }
@@ -249,11 +249,11 @@ impl ApiStore for MemoryStore {
         }
         let Some(row) = tables.jobs.get(&path) else { return ready(Ok(None)) };
         let entries = tables.history.get(&row.record.key).into_iter().flatten().rev();
-        let fits = |record: &&HistoryRecord| {
+        let matches = |record: &&HistoryRecord| {
             page.after.is_none_or(|after| record.sequence < after)
                 && filter.status.is_none_or(|status| record.entry.status == status)
         };
-        let entries = entries.filter(fits).skip(page.skip as usize).take(page.limit);
+        let entries = entries.filter(matches).skip(page.skip as usize).take(page.limit);
         ready(Ok(Some(entries.cloned().collect())))
     }
 
@@ -283,7 +283,7 @@ impl EngineStore for MemoryStore {
         let tables = self.tables();
         let due = |row: &JobRow| {
             let JobRecord { key, job, state, .. } = &row.record;
-            let due = state.due.filter(|&due| due <= until && tables.runs_by_itself(row))?;
+            let due = state.due.filter(|&due| due <= until && tables.has_active_schedule(row))?;
             let on = DueJob { job: *key, generation: job.generation, due };
             let collection = *tables.collection_keys.get(&row.record.path.collection)?;
             Some(Due { on, collection })
@@ -296,7 +296,7 @@ impl EngineStore for MemoryStore {
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
         let tables = self.tables();
-        let brief = |key: &JobKey| {
+        let job_for_run = |key: &JobKey| {
             let job = tables.job(*key)?.record.clone();
             let collection = tables.collections.get(&job.path.collection)?;
             let location = collection.collection.location.clone();
@@ -305,7 +305,7 @@ impl EngineStore for MemoryStore {
             let open = tables.open_runs(*key);
             Some(JobForRun { job, collection, location, enabled_since, open })
         };
-        ready(Ok(jobs.iter().map(brief).collect()))
+        ready(Ok(jobs.iter().map(job_for_run).collect()))
     }
 
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
@@ -364,7 +364,7 @@ impl LeaseClock for MemoryStore {
 impl AdminStore for MemoryStore {
     fn check(&self) -> Reply<'_, Vec<String>> {
         let tables = self.tables();
-        let lost = tables.runs.values().filter(|row| !tables.paths.contains_key(&row.run.job));
-        ready(Ok(lost.map(|row| format!("run {} belongs to no job", row.run.id.0)).collect()))
+        let orphans = tables.runs.values().filter(|row| !tables.paths.contains_key(&row.run.job));
+        ready(Ok(orphans.map(|row| format!("run {} belongs to no job", row.run.id.0)).collect()))
     }
 }

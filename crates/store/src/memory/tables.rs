@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
-use std::time::Duration;
 
 use kalends_domain::{CollectionPath, CollectionState, GroupPath, JobPath, Lifecycle, Switch};
 use kalends_recurrence::Instant;
@@ -62,8 +61,8 @@ impl Tables {
         collection.is_some_and(|record| record.collection.state == CollectionState::Enabled)
     }
 
-    /// Whether a job's schedule starts runs.
-    pub(super) fn runs_by_itself(&self, row: &JobRow) -> bool {
+    /// Whether the schedule of a job starts runs.
+    pub(super) fn has_active_schedule(&self, row: &JobRow) -> bool {
         row.record.state.lifecycle == Lifecycle::Active
             && row.record.job.definition.switch == Switch::Enabled
             && self.is_enabled(&row.record.path.collection)
@@ -167,7 +166,7 @@ impl Tables {
         self.collection_keys.remove(path);
     }
 
-    /// Opens the run of a `run` request.
+    /// Opens the run of a manual `run` request.
     pub(super) fn open_manual_run(&mut self, job: &JobRecord, at: Instant) {
         self.last_run += 1;
         let id = RunId(self.last_run);
@@ -182,33 +181,32 @@ impl Tables {
     }
 
     pub(super) fn prune(&mut self, retention: Retention, now: Instant, limit: usize) -> usize {
-        let before = |age: Duration| {
-            Instant::from_ticks(now.ticks().saturating_sub(ticks(age))).unwrap_or(Instant::MIN)
-        };
-        let oldest = before(retention.history_age);
+        let oldest = now.saturating_sub(retention.history_age);
         let mut left = limit;
-        let mut may_go = |goes: bool| {
-            let goes = goes && left > 0;
-            left -= usize::from(goes);
-            goes
+        let mut remove_if = |is_expired: bool| {
+            let is_removed = is_expired && left > 0;
+            left -= usize::from(is_removed);
+            is_removed
         };
         for entries in self.history.values_mut() {
-            let surplus = entries.len().saturating_sub(retention.history_count as usize);
+            let excess = entries.len().saturating_sub(retention.history_count as usize);
             let mut number = 0;
             entries.retain(|record| {
                 number += 1;
-                !may_go(number <= surplus || record.entry.started < oldest)
+                !remove_if(number <= excess || record.entry.started < oldest)
             });
         }
         for rows in self.ledger.values_mut() {
-            rows.retain(|(_, row)| !may_go(row.closed < oldest));
+            rows.retain(|(_, row)| !remove_if(row.closed < oldest));
         }
-        let finished = before(retention.finished_jobs);
+        let finished_before = now.saturating_sub(retention.finished_jobs);
         let jobs = self.jobs.values().map(|row| &row.record);
-        let over = jobs.filter(|record| record.state.finished.is_some_and(|at| at < finished));
-        let over: Vec<_> =
-            over.map(|record| record.path.clone()).filter(|_| may_go(true)).collect();
-        over.iter().for_each(|path| self.delete_job(path));
+        let finished = jobs.filter(|record| {
+            record.state.finished.is_some_and(|finished| finished < finished_before)
+        });
+        let finished: Vec<_> =
+            finished.map(|record| record.path.clone()).filter(|_| remove_if(true)).collect();
+        finished.iter().for_each(|path| self.delete_job(path));
         limit - left
     }
 }
@@ -263,8 +261,4 @@ impl RunTables for Tables {
         }
         Ok(())
     }
-}
-
-fn ticks(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Tokens of the reference.
+//! Tokens of the reference store.
 
 use kalends_recurrence::Instant;
 

@@ -3,12 +3,11 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use deadpool_postgres::Transaction;
-use kalends_recurrence::Instant;
+use kalends_recurrence::{Instant, duration_to_ticks};
 use tokio_postgres::Row;
 
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
-use crate::postgres::code::ticks;
 use crate::postgres::error::PostgresError;
 use crate::postgres::row::get;
 use crate::postgres::transaction::query;
@@ -35,8 +34,8 @@ pub(super) fn clock_of(rows: &[Row]) -> Result<Instant, StoreError> {
 /// Exact: PostgreSQL counts microseconds, an [`Instant`] counts units of 100 ns.
 fn instant_of(clock: SystemTime) -> Instant {
     let ticks = match clock.duration_since(UNIX_EPOCH) {
-        Ok(after) => ticks(after),
-        Err(before) => -ticks(before.duration()),
+        Ok(after) => duration_to_ticks(after),
+        Err(before) => -duration_to_ticks(before.duration()),
     };
     Instant::from_ticks(ticks.clamp(Instant::MIN.ticks(), Instant::MAX.ticks()))
         .unwrap_or(Instant::MAX)

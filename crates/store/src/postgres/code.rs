@@ -1,6 +1,4 @@
-//! Conversion between values and columns: enums as numbers, durations as ticks, text without NUL.
-
-use std::time::Duration;
+//! Conversion between values and columns: enums as numbers, times as ticks, text without NUL.
 
 use kalends_domain::{ActionRole, AttemptStatus, Lifecycle, Plan};
 use kalends_recurrence::Instant;
@@ -67,17 +65,6 @@ pub(super) fn instant(ticks: i64) -> Result<Instant, StoreError> {
         .ok_or_else(|| StoreError::Damaged(format!("{ticks} is out of range for an instant")))
 }
 
-/// A duration in ticks of 100 ns, at most `i64::MAX` (29,000 years).
-pub(super) fn ticks(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
-}
-
-/// The duration of a number of ticks.
-pub(super) fn duration(ticks: i64) -> Duration {
-    let ticks = ticks.unsigned_abs();
-    Duration::new(ticks / 10_000_000, (ticks % 10_000_000) as u32 * 100)
-}
-
 /// A number of rows for LIMIT or OFFSET.
 pub(super) fn rows_max(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
@@ -98,12 +85,5 @@ mod tests {
             assert_eq!((variant.code(), Disposition::of(*code)), (*code, Ok(*variant)));
         }
         assert!(matches!(Lifecycle::of(3), Err(StoreError::Damaged(_))));
-    }
-
-    #[test]
-    fn durations_round_trip_to_the_tick() {
-        let day = Duration::new(86_400, 123_456_700);
-        assert_eq!(duration(ticks(day)), day);
-        assert_eq!(ticks(Duration::MAX), i64::MAX);
     }
 }

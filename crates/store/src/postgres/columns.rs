@@ -37,12 +37,12 @@ macro_rules! run_columns {
         concat!(
             crate::postgres::columns::columns!($of; id job generation scheduled cause repeat),
             ", ",
-            crate::postgres::columns::course_columns!($of)
+            crate::postgres::columns::progress_columns!($of)
         )
     };
 }
 /// The columns of a run that change while it is open: its progress and claim.
-macro_rules! course_columns {
+macro_rules! progress_columns {
     ($of:literal) => {
         crate::postgres::columns::columns!($of;
             role retry redelivery next_at first_started owner token lease_until)
@@ -63,6 +63,6 @@ macro_rules! ledger_columns {
     };
 }
 pub(super) use {
-    collection_columns, columns, course_columns, entry_columns, job_columns, ledger_columns,
+    collection_columns, columns, entry_columns, job_columns, ledger_columns, progress_columns,
     run_columns, state_columns,
 };

@@ -2,13 +2,13 @@
 
 use deadpool_postgres::Transaction;
 use kalends_domain::{Collection, CollectionPath, CollectionState, Plan};
-use kalends_recurrence::Instant;
+use kalends_recurrence::{Instant, ticks_to_duration};
 use tokio_postgres::Row;
 
 use crate::api_store::{CollectionContext, CollectionWrite, DecideCollection, Edited};
 use crate::error::StoreError;
 use crate::postgres::clock::clock;
-use crate::postgres::code::{Code, duration};
+use crate::postgres::code::Code;
 use crate::postgres::columns::collection_columns;
 use crate::postgres::error::PostgresError;
 use crate::postgres::groups::{group_id, insert_group, lock_subscription};
@@ -180,9 +180,9 @@ async fn facts(
     let facts = |row: &Row| {
         Ok::<_, StoreError>(CollectionFacts {
             jobs: unsigned(row, "jobs")?,
-            shortest_gap: get::<Option<i64>>(row, "shortest_gap")?.map(duration),
+            shortest_gap: get::<Option<i64>>(row, "shortest_gap")?.map(ticks_to_duration),
             authenticated: unsigned(row, "authenticated")?,
-            shortest_retry: get::<Option<i64>>(row, "shortest_retry")?.map(duration),
+            shortest_retry: get::<Option<i64>>(row, "shortest_retry")?.map(ticks_to_duration),
         })
     };
     Ok(found.first().map(facts).transpose()?.unwrap_or_default())

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use deadpool_postgres::Transaction;
 use kalends_domain::{CollectionState, JobDefinition, JobPath, Switch};
-use kalends_recurrence::Instant;
+use kalends_recurrence::{Instant, duration_to_ticks};
 
 use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite, WaitingRuns};
 use crate::error::StoreError;
 use crate::postgres::clock::clock;
-use crate::postgres::code::{Code, ticks, without_nul};
+use crate::postgres::code::{Code, without_nul};
 use crate::postgres::columns::{job_columns, run_columns, state_columns};
 use crate::postgres::commit::{close_runs, open_runs, write_ledger};
 use crate::postgres::edit_collection::{LockedCollection, lock_collection};
@@ -224,7 +224,11 @@ impl StateColumns {
 
 /// Shortest gap, whether authenticated, shortest retry.
 fn fact_columns(facts: JobFacts) -> (Option<i64>, bool, Option<i64>) {
-    (facts.shortest_gap.map(ticks), facts.authenticated, facts.shortest_retry.map(ticks))
+    (
+        facts.shortest_gap.map(duration_to_ticks),
+        facts.authenticated,
+        facts.shortest_retry.map(duration_to_ticks),
+    )
 }
 
 /// The search keys of a job's tags: each name alone, and each name with its value.

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use crate::engine_store::Retention;
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
-use crate::postgres::code::{rows_max, ticks};
+use crate::postgres::code::rows_max;
 use crate::postgres::error::PostgresError;
 use crate::postgres::removal::{delete_jobs, lock_states};
 use crate::postgres::row::get;
@@ -25,12 +25,12 @@ impl PostgresStore {
         now: Instant,
         limit: usize,
     ) -> Result<usize, StoreError> {
-        let before = |age| now.ticks().saturating_sub(ticks(age));
+        let before = |age| now.saturating_sub(age).ticks();
         let oldest = before(retention.history_age);
         let mut left = limit;
-        // Surplus first: the count of a job includes its entries that are too old.
-        let surplus = Expired::Surplus { keep: rows_max(retention.history_count) };
-        for expired in [surplus, Expired::Old { oldest }] {
+        // Excess entries first: the count of a job includes its entries that are too old.
+        let excess = Expired::Excess { keep: rows_max(retention.history_count) };
+        for expired in [excess, Expired::Old { oldest }] {
             while left > 0 {
                 let batch_max = left.min(BATCH_MAX);
                 let deleted = self.transact(PruneHistory { expired, batch_max }).await?;
@@ -65,7 +65,7 @@ impl PostgresStore {
 #[derive(Clone, Copy)]
 enum Expired {
     /// The job has more than `keep` entries; the oldest are deleted.
-    Surplus { keep: i64 },
+    Excess { keep: i64 },
     /// The attempt started before `oldest`, in ticks.
     Old { oldest: i64 },
 }
@@ -81,13 +81,13 @@ impl Operation for PruneHistory {
 
     async fn perform(&mut self, transaction: &Transaction<'_>) -> Result<usize, PostgresError> {
         let old = "SELECT job, sequence FROM history WHERE started < $1 ORDER BY started LIMIT $2";
-        let surplus = "SELECT h.job, h.sequence
+        let excess = "SELECT h.job, h.sequence
              FROM (SELECT job, entries FROM states WHERE entries > $1 LIMIT $2) s
              CROSS JOIN LATERAL (SELECT job, sequence FROM history WHERE history.job = s.job
                                  ORDER BY sequence LIMIT least(s.entries - $1, $2)) h
              LIMIT $2";
         let (find, limit) = match self.expired {
-            Expired::Surplus { keep } => (surplus, keep),
+            Expired::Excess { keep } => (excess, keep),
             Expired::Old { oldest } => (old, oldest),
         };
         let found = query(transaction, find, &[&limit, &rows_max(self.batch_max)]).await?;

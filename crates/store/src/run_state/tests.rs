@@ -10,7 +10,7 @@ const LEASE: Duration = Duration::from_secs(10);
 const DONE: AttemptCounts = AttemptCounts { executed: None, failed: false, faulted: false };
 
 fn at(seconds: i64) -> Instant {
-    Instant::from_ticks(seconds * 10_000_000).unwrap()
+    Instant::from_unix_seconds(seconds).unwrap()
 }
 
 fn job(due: Option<i64>) -> JobRow {

@@ -1,8 +1,8 @@
-//! Rows of history and of the ledger: appended to one after the other, and each names the one of its
-//! job before it. Nothing else has to be changed when one is added, however many there are.
+//! History and ledger rows: appended to their tables in order, and linked per job from the newest
+//! to the oldest. Appending a row touches no other one.
 //!
-//! A row that names one which is not there is the oldest of its job: rows are removed from the old
-//! end. One that is removed from the middle is taken out of the chain.
+//! The oldest row of a job refers to a row that does not exist, because pruning removes rows from
+//! the old end. A row that is removed elsewhere is unlinked.
 
 use kalends_domain::HistoryEntry;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -13,16 +13,16 @@ use crate::sqlite::error::SqliteResult;
 use crate::sqlite::state::{ReadState as _, StateRow};
 use crate::sqlite::write_back::WriteTransaction;
 
-/// What the rows are.
+/// The table of a chain. The value is the column `kind` of `spans`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ChainKind {
-    /// Entries of history.
+    /// Table `history`.
     History = 0,
-    /// How occurrences were closed: the ledger.
+    /// Table `ledger`.
     Ledger = 1,
 }
 
-/// A row: of which job, and which one is before it.
+/// The links of a row: its job and the number of the job's previous row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChainRow {
     pub(crate) number: i64,
@@ -45,7 +45,7 @@ impl ChainKind {
         }
     }
 
-    /// A row.
+    /// Reads the links of a row; `None` if it does not exist.
     pub(crate) fn link(
         self,
         connection: &Connection,
@@ -61,7 +61,7 @@ impl ChainKind {
         Ok(statement.query_row([number], read).optional()?)
     }
 
-    /// Removes a row, without a look at the others; `false` where there is none.
+    /// Deletes a row without unlinking it; `false` if it does not exist.
     pub(crate) fn delete(self, connection: &Connection, number: i64) -> SqliteResult<bool> {
         let mut statement = connection.prepare_cached(match self {
             ChainKind::History => "DELETE FROM history WHERE sequence = ?",
@@ -79,18 +79,17 @@ impl ChainKind {
         Ok(())
     }
 
-    /// Takes a row out of the chain that begins with `newest`, after it was deleted; the newest one
-    /// then.
-    fn unlink(self, connection: &Connection, newest: i64, gone: ChainRow) -> SqliteResult<i64> {
-        if newest == gone.number {
-            return Ok(gone.previous);
+    /// Unlinks a deleted row from the chain that begins at `newest`; returns the new beginning.
+    fn unlink(self, connection: &Connection, newest: i64, deleted: ChainRow) -> SqliteResult<i64> {
+        if newest == deleted.number {
+            return Ok(deleted.previous);
         }
-        // Mostly it was the oldest, and whoever names it is the oldest now.
-        if self.link(connection, gone.previous)?.is_some() {
+        // Usually the deleted row was the oldest, and its successor is now.
+        if self.link(connection, deleted.previous)?.is_some() {
             let mut at = newest;
             while let Some(link) = self.link(connection, at)? {
-                if link.previous == gone.number {
-                    self.set_previous(connection, at, gone.previous)?;
+                if link.previous == deleted.number {
+                    self.set_previous(connection, at, deleted.previous)?;
                     break;
                 }
                 at = link.previous;
@@ -100,7 +99,7 @@ impl ChainKind {
     }
 }
 
-/// Appends an entry of history and names it in the row of its job.
+/// Appends a history entry; updates the job's row, which the caller must save.
 pub(crate) fn append_history(
     transaction: &mut WriteTransaction,
     job: JobKey,
@@ -140,7 +139,7 @@ pub(crate) fn append_history(
     Ok(())
 }
 
-/// Says how an occurrence was closed, and names that in the row of its job.
+/// Appends a ledger row; updates the job's row, which the caller must save.
 pub(crate) fn append_ledger(
     transaction: &mut WriteTransaction,
     job: JobKey,
@@ -171,13 +170,14 @@ pub(crate) fn append_ledger(
     Ok(())
 }
 
-/// Removes a row from anywhere in its chain; `false` where it is not there or its job is deleted.
+/// Removes a row from any position of its chain; `false` if it did not exist or its job or
+/// collection is deleted.
 pub(crate) fn remove(
     transaction: &mut WriteTransaction,
     kind: ChainKind,
     number: i64,
 ) -> SqliteResult<bool> {
-    // Read now: what it names may have been changed by the removal of another one.
+    // Read now: an earlier removal may have changed its links.
     let Some(link) = kind.link(transaction.connection(), number)? else { return Ok(false) };
     kind.delete(transaction.connection(), number)?;
     let Some(before) = transaction.state(link.job)? else {
@@ -196,8 +196,9 @@ pub(crate) fn remove(
     Ok(transaction.collection_enabled(before.collection)?.is_some())
 }
 
+/// Unlinks a row of a deleted job.
 fn unlink_leftover(connection: &Connection, kind: ChainKind, link: ChainRow) -> SqliteResult<()> {
-    let (of, set) = match kind {
+    let (select, update) = match kind {
         ChainKind::History => (
             "SELECT newest_entry FROM leftovers WHERE job = ?",
             "UPDATE leftovers SET newest_entry = ? WHERE job = ?",
@@ -207,11 +208,13 @@ fn unlink_leftover(connection: &Connection, kind: ChainKind, link: ChainRow) -> 
             "UPDATE leftovers SET newest_closing = ? WHERE job = ?",
         ),
     };
-    let newest: Option<i64> =
-        connection.prepare_cached(of)?.query_row([Coded(link.job)], |row| row.get(0)).optional()?;
+    let newest: Option<i64> = connection
+        .prepare_cached(select)?
+        .query_row([Coded(link.job)], |row| row.get(0))
+        .optional()?;
     if let Some(newest) = newest {
         let newest = kind.unlink(connection, newest, link)?;
-        connection.prepare_cached(set)?.execute((newest, Coded(link.job)))?;
+        connection.prepare_cached(update)?.execute((newest, Coded(link.job)))?;
     }
     Ok(())
 }

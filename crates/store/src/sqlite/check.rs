@@ -1,4 +1,4 @@
-//! Looks for what must not be.
+//! Consistency check of a store: invariants of the tables and the change log.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use crate::sqlite::write_back::open_runs;
 use crate::sqlite::{connection, key_check, migrate, state, tokens};
 use crate::stored_form::{DefinitionCodec, read_collection, read_definition};
 
-/// Lines of one kind that are told: a store that is lost need not be listed row by row.
+/// Maximum number of lines per invariant, so that a damaged store is not listed row by row.
 const LINES_MAX: i64 = 100;
 
-/// Pages that a tool keeps in memory, in KiB.
+/// Page cache of a tool in KiB.
 const CACHE_KIB: u32 = 16 * 1024;
 
-/// What the tables and the log come to together: beside what the log says, what the tables say of
-/// the rest.
+/// The current state: rows of the change log, and rows of the tables that the change log does not
+/// have.
 const CREATE_PRESENT: &str = "
     CREATE TEMP TABLE logged_state AS SELECT * FROM state LIMIT 0;
     CREATE TEMP TABLE logged_jobs (job INTEGER PRIMARY KEY);
@@ -41,7 +41,7 @@ const DROP_PRESENT: &str = "
     DROP TABLE IF EXISTS temp.logged_runs;
     DROP TABLE IF EXISTS temp.logged_run_numbers;";
 
-/// What must never be found, and how it is told.
+/// Queries for violated invariants. Each returns one line of text per violation.
 const VIOLATIONS: [&str; 20] = [
     "SELECT 'job ' || job || ' has no state' FROM jobs
      WHERE job NOT IN (SELECT job FROM present)",
@@ -110,12 +110,12 @@ const VIOLATIONS: [&str; 20] = [
      WHERE finished IS NOT NULL AND lifecycle = 0",
 ];
 
-/// Looks into the file of a store, also while a process works with it. What it finds, a line each.
+/// Checks the file of a store, also while a process uses it. Returns one line per finding.
 pub fn inspect(path: &Path, codec: &DefinitionCodec) -> Result<Vec<String>, StoreError> {
     let connection = open_existing(path)?;
     match key_check::check(&connection, codec.cipher())? {
         Some(()) => {
-            // One state of the store, whatever a process does meanwhile.
+            // One state of the store, whatever another process writes.
             let snapshot = connection.unchecked_transaction().map_err(SqliteError::from)?;
             Ok(inspect_with(&snapshot, codec)?)
         }
@@ -123,7 +123,7 @@ pub fn inspect(path: &Path, codec: &DefinitionCodec) -> Result<Vec<String>, Stor
     }
 }
 
-/// Opens the file of a store that must be there, for a tool.
+/// Opens the existing file of a store for a tool.
 pub(crate) fn open_existing(path: &Path) -> Result<Connection, StoreError> {
     if !path.is_file() {
         return Err(StoreError::Failed(format!("there is no file {}", path.display())));
@@ -136,7 +136,7 @@ pub(crate) fn open_existing(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Looks into an open store.
+/// Checks an open store.
 pub(crate) fn inspect_with(
     connection: &Connection,
     codec: &DefinitionCodec,
@@ -159,7 +159,7 @@ pub(crate) fn inspect_with(
     Ok(found)
 }
 
-/// What the tables and the log say together, violations with itself.
+/// Replays the change log into temporary tables and evaluates the invariants.
 fn find_violations(connection: &Connection) -> SqliteResult<Vec<String>> {
     let replayed = match change_log::replay(connection) {
         Ok(replayed) => replayed,
@@ -198,7 +198,7 @@ fn find_violations(connection: &Connection) -> SqliteResult<Vec<String>> {
     Ok(found)
 }
 
-/// Rows beside due instants that are not those of their jobs; of a job in the log, that counts.
+/// Rows of `due` whose state differs from `state`. Jobs in the change log are skipped.
 fn stale_due_rows(connection: &Connection, replayed: &Replayed) -> SqliteResult<Vec<String>> {
     let mut found = Vec::new();
     let mut statement = connection.prepare(
@@ -220,7 +220,7 @@ fn stale_due_rows(connection: &Connection, replayed: &Replayed) -> SqliteResult<
     Ok(found)
 }
 
-/// LastNumbers that could be given a second time.
+/// Numbers that could be allocated a second time.
 fn reusable_numbers(connection: &Connection, replayed: &Replayed) -> SqliteResult<Vec<String>> {
     let given = connection.query_row(
         "SELECT (SELECT coalesce(max(run), 0) FROM present_runs),
@@ -239,7 +239,7 @@ fn reusable_numbers(connection: &Connection, replayed: &Replayed) -> SqliteResul
     })
 }
 
-/// Definitions that cannot be read, secrets that cannot be opened.
+/// Definitions that cannot be decoded, and secrets that cannot be decrypted.
 fn unreadable(connection: &Connection, codec: &DefinitionCodec) -> SqliteResult<Vec<String>> {
     let mut found = Vec::new();
     let mut statement = connection.prepare("SELECT id, definition FROM collections")?;

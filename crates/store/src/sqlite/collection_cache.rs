@@ -1,13 +1,14 @@
-//! What is cache of collections, as far as somebody has asked.
+//! A cache of facts about collections, filled by reads.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{PoisonError, RwLock};
 
-/// What is entries of collections, as of the newest commit.
+/// A bounded cache. It is invalidated before a commit that changes a collection is acknowledged, so
+/// that reads after it never see older values.
 pub(crate) struct CollectionCache<K, V> {
     entries: RwLock<Entries<K, V>>,
-    /// As many are cache; then all are forgotten.
+    /// Maximum number of entries. A full cache is cleared.
     max: usize,
 }
 
@@ -16,29 +17,31 @@ struct Entries<K, V> {
     version: CacheVersion,
 }
 
-/// How many commits have changed collections.
+/// Number of invalidations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CacheVersion(u64);
 
 impl<K: Eq + Hash, V: Clone> CollectionCache<K, V> {
-    /// Nothing yet, and never more than so many.
+    /// Creates an empty cache for at most `max` entries.
     pub(crate) fn new(max: usize) -> CollectionCache<K, V> {
         let entries = Entries { values: HashMap::new(), version: CacheVersion::default() };
         CollectionCache { entries: RwLock::new(entries), max }
     }
 
-    /// What is entries.
+    /// A cached value.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         entries.values.get(key).cloned()
     }
 
-    /// How many commits have changed collections by now: for who reads them next.
+    /// The current version. Must be obtained before the snapshot of a read whose values are
+    /// inserted.
     pub(crate) fn version(&self) -> CacheVersion {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).version
     }
 
-    /// Remembers what was read, unless something was changed since before it was read.
+    /// Inserts values that were read since version `since`. Does nothing if the cache was
+    /// invalidated in between.
     pub(crate) fn insert(&self, since: CacheVersion, read: impl IntoIterator<Item = (K, V)>) {
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         if entries.version == since {
@@ -51,7 +54,7 @@ impl<K: Eq + Hash, V: Clone> CollectionCache<K, V> {
         }
     }
 
-    /// A commit has changed some. What is answered after this knows of it.
+    /// Clears the cache after a commit that changed collections.
     pub(crate) fn invalidate(&self) {
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         entries.values.clear();

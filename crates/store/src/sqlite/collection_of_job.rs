@@ -1,4 +1,5 @@
-//! What belongs to a job but is its collection's: many jobs are of few collections.
+//! The properties of a collection that are read with each of its jobs. Many jobs share few
+//! collections.
 
 use std::collections::HashMap;
 
@@ -12,30 +13,30 @@ use crate::sqlite::collections::read_collection_path;
 use crate::sqlite::error::SqliteResult;
 use crate::stored_form::read_collection;
 
-/// What is read of a job's collection with it.
+/// The properties of a job's collection.
 #[derive(Clone)]
 pub(crate) struct CollectionOfJob {
     pub(crate) key: CollectionKey,
     pub(crate) path: CollectionPath,
-    /// Since when it is enabled.
+    /// When it was last enabled.
     pub(crate) enabled_since: Instant,
-    /// Where it is said to be.
+    /// Location in its definition.
     pub(crate) location: Location,
 }
 
-/// The collections that were read in one snapshot of the store.
+/// Collections read in one snapshot, by id; `None` for a deleted one.
 #[derive(Default)]
 pub(crate) struct CollectionsOfJobs(HashMap<i64, Option<CollectionOfJob>>);
 
 impl CollectionsOfJobs {
-    /// A collection; `None` where it is gone.
+    /// A collection; `None` if it does not exist.
     pub(crate) fn get(
         &mut self,
         connection: &Connection,
         id: i64,
     ) -> SqliteResult<Option<CollectionOfJob>> {
-        if let Some(known) = self.0.get(&id) {
-            return Ok(known.clone());
+        if let Some(cached) = self.0.get(&id) {
+            return Ok(cached.clone());
         }
         let found = find(connection, id)?;
         self.0.insert(id, found.clone());

@@ -1,11 +1,9 @@
-//! Collections: statements.
-
-use std::time::Duration;
+//! Statements on collections.
 
 use kalends_domain::{
     Collection, CollectionName, CollectionPath, CollectionState, Plan, SubscriptionId,
 };
-use kalends_recurrence::Instant;
+use kalends_recurrence::{Instant, ticks_to_duration};
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::api_store::{Page, Scope};
@@ -140,7 +138,7 @@ pub(crate) fn facts(connection: &Connection, id: i64) -> SqliteResult<Collection
          FROM collections WHERE id = ?1",
     )?;
     let duration_of = |row: &Row<'_>, column: &str| {
-        Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(duration))
+        Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(ticks_to_duration))
     };
     let facts = statement.query_row([id], |row| {
         Ok(CollectionFacts {
@@ -151,16 +149,6 @@ pub(crate) fn facts(connection: &Connection, id: i64) -> SqliteResult<Collection
         })
     })?;
     Ok(facts)
-}
-
-/// The column value of a duration, in ticks of 100 ns.
-pub(crate) fn ticks(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
-}
-
-fn duration(ticks: i64) -> Duration {
-    let ticks = ticks.cast_unsigned();
-    Duration::new(ticks / 10_000_000, (ticks % 10_000_000) as u32 * 100)
 }
 
 /// The number of collections of a plan in a subscription, without collection `except`.

@@ -1,9 +1,8 @@
-//! The jobs whose schedule starts runs, in the order of their instants.
+//! The table `due`: jobs with an active schedule, by their next scheduled time.
 //!
-//! The table has the whole row of a job beside its instant: who begins the runs of jobs that are due
-//! together finds their rows together, however far apart they lie in `state`. A job that was dirty
-//! lately is in memory, and what the table says of it does not count: it leaves its position there at
-//! once, and a flush brings it to the next one.
+//! A row includes the whole state of its job, so that jobs due at the same time are read together,
+//! however far apart they lie in `state`. For a job with a dirty row the table does not count: a
+//! change deletes the job's old row at once, and a flush inserts the new one.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -21,14 +20,14 @@ use crate::sqlite::write_back::Snapshot;
 use crate::sqlite::write_back::change_log;
 use crate::sqlite::write_back::dirty_rows::DuePosition;
 
-/// Jobs in memory that are looked at in one go, for which a commit may have to wait: some ten
+/// Dirty positions scanned under one lock, for which a commit may have to wait: some ten
 /// microseconds.
 const SCAN_BATCH: usize = 256;
 
-/// Writes due_positions, new or not.
+/// Inserts or replaces a row of `due`. Parameters: see [`write`].
 pub(crate) const WRITE: &str = "INSERT OR REPLACE INTO due (due, job, packed) VALUES (?, ?, ?)";
 
-/// Writes the position of a job that has one, with a statement that takes its columns in their order.
+/// Executes a statement with the columns of `due` as parameters, if the job has an active schedule.
 pub(crate) fn write(
     statement: &mut Statement<'_>,
     job: JobKey,
@@ -40,7 +39,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Removes the position of a job, where the table has it.
+/// Deletes the row of a job, if the table has it.
 pub(crate) fn remove(connection: &Connection, due: Instant, job: JobKey) -> SqliteResult<()> {
     connection
         .prepare_cached("DELETE FROM due WHERE due = ? AND job = ?")?
@@ -48,7 +47,7 @@ pub(crate) fn remove(connection: &Connection, due: Instant, job: JobKey) -> Sqli
     Ok(())
 }
 
-/// The row of a job that has a position and was not dirty lately.
+/// The state in a job's row of `due`. Valid only if the job has no dirty row.
 pub(crate) fn find(
     connection: &Connection,
     due: Instant,
@@ -65,7 +64,7 @@ fn unreadable(job: JobKey) -> crate::sqlite::error::SqliteError {
     StoreError::Damaged(format!("what is due of job {} cannot be read", job.0)).into()
 }
 
-/// The jobs that are due, the earliest first: those of the table, and between them those in memory.
+/// Due jobs of enabled collections, by time and key: merges the table and the dirty rows.
 pub(crate) fn due(snapshot: &Snapshot, until: Instant, limit: usize) -> SqliteResult<Vec<Due>> {
     let mut statement = snapshot
         .connection()
@@ -90,12 +89,12 @@ pub(crate) fn due(snapshot: &Snapshot, until: Instant, limit: usize) -> SqliteRe
             dirty.ready.pop_front();
         }
         let DueRow { position: (due, job), generation, collection } = next;
-        // A job in memory may have its position in the table as well.
+        // A dirty job may have the same row in the table.
         if last.replace((due, job)) == Some((due, job)) {
             continue;
         }
         let is_enabled = match enabled.get(&collection) {
-            Some(known) => *known,
+            Some(cached) => *cached,
             None => {
                 let is_enabled = collections::is_enabled(snapshot.connection(), collection)?;
                 enabled.insert(collection, is_enabled);
@@ -110,7 +109,7 @@ pub(crate) fn due(snapshot: &Snapshot, until: Instant, limit: usize) -> SqliteRe
     Ok(found)
 }
 
-/// A job that is due, in the order in which they are told.
+/// A due job. Sorts by position.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct DueRow {
     position: DuePosition,
@@ -124,34 +123,35 @@ impl DueRow {
     }
 }
 
-/// The next job of the table that is still at its position.
+/// The next row of the table that is up to date.
 fn next_stored(snapshot: &Snapshot, rows: &mut Rows<'_>) -> SqliteResult<Option<DueRow>> {
     while let Some(row) = rows.next()? {
         let (due, job): DuePosition = (nth(row, 0)?, nth(row, 1)?);
-        let now = match snapshot.dirty_state(job) {
+        let current = match snapshot.dirty_state(job) {
             Some(dirty) => dirty.filter(|row| row.active_due() == Some(due)),
             None => {
                 let packed = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
                 Some(change_log::unpack(packed).ok_or_else(|| unreadable(job))?)
             }
         };
-        if let Some(now) = now {
-            return Ok(Some(DueRow::new((due, job), &now)));
+        if let Some(current) = current {
+            return Ok(Some(DueRow::new((due, job), &current)));
         }
     }
     Ok(None)
 }
 
-/// Jobs in memory that are due.
+/// Cursor over the due dirty rows.
 struct DirtyDue<'a> {
     snapshot: &'a Snapshot,
     until: Instant,
     ready: VecDeque<DueRow>,
-    /// Behind which position there are more; none where there are no more.
+    /// Position after which to continue, `Some(None)` at the beginning; `None` at the end.
     after: Option<Option<DuePosition>>,
 }
 
 impl DirtyDue<'_> {
+    /// The current row; fetches the next batch if needed.
     fn first(&mut self) -> Option<DueRow> {
         while self.ready.is_empty()
             && let Some(after) = self.after

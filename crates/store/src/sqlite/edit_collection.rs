@@ -15,7 +15,7 @@ use crate::sqlite::removal::delete_collection;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::WriteTransaction;
 
-/// Makes, changes or deletes a collection as `decide` says.
+/// Creates, changes or deletes a collection as `decide` returns.
 pub(crate) fn edit_collection(
     transaction: &mut WriteTransaction,
     path: &CollectionPath,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kalends_domain::{JobDefinition, JobName, JobPath, Switch};
-use kalends_recurrence::Instant;
+use kalends_recurrence::{Instant, duration_to_ticks};
 use rusqlite::Connection;
 
 use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite, WaitingRuns};
@@ -12,7 +12,7 @@ use crate::record::{Job, JobKey, JobRecord, JobUid};
 use crate::search::search_text;
 use crate::sqlite::chain::append_ledger;
 use crate::sqlite::code::Coded;
-use crate::sqlite::collections::{self, CollectionRow, recount, ticks};
+use crate::sqlite::collections::{self, CollectionRow, recount};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::jobs::{self, EditableJob};
 use crate::sqlite::path_keys::PathKeys;
@@ -22,7 +22,7 @@ use crate::sqlite::state::{ReadState as _, StateRow};
 use crate::sqlite::write_back::WriteTransaction;
 use crate::stored_form::{DefinitionCodec, write_definition};
 
-/// Makes, changes or deletes a job as `decide` says.
+/// Creates, changes or deletes a job as `decide` returns.
 pub(crate) fn edit_job(
     transaction: &mut WriteTransaction,
     codec: &DefinitionCodec,
@@ -82,8 +82,8 @@ fn insert_job(
             path.job.as_str(),
             uid_bytes,
             Coded(created),
-            facts.shortest_gap.map(ticks),
-            facts.shortest_retry.map(ticks),
+            facts.shortest_gap.map(duration_to_ticks),
+            facts.shortest_retry.map(duration_to_ticks),
             facts.authenticated,
             search_text(&definition),
             write_definition(&definition, uid, codec)?,
@@ -127,8 +127,9 @@ fn update_job(
             write_definition(&definition, uid, codec)?,
             Coded(key),
         ))?;
-    // Apart, for it changes pages of two indexes even where they stay the same.
-    let (gap, retry) = (facts.shortest_gap.map(ticks), facts.shortest_retry.map(ticks));
+    // Separate, because it would write pages of two indexes even if the values stay the same.
+    let (gap, retry) =
+        (facts.shortest_gap.map(duration_to_ticks), facts.shortest_retry.map(duration_to_ticks));
     if (gap, retry) != existing.shortest {
         connection
             .prepare_cached("UPDATE jobs SET shortest_gap = ?, shortest_retry = ? WHERE job = ?")?
@@ -161,7 +162,7 @@ fn update_job(
     Ok(JobRecord { key, path: before.path.clone(), job, state, version: before.version + 1 })
 }
 
-/// The tags of a job as they are found: by name without regard to case, and value.
+/// The tags of a job as indexed: name in upper case, and value.
 fn tag_rows(definition: &JobDefinition) -> BTreeSet<(String, &str)> {
     let tags = definition.extensions.tags.iter().flatten();
     tags.map(|(tag, value)| (tag.to_ascii_uppercase(), value.as_str())).collect()

@@ -1,19 +1,19 @@
-//! What SQLite says when it fails, in the words of the store.
+//! Errors of the SQLite store.
 
 use rusqlite::{Error, ErrorCode};
 
 use crate::error::StoreError;
 
-/// Why a request was not carried out.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum SqliteError {
-    /// For a reason that the caller is told as it is.
+    /// An error of the store, returned to the caller unchanged.
     Store(StoreError),
     /// SQLite failed.
     Sql(Error),
 }
 
-/// What a request came to, before it is committed.
+/// Result of a request before its commit.
 pub(crate) type SqliteResult<T> = Result<T, SqliteError>;
 
 impl From<StoreError> for SqliteError {
@@ -38,7 +38,7 @@ impl From<SqliteError> for StoreError {
 }
 
 impl SqliteError {
-    /// Whether the disk or the file has failed, so that nothing more may be written.
+    /// Whether the disk or the file failed, so that the store must stop writing.
     pub(crate) fn is_fatal(error: &Error) -> bool {
         let fatal = [
             ErrorCode::SystemIoFailure,
@@ -60,7 +60,7 @@ fn to_store_error(error: &Error) -> StoreError {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             StoreError::Damaged(error.to_string())
         }
-        // A value that does not fit its column, or a row that must be there and is not.
+        // A value of an unexpected type, or a missing row.
         None => StoreError::Damaged(format!("an unexpected row: {error}")),
         Some(_) => StoreError::Failed(error.to_string()),
     }

@@ -1,7 +1,4 @@
-//! What retention no longer keeps, in batches that are small enough for the writer to go on beside
-//! them.
-
-use std::time::Duration;
+//! Retention: removes expired rows in batches short enough for other writes to go between them.
 
 use kalends_recurrence::Instant;
 
@@ -9,76 +6,75 @@ use crate::engine_store::Retention;
 use crate::record::JobKey;
 use crate::sqlite::chain::{self, ChainKind};
 use crate::sqlite::code::{Coded, collect, read, rows_max};
-use crate::sqlite::collections::ticks;
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::removal::delete_job;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::Snapshot;
 use crate::sqlite::write_back::{SPAN, WriteTransaction};
 
-/// Rows that one transaction removes: a few milliseconds.
+/// Rows per transaction: a few milliseconds.
 pub(crate) const BATCH_MAX: usize = 500;
 
-/// What was removed.
+/// Result of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Removed {
-    /// How many rows were found.
+    /// Rows removed.
     pub(crate) found: usize,
-    /// How many of them anybody could still see.
+    /// Rows removed that belonged to existing jobs and collections.
     pub(crate) visible: usize,
 }
 
-/// What is removed by its age.
+/// Rows that expire by age.
 #[derive(Clone, Copy)]
 pub(crate) enum ExpiredRows {
-    /// History entries that started before an instant.
+    /// History entries, by their start.
     History,
-    /// Ledger rows that were written before an instant.
+    /// Ledger rows, by the time at which their occurrence was closed.
     Ledger,
-    /// Jobs that were finished before an instant.
+    /// Finished jobs, by the time at which they finished.
     Jobs,
 }
 
 impl ExpiredRows {
-    /// In the order in which they go.
+    /// All kinds, in the order of their removal.
     pub(crate) const ALL: [ExpiredRows; 3] =
         [ExpiredRows::History, ExpiredRows::Ledger, ExpiredRows::Jobs];
 
-    /// What is older than this goes.
+    /// Rows with an earlier time have expired.
     pub(crate) fn cutoff(self, retention: Retention, now: Instant) -> Instant {
-        let age: Duration = match self {
+        let age = match self {
             ExpiredRows::History | ExpiredRows::Ledger => retention.history_age,
             ExpiredRows::Jobs => retention.finished_jobs,
         };
-        Instant::from_ticks(now.ticks().saturating_sub(ticks(age))).unwrap_or(Instant::MIN)
+        now.saturating_sub(age)
     }
 
-    /// Removes at most `limit`, the oldest first.
+    /// Removes at most `limit` rows, oldest first.
     pub(crate) fn remove(
         self,
         transaction: &mut WriteTransaction,
-        oldest: Instant,
+        cutoff: Instant,
         limit: usize,
     ) -> SqliteResult<Removed> {
         match self {
             ExpiredRows::History => {
-                remove_chain_rows(transaction, ChainKind::History, oldest, limit)
+                remove_chain_rows(transaction, ChainKind::History, cutoff, limit)
             }
-            ExpiredRows::Ledger => remove_chain_rows(transaction, ChainKind::Ledger, oldest, limit),
-            ExpiredRows::Jobs => remove_jobs(transaction, oldest, limit),
+            ExpiredRows::Ledger => remove_chain_rows(transaction, ChainKind::Ledger, cutoff, limit),
+            ExpiredRows::Jobs => remove_jobs(transaction, cutoff, limit),
         }
     }
 }
 
 fn remove_jobs(
     transaction: &mut WriteTransaction,
-    oldest: Instant,
+    cutoff: Instant,
     limit: usize,
 ) -> SqliteResult<Removed> {
     let mut statement = transaction.connection().prepare_cached(
         "SELECT job FROM finished WHERE finished < ? ORDER BY finished, job LIMIT ?",
     )?;
-    let found = statement.query((Coded(oldest), rows_max(limit as u64)))?;
+    let found = statement.query((Coded(cutoff), rows_max(limit as u64)))?;
     let found: Vec<JobKey> = collect(found, |row| Ok(read(row, "job")?))?;
     drop(statement);
     let mut removed = Removed { found: found.len(), visible: 0 };
@@ -95,15 +91,15 @@ fn remove_jobs(
 fn remove_chain_rows(
     transaction: &mut WriteTransaction,
     kind: ChainKind,
-    oldest: Instant,
+    cutoff: Instant,
     limit: usize,
 ) -> SqliteResult<Removed> {
     let mut removed = Removed::default();
     while removed.found < limit
-        && let Some(span) = find_span(transaction, kind, oldest)?
+        && let Some(span) = find_span(transaction, kind, cutoff)?
     {
         let left = limit - removed.found;
-        let numbers = find_numbers(transaction, kind, span, oldest, left)?;
+        let numbers = find_numbers(transaction, kind, span, cutoff, left)?;
         removed.found += numbers.len();
         for number in &numbers {
             removed.visible += usize::from(chain::remove(transaction, kind, *number)?);
@@ -115,23 +111,25 @@ fn remove_chain_rows(
     Ok(removed)
 }
 
+/// The first span with an expired row.
 fn find_span(
     transaction: &WriteTransaction,
     kind: ChainKind,
-    oldest: Instant,
+    cutoff: Instant,
 ) -> SqliteResult<Option<i64>> {
     let mut statement = transaction.connection().prepare_cached(
         "SELECT span FROM spans WHERE kind = ? AND oldest < ? ORDER BY span LIMIT 1",
     )?;
-    let found = statement.query((kind as i64, Coded(oldest)))?;
+    let found = statement.query((kind as i64, Coded(cutoff)))?;
     Ok(collect(found, |row| Ok(row.get(0)?))?.pop())
 }
 
+/// Numbers of expired rows in a span.
 fn find_numbers(
     transaction: &WriteTransaction,
     kind: ChainKind,
     span: i64,
-    oldest: Instant,
+    cutoff: Instant,
     limit: usize,
 ) -> SqliteResult<Vec<i64>> {
     let mut statement = transaction.connection().prepare_cached(match kind {
@@ -144,11 +142,11 @@ fn find_numbers(
              WHERE id >= ? AND id < ? AND closed < ? ORDER BY id LIMIT ?"
         }
     })?;
-    let of_span = (span * SPAN, (span + 1) * SPAN, Coded(oldest), rows_max(limit as u64));
+    let of_span = (span * SPAN, (span + 1) * SPAN, Coded(cutoff), rows_max(limit as u64));
     collect(statement.query(of_span)?, |row| Ok(row.get(0)?))
 }
 
-/// Says of a span what is true of the rows that are left.
+/// Updates the oldest time of a span after a removal; deletes an empty span.
 fn update_span(transaction: &WriteTransaction, kind: ChainKind, span: i64) -> SqliteResult<()> {
     let connection = transaction.connection();
     let oldest: Option<i64> = connection
@@ -170,16 +168,16 @@ fn update_span(transaction: &WriteTransaction, kind: ChainKind, span: i64) -> Sq
     Ok(())
 }
 
-/// Entries of jobs that have more than are kept of each.
+/// History entries beyond the number retained per job.
 pub(crate) struct ExcessHistory {
-    /// The oldest first.
+    /// Numbers of the entries, per job oldest first.
     pub(crate) entries: Vec<i64>,
-    /// The job after which to look for more; `None` where there are none.
+    /// Job after which to continue; `None` at the end.
     pub(crate) next: Option<JobKey>,
 }
 
-/// Looks for excess of jobs after one, at most `limit` entries. It walks over the narrow table of
-/// all jobs and over what such jobs keep, and is therefore asked of a reader.
+/// Finds at most `limit` excess entries of jobs after `after`. Runs on a reader, because it scans
+/// `state` and the history of the jobs it finds.
 pub(crate) fn find_excess_history(
     snapshot: &Snapshot,
     after: JobKey,
@@ -213,7 +211,7 @@ pub(crate) fn find_excess_history(
     Ok(ExcessHistory { entries, next: last })
 }
 
-/// The entries of a job beyond those that are kept, the oldest first.
+/// The excess entries of a job, oldest first.
 fn excess_of(snapshot: &Snapshot, job: JobKey, keep: u64) -> SqliteResult<Vec<i64>> {
     let Some(row) = snapshot.state(job)?.filter(|row| row.entries > keep) else {
         return Ok(vec![]);
@@ -230,7 +228,7 @@ fn excess_of(snapshot: &Snapshot, job: JobKey, keep: u64) -> SqliteResult<Vec<i6
     Ok(excess)
 }
 
-/// Removes entries that were found as excess; how many of them anybody could still see.
+/// Removes excess entries; returns how many belonged to existing jobs and collections.
 pub(crate) fn remove_excess_history(
     transaction: &mut WriteTransaction,
     entries: &[i64],

@@ -38,7 +38,9 @@ impl Readers {
             let thread = thread::Builder::new()
                 .name("store-reader".into())
                 .spawn(move || run(&mut snapshot, &requests))
-                .map_err(|error| StoreError::Failed(format!("no thread for reading: {error}")))?;
+                .map_err(|error| {
+                    StoreError::Failed(format!("cannot start a reader thread: {error}"))
+                })?;
             readers.threads.push(thread);
         }
         Ok(readers)

@@ -1,5 +1,5 @@
-//! What is deleted is gone at once for everybody, and removed afterwards, a little at a time: a
-//! collection may have a million jobs, and a job a long history.
+//! Deletion. A deleted job or collection is invisible at once; its rows are removed later in small
+//! steps, because a collection may have a million jobs and a job a long history.
 
 use rusqlite::OptionalExtension as _;
 
@@ -11,7 +11,8 @@ use crate::sqlite::error::SqliteResult;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::WriteTransaction;
 
-/// Deletes a job with its runs. Its history and its part of the ledger are out of reach then.
+/// Deletes a job with its runs. Its history and ledger rows become unreachable and are removed
+/// later.
 pub(crate) fn delete_job(transaction: &mut WriteTransaction, job: JobKey) -> SqliteResult<()> {
     let connection = transaction.connection();
     let deleted: Option<(i64, i64)> = connection
@@ -39,7 +40,7 @@ pub(crate) fn delete_job(transaction: &mut WriteTransaction, job: JobKey) -> Sql
     Ok(())
 }
 
-/// Deletes a collection with its runs. Its jobs are out of reach then, for they are found by it.
+/// Deletes a collection with its runs. Its jobs become unreachable and are removed later.
 pub(crate) fn delete_collection(transaction: &mut WriteTransaction, id: i64) -> SqliteResult<()> {
     let connection = transaction.connection();
     connection.prepare_cached("DELETE FROM collections WHERE id = ?")?.execute([id])?;
@@ -52,7 +53,7 @@ pub(crate) fn delete_collection(transaction: &mut WriteTransaction, id: i64) -> 
     Ok(())
 }
 
-/// Removes about `limit` rows of what was deleted; how many there were. None means that it is done.
+/// Removes about `limit` unreachable rows; returns their number, 0 if none are left.
 pub(crate) fn remove_some(transaction: &mut WriteTransaction, limit: usize) -> SqliteResult<usize> {
     let mut left = limit;
     while left > 0 && transaction.has_removals {
@@ -63,7 +64,7 @@ pub(crate) fn remove_some(transaction: &mut WriteTransaction, limit: usize) -> S
     Ok(limit - left)
 }
 
-/// Jobs of a collection that was deleted, or the mark that there were some.
+/// Removes jobs of a deleted collection, and finally its row in `doomed`.
 fn remove_jobs(transaction: &mut WriteTransaction, limit: usize) -> SqliteResult<usize> {
     let connection = transaction.connection();
     let doomed: Option<i64> = connection
@@ -85,7 +86,7 @@ fn remove_jobs(transaction: &mut WriteTransaction, limit: usize) -> SqliteResult
     Ok(jobs.len())
 }
 
-/// Rows of a job that was deleted, and in the end the mark that there were some.
+/// Removes history and ledger rows of a deleted job, and finally its row in `leftovers`.
 fn remove_leftovers(transaction: &mut WriteTransaction, limit: usize) -> SqliteResult<usize> {
     let connection = transaction.connection();
     let found: Option<(i64, i64, i64)> = connection

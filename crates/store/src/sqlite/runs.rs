@@ -1,4 +1,4 @@
-//! The rows of runs, as the state machine of runs and edits change them.
+//! Changes of runs by the run state machine and by edits.
 
 use std::collections::HashSet;
 
@@ -18,10 +18,10 @@ use crate::sqlite::write_back::Snapshot;
 use crate::sqlite::write_back::WriteTransaction;
 use crate::sqlite::write_back::open_runs::RunRow;
 
-/// The tables of runs and jobs, for the state machine of runs.
+/// The tables of runs and jobs, for the run state machine.
 pub(crate) struct Tables<'a> {
     transaction: &'a mut WriteTransaction,
-    /// The row of the job that the present write is about: it is read once.
+    /// State of the job of the current write, so that it is read once.
     row: Option<(JobKey, StateRow)>,
 }
 
@@ -51,7 +51,7 @@ impl RunTables for Tables<'_> {
         let job = expected.job;
         let row = match self.transaction.dirty_state(job) {
             Some(changed) => changed,
-            // Jobs that are due together lie together in `due`. A job whose row is missing there is
+            // Jobs due at the same time are adjacent in `due`. A job that is missing there is
             // still found by its key.
             None => match due::find(self.transaction.connection(), expected.due, job)? {
                 Some(row) => Some(row),
@@ -93,7 +93,7 @@ impl RunTables for Tables<'_> {
             }
             RunChange::Close(run) => transaction.set_run(run, None),
         }
-        // Deleting a job deletes its runs, so that the row of a job is always there.
+        // Deleting a job deletes its runs, so the state of a run's job exists.
         let Some(((job, state), (_, before))) = change.job.zip(self.row) else { return Ok(()) };
         let mut after = StateRow { state, ..before };
         change
@@ -114,7 +114,7 @@ fn open(transaction: &mut WriteTransaction, row: run_state::RunRow, collection: 
         .set_run(row.run.id, Some(RunRow { run: row.run, last_token: row.last_token, collection }));
 }
 
-/// Opens the run of a `run` request.
+/// Opens the run of a manual `run` request.
 pub(crate) fn open_manual(
     transaction: &mut WriteTransaction,
     job: JobKey,
@@ -126,7 +126,7 @@ pub(crate) fn open_manual(
     open(transaction, row, collection);
 }
 
-/// Closes the open runs of a job that no node holds.
+/// Closes the open runs of a job that no node has claimed.
 pub(crate) fn close_waiting(
     transaction: &mut WriteTransaction,
     job: JobKey,
@@ -143,7 +143,7 @@ pub(crate) fn close_waiting(
     Ok(())
 }
 
-/// Lets every claim expire.
+/// Expires the lease of every claim; returns the number of claimed runs.
 pub(crate) fn expire_claims(transaction: &mut WriteTransaction) -> usize {
     let claimed = transaction.claimed_runs();
     for before in &claimed {
@@ -154,12 +154,12 @@ pub(crate) fn expire_claims(transaction: &mut WriteTransaction) -> usize {
     claimed.len()
 }
 
-/// The open runs of a job.
+/// The open runs of a job, by id.
 pub(crate) fn of_job(snapshot: &Snapshot, job: JobKey) -> Vec<OpenRun> {
     snapshot.shared.runs().of_job(job).map(|row| row.run).collect()
 }
 
-/// Runs that may be claimed, the earliest first.
+/// Runs of enabled collections that may be claimed, by the time of their next attempt.
 pub(crate) fn claimable(
     snapshot: &Snapshot,
     until: Instant,

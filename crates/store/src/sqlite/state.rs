@@ -1,4 +1,4 @@
-//! What runs change of a job: a narrow row.
+//! The table `state`: the columns of a job that runs change, in a narrow row.
 
 use kalends_domain::{Lifecycle, Switch};
 use kalends_recurrence::Instant;
@@ -9,53 +9,55 @@ use crate::record::{JobKey, JobState};
 use crate::sqlite::code::{Code as _, Coded, nth};
 use crate::sqlite::error::SqliteResult;
 
-/// The row of a job.
+/// A row of `state` without its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StateRow {
     pub(crate) collection: i64,
     pub(crate) generation: u64,
     pub(crate) switched_on: bool,
     pub(crate) state: JobState,
-    /// How many entries of history it has.
+    /// Number of history entries.
     pub(crate) entries: u64,
-    /// The newest of them; of no meaning where there is none.
+    /// Number of the newest history entry; meaningless if there is none.
     pub(crate) newest_entry: i64,
-    /// The newest row of the ledger; it may be gone, and the older ones with it.
+    /// Number of the newest ledger row, in column `newest_closing`. The row and all older ones may
+    /// have been pruned.
     pub(crate) newest_ledger_row: i64,
 }
 
 impl StateRow {
-    /// When its schedule starts the next run, where it starts any.
+    /// The next scheduled time; `None` if the job is disabled, finished, or has no further
+    /// occurrence.
     pub(crate) fn active_due(&self) -> Option<Instant> {
-        let starts = self.switched_on && self.state.lifecycle == Lifecycle::Active;
-        self.state.due.filter(|_| starts)
+        let is_active = self.switched_on && self.state.lifecycle == Lifecycle::Active;
+        self.state.due.filter(|_| is_active)
     }
 
-    /// The state as users see it.
+    /// The state that the API shows.
     pub(crate) fn filter_state(&self) -> JobFilterState {
         let switch = if self.switched_on { Switch::Enabled } else { Switch::Disabled };
         JobFilterState::of(switch, self.state.lifecycle)
     }
 }
 
-/// Where the rows of jobs are read: in memory if they were changed lately, or in the table.
+/// Reads of job states: dirty rows first, then the table.
 pub(crate) trait ReadState {
-    /// Where everything else is read.
+    /// The connection for all other tables.
     fn connection(&self) -> &Connection;
 
-    /// What was changed lately: the row, or that it is gone.
+    /// The dirty row of a job: `None` if the table has it, `Some(None)` if the job was deleted.
     fn dirty_state(&self, job: JobKey) -> Option<Option<StateRow>>;
 
-    /// The row of a job.
+    /// The state of a job.
     fn state(&self, job: JobKey) -> SqliteResult<Option<StateRow>> {
         match self.dirty_state(job) {
-            Some(changed) => Ok(changed),
+            Some(dirty) => Ok(dirty),
             None => find(self.connection(), job),
         }
     }
 }
 
-/// The row that is in the table.
+/// The state of a job in the table.
 fn find(connection: &Connection, job: JobKey) -> SqliteResult<Option<StateRow>> {
     let mut statement = connection.prepare_cached(
         "SELECT collection, generation, switched_on, lifecycle, due, used, last_execution,
@@ -65,7 +67,7 @@ fn find(connection: &Connection, job: JobKey) -> SqliteResult<Option<StateRow>> 
     Ok(statement.query_row([Coded(job)], |row| read_state(row, 0)).optional()?)
 }
 
-/// The row in an answer that has its columns in their order, from one on.
+/// Reads the columns of a state in table order, beginning with column `first`.
 pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateRow> {
     let instant = |column| {
         let coded = row.get::<_, Option<Coded<Instant>>>(first + column)?;
@@ -92,14 +94,14 @@ pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateR
     })
 }
 
-/// Writes rows of jobs, new or not.
+/// Inserts or replaces a row of `state`. Parameters: see [`write`].
 pub(crate) const WRITE: &str =
     "INSERT OR REPLACE INTO state (job, collection, generation, switched_on, lifecycle, due, used,
          last_execution, executions, failures, faulted, finished, entries, newest_entry,
          newest_closing)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
-/// Writes the row of a job with a statement that takes its columns in their order.
+/// Executes a statement with the columns of `state` as parameters.
 pub(crate) fn write(
     statement: &mut Statement<'_>,
     job: JobKey,

@@ -1,4 +1,4 @@
-//! The store: what is asked of it, passed to its threads.
+//! The SQLite store: passes requests to the writer and the readers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,10 +43,10 @@ use crate::store::{AdminStore, LeaseClock, Reply};
 use crate::stored_form::DefinitionCodec;
 use crate::tokens::{TokenId, TokenRecord, Tokens};
 
-/// What an edit weighs for the writer, in rows.
+/// Weight of an edit for the writer, in rows.
 const EDIT_WEIGHT: usize = 4;
 
-/// A store in one SQLite file. It is closed when it is dropped: what waits is done first.
+/// A store in one SQLite file. Dropping it completes waiting requests, flushes and checkpoints.
 pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
@@ -55,15 +55,15 @@ pub struct SqliteStore {
     clock: Arc<dyn Clock>,
     path: PathBuf,
     is_abandoned: bool,
-    // After the threads: another process may begin only when they have ended.
+    // Last, so that it is released when the threads have ended.
     _lock: Lock,
 }
 
 impl SqliteStore {
-    /// Opens the store in a file, or makes it. Leases are measured with `clock`.
+    /// Opens the store in a file, which is created if it does not exist. `clock` measures leases.
     ///
-    /// It is refused where another process has it open ([`StoreError::Busy`]), where it was written
-    /// with another key ([`StoreError::Damaged`]) or by a newer version ([`StoreError::TooNew`]).
+    /// Fails if another process has the file open ([`StoreError::Busy`]), if it was written with
+    /// another key ([`StoreError::Damaged`]) or by a newer version ([`StoreError::TooNew`]).
     pub fn open(
         path: &Path,
         settings: SqliteSettings,
@@ -72,8 +72,8 @@ impl SqliteStore {
     ) -> Result<SqliteStore, StoreError> {
         let lock = Lock::take(path)?;
         if !path.exists() {
-            let made = backup::create_private(path).and_then(|_| backup::sync_directory(path));
-            made.map_err(|error| StoreError::Failed(format!("{}: {error}", path.display())))?;
+            let created = backup::create_private(path).and_then(|_| backup::sync_directory(path));
+            created.map_err(|error| StoreError::Failed(format!("{}: {error}", path.display())))?;
         }
         let mut writing = connection::for_writing(path, &settings)?;
         migrate::migrate(&mut writing)?;
@@ -123,32 +123,33 @@ impl SqliteStore {
         self.is_abandoned = self.writer.is_inline();
     }
 
-    /// The file it is in.
+    /// Path of the database file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Why nothing is written any more, where the disk has failed. Only a new start helps.
+    /// The disk failure after which the store refuses writes; `None` while it works. Only a restart
+    /// recovers.
     pub fn stopped(&self) -> Option<&StoreError> {
         self.writer.stopped()
     }
 
-    /// Copies the store to a file that is not there yet, while it is written to.
+    /// Copies the store, while it is in use, to a file that must not exist.
     pub fn backup(&self, to: PathBuf) -> Reply<'_, ()> {
         self.readers.read_file(move |connection| backup::back_up_with(connection, &to))
     }
 
-    /// Brings all that is in the log into the tables. The store does so by itself; this is for tools
-    /// and tests that want it at a certain moment.
+    /// Flushes all dirty rows. The store does so by itself; tools and tests use it to flush at a
+    /// certain point.
     pub fn flush(&self) -> Reply<'_, ()> {
-        let asked = self.writer.write(Priority::Engine, 1, |transaction| {
+        let requested = self.writer.write(Priority::Engine, 1, |transaction| {
             transaction.wants_flush = true;
             Ok(())
         });
-        // It is done when the thread turns to something else.
+        // The writer takes this second request after the flush.
         let done = move || self.writer.write(Priority::Engine, 1, |_| Ok(()));
         Box::pin(async move {
-            asked.await?;
+            requested.await?;
             done().await
         })
     }
@@ -173,7 +174,7 @@ impl SqliteStore {
         self.readers.read(move |snapshot| work(snapshot, &codec))
     }
 
-    /// Removes entries of jobs that have more than are kept; how many there were.
+    /// Removes history entries beyond `keep` per job, at most `limit`; returns their number.
     async fn remove_excess_history(&self, keep: u64, limit: usize) -> Result<usize, StoreError> {
         let (mut after, mut left) = (JobKey(i64::MIN), limit);
         while left > 0 {
@@ -199,7 +200,7 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        // Readers first: the log can be moved into the database only when nobody reads it.
+        // Readers first: a snapshot would block the final checkpoint.
         self.readers.close();
         if !self.is_abandoned {
             self.writer.close();
@@ -363,15 +364,15 @@ impl EngineStore for SqliteStore {
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
         Box::pin(async move {
-            // ExcessHistory first: it is counted over all entries, old ones included.
+            // Excess entries first: they are counted over all entries of a job, expired ones included.
             let mut left =
                 limit - self.remove_excess_history(retention.history_count, limit).await?;
             for expired in ExpiredRows::ALL {
-                let oldest = expired.cutoff(retention, now);
+                let cutoff = expired.cutoff(retention, now);
                 while left > 0 {
                     let batch = left.min(prune::BATCH_MAX);
                     let write = move |transaction: &mut WriteTransaction| {
-                        expired.remove(transaction, oldest, batch)
+                        expired.remove(transaction, cutoff, batch)
                     };
                     let Removed { found, visible } =
                         self.writer.write(Priority::Engine, batch, write).await?;
@@ -431,7 +432,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_collection_that_goes_while_it_is_read_is_not_remembered() {
+    async fn a_collection_deleted_during_a_read_is_not_cached() {
         let folder = tempfile::tempdir().unwrap();
         let store = open(&folder.path().join("kalends.db"));
         let edit = async |write: CollectionWrite| {
@@ -447,7 +448,7 @@ mod tests {
         let ((is_taken, taken), (go_on, goes_on)) = (sync_channel(0), sync_channel(0));
         let (codec, since) = (Arc::clone(&store.codec), store.shared.locations.version());
         let reading = store.readers.read(move |snapshot| {
-            // The snapshot is taken by now.
+            // The snapshot has been taken.
             is_taken.send(()).unwrap();
             goes_on.recv().unwrap();
             jobs::by_path(snapshot, &codec, &job_path(), since)
@@ -455,7 +456,7 @@ mod tests {
         taken.recv().unwrap();
         edit(CollectionWrite::Delete).await;
         go_on.send(()).unwrap();
-        assert_eq!(reading.await, Ok(None), "it was there then");
+        assert_eq!(reading.await, Ok(None), "the snapshot still has the collection");
         assert_eq!(store.job(job_path()).await, Err(StoreError::NoCollection));
     }
 }

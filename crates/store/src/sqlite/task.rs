@@ -11,7 +11,7 @@ use crate::store::Reply;
 /// A unit of work that runs on a thread with the context `C`.
 pub(crate) trait Task<C>: Send {
     /// Does the work and keeps the result for [`Task::complete`].
-    fn run(&mut self, with: &mut C) -> TaskOutcome;
+    fn run(&mut self, context: &mut C) -> TaskOutcome;
 
     /// Replies to the caller: with the result, or with the error of the transaction.
     fn complete(self: Box<Self>, outcome: Result<(), StoreError>);
@@ -49,8 +49,8 @@ where
     T: Send + 'static,
     F: FnOnce(&mut C) -> SqliteResult<T> + Send + 'static,
 {
-    let (reply, complete) = oneshot::channel();
-    (Box::new(PendingTask { work: Some(work), weight, result: None, reply }), complete)
+    let (reply, receiver) = oneshot::channel();
+    (Box::new(PendingTask { work: Some(work), weight, result: None, reply }), receiver)
 }
 
 impl<C, T, F> Task<C> for PendingTask<T, F>
@@ -58,11 +58,11 @@ where
     T: Send,
     F: FnOnce(&mut C) -> SqliteResult<T> + Send,
 {
-    fn run(&mut self, with: &mut C) -> TaskOutcome {
+    fn run(&mut self, context: &mut C) -> TaskOutcome {
         let Some(work) = self.work.take() else { return TaskOutcome::Keep };
         // Work includes the caller's decision; a panic in it must not end the thread.
-        let result = catch_unwind(AssertUnwindSafe(|| work(with))).unwrap_or_else(|_| {
-            Err(StoreError::Failed("what decides the edit has panicked".into()).into())
+        let result = catch_unwind(AssertUnwindSafe(|| work(context))).unwrap_or_else(|_| {
+            Err(StoreError::Failed("the decision of an edit panicked".into()).into())
         });
         let is_fatal =
             matches!(&result, Err(SqliteError::Sql(error)) if SqliteError::is_fatal(error));
@@ -78,7 +78,7 @@ where
 
     fn complete(self: Box<Self>, outcome: Result<(), StoreError>) {
         let PendingTask { result, reply, .. } = *self;
-        let missing = || Err(StoreError::Failed("it was not begun".into()));
+        let missing = || Err(StoreError::Failed("the task did not run".into()));
         let result = outcome.and_then(|()| result.unwrap_or_else(missing));
         // The caller may have gone away.
         drop(reply.send(result));

@@ -68,7 +68,7 @@ enum Mode {
     Thread(Option<JoinHandle<()>>),
     /// The calling thread: every write is a transaction of its own, carried out before the call
     /// returns.
-    Inline(Mutex<WriteLoop>),
+    Inline(Box<Mutex<WriteLoop>>),
 }
 
 impl Writer {
@@ -87,7 +87,9 @@ impl Writer {
         let thread = thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || write_loop.run(&queued, &of_thread))
-            .map_err(|error| StoreError::Failed(format!("no thread for writing: {error}")))?;
+            .map_err(|error| {
+                StoreError::Failed(format!("cannot start the writer thread: {error}"))
+            })?;
         Ok(Writer { queue, mode: Mode::Thread(Some(thread)), stopped })
     }
 
@@ -98,7 +100,7 @@ impl Writer {
         flush_threshold_rows: usize,
     ) -> Writer {
         let write_loop = WriteLoop::new(transaction, checkpointer, flush_threshold_rows);
-        let mode = Mode::Inline(Mutex::new(write_loop));
+        let mode = Mode::Inline(Box::new(Mutex::new(write_loop)));
         Writer { queue: Arc::new(Queue::new(0)), mode, stopped: Arc::default() }
     }
 
@@ -198,8 +200,7 @@ impl WriteLoop {
 
     fn run(&mut self, queue: &Queue, stopped: &OnceLock<StoreError>) {
         loop {
-            let idle_timeout = self.idle_timeout();
-            match queue.wait(idle_timeout) {
+            match queue.wait(self.idle_timeout()) {
                 Next::Task(first) if stopped.get().is_some() => {
                     first.complete(stopped.get().map_or(Ok(()), |why| Err(why.clone())));
                 }
@@ -227,8 +228,8 @@ impl WriteLoop {
 
     /// How long to wait for requests before maintenance.
     fn idle_timeout(&self) -> Duration {
-        let is_running = self.flush.is_running() || self.transaction.has_removals;
-        match (is_running, self.flush.is_clean(&self.transaction)) {
+        let has_work = self.flush.is_running() || self.transaction.has_removals;
+        match (has_work, self.flush.is_clean(&self.transaction)) {
             (true, _) if self.maintenance_pause == 0 => Duration::ZERO,
             (false, true) => NOTHING_TO_DO,
             _ => IDLE,
@@ -339,10 +340,10 @@ impl WriteLoop {
             }
             self.execute("SAVEPOINT request")?;
             self.transaction.begin_request();
-            let after = task.run(&mut self.transaction);
+            let outcome = task.run(&mut self.transaction);
             weight += task.weight();
             group.push(task);
-            match after {
+            match outcome {
                 TaskOutcome::Keep => self.execute("RELEASE request")?,
                 // SQLite has rolled back the whole transaction, as it does when the disk is full.
                 TaskOutcome::RollBack(error) if self.transaction.connection().is_autocommit() => {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use kalends_domain::Verbatim;
 use kalends_recurrence::{
-    Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
+    Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone, duration_to_ticks,
+    ticks_to_duration,
 };
 use serde::{Deserialize, Serialize};
 
@@ -17,14 +18,14 @@ pub(crate) struct DurationForm(String, u64);
 
 impl From<&Verbatim<Duration>> for DurationForm {
     fn from(written: &Verbatim<Duration>) -> DurationForm {
-        let ticks = u64::try_from(written.value().as_nanos() / 100).unwrap_or(u64::MAX);
-        DurationForm(written.text().to_owned(), ticks)
+        let ticks = duration_to_ticks(*written.value());
+        DurationForm(written.text().to_owned(), ticks.unsigned_abs())
     }
 }
 
 impl From<DurationForm> for Verbatim<Duration> {
     fn from(DurationForm(text, ticks): DurationForm) -> Verbatim<Duration> {
-        Verbatim::new(&text, Duration::from_nanos(ticks.saturating_mul(100)))
+        Verbatim::new(&text, ticks_to_duration(ticks.try_into().unwrap_or(i64::MAX)))
     }
 }
 

@@ -1,9 +1,8 @@
-//! What the engine has decided, carried out in sets.
+//! Commits of the engine, in batches.
 //!
-//! All that the writes rest on is read under locks; the writes are then decided one after the other
-//! in memory, so that those about the same job or run see each other; and what has changed is
-//! written with one statement for each table. Each batch costs two round trips and a commit,
-//! however many writes it has.
+//! A commit reads all rows that its writes depend on under locks, applies the writes one after the
+//! other in memory, so that writes to the same job or run see each other, and saves the changes
+//! with one statement per table. It costs two round trips and a `COMMIT`, for any number of writes.
 
 mod batch;
 mod write;
@@ -29,7 +28,7 @@ use crate::run_state::{self, JobRow, RunRow};
 use batch::Batch;
 pub(super) use write::{close_runs, open_runs, write_ledger};
 
-/// Lets every claim expire.
+/// Expires the lease of every claim.
 pub(super) struct ExpireClaims;
 
 impl Operation for ExpireClaims {
@@ -46,7 +45,7 @@ impl Operation for ExpireClaims {
     }
 }
 
-/// Carries out writes, each if what it rests on is so.
+/// Applies run writes, each if its precondition holds.
 pub(super) struct Commit(pub(super) Vec<RunWrite>);
 
 impl Operation for Commit {
@@ -65,8 +64,8 @@ impl Operation for Commit {
 }
 
 impl Commit {
-    /// Locks the jobs of all writes in their order, then reads what the writes rest on. Each
-    /// statement sees what was committed before it began, so the reads come after the locks.
+    /// Locks the jobs of all writes in key order, then reads their rows. Each statement sees the
+    /// commits before it began, so the reads must follow the locks.
     async fn read(&self, transaction: &Transaction<'_>) -> Result<(Batch, Instant), PostgresError> {
         let lock = concat!(
             "SELECT job, generation, enabled, collection_enabled, ",
@@ -76,7 +75,7 @@ impl Commit {
                            UNION SELECT job FROM runs WHERE id = ANY ($2::bigint[]))
              ORDER BY job FOR UPDATE"
         );
-        // Three searches, each along an index: one with alternatives looks at every open run.
+        // Three searches that each use an index; one search with `OR` would scan all open runs.
         let read = concat!(
             "SELECT r.last_token, ",
             run_columns!("r."),
@@ -92,7 +91,7 @@ impl Commit {
         let ending = self.ending();
         let begun = self.0.iter().filter(|write| matches!(write, RunWrite::Begin { .. })).count();
         let begun = rows_max(begun);
-        // Prepared before, so that they are sent, and carried out, in this order.
+        // Prepared first, so that the queries are pipelined in this order.
         let (lock, read, draw, clock) = tokio::try_join!(
             transaction.prepare_cached(lock),
             transaction.prepare_cached(read),
@@ -131,8 +130,8 @@ impl Commit {
         Ok((batch, now))
     }
 
-    /// The jobs that have no next occurrence after the writes, or end with them: whether they are
-    /// over depends on their other runs.
+    /// Jobs that have no next occurrence after the writes, or that the writes end: whether they
+    /// have finished depends on their other open runs.
     fn ending(&self) -> Vec<i64> {
         let ending = self.0.iter().filter_map(|write| match write {
             RunWrite::Begin { on, advance, .. } | RunWrite::Skip { on, advance, .. } => {
@@ -147,7 +146,7 @@ impl Commit {
         ending.collect()
     }
 
-    /// The jobs and the runs that the writes name.
+    /// The jobs and runs that the writes name.
     fn named(&self) -> (Vec<i64>, Vec<i64>) {
         let mut jobs = BTreeSet::new();
         let mut runs = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What a batch has changed, one statement for each table.
+//! Saves the changes of a batch with one statement per table.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 use crate::error::StoreError;
 use crate::postgres::code::Code;
 use crate::postgres::columns::{
-    course_columns, entry_columns, ledger_columns, run_columns, state_columns,
+    entry_columns, ledger_columns, progress_columns, run_columns, state_columns,
 };
 use crate::postgres::commit::batch::Changes;
 use crate::postgres::error::PostgresError;
@@ -18,7 +18,7 @@ use crate::postgres::transaction::execute;
 use crate::record::{JobKey, JobState, LedgerRecord, RunId};
 use crate::run_state::RunRow;
 
-/// Writes all of it, without waiting for one statement before sending the next.
+/// Saves all changes. Pipelines the statements.
 pub(super) async fn write(
     transaction: &Transaction<'_>,
     changes: Changes,
@@ -36,7 +36,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// One value of each row.
+/// One column of all rows, as an array parameter.
 type Column = Box<dyn ToSql + Send + Sync>;
 
 fn column<T, C>(rows: &[T], value: impl Fn(&T) -> C) -> Column
@@ -46,7 +46,8 @@ where
     Box::new(rows.iter().map(value).collect::<Vec<_>>())
 }
 
-/// Writes rows, if there are any. They were locked or are new, so each of them must be there.
+/// Executes a statement, if there are rows. All of them are locked or new, so a smaller number of
+/// written rows is an error.
 async fn write_rows(
     transaction: &Transaction<'_>,
     (number, what): (usize, &str),
@@ -121,33 +122,33 @@ pub(in crate::postgres) async fn open_runs(
         column(runs, |row| row.run.cause.code()),
         column(runs, |row| row.run.repeat.cast_signed()),
     ];
-    columns.extend(course(runs));
+    columns.extend(progress(runs));
     write_rows(transaction, (runs.len(), "runs"), sql, columns).await
 }
 
 async fn update_runs(transaction: &Transaction<'_>, runs: &[RunRow]) -> Result<(), PostgresError> {
     let sql = concat!(
         "UPDATE runs r SET last_token = n.last_token, (",
-        course_columns!(""),
+        progress_columns!(""),
         ") = (",
-        course_columns!("n."),
+        progress_columns!("n."),
         ") FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[],
                        $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])
            AS n (id, ",
-        course_columns!(""),
+        progress_columns!(""),
         ", last_token) WHERE r.id = n.id"
     );
     let mut columns = vec![column(runs, |row| row.run.id.0)];
-    columns.extend(course(runs));
+    columns.extend(progress(runs));
     write_rows(transaction, (runs.len(), "runs"), sql, columns).await
 }
 
-/// What changes while a run is open, and the last of its tokens.
-fn course(runs: &[RunRow]) -> [Column; 9] {
+/// The columns that change while a run is open, and the last token.
+fn progress(runs: &[RunRow]) -> [Column; 9] {
     [
         column(runs, |row| row.run.progress.role.code()),
-        column(runs, |kept| i64::from(kept.run.progress.retry)),
-        column(runs, |kept| i64::from(kept.run.progress.redelivery)),
+        column(runs, |row| i64::from(row.run.progress.retry)),
+        column(runs, |row| i64::from(row.run.progress.redelivery)),
         column(runs, |row| row.run.progress.next_at.ticks()),
         column(runs, |row| row.run.progress.first_started.map(Instant::ticks)),
         column(runs, |row| row.run.claim.map(|claim| claim.owner.0.cast_signed())),
@@ -170,7 +171,7 @@ async fn write_history(
     transaction: &Transaction<'_>,
     history: &[(JobKey, HistoryEntry)],
 ) -> Result<(), PostgresError> {
-    // The order of the rows is the order of their numbers.
+    // `ORDER BY`: sequence numbers follow the order of the entries.
     let sql = concat!(
         "INSERT INTO history (job, ",
         entry_columns!(""),
@@ -209,7 +210,7 @@ fn micros(time: Option<Micros>) -> Option<i32> {
     time.map(|time| time.get().cast_signed())
 }
 
-/// Writes what was closed, in this order.
+/// Appends ledger rows in this order.
 pub(in crate::postgres) async fn write_ledger(
     transaction: &Transaction<'_>,
     ledger: &[(JobKey, LedgerRecord)],

@@ -82,31 +82,24 @@ impl Checkpointer {
     /// Starts the thread for the file that `writer` writes.
     pub(crate) fn start(path: &Path, writer: &mut Connection) -> SqliteResult<Checkpointer> {
         let own_connection = connection::for_checkpoints(path)?;
-        let pages = count_pages(writer)?;
-        let handshake =
-            Arc::new(Handshake { stage: Mutex::new(Stage::Idle), changed: Condvar::new() });
-        let of_thread = Arc::clone(&handshake);
+        let mut checkpointer = Checkpointer::inline(writer)?;
+        let handshake = Arc::clone(&checkpointer.handshake);
         let thread = thread::Builder::new()
             .name("store-checkpointer".into())
-            .spawn(move || run(&own_connection, &of_thread))
-            .map_err(|error| StoreError::Failed(format!("no thread for the log: {error}")))?;
-        Ok(Checkpointer {
-            pages,
-            handshake,
-            thread: Some(thread),
-            next_checkpoint_at: CHECKPOINT_PAGES,
-            copied: 0,
-        })
+            .spawn(move || run(&own_connection, &handshake))
+            .map_err(|error| {
+                StoreError::Failed(format!("cannot start the checkpoint thread: {error}"))
+            })?;
+        checkpointer.thread = Some(thread);
+        Ok(checkpointer)
     }
 
     /// Checkpoints on the calling thread, without a thread of its own.
     pub(crate) fn inline(writer: &mut Connection) -> SqliteResult<Checkpointer> {
-        let pages = count_pages(writer)?;
         let handshake = Handshake { stage: Mutex::new(Stage::Idle), changed: Condvar::new() };
-        let handshake = Arc::new(handshake);
         Ok(Checkpointer {
-            pages,
-            handshake,
+            pages: count_pages(writer)?,
+            handshake: Arc::new(handshake),
             thread: None,
             next_checkpoint_at: CHECKPOINT_PAGES,
             copied: 0,
