@@ -7,6 +7,8 @@ SECONDS ?= 60
 KILLS ?= 500
 # Seeds of `make simulate`: a range, or one seed for a full trace.
 SEEDS ?= 0..1000
+# The store of `make simulate`: memory or sqlite.
+STORE ?= memory
 # Number of simulated power failures of `make power-cut`.
 CUTS ?= 100
 
@@ -66,7 +68,7 @@ crash: tools
 ## Run the engine in seeded simulations with crashes, lost responses and wrong clocks. A failure names
 ## its seed; SEEDS=that seed repeats it with a full trace.
 simulate:
-	$(CARGO) run --release --locked --package kalends-simulation --bin simulate -- $(SEEDS)
+	$(CARGO) run --release --locked --package kalends-simulation --bin simulate -- --store $(STORE) $(SEEDS)
 
 ## Kill the writer of a store KILLS times at random, and once at each of its system calls.
 crash-store: tools

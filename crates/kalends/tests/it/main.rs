@@ -18,6 +18,7 @@ mod hostile_targets;
 mod http_framing;
 mod identity_provider;
 mod invalid_requests;
+mod job_reference;
 mod language;
 mod next;
 mod observability;

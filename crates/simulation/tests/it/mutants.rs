@@ -4,6 +4,8 @@ use kalends_simulation::{Mutant, StoreKind, Tracing, simulate, simulate_mutant};
 
 /// Every mutant must be detected within this many seeds.
 const SEEDS: u64 = 300;
+/// Seeds that must pass without a mutant on SQLite, whose worlds take six times as long.
+const SQLITE_SEEDS: u64 = 100;
 
 fn check_that_mutants_are_detected(store: StoreKind) {
     let detects = |seed: u64, mutant| {
@@ -14,8 +16,8 @@ fn check_that_mutants_are_detected(store: StoreKind) {
     assert!(missed.is_empty(), "the checker does not detect {missed:?} on {store:?}");
 }
 
-fn check_that_seeds_pass(store: StoreKind) {
-    for seed in 0..SEEDS {
+fn check_that_seeds_pass(store: StoreKind, seeds: u64) {
+    for seed in 0..seeds {
         let violations = simulate(seed, store, Tracing::Off).violations;
         assert_eq!(violations, Vec::<String>::new(), "seed {seed} on {store:?}");
     }
@@ -33,10 +35,10 @@ fn the_checker_detects_every_mutant_on_sqlite() {
 
 #[test]
 fn the_same_seeds_pass_without_a_mutant_in_memory() {
-    check_that_seeds_pass(StoreKind::Memory);
+    check_that_seeds_pass(StoreKind::Memory, SEEDS);
 }
 
 #[test]
 fn the_same_seeds_pass_without_a_mutant_on_sqlite() {
-    check_that_seeds_pass(StoreKind::Sqlite);
+    check_that_seeds_pass(StoreKind::Sqlite, SQLITE_SEEDS);
 }
