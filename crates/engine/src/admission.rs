@@ -117,8 +117,7 @@ impl<C> Admission<C> {
 
     /// Takes a slot, or queues the candidate behind others of the same host.
     pub(crate) fn acquire(&mut self, slot: &Slot, candidate: C) -> Acquired<C> {
-        let free = |host: &Host<C>| host.in_use < self.limits.host && host.waiting.is_empty();
-        let host_is_free = self.hosts.get(&slot.host).is_none_or(free);
+        let host_is_free = self.is_host_free(slot);
         if host_is_free && self.is_below_other_limits(slot.collection) {
             self.take(slot);
             return Acquired::Slot(candidate);
@@ -128,6 +127,20 @@ impl<C> Admission<C> {
         self.collections.entry(slot.collection).or_default().waiting += 1;
         self.waiting += 1;
         Acquired::Queued
+    }
+
+    /// Takes a slot if one is free and no candidate waits for the host.
+    pub(crate) fn try_acquire(&mut self, slot: &Slot) -> bool {
+        let is_free = self.is_host_free(slot) && self.is_below_other_limits(slot.collection);
+        if is_free {
+            self.take(slot);
+        }
+        is_free
+    }
+
+    fn is_host_free(&self, slot: &Slot) -> bool {
+        let is_free = |host: &Host<C>| host.in_use < self.limits.host && host.waiting.is_empty();
+        self.hosts.get(&slot.host).is_none_or(is_free)
     }
 
     fn is_below_other_limits(&self, collection: CollectionKey) -> bool {

@@ -26,7 +26,7 @@ use futures_util::stream::FuturesUnordered;
 use kalends_actions::ActionExecutor;
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
-use kalends_store::record::{Claim, JobKey, NodeId, OpenRun, RunId};
+use kalends_store::record::{Claim, FencingToken, JobKey, NodeId, OpenRun, RunId};
 use kalends_store::{Due, EngineStore, RunWrite};
 use tokio::sync::{mpsc, watch as signal};
 
@@ -89,6 +89,8 @@ pub(crate) struct Scheduler {
     store_retry_at: Duration,
     prune_at: Instant,
     invariant_scan: InvariantScan,
+    /// A graceful shutdown has begun: runs release their claims after the current attempt.
+    is_stopping: bool,
 }
 
 /// A due lease renewal.
@@ -96,6 +98,8 @@ struct Renewal {
     /// Uptime.
     at: Duration,
     run: RunId,
+    /// A renewal of an older claim is dropped.
+    token: FencingToken,
 }
 
 /// An entry taken from the timetable.
@@ -156,6 +160,7 @@ impl Scheduler {
             load_schedule: LoadSchedule::new(now, settings.lookahead),
             store_retry_at: Duration::ZERO,
             prune_at: now,
+            is_stopping: false,
             invariant_scan: InvariantScan::new(elapsed, now, settings.lookahead),
             settings,
         }

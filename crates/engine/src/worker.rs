@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_actions::{ActionExecutor, AttemptReport, AttemptRequest};
-use kalends_domain::{ActionRole, Outcome, Signing, Switch};
+use kalends_domain::{Action, ActionRole, Outcome, Signing, Switch};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::EngineStore;
@@ -189,16 +189,21 @@ async fn run_assignment(
     drop(results.send(finished).await);
 }
 
+/// The main action of a job or its error action.
+pub(crate) fn action_for(job_for_run: &JobForRun, role: ActionRole) -> &Action {
+    let main = &job_for_run.job.job.definition.action;
+    match (role, &main.error_action) {
+        (ActionRole::Error, Some(error)) => &error.action,
+        _ => &main.action,
+    }
+}
+
 /// The request for the action of an assignment.
 fn request_for(assignment: &Assignment) -> AttemptRequest {
     let Assignment { run, job_for_run, timeout, .. } = assignment;
     let JobForRun { job, location, .. } = &**job_for_run;
-    let main = &job.job.definition.action;
     let role = run.progress.role;
-    let action = match (role, &main.error_action) {
-        (ActionRole::Error, Some(error)) => &error.action,
-        _ => &main.action,
-    };
+    let action = action_for(job_for_run, role);
     AttemptRequest {
         path: job.path.clone(),
         uid: job.job.uid.0,

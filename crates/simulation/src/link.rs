@@ -181,12 +181,15 @@ impl Link {
                 }
                 (
                     RunWrite::Finish { run, token, .. } | RunWrite::Continue { run, token, .. },
-                    RunWriteResult::Done,
+                    RunWriteResult::Done | RunWriteResult::Claimed(_),
                 ) if observations.tokens.get(run) != Some(token) => {
                     let node = self.node;
                     observations
                         .violations
                         .push(format!("FENCE a stale write of node {node} was accepted"));
+                }
+                (RunWrite::Continue { run, .. }, RunWriteResult::Claimed(claim)) => {
+                    observations.tokens.insert(*run, claim.token);
                 }
                 _ => {}
             }
@@ -208,7 +211,9 @@ impl Link {
             let run = match (write, result) {
                 (_, RunWriteResult::Begun { run, claim: Some(claim) }) => Some((*run, claim)),
                 (
-                    RunWrite::Claim { run, .. } | RunWrite::RenewLease { run, .. },
+                    RunWrite::Claim { run, .. }
+                    | RunWrite::RenewLease { run, .. }
+                    | RunWrite::Continue { run, .. },
                     RunWriteResult::Claimed(claim),
                 ) => Some((*run, claim)),
                 _ => None,
@@ -280,7 +285,9 @@ fn describe_write((write, result): (&RunWrite, &RunWriteResult)) -> String {
         }
         RunWrite::Claim { run, progress, .. } => format!("claim run {} {progress:?}", run.0),
         RunWrite::RenewLease { run, .. } => format!("renew lease of run {}", run.0),
-        RunWrite::Continue { run, progress, .. } => format!("continue run {} {progress:?}", run.0),
+        RunWrite::Continue { run, progress, claim, .. } => {
+            format!("continue run {} {progress:?} {claim:?}", run.0)
+        }
         RunWrite::Finish { run, closed, lifecycle, .. } => {
             format!("finish run {} {:?} {lifecycle:?}", run.0, closed.disposition)
         }

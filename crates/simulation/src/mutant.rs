@@ -152,7 +152,7 @@ impl MutantStore {
                 }
                 RunWrite::Skip { on, advance, closed, postponed }
             }
-            RunWrite::Continue { run, token, entry, mut counts, mut progress } => {
+            RunWrite::Continue { run, token, entry, mut counts, mut progress, claim } => {
                 match self.mutant {
                     Mutant::RetriesOnceMore if progress.retry > 0 && self.triggers() => {
                         progress.retry -= 1;
@@ -169,7 +169,7 @@ impl MutantStore {
                     _ => {}
                 }
                 let entry = if self.is(Mutant::ForgetsHistory) { None } else { entry };
-                RunWrite::Continue { run, token, entry, counts, progress }
+                RunWrite::Continue { run, token, entry, counts, progress, claim }
             }
             RunWrite::Finish { run, token, entry, counts, mut closed, lifecycle } => {
                 let is_failed = closed.disposition == Disposition::Failed;
@@ -203,9 +203,9 @@ impl MutantStore {
                 let token = tokens.get(&run).copied().unwrap_or(token);
                 RunWrite::Finish { run, token, entry, counts, closed, lifecycle }
             }
-            RunWrite::Continue { run, token, entry, counts, progress } => {
+            RunWrite::Continue { run, token, entry, counts, progress, claim } => {
                 let token = tokens.get(&run).copied().unwrap_or(token);
-                RunWrite::Continue { run, token, entry, counts, progress }
+                RunWrite::Continue { run, token, entry, counts, progress, claim }
             }
             other => other,
         }
@@ -219,7 +219,10 @@ impl MutantStore {
                 (_, RunWriteResult::Begun { run, claim: Some(claim) }) => {
                     tokens.insert(*run, claim.token);
                 }
-                (RunWrite::Claim { run, .. }, RunWriteResult::Claimed(claim)) => {
+                (
+                    RunWrite::Claim { run, .. } | RunWrite::Continue { run, .. },
+                    RunWriteResult::Claimed(claim),
+                ) => {
                     tokens.insert(*run, claim.token);
                 }
                 _ => {}

@@ -145,8 +145,10 @@ pub enum RunWrite {
         entry: Option<HistoryEntry>,
         /// The attempt's contribution to the job's counters.
         counts: AttemptCounts,
-        /// The attempt that follows.
+        /// Progress of the run after the attempt.
         progress: Progress,
+        /// Whether the owner keeps its claim for the next attempt.
+        claim: ClaimAfter,
     },
     /// Records the last attempt and closes the run. Expects the fencing token.
     Finish {
@@ -163,6 +165,19 @@ pub enum RunWrite {
         /// The job's final state if this was its last run: it has no next occurrence, no other run of
         /// its schedule is open, and its definition is still that of the run.
         lifecycle: Option<Lifecycle>,
+    },
+}
+
+/// The claim of a run after an attempt that another one follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimAfter {
+    /// The claim is released: any node may claim the run when its next attempt is due.
+    Release,
+    /// The owner starts the next attempt at once. It gets a renewed lease and a new fencing token, so
+    /// that a repetition of this write is stale.
+    Keep {
+        /// Lease from now.
+        lease: Duration,
     },
 }
 

@@ -47,7 +47,8 @@ pub use api_store::{
     SCAN_MAX, Scope, WaitingRuns,
 };
 pub use engine_store::{
-    Advance, AttemptCounts, Due, DueJob, EngineStore, Retention, RunWrite, RunWriteResult,
+    Advance, AttemptCounts, ClaimAfter, Due, DueJob, EngineStore, Retention, RunWrite,
+    RunWriteResult,
 };
 pub use error::StoreError;
 pub use events::{EventPosition, Events, LedgerEvent};

@@ -12,7 +12,7 @@
 use kalends_domain::{HistoryEntry, Lifecycle};
 use kalends_recurrence::Instant;
 
-use crate::engine_store::{Advance, AttemptCounts, DueJob, RunWrite, RunWriteResult};
+use crate::engine_store::{Advance, AttemptCounts, ClaimAfter, DueJob, RunWrite, RunWriteResult};
 use crate::record::{
     Cause, Claim, Disposition, FencingToken, JobKey, JobState, LedgerRecord, OpenRun, Progress,
     RunId,
@@ -269,9 +269,19 @@ pub(crate) fn apply<'w>(
             row.run.claim = Some(Claim { lease_until: now.saturating_add(*lease), ..claim });
             Ok(Change::of_run(RunChange::Update(row)))
         }
-        RunWrite::Continue { token, entry, counts, progress, .. } => {
-            let (mut row, _) = held(rows, *token)?;
-            row.run.claim = None;
+        RunWrite::Continue { token, entry, counts, progress, claim, .. } => {
+            let (mut row, present) = held(rows, *token)?;
+            row.run.claim = match claim {
+                ClaimAfter::Release => None,
+                // With the old token, the owner could record the attempt again when the reply to
+                // this write is lost.
+                ClaimAfter::Keep { lease } => {
+                    row.last_token += 1;
+                    let (token, lease_until) =
+                        (FencingToken(row.last_token), now.saturating_add(*lease));
+                    Some(Claim { token, lease_until, ..present })
+                }
+            };
             row.run.progress = *progress;
             let counted = |job: JobRow| (row.run.job, counted(job.state, *counts));
             Ok(Change {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kalends_actions::AttemptReport;
 use kalends_domain::{MissedPolicy, Outcome, Overlap, REDELIVERIES_MAX};
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, Claim, JobForRun, OpenRun, Progress, RunId};
+use kalends_store::record::{Cause, Claim, FencingToken, JobForRun, OpenRun, Progress, RunId};
 use kalends_store::{Advance, Due, DueJob, RunWrite, RunWriteResult, StoreError};
 
 use super::{BATCH_MAX, DueItem, Renewal, Scheduler};
@@ -41,9 +41,21 @@ pub(super) enum WriteContext {
         job_for_run: Arc<JobForRun>,
         slot: Slot,
     },
-    RenewLease(RunId),
-    /// The finished assignment, and the run if it waits for another attempt.
-    Conclude(Box<FinishedAssignment>, Option<OpenRun>),
+    RenewLease {
+        run: RunId,
+        token: FencingToken,
+    },
+    Conclude(Box<FinishedAssignment>, NextAttempt),
+}
+
+/// The next attempt of a run after a finished assignment.
+pub(super) enum NextAttempt {
+    /// The run is closed, or waits until its collection is enabled.
+    None,
+    /// The run waits in the timetable.
+    Later(OpenRun),
+    /// The attempt starts under the kept claim when the write is committed.
+    Now { progress: Progress, slot: Slot },
 }
 
 impl Scheduler {
@@ -86,8 +98,15 @@ impl Scheduler {
                 self.admission.release(&slot);
                 self.release_item(&DueItem::Run(run));
             }
-            WriteContext::RenewLease(run) => self.schedule_renewal(Duration::ZERO, run),
-            WriteContext::Conclude(finished, _) => self.queue_result(finished),
+            WriteContext::RenewLease { run, token } => {
+                self.schedule_renewal(Duration::ZERO, run, token);
+            }
+            WriteContext::Conclude(finished, next) => {
+                if let NextAttempt::Now { slot, .. } = next {
+                    self.admission.release(&slot);
+                }
+                self.queue_result(finished);
+            }
         }
     }
 
@@ -146,21 +165,35 @@ impl Scheduler {
                     false => Some(assignment),
                 }
             }
-            (WriteContext::RenewLease(run), RunWriteResult::Claimed(claim)) => {
-                if let Some(held) = self.held_claims.get_mut(&run) {
+            (WriteContext::RenewLease { run, token }, RunWriteResult::Claimed(claim)) => {
+                let held = self.held_claims.get_mut(&run);
+                if let Some(held) = held.filter(|held| held.token == token) {
                     *held = claim;
-                    self.schedule_renewal(self.settings.lease / 2, run);
+                    self.schedule_renewal(self.settings.lease / 2, run, token);
                 }
                 None
             }
             // Another node took over; the result of the attempt will be rejected as stale.
-            (WriteContext::RenewLease(_), _) => None,
+            (WriteContext::RenewLease { .. }, _) => None,
+            (
+                WriteContext::Conclude(finished, NextAttempt::Now { progress, slot }),
+                RunWriteResult::Claimed(claim),
+            ) => {
+                let FinishedAssignment { run, job_for_run, .. } = *finished;
+                let run = OpenRun { progress, claim: Some(claim), ..run };
+                Some(self.assign(run, claim, began, job_for_run, slot))
+            }
             (WriteContext::Conclude(finished, next), result) => {
                 self.held_claims.remove(&finished.run.id);
-                match next.filter(|_| result == RunWriteResult::Done) {
-                    Some(run) => self.timetable.add_run(run),
-                    None => self.load_waiting_runs(&finished.job_for_run, now),
+                match next {
+                    NextAttempt::Later(run) if result == RunWriteResult::Done => {
+                        self.timetable.add_run(run);
+                        return None;
+                    }
+                    NextAttempt::Now { slot, .. } => self.admission.release(&slot),
+                    _ => {}
                 }
+                self.load_waiting_runs(&finished.job_for_run, now);
                 None
             }
             // Another node was faster or the job was edited; the next load shows the current state.
@@ -180,7 +213,7 @@ impl Scheduler {
         slot: Slot,
     ) -> Assignment {
         self.held_claims.insert(run.id, claim);
-        self.schedule_renewal(self.settings.lease / 2, run.id);
+        self.schedule_renewal(self.settings.lease / 2, run.id, claim.token);
         let written = job_for_run.job.job.definition.extensions.timeout.as_ref();
         let timeout = written.map_or(self.settings.attempt_timeout, |timeout| *timeout.value());
         // Conservative: the store starts the lease after the call was made.
@@ -202,9 +235,9 @@ impl Scheduler {
         }));
     }
 
-    fn schedule_renewal(&mut self, pause: Duration, run: RunId) {
+    fn schedule_renewal(&mut self, pause: Duration, run: RunId, token: FencingToken) {
         let at = self.services.clock.uptime() + pause;
-        self.renewals.push_back(Renewal { at, run });
+        self.renewals.push_back(Renewal { at, run, token });
     }
 
     /// Queues the renewal of leases that are half expired.
@@ -212,10 +245,10 @@ impl Scheduler {
         let (elapsed, lease) = (self.services.clock.uptime(), self.settings.lease);
         let mut count = 0;
         while count < BATCH_MAX && self.renewals.front().is_some_and(|next| next.at <= elapsed) {
-            let Some(Renewal { run, .. }) = self.renewals.pop_front() else { break };
-            if let Some(claim) = self.held_claims.get(&run) {
-                let write = RunWrite::RenewLease { run, token: claim.token, lease };
-                self.pending_writes.push_back((write, WriteContext::RenewLease(run)));
+            let Some(Renewal { run, token, .. }) = self.renewals.pop_front() else { break };
+            if self.held_claims.get(&run).is_some_and(|claim| claim.token == token) {
+                let write = RunWrite::RenewLease { run, token, lease };
+                self.pending_writes.push_back((write, WriteContext::RenewLease { run, token }));
                 count += 1;
             }
         }

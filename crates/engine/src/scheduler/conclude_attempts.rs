@@ -4,23 +4,24 @@ use std::collections::VecDeque;
 
 use kalends_actions::AttemptReport;
 use kalends_domain::{
-    ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, OnFault, Outcome, Retries,
-    conclude, final_state,
+    ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, Lifecycle, OnFault, Outcome,
+    Retries, Switch, conclude, final_state,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Disposition, GateState, LedgerRecord, OpenRun, Progress};
-use kalends_store::{AttemptCounts, RunWrite, StoreError};
+use kalends_store::{AttemptCounts, ClaimAfter, RunWrite, StoreError};
 
-use super::commit_results::WriteContext;
+use super::commit_results::{NextAttempt, WriteContext};
 use super::{STORE_RETRY, Scheduler};
-use crate::worker::{AssignmentResult, FinishedAssignment, has_failed};
+use crate::admission::Slot;
+use crate::worker::{AssignmentResult, FinishedAssignment, action_for, has_failed};
 
 impl Scheduler {
     /// Queues the writes of results that do not depend on the job's current state.
     pub(super) fn queue_final_results(&mut self, now: Instant) {
-        let writes =
-            self.final_results.drain(..).map(|finished| conclusion_write(finished, None, now));
-        self.pending_writes.extend(writes);
+        for finished in std::mem::take(&mut self.final_results) {
+            self.queue_conclusion(finished, None, now);
+        }
     }
 
     /// Queues the writes of results after which another attempt may follow.
@@ -35,51 +36,110 @@ impl Scheduler {
         };
         let now = self.now();
         self.outage.store_responded(now);
-        let write = |(finished, gate)| conclusion_write(finished, gate, now);
-        self.pending_writes.extend(finished.into_iter().zip(gate_states).map(write));
+        for (finished, gate) in finished.into_iter().zip(gate_states) {
+            self.queue_conclusion(finished, gate, now);
+        }
+    }
+
+    /// Queues the write for one finished assignment. `gate` is the current gate state of the job, or
+    /// `None` if the job was deleted or the state is not needed.
+    fn queue_conclusion(
+        &mut self,
+        finished: Box<FinishedAssignment>,
+        gate: Option<GateState>,
+        now: Instant,
+    ) {
+        let (run, token) = (finished.run, finished.claim.token);
+        let write = match conclusion_of(&finished, gate, now) {
+            AfterAttempt::Continue { entry, counts, progress } => {
+                let slot = gate.and_then(|gate| self.slot_now(&finished, gate, progress, now));
+                let (claim, next) = match slot {
+                    Some(slot) => {
+                        let lease = self.settings.lease;
+                        (ClaimAfter::Keep { lease }, NextAttempt::Now { progress, slot })
+                    }
+                    // A run of a disabled collection is loaded when the collection is enabled.
+                    None if is_held(&finished) => (ClaimAfter::Release, NextAttempt::None),
+                    None => {
+                        let waiting = OpenRun { progress, claim: None, ..run };
+                        (ClaimAfter::Release, NextAttempt::Later(waiting))
+                    }
+                };
+                let write =
+                    RunWrite::Continue { run: run.id, token, entry, counts, progress, claim };
+                (write, WriteContext::Conclude(finished, next))
+            }
+            AfterAttempt::Finish { entry, counts, disposition, lifecycle } => {
+                let closed = ledger_row(&run, disposition, now);
+                let write =
+                    RunWrite::Finish { run: run.id, token, entry, counts, closed, lifecycle };
+                (write, WriteContext::Conclude(finished, NextAttempt::None))
+            }
+        };
+        self.pending_writes.push_back(write);
+    }
+
+    /// A slot for an attempt that is due at once: the node then keeps its claim. `None` if the
+    /// attempt is due later, must not start now, or has no free slot.
+    fn slot_now(
+        &mut self,
+        finished: &FinishedAssignment,
+        gate: GateState,
+        progress: Progress,
+        now: Instant,
+    ) -> Option<Slot> {
+        let may_start =
+            progress.next_at <= now && gate.collection == Switch::Enabled && !self.is_stopping;
+        let job = &finished.job_for_run;
+        let slot = may_start.then(|| Slot::of(action_for(job, progress.role), job.collection))?;
+        self.admission.try_acquire(&slot).then_some(slot)
     }
 }
 
-/// The write for one finished assignment. `gate` is the current gate state of the job, or `None` if the
-/// job was deleted or the state is not needed.
-fn conclusion_write(
-    finished: Box<FinishedAssignment>,
+/// How a run goes on after an assignment.
+enum AfterAttempt {
+    Continue {
+        entry: Option<HistoryEntry>,
+        counts: AttemptCounts,
+        progress: Progress,
+    },
+    Finish {
+        entry: Option<HistoryEntry>,
+        counts: AttemptCounts,
+        disposition: Disposition,
+        lifecycle: Option<Lifecycle>,
+    },
+}
+
+fn is_held(finished: &FinishedAssignment) -> bool {
+    matches!(finished.result, AssignmentResult::CollectionDisabled)
+}
+
+fn conclusion_of(
+    finished: &FinishedAssignment,
     gate: Option<GateState>,
     now: Instant,
-) -> (RunWrite, WriteContext) {
-    let (run, token) = (finished.run, finished.claim.token);
+) -> AfterAttempt {
+    let run = finished.run;
     let is_edited = gate.is_none_or(|job| job.generation != run.generation);
     let (conclusion, entry, counts) = match &finished.result {
         AssignmentResult::NotStarted | AssignmentResult::CollectionDisabled => {
             // Not at once: the cause may persist.
             let next_at = run.progress.next_at.max(now.saturating_add(STORE_RETRY));
             let progress = Progress { next_at, ..run.progress };
-            let write = RunWrite::Continue {
-                run: run.id,
-                token,
-                entry: None,
-                counts: AttemptCounts::default(),
-                progress,
-            };
-            // A run of a disabled collection is loaded again when the collection is enabled.
-            let waiting = OpenRun { progress, claim: None, ..run };
-            let waiting =
-                matches!(finished.result, AssignmentResult::NotStarted).then_some(waiting);
-            return (write, WriteContext::Conclude(finished, waiting));
+            let counts = AttemptCounts::default();
+            return AfterAttempt::Continue { entry: None, counts, progress };
         }
         AssignmentResult::Superseded => {
-            let write = RunWrite::Finish {
-                run: run.id,
-                token,
+            return AfterAttempt::Finish {
                 entry: None,
                 counts: AttemptCounts::default(),
-                closed: ledger_row(&run, Disposition::Superseded, now),
+                disposition: Disposition::Superseded,
                 lifecycle: None,
             };
-            return (write, WriteContext::Conclude(finished, None));
         }
         AssignmentResult::Attempted { started, ended: at, report } => {
-            evaluate_attempt(&finished, *started, *at, report)
+            evaluate_attempt(finished, *started, *at, report)
         }
     };
     let next = match conclusion {
@@ -106,25 +166,17 @@ fn conclusion_write(
     match next {
         // No attempt of a replaced definition starts, not even a retry.
         Some(_) if is_edited => {
-            let closed = ledger_row(&run, Disposition::Superseded, now);
-            let write =
-                RunWrite::Finish { run: run.id, token, entry, counts, closed, lifecycle: None };
-            (write, WriteContext::Conclude(finished, None))
+            let disposition = Disposition::Superseded;
+            AfterAttempt::Finish { entry, counts, disposition, lifecycle: None }
         }
-        Some(progress) => {
-            let write = RunWrite::Continue { run: run.id, token, entry, counts, progress };
-            let waiting = OpenRun { progress, claim: None, ..run };
-            (write, WriteContext::Conclude(finished, Some(waiting)))
-        }
+        Some(progress) => AfterAttempt::Continue { entry, counts, progress },
         None => {
             let disposition = match conclusion {
                 Conclusion::Completed => Disposition::Completed,
                 _ => Disposition::Failed,
             };
-            let closed = ledger_row(&run, disposition, now);
             let lifecycle = (run.cause == Cause::Scheduled).then(|| final_state(conclusion));
-            let write = RunWrite::Finish { run: run.id, token, entry, counts, closed, lifecycle };
-            (write, WriteContext::Conclude(finished, None))
+            AfterAttempt::Finish { entry, counts, disposition, lifecycle }
         }
     }
 }

@@ -38,12 +38,13 @@ impl Scheduler {
     /// remaining claims.
     pub(super) async fn shut_down(&mut self) {
         let is_result = |context: &WriteContext| {
-            matches!(context, WriteContext::Conclude(..) | WriteContext::RenewLease(_))
+            matches!(context, WriteContext::Conclude(..) | WriteContext::RenewLease { .. })
         };
         let ends = self.services.clock.uptime() + self.settings.shutdown_grace;
         let clock = Arc::clone(&self.services.clock);
         let mut wake_up = WakeUp::default();
         self.commit_pacing.disable();
+        self.is_stopping = true;
         loop {
             self.pending_writes.retain(|(_, context)| is_result(context));
             let elapsed = clock.uptime();

@@ -14,6 +14,7 @@ use super::commit_results::WriteContext;
 use super::{CLAIM_AHEAD, DueItem, Scheduler};
 use crate::admission::{Acquired, Slot};
 use crate::messages::postponed;
+use crate::worker::action_for;
 
 /// A due job or run with its definition, ready for admission.
 pub(crate) struct Candidate {
@@ -66,12 +67,8 @@ impl Scheduler {
             // A load finds it again after the earlier run has finished.
             DueItem::Run(_) => return self.release_item(&candidate.item),
         };
-        let main = &candidate.job_for_run.job.job.definition.action;
-        let action = match (role, &main.error_action) {
-            (ActionRole::Error, Some(error)) => &error.action,
-            _ => &main.action,
-        };
-        let slot = Slot::of(action, candidate.job_for_run.collection);
+        let job_for_run = &candidate.job_for_run;
+        let slot = Slot::of(action_for(job_for_run, role), job_for_run.collection);
         if let Acquired::Slot(candidate) = self.admission.acquire(&slot, candidate) {
             self.start_admitted(slot, candidate, now);
         }

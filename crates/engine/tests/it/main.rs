@@ -4,5 +4,6 @@
 
 mod clocks_and_collections;
 mod firing;
+mod kept_claims;
 mod races;
 mod world;

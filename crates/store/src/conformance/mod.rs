@@ -67,6 +67,7 @@ macro_rules! conformance_tests {
                 an_occurrence_is_begun_once,
                 skipped_occurrences_are_recorded,
                 only_the_holder_of_the_fencing_token_continues_or_finishes_a_run,
+                a_kept_claim_has_a_new_token_and_expires_like_any_other,
                 an_unclaimed_run_is_claimed_once,
                 a_claim_based_on_outdated_progress_is_stale,
                 an_expired_claim_is_taken_over_and_the_old_token_is_fenced_off,

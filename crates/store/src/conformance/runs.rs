@@ -10,7 +10,7 @@ use crate::conformance::sample::{
     LEASE, NODE, advance, at, begin, closed, collection_path, definition, due, entry, failed,
     finish, put, standard,
 };
-use crate::engine_store::{Advance, DueJob, RunWrite, RunWriteResult};
+use crate::engine_store::{Advance, ClaimAfter, DueJob, RunWrite, RunWriteResult};
 use crate::record::{Cause, Disposition, FencingToken, GateState, JobKey, NodeId, Progress, RunId};
 
 fn retry_at(seconds: u64) -> Progress {
@@ -31,6 +31,7 @@ fn retry(run: RunId, token: FencingToken, seconds: u64) -> RunWrite {
         entry: Some(entry(AttemptStatus::Failed, 60)),
         counts: failed(60),
         progress: retry_at(seconds),
+        claim: ClaimAfter::Release,
     }
 }
 
@@ -208,6 +209,55 @@ pub async fn only_the_holder_of_the_fencing_token_continues_or_finishes_a_run(su
     let state = subject.job("j").await.unwrap().state;
     assert_eq!((state.executions, state.failures, state.faulted), (2, 1, 0));
     assert_eq!((state.last_execution, state.lifecycle), (Some(at(60)), Lifecycle::Active));
+}
+
+/// The next attempt starts at once on the same node, without a second claim.
+pub async fn a_kept_claim_has_a_new_token_and_expires_like_any_other(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
+    let (run, first) = subject.begin_run(&job).await;
+    let keep = |token, lease| RunWrite::Continue {
+        run,
+        token,
+        entry: Some(entry(AttemptStatus::Failed, 60)),
+        counts: failed(60),
+        progress: retry_at(60),
+        claim: ClaimAfter::Keep { lease },
+    };
+    let stranger = FencingToken(first.token.0 + 1);
+    assert_eq!(subject.commit(keep(stranger, LEASE)).await, RunWriteResult::Stale);
+    let before = subject.store.now().await.unwrap();
+    let RunWriteResult::Claimed(kept) = subject.commit(keep(first.token, LEASE)).await else {
+        panic!("not kept")
+    };
+    assert!(kept.owner == first.owner && kept.token > first.token);
+    assert!(kept.lease_until >= before.saturating_add(LEASE), "renewed");
+    let open = subject.store.open_runs(job.key).await.unwrap();
+    assert_eq!((open[0].claim, open[0].progress), (Some(kept), retry_at(60)));
+    let statuses = subject.history_of("j").await.len();
+    for write in [keep(first.token, LEASE), finish(run, first.token, None)] {
+        assert_eq!(subject.commit(write).await, RunWriteResult::Stale, "the reply was lost");
+    }
+    assert_eq!(subject.history_of("j").await.len(), statuses, "recorded once");
+
+    let short = Duration::from_millis(1);
+    let RunWriteResult::Claimed(expired) = subject.commit(keep(kept.token, short)).await else {
+        panic!("not kept")
+    };
+    (subject.advance_clock)(short * 2).await;
+    let take_over = RunWrite::Claim {
+        run,
+        seen: Some(expired.token),
+        owner: NodeId(99),
+        lease: LEASE,
+        progress: retry_at(60),
+    };
+    let RunWriteResult::Claimed(taken) = subject.commit(take_over).await else {
+        panic!("not taken over")
+    };
+    assert!(taken.token > expired.token);
+    assert_eq!(subject.commit(finish(run, expired.token, None)).await, RunWriteResult::Stale);
+    assert_eq!(subject.commit(finish(run, taken.token, None)).await, RunWriteResult::Done);
 }
 
 /// The first of two claims wins.

@@ -155,6 +155,7 @@ fn a_stale_owner_changes_nothing() {
         entry: None,
         counts: DONE,
         progress: Progress::first(at(130)),
+        claim: ClaimAfter::Keep { lease: LEASE },
     };
     let (job, stale) = (Some(job(None)), FencingToken(3));
     for write in [renew(stale), go_on(stale), finish(3, Some(Lifecycle::Completed))] {
@@ -177,7 +178,8 @@ fn a_retry_releases_the_claim_and_counts_the_attempt() {
     let progress = Progress { retry: 1, ..Progress::first(at(130)) };
     let counts = AttemptCounts { executed: Some(at(100)), failed: true, faulted: false };
     let (run_id, token, entry) = (RunId(5), FencingToken(4), Some(entry()));
-    let write = RunWrite::Continue { run: run_id, token, entry, counts, progress };
+    let claim = ClaimAfter::Release;
+    let write = RunWrite::Continue { run: run_id, token, entry, counts, progress, claim };
     let rows = rows(Some(job(Some(160))), Some(run(Some((4, 150)))));
     let change = apply(&rows, &write, at(120)).unwrap();
     assert_eq!(change.result(), RunWriteResult::Done);
@@ -187,6 +189,30 @@ fn a_retry_releases_the_claim_and_counts_the_attempt() {
     assert_eq!((state.executions, state.failures, state.faulted), (1, 1, 0));
     assert_eq!(state.last_execution, Some(at(100)));
     assert_eq!((change.ledger.len(), change.history.len()), (0, 1));
+}
+
+#[test]
+fn a_kept_claim_has_the_same_owner_a_new_token_and_a_renewed_lease() {
+    let progress = Progress { role: ActionRole::Error, ..Progress::first(at(120)) };
+    let (run_id, token, claim) = (RunId(5), FencingToken(4), ClaimAfter::Keep { lease: LEASE });
+    let write = RunWrite::Continue {
+        run: run_id,
+        token,
+        entry: Some(entry()),
+        counts: DONE,
+        progress,
+        claim,
+    };
+    let present = run(Some((4, 150)));
+    let owner = present.run.claim.unwrap().owner;
+    let change = apply(&rows(Some(job(Some(160))), Some(present)), &write, at(120)).unwrap();
+    let kept = Claim { owner, token: FencingToken(5), lease_until: at(130) };
+    assert_eq!(change.result(), RunWriteResult::Claimed(kept));
+    assert_eq!(change.history.len(), 1);
+    let RunChange::Update(row) = change.run else { panic!("{change:?}") };
+    assert_eq!((row.run.claim, row.run.progress, row.last_token), (Some(kept), progress, 5));
+    let repeated = apply(&rows(Some(job(Some(160))), Some(row)), &write, at(121));
+    assert_eq!(repeated, Err(Rejected::ClaimLost), "its reply was lost");
 }
 
 #[test]

@@ -19,8 +19,8 @@ use kalends_store::record::{
     Disposition, FencingToken, JobState, NodeId, OpenRun, Progress, RunId,
 };
 use kalends_store::{
-    Advance, AttemptCounts, CollectionWrite, HistoryFilter, JobFilter, JobFilterState, JobPut,
-    JobWrite, Page, Retention, RunWrite, RunWriteResult, Scope, Store, WaitingRuns,
+    Advance, AttemptCounts, ClaimAfter, CollectionWrite, HistoryFilter, JobFilter, JobFilterState,
+    JobPut, JobWrite, Page, Retention, RunWrite, RunWriteResult, Scope, Store, WaitingRuns,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -315,6 +315,10 @@ impl Observed {
                             redelivery: 2,
                             next_at: at(u64::from(*next) * 60),
                             first_started: Some(at(59)),
+                        },
+                        claim: match next % 2 {
+                            0 => ClaimAfter::Release,
+                            _ => ClaimAfter::Keep { lease: HOUR },
                         },
                     }
                 }

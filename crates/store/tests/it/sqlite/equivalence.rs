@@ -17,9 +17,9 @@ use kalends_store::record::{
 };
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::{
-    Advance, AttemptCounts, CollectionContext, CollectionWrite, DueJob, HistoryFilter, JobContext,
-    JobFilter, JobFilterState, JobWrite, Page, Rejection, Retention, RunWrite, Scope, Store,
-    StoreError, WaitingRuns,
+    Advance, AttemptCounts, ClaimAfter, CollectionContext, CollectionWrite, DueJob, HistoryFilter,
+    JobContext, JobFilter, JobFilterState, JobWrite, Page, Rejection, Retention, RunWrite, Scope,
+    Store, StoreError, WaitingRuns,
 };
 use proptest::prelude::*;
 
@@ -262,7 +262,13 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
                 RunWrite::Claim { run, seen, owner, lease, progress }
             }
             4 => RunWrite::RenewLease { run, token, lease },
-            5 => RunWrite::Continue { run, token, entry: Some(entry), counts, progress },
+            5 => {
+                let claim = match seed.is_multiple_of(2) {
+                    true => ClaimAfter::Keep { lease },
+                    false => ClaimAfter::Release,
+                };
+                RunWrite::Continue { run, token, entry: Some(entry), counts, progress, claim }
+            }
             _ => {
                 let entry = (!seed.is_multiple_of(3)).then_some(entry);
                 let lifecycle = (seed.is_multiple_of(2)).then_some(lifecycle);

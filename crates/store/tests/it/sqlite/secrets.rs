@@ -12,8 +12,8 @@ use kalends_domain::{
 use kalends_store::record::{JobRecord, NodeId, Progress};
 use kalends_store::sqlite::SqliteStore;
 use kalends_store::{
-    ApiStore, AttemptCounts, CollectionContext, CollectionWrite, DueJob, EngineStore, JobContext,
-    JobWrite, RunWrite, RunWriteResult,
+    ApiStore, AttemptCounts, ClaimAfter, CollectionContext, CollectionWrite, DueJob, EngineStore,
+    JobContext, JobWrite, RunWrite, RunWriteResult,
 };
 
 use super::{at, open};
@@ -119,7 +119,8 @@ async fn run(store: &SqliteStore, job: &JobRecord) {
     };
     let (entry, counts) = (Some(entry), AttemptCounts::default());
     let progress = Progress::first(due);
-    let next = RunWrite::Continue { run, token: claim.token, entry, counts, progress };
+    let (token, claim) = (claim.token, ClaimAfter::Release);
+    let next = RunWrite::Continue { run, token, entry, counts, progress, claim };
     assert_eq!(store.commit(vec![next]).await.unwrap(), [RunWriteResult::Done]);
 }
 
