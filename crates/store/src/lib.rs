@@ -22,6 +22,8 @@ mod api_store;
     reason = "test code, in the library for use by other stores"
 )]
 pub mod conformance;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod dump;
 pub mod encryption;
 mod engine_store;
 mod error;
@@ -46,6 +48,8 @@ pub use api_store::{
     HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, JobsPage, Page,
     SCAN_MAX, Scope, WaitingRuns,
 };
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use dump::{DumpError, WriteLine};
 pub use engine_store::{
     Advance, AttemptCounts, ClaimAfter, Due, DueJob, EngineStore, Retention, RunWrite,
     RunWriteResult,

@@ -8,7 +8,7 @@
 //! | `groups`, `collections`, `jobs`, `search`, `due`, `runs`, `history`, `events`, `tokens` | reads, one statement each, and edits of groups and tokens |
 //! | `edit_job`, `edit_collection` | edits that the caller decides while their rows are locked |
 //! | `jobs_for_run`, `commit` | the engine: jobs to run, and batches of run writes |
-//! | `invariant_scan`, `check` | data for the invariant scan; integrity check |
+//! | `invariant_scan`, `check`, `dump` | data for the invariant scan; integrity check; dump |
 //! | `removal`, `prune` | deletion with dependent rows; retention |
 //! | `columns`, `row`, `code` | column lists, conversion of rows and of values |
 //! | `clock`, `notify` | the database clock; change notifications between nodes |
@@ -31,6 +31,7 @@ mod columns;
 mod commit;
 mod connect;
 mod due;
+mod dump;
 mod edit_collection;
 mod edit_job;
 mod error;

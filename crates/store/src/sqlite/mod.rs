@@ -12,7 +12,7 @@
 //! | `edit_collection`, `edit_job` | edits |
 //! | `path_keys`, `collection_cache`, `collection_of_job` | lookups of paths and collections |
 //! | [`SqliteTokens`] (`tokens`) | API tokens, for tools beside a server |
-//! | `removal`, `prune`, `check`, `invariant_scan`, `backup` | maintenance |
+//! | `removal`, `prune`, `check`, `invariant_scan`, `backup`, `dump` | maintenance |
 //!
 //! It refuses to share its file with a second process, to open a file of a newer version, and to
 //! write after the disk has failed.
@@ -26,6 +26,7 @@ mod collection_of_job;
 mod collections;
 mod connection;
 mod due;
+mod dump;
 mod edit_collection;
 mod edit_job;
 mod error;
@@ -55,6 +56,7 @@ mod writer;
 
 pub use backup::back_up;
 pub use check::inspect;
+pub use dump::{dump, dump_to};
 pub use settings::{SqliteSettings, Threads};
 pub use store::SqliteStore;
 pub use tokens::SqliteTokens;

@@ -2,6 +2,7 @@
 
 #![cfg(test)] // clippy allows unwrap in tests; helpers of an integration test count as tests
 
+mod dump_sample;
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;

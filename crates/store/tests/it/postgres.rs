@@ -6,6 +6,7 @@
 mod concurrency;
 mod damage;
 mod database;
+mod dump;
 mod equivalence;
 mod failures;
 mod sample;

@@ -3,6 +3,7 @@
 mod conformance;
 mod crash;
 mod damage;
+mod dump;
 mod equivalence;
 mod file;
 mod flush;
