@@ -151,9 +151,11 @@ impl Tables {
     }
 
     pub(super) fn put_collection(&mut self, record: CollectionRecord) {
-        self.last_collection += 1;
-        let key = CollectionKey(self.last_collection);
-        self.collection_keys.entry(record.path.clone()).or_insert(key);
+        if !self.collection_keys.contains_key(&record.path) {
+            self.last_collection += 1;
+            let key = CollectionKey(self.last_collection);
+            self.collection_keys.insert(record.path.clone(), key);
+        }
         self.collections.insert(record.path.clone(), record);
     }
 
