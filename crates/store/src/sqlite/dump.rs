@@ -51,8 +51,7 @@ pub fn dump(path: &Path, codec: DefinitionCodec, write: WriteLine<'_>) -> Result
     for (kind, view, order) in VIEWS {
         let sql = format!("SELECT * FROM {view} ORDER BY {order}");
         let mut statement = connection.prepare(&sql).map_err(store_error)?;
-        let columns: Vec<String> =
-            statement.column_names().into_iter().map(str::to_owned).collect();
+        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let mut rows = statement.query(()).map_err(store_error)?;
         while let Some(row) = rows.next().map_err(store_error)? {
             let line = line(kind, &columns, row).map_err(StoreError::from)?;

@@ -26,7 +26,7 @@ fn views(path: &Path) -> Vec<String> {
         ("ledger", "v_ledger"),
     ] {
         let mut statement = connection.prepare(&format!("SELECT * FROM {view}")).unwrap();
-        let names: Vec<_> = statement.column_names().into_iter().map(str::to_owned).collect();
+        let names: Vec<_> = statement.column_names().map(str::to_owned).collect();
         let mut rows = statement.query(()).unwrap();
         while let Some(row) = rows.next().unwrap() {
             let mut line = Map::from_iter([("kind".to_owned(), json!(kind))]);
