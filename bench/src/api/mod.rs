@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`load`] | connections that ask as fast as they are answered |
+//! | [`load`] | connections that send the next request as soon as the response arrives |
 //! | [`servers`] | the server of this build, and a bare axum handler |
 
 pub mod load;

@@ -2,7 +2,7 @@
 //!
 //! If a proxy and a server disagree on where a request ends, a client can hide a request in the body
 //! of another. Everything that parsers are known to frame differently is rejected: Content-Length
-//! together with chunked encoding, a repeated Content-Length, bare LF or CR, folded header lines,
+//! together with chunked encoding, a repeated Content-Length, bare LF or CR, obsolete line folding in headers,
 //! lengths and chunk sizes that are not plain numbers. The module works on bytes and does no I/O.
 
 /// Bytes of one line of a head. The parser of the head has a lower limit for all of it.

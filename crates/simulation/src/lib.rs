@@ -1,6 +1,6 @@
 //! Deterministic simulation of the engine on a virtual clock.
 //!
-//! [`simulate`] builds a world from a seed: nodes that share a store, targets, users, injected faults
+//! [`simulate()`] builds a world from a seed: nodes that share a store, targets, users, injected faults
 //! and clock steps. It runs the production engine and then checks the documented guarantees. The
 //! same seed produces the same events in the same order.
 //!

@@ -1,4 +1,4 @@
-//! [`Store`] as seen from a node: every call passes its [`Link`].
+//! The store as seen from a node: every call passes its [`Link`].
 
 use kalends_domain::{
     CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,

@@ -264,7 +264,6 @@ fn findings(name: &str, text: &str) -> Vec<Finding> {
 }
 
 #[test]
-#[ignore = "the rewrite is in progress"]
 fn the_repository_uses_standard_terms() {
     let mut report = String::new();
     let mut used = vec![false; ALLOWED.len()];

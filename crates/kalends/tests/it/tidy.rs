@@ -95,6 +95,22 @@ fn only_wire_the_store_and_the_binary_use_serde() {
 }
 
 #[test]
+fn the_architecture_page_names_only_files_that_exist() {
+    const TOP: [&str; 7] =
+        ["crates/", "docs/", "scripts/", "services/", "clients/", "fuzz/", "bench/"];
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let spans = page.split('`').skip(1).step_by(2);
+    let is_path = |span: &&str| {
+        let ends = |character: char| character.is_whitespace() || "*{<…".contains(character);
+        TOP.iter().any(|top| span.starts_with(top)) && !span.contains(ends)
+    };
+    let paths: Vec<_> = spans.filter(is_path).collect();
+    assert!(paths.len() > 100, "{}", paths.len());
+    let missing: Vec<_> = paths.iter().filter(|path| !root().join(path).exists()).collect();
+    assert_eq!(missing, Vec::<&&str>::new());
+}
+
+#[test]
 fn no_module_has_a_meaningless_name() {
     let empty_names = ["utils", "util", "common", "helpers", "helper", "manager", "misc"];
     let named = rust_files("crates")
