@@ -67,7 +67,7 @@ pub struct DueJob {
     pub due: Instant,
 }
 
-/// A decision of the engine. [`run_state`](crate::run_state) applies it.
+/// A decision of the engine. The module `run_state` applies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunWrite {
     /// Begins an occurrence: opens a run, claims it, and advances the job to its next occurrence.

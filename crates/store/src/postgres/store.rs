@@ -1,4 +1,4 @@
-//! Implements [`Store`] with the operations of the other modules.
+//! Implements the store's traits with the operations of the other modules.
 
 use std::future::Future;
 

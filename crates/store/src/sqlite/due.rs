@@ -24,7 +24,7 @@ use crate::sqlite::write_back::dirty_rows::DuePosition;
 /// microseconds.
 const SCAN_BATCH: usize = 256;
 
-/// Inserts or replaces a row of `due`. Parameters: see [`write`].
+/// Inserts or replaces a row of `due`. Parameters: see [`write()`].
 pub(crate) const WRITE: &str = "INSERT OR REPLACE INTO due (due, job, packed) VALUES (?, ?, ?)";
 
 /// Executes a statement with the columns of `due` as parameters, if the job has an active schedule.

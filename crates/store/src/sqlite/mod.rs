@@ -7,7 +7,7 @@
 //! | `migrate` | upgrades the schema |
 //! | `writer`, `queue`, `task` | the thread that writes: group commit of everything that waits |
 //! | `readers` | the threads and the inline connections that read |
-//! | [`write_back`] | the write-back cache: dirty rows, change log, snapshots, flush, WAL checkpoint |
+//! | `write_back` | the write-back cache: dirty rows, change log, snapshots, flush, WAL checkpoint |
 //! | `groups`, `collections`, `jobs`, `jobs_for_run`, `state`, `due`, `runs`, `history`, `chain`, `events`, `search` | statements, by subject |
 //! | `edit_collection`, `edit_job` | edits |
 //! | `path_keys`, `collection_cache`, `collection_of_job` | lookups of paths and collections |

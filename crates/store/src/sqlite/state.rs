@@ -94,7 +94,7 @@ pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateR
     })
 }
 
-/// Inserts or replaces a row of `state`. Parameters: see [`write`].
+/// Inserts or replaces a row of `state`. Parameters: see [`write()`].
 pub(crate) const WRITE: &str =
     "INSERT OR REPLACE INTO state (job, collection, generation, switched_on, lifecycle, due, used,
          last_execution, executions, failures, faulted, finished, entries, newest_entry,
