@@ -134,8 +134,8 @@ pub enum RunWrite {
         /// Duration of the lease, from now.
         lease: Duration,
     },
-    /// Records an attempt that another one follows, and releases the claim. Expects the fencing
-    /// token.
+    /// Records an attempt that another one follows, and releases or keeps the claim. Expects the
+    /// fencing token.
     Continue {
         /// The run.
         run: RunId,

@@ -98,8 +98,10 @@ impl Scheduler {
                 self.admission.release(&slot);
                 self.release_item(&DueItem::Run(run));
             }
+            // Before all others: those are ordered by time, and this one is late.
             WriteContext::RenewLease { run, token } => {
-                self.schedule_renewal(Duration::ZERO, run, token);
+                let at = self.services.clock.uptime();
+                self.renewals.push_front(Renewal { at, run, token });
             }
             WriteContext::Conclude(finished, next) => {
                 if let NextAttempt::Now { slot, .. } = next {
@@ -181,7 +183,15 @@ impl Scheduler {
             ) => {
                 let FinishedAssignment { run, job_for_run, .. } = *finished;
                 let run = OpenRun { progress, claim: Some(claim), ..run };
-                Some(self.assign(run, claim, began, job_for_run, slot))
+                let assignment = self.assign(run, claim, began, job_for_run, slot);
+                match self.is_stopping {
+                    // The commit was in flight when the shutdown began.
+                    true => {
+                        self.return_assignment(assignment);
+                        None
+                    }
+                    false => Some(assignment),
+                }
             }
             (WriteContext::Conclude(finished, next), result) => {
                 self.held_claims.remove(&finished.run.id);
@@ -219,6 +229,24 @@ impl Scheduler {
         // Conservative: the store starts the lease after the call was made.
         let holds_until = began + self.settings.lease.saturating_sub(LEASE_MARGIN);
         Assignment { run, claim, holds_until, job_for_run, slot, timeout }
+    }
+
+    /// Decides again on results whose next attempt was to start at once, now that a shutdown begins.
+    pub(super) fn withdraw_next_attempts(&mut self) {
+        for (write, context) in std::mem::take(&mut self.pending_writes) {
+            match context {
+                WriteContext::Conclude(_, NextAttempt::Now { .. }) => self.undo_write(context),
+                context => self.pending_writes.push_back((write, context)),
+            }
+        }
+    }
+
+    /// Releases the claim of an attempt that does not start.
+    fn return_assignment(&mut self, assignment: Assignment) {
+        let Assignment { run, claim, job_for_run, slot, .. } = assignment;
+        let result = AssignmentResult::NotStarted;
+        let finished = FinishedAssignment { run, claim, job_for_run, slot, result };
+        self.receive_results(Box::new(finished));
     }
 
     /// Fails an attempt whose process crashed in every delivery.

@@ -45,6 +45,7 @@ impl Scheduler {
         let mut wake_up = WakeUp::default();
         self.commit_pacing.disable();
         self.is_stopping = true;
+        self.withdraw_next_attempts();
         loop {
             self.pending_writes.retain(|(_, context)| is_result(context));
             let elapsed = clock.uptime();
