@@ -186,9 +186,9 @@ pub struct JobPut {
 /// notices the edit by the job's generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitingRuns {
-    /// They stay open.
+    /// Unclaimed runs stay open.
     Keep,
-    /// They are closed and recorded in the ledger with this disposition.
+    /// Unclaimed runs are closed and recorded in the ledger with this disposition.
     Close(Disposition),
 }
 

@@ -1,6 +1,7 @@
 //! An attempt that is due at once on the same node keeps its claim.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kalends_domain::{ActionRole, JobDefinition, RetryKind, RetryPolicy};
 use kalends_engine::{EngineMetrics, EngineSettings};
@@ -118,5 +119,23 @@ fn the_error_action_of_a_crashed_node_is_redelivered_after_its_lease() {
         let roles: Vec<_> = world.calls().iter().map(|call| call.role).collect();
         assert_eq!(roles, [ActionRole::Main, ActionRole::Error, ActionRole::Error]);
         assert_eq!(world.ledger("j").await.len(), 1);
+    });
+}
+
+#[test]
+fn a_shutdown_releases_the_claim_of_an_error_action_that_was_to_start_at_once() {
+    run(async {
+        let mut world = World::new().await;
+        let commit_interval = Duration::from_secs(60);
+        let paced = EngineSettings { commit_interval, ..EngineSettings::default() };
+        world.start_engine_on(world.store.clone(), paced);
+        world.respond(&[Response::Fail]);
+        let created = world.put("j", failing_once()).await;
+        world.pass(11).await;
+        assert_eq!(world.calls().len(), 1, "the result waits for its commit");
+        world.stop_engine().await;
+        assert_eq!(world.calls().len(), 1, "a shutdown starts no attempt");
+        let open = world.store.open_runs(created.key).await.unwrap();
+        assert_eq!((open[0].claim, open[0].progress.role), (None, ActionRole::Error));
     });
 }

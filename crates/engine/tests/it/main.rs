@@ -5,5 +5,6 @@
 mod clocks_and_collections;
 mod firing;
 mod kept_claims;
+mod lease_renewal;
 mod races;
 mod world;

@@ -21,7 +21,8 @@ use kalends_store::record::{
     Disposition, JobFacts, JobRecord, JobState, JobUid, LedgerRecord, NodeId,
 };
 use kalends_store::{
-    ApiStore, CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, Page, WaitingRuns,
+    ApiStore, CollectionContext, CollectionWrite, EngineStore, JobContext, JobPut, JobWrite, Page,
+    WaitingRuns,
 };
 use tokio::sync::Notify;
 
@@ -117,10 +118,19 @@ impl World {
     }
 
     pub(crate) fn start_engine_with(&mut self, settings: EngineSettings) {
-        self.engines += 1;
-        let (store, clock, script) = (self.store.clone(), self.clock.clone(), self.script.clone());
         // With commit pacing, a manual clock would never reach the next commit.
         let settings = EngineSettings { commit_interval: Duration::ZERO, ..settings };
+        self.start_engine_on(self.store.clone(), settings);
+    }
+
+    /// Starts an engine on a wrapped store, with exactly these settings.
+    pub(crate) fn start_engine_on(
+        &mut self,
+        store: Arc<dyn EngineStore>,
+        settings: EngineSettings,
+    ) {
+        self.engines += 1;
+        let (clock, script) = (self.clock.clone(), self.script.clone());
         self.engine = Some(Engine::start(store, clock, script, NodeId(self.engines), settings));
     }
 

@@ -1,6 +1,6 @@
 //! Recorded requests and responses of the retired service.
 //!
-//! They are in the directory `shared` next to the checkout, or in the one that `KALENDS_SHARED` names.
+//! The recordings are in the directory `shared` next to the checkout, or in the one that `KALENDS_SHARED` names.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
