@@ -100,15 +100,14 @@ impl Rows {
             RunWrite::Skip { on, advance, .. } => {
                 let job = tables.due_job(*on)?;
                 let may_end = job.is_some() && advance.lifecycle != Lifecycle::Active;
-                let has_other_run = may_end
-                    && tables.open_runs(on.job)?.iter().any(|run| is_scheduled(run, on.generation));
+                let has_other_run =
+                    may_end && has_scheduled_run(tables, on.job, on.generation, None)?;
                 Ok(Rows { job, has_other_run, ..Rows::default() })
             }
             RunWrite::Reschedule { job, generation, advance } => {
                 let row = tables.job(*job)?;
                 let may_end = row.is_some() && advance.lifecycle != Lifecycle::Active;
-                let has_other_run = may_end
-                    && tables.open_runs(*job)?.iter().any(|run| is_scheduled(run, *generation));
+                let has_other_run = may_end && has_scheduled_run(tables, *job, *generation, None)?;
                 Ok(Rows { job: row, has_other_run, ..Rows::default() })
             }
             RunWrite::Claim { run, .. } | RunWrite::RenewLease { run, .. } => {
@@ -125,10 +124,8 @@ impl Rows {
                 let may_end = lifecycle.is_some() && job.is_some_and(|job| job.state.due.is_none());
                 let has_other_run = match run.filter(|_| may_end) {
                     None => false,
-                    Some(RunRow { run: ending, .. }) => {
-                        let open = tables.open_runs(ending.job)?;
-                        let other = |run: &&OpenRun| run.id != ending.id;
-                        open.iter().filter(other).any(|run| is_scheduled(run, ending.generation))
+                    Some(RunRow { run: OpenRun { id, job, generation, .. }, .. }) => {
+                        has_scheduled_run(tables, job, generation, Some(id))?
                     }
                 };
                 Ok(Rows { job, run, has_other_run, ..Rows::default() })
@@ -137,8 +134,17 @@ impl Rows {
     }
 }
 
-fn is_scheduled(run: &OpenRun, generation: u64) -> bool {
-    run.generation == generation && run.cause == Cause::Scheduled
+/// Whether a run of the job's schedule is open, of this generation and other than `except`.
+fn has_scheduled_run<T: RunTables>(
+    tables: &mut T,
+    job: JobKey,
+    generation: u64,
+    except: Option<RunId>,
+) -> Result<bool, T::Error> {
+    let is_scheduled = |run: &OpenRun| {
+        Some(run.id) != except && run.generation == generation && run.cause == Cause::Scheduled
+    };
+    Ok(tables.open_runs(job)?.iter().any(is_scheduled))
 }
 
 /// Why a write changes nothing.
