@@ -100,7 +100,7 @@ impl Connection {
             }
             None => {
                 self.app.metrics.request_rejected();
-                let message = "too much is asked at once; try again";
+                let message = "the server is handling too many requests; retry later";
                 let error = ApiError::from(ErrorDetails::one(ErrorCode::ServerBusy, "", message));
                 let ids = self.app.new_response_ids();
                 error.response(Version::V2016_03_01).into_http(&self.app, ids)

@@ -164,6 +164,7 @@ impl ApiError {
                 response.with(header::WWW_AUTHENTICATE, "Bearer error=\"invalid_token\"")
             }
             ErrorCode::ServerBusy
+            | ErrorCode::StoreUnavailable
             | ErrorCode::OperationOutcomeUnknown
             | ErrorCode::InsufficientStorage => response.with(header::RETRY_AFTER, "5"),
             // The rest of the body is not read, so the connection cannot be reused.
@@ -210,13 +211,19 @@ impl From<StoreError> for ApiError {
                 one(ErrorCode::ResourceNotFound, "there is no such collection")
             }
             StoreError::Busy(_) => {
-                one(ErrorCode::ServerBusy, "too much is asked at once; try again")
+                one(ErrorCode::ServerBusy, "the server is handling too many requests; retry later")
+            }
+            StoreError::Unavailable(cause) => {
+                let message = format!("the store is unavailable ({cause}); retry later");
+                one(ErrorCode::StoreUnavailable, &message)
             }
             StoreError::Unknown(_) => {
                 let message = "whether it was done is not known; ask again, a repeated PUT is safe";
                 one(ErrorCode::OperationOutcomeUnknown, message)
             }
-            StoreError::Full => one(ErrorCode::InsufficientStorage, "there is no room left"),
+            StoreError::Full => {
+                one(ErrorCode::InsufficientStorage, "the disk of the store is full")
+            }
             StoreError::Damaged(_) | StoreError::TooNew { .. } | StoreError::Failed(_) => {
                 ApiError::internal(error.to_string())
             }

@@ -11,9 +11,12 @@ pub enum StoreError {
     /// The caller's `decide` function rejected the edit. Nothing changed.
     #[error("{0}")]
     Rejected(Rejection),
-    /// Too many calls are waiting, or the store is out of reach. Nothing changed.
-    #[error("the store is busy or out of reach: {0}")]
+    /// Too many calls are waiting, or they conflicted with others. Nothing changed.
+    #[error("the store is busy: {0}")]
     Busy(String),
+    /// The store is out of reach, read-only, or its disk failed. Nothing changed.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
     /// The connection broke during the commit: its outcome is unknown.
     #[error("the outcome of the commit is unknown: {0}")]
     Unknown(String),

@@ -56,7 +56,7 @@ codes! {
     429: TooManyRequests;
     431: RequestHeaderFieldsTooLarge;
     500: InternalError;
-    503: OperationOutcomeUnknown ServerBusy;
+    503: OperationOutcomeUnknown ServerBusy StoreUnavailable;
     507: InsufficientStorage;
 }
 

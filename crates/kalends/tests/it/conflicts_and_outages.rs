@@ -212,14 +212,14 @@ fn a_database_outage_returns_503_and_an_unknown_outcome_its_own_code() {
     forwarder.set(Link::Down);
     for target in [job("j"), collection("g", "c")] {
         let response = put(&target, if target.contains("/jobs/") { JOB } else { STANDARD });
-        assert_eq!(code(&response), (503, "ServerBusy".into()), "{target}");
+        assert_eq!(code(&response), (503, "StoreUnavailable".into()), "{target}");
         assert!(response.header("Retry-After").is_some());
     }
     // Stored tokens cannot be verified during the outage: 503, not 401.
     let mut connection = server.connect();
     let stored = format!("kal_0123456789abcdef_{}", "A".repeat(43));
     let response = request_as(&mut connection, &stored, "GET", &new(&job("before")), None);
-    assert_eq!(code(&response), (503, "ServerBusy".into()));
+    assert_eq!(code(&response), (503, "StoreUnavailable".into()));
     assert_eq!(connection.request("GET", "/livez", None).status, 200);
     assert_eq!(connection.request("GET", "/readyz", None).status, 503);
 

@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::io;
 
-use deadpool_postgres::PoolError;
+use deadpool_postgres::{PoolError, TimeoutType};
 use tokio_postgres::error::SqlState;
 
 use crate::error::StoreError;
@@ -45,9 +45,13 @@ impl PostgresError {
             Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED) => {
                 TransactionFailure::Conflict
             }
-            Some(code) if ends_connection(code) => TransactionFailure::ConnectionLost(busy(&error)),
+            Some(code) if ends_connection(code) => {
+                TransactionFailure::ConnectionLost(unavailable(&error))
+            }
             Some(code) => TransactionFailure::Permanent(error_of_code(code, &error)),
-            None if is_connection_error(&error) => TransactionFailure::ConnectionLost(busy(&error)),
+            None if is_connection_error(&error) => {
+                TransactionFailure::ConnectionLost(unavailable(&error))
+            }
             None => TransactionFailure::Permanent(StoreError::Failed(error.to_string())),
         }
     }
@@ -70,6 +74,7 @@ impl PostgresError {
 fn pool_error(error: &PoolError) -> StoreError {
     match error {
         PoolError::Backend(error) => connection_error(error),
+        PoolError::Timeout(TimeoutType::Create) => StoreError::Unavailable(error.to_string()),
         other => StoreError::Busy(other.to_string()),
     }
 }
@@ -77,9 +82,9 @@ fn pool_error(error: &PoolError) -> StoreError {
 /// The error of a failed connection attempt.
 pub(super) fn connection_error(error: &tokio_postgres::Error) -> StoreError {
     match error.code() {
-        Some(code) if ends_connection(code) => busy(error),
+        Some(code) if ends_connection(code) => unavailable(error),
         Some(code) => error_of_code(code, error),
-        None if is_connection_error(error) => busy(error),
+        None if is_connection_error(error) => unavailable(error),
         None => StoreError::Failed(message(error)),
     }
 }
@@ -90,8 +95,8 @@ fn error_of_code(code: &SqlState, error: &tokio_postgres::Error) -> StoreError {
         SqlState::QUERY_CANCELED
         | SqlState::LOCK_NOT_AVAILABLE
         | SqlState::TOO_MANY_CONNECTIONS
-        | SqlState::OUT_OF_MEMORY
-        | SqlState::READ_ONLY_SQL_TRANSACTION => busy(error),
+        | SqlState::OUT_OF_MEMORY => busy(error),
+        SqlState::READ_ONLY_SQL_TRANSACTION => unavailable(error),
         SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => StoreError::Damaged(message(error)),
         _ => StoreError::Failed(message(error)),
     }
@@ -116,6 +121,10 @@ fn is_connection_error(error: &tokio_postgres::Error) -> bool {
 
 fn busy(error: &tokio_postgres::Error) -> StoreError {
     StoreError::Busy(message(error))
+}
+
+fn unavailable(error: &tokio_postgres::Error) -> StoreError {
+    StoreError::Unavailable(message(error))
 }
 
 /// The message without its details, which may quote a row.

@@ -39,7 +39,7 @@ where
     T::TlsConnect: Send,
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
-    let timed_out = |_| StoreError::Busy("timeout while connecting to the database".into());
+    let timed_out = |_| StoreError::Unavailable("timeout while connecting to the database".into());
     let connected =
         timeout(settings.connect_deadline, config.connect(tls)).await.map_err(timed_out)?;
     let (mut client, connection) = connected.map_err(|error| connection_error(&error))?;

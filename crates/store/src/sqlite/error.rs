@@ -60,6 +60,9 @@ fn to_store_error(error: &Error) -> StoreError {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             StoreError::Damaged(error.to_string())
         }
+        Some(ErrorCode::SystemIoFailure | ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
+            StoreError::Unavailable(error.to_string())
+        }
         // A value of an unexpected type, or a missing row.
         None => StoreError::Damaged(format!("an unexpected row: {error}")),
         Some(_) => StoreError::Failed(error.to_string()),

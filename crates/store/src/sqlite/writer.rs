@@ -439,5 +439,5 @@ impl WriteLoop {
 fn stop(stopped: &OnceLock<StoreError>, why: &StoreError) {
     let why = format!("nothing is written since the disk failed: {why}");
     // The first failure is the cause; later ones are ignored.
-    drop(stopped.set(StoreError::Failed(why)));
+    drop(stopped.set(StoreError::Unavailable(why)));
 }

@@ -40,7 +40,7 @@ fn assert_busy<T: std::fmt::Debug>(result: Result<T, StoreError>) {
 }
 
 #[test]
-fn an_unreachable_database_is_busy() {
+fn an_unreachable_database_is_unavailable() {
     with_server(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let silent = listener.local_addr().unwrap();
@@ -48,7 +48,8 @@ fn an_unreachable_database_is_busy() {
         for address in [silent, closed] {
             let url = format!("postgres://kalends@{address}/x");
             let connect = PostgresStore::connect(&url, short_deadlines(), codec(1));
-            assert_busy(timeout(CALL_TIME_MAX, connect).await.unwrap());
+            let refused = timeout(CALL_TIME_MAX, connect).await.unwrap();
+            assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
         }
         let refused = PostgresStore::connect("not an address", short_deadlines(), codec(1)).await;
         assert!(matches!(refused, Err(StoreError::Failed(_))), "{refused:?}");
@@ -109,7 +110,7 @@ fn killed_connections_lose_no_acknowledged_write() {
                 timeout(CALL_TIME_MAX * 5, try_put_job(&*store, &name, put(None))).await.unwrap();
             match put {
                 Ok(_) => acknowledged.push(name),
-                Err(StoreError::Busy(_) | StoreError::Unknown(_)) => {}
+                Err(StoreError::Busy(_) | StoreError::Unavailable(_) | StoreError::Unknown(_)) => {}
                 Err(error) => panic!("{error:?}"),
             }
         }
@@ -300,7 +301,11 @@ fn crashing_server() {
                     let put = try_put_job(&*store, &name, put(None));
                     match timeout(CALL_TIME_MAX * 3, put).await.expect("a deadline was missed") {
                         Ok(_) => acknowledged.push(name),
-                        Err(StoreError::Busy(_) | StoreError::Unknown(_)) => {
+                        Err(
+                            StoreError::Busy(_)
+                            | StoreError::Unavailable(_)
+                            | StoreError::Unknown(_),
+                        ) => {
                             failed += 1;
                             tokio::task::yield_now().await;
                         }
