@@ -22,6 +22,7 @@ mod scheduler;
 mod settings;
 mod store_clock;
 mod timetable;
+mod unreported;
 mod worker;
 
 pub use engine::{Engine, Nudge};

@@ -28,6 +28,7 @@ pub struct EngineMetrics {
     closed: [Counter; DISPOSITIONS.len()],
     succeeded: Counter,
     failed: Counter,
+    panicked: Counter,
     in_flight: Gauge,
     took: Histogram,
     late: Histogram,
@@ -90,6 +91,11 @@ impl EngineMetrics {
         }
     }
 
+    /// Counts an attempt that ended with a panic.
+    pub(crate) fn attempt_panicked(&self) {
+        self.panicked.increment();
+    }
+
     /// Sets the number of jobs in the timetable.
     pub(crate) fn set_timetable_jobs(&self, jobs: usize) {
         self.timetable_jobs.set(jobs as u64);
@@ -145,6 +151,8 @@ impl Metrics for EngineMetrics {
         page.counter("kalends_attempts_total", "Finished attempts by outcome")
             .value(&[("outcome", "succeeded")], self.succeeded.get())
             .value(&[("outcome", "failed")], self.failed.get());
+        page.counter("kalends_attempt_panics_total", "Attempts that ended with an internal error")
+            .value(&[], self.panicked.get());
         page.gauge("kalends_attempts_under_way", "Attempts in flight")
             .value(&[], self.in_flight.get());
         page.histogram("kalends_attempt_duration_seconds", "Duration of attempts")

@@ -68,6 +68,8 @@ pub(crate) struct Scheduler {
     admission: Admission<Candidate>,
     /// Jobs taken from the timetable whose decision is not committed yet. Loads ignore them.
     busy_jobs: BTreeSet<JobKey>,
+    /// Jobs that changed after they were loaded; their state is read again.
+    changed_jobs: Vec<Due>,
     /// The same for runs.
     busy_runs: BTreeSet<RunId>,
     /// Claims of this node.
@@ -146,6 +148,7 @@ impl Scheduler {
                 collection: settings.collection_attempts_max,
             }),
             busy_jobs: BTreeSet::new(),
+            changed_jobs: Vec::new(),
             busy_runs: BTreeSet::new(),
             held_claims: BTreeMap::new(),
             renewals: VecDeque::new(),
@@ -210,6 +213,7 @@ impl Scheduler {
             return;
         }
         self.load(now);
+        self.reload_changed_jobs();
         self.read_gate_states();
         self.renew_leases();
         self.read_due_jobs(now);

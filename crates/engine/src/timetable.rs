@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 
 use kalends_recurrence::Instant;
-use kalends_store::Due;
 use kalends_store::record::{CollectionKey, JobKey, OpenRun, RunId};
+use kalends_store::{Due, DueJob};
 
 /// Maximum number of jobs, and of runs. Later loads find the rest.
 pub(crate) const TIMETABLE_MAX: usize = 50_000;
@@ -14,8 +14,8 @@ pub(crate) const TIMETABLE_MAX: usize = 50_000;
 /// Jobs and runs that are due soon, ordered by time.
 #[derive(Debug, Default)]
 pub(crate) struct Timetable {
-    /// Due time of each job in the timetable; a job has at most one entry.
-    known: HashMap<JobKey, Instant>,
+    /// Due time and generation of each job in the timetable; a job has at most one entry.
+    known: HashMap<JobKey, DueJob>,
     coming: BTreeMap<(Instant, JobKey), Due>,
     /// Jobs that are due, by collection.
     ready: BTreeMap<CollectionKey, VecDeque<Due>>,
@@ -26,16 +26,18 @@ pub(crate) struct Timetable {
 }
 
 impl Timetable {
-    /// Adds a job or updates its due time.
+    /// Adds a job or updates its due time and generation. An entry of an earlier generation than
+    /// the known one is outdated: a load or a commit that preceded an edit ended after it.
     pub(crate) fn add_job(&mut self, due: Due) {
-        let (job, at) = (due.on.job, due.on.due);
-        if let Some(known) = self.known.insert(job, at) {
-            if known == at {
+        let DueJob { job, due: at, generation } = due.on;
+        if let Some(known) = self.known.get(&job) {
+            if *known == due.on || known.generation > generation {
                 return;
             }
             // An outdated entry in `ready` is dropped when its collection is served.
-            self.coming.remove(&(known, job));
+            self.coming.remove(&(known.due, job));
         }
+        self.known.insert(job, due.on);
         self.coming.insert((at, job), due);
         if self.coming.len() > TIMETABLE_MAX
             && let Some(((_, last), _)) = self.coming.pop_last()
@@ -112,7 +114,7 @@ impl Timetable {
             self.turn = Some(collection);
             match self.ready.get_mut(&collection).and_then(VecDeque::pop_front) {
                 Some(due) => {
-                    if self.known.get(&due.on.job) == Some(&due.on.due) {
+                    if self.known.get(&due.on.job) == Some(&due.on) {
                         self.known.remove(&due.on.job);
                         taken.push(due);
                     }
@@ -143,8 +145,6 @@ impl Timetable {
 
 #[cfg(test)]
 mod tests {
-    use kalends_store::DueJob;
-
     use super::*;
 
     fn job(due: &str, key: i64, collection: i64) -> Due {
@@ -183,6 +183,23 @@ mod tests {
         assert_eq!(take(&mut timetable, "2026-01-04", 0), [0; 0], "both are coming due");
         timetable.add_job(job("2026-01-06", 2, 1));
         assert_eq!(take(&mut timetable, "2026-01-07", 9), [1, 2]);
+    }
+
+    #[test]
+    fn an_edit_that_keeps_the_due_time_replaces_the_entry() {
+        let edited = |key| {
+            let Due { on, collection } = job("2026-01-02", key, 1);
+            Due { on: DueJob { generation: 2, ..on }, collection }
+        };
+        let mut timetable = Timetable::default();
+        timetable.add_job(job("2026-01-02", 1, 1));
+        timetable.add_job(edited(1));
+        timetable.add_job(job("2026-01-03", 1, 1));
+        timetable.add_job(job("2026-01-02", 2, 1));
+        let until = "2026-01-02".parse().unwrap();
+        assert_eq!(timetable.take_jobs(until, 0, |_| true), [], "both are due now");
+        timetable.add_job(edited(2));
+        assert_eq!(timetable.take_jobs(until, 9, |_| true), [edited(1), edited(2)]);
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //!
 //! Runs that were claimed in one commit start as a group, so that one read of gate states serves all.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use kalends_actions::{ActionExecutor, AttemptReport, AttemptRequest};
 use kalends_domain::{Action, ActionRole, Outcome, Signing, Switch};
 use kalends_environment::Clock;
@@ -15,6 +17,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::admission::Slot;
 use crate::metrics::EngineMetrics;
+use crate::unreported::Unreported;
 
 /// Dependencies of the scheduler and of workers.
 #[derive(Clone)]
@@ -76,57 +79,65 @@ const PREWARM_MIN: usize = 8;
 /// Connections are not opened ahead with less time than this.
 const PREWARM_AHEAD_MIN: Duration = Duration::from_millis(1);
 
+/// History message of an attempt whose code panicked.
+const PANICKED: &str = "The attempt ended with an internal error of the scheduler. Whether the \
+    target received the request is unknown.";
+
+/// An assignment and its request; `None` if the code that builds the request panicked.
+type Prepared = (Unreported, Option<AttemptRequest>);
+
 /// Executes assignments, each at its scheduled time.
 pub(crate) async fn run_assignments(
     group: Vec<Assignment>,
     services: Services,
     results: Sender<Box<FinishedAssignment>>,
 ) {
-    let with_request = |assignment| {
-        let request = request_for(&assignment);
-        (assignment, request)
+    // First, so that a panic below reports every assignment.
+    let report = |assignment| Unreported::new(assignment, results.clone());
+    let group: Vec<_> = group.into_iter().map(report).collect();
+    let with_request = |assignment: Unreported| {
+        let request = catch_unwind(AssertUnwindSafe(|| request_for(assignment.assignment())));
+        (assignment, request.ok())
     };
-    let mut group: Vec<_> = group.into_iter().map(with_request).collect();
-    group.sort_by_key(|(assignment, _)| assignment.run.progress.next_at);
+    let mut group: Vec<Prepared> = group.into_iter().map(with_request).collect();
+    group.sort_by_key(next_at);
     prewarm(&group, &services);
-    while let Some((first, _)) = group.first() {
-        wait_for(first.run.progress.next_at, &*services.clock).await;
+    while let Some(first) = group.first() {
+        wait_for(next_at(first), &*services.clock).await;
         let now = Instant::from(services.clock.now());
-        let count = group.partition_point(|(assignment, _)| assignment.run.progress.next_at <= now);
+        let count = group.partition_point(|prepared| next_at(prepared) <= now);
         let later = group.split_off(count);
-        let jobs = group.iter().map(|(assignment, _)| assignment.run.job).collect();
+        let jobs = group.iter().map(|(assignment, _)| assignment.assignment().run.job).collect();
         // Without gate states nothing is sent.
         let gate_states = services.store.gate_states(jobs).await.ok();
         let gate_states =
             gate_states.unwrap_or_default().into_iter().map(Some).chain([None].into_iter().cycle());
         for ((assignment, request), state) in group.into_iter().zip(gate_states) {
             let (now, uptime) = (Instant::from(services.clock.now()), services.clock.uptime());
-            let gate = gate(&assignment, state, now, uptime);
-            tokio::spawn(run_assignment(
-                assignment,
-                request,
-                gate,
-                services.clone(),
-                results.clone(),
-            ));
+            let gate = gate(assignment.assignment(), state, now, uptime);
+            tokio::spawn(run_assignment(assignment, request, gate, services.clone()));
         }
         group = later;
     }
 }
 
 /// Opens connections shortly before many attempts are due at the same time.
-fn prewarm(group: &[(Assignment, AttemptRequest)], services: &Services) {
+fn prewarm(group: &[Prepared], services: &Services) {
     let now = Instant::from(services.clock.now());
-    let at = |(assignment, _): &(Assignment, AttemptRequest)| assignment.run.progress.next_at;
-    for same_time in group.chunk_by(|one, next| at(one) == at(next)) {
-        let ahead = same_time.first().map_or(Duration::ZERO, |first| at(first).since(now));
+    for same_time in group.chunk_by(|one, next| next_at(one) == next_at(next)) {
+        let ahead = same_time.first().map_or(Duration::ZERO, |first| next_at(first).since(now));
         if same_time.len() >= PREWARM_MIN && ahead >= PREWARM_AHEAD_MIN {
-            let requests: Vec<_> = same_time.iter().map(|(_, request)| request).collect();
+            let requests: Vec<_> =
+                same_time.iter().filter_map(|(_, request)| request.as_ref()).collect();
             for ready in services.executor.prewarm(&requests, ahead) {
                 drop(tokio::spawn(ready));
             }
         }
     }
+}
+
+fn next_at((assignment, _): &Prepared) -> Instant {
+    assignment.assignment().run.progress.next_at
 }
 
 /// Waits until the clock shows `at`; never returns early.
@@ -171,22 +182,18 @@ fn gate(
 }
 
 async fn run_assignment(
-    assignment: Assignment,
-    request: AttemptRequest,
+    assignment: Unreported,
+    request: Option<AttemptRequest>,
     gate: Gate,
     services: Services,
-    results: Sender<Box<FinishedAssignment>>,
 ) {
     let result = match gate {
-        Gate::Open => attempt(&assignment.run, request, &services).await,
+        Gate::Open => attempt(assignment.assignment(), request, &services).await,
         Gate::Edited => AssignmentResult::Superseded,
         Gate::CollectionDisabled => AssignmentResult::CollectionDisabled,
         Gate::Closed => AssignmentResult::NotStarted,
     };
-    let Assignment { run, claim, job_for_run, slot, .. } = assignment;
-    // The scheduler is gone only if the process ends; the claim then expires.
-    let finished = Box::new(FinishedAssignment { run, claim, job_for_run, slot, result });
-    drop(results.send(finished).await);
+    assignment.report(result).await;
 }
 
 /// The main action of a job or its error action.
@@ -219,10 +226,28 @@ fn request_for(assignment: &Assignment) -> AttemptRequest {
     }
 }
 
-async fn attempt(run: &OpenRun, request: AttemptRequest, services: &Services) -> AssignmentResult {
+/// Executes the attempt. A panic is an attempt whose outcome is unknown.
+async fn attempt(
+    assignment: &Assignment,
+    request: Option<AttemptRequest>,
+    services: &Services,
+) -> AssignmentResult {
     let (started, started_uptime) = (Instant::from(services.clock.now()), services.clock.uptime());
-    let _in_flight = services.metrics.attempt_started(run, started);
-    let report = services.executor.execute(request).await;
+    let _in_flight = services.metrics.attempt_started(&assignment.run, started);
+    let report = match request {
+        Some(request) => {
+            let executed = async { services.executor.execute(request).await };
+            AssertUnwindSafe(executed).catch_unwind().await.ok()
+        }
+        None => None,
+    };
+    let report = report.unwrap_or_else(|| {
+        services.metrics.attempt_panicked();
+        let (path, occurrence) = (&assignment.job_for_run.job.path, assignment.run.scheduled);
+        let (collection, job) = (&path.collection.collection, &path.job);
+        tracing::error!(%collection, %job, %occurrence, "attempt panicked");
+        AttemptReport::new(Outcome::Indeterminate, PANICKED)
+    });
     services
         .metrics
         .attempt_finished(report.outcome, services.clock.uptime().saturating_sub(started_uptime));

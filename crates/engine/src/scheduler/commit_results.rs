@@ -206,8 +206,14 @@ impl Scheduler {
                 self.load_waiting_runs(&finished.job_for_run, now);
                 None
             }
-            // Another node was faster or the job was edited; the next load shows the current state.
+            // Another node was faster or the job was edited.
             (context, _) => {
+                match &context {
+                    WriteContext::Begin { due, .. } | WriteContext::Skip { due, .. } => {
+                        self.changed_jobs.push(*due);
+                    }
+                    _ => self.load_schedule.load_soon(now),
+                }
                 self.undo_write(context);
                 None
             }

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kalends_domain::{Lifecycle, Switch};
 use kalends_recurrence::Instant;
-use kalends_store::record::OpenRun;
-use kalends_store::{Due, StoreError};
+use kalends_store::record::{GateState, OpenRun};
+use kalends_store::{Due, DueJob, StoreError};
 
-use super::Scheduler;
 use super::store_calls::StoreResponse;
+use super::{BATCH_MAX, Scheduler};
 use crate::timetable::TIMETABLE_MAX;
 
 /// Minimum window. Loads happen twice per window.
@@ -18,6 +19,9 @@ const WINDOW_MIN: Duration = Duration::from_secs(1);
 const ROWS_TARGET: usize = 10_000;
 /// Loads triggered by edits take at most one part in this many of the time.
 const NUDGED_SHARE: u32 = 5;
+/// After a rejected claim of a run, the next load is due after this time. Not at once: in a cluster,
+/// every run that two nodes want has one rejected claim.
+const RELOAD_AFTER: Duration = Duration::from_secs(1);
 
 /// When to load, and how far ahead.
 pub(super) struct LoadSchedule {
@@ -48,6 +52,11 @@ impl LoadSchedule {
     /// Makes the next load due now.
     pub(super) fn load_now(&mut self, now: Instant) {
         self.at = now;
+    }
+
+    /// Makes the next load due soon.
+    pub(super) fn load_soon(&mut self, now: Instant) {
+        self.at = self.at.min(now.saturating_add(RELOAD_AFTER));
     }
 
     /// Whether the last load reached the row limit.
@@ -130,6 +139,48 @@ impl Scheduler {
         for run in runs {
             if !self.busy_runs.contains(&run.id) && !self.held_claims.contains_key(&run.id) {
                 self.timetable.add_run(run);
+            }
+        }
+    }
+
+    /// Reads the state of jobs that changed after they were loaded, so that their next occurrence
+    /// does not wait for the next load.
+    pub(super) fn reload_changed_jobs(&mut self) {
+        if self.calls.reloading || self.changed_jobs.is_empty() {
+            return;
+        }
+        self.calls.reloading = true;
+        let count = self.changed_jobs.len().min(BATCH_MAX);
+        let changed: Vec<_> = self.changed_jobs.drain(..count).collect();
+        let store = Arc::clone(&self.services.store);
+        self.store_calls.push(Box::pin(async move {
+            let states = store.gate_states(changed.iter().map(|due| due.on.job).collect()).await;
+            StoreResponse::Reloaded { changed, states }
+        }));
+    }
+
+    pub(super) fn handle_reload(
+        &mut self,
+        changed: Vec<Due>,
+        states: Result<Vec<Option<GateState>>, StoreError>,
+    ) {
+        self.calls.reloading = false;
+        let Ok(states) = states else { return self.pause_store_calls() };
+        let until = self.now().saturating_add(self.load_schedule.window);
+        for (Due { on: DueJob { job, .. }, collection }, state) in changed.into_iter().zip(states) {
+            let Some(GateState {
+                generation, switch, collection: collection_switch, state, ..
+            }) = state
+            else {
+                continue;
+            };
+            let is_active = (state.lifecycle, switch, collection_switch)
+                == (Lifecycle::Active, Switch::Enabled, Switch::Enabled);
+            let due = state.due.filter(|&due| is_active && due <= until);
+            if let Some(due) = due
+                && !self.busy_jobs.contains(&job)
+            {
+                self.timetable.add_job(Due { on: DueJob { job, generation, due }, collection });
             }
         }
     }

@@ -7,7 +7,7 @@ use kalends_domain::{
     StartTiming, decide_due, jittered, rule_of,
 };
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, JobForRun, OpenRun, Progress};
+use kalends_store::record::{Cause, JobForRun, JobRecord, OpenRun, Progress};
 use kalends_store::{Advance, Due, RunWrite, StoreError};
 
 use super::commit_results::WriteContext;
@@ -56,6 +56,10 @@ impl Scheduler {
     /// Starts a candidate if a slot is free; otherwise it waits for one.
     fn admit(&mut self, candidate: Candidate, now: Instant) {
         let role = match &candidate.item {
+            DueItem::Job(due) if !is_due(&candidate.job_for_run, due) => {
+                self.changed_jobs.push(*due);
+                return self.release_item(&candidate.item);
+            }
             DueItem::Job(due) => match self.decide(due, &candidate.job_for_run, now) {
                 None => return self.release_item(&candidate.item),
                 Some(decision) if !self.starts_now(&decision, &candidate.job_for_run, now) => {
@@ -89,13 +93,9 @@ impl Scheduler {
         }
     }
 
-    /// Decides about a due job. `None` if the job changed since it was loaded, or must wait for a
-    /// running occurrence.
+    /// Decides about a due job. `None` if it must wait for a running occurrence.
     fn decide(&self, due: &Due, job_for_run: &JobForRun, now: Instant) -> Option<DueDecision> {
         let (job, due) = (&job_for_run.job, due.on);
-        if job.job.generation != due.generation || job.state.due != Some(due.due) {
-            return None;
-        }
         let definition = &job.job.definition;
         let rule = rule_of(definition, job.job.created, &self.schedules).ok()?.without_count();
         let extensions = &definition.extensions;
@@ -216,6 +216,12 @@ impl Scheduler {
         self.pending_writes
             .push_back((write, WriteContext::Claim { run, progress, job_for_run, slot }));
     }
+}
+
+/// Whether the job is as it was when it was loaded.
+fn is_due(job_for_run: &JobForRun, due: &Due) -> bool {
+    let JobRecord { job, state, .. } = &job_for_run.job;
+    (job.generation, state.due) == (due.on.generation, Some(due.on.due))
 }
 
 /// Whether no earlier run of the job blocks this one.

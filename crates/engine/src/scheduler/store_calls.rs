@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kalends_recurrence::Instant;
 use kalends_store::record::{GateState, JobForRun};
-use kalends_store::{RunWrite, RunWriteResult, ScanPage, StoreError};
+use kalends_store::{Due, RunWrite, RunWriteResult, ScanPage, StoreError};
 
 use super::commit_results::WriteContext;
 use super::load::LoadedRows;
@@ -33,6 +33,10 @@ pub(super) enum StoreResponse {
         began: Duration,
         rows: Result<LoadedRows, StoreError>,
     },
+    Reloaded {
+        changed: Vec<Due>,
+        states: Result<Vec<Option<GateState>>, StoreError>,
+    },
     JobsForRun {
         items: Vec<DueItem>,
         jobs: Result<Vec<Option<JobForRun>>, StoreError>,
@@ -55,6 +59,7 @@ pub(super) enum StoreResponse {
 #[derive(Default)]
 pub(super) struct CallsInFlight {
     pub(super) loading: bool,
+    pub(super) reloading: bool,
     pub(super) pruning: bool,
     reading_jobs: usize,
     reading_gate_states: usize,
@@ -166,6 +171,7 @@ impl Scheduler {
     pub(super) fn handle_response(&mut self, response: StoreResponse) {
         match response {
             StoreResponse::Loaded { began, rows } => self.handle_load(began, rows),
+            StoreResponse::Reloaded { changed, states } => self.handle_reload(changed, states),
             StoreResponse::JobsForRun { items, jobs } => {
                 self.calls.reading_jobs -= 1;
                 self.handle_jobs_for_run(items, jobs);

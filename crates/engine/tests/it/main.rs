@@ -3,8 +3,10 @@
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
 mod clocks_and_collections;
+mod edits_before_the_due_time;
 mod firing;
 mod kept_claims;
 mod lease_renewal;
+mod panics;
 mod races;
 mod world;

@@ -1,6 +1,7 @@
 //! Test fixture: an engine, the in-memory store, a manual clock and a scripted target.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub(crate) struct Script {
     responses: Mutex<VecDeque<Response>>,
     /// Prewarm calls: number of attempts and time ahead.
     pub(crate) prewarmed: Mutex<Vec<(usize, Duration)>>,
+    /// Whether opening connections ahead panics.
+    pub(crate) prewarm_panics: AtomicBool,
     called: Notify,
     open: Notify,
 }
@@ -52,6 +55,8 @@ pub(crate) struct Script {
 #[derive(Clone, Copy)]
 pub(crate) enum Response {
     Fail,
+    /// Panics instead of responding.
+    Panic,
     /// Succeeds after [`World::open_target`].
     Hang,
 }
@@ -72,6 +77,7 @@ impl ActionExecutor for Script {
             let outcome = match response {
                 None => Outcome::Succeeded,
                 Some(Response::Fail) => Outcome::Failed { retry_after: None },
+                Some(Response::Panic) => panic!("planned"),
                 Some(Response::Hang) => {
                     self.open.notified().await;
                     Outcome::Succeeded
@@ -83,6 +89,7 @@ impl ActionExecutor for Script {
 
     fn prewarm(&self, requests: &[&AttemptRequest], ahead: Duration) -> Vec<PrewarmFuture> {
         self.prewarmed.lock().unwrap().push((requests.len(), ahead));
+        assert!(!self.prewarm_panics.load(Ordering::Relaxed), "planned");
         Vec::new()
     }
 }
@@ -105,6 +112,7 @@ impl World {
             calls: Mutex::default(),
             responses: Mutex::default(),
             prewarmed: Mutex::default(),
+            prewarm_panics: AtomicBool::default(),
             called: Notify::new(),
             open: Notify::new(),
         });
@@ -155,6 +163,17 @@ impl World {
     }
 
     pub(crate) async fn put(&self, name: &str, definition: JobDefinition) -> JobRecord {
+        let record = self.put_without_nudge(name, definition).await;
+        self.nudge();
+        record
+    }
+
+    /// Creates or replaces a job as another node would: this engine is not told.
+    pub(crate) async fn put_without_nudge(
+        &self,
+        name: &str,
+        definition: JobDefinition,
+    ) -> JobRecord {
         let now = Instant::from(self.clock.now());
         let decide = move |context: JobContext<'_>| {
             let created = context.existing.map_or(now, |job| job.job.created);
@@ -178,7 +197,6 @@ impl World {
             })))
         };
         let edited = self.store.edit_job(job_path(name), Box::new(decide)).await.unwrap();
-        self.nudge();
         edited.after.unwrap()
     }
 
