@@ -9,7 +9,7 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{Disposition, LedgerRecord, OpenRun};
 use kalends_store::{EngineStore, RunWrite, RunWriteResult, StoreError};
 
-use crate::scheduler::VIOLATION_KINDS;
+use crate::scheduler::{ClockStep, VIOLATION_KINDS};
 
 /// Dispositions and their label values.
 const DISPOSITIONS: [(Disposition, &str); 7] = [
@@ -42,6 +42,10 @@ pub struct EngineMetrics {
     violations: [Counter; VIOLATION_KINDS.len()],
     /// Completed invariant scans.
     scans_completed: Counter,
+    steps_forward: Counter,
+    steps_backward: Counter,
+    /// Gate responses that were too old to use.
+    gate_responses_late: Counter,
 }
 
 impl EngineMetrics {
@@ -109,6 +113,19 @@ impl EngineMetrics {
     /// Counts a completed invariant scan.
     pub(crate) fn scan_completed(&self) {
         self.scans_completed.increment();
+    }
+
+    /// Counts a step of the clock.
+    pub(crate) fn clock_stepped(&self, step: ClockStep) {
+        match step {
+            ClockStep::Forward(_) => self.steps_forward.increment(),
+            ClockStep::Backward(_) => self.steps_backward.increment(),
+        }
+    }
+
+    /// Counts a gate response that was too old to use.
+    pub(crate) fn gate_response_late(&self) {
+        self.gate_responses_late.increment();
     }
 
     /// Number of violations that invariant scans confirmed.
@@ -179,6 +196,14 @@ impl Metrics for EngineMetrics {
         }
         page.counter("kalends_surveys_total", "Completed invariant scans")
             .value(&[], self.scans_completed.get());
+        page.counter("kalends_clock_steps_total", "Steps of the clock by direction")
+            .value(&[("direction", "forward")], self.steps_forward.get())
+            .value(&[("direction", "backward")], self.steps_backward.get());
+        page.counter(
+            "kalends_gate_responses_late_total",
+            "Responses of the store that were too old to start attempts with",
+        )
+        .value(&[], self.gate_responses_late.get());
         page.counter(
             "kalends_commit_stale_total",
             "Writes rejected because a newer write preceded them",

@@ -9,6 +9,7 @@ mod conclude_attempts;
 mod invariant_scan;
 mod load;
 mod outage;
+mod prune;
 mod repair;
 mod shutdown;
 mod start_runs;
@@ -16,6 +17,7 @@ mod store_calls;
 mod wake_up;
 
 pub(crate) use invariant_scan::VIOLATION_KINDS;
+pub(crate) use prune::ClockStep;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -40,7 +42,8 @@ use commit_pacing::CommitPacing;
 use commit_results::WriteContext;
 use invariant_scan::InvariantScan;
 use load::LoadSchedule;
-use outage::OutageDetector;
+use outage::{CallKind, OutageDetector};
+use prune::{ClockStepDetector, PruneSchedule};
 use start_runs::{Candidate, unlimited_intervals};
 use store_calls::{CallsInFlight, StoreCall};
 use wake_up::WakeUp;
@@ -89,7 +92,8 @@ pub(crate) struct Scheduler {
     load_schedule: LoadSchedule,
     /// Uptime before which no store call is made, after a failure.
     store_retry_at: Duration,
-    prune_at: Instant,
+    clock_steps: ClockStepDetector,
+    prune_schedule: PruneSchedule,
     invariant_scan: InvariantScan,
     /// A graceful shutdown has begun: runs release their claims after the current attempt.
     is_stopping: bool,
@@ -162,7 +166,8 @@ impl Scheduler {
             outage: OutageDetector::new(now, settings.lookahead / 2),
             load_schedule: LoadSchedule::new(now, settings.lookahead),
             store_retry_at: Duration::ZERO,
-            prune_at: now,
+            clock_steps: ClockStepDetector::new(now, elapsed),
+            prune_schedule: PruneSchedule::new(now),
             is_stopping: false,
             invariant_scan: InvariantScan::new(elapsed, now, settings.lookahead),
             settings,
@@ -183,9 +188,10 @@ impl Scheduler {
         let mut wake_up = WakeUp::default();
         while !*stopping.borrow() {
             let now = self.now();
+            self.detect_clock_step(now);
             if self.outage.tick(now) {
                 self.load_schedule.load_now(now);
-                self.prune_at = now;
+                self.prune_schedule.prune_now(now);
                 self.invariant_scan.clock_stepped(now);
             }
             self.start_store_calls(now);
@@ -237,7 +243,7 @@ impl Scheduler {
         let renewal = self.renewals.front();
         let renewal = renewal.map(|next| now.saturating_add(next.at.saturating_sub(elapsed)));
         let load = self.load_schedule.next(elapsed, now).filter(|_| !self.calls.loading);
-        let prune = (!self.calls.pruning).then_some(self.prune_at);
+        let prune = (!self.calls.pruning).then(|| self.prune_schedule.next(now, elapsed));
         let later = |at: Duration| now.saturating_add(at.saturating_sub(elapsed));
         let (write, scan) = (self.write_at().map(later), self.invariant_scan.next().map(later));
         let next = due.into_iter().chain(renewal).chain(load).chain(prune);
@@ -263,9 +269,9 @@ impl Scheduler {
     }
 
     /// Pauses store calls after a failure.
-    fn pause_store_calls(&mut self) {
+    fn pause_store_calls(&mut self, failed: CallKind) {
         let now = self.now();
-        self.outage.store_failed(now);
+        self.outage.call_failed(failed, now);
         self.store_retry_at = self.services.clock.uptime() + STORE_RETRY;
         self.load_schedule.load_now(now);
     }

@@ -12,7 +12,7 @@ use kalends_domain::{Action, ActionRole, Outcome, Signing, Switch};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::EngineStore;
-use kalends_store::record::{Claim, GateState, JobForRun, OpenRun};
+use kalends_store::record::{Claim, GateState, JobForRun, JobKey, OpenRun};
 use tokio::sync::mpsc::Sender;
 
 use crate::admission::Slot;
@@ -86,6 +86,10 @@ const PANICKED: &str = "The attempt ended with an internal error of the schedule
 /// An assignment and its request; `None` if the code that builds the request panicked.
 type Prepared = (Unreported, Option<AttemptRequest>);
 
+/// Maximum age of gate states, from their request to the start of the attempt: the time after which an
+/// acknowledged edit, deletion or disabling is certainly respected.
+const GATE_AGE_MAX: Duration = Duration::from_millis(200);
+
 /// Executes assignments, each at its scheduled time.
 pub(crate) async fn run_assignments(
     group: Vec<Assignment>,
@@ -107,9 +111,11 @@ pub(crate) async fn run_assignments(
         let now = Instant::from(services.clock.now());
         let count = group.partition_point(|prepared| next_at(prepared) <= now);
         let later = group.split_off(count);
-        let jobs = group.iter().map(|(assignment, _)| assignment.assignment().run.job).collect();
+        let assignments = || group.iter().map(|(assignment, _)| assignment.assignment());
+        let jobs = assignments().map(|assignment| assignment.run.job).collect();
+        let holds_until = assignments().map(|assignment| assignment.holds_until).max();
         // Without gate states nothing is sent.
-        let gate_states = services.store.gate_states(jobs).await.ok();
+        let gate_states = fresh_gate_states(jobs, holds_until.unwrap_or_default(), &services).await;
         let gate_states =
             gate_states.unwrap_or_default().into_iter().map(Some).chain([None].into_iter().cycle());
         for ((assignment, request), state) in group.into_iter().zip(gate_states) {
@@ -138,6 +144,28 @@ fn prewarm(group: &[Prepared], services: &Services) {
 
 fn next_at((assignment, _): &Prepared) -> Instant {
     assignment.assignment().run.progress.next_at
+}
+
+/// Reads gate states that are at most [`GATE_AGE_MAX`] old. The store may have read the states of an
+/// older response before an edit that is acknowledged by now, so they are read again. `None` if a read
+/// fails or all claims may have expired, at the uptime `holds_until`.
+async fn fresh_gate_states(
+    jobs: Vec<JobKey>,
+    holds_until: Duration,
+    services: &Services,
+) -> Option<Vec<Option<GateState>>> {
+    loop {
+        let asked = services.clock.uptime();
+        let states = services.store.gate_states(jobs.clone()).await.ok()?;
+        let answered = services.clock.uptime();
+        if answered.saturating_sub(asked) <= GATE_AGE_MAX {
+            return Some(states);
+        }
+        services.metrics.gate_response_late();
+        if answered >= holds_until {
+            return None;
+        }
+    }
 }
 
 /// Waits until the clock shows `at`; never returns early.

@@ -106,6 +106,12 @@ impl ManualClock {
         self.moved.notify_waiters();
     }
 
+    /// Sets the time of day without adding to the uptime, as an NTP step does.
+    pub fn step_to(&self, now: Timestamp) {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).0 = now;
+        self.moved.notify_waiters();
+    }
+
     async fn sleep_until_moved_to(&self, is_reached: impl Fn() -> bool + Send) {
         loop {
             let moved = self.moved.notified();
@@ -164,6 +170,8 @@ mod tests {
             Duration::from_secs(86_400),
             "setting the clock back leaves the uptime alone"
         );
+        clock.step_to(later);
+        assert_eq!((clock.now(), clock.uptime()), (later, Duration::from_secs(86_400)));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Claim, FencingToken, JobForRun, OpenRun, Progress, RunId};
 use kalends_store::{Advance, Due, DueJob, RunWrite, RunWriteResult, StoreError};
 
+use super::outage::CallKind;
 use super::{BATCH_MAX, DueItem, Renewal, Scheduler};
 use crate::admission::Slot;
 use crate::worker::{Assignment, AssignmentResult, FinishedAssignment, run_assignments};
@@ -69,10 +70,10 @@ impl Scheduler {
             // Nothing is lost: results are queued again, fencing tokens prevent duplicate records, and
             // loads find the due jobs and runs again.
             contexts.into_iter().for_each(|context| self.undo_write(context));
-            return self.pause_store_calls();
+            return self.pause_store_calls(CallKind::Write);
         };
         let now = self.now();
-        self.outage.store_responded(now);
+        self.outage.call_succeeded(CallKind::Write, now);
         let mut assignments = Vec::new();
         for (context, result) in contexts.into_iter().zip(results) {
             assignments.extend(self.apply_result(context, result, began, now));

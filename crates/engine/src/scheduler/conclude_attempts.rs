@@ -12,6 +12,7 @@ use kalends_store::record::{Cause, Disposition, GateState, LedgerRecord, OpenRun
 use kalends_store::{AttemptCounts, ClaimAfter, RunWrite, StoreError};
 
 use super::commit_results::{NextAttempt, WriteContext};
+use super::outage::CallKind;
 use super::{STORE_RETRY, Scheduler};
 use crate::admission::Slot;
 use crate::worker::{AssignmentResult, FinishedAssignment, action_for, has_failed};
@@ -32,10 +33,10 @@ impl Scheduler {
     ) {
         let Ok(gate_states) = gate_states else {
             self.undecided_results.extend(finished);
-            return self.pause_store_calls();
+            return self.pause_store_calls(CallKind::Read);
         };
         let now = self.now();
-        self.outage.store_responded(now);
+        self.outage.call_succeeded(CallKind::Read, now);
         for (finished, gate) in finished.into_iter().zip(gate_states) {
             self.queue_conclusion(finished, gate, now);
         }

@@ -9,6 +9,7 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{GateState, OpenRun};
 use kalends_store::{Due, DueJob, StoreError};
 
+use super::outage::CallKind;
 use super::store_calls::StoreResponse;
 use super::{BATCH_MAX, Scheduler};
 use crate::timetable::TIMETABLE_MAX;
@@ -127,9 +128,11 @@ impl Scheduler {
 
     pub(super) fn handle_load(&mut self, began: Duration, rows: Result<LoadedRows, StoreError>) {
         self.calls.loading = false;
-        let Ok(LoadedRows { jobs, runs }) = rows else { return self.pause_store_calls() };
+        let Ok(LoadedRows { jobs, runs }) = rows else {
+            return self.pause_store_calls(CallKind::Read);
+        };
         let now = self.now();
-        self.outage.store_responded(now);
+        self.outage.call_succeeded(CallKind::Read, now);
         self.load_schedule.finished(now, (began, self.services.clock.uptime()), jobs.len());
         for due in jobs {
             if !self.busy_jobs.contains(&due.on.job) {
@@ -165,7 +168,7 @@ impl Scheduler {
         states: Result<Vec<Option<GateState>>, StoreError>,
     ) {
         self.calls.reloading = false;
-        let Ok(states) = states else { return self.pause_store_calls() };
+        let Ok(states) = states else { return self.pause_store_calls(CallKind::Read) };
         let until = self.now().saturating_add(self.load_schedule.window);
         for (Due { on: DueJob { job, .. }, collection }, state) in changed.into_iter().zip(states) {
             let Some(GateState {

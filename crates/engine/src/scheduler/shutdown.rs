@@ -8,6 +8,7 @@ use tokio::sync::watch as signal;
 
 use super::commit_results::WriteContext;
 use super::outage::OutageDetector;
+use super::prune::{ClockStepDetector, PruneSchedule};
 use super::wake_up::WakeUp;
 use super::{STORE_RETRY, Scheduler};
 use crate::settings::Nodes;
@@ -21,7 +22,8 @@ impl Scheduler {
         let now = self.now();
         self.outage = OutageDetector::new(now, self.settings.lookahead / 2);
         self.load_schedule.load_now(now);
-        self.prune_at = now;
+        self.clock_steps = ClockStepDetector::new(now, self.services.clock.uptime());
+        self.prune_schedule = PruneSchedule::new(now);
     }
 
     async fn prepare(&mut self) -> Result<(), StoreError> {

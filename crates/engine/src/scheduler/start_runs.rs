@@ -11,6 +11,7 @@ use kalends_store::record::{Cause, JobForRun, JobRecord, OpenRun, Progress};
 use kalends_store::{Advance, Due, RunWrite, StoreError};
 
 use super::commit_results::WriteContext;
+use super::outage::CallKind;
 use super::{CLAIM_AHEAD, DueItem, Scheduler};
 use crate::admission::{Acquired, Slot};
 use crate::messages::postponed;
@@ -32,9 +33,9 @@ impl Scheduler {
         let now = self.now();
         let Ok(jobs) = jobs else {
             items.iter().for_each(|item| self.release_item(item));
-            return self.pause_store_calls();
+            return self.pause_store_calls(CallKind::Read);
         };
-        self.outage.store_responded(now);
+        self.outage.call_succeeded(CallKind::Read, now);
         for (item, job_for_run) in items.into_iter().zip(jobs) {
             match job_for_run {
                 Some(job_for_run) => {
@@ -106,7 +107,7 @@ impl Scheduler {
             due: due.due,
             // A job claimed ahead is decided as if it were its scheduled time.
             now: now.max(due.due),
-            watched_since: self.outage.continuous_since(),
+            watched_since: self.outage.continuous_since(now),
             enabled_since: job_for_run.enabled_since,
             used: job.state.used,
             count: count.map(i64::unsigned_abs),

@@ -20,9 +20,6 @@ const CONCURRENT_CALLS_MAX: usize = 2;
 /// Maximum number of due jobs per read: a few milliseconds, so that the first of many jobs due at the
 /// same time are claimed before their scheduled time.
 const READ_BATCH_MAX: usize = 256;
-/// Maximum number of rows removed per call, so that other writes do not wait long.
-const PRUNE_BATCH: usize = 1_000;
-const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A store call in flight.
 pub(super) type StoreCall = Pin<Box<dyn Future<Output = StoreResponse> + Send>>;
@@ -155,19 +152,6 @@ impl Scheduler {
         }
     }
 
-    /// Removes rows past their retention.
-    pub(super) fn prune(&mut self, now: Instant) {
-        if self.calls.pruning || now < self.prune_at {
-            return;
-        }
-        self.calls.pruning = true;
-        let store = Arc::clone(&self.services.store);
-        let retention = self.settings.retention;
-        self.store_calls.push(Box::pin(async move {
-            StoreResponse::Pruned(store.prune(retention, now, PRUNE_BATCH).await)
-        }));
-    }
-
     pub(super) fn handle_response(&mut self, response: StoreResponse) {
         match response {
             StoreResponse::Loaded { began, rows } => self.handle_load(began, rows),
@@ -186,12 +170,7 @@ impl Scheduler {
             }
             StoreResponse::Scanned(page) => self.handle_scan_page(page),
             StoreResponse::Repaired(result) => self.handle_repair(result),
-            StoreResponse::Pruned(removed) => {
-                self.calls.pruning = false;
-                let more = removed.is_ok_and(|removed| removed >= PRUNE_BATCH);
-                let pause = if more { Duration::ZERO } else { PRUNE_INTERVAL };
-                self.prune_at = self.now().saturating_add(pause);
-            }
+            StoreResponse::Pruned(removed) => self.handle_prune(removed),
         }
     }
 }

@@ -4,9 +4,11 @@
 
 mod clocks_and_collections;
 mod edits_before_the_due_time;
+mod faulty_store;
 mod firing;
 mod kept_claims;
 mod lease_renewal;
 mod panics;
 mod races;
+mod store_faults;
 mod world;

@@ -27,6 +27,8 @@ use kalends_store::{
 };
 use tokio::sync::Notify;
 
+use crate::faulty_store::FaultyStore;
+
 pub(crate) const START: &str = "2026-01-01T00:00:00Z";
 
 /// A request that the target received.
@@ -129,6 +131,15 @@ impl World {
         // With commit pacing, a manual clock would never reach the next commit.
         let settings = EngineSettings { commit_interval: Duration::ZERO, ..settings };
         self.start_engine_on(self.store.clone(), settings);
+    }
+
+    /// Starts an engine on a store whose calls can be made to fail.
+    pub(crate) fn start_engine_on_faulty_store(&mut self) -> Arc<FaultyStore> {
+        let store = FaultyStore::new(self.store.clone(), self.clock.clone());
+        let commit_interval = Duration::ZERO;
+        let settings = EngineSettings { commit_interval, ..EngineSettings::default() };
+        self.start_engine_on(store.clone(), settings);
+        store
     }
 
     /// Starts an engine on a wrapped store, with exactly these settings.
@@ -241,6 +252,12 @@ impl World {
         self.settle().await;
     }
 
+    /// Steps the time of day forward; no uptime passes.
+    pub(crate) async fn step_ahead(&self, by: Duration) {
+        self.clock.step_to(self.clock.now().checked_add(by).unwrap());
+        self.settle().await;
+    }
+
     /// Steps the clock back and returns the new time.
     pub(crate) async fn clock_back(&self, seconds: u64) -> String {
         let back = self.clock.now().checked_sub(Duration::from_secs(seconds)).unwrap();
@@ -259,7 +276,11 @@ impl World {
     }
 
     pub(crate) async fn job(&self, name: &str) -> JobRecord {
-        self.store.job(job_path(name)).await.unwrap().unwrap().0
+        self.try_job(name).await.unwrap()
+    }
+
+    pub(crate) async fn try_job(&self, name: &str) -> Option<JobRecord> {
+        self.store.job(job_path(name)).await.unwrap().map(|(job, _)| job)
     }
 
     pub(crate) async fn history(&self, name: &str) -> Vec<HistoryEntry> {

@@ -1,0 +1,87 @@
+//! A store in memory with injected faults.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kalends_environment::{Clock, ManualClock};
+use kalends_recurrence::Instant;
+use kalends_store::memory::MemoryStore;
+use kalends_store::record::{GateState, JobForRun, JobKey, OpenRun};
+use kalends_store::{
+    Due, EngineStore, LeaseClock, Reply, Retention, RunWrite, RunWriteResult, ScanPage, StoreError,
+};
+
+/// A store whose calls fail or respond late on request.
+pub(crate) struct FaultyStore {
+    inner: Arc<MemoryStore>,
+    clock: Arc<ManualClock>,
+    /// The next commit fails.
+    pub(crate) next_commit_fails: AtomicBool,
+    /// Every commit fails: a full disk, or a read-only database.
+    pub(crate) commits_fail: AtomicBool,
+    /// Time between the read of gate states and the response, for the next calls.
+    pub(crate) gate_delays: Mutex<VecDeque<Duration>>,
+}
+
+impl FaultyStore {
+    pub(crate) fn new(inner: Arc<MemoryStore>, clock: Arc<ManualClock>) -> Arc<FaultyStore> {
+        Arc::new(FaultyStore {
+            inner,
+            clock,
+            next_commit_fails: AtomicBool::new(false),
+            commits_fail: AtomicBool::new(false),
+            gate_delays: Mutex::default(),
+        })
+    }
+}
+
+impl LeaseClock for FaultyStore {
+    fn now(&self) -> Reply<'_, Instant> {
+        self.inner.now()
+    }
+}
+
+impl EngineStore for FaultyStore {
+    fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
+        let fails_once = self.next_commit_fails.swap(false, Ordering::Relaxed);
+        match fails_once || self.commits_fail.load(Ordering::Relaxed) {
+            true => Box::pin(std::future::ready(Err(StoreError::Full))),
+            false => self.inner.commit(writes),
+        }
+    }
+
+    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
+        self.inner.due(until, limit)
+    }
+
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
+        self.inner.jobs_for_run(jobs)
+    }
+
+    fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
+        let delay = self.gate_delays.lock().unwrap().pop_front().unwrap_or_default();
+        Box::pin(async move {
+            let states = self.inner.gate_states(jobs).await;
+            self.clock.sleep(delay).await;
+            states
+        })
+    }
+
+    fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
+        self.inner.claimable(until, limit)
+    }
+
+    fn expire_claims(&self) -> Reply<'_, usize> {
+        self.inner.expire_claims()
+    }
+
+    fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {
+        self.inner.prune(retention, now, limit)
+    }
+
+    fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage> {
+        self.inner.scan_jobs(after, scan_max)
+    }
+}
