@@ -62,7 +62,6 @@ pub(crate) fn precondition_failed(message: &str) -> ApiError {
 #[derive(Clone)]
 pub(crate) struct JobEdit {
     pub(crate) settings: Arc<Settings>,
-    pub(crate) now: Instant,
     pub(crate) uid: JobUid,
     pub(crate) kind: EditKind,
     pub(crate) condition: Condition,
@@ -87,10 +86,10 @@ impl JobEdit {
                 return Ok(JobWrite::Keep);
             }
         }
-        self.check_schedule(&new)?;
+        self.check_schedule(&new, context.now)?;
         let stored = context.existing.map(|existing| &existing.job.definition);
         check_destinations(&new, stored, &context.collection.path, &self.settings.egress)?;
-        let created = context.existing.map_or(self.now, |existing| existing.job.created);
+        let created = context.existing.map_or(context.now, |existing| existing.job.created);
         // `check_schedule` has limited how far ahead the start may lie, counted from now; the limit
         // must not be counted again from a creation that may be years ago.
         let mut schedules = self.settings.schedules.clone();
@@ -113,7 +112,7 @@ impl JobEdit {
                 &new,
                 &rule,
                 self.kind,
-                self.now,
+                context.now,
                 &self.settings.schedules,
             ),
         };
@@ -122,7 +121,7 @@ impl JobEdit {
             lifecycle: schedule.lifecycle,
             due: schedule.due,
             used: schedule.used,
-            finished: (schedule.lifecycle != Lifecycle::Active).then_some(self.now),
+            finished: (schedule.lifecycle != Lifecycle::Active).then_some(context.now),
             ..before
         };
         let closed_by_edit = context
@@ -130,7 +129,7 @@ impl JobEdit {
             .and_then(|existing| self.closed_by_edit(existing, &new, context, &schedules));
         Ok(JobWrite::Put(Box::new(JobPut {
             uid: self.uid,
-            created: self.now,
+            created: context.now,
             definition: new,
             facts,
             state,
@@ -151,13 +150,13 @@ impl JobEdit {
         let collection = context.collection.collection.state.switch();
         let old = &existing.job.definition;
         let rule = stored_rule_of(old, existing.job.created, schedules).ok()?;
-        let closed_by_edit = closed_by_edit(old, new, &rule, due, self.now, collection)?;
-        Some(closed_by_edit.to_ledger_record(existing.job.generation, self.now))
+        let closed_by_edit = closed_by_edit(old, new, &rule, due, context.now, collection)?;
+        Some(closed_by_edit.to_ledger_record(existing.job.generation, context.now))
     }
 
     /// Checks the schedule as that of a job created now.
-    fn check_schedule(&self, new: &JobDefinition) -> Result<(), ApiError> {
-        rule_of(new, self.now, &self.settings.schedules)
+    fn check_schedule(&self, new: &JobDefinition, now: Instant) -> Result<(), ApiError> {
+        rule_of(new, now, &self.settings.schedules)
             .map(drop)
             .map_err(|errors| ErrorDetails::from_rule_errors(errors).into())
     }

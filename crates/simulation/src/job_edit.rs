@@ -4,7 +4,7 @@ use kalends_domain::{
     EditKind, JobDefinition, Lifecycle, ScheduleState, closed_by_edit, facts_of, rule_of,
     schedule_state_after_edit, schedule_state_of_new,
 };
-use kalends_recurrence::{Instant, Settings};
+use kalends_recurrence::Settings;
 use kalends_store::record::{Disposition, JobRecord, JobState, JobUid, LedgerRecord};
 use kalends_store::{JobContext, JobPut, JobWrite, Rejection, WaitingRuns};
 
@@ -15,8 +15,6 @@ pub struct JobEdit {
     pub definition: JobDefinition,
     /// PUT or PATCH semantics.
     pub kind: EditKind,
-    /// Time of the edit by the API node's clock.
-    pub now: Instant,
     /// UID of a new job; ignored for an existing one.
     pub uid: JobUid,
 }
@@ -37,7 +35,7 @@ impl JobEdit {
                 return Err(refused("the job has finished"));
             }
         }
-        let created = context.existing.map_or(self.now, |existing| existing.job.created);
+        let created = context.existing.map_or(context.now, |existing| existing.job.created);
         let mut schedules = settings.clone();
         schedules.start_months_ahead_max = i64::from(i32::MAX);
         let rule = rule_of(&self.definition, created, &schedules)
@@ -54,21 +52,21 @@ impl JobEdit {
                 &self.definition,
                 &rule,
                 self.kind,
-                self.now,
+                context.now,
                 settings,
             ),
         };
         let before = context.existing.map(|existing| existing.state).unwrap_or_default();
         Ok(JobWrite::Put(Box::new(JobPut {
             uid: self.uid,
-            created: self.now,
+            created: context.now,
             facts: facts_of(&self.definition, &rule),
             definition: self.definition.clone(),
             state: JobState {
                 lifecycle: standing.lifecycle,
                 due: standing.due,
                 used: standing.used,
-                finished: (standing.lifecycle != Lifecycle::Active).then_some(self.now),
+                finished: (standing.lifecycle != Lifecycle::Active).then_some(context.now),
                 ..before
             },
             waiting: WaitingRuns::Close(Disposition::Superseded),
@@ -88,7 +86,7 @@ impl JobEdit {
         let collection = context.collection.collection.state.switch();
         let old = &existing.job.definition;
         let rule = rule_of(old, existing.job.created, schedules).ok()?;
-        let passed = closed_by_edit(old, &self.definition, &rule, due, self.now, collection)?;
-        Some(passed.to_ledger_record(existing.job.generation, self.now))
+        let passed = closed_by_edit(old, &self.definition, &rule, due, context.now, collection)?;
+        Some(passed.to_ledger_record(existing.job.generation, context.now))
     }
 }

@@ -204,7 +204,6 @@ impl Rehearsal {
             let edit = JobEdit {
                 definition: definition.clone(),
                 kind: EditKind::Replace,
-                now: self.from,
                 uid: JobUid(uid),
             };
             let decide = move |context: JobContext<'_>| edit.decide(&Settings::default(), &context);

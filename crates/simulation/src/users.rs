@@ -45,7 +45,7 @@ pub(crate) struct TrackedJob {
 pub(crate) struct Version {
     pub(crate) generation: u64,
     pub(crate) definition: JobDefinition,
-    /// Time of the edit by the API node's clock.
+    /// Time of the edit by the store's clock.
     pub(crate) now: Instant,
     /// Acknowledgement of the edit in virtual time.
     pub(crate) acknowledged: i64,
@@ -114,7 +114,7 @@ impl Users<'_> {
         self.switched.push((path, at.0, at.1, state));
     }
 
-    /// Access what a number says. `at` is virtual time, `now` what the clock of the API's node shows.
+    /// Does what a number says. `at` is virtual time, `now` the time of the store's clock.
     pub(crate) fn act(&mut self, what: u64, at: i64, now: Instant) {
         let rng = Rng::new(what);
         let path = job_path(rng.below(8));
@@ -169,7 +169,7 @@ impl Users<'_> {
         now: Instant,
     ) {
         let number = self.tracked.len() as u64 + 1;
-        if let Some((record, _)) = self.put(&path, definition, EditKind::Replace, number, now) {
+        if let Some((record, _)) = self.put(&path, definition, EditKind::Replace, number) {
             self.active.insert(path.clone(), self.tracked.len());
             let version = Version {
                 generation: record.job.generation,
@@ -199,7 +199,7 @@ impl Users<'_> {
         let moved = old.start != new.start || old.recurrence != new.recurrence;
         let restarts = kind == EditKind::Replace || moved;
         let is_other = *old != new;
-        let put = self.put(&path, new.clone(), kind, 0, now);
+        let put = self.put(&path, new.clone(), kind, 0);
         if put.as_ref().is_some_and(|(record, _)| is_other && record.job.definition != new) {
             let what = format!("LOST an edit of {} was acknowledged and not stored", path.job);
             self.recorder.observations().violations.push(what);
@@ -223,11 +223,10 @@ impl Users<'_> {
         definition: JobDefinition,
         kind: EditKind,
         number: u64,
-        now: Instant,
     ) -> Option<(JobRecord, bool)> {
         let mut uid = [0; 16];
         uid[..8].copy_from_slice(&number.to_le_bytes());
-        let edit = JobEdit { definition, kind, now, uid: JobUid(uid) };
+        let edit = JobEdit { definition, kind, uid: JobUid(uid) };
         let decide = move |context: JobContext<'_>| edit.decide(&Settings::default(), &context);
         let edited = block_on_ready(self.store.edit_job(path.clone(), Box::new(decide)));
         self.recorder.trace(|| match &edited {
@@ -251,7 +250,9 @@ impl Users<'_> {
 
     fn run(&mut self, path: JobPath, now: Instant) {
         let decide = move |context: JobContext<'_>| match context.existing {
-            Some(job) if job.state.lifecycle == Lifecycle::Active => Ok(JobWrite::Run { at: now }),
+            Some(job) if job.state.lifecycle == Lifecycle::Active => {
+                Ok(JobWrite::Run { at: context.now })
+            }
             _ => Err(Rejection::from(std::io::Error::other("finished"))),
         };
         let edited = block_on_ready(self.store.edit_job(path.clone(), Box::new(decide)));

@@ -1,7 +1,7 @@
 //! The calls of the REST API.
 //!
-//! Edits are decided *inside* the transaction: the caller hands in a function of the current state,
-//! so that two concurrent edits cannot both decide on the same state.
+//! Edits are decided *inside* the transaction: the caller hands in a function of the current state
+//! and time, so that two concurrent edits cannot both decide on the same state.
 
 use kalends_domain::{
     AttemptStatus, Collection, CollectionPath, CollectionState, GroupPath, JobDefinition, JobName,
@@ -119,6 +119,8 @@ pub struct CollectionContext<'a> {
     pub facts: CollectionFacts,
     /// Counts the other collections of the subscription in a plan.
     pub others: &'a dyn Fn(Plan) -> u64,
+    /// The store's clock, read when nothing else can change the collection any more.
+    pub now: Instant,
 }
 
 /// The effect of an edit on a collection.
@@ -144,6 +146,9 @@ pub struct JobContext<'a> {
     pub jobs: u64,
     /// The job, if it exists.
     pub existing: Option<&'a JobRecord>,
+    /// The store's clock, read when nothing else can change the job any more. An edit must not go by
+    /// an earlier time: while it waited for the store, the job may have started a run.
+    pub now: Instant,
 }
 
 /// The effect of an edit on a job.

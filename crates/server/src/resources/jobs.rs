@@ -100,12 +100,11 @@ pub(super) async fn run(request: RequestContext, path: JobPath) -> HandlerResult
 
 pub(super) async fn run_one(app: &App, path: JobPath) -> Result<(), ApiError> {
     app.access.count_run(app, &path.collection)?;
-    let at = app.now();
     let name = path.job.clone();
     let run = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(|| not_found(&name))?;
         match existing.state.lifecycle {
-            Lifecycle::Active => Ok(JobWrite::Run { at }),
+            Lifecycle::Active => Ok(JobWrite::Run { at: context.now }),
             _ => {
                 let message = finished_message(existing);
                 Err(ErrorDetails::one(ErrorCode::JobNotRunnable, "", message).into())
@@ -209,13 +208,7 @@ async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> 
 }
 
 fn job_edit(app: &App, condition: Condition, kind: EditKind) -> Result<JobEdit, ApiError> {
-    Ok(JobEdit {
-        settings: app.settings.clone(),
-        now: app.now(),
-        uid: app.new_uid()?,
-        kind,
-        condition,
-    })
+    Ok(JobEdit { settings: app.settings.clone(), uid: app.new_uid()?, kind, condition })
 }
 
 /// Parses the certificates of a definition on a blocking thread.

@@ -18,7 +18,7 @@ use crate::test_server::{COLLECTION, Server, start_with};
 /// More than two scans read.
 const JOBS: usize = 2 * SCAN_MAX + 345;
 
-async fn send(server: SocketAddr, method: &str, path: &str, body: &str) -> String {
+pub(crate) async fn send(server: SocketAddr, method: &str, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(server).await.unwrap();
     let head = "Host: localhost\r\nConnection: close\r\nContent-Type: application/json";
     let length = body.len();
@@ -32,12 +32,12 @@ async fn send(server: SocketAddr, method: &str, path: &str, body: &str) -> Strin
     body.to_owned()
 }
 
-fn jobs(below: &str) -> String {
+pub(crate) fn jobs(below: &str) -> String {
     let (path, version) = COLLECTION.split_once('?').unwrap();
     format!("{path}/jobs{below}?{version}")
 }
 
-fn collection() -> CollectionPath {
+pub(crate) fn collection() -> CollectionPath {
     let subscription = SubscriptionId::new("6c55a6f0-6593-472f-9b3e-a51a9a757b40").unwrap();
     let group = GroupPath { subscription, group: GroupName::new("rg").unwrap() };
     CollectionPath { group, collection: CollectionName::new("jc").unwrap() }

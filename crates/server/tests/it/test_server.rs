@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_environment::{SeededEntropy, SystemClock};
+use kalends_environment::{Clock, SeededEntropy, SystemClock};
 use kalends_server::{
     AccessControl, App, AuditLog, EventSubscriptions, PageKey, Settings, Timeouts, Tls, serve,
 };
@@ -33,9 +33,18 @@ pub(crate) async fn start(head: Duration, body: Duration) -> Server {
 }
 
 pub(crate) async fn start_with(settings: Settings, tls: Option<Arc<Tls>>) -> Server {
-    let clock = Arc::new(SystemClock);
+    start_at(settings, tls, Arc::new(SystemClock), Arc::new(SystemClock)).await
+}
+
+/// Starts a server whose clock may differ from that of its store.
+pub(crate) async fn start_at(
+    settings: Settings,
+    tls: Option<Arc<Tls>>,
+    clock: Arc<dyn Clock>,
+    store_clock: Arc<dyn Clock>,
+) -> Server {
     let entropy = Arc::new(SeededEntropy::new(1));
-    let store = Arc::new(MemoryStore::new(clock.clone()));
+    let store = Arc::new(MemoryStore::new(store_clock));
     let app = App {
         store: store.clone(),
         clock,

@@ -90,8 +90,8 @@ impl ApiStore for MemoryStore {
         path: CollectionPath,
         mut decide: DecideCollection,
     ) -> Reply<'_, Edited<CollectionRecord>> {
-        let now = self.at();
         let mut tables = self.tables();
+        let now = self.at();
         let before = tables.collections.get(&path).cloned();
         let others = |plan: Plan| {
             let same = |other: &&CollectionRecord| {
@@ -102,7 +102,7 @@ impl ApiStore for MemoryStore {
             tables.collections.values().filter(same).count() as u64
         };
         let facts = tables.facts(&path);
-        let context = CollectionContext { existing: before.as_ref(), facts, others: &others };
+        let context = CollectionContext { existing: before.as_ref(), facts, others: &others, now };
         let write = match decide(context) {
             Ok(write) => write,
             Err(rejection) => return ready(Err(StoreError::Rejected(rejection))),
@@ -156,14 +156,14 @@ impl ApiStore for MemoryStore {
     }
 
     fn edit_job(&self, path: JobPath, mut decide: DecideJob) -> Reply<'_, EditedJob> {
-        let now = self.at();
         let mut tables = self.tables();
+        let now = self.at();
         let Some(collection) = tables.collections.get(&path.collection).cloned() else {
             return ready(Err(StoreError::NoCollection));
         };
         let before = tables.jobs.get(&path).map(|row| row.record.clone());
         let jobs = tables.facts(&path.collection).jobs;
-        let context = JobContext { collection: &collection, jobs, existing: before.as_ref() };
+        let context = JobContext { collection: &collection, jobs, existing: before.as_ref(), now };
         let write = match decide(context) {
             Ok(write) => write,
             Err(rejection) => return ready(Err(StoreError::Rejected(rejection))),

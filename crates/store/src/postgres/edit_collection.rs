@@ -46,7 +46,7 @@ impl Operation for EditCollection {
         let facts = facts(transaction, id).await?;
         let now = clock(transaction).await?;
         let before = existing.map(|locked| locked.record);
-        let after = match self.decide(before.as_ref(), facts, &others)? {
+        let after = match self.decide(before.as_ref(), facts, &others, now)? {
             CollectionWrite::Keep => before.clone(),
             CollectionWrite::Delete => {
                 delete_collections(transaction, &Vec::from_iter(id)).await?;
@@ -68,11 +68,12 @@ impl EditCollection {
         existing: Option<&CollectionRecord>,
         facts: CollectionFacts,
         plans: &[(Plan, u64)],
+        now: Instant,
     ) -> Result<CollectionWrite, StoreError> {
         let others = |plan: Plan| {
             plans.iter().find(|(other, _)| *other == plan).map_or(0, |(_, number)| *number)
         };
-        let context = CollectionContext { existing, facts, others: &others };
+        let context = CollectionContext { existing, facts, others: &others, now };
         (self.decide)(context).map_err(StoreError::Rejected)
     }
 

@@ -36,8 +36,10 @@ impl Operation for EditJob<'_> {
         let collection = lock_collection(transaction, &self.path.collection).await?;
         let collection = collection.ok_or(StoreError::NoCollection)?;
         let before = self.lock_job(transaction, &collection).await?;
+        // A statement of its own: one that waits for a lock reads the clock before it waits.
+        let now = clock(transaction).await?;
         let (record, jobs) = (&collection.record, collection.jobs);
-        let context = JobContext { collection: record, jobs, existing: before.as_ref() };
+        let context = JobContext { collection: record, jobs, existing: before.as_ref(), now };
         let write = (self.decide)(context).map_err(StoreError::Rejected)?;
         let after = match (write, &before) {
             (JobWrite::Keep, _) => before.clone(),
@@ -52,7 +54,9 @@ impl Operation for EditJob<'_> {
                 open_manual_run(transaction, job, at).await?;
                 before.clone()
             }
-            (JobWrite::Put(put), Some(job)) => Some(self.replace(transaction, *put, job).await?),
+            (JobWrite::Put(put), Some(job)) => {
+                Some(self.replace(transaction, *put, job, now).await?)
+            }
             (JobWrite::Put(put), None) => Some(self.create(transaction, *put, &collection).await?),
         };
         let collection = collection.record.collection.state;
@@ -155,11 +159,12 @@ impl EditJob<'_> {
         transaction: &Transaction<'_>,
         put: JobPut,
         before: &JobRecord,
+        now: Instant,
     ) -> Result<JobRecord, PostgresError> {
         let JobPut { definition, facts, state, waiting, closed_by_edit, .. } = put;
         let key = before.key.0;
         if let WaitingRuns::Close(disposition) = waiting {
-            close_waiting_runs(transaction, before.key, disposition).await?;
+            close_waiting_runs(transaction, before.key, disposition, now).await?;
         }
         if let Some(closed_by_edit) = closed_by_edit {
             write_ledger(transaction, &[(before.key, closed_by_edit)]).await?;
@@ -260,14 +265,11 @@ async fn close_waiting_runs(
     transaction: &Transaction<'_>,
     job: JobKey,
     disposition: Disposition,
+    now: Instant,
 ) -> Result<(), PostgresError> {
     let read =
         concat!("SELECT ", run_columns!("r."), " FROM runs r WHERE r.job = $1 ORDER BY r.id");
     let open = query(transaction, read, &[&job.0]).await?;
-    if open.is_empty() {
-        return Ok(());
-    }
-    let now = clock(transaction).await?;
     let (mut closed, mut records) = (Vec::new(), Vec::new());
     for row in &open {
         let run = run(row)?;

@@ -39,7 +39,7 @@ pub(crate) fn edit_collection(
             0
         })
     };
-    let context = CollectionContext { existing: before.as_ref(), facts, others: &others };
+    let context = CollectionContext { existing: before.as_ref(), facts, others: &others, now };
     let write = decide(context);
     if let Some(error) = failure.take() {
         return Err(error);

@@ -35,7 +35,7 @@ pub(crate) fn edit_job(
     let CollectionRow { id, record: collection, jobs } = found.ok_or(StoreError::NoCollection)?;
     let existing = jobs::find(transaction, codec, (id, &collection.path), &keys)?;
     let before = existing.as_ref().map(|existing| &existing.record);
-    let context = JobContext { collection: &collection, jobs, existing: before };
+    let context = JobContext { collection: &collection, jobs, existing: before, now };
     let write = decide(context).map_err(StoreError::Rejected)?;
     let after = match (write, &existing) {
         (JobWrite::Keep, _) => before.cloned(),

@@ -7,7 +7,8 @@ use kalends_store::postgres::PostgresStore;
 use kalends_store::record::{FencingToken, NodeId, Progress};
 use kalends_store::{
     AdminStore, ApiStore, CollectionContext, CollectionWrite, EngineStore, HistoryFilter,
-    JobContext, JobFilter, JobPut, JobWrite, Page, Rejection, RunWrite, RunWriteResult, StoreError,
+    JobContext, JobFilter, JobPut, JobWrite, LeaseClock as _, Page, Rejection, RunWrite,
+    RunWriteResult, StoreError,
 };
 use tokio::task::JoinSet;
 
@@ -243,6 +244,36 @@ fn concurrent_edits_do_not_lose_counter_updates_of_runs() {
         assert_eq!((job.state.executions, job.state.used), (60, 60));
         assert!(job.version > 3, "no edit was concurrent");
         assert_eq!(nodes[0].check().await.unwrap(), [""; 0]);
+    });
+}
+
+#[test]
+fn an_edit_that_waited_for_a_lock_is_decided_at_the_time_it_got_it() {
+    with_server(async {
+        let database = TestDatabase::create().await;
+        let node = Arc::new(database.connect().await);
+        due_jobs(&*node, 1).await;
+        let mut holder = database.client().await;
+        let holding = holder.transaction().await.unwrap();
+        holding.execute("SELECT FROM states FOR UPDATE", &[]).await.unwrap();
+        let (decided, was_decided) = std::sync::mpsc::channel();
+        let decide = move |context: JobContext<'_>| {
+            decided.send(context.now).unwrap();
+            Ok(JobWrite::Keep)
+        };
+        let editor = node.clone();
+        let edit =
+            tokio::spawn(async move { editor.edit_job(job_path("j0"), Box::new(decide)).await });
+        let waiting = "SELECT FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let observer = database.client().await;
+        while observer.query(waiting, &[]).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let before_release = node.now().await.unwrap();
+        holding.commit().await.unwrap();
+        edit.await.unwrap().unwrap();
+        assert!(was_decided.recv().unwrap() > before_release);
     });
 }
 

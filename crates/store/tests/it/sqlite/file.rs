@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use kalends_domain::Target;
+use kalends_environment::Clock as _;
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, back_up, inspect};
 use kalends_store::{
     AdminStore, ApiStore, CollectionContext, CollectionWrite, EditedJob, JobContext, JobFilter,
@@ -170,6 +172,46 @@ fn a_full_write_queue_is_busy() {
             edit.await.unwrap();
         }
         assert_eq!(names(&store).await, ["a", "b"]);
+    });
+}
+
+#[test]
+fn an_edit_that_waited_for_the_writer_is_decided_at_the_time_of_its_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    block_on(async {
+        let clock = clock();
+        let path = folder.path().join("kalends.db");
+        let settings = SqliteSettings::default();
+        let store = SqliteStore::open(&path, settings, codec(1), clock.clone()).unwrap();
+        create_collection(&store).await;
+        let (started, has_started) = std::sync::mpsc::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let block = move |_: JobContext<'_>| {
+            started.send(()).unwrap();
+            released.recv().unwrap();
+            Ok(JobWrite::Keep)
+        };
+        let blocked = store.edit_job(job_path("c", "x").unwrap(), Box::new(block));
+        has_started.recv().unwrap();
+        let (decided, was_decided) = std::sync::mpsc::channel();
+        let (decided_job, decided_collection) = (decided.clone(), decided);
+        let edit_job = move |context: JobContext<'_>| {
+            decided_job.send(context.now).unwrap();
+            Ok(JobWrite::Keep)
+        };
+        let edit_collection = move |context: CollectionContext<'_>| {
+            decided_collection.send(context.now).unwrap();
+            Ok(CollectionWrite::Keep)
+        };
+        let job = store.edit_job(job_path("c", "x").unwrap(), Box::new(edit_job));
+        let collection =
+            store.edit_collection(collection_path("c").unwrap(), Box::new(edit_collection));
+        clock.set(clock.now().checked_add(Duration::from_secs(90)).unwrap());
+        release.send(()).unwrap();
+        blocked.await.unwrap();
+        job.await.unwrap();
+        collection.await.unwrap();
+        assert_eq!(was_decided.iter().collect::<Vec<_>>(), [at(90), at(90)]);
     });
 }
 
