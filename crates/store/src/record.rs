@@ -134,7 +134,37 @@ pub struct JobForRun {
     /// When its collection was last enabled.
     pub enabled_since: Instant,
     /// Its open runs.
-    pub open: Vec<OpenRun>,
+    pub open: OpenRunSummary,
+}
+
+/// The open runs of a job, in a size that does not depend on their number: the engine keeps one for
+/// every run that it executes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenRunSummary {
+    /// Number of open runs.
+    pub count: usize,
+    /// The scheduled runs that were opened first, by number, at most
+    /// [`OpenRunSummary::SCHEDULED_MAX`]. They decide about overlap: a run waits for those opened
+    /// before it.
+    pub scheduled: Vec<OpenRun>,
+}
+
+impl OpenRunSummary {
+    /// Maximum number of scheduled runs in a summary. Decisions distinguish none, one and several;
+    /// the rest allows for superseded runs among the first.
+    pub const SCHEDULED_MAX: usize = 8;
+
+    /// The summary of runs that are ordered by number.
+    pub(crate) fn of(runs: impl IntoIterator<Item = OpenRun>) -> OpenRunSummary {
+        let mut summary = OpenRunSummary::default();
+        for run in runs {
+            summary.count += 1;
+            if run.cause == Cause::Scheduled && summary.scheduled.len() < Self::SCHEDULED_MAX {
+                summary.scheduled.push(run);
+            }
+        }
+        summary
+    }
 }
 
 /// The data that decides whether a run may start: switches and schedule state, without the

@@ -1,5 +1,6 @@
 //! Starts runs: decides due occurrences and claims runs for their next attempt.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use kalends_domain::{
@@ -7,7 +8,7 @@ use kalends_domain::{
     StartTiming, decide_due, jittered, rule_of,
 };
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, JobForRun, JobRecord, OpenRun, Progress};
+use kalends_store::record::{Cause, JobForRun, JobKey, JobRecord, OpenRun, Progress};
 use kalends_store::{Advance, Due, RunWrite, StoreError};
 
 use super::commit_results::WriteContext;
@@ -28,7 +29,7 @@ impl Scheduler {
     pub(super) fn handle_jobs_for_run(
         &mut self,
         items: Vec<DueItem>,
-        jobs: Result<Vec<Option<JobForRun>>, StoreError>,
+        jobs: Result<HashMap<JobKey, Arc<JobForRun>>, StoreError>,
     ) {
         let now = self.now();
         let Ok(jobs) = jobs else {
@@ -36,11 +37,9 @@ impl Scheduler {
             return self.pause_store_calls(CallKind::Read);
         };
         self.outage.call_succeeded(CallKind::Read, now);
-        for (item, job_for_run) in items.into_iter().zip(jobs) {
-            match job_for_run {
-                Some(job_for_run) => {
-                    self.admit(Candidate { item, job_for_run: Arc::new(job_for_run) }, now)
-                }
+        for item in items {
+            match jobs.get(&item.job()).cloned() {
+                Some(job_for_run) => self.admit(Candidate { item, job_for_run }, now),
                 None => self.release_item(&item),
             }
         }
@@ -116,7 +115,7 @@ impl Scheduler {
                 missed.and_then(|missed| missed.within.as_ref()).map(|within| *within.value()),
             ),
             overlap: extensions.overlap.unwrap_or_default(),
-            in_flight: in_flight(&job_for_run.open, due.generation, now),
+            in_flight: in_flight(&job_for_run.open.scheduled, due.generation, now),
         })
     }
 
@@ -230,17 +229,15 @@ fn is_next_in_queue(run: &OpenRun, job_for_run: &JobForRun) -> bool {
     let is_queued = run.cause == Cause::Scheduled
         && run.progress.first_started.is_none()
         && run.claim.is_none();
-    let others_run =
-        job_for_run.open.iter().any(|other| other.id < run.id && other.cause == Cause::Scheduled);
+    let others_run = job_for_run.open.scheduled.iter().any(|other| other.id < run.id);
     let overlap = job_for_run.job.job.definition.extensions.overlap.unwrap_or_default();
     !(is_queued && others_run) || overlap == Overlap::Allow
 }
 
-fn in_flight(open: &[OpenRun], generation: u64, now: Instant) -> InFlight {
+fn in_flight(scheduled: &[OpenRun], generation: u64, now: Instant) -> InFlight {
     // A run claimed ahead by an older generation will be superseded at the gate.
-    let is_stopped = |run: &&OpenRun| run.generation != generation && run.progress.next_at > now;
-    let scheduled = open.iter().filter(|run| run.cause == Cause::Scheduled && !is_stopped(run));
-    match scheduled.count() {
+    let is_stopped = |run: &OpenRun| run.generation != generation && run.progress.next_at > now;
+    match scheduled.iter().filter(|run| !is_stopped(run)).count() {
         0 => InFlight::Nothing,
         1 => InFlight::Running,
         _ => InFlight::RunningAndWaiting,

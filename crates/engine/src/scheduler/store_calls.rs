@@ -1,13 +1,13 @@
 //! Asynchronous calls to the store and the dispatch of their responses.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_recurrence::Instant;
-use kalends_store::record::{GateState, JobForRun};
+use kalends_store::record::{GateState, JobForRun, JobKey};
 use kalends_store::{Due, RunWrite, RunWriteResult, ScanPage, StoreError};
 
 use super::commit_results::WriteContext;
@@ -36,7 +36,8 @@ pub(super) enum StoreResponse {
     },
     JobsForRun {
         items: Vec<DueItem>,
-        jobs: Result<Vec<Option<JobForRun>>, StoreError>,
+        /// Definitions by job; a deleted job has none.
+        jobs: Result<HashMap<JobKey, Arc<JobForRun>>, StoreError>,
     },
     GateStates {
         finished: VecDeque<Box<FinishedAssignment>>,
@@ -96,8 +97,11 @@ impl Scheduler {
             self.calls.reading_jobs += 1;
             let store = Arc::clone(&self.services.store);
             self.store_calls.push(Box::pin(async move {
-                let jobs = items.iter().map(DueItem::job).collect();
-                let jobs = store.jobs_for_run(jobs).await;
+                // Many runs of one job share its definition.
+                let keys: BTreeSet<_> = items.iter().map(DueItem::job).collect();
+                let jobs = store.jobs_for_run(keys.iter().copied().collect()).await;
+                let by_key = |(key, job): (JobKey, Option<JobForRun>)| Some((key, Arc::new(job?)));
+                let jobs = jobs.map(|jobs| keys.into_iter().zip(jobs).filter_map(by_key).collect());
                 StoreResponse::JobsForRun { items, jobs }
             }));
         }

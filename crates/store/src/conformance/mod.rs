@@ -80,6 +80,7 @@ macro_rules! conformance_tests {
                 a_stale_write_does_not_affect_the_others_of_its_batch,
                 writes_of_a_batch_are_applied_in_order,
                 jobs_for_run_and_gate_states_are_read_in_bulk,
+                the_summary_of_open_runs_counts_all_and_lists_the_first_scheduled,
                 expire_claims_releases_all_runs_at_once,
             ]
             completion: [

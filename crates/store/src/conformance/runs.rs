@@ -11,7 +11,9 @@ use crate::conformance::sample::{
     finish, put, standard,
 };
 use crate::engine_store::{Advance, ClaimAfter, DueJob, RunWrite, RunWriteResult};
-use crate::record::{Cause, Disposition, FencingToken, GateState, JobKey, NodeId, Progress, RunId};
+use crate::record::{
+    Cause, Disposition, FencingToken, GateState, JobKey, NodeId, OpenRunSummary, Progress, RunId,
+};
 
 fn retry_at(seconds: u64) -> Progress {
     Progress {
@@ -497,7 +499,7 @@ pub async fn jobs_for_run_and_gate_states_are_read_in_bulk(subject: Subject) {
     {
         let read = found.as_ref().map(|found| (&found.job, &found.location));
         assert_eq!(read, job.map(|job| (job, &location)));
-        let open = found.as_ref().map_or(0, |found| found.open.len());
+        let open = found.as_ref().map_or(0, |found| found.open.count);
         assert_eq!(open, usize::from(job == Some(&busy)));
         let expected = job.map(|job| GateState {
             generation: job.job.generation,
@@ -511,6 +513,25 @@ pub async fn jobs_for_run_and_gate_states_are_read_in_bulk(subject: Subject) {
     subject.put_collection(collection_path("g", "c"), disabled).await;
     let gate_states = subject.store.gate_states(vec![idle.key]).await.unwrap();
     assert_eq!(gate_states[0].map(|state| state.collection), Some(Switch::Disabled));
+}
+
+/// The engine keeps the summary for each run it executes: memory must not grow with the square of
+/// their number.
+pub async fn the_summary_of_open_runs_counts_all_and_lists_the_first_scheduled(subject: Subject) {
+    subject.create_collection().await;
+    let mut job = subject.create_due_job("j").await;
+    let key = job.key;
+    let mut scheduled = Vec::new();
+    for number in 0..OpenRunSummary::SCHEDULED_MAX + 3 {
+        subject.edit_job("j", JobWrite::Run { at: at(number as u64) }).await;
+        scheduled.push(subject.begin_run(&job).await.0);
+        job = subject.job("j").await.unwrap();
+    }
+    let open = subject.store.jobs_for_run(vec![key]).await.unwrap().remove(0).unwrap().open;
+    assert_eq!(open.count, 2 * scheduled.len());
+    scheduled.truncate(OpenRunSummary::SCHEDULED_MAX);
+    let listed: Vec<_> = open.scheduled.iter().map(|run| run.id).collect();
+    assert_eq!(listed, scheduled, "the ones opened first");
 }
 
 /// A single process need not wait for the claims of its predecessor to expire.

@@ -24,7 +24,7 @@ use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
 use crate::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun, enabled_since,
+    LedgerRecord, OpenRun, OpenRunSummary, enabled_since,
 };
 use crate::run_state;
 use crate::search::{has_tag, search_text};
@@ -302,7 +302,7 @@ impl EngineStore for MemoryStore {
             let location = collection.collection.location.clone();
             let enabled_since = collection.enabled_since;
             let collection = *tables.collection_keys.get(&job.path.collection)?;
-            let open = tables.open_runs(*key);
+            let open = OpenRunSummary::of(tables.open_runs(*key));
             Some(JobForRun { job, collection, location, enabled_since, open })
         };
         ready(Ok(jobs.iter().map(job_for_run).collect()))

@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::columns::{job_columns, run_columns, state_columns};
 use crate::postgres::row::{self, get};
-use crate::record::{CollectionKey, GateState, JobForRun, JobKey, OpenRun};
+use crate::record::{CollectionKey, GateState, JobForRun, JobKey, OpenRun, OpenRunSummary};
 use crate::stored_form::read_collection;
 
 impl PostgresStore {
@@ -39,7 +39,7 @@ impl PostgresStore {
         for row in &rows {
             let job = row::job(row, &self.codec)?;
             let location = read_collection(get(row, "collection_definition")?)?.location;
-            let open = runs.remove(&job.key).unwrap_or_default();
+            let open = OpenRunSummary::of(runs.remove(&job.key).unwrap_or_default());
             let collection = CollectionKey(get(row, "collection_id")?);
             let enabled_since = row::at(row, "enabled_since")?;
             found.insert(job.key, JobForRun { job, collection, location, enabled_since, open });

@@ -26,7 +26,7 @@ pub(crate) fn jobs_for_run(
         else {
             return Ok(None);
         };
-        let open = runs::of_job(snapshot, *key);
+        let open = runs::summary(snapshot, *key);
         Ok(Some(JobForRun { job, collection, location, enabled_since, open }))
     };
     jobs.iter().map(&mut job_for_run).collect()

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use kalends_recurrence::Instant;
 
 use crate::engine_store::DueJob;
-use crate::record::{Disposition, JobKey, OpenRun, RunId};
+use crate::record::{Disposition, JobKey, OpenRun, OpenRunSummary, RunId};
 use crate::run_state::{
     self, Change, RunChange, RunTables, close_waiting_run, expire_claim, manual_run,
 };
@@ -157,6 +157,11 @@ pub(crate) fn expire_claims(transaction: &mut WriteTransaction) -> usize {
 /// The open runs of a job, by id.
 pub(crate) fn of_job(snapshot: &Snapshot, job: JobKey) -> Vec<OpenRun> {
     snapshot.shared.runs().of_job(job).map(|row| row.run).collect()
+}
+
+/// The summary of a job's open runs.
+pub(crate) fn summary(snapshot: &Snapshot, job: JobKey) -> OpenRunSummary {
+    OpenRunSummary::of(snapshot.shared.runs().of_job(job).map(|row| row.run))
 }
 
 /// Runs of enabled collections that may be claimed, by the time of their next attempt.
