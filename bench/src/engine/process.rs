@@ -40,13 +40,19 @@ impl Process {
 
     /// Peak resident memory in MB.
     pub fn peak_megabytes(&self) -> anyhow::Result<f64> {
+        self.status_megabytes("VmHWM:")
+    }
+
+    /// Resident memory in MB.
+    pub fn resident_megabytes(&self) -> anyhow::Result<f64> {
+        self.status_megabytes("VmRSS:")
+    }
+
+    fn status_megabytes(&self, name: &'static str) -> anyhow::Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib: f64 = peak
-            .and_then(|text| text.trim().strip_suffix(" kB"))
-            .context("VmHWM")?
-            .trim()
-            .parse()?;
+        let value = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib: f64 =
+            value.and_then(|text| text.trim().strip_suffix(" kB")).context(name)?.trim().parse()?;
         Ok(kib / 1024.0)
     }
 }

@@ -42,6 +42,20 @@ pub fn serve() -> anyhow::Result<()> {
     })
 }
 
+/// Accepts connections and never responds, until the process is killed.
+pub fn hang() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        eprintln!("listening on http://{}", listener.local_addr()?);
+        loop {
+            let (mut stream, _) = listener.accept().await?;
+            // Reads until the client closes the connection.
+            tokio::spawn(async move { tokio::io::copy(&mut stream, &mut tokio::io::sink()).await });
+        }
+    })
+}
+
 async fn answer(
     request: Request<Incoming>,
     arrivals: Arrivals,

@@ -10,6 +10,7 @@ use kalends_recurrence::{
     Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
 };
 
+use crate::hosts;
 use crate::rng::Rng;
 
 /// Length of a world and the order of magnitude of its recurrences.
@@ -31,8 +32,23 @@ impl Span {
     }
 }
 
+/// Properties that all definitions of a world share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DefinitionOptions {
+    pub(crate) span: Span,
+    /// Number of target hosts.
+    pub(crate) hosts: u64,
+    /// Whether some jobs have jitter.
+    pub(crate) has_jitter: bool,
+}
+
 /// A random, valid definition of a job created or edited at `now`.
-pub(crate) fn random_definition(rng: &Rng, span: Span, now: Instant) -> JobDefinition {
+pub(crate) fn random_definition(
+    rng: &Rng,
+    options: DefinitionOptions,
+    now: Instant,
+) -> JobDefinition {
+    let span = options.span;
     let soon = now.saturating_add(Duration::from_secs(rng.between(1, 200)));
     let start = match rng.below(5) {
         0 => None,
@@ -41,20 +57,21 @@ pub(crate) fn random_definition(rng: &Rng, span: Span, now: Instant) -> JobDefin
         _ => Some(soon.whole_second()),
     };
     let recurrence = (!rng.one_in(5)).then(|| recurrence(rng, span, now));
-    let error_action = rng
-        .one_in(2)
-        .then(|| ErrorAction { action: action(), retry: rng.one_in(2).then(|| retry(rng)) });
+    let error_retry = rng.one_in(2).then(|| rng.one_in(2).then(|| retry(rng)));
+    let retry = (!rng.one_in(4)).then(|| retry(rng));
+    let switch = if rng.one_in(12) { Switch::Disabled } else { Switch::Enabled };
+    let number = rng.next();
+    let error_action =
+        error_retry.map(|retry| ErrorAction { action: action(number ^ 1, options), retry });
+    let jitter = (options.has_jitter && number % 3 == 0).then(|| seconds(1 + number % 50));
     JobDefinition {
         start,
-        action: MainAction {
-            action: action(),
-            retry: (!rng.one_in(4)).then(|| retry(rng)),
-            error_action,
-        },
+        action: MainAction { action: action(number, options), retry, error_action },
         recurrence,
-        switch: if rng.one_in(12) { Switch::Disabled } else { Switch::Enabled },
+        switch,
         extensions: Extensions {
-            description: Some(format!("{}", rng.next())),
+            description: Some(number.to_string()),
+            jitter,
             missed_runs: (!rng.one_in(3)).then(|| missed(rng)),
             overlap: rng.pick([
                 None,
@@ -69,10 +86,12 @@ pub(crate) fn random_definition(rng: &Rng, span: Span, now: Instant) -> JobDefin
     }
 }
 
-/// The action of every job. Simulated targets ignore it.
-pub(crate) fn action() -> Action {
+/// An action whose URI contains a number that tells which definition an attempt used.
+pub(crate) fn action(number: u64, options: DefinitionOptions) -> Action {
+    // The lowest bit tells the error action; both actions have the same host.
+    let uri = hosts::uri((number >> 1) % options.hosts.max(1), number);
     let request = HttpRequest {
-        uri: Uri::new("http://example.com", &Limits::default()).unwrap(),
+        uri: Uri::new(&uri, &Limits::default()).unwrap(),
         method: Method::new("GET").unwrap(),
         headers: None,
         body: None,
@@ -81,17 +100,17 @@ pub(crate) fn action() -> Action {
     Action { type_as_written: "Http".into(), target: Target::Http(request) }
 }
 
-fn seconds(seconds: u64) -> Verbatim<Duration> {
+pub(crate) fn seconds(seconds: u64) -> Verbatim<Duration> {
     Verbatim::new("", Duration::from_secs(seconds))
 }
 
-fn missed(rng: &Rng) -> MissedRuns {
+pub(crate) fn missed(rng: &Rng) -> MissedRuns {
     let policy = rng.pick([MissedPolicy::Skip, MissedPolicy::Last, MissedPolicy::All]);
     let within = rng.one_in(2).then(|| seconds(rng.pick([30, 90, 600, 7_200, 90_000])));
     MissedRuns { policy, within }
 }
 
-fn retry(rng: &Rng) -> RetryPolicy {
+pub(crate) fn retry(rng: &Rng) -> RetryPolicy {
     let kind = rng.pick([RetryKind::None, RetryKind::Fixed, RetryKind::Exponential]);
     let exponential = kind == RetryKind::Exponential;
     RetryPolicy {

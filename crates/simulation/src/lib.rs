@@ -25,6 +25,7 @@ mod check;
     reason = "generated definitions are valid; a panic is a bug of the simulation"
 )]
 mod definitions;
+mod hosts;
 mod job_edit;
 mod link;
 mod linked_store;
@@ -33,6 +34,7 @@ mod mutant;
 #[cfg(feature = "mutants")]
 mod mutant_store;
 mod node;
+mod pending;
 mod recorder;
 mod rehearsal;
 #[expect(

@@ -27,6 +27,10 @@ pub(crate) struct LinkFaults {
     /// Maximum delay in each direction.
     pub(crate) delay_max: Duration,
     pub(crate) is_partitioned: bool,
+    /// Writes fail, reads succeed.
+    pub(crate) fails_writes: bool,
+    /// Maximum time for which gate states that were read are held up.
+    pub(crate) gate_hold_max: Duration,
     /// The node crashes during a call once it made this many calls.
     pub(crate) crash_after_calls: Option<u64>,
 }
@@ -140,7 +144,11 @@ impl Link {
             self.clock.elapse(PARTITION_TIMEOUT).await;
             return Err(StoreError::Busy("partitioned".into()));
         }
-        self.delay(link_faults).await;
+        self.delay(link_faults.delay_max).await;
+        if link_faults.fails_writes && access == Access::Write {
+            self.record_store_fault();
+            return Err(StoreError::Full);
+        }
         if link_faults.fail_one_in > 0 && self.rng.one_in(link_faults.fail_one_in) {
             self.record_store_fault();
             return Err(StoreError::Failed("injected".into()));
@@ -149,7 +157,7 @@ impl Link {
         if crashes {
             self.crash().await;
         }
-        self.delay(link_faults).await;
+        self.delay(link_faults.delay_max).await;
         let partitioned_meanwhile = self.link_faults().is_partitioned;
         if partitioned_meanwhile
             || link_faults.lose_reply_one_in > 0 && self.rng.one_in(link_faults.lose_reply_one_in)
@@ -174,10 +182,13 @@ impl Link {
             match (write, result) {
                 (RunWrite::Begin { on, scheduled, .. }, RunWriteResult::Begun { run, claim }) => {
                     observations.runs.insert(*run, (on.job, *scheduled));
+                    observations.claimed.push(on.job);
                     observations.tokens.extend(claim.map(|claim| (*run, claim.token)));
                 }
                 (RunWrite::Claim { run, .. }, RunWriteResult::Claimed(claim)) => {
                     observations.tokens.insert(*run, claim.token);
+                    let job = observations.runs.get(run).map(|&(job, _)| job);
+                    observations.claimed.extend(job);
                 }
                 (
                     RunWrite::Finish { run, token, .. } | RunWrite::Continue { run, token, .. },
@@ -221,13 +232,24 @@ impl Link {
             if let Some((run, claim)) = run
                 && let Some(&(job, scheduled)) = observations.runs.get(&run)
             {
-                observations.leases.insert((self.node, job, scheduled), claim.lease_until.ticks());
+                let until = self.recorder.virtual_time_of(claim.lease_until);
+                observations.leases.insert((self.node, job, scheduled), until);
             }
         }
     }
 
-    async fn delay(&self, link_faults: LinkFaults) {
-        let max = crate::time::ticks(link_faults.delay_max);
+    /// Holds up gate states after they were read.
+    pub(crate) async fn hold_gate_states(&self) {
+        let longest = self.link_faults().gate_hold_max;
+        if !longest.is_zero() {
+            let from = self.time.now();
+            self.delay(longest).await;
+            self.recorder.record_fault(Some(self.node), from, self.time.now(), FaultKind::SlowGate);
+        }
+    }
+
+    async fn delay(&self, longest: Duration) {
+        let max = crate::time::ticks(longest);
         if max > 0 {
             let by = self.rng.below(max.unsigned_abs());
             self.clock.elapse(Duration::from_nanos(by * 100)).await;

@@ -111,7 +111,11 @@ impl EngineStore for Link {
     }
 
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
-        Box::pin(self.call(Access::Read, move || self.inner.gate_states(jobs)))
+        Box::pin(async move {
+            let states = self.call(Access::Read, move || self.inner.gate_states(jobs)).await;
+            self.hold_gate_states().await;
+            states
+        })
     }
 
     fn expire_claims(&self) -> Reply<'_, usize> {

@@ -7,12 +7,13 @@ use kalends_domain::{ActionRole, Outcome};
 use kalends_recurrence::Instant;
 use kalends_store::record::{FencingToken, JobKey, RunId};
 
-use crate::time::VirtualTime;
+use crate::time::{VirtualClock, VirtualTime};
 
 /// Collects the trace and the observations of one world.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     time: Arc<VirtualTime>,
+    store_clock: Arc<VirtualClock>,
     tracing: Tracing,
     observations: Mutex<Observations>,
 }
@@ -34,12 +35,16 @@ pub(crate) struct Observations {
     pub(crate) faults: Vec<InjectedFault>,
     /// Job and scheduled time of each run.
     pub(crate) runs: BTreeMap<RunId, (JobKey, Instant)>,
-    /// Lease end that a node was given for an occurrence, by the store's clock.
+    /// Lease end that a node was given for an occurrence, in virtual time.
     pub(crate) leases: BTreeMap<(usize, JobKey, Instant), i64>,
     /// The newest fencing token of each run.
     pub(crate) tokens: BTreeMap<RunId, FencingToken>,
     /// Job keys by the number that is encoded in the job's UID.
     pub(crate) keys: BTreeMap<u64, JobKey>,
+    /// Jobs whose runs were begun or claimed since the world last looked.
+    pub(crate) claimed: Vec<JobKey>,
+    /// Start and end of each node in virtual time, by its number.
+    pub(crate) lifetimes: BTreeMap<usize, (i64, Option<i64>)>,
     /// Violations found while the world was running.
     pub(crate) violations: Vec<String>,
 }
@@ -54,6 +59,10 @@ pub(crate) struct Call {
     pub(crate) scheduled: Instant,
     pub(crate) role: ActionRole,
     pub(crate) retry: u32,
+    /// Number of the target's host.
+    pub(crate) host: u64,
+    /// Number of the definition that the attempt used.
+    pub(crate) definition: u64,
     /// Start in virtual time, in ticks.
     pub(crate) started: i64,
     /// Start by the store's clock, in ticks.
@@ -82,11 +91,23 @@ pub(crate) enum FaultKind {
     Store,
     /// A clock was stepped.
     ClockStep,
+    /// Gate states arrived long after they were read.
+    SlowGate,
 }
 
 impl Recorder {
-    pub(crate) fn new(time: &Arc<VirtualTime>, tracing: Tracing) -> Arc<Recorder> {
-        Arc::new(Recorder { time: Arc::clone(time), tracing, observations: Mutex::default() })
+    pub(crate) fn new(
+        time: &Arc<VirtualTime>,
+        store_clock: &Arc<VirtualClock>,
+        tracing: Tracing,
+    ) -> Arc<Recorder> {
+        let (time, store_clock) = (Arc::clone(time), Arc::clone(store_clock));
+        Arc::new(Recorder { time, store_clock, tracing, observations: Mutex::default() })
+    }
+
+    /// Virtual time at which the store's clock shows `at` unless it is stepped.
+    pub(crate) fn virtual_time_of(&self, at: Instant) -> i64 {
+        at.ticks() - self.store_clock.offset()
     }
 
     pub(crate) fn observations(&self) -> MutexGuard<'_, Observations> {

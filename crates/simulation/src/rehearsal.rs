@@ -139,7 +139,7 @@ impl Rehearsal {
         let recording = Arc::clone(&targets);
         let observer: Observer =
             Box::new(move |writes, results| recording.record_closed(writes, results));
-        let recorder = Recorder::new(&time, Tracing::Off);
+        let recorder = Recorder::new(&time, &clock, Tracing::Off);
         let link = Link::observed(store, &time, &recorder, &clock, observer);
         let nodes = AtomicU64::new(0);
         let start = || {

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use kalends_engine::EngineSettings;
 use kalends_recurrence::TICKS_PER_SECOND;
+use kalends_store::record::JobKey;
 
-use crate::definitions::Span;
+use crate::definitions::{DefinitionOptions, Span};
+use crate::hosts::Host;
 use crate::link::LinkFaults;
+use crate::pending::Pending;
 use crate::rng::Rng;
 use crate::target::TargetBehavior;
 use crate::time::ticks;
@@ -17,11 +21,19 @@ const MINUTE: i64 = 60 * SECOND;
 #[derive(Debug)]
 pub(crate) struct Scenario {
     pub(crate) start: &'static str,
-    pub(crate) span: Span,
+    pub(crate) definitions: DefinitionOptions,
     pub(crate) nodes: usize,
+    pub(crate) machines: Vec<MachineStart>,
     pub(crate) target_behavior: TargetBehavior,
+    pub(crate) hosts: Vec<Host>,
+    /// One of this many attempts panics; 0 for none.
+    pub(crate) panic_one_in: u64,
+    pub(crate) limits: AttemptLimits,
+    pub(crate) collections: u64,
     /// Number of jobs that exist at the start.
     pub(crate) jobs: u64,
+    /// A user edits a job around one of this many claims of its runs; 0 for none.
+    pub(crate) edit_one_in_claims: u64,
     /// Whether an edit nudges all nodes, not only the one that handled it.
     pub(crate) nudges_all_nodes: bool,
     /// Link faults outside of injected degradations.
@@ -30,11 +42,44 @@ pub(crate) struct Scenario {
     pub(crate) events: Vec<(i64, ScenarioEvent)>,
 }
 
+/// How a machine starts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MachineStart {
+    /// Ticks after the start of the world.
+    pub(crate) at: i64,
+    /// Difference of its clock from the store's, in ticks.
+    pub(crate) clock_offset: i64,
+}
+
+/// Maximum numbers of attempts in flight of each node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttemptLimits {
+    pub(crate) all: usize,
+    pub(crate) host: usize,
+    pub(crate) collection: usize,
+}
+
+impl Default for AttemptLimits {
+    fn default() -> AttemptLimits {
+        let settings = EngineSettings::default();
+        AttemptLimits {
+            all: settings.attempts_max,
+            host: settings.host_attempts_max,
+            collection: settings.collection_attempts_max,
+        }
+    }
+}
+
 /// An event of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ScenarioEvent {
     /// A user edits a job or a collection; the number seeds the choice.
     UserEdit(u64),
+    /// A user edits a job whose run was just claimed.
+    EditOfClaimedJob {
+        job: JobKey,
+        what: u64,
+    },
     /// A node crashes; another starts on its machine after `back_after` ticks.
     Crash {
         machine: usize,
@@ -68,6 +113,10 @@ pub(crate) enum ScenarioEvent {
     RestoreLink {
         machine: usize,
     },
+    /// All writes to the store fail, while reads succeed.
+    FailWrites {
+        lasts: i64,
+    },
     Start {
         machine: usize,
     },
@@ -94,6 +143,8 @@ impl Scenario {
         let is_fault_free = rng.one_in(8);
         let has = || !is_fault_free && rng.one_in(2);
         let nodes = rng.pick([1, 1, 2, 3, 4]);
+        let width = Width::from_seed(seed, span, nodes, is_fault_free);
+        let span = width.definitions.span;
         let mut scenario = Scenario {
             start: rng.pick([
                 "2026-03-28T23:50:00Z",
@@ -101,14 +152,20 @@ impl Scenario {
                 "2024-02-28T21:00:00Z",
                 "2026-12-31T20:00:00Z",
             ]),
-            span,
+            definitions: width.definitions,
             nodes,
-            target_behavior: if rng.one_in(3) {
+            machines: width.machines,
+            hosts: width.hosts,
+            panic_one_in: width.panic_one_in,
+            limits: width.limits,
+            collections: width.collections,
+            edit_one_in_claims: width.edit_one_in_claims,
+            target_behavior: if rng.one_in(3) || width.jobs > 0 {
                 TargetBehavior::Reliable
             } else {
                 TargetBehavior::Faulty
             },
-            jobs: rng.between(1, 6),
+            jobs: width.jobs.max(rng.between(1, 6)),
             nudges_all_nodes: rng.one_in(2),
             default_link_faults: LinkFaults {
                 delay_max: rng.pick([
@@ -122,7 +179,8 @@ impl Scenario {
             events: vec![],
         };
         if rng.one_in(2) {
-            scenario.add(&rng, 1, 25, |rng| ScenarioEvent::UserEdit(rng.next()));
+            let most = 25.max(width.jobs);
+            scenario.add(&rng, 1, most, |rng| ScenarioEvent::UserEdit(rng.next()));
         }
         if has() {
             scenario.add(&rng, 1, 6, |rng| ScenarioEvent::Crash {
@@ -161,6 +219,7 @@ impl Scenario {
                     fail_one_in: rng.pick([0, 3, 10]),
                     lose_reply_one_in: rng.pick([0, 3, 10]),
                     delay_max: Duration::from_millis(rng.pick([0, 5, 500, 3_000])),
+                    gate_hold_max: width.gate_hold_max,
                     ..LinkFaults::default()
                 },
                 lasts: rng.between(1, 120) as i64 * SECOND,
@@ -175,11 +234,16 @@ impl Scenario {
                 by: clock_step(rng),
             });
         }
+        if width.fails_writes {
+            scenario.add(&rng, 1, 2, |rng| ScenarioEvent::FailWrites {
+                lasts: rng.pick([2, 20, 90, 300]) * SECOND,
+            });
+        }
         scenario
     }
 
     fn add(&mut self, rng: &Rng, low: u64, high: u64, act: impl Fn(&Rng) -> ScenarioEvent) {
-        let length = ticks(self.span.length());
+        let length = ticks(self.definitions.span.length());
         for _ in 0..rng.between(low, high) {
             let mut at = rng.below(length.unsigned_abs()) as i64;
             // Most jobs are due at whole minutes: half of the faults happen around them.
@@ -187,6 +251,81 @@ impl Scenario {
                 at = at / MINUTE * MINUTE + rng.below(100_000_000) as i64 / 50 - SECOND / 10;
             }
             self.events.push((at.max(1_234_567), act(rng)));
+        }
+    }
+}
+
+/// Options that are drawn independently of the faults.
+struct Width {
+    definitions: DefinitionOptions,
+    machines: Vec<MachineStart>,
+    hosts: Vec<Host>,
+    panic_one_in: u64,
+    limits: AttemptLimits,
+    collections: u64,
+    /// Least number of jobs.
+    jobs: u64,
+    edit_one_in_claims: u64,
+    gate_hold_max: Duration,
+    fails_writes: bool,
+}
+
+impl Width {
+    fn from_seed(seed: u64, span: Span, nodes: usize, is_fault_free: bool) -> Width {
+        let rng = Rng::derive(&[seed, 3]);
+        let has = |one_in| !is_fault_free && rng.one_in(one_in);
+        // Many jobs with few slots: each of them runs at its time unless its own host is full.
+        let is_crowded = rng.one_in(4);
+        let span = match span {
+            _ if is_crowded => Span::Minutes,
+            // They take ten times as long as the others.
+            Span::Weeks if rng.one_in(2) => Span::Hours,
+            span => span,
+        };
+        let length = ticks(span.length());
+        let hosts = if is_crowded { rng.between(2, 6) } else { rng.between(1, 3) };
+        let has_host_faults = is_crowded || rng.one_in(3);
+        let host = |number| match number > 0 && has_host_faults {
+            true => Host::random(&rng, length),
+            false => Host::HEALTHY,
+        };
+        let hosts: Vec<_> = (0..hosts).map(host).collect();
+        let machine = |number| MachineStart {
+            at: if Pending::LateNodes.is_on() && number > 0 && rng.one_in(4) {
+                rng.below(length.unsigned_abs()) as i64
+            } else {
+                0
+            },
+            clock_offset: match nodes > 1 && rng.one_in(4) {
+                true => clock_step(&rng),
+                false => 0,
+            },
+        };
+        Width {
+            machines: (0..nodes).map(machine).collect(),
+            definitions: DefinitionOptions {
+                span,
+                hosts: hosts.len() as u64,
+                has_jitter: rng.one_in(3),
+            },
+            hosts,
+            panic_one_in: if Pending::Panics.is_on() && has(6) { 30 } else { 0 },
+            limits: match is_crowded && Pending::Lateness.is_on() {
+                true => AttemptLimits {
+                    all: rng.pick([8, 16, 40]),
+                    host: rng.pick([1, 2, 4]),
+                    collection: rng.pick([4, 8, 40]),
+                },
+                false => AttemptLimits::default(),
+            },
+            collections: if is_crowded { rng.between(2, 6) } else { 2 },
+            jobs: if is_crowded { rng.pick([20, 40, 80, 200]) } else { 0 },
+            edit_one_in_claims: if rng.one_in(3) { rng.pick([5, 20]) } else { 0 },
+            gate_hold_max: match has(3) {
+                true => Duration::from_secs(rng.pick([1, 5, 9])),
+                false => Duration::ZERO,
+            },
+            fails_writes: Pending::WriteOutages.is_on() && has(4),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest};
 use kalends_domain::{ActionRole, Outcome};
 
+use crate::hosts::{self, Host, HostState};
 use crate::recorder::{Call, Recorder};
 use crate::rng::Rng;
 use crate::time::{VirtualClock, VirtualTime};
@@ -21,6 +22,11 @@ pub(crate) struct Targets {
     pub(crate) node_clock: Arc<VirtualClock>,
     pub(crate) store_clock: Arc<VirtualClock>,
     pub(crate) target_behavior: TargetBehavior,
+    pub(crate) hosts: Vec<Host>,
+    /// One of this many attempts panics; 0 for none.
+    pub(crate) panic_one_in: u64,
+    /// Start of the world and end of its faults, in virtual time.
+    pub(crate) faults: (i64, i64),
     pub(crate) seed: u64,
 }
 
@@ -40,6 +46,14 @@ impl ActionExecutor for Targets {
             let job = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
             let (index, repeats) = self.record(job, &request);
             let (duration, outcome) = self.respond(job, &request, repeats);
+            if self.panics(index) {
+                if let Some(call) = self.recorder.observations().calls.get_mut(index) {
+                    call.response = Some((self.time.now(), Outcome::Indeterminate));
+                }
+                self.recorder.trace(|| format!("node {}: call {index} panics", self.node));
+                // Unlike `panic!`, this prints nothing.
+                std::panic::resume_unwind(Box::new("simulated"));
+            }
             self.node_clock.elapse(duration).await;
             let mut observations = self.recorder.observations();
             if let Some(call) = observations.calls.get_mut(index) {
@@ -53,9 +67,17 @@ impl ActionExecutor for Targets {
 }
 
 impl Targets {
+    fn panics(&self, call: usize) -> bool {
+        let rng = Rng::derive(&[self.seed, 5, call as u64]);
+        self.panic_one_in > 0 && self.time.now() < self.faults.1 && rng.one_in(self.panic_one_in)
+    }
+
     /// Records a call. Returns its index and the number of earlier calls of the same attempt.
     fn record(&self, job: u64, request: &AttemptRequest) -> (usize, u64) {
+        let (host, definition) = hosts::parse(&request.action);
         let call = Call {
+            host,
+            definition,
             node: self.node,
             job,
             generation: request.generation,
@@ -79,7 +101,7 @@ impl Targets {
             .keys
             .get(&job)
             .and_then(|&key| observations.leases.get(&(self.node, key, call.scheduled)).copied());
-        if lease_end.is_none_or(|until| call.started_by_store > until + LEASE_TOLERANCE) {
+        if lease_end.is_none_or(|until| call.started > until + LEASE_TOLERANCE) {
             observations.violations.push(format!("FENCE {call:?}, lease ends at {lease_end:?}"));
         }
         let index = observations.calls.len();
@@ -89,20 +111,31 @@ impl Targets {
             let AttemptRequest { generation, scheduled, role, retry, .. } = request;
             let node = self.node;
             format!(
-                "node {node}: call {index}: job {job}.{generation} of {scheduled} {role:?} retry {retry}"
+                "node {node}: call {index}: job {job}.{generation} of {scheduled} {role:?} \
+                 retry {retry}, host {host}, definition {definition}"
             )
         });
         (index, repeats)
     }
 
     fn respond(&self, job: u64, request: &AttemptRequest, repeats: u64) -> (Duration, Outcome) {
-        if self.target_behavior == TargetBehavior::Reliable {
-            return (Duration::from_millis(1 + job % 20), Outcome::Succeeded);
-        }
+        let (host, _) = hosts::parse(&request.action);
+        let state = match self.hosts.get(host as usize) {
+            Some(host) if self.time.now() < self.faults.1 => {
+                host.state_at(self.time.now() - self.faults.0)
+            }
+            _ => HostState::Healthy,
+        };
         let role = u64::from(request.role == ActionRole::Error);
         let parts =
             [self.seed, job, request.scheduled.ticks() as u64, role, request.retry.into(), repeats];
         let rng = Rng::derive(&parts);
+        if let Some(response) = state.respond(&rng, request.timeout) {
+            return response;
+        }
+        if self.target_behavior == TargetBehavior::Reliable {
+            return (Duration::from_millis(1 + job % 20), Outcome::Succeeded);
+        }
         // Per job: 0 mostly succeeds, 1 mostly fails, 3 is slow.
         let profile = Rng::derive(&[self.seed, job]).below(4);
         let failure_percent = match profile {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use kalends_domain::{
-    Collection, CollectionName, CollectionPath, CollectionState, EditKind, GroupName, GroupPath,
-    HistoryEntry, JobDefinition, JobName, JobPath, Lifecycle, Location, Plan as Tier,
-    SubscriptionId, Switch,
+    Collection, CollectionName, CollectionPath, CollectionState, EditKind, ErrorAction, GroupName,
+    GroupPath, HistoryEntry, JobDefinition, JobName, JobPath, Lifecycle, Location, MainAction,
+    Plan as Tier, SubscriptionId, Switch,
 };
 use kalends_recurrence::{Instant, Settings};
 use kalends_store::record::{JobKey, JobRecord, JobUid, LedgerRecord, OpenRun};
@@ -16,13 +17,18 @@ use kalends_store::{
     CollectionContext, CollectionWrite, JobContext, JobWrite, Page, Rejection, Store,
 };
 
-use crate::definitions::{Span, random_definition};
+use crate::definitions::{DefinitionOptions, action, random_definition, retry, seconds};
+use crate::hosts;
 use crate::job_edit::JobEdit;
 use crate::recorder::Recorder;
 use crate::rng::Rng;
+use crate::scenario::Scenario;
 
 /// More rows than any scenario produces.
 const ROWS_MAX: usize = 10_000_000;
+
+/// Most manual runs of a job at the same time.
+const RUNS_AT_ONCE_MAX: u64 = 30;
 
 /// A job from its creation to its deletion or to the end of the simulation.
 #[derive(Debug)]
@@ -53,6 +59,24 @@ pub(crate) struct Version {
     pub(crate) restarts: bool,
 }
 
+impl Version {
+    /// Hosts of the job's actions.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = u64> {
+        self.targets().into_iter().map(|(host, _)| host)
+    }
+
+    /// Numbers that identify the job's actions.
+    pub(crate) fn definitions(&self) -> Vec<u64> {
+        self.targets().into_iter().map(|(_, definition)| definition).collect()
+    }
+
+    fn targets(&self) -> Vec<(u64, u64)> {
+        let MainAction { action, error_action, .. } = &self.definition.action;
+        let error = error_action.iter().map(|error| &error.action);
+        error.chain([action]).map(hosts::parse).collect()
+    }
+}
+
 /// Everything that the store holds about a job.
 #[derive(Debug)]
 pub(crate) struct StoredJob {
@@ -66,7 +90,7 @@ pub(crate) struct StoredJob {
 pub(crate) struct Users<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) recorder: &'a Recorder,
-    pub(crate) span: Span,
+    pub(crate) scenario: &'a Scenario,
     pub(crate) tracked: Vec<TrackedJob>,
     pub(crate) active: BTreeMap<JobPath, usize>,
     /// State changes of collections: path, virtual time, time by the API node's clock, new state.
@@ -88,12 +112,34 @@ pub(crate) fn collection_path(number: u64) -> CollectionPath {
     CollectionPath { group, collection }
 }
 
-pub(crate) fn job_path(number: u64) -> JobPath {
+pub(crate) fn job_path(number: u64, collections: u64) -> JobPath {
     let job = JobName::new(&format!("j{number}")).unwrap();
-    JobPath { collection: collection_path(number % 2), job }
+    JobPath { collection: collection_path(number % collections), job }
 }
 
-impl Users<'_> {
+/// A definition that differs from `old` in one member other than the schedule and the switch.
+fn edited_except_schedule(
+    old: JobDefinition,
+    rng: &Rng,
+    number: u64,
+    options: DefinitionOptions,
+) -> JobDefinition {
+    let mut new = old;
+    match rng.below(6) {
+        0 => new.action.action = action(number, options),
+        1 => new.action.retry = rng.one_in(2).then(|| retry(rng)),
+        2 => {
+            let error = ErrorAction { action: action(number ^ 1, options), retry: None };
+            let has_none = new.action.error_action.is_none();
+            new.action.error_action = has_none.then_some(error);
+        }
+        3 => new.extensions.timeout = Some(seconds(rng.between(5, 30))),
+        _ => new.extensions.description = Some(number.to_string()),
+    }
+    new
+}
+
+impl<'a> Users<'a> {
     pub(crate) fn switch_collection(
         &mut self,
         number: u64,
@@ -114,28 +160,42 @@ impl Users<'_> {
         self.switched.push((path, at.0, at.1, state));
     }
 
-    /// Does what a number says. `at` is virtual time, `now` the time of the store's clock.
+    /// Edits any job or its collection as `what` says. `at` is virtual time, `now` the time of the
+    /// store's clock.
     pub(crate) fn act(&mut self, what: u64, at: i64, now: Instant) {
         let rng = Rng::new(what);
-        let path = job_path(rng.below(8));
+        let Scenario { jobs, collections, .. } = *self.scenario;
+        let path = job_path(rng.below(jobs.max(8)), collections);
+        self.act_on(path, &rng, what, at, now);
+    }
+
+    /// Edits the job with a key, if it still exists, or its collection.
+    pub(crate) fn act_on_key(&mut self, job: JobKey, what: u64, at: i64, now: Instant) {
+        let mut tracked = self.active.iter().map(|(path, &index)| (path, &self.tracked[index]));
+        if let Some((path, _)) = tracked.find(|(_, tracked)| tracked.key == job) {
+            self.act_on(path.clone(), &Rng::new(what), what, at, now);
+        }
+    }
+
+    fn act_on(&mut self, path: JobPath, rng: &Rng, what: u64, at: i64, now: Instant) {
+        let options = self.scenario.definitions;
         let existing = self.active.get(&path).copied();
         let definition_now = existing.map(|index| {
             let versions = &self.tracked[index].versions;
             versions[versions.len() - 1].definition.clone()
         });
         match (definition_now, rng.below(12)) {
-            (None, _) => self.create(path, random_definition(&rng, self.span, now), at, now),
+            (None, _) => self.create(path, random_definition(rng, options, now), at, now),
             (Some(_), 0 | 1) => {
-                let new = random_definition(&rng, self.span, now);
+                let new = random_definition(rng, options, now);
                 self.edit(path, new, EditKind::Replace, at, now);
             }
             (Some(old), 2 | 3) => {
-                let mut new = old;
-                new.extensions.description = Some(what.to_string());
+                let new = edited_except_schedule(old, rng, what, options);
                 self.edit(path, new, EditKind::Change, at, now);
             }
             (Some(old), 4) => {
-                let other = random_definition(&rng, self.span, now);
+                let other = random_definition(rng, options, now);
                 let new = JobDefinition { start: other.start, recurrence: other.recurrence, ..old };
                 self.edit(path, new, EditKind::Change, at, now);
             }
@@ -148,7 +208,7 @@ impl Users<'_> {
             }
             (Some(_), 7) => self.delete(path, at),
             (Some(_), 8 | 9) => {
-                let number = rng.below(2);
+                let number = rng.below(self.scenario.collections);
                 let path = collection_path(number);
                 let last = self.switched.iter().rev().find(|(other, ..)| *other == path);
                 let state = match last.map(|(_, _, _, state)| *state) {
@@ -157,7 +217,13 @@ impl Users<'_> {
                 };
                 self.switch_collection(number, state, (at, now));
             }
-            _ => self.run(path, now),
+            _ => {
+                let burst = if rng.one_in(4) { rng.between(2, RUNS_AT_ONCE_MAX) } else { 1 };
+                for number in 0..burst {
+                    // Runs of one job differ in their time.
+                    self.run(path.clone(), now.saturating_add(Duration::from_nanos(100 * number)));
+                }
+            }
         }
     }
 
@@ -250,9 +316,7 @@ impl Users<'_> {
 
     fn run(&mut self, path: JobPath, now: Instant) {
         let decide = move |context: JobContext<'_>| match context.existing {
-            Some(job) if job.state.lifecycle == Lifecycle::Active => {
-                Ok(JobWrite::Run { at: context.now })
-            }
+            Some(job) if job.state.lifecycle == Lifecycle::Active => Ok(JobWrite::Run { at: now }),
             _ => Err(Rejection::from(std::io::Error::other("finished"))),
         };
         let edited = block_on_ready(self.store.edit_job(path.clone(), Box::new(decide)));

@@ -26,6 +26,8 @@ use crate::users::{Users, job_path};
 const SECOND: i64 = TICKS_PER_SECOND;
 /// A slow store counts as a fault for this many ticks after it recovered.
 const SLOW_AFTER: i64 = 60 * SECOND;
+/// Most edits of a world that are made because of a claim.
+const EDITS_AROUND_CLAIMS_MAX: u64 = 40;
 /// Longer than any scenario, so that retention removes nothing that the checker reads.
 const FOREVER: Duration = Duration::from_secs(100 * 366 * 86_400);
 
@@ -57,6 +59,12 @@ pub(crate) struct World<'a> {
     events: BTreeMap<(i64, u64), ScenarioEvent>,
     events_added: u64,
     nodes_started: usize,
+    /// Start in virtual time.
+    started: i64,
+    /// End of the current failure of all writes, in virtual time.
+    writes_fail_until: i64,
+    /// Edits around claims that were made so far.
+    edits_around_claims: u64,
     lookahead: Duration,
     /// Metrics of all nodes together.
     metrics: Arc<EngineMetrics>,
@@ -68,6 +76,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) scenario: &'a Scenario,
     /// The store's clock at the end.
     pub(crate) ended: Instant,
+    /// The end in virtual time.
+    pub(crate) ended_at: i64,
     pub(crate) length: Duration,
 }
 
@@ -82,8 +92,8 @@ pub(crate) struct WorldBase {
 impl WorldBase {
     pub(crate) fn new(scenario: &Scenario, kind: StoreKind, tracing: Tracing) -> WorldBase {
         let time = VirtualTime::new(scenario.start.parse().unwrap());
-        let recorder = Recorder::new(&time, tracing);
         let store_clock = Arc::new(VirtualClock::new(&time));
+        let recorder = Recorder::new(&time, &store_clock, tracing);
         let store = Arc::new(RestartableStore::new(kind, store_clock.clone()));
         WorldBase { time, recorder, store_clock, store }
     }
@@ -102,16 +112,20 @@ impl<'a> World<'a> {
         let users = Users {
             store: &**store,
             recorder,
-            span: scenario.span,
+            scenario,
             tracked: vec![],
             active: BTreeMap::new(),
             switched: vec![],
         };
-        let machines = (0..scenario.nodes).map(|_| Machine {
+        let machines = scenario.machines.iter().map(|start| Machine {
             clock: match scenario.nodes {
                 // A single node shares its clock with the embedded store.
                 1 => Arc::clone(store_clock),
-                _ => Arc::new(VirtualClock::new(time)),
+                _ => {
+                    let clock = VirtualClock::new(time);
+                    clock.set_offset(start.clock_offset);
+                    Arc::new(clock)
+                }
             },
             node: None,
             number: 0,
@@ -135,7 +149,10 @@ impl<'a> World<'a> {
             events: BTreeMap::new(),
             events_added: 0,
             nodes_started: 0,
-            lookahead: match scenario.span {
+            started: 0,
+            writes_fail_until: i64::MIN,
+            edits_around_claims: 0,
+            lookahead: match scenario.definitions.span {
                 Span::Weeks => Duration::from_secs(600),
                 _ => EngineSettings::default().lookahead,
             },
@@ -146,23 +163,30 @@ impl<'a> World<'a> {
     /// Runs the scenario, stops all faults and gives the nodes time to catch up.
     pub(crate) fn run(mut self) -> Evidence<'a> {
         let start = self.time.now();
-        let faults_end = start + ticks(self.scenario.span.length());
+        self.started = start;
+        let faults_end = start + ticks(self.scenario.definitions.span.length());
         let end = faults_end + 3 * ticks(self.lookahead) + 200 * SECOND;
         for &(at, event) in &self.scenario.events {
             self.add(start + at, event);
         }
         let now = self.api_now();
-        for number in 0..2 {
+        for number in 0..self.scenario.collections {
             self.users.switch_collection(number, CollectionState::Enabled, (start, now));
         }
         let rng = Rng::derive(&[self.seed, 2]);
         for number in 0..self.scenario.jobs {
-            let definition = random_definition(&rng, self.scenario.span, now);
-            self.users.create(job_path(number), definition, start, now);
+            let definition = random_definition(&rng, self.scenario.definitions, now);
+            let path = job_path(number, self.scenario.collections);
+            self.users.create(path, definition, start, now);
         }
         // No node was running before.
         self.recorder.record_fault(None, start, start, FaultKind::Down);
-        (0..self.machines.len()).for_each(|machine| self.start(machine));
+        for (machine, start_of_machine) in self.scenario.machines.iter().enumerate() {
+            match start_of_machine.at {
+                0 => self.start(machine),
+                at => self.add(start + at, ScenarioEvent::Start { machine }),
+            }
+        }
         self.run_until(faults_end);
         self.stop_faults();
         self.run_until(end);
@@ -188,6 +212,7 @@ impl<'a> World<'a> {
             users: self.users,
             scenario: self.scenario,
             ended: Instant::from_ticks(self.store_clock.reading()).unwrap_or(Instant::MAX),
+            ended_at: self.time.now(),
             length: Duration::from_nanos((self.time.now() - start).unsigned_abs() * 100),
         }
     }
@@ -238,9 +263,30 @@ impl<'a> World<'a> {
                 self.add(back_at, ScenarioEvent::Start { machine });
             }
         }
+        self.edit_around_claims();
+    }
+
+    /// Lets users edit some of the jobs whose runs were claimed: before the attempt is sent, while it
+    /// is in flight, or while the run waits for its retry.
+    fn edit_around_claims(&mut self) {
+        let claimed = std::mem::take(&mut self.recorder.observations().claimed);
+        let one_in = self.scenario.edit_one_in_claims;
+        for job in claimed {
+            if one_in == 0 || self.edits_around_claims >= EDITS_AROUND_CLAIMS_MAX {
+                return;
+            }
+            let rng = Rng::derive(&[self.seed, 6, self.events_added]);
+            if rng.one_in(one_in) {
+                self.edits_around_claims += 1;
+                let after = rng.pick([0, 1, 5, 19, 21, 500, 15_000]);
+                let at = self.time.now() + rng.between(after / 2, after) as i64 * (SECOND / 1_000);
+                self.add(at, ScenarioEvent::EditOfClaimedJob { job, what: rng.next() });
+            }
+        }
     }
 
     fn start(&mut self, machine: usize) {
+        let link_faults = self.link_faults();
         let host = &mut self.machines[machine];
         if host.node.is_some() {
             return;
@@ -258,7 +304,7 @@ impl<'a> World<'a> {
             &host.clock,
             self.seed,
         );
-        *link.link_faults() = self.scenario.default_link_faults;
+        *link.link_faults() = link_faults;
         let targets = Targets {
             node: number,
             time: self.time.clone(),
@@ -266,6 +312,9 @@ impl<'a> World<'a> {
             node_clock: host.clock.clone(),
             store_clock: self.store_clock.clone(),
             target_behavior: self.scenario.target_behavior,
+            hosts: self.scenario.hosts.clone(),
+            panic_one_in: self.scenario.panic_one_in,
+            faults: (self.started, self.started + ticks(self.scenario.definitions.span.length())),
             seed: self.seed,
         };
         let settings = EngineSettings {
@@ -280,6 +329,9 @@ impl<'a> World<'a> {
                 finished_jobs: FOREVER,
             },
             metrics: Arc::clone(&self.metrics),
+            attempts_max: self.scenario.limits.all,
+            host_attempts_max: self.scenario.limits.host,
+            collection_attempts_max: self.scenario.limits.collection,
             ..EngineSettings::default()
         };
         self.recorder.trace(|| format!("node {number} starts on machine {machine}"));
@@ -291,6 +343,7 @@ impl<'a> World<'a> {
             NodeId(number as u64),
             settings,
         );
+        self.recorder.observations().lifetimes.insert(number, (self.time.now(), None));
         host.number = number;
         host.link = Some(link);
         host.node = Some(node.unwrap());
@@ -310,6 +363,9 @@ impl<'a> World<'a> {
             let number = host.number;
             self.recorder.record_fault(Some(number), now, now, FaultKind::Down);
             self.recorder.trace(|| format!("node {number} ended"));
+            if let Some((_, end)) = self.recorder.observations().lifetimes.get_mut(&number) {
+                *end = Some(now);
+            }
             host.down_since = Some(now);
             host.paused_since = None;
             host.link = None;
@@ -333,6 +389,26 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Faults of a link without an injected degradation.
+    fn link_faults(&self) -> LinkFaults {
+        let fails_writes = self.time.now() < self.writes_fail_until;
+        LinkFaults { fails_writes, ..self.scenario.default_link_faults }
+    }
+
+    /// Nudges the node that handled an edit, or all nodes.
+    fn nudge(&mut self, what: u64) {
+        let all = self.scenario.nudges_all_nodes;
+        let is_running =
+            |machine: &Machine| machine.node.is_some() && machine.paused_since.is_none();
+        let count = self.machines.iter().filter(|machine| is_running(machine)).count();
+        let chosen = Rng::new(what ^ 7).below(count as u64) as usize;
+        let nodes = self.machines.iter_mut().filter(|machine| all || is_running(machine));
+        for (_, told) in nodes.enumerate().filter(|(index, _)| all || *index == chosen) {
+            told.is_woken = true;
+            told.node.iter().for_each(Node::nudge);
+        }
+    }
+
     /// Time that edits are decided by.
     fn api_now(&self) -> Instant {
         Instant::from_ticks(self.store_clock.reading()).unwrap_or(Instant::MAX)
@@ -341,15 +417,24 @@ impl<'a> World<'a> {
     fn apply(&mut self, event: ScenarioEvent) {
         let now = self.time.now();
         match event {
+            ScenarioEvent::UserEdit(_) | ScenarioEvent::EditOfClaimedJob { .. }
+                if now < self.writes_fail_until => {}
             ScenarioEvent::UserEdit(what) => {
-                let machine = Rng::new(what ^ 7).below(self.machines.len() as u64) as usize;
-                let api_now = self.api_now();
-                self.users.act(what, now, api_now);
-                let all = self.scenario.nudges_all_nodes;
-                let nodes = self.machines.iter_mut().enumerate();
-                for (_, told) in nodes.filter(|(index, _)| all || *index == machine) {
-                    told.is_woken = true;
-                    told.node.iter().for_each(Node::nudge);
+                self.users.act(what, now, self.api_now());
+                self.nudge(what);
+            }
+            ScenarioEvent::EditOfClaimedJob { job, what } => {
+                self.users.act_on_key(job, what, now, self.api_now());
+                self.nudge(what);
+            }
+            ScenarioEvent::FailWrites { lasts } => {
+                self.writes_fail_until = self.writes_fail_until.max(now + lasts);
+                self.recorder.trace(|| format!("writes fail for {} s", lasts / SECOND));
+                self.recorder.record_fault(None, now, now + lasts, FaultKind::Store);
+                for machine in 0..self.machines.len() {
+                    let link_faults = self.link_faults();
+                    self.set_link_faults(machine, link_faults);
+                    self.add(now + lasts, ScenarioEvent::RestoreLink { machine });
                 }
             }
             ScenarioEvent::Crash { machine, back_after } => {
@@ -391,14 +476,15 @@ impl<'a> World<'a> {
             ScenarioEvent::Partition { machine, lasts } => {
                 self.set_link_faults(
                     machine,
-                    LinkFaults { is_partitioned: true, ..self.scenario.default_link_faults },
+                    LinkFaults { is_partitioned: true, ..self.link_faults() },
                 );
                 let number = self.machines[machine].number;
                 self.recorder.record_fault(Some(number), now, now + lasts, FaultKind::Store);
                 self.add(now + lasts, ScenarioEvent::RestoreLink { machine });
             }
             ScenarioEvent::DegradeLink { machine, link_faults, lasts } => {
-                self.set_link_faults(machine, link_faults);
+                let fails_writes = self.link_faults().fails_writes;
+                self.set_link_faults(machine, LinkFaults { fails_writes, ..link_faults });
                 // Leases of ten seconds expire when each reply takes seconds.
                 if link_faults.delay_max >= Duration::from_millis(500) {
                     let number = self.machines[machine].number;
@@ -412,7 +498,7 @@ impl<'a> World<'a> {
                 self.add(now + lasts, ScenarioEvent::RestoreLink { machine });
             }
             ScenarioEvent::RestoreLink { machine } => {
-                self.set_link_faults(machine, self.scenario.default_link_faults)
+                self.set_link_faults(machine, self.link_faults())
             }
             ScenarioEvent::Start { machine } => self.start(machine),
             ScenarioEvent::StepAllClocks { by } => {
@@ -441,6 +527,7 @@ impl<'a> World<'a> {
     fn stop_faults(&mut self) {
         self.recorder.trace(|| "faults stop".into());
         self.events.clear();
+        self.writes_fail_until = i64::MIN;
         for machine in 0..self.machines.len() {
             self.resume(machine);
             self.set_link_faults(machine, self.scenario.default_link_faults);

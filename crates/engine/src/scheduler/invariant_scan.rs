@@ -119,7 +119,9 @@ impl Scheduler {
     pub(super) fn handle_scan_page(&mut self, page: Result<ScanPage, StoreError>) {
         self.invariant_scan.is_reading = false;
         let elapsed = self.services.clock.uptime();
-        let Ok(page) = page else {
+        // Jobs stay due and claims expire while writes fail: that is no violation.
+        let is_failing = self.outage.is_failing(self.now());
+        let Some(page) = page.ok().filter(|_| !is_failing) else {
             self.invariant_scan.suspects = None;
             self.invariant_scan.at = elapsed + self.invariant_scan.pause;
             return;

@@ -36,10 +36,13 @@ struct Failures {
 }
 
 impl Failures {
+    fn is_recent(self, now: Instant) -> bool {
+        now <= self.last.saturating_add(FAILURE_STALE_AFTER)
+    }
+
     /// The end of the outage if the failures are one: `now` as long as they are recent.
     fn outage_until(self, now: Instant) -> Option<Instant> {
-        let is_recent = now <= self.last.saturating_add(FAILURE_STALE_AFTER);
-        let until = if is_recent { now } else { self.last };
+        let until = if self.is_recent(now) { now } else { self.last };
         (until > self.first.saturating_add(OUTAGE_MIN)).then_some(until)
     }
 }
@@ -84,6 +87,11 @@ impl OutageDetector {
         if let Some(until) = ended.and_then(|failures| failures.outage_until(now)) {
             self.since = self.since.max(until);
         }
+    }
+
+    /// Whether calls fail at present.
+    pub(super) fn is_failing(&self, now: Instant) -> bool {
+        [self.reads, self.writes].into_iter().flatten().any(|failures| failures.is_recent(now))
     }
 
     fn failures(&mut self, kind: CallKind) -> &mut Option<Failures> {

@@ -11,6 +11,7 @@ use kalends_recurrence::{Frequency, Recurrence};
 use kalends_store::JobWrite;
 use kalends_store::record::Disposition;
 
+use crate::faulty_store::FaultyStore;
 use crate::world::{World, at, job, run};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -57,6 +58,29 @@ fn an_occurrence_due_in_a_short_write_failure_is_late_and_not_missed() {
         store.commits_fail.store(false, Ordering::Relaxed);
         world.pass(2).await;
         assert_eq!(world.scheduled(), [at(60)]);
+    });
+}
+
+#[test]
+fn jobs_that_stay_due_while_writes_fail_are_no_violated_invariant() {
+    run(async {
+        let metrics: Arc<EngineMetrics> = Arc::default();
+        let mut world = World::new().await;
+        let store = FaultyStore::new(world.store.clone(), world.clock.clone());
+        let settings = EngineSettings {
+            metrics: Arc::clone(&metrics),
+            commit_interval: Duration::ZERO,
+            ..EngineSettings::default()
+        };
+        world.start_engine_on(store.clone(), settings);
+        world.put("j", job(&at(60), Some(Recurrence::every(1, Frequency::Minute)))).await;
+        world.pass(30).await;
+        store.commits_fail.store(true, Ordering::Relaxed);
+        world.pass(900).await;
+        store.commits_fail.store(false, Ordering::Relaxed);
+        world.pass(300).await;
+        assert!(metrics.scans_completed() > 1);
+        assert_eq!(metrics.violations(), 0);
     });
 }
 

@@ -9,12 +9,16 @@ use kalends_store::record::Disposition;
 
 use super::retry_policy::ExpectedRetries;
 use super::{Check, JobEvidence, RECORDING};
+use crate::pending::Pending;
 use crate::recorder::{Call, FaultKind};
 use crate::time::ticks;
 use crate::users::Version;
 
 /// Calls of one attempt: the first one and three redeliveries.
 const SAME_ATTEMPTS_MAX: usize = 4;
+
+/// Ticks (200 ms) after which gate states are too old to start an attempt.
+const GATE_AGE_MAX: i64 = 2_000_000;
 
 /// Generation and scheduled time.
 type Occurrence = (u64, Instant);
@@ -48,6 +52,9 @@ impl Check<'_> {
                     format!("PHANTOM calls of {scheduled}, generation {generation}"),
                 );
             }
+            if let Some(first) = main.first().filter(|_| !is_manual) {
+                self.held_occurrences(job, scheduled, first);
+            }
             let Some(version) = job.version(generation) else { continue };
             self.attempts(job, &ExpectedRetries::of(&version.definition, ActionRole::Main), main);
             self.attempts(job, &ExpectedRetries::of(&version.definition, ActionRole::Error), error);
@@ -72,10 +79,20 @@ impl Check<'_> {
 
     /// After an edit was acknowledged, no attempt of the old definition starts.
     fn check_definition(&mut self, job: JobEvidence<'_>, call: &Call) {
-        // A read is up to one round trip old.
-        let round_trip = 2 * ticks(self.evidence.scenario.default_link_faults.delay_max);
-        let later =
-            job.tracked.versions.iter().filter(|version| version.generation > call.generation);
+        // A read is up to one round trip old, and gate states that took longer are read again.
+        let delay_max = self.evidence.scenario.default_link_faults.delay_max;
+        let round_trip = (2 * ticks(delay_max)).max(GATE_AGE_MAX);
+        let versions = &job.tracked.versions;
+        let used =
+            versions.iter().rposition(|version| version.definitions().contains(&call.definition));
+        if used.is_none() {
+            self.violation(job, format!("PHANTOM definition of {call:?}"));
+        }
+        let later = versions.iter().enumerate().filter(|(index, version)| {
+            used.is_none_or(|used| *index > used)
+                || !Pending::RunsSurviveEdits.is_on() && version.generation > call.generation
+        });
+        let later = later.map(|(_, version)| version);
         let edits = later.map(|version| version.acknowledged).chain(job.tracked.deleted_at);
         let switched = self.evidence.users.switched.iter();
         let mut switched = switched.filter(|(path, ..)| *path == job.tracked.path.collection);
@@ -84,7 +101,7 @@ impl Check<'_> {
         let stale = edits.chain(off.map(|(_, at, ..)| *at));
         let since = stale.filter(|&at| at + round_trip < call.started).min();
         if let Some(since) = since
-            && !self.had_fault(call.node, since - RECORDING, call.started)
+            && !self.had_fault_other_than_slow_gates(call.node, since - RECORDING, call.started)
         {
             let at = Instant::from_ticks(since);
             self.violation(job, format!("STALE-DEF {call:?}, edited or disabled at {at:?}"));

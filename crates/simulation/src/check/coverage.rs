@@ -13,6 +13,9 @@ use crate::users::Version;
 /// Ticks (45 s) after which a due job without faults is stuck.
 const STUCK_AFTER: i64 = 45 * TICKS_PER_SECOND;
 
+/// Ticks (50 ms) within which a result is committed: results share commits.
+const COMMITTED_WITHIN: i64 = TICKS_PER_SECOND / 20;
+
 /// Ticks (2 h) within which every retry of a generated policy is due.
 const RETRY_WITHIN: i64 = 2 * 3_600 * TICKS_PER_SECOND;
 
@@ -197,7 +200,8 @@ impl Check<'_> {
             }
             Disposition::SkippedOverlap => {
                 // Reads and the known store time are up to a few link delays old.
-                let tolerance = 8 * ticks(self.evidence.scenario.default_link_faults.delay_max);
+                let delay_max = self.evidence.scenario.default_link_faults.delay_max;
+                let tolerance = 8 * ticks(delay_max) + COMMITTED_WITHIN;
                 let blocks = |other: &&OccurrenceRecord| {
                     other.may_have_begun()
                         && other.from < record.from
@@ -303,6 +307,9 @@ impl Check<'_> {
         let collections = &self.evidence.users.switched;
         let last = collections.iter().rev().find(|(path, ..)| *path == job.tracked.path.collection);
         if last.is_none_or(|(_, _, _, state)| *state != kalends_domain::CollectionState::Enabled) {
+            return;
+        }
+        if self.is_full(job, (self.evidence.ended_at - STUCK_AFTER, self.evidence.ended_at)) {
             return;
         }
         let ended = self.evidence.ended.ticks();

@@ -42,6 +42,7 @@ impl Check<'_> {
                     period.from <= closed + tolerance
                         && to <= on.saturating_add(tolerance)
                         && (to >= period.from - tolerance
+                            || self.is_full(job, (to, period.from))
                             || self
                                 .had_fault_anywhere(from - HANDLED_WITHIN, closed + HANDLED_WITHIN))
                 };

@@ -5,11 +5,13 @@ mod calls;
 mod coverage;
 mod disabled_collections;
 mod history;
+mod lateness;
 mod retry_policy;
 
 use kalends_recurrence::{Instant, Rule, Settings};
 use kalends_store::record::{Cause, Disposition};
 
+use crate::pending::Pending;
 use crate::recorder::{FaultKind, InjectedFault, Observations};
 use crate::users::{StoredJob, TrackedJob, Version};
 use crate::world::Evidence;
@@ -70,6 +72,7 @@ impl<'a> Check<'a> {
             check.coverage(job);
             check.history(job);
             check.calls(job);
+            check.lateness(job);
         }
         check
     }
@@ -83,6 +86,17 @@ impl<'a> Check<'a> {
     fn had_fault(&self, node: usize, from: i64, to: i64) -> bool {
         let overlaps = |fault: &&InjectedFault| {
             fault.node.is_none_or(|other| other == node) && fault.from <= to && fault.to >= from
+        };
+        self.observations.faults.iter().any(|fault| overlaps(&fault))
+    }
+
+    /// Like [`Check::had_fault`]. Gate states that arrive late excuse no attempt.
+    fn had_fault_other_than_slow_gates(&self, node: usize, from: i64, to: i64) -> bool {
+        let overlaps = |fault: &&InjectedFault| {
+            fault.node.is_none_or(|other| other == node)
+                && fault.from <= to
+                && fault.to >= from
+                && (fault.kind != FaultKind::SlowGate || !Pending::StaleGates.is_on())
         };
         self.observations.faults.iter().any(|fault| overlaps(&fault))
     }

@@ -4,9 +4,14 @@
 //! engine burst [COUNT …]             COUNT one-time jobs due at the same time
 //! engine steady RATE SECONDS [IDLE]  minutely jobs, RATE of them due each second, and IDLE jobs that
 //!                                    are not due for years
+//! engine neighbours COUNT RATE SECONDS ROUNDS
+//!                                    RATE runs each second beside COUNT runs that wait for a target
+//!                                    that never responds, and without them
 //! ```
 //!
 //! `KALENDS` sets the path of the binary, `KALENDS_STORE` its store; both have defaults.
+
+mod neighbours;
 
 use std::process::Command;
 use std::time::Duration;
@@ -31,6 +36,7 @@ fn main() -> anyhow::Result<()> {
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["sink"] => sink::serve(),
+        ["hanging"] => sink::hang(),
         ["burst", counts @ ..] => {
             let counts = counts
                 .iter()
@@ -55,7 +61,15 @@ fn main() -> anyhow::Result<()> {
                 bench.steady(rate, seconds).await
             })
         }
-        _ => bail!("engine burst [COUNT …] | steady RATE SECONDS [IDLE]"),
+        ["neighbours", count, rate, seconds, rounds] => {
+            let (count, rate) = (count.parse()?, rate.parse()?);
+            let (seconds, rounds) = (seconds.parse()?, rounds.parse()?);
+            measure(async |bench| bench.neighbours(count, rate, seconds, rounds).await)
+        }
+        _ => bail!(
+            "engine burst [COUNT …] | steady RATE SECONDS [IDLE] \
+             | neighbours COUNT RATE SECONDS ROUNDS"
+        ),
     }
 }
 
@@ -137,7 +151,8 @@ impl Bench {
         Ok(())
     }
 
-    async fn steady(&mut self, rate: usize, seconds: usize) -> anyhow::Result<()> {
+    /// Creates minutely jobs of which `rate` are due each second, and waits for the first.
+    async fn begin_steady(&mut self, rate: usize) -> anyhow::Result<Timestamp> {
         let count = rate * 60;
         let begin =
             now().checked_add(Duration::from_secs((count / DEFINED_PER_SECOND + 3) as u64))?;
@@ -149,6 +164,11 @@ impl Bench {
         };
         self.define(count, at).await?;
         sleep_until(begin).await;
+        Ok(begin)
+    }
+
+    async fn steady(&mut self, rate: usize, seconds: usize) -> anyhow::Result<()> {
+        let begin = self.begin_steady(rate).await?;
         let before = self.server.processor_seconds()?;
         sleep_until(begin.checked_add((seconds as i64).seconds())?).await;
         let spent = self.server.processor_seconds()? - before;
@@ -170,33 +190,40 @@ impl Bench {
         Ok(())
     }
 
-    /// Creates jobs with the members that `members` returns.
+    /// Creates jobs of the sink with the members that `members` returns.
     async fn define(
         &mut self,
         count: usize,
         members: impl Fn(usize) -> String,
     ) -> anyhow::Result<()> {
+        let sink = self.sink.host.clone();
+        self.define_at(&sink, "Enabled", count, members).await
+    }
+
+    /// Creates jobs of a target in collections of a state, with the members that `members` returns.
+    async fn define_at(
+        &mut self,
+        target: &str,
+        state: &str,
+        count: usize,
+        members: impl Fn(usize) -> String,
+    ) -> anyhow::Result<()> {
         let text = "x".repeat(BODY_BYTES);
-        let sink = &self.sink.host;
         let mut client = Client::connect(&self.server.host).await?;
         let first = self.made;
-        let of = |number: usize| {
-            let (subscription, inside) = (number / 100_000, number / JOBS_PER_COLLECTION);
-            format!(
-                "/subscriptions/00000000-0000-0000-0000-{subscription:012}/resourceGroups/g/providers/\
-                 Microsoft.Scheduler/jobCollections/c{inside}"
-            )
-        };
+        let of = collection_of;
         for number in first..first + count {
             if number == first || number.is_multiple_of(JOBS_PER_COLLECTION) {
-                let body = r#"{"location":"West US","properties":{"sku":{"name":"P20Premium"}}}"#;
-                client.must("PUT", &format!("{}?api-version=2016-03-01", of(number)), body).await?;
+                let body = format!(
+                    r#"{{"location":"West US","properties":{{"sku":{{"name":"P20Premium"}},"state":"{state}"}}}}"#
+                );
+                client.must("PUT", &format!("{}?api-version=2016-03-01", of(number)), &body).await?;
             }
         }
         let request = |job: usize| {
             let number = first + job;
             let body = format!(
-                r#"{{"properties":{{{}"action":{{"type":"Http","request":{{"uri":"http://{sink}/","method":"POST","body":"{text}"}}}}}}}}"#,
+                r#"{{"properties":{{{}"action":{{"type":"Http","request":{{"uri":"http://{target}/","method":"POST","body":"{text}"}}}}}}}}"#,
                 members(job)
             );
             (format!("{}/jobs/j{number}?api-version=2016-03-01", of(number)), body)
@@ -232,11 +259,9 @@ impl Bench {
 
     /// Waits until the server reports that no job is due, without requests to the target.
     async fn wait_for(&self, count: usize) -> anyhow::Result<serde_json::Value> {
-        let last = self.made - 1;
-        let (subscription, inside) = (last / 100_000, last / JOBS_PER_COLLECTION);
         let list = format!(
-            "/subscriptions/00000000-0000-0000-0000-{subscription:012}/resourceGroups/g/providers/\
-             Microsoft.Scheduler/jobCollections/c{inside}/jobs?api-version=2016-03-01&$filter=state%20eq%20Enabled&$top=1"
+            "{}/jobs?api-version=2016-03-01&$filter=state%20eq%20Enabled&$top=1",
+            collection_of(self.made - 1)
         );
         let until = now().checked_add(LOST_AFTER)?;
         let mut client = Client::connect(&self.server.host).await?;
@@ -256,6 +281,15 @@ impl Bench {
         }
         Ok(report)
     }
+}
+
+/// Path of the collection of a job.
+fn collection_of(job: usize) -> String {
+    let (subscription, collection) = (job / 100_000, job / JOBS_PER_COLLECTION);
+    format!(
+        "/subscriptions/00000000-0000-0000-0000-{subscription:012}/resourceGroups/g/providers/\
+         Microsoft.Scheduler/jobCollections/c{collection}"
+    )
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
