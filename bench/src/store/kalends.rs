@@ -328,7 +328,7 @@ fn finish(run: RunId, token: FencingToken, at: Instant) -> RunWrite {
         retry: 0,
         repeat: 1,
         role: ActionRole::Main,
-        timing: Timing::default(),
+        timing: Timing::default(), generation: Some(1)
     };
     let closed = LedgerRecord {
         generation: 1,
@@ -340,5 +340,5 @@ fn finish(run: RunId, token: FencingToken, at: Instant) -> RunWrite {
         closed: at,
     };
     let counts = AttemptCounts { executed: Some(at), failed: false, faulted: false };
-    RunWrite::Finish { run, token, entry: Some(entry), counts, closed, lifecycle: None }
+    RunWrite::Finish { run, token, entry: Some(entry), counts, closed, lifecycle: None, unused: None }
 }

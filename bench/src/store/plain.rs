@@ -315,6 +315,8 @@ fn read_job(
             created: instant(row, 3)?.context("a creation time")?,
             definition: read_definition(row.get_ref(5)?.as_str()?, uid, codec)?,
             generation: count(row, 6)?,
+            schedule_generation: count(row, 6)?,
+            enabled_since: None,
         },
         state: JobState {
             lifecycle,

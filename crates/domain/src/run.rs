@@ -161,6 +161,9 @@ pub struct HistoryEntry {
     pub role: ActionRole,
     /// Duration of the phases of the attempt, as far as they were measured.
     pub timing: Timing,
+    /// Generation of the job's definition that the attempt used; `None` in entries of earlier
+    /// versions, which did not record it.
+    pub generation: Option<u64>,
 }
 
 /// The status of a history entry.

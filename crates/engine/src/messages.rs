@@ -6,7 +6,12 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 
 /// The history entry of occurrences that were closed without a run.
-pub(crate) fn postponed(closed: &ClosedOccurrences, repeat: u64, now: Instant) -> HistoryEntry {
+pub(crate) fn postponed(
+    closed: &ClosedOccurrences,
+    generation: u64,
+    repeat: u64,
+    now: Instant,
+) -> HistoryEntry {
     let which = match closed.count {
         1 => format!("The occurrence of {}", closed.from),
         count => format!("{count} occurrences from {} to {}", closed.from, closed.to),
@@ -32,5 +37,6 @@ pub(crate) fn postponed(closed: &ClosedOccurrences, repeat: u64, now: Instant) -
         repeat,
         role: ActionRole::Main,
         timing: Timing::default(),
+        generation: Some(generation),
     }
 }

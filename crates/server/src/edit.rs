@@ -11,7 +11,7 @@ use kalends_domain::{
     schedule_state_of_new, stored_rule_of,
 };
 use kalends_recurrence::Instant;
-use kalends_store::record::{Disposition, JobRecord, JobState, JobUid, LedgerRecord};
+use kalends_store::record::{JobRecord, JobState, JobUid, LedgerRecord};
 use kalends_store::{
     CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, WaitingRuns,
 };
@@ -133,7 +133,7 @@ impl JobEdit {
             definition: new,
             facts,
             state,
-            waiting: WaitingRuns::Close(Disposition::Superseded),
+            waiting: WaitingRuns::Supersede,
             closed_by_edit,
         })))
     }

@@ -232,6 +232,7 @@ mod tests {
             repeat: 1,
             role: ActionRole::Main,
             timing: Timing::default(),
+            generation: Some(1),
         };
         let record =
             |&sequence: &u64| (path("j"), HistoryRecord { sequence, entry: entry.clone() });

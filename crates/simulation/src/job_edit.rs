@@ -5,7 +5,7 @@ use kalends_domain::{
     schedule_state_after_edit, schedule_state_of_new,
 };
 use kalends_recurrence::Settings;
-use kalends_store::record::{Disposition, JobRecord, JobState, JobUid, LedgerRecord};
+use kalends_store::record::{JobRecord, JobState, JobUid, LedgerRecord};
 use kalends_store::{JobContext, JobPut, JobWrite, Rejection, WaitingRuns};
 
 /// An edit requested by a user.
@@ -69,7 +69,7 @@ impl JobEdit {
                 finished: (standing.lifecycle != Lifecycle::Active).then_some(context.now),
                 ..before
             },
-            waiting: WaitingRuns::Close(Disposition::Superseded),
+            waiting: WaitingRuns::Supersede,
             closed_by_edit: context
                 .existing
                 .and_then(|existing| self.passed(existing, context, &schedules)),

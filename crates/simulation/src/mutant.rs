@@ -171,13 +171,13 @@ impl MutantStore {
                 let entry = if self.is(Mutant::ForgetsHistory) { None } else { entry };
                 RunWrite::Continue { run, token, entry, counts, progress, claim }
             }
-            RunWrite::Finish { run, token, entry, counts, mut closed, lifecycle } => {
+            RunWrite::Finish { run, token, entry, counts, mut closed, lifecycle, unused } => {
                 let is_failed = closed.disposition == Disposition::Failed;
                 if self.mutant == Mutant::CompletesBeforeTheOutcome && is_failed {
                     closed.disposition = Disposition::Completed;
                 }
                 let lifecycle = lifecycle.filter(|_| self.mutant != Mutant::NeverEnds);
-                RunWrite::Finish { run, token, entry, counts, closed, lifecycle }
+                RunWrite::Finish { run, token, entry, counts, closed, lifecycle, unused }
             }
             other => other,
         }
@@ -199,9 +199,9 @@ impl MutantStore {
     pub(crate) fn with_latest_token(&self, write: RunWrite) -> RunWrite {
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         match write {
-            RunWrite::Finish { run, token, entry, counts, closed, lifecycle } => {
+            RunWrite::Finish { run, token, entry, counts, closed, lifecycle, unused } => {
                 let token = tokens.get(&run).copied().unwrap_or(token);
-                RunWrite::Finish { run, token, entry, counts, closed, lifecycle }
+                RunWrite::Finish { run, token, entry, counts, closed, lifecycle, unused }
             }
             RunWrite::Continue { run, token, entry, counts, progress, claim } => {
                 let token = tokens.get(&run).copied().unwrap_or(token);

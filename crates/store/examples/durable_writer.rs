@@ -155,6 +155,7 @@ fn finish(run: RunId, token: FencingToken, due: Instant) -> RunWrite {
         repeat: 1,
         role: ActionRole::Main,
         timing: Timing::default(),
+        generation: Some(1),
     };
     let closed = LedgerRecord {
         generation: 1,
@@ -166,7 +167,15 @@ fn finish(run: RunId, token: FencingToken, due: Instant) -> RunWrite {
         closed: due,
     };
     let counts = AttemptCounts { executed: Some(due), failed: false, faulted: false };
-    RunWrite::Finish { run, token, entry: Some(entry), counts, closed, lifecycle: None }
+    RunWrite::Finish {
+        run,
+        token,
+        entry: Some(entry),
+        counts,
+        closed,
+        lifecycle: None,
+        unused: None,
+    }
 }
 
 fn verify(file: &Path) -> Outcome<()> {

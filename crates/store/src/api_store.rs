@@ -11,8 +11,8 @@ use kalends_recurrence::Instant;
 
 use crate::events::{EventPosition, Events};
 use crate::record::{
-    CollectionFacts, CollectionRecord, Disposition, GroupRecord, HistoryRecord, JobFacts, JobKey,
-    JobRecord, JobState, JobUid, LedgerRecord, OpenRun,
+    CollectionFacts, CollectionRecord, GroupRecord, HistoryRecord, JobFacts, JobKey, JobRecord,
+    JobState, JobUid, LedgerRecord, OpenRun,
 };
 use crate::rejection::Rejection;
 use crate::store::{LeaseClock, Reply};
@@ -149,6 +149,8 @@ pub struct JobContext<'a> {
     /// The store's clock, read when nothing else can change the job any more. An edit must not go by
     /// an earlier time: while it waited for the store, the job may have started a run.
     pub now: Instant,
+    /// Its open runs, by id.
+    pub open: &'a [OpenRun],
 }
 
 /// The effect of an edit on a job.
@@ -180,21 +182,22 @@ pub struct JobPut {
     pub facts: JobFacts,
     /// Schedule state and counters after the edit.
     pub state: JobState,
-    /// The fate of open runs that no node has claimed.
+    /// The effect of the edit on open runs of the schedule.
     pub waiting: WaitingRuns,
     /// Occurrences that had come due under the old definition and were not begun: the edit closes
     /// them.
     pub closed_by_edit: Option<LedgerRecord>,
 }
 
-/// The fate of a job's unclaimed runs after an edit. Claimed runs are left alone: their owner
-/// notices the edit by the job's generation.
+/// The effect of an edit on the open runs of a job's schedule. Manual runs always stay open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitingRuns {
-    /// Unclaimed runs stay open.
+    /// The schedule stays the same, and its runs go on with the new definition.
     Keep,
-    /// Unclaimed runs are closed and recorded in the ledger with this disposition.
-    Close(Disposition),
+    /// The schedule changed, or a finished job starts again: the schedule generation becomes that of
+    /// the edit, and unclaimed runs are closed as superseded. Claimed runs are left alone: their
+    /// owner notices the edit by the schedule generation.
+    Supersede,
 }
 
 /// A resource before and after an edit.

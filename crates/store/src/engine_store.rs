@@ -112,7 +112,8 @@ pub enum RunWrite {
         /// The job's next occurrence.
         advance: Advance,
     },
-    /// Claims a run. Expects it to be unclaimed with this progress, or its lease to be expired.
+    /// Claims a run. Expects it to be unclaimed and unchanged since it was read, or its lease to be
+    /// expired.
     Claim {
         /// The run.
         run: RunId,
@@ -124,6 +125,8 @@ pub enum RunWrite {
         lease: Duration,
         /// The attempt that follows.
         progress: Progress,
+        /// Progress of the run when it was read.
+        expected: Progress,
     },
     /// Renews a lease or, with a lease of zero, releases it. Expects the fencing token.
     RenewLease {
@@ -163,9 +166,18 @@ pub enum RunWrite {
         /// The occurrence record.
         closed: LedgerRecord,
         /// The job's final state if this was its last run: it has no next occurrence, no other run of
-        /// its schedule is open, and its definition is still that of the run.
+        /// its schedule is open, and the run is not superseded.
         lifecycle: Option<Lifecycle>,
+        /// Set if the occurrence did not run after all: it does not use `count`.
+        unused: Option<UnusedOccurrence>,
     },
+}
+
+/// An occurrence that was begun and closes without an attempt. It gives its use of `count` back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnusedOccurrence {
+    /// The job's next occurrence if the use of `count` had ended its schedule.
+    pub next: Option<Instant>,
 }
 
 /// The claim of a run after an attempt that another one follows.

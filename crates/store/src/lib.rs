@@ -52,7 +52,7 @@ pub use api_store::{
 pub use dump::{DumpError, WriteLine};
 pub use engine_store::{
     Advance, AttemptCounts, ClaimAfter, Due, DueJob, EngineStore, Retention, RunWrite,
-    RunWriteResult,
+    RunWriteResult, UnusedOccurrence,
 };
 pub use error::StoreError;
 pub use events::{EventPosition, Events, LedgerEvent};

@@ -8,6 +8,8 @@ use kalends_domain::{
 };
 use kalends_recurrence::Instant;
 
+use crate::api_store::WaitingRuns;
+
 pub use kalends_domain::{Cause, CollectionFacts, Disposition, JobFacts, LedgerRecord};
 
 /// A stored resource group.
@@ -46,6 +48,35 @@ pub(crate) fn enabled_since(
     let was_on = |before: &CollectionRecord| before.collection.state == CollectionState::Enabled;
     let is_on = collection.state == CollectionState::Enabled;
     before.filter(|before| !is_on || was_on(before)).map_or(now, |before| before.enabled_since)
+}
+
+/// A job after an edit at `now`.
+pub(crate) fn edited_job(
+    before: &Job,
+    definition: JobDefinition,
+    waiting: WaitingRuns,
+    now: Instant,
+) -> Job {
+    let generation = before.generation + 1;
+    Job {
+        uid: before.uid,
+        created: before.created,
+        generation,
+        schedule_generation: match waiting {
+            WaitingRuns::Keep => before.schedule_generation,
+            WaitingRuns::Supersede => generation,
+        },
+        enabled_since: match (before.definition.switch, definition.switch) {
+            (Switch::Disabled, Switch::Enabled) => Some(now),
+            _ => before.enabled_since,
+        },
+        definition,
+    }
+}
+
+/// When a job or its collection was last enabled, whichever is later.
+pub(crate) fn both_enabled_since(job: Option<Instant>, collection: Instant) -> Instant {
+    job.map_or(collection, |job| job.max(collection))
 }
 
 /// A collection's number in one store. The engine divides its slots fairly between collections.
@@ -97,8 +128,13 @@ pub struct Job {
     pub created: Instant,
     /// The definition.
     pub definition: JobDefinition,
-    /// Increases with every edit; distinguishes runs of earlier definitions.
+    /// Increases with every edit.
     pub generation: u64,
+    /// Generation of the last edit that changed the schedule, or 1. It supersedes scheduled runs of
+    /// earlier generations.
+    pub schedule_generation: u64,
+    /// When the job was last enabled, by the clock of the store; `None` if it was never disabled.
+    pub enabled_since: Option<Instant>,
 }
 
 /// Schedule state and counters of a job.
@@ -131,7 +167,7 @@ pub struct JobForRun {
     pub collection: CollectionKey,
     /// Location of its collection.
     pub location: Location,
-    /// When its collection was last enabled.
+    /// When the job or its collection was last enabled, whichever is later.
     pub enabled_since: Instant,
     /// Its open runs.
     pub open: OpenRunSummary,
@@ -179,6 +215,10 @@ pub struct GateState {
     pub collection: Switch,
     /// Schedule state and counters.
     pub state: JobState,
+    /// Generation of the last edit that changed the schedule.
+    pub schedule_generation: u64,
+    /// When the job or its collection was last enabled, whichever is later.
+    pub enabled_since: Instant,
 }
 
 /// A run's number in one store; never reused.
@@ -212,6 +252,13 @@ pub struct OpenRun {
     pub progress: Progress,
     /// The node that executes it; `None` while it waits.
     pub claim: Option<Claim>,
+}
+
+impl OpenRun {
+    /// Whether an edit of the schedule superseded the run. Manual runs are never superseded.
+    pub fn is_superseded(&self, schedule_generation: u64) -> bool {
+        self.cause == Cause::Scheduled && self.generation < schedule_generation
+    }
 }
 
 /// Progress of a run between attempts.

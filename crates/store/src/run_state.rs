@@ -6,7 +6,7 @@
 //! loads those rows from its [`RunTables`], applies the write and saves the change. No store
 //! interprets a [`RunWrite`] itself.
 //!
-//! Edits use the same rules: [`manual_run`] opens the run of a `run` request, [`close_waiting_run`]
+//! Edits use the same rules: [`manual_run`] opens the run of a `run` request, [`close_superseded_run`]
 //! closes a run that an edit supersedes, and [`expire_claim`] ends a lease.
 
 use kalends_domain::{HistoryEntry, Lifecycle};
@@ -25,6 +25,8 @@ mod tests;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JobRow {
     pub(crate) generation: u64,
+    /// Scheduled runs of earlier generations are superseded.
+    pub(crate) schedule_generation: u64,
     /// Both the job and its collection are enabled.
     pub(crate) is_enabled: bool,
     pub(crate) state: JobState,
@@ -84,7 +86,7 @@ pub(crate) fn commit<T: RunTables>(
 pub(crate) struct Rows {
     job: Option<JobRow>,
     run: Option<RunRow>,
-    /// Another run of the job's schedule is open, of the same generation. Loaded only where the
+    /// Another run of the job's schedule is open that is not superseded. Loaded only where the
     /// answer can end the job.
     has_other_run: bool,
     new_run: Option<RunId>,
@@ -99,15 +101,20 @@ impl Rows {
             }
             RunWrite::Skip { on, advance, .. } => {
                 let job = tables.due_job(*on)?;
-                let may_end = job.is_some() && advance.lifecycle != Lifecycle::Active;
-                let has_other_run =
-                    may_end && has_scheduled_run(tables, on.job, on.generation, None)?;
+                let may_end = advance.lifecycle != Lifecycle::Active;
+                let has_other_run = match job.filter(|_| may_end) {
+                    None => false,
+                    Some(row) => has_scheduled_run(tables, (on.job, row), None)?,
+                };
                 Ok(Rows { job, has_other_run, ..Rows::default() })
             }
-            RunWrite::Reschedule { job, generation, advance } => {
+            RunWrite::Reschedule { job, advance, .. } => {
                 let row = tables.job(*job)?;
-                let may_end = row.is_some() && advance.lifecycle != Lifecycle::Active;
-                let has_other_run = may_end && has_scheduled_run(tables, *job, *generation, None)?;
+                let may_end = advance.lifecycle != Lifecycle::Active;
+                let has_other_run = match row.filter(|_| may_end) {
+                    None => false,
+                    Some(row) => has_scheduled_run(tables, (*job, row), None)?,
+                };
                 Ok(Rows { job: row, has_other_run, ..Rows::default() })
             }
             RunWrite::Claim { run, .. } | RunWrite::RenewLease { run, .. } => {
@@ -122,10 +129,10 @@ impl Rows {
                 let run = tables.run(*run)?;
                 let job = run.map(|row| tables.job(row.run.job)).transpose()?.flatten();
                 let may_end = lifecycle.is_some() && job.is_some_and(|job| job.state.due.is_none());
-                let has_other_run = match run.filter(|_| may_end) {
+                let has_other_run = match run.zip(job).filter(|_| may_end) {
                     None => false,
-                    Some(RunRow { run: OpenRun { id, job, generation, .. }, .. }) => {
-                        has_scheduled_run(tables, job, generation, Some(id))?
+                    Some((RunRow { run, .. }, job)) => {
+                        has_scheduled_run(tables, (run.job, job), Some(run.id))?
                     }
                 };
                 Ok(Rows { job, run, has_other_run, ..Rows::default() })
@@ -134,15 +141,16 @@ impl Rows {
     }
 }
 
-/// Whether a run of the job's schedule is open, of this generation and other than `except`.
+/// Whether a run of the job's schedule is open that is not superseded and other than `except`.
 fn has_scheduled_run<T: RunTables>(
     tables: &mut T,
-    job: JobKey,
-    generation: u64,
+    (job, row): (JobKey, JobRow),
     except: Option<RunId>,
 ) -> Result<bool, T::Error> {
     let is_scheduled = |run: &OpenRun| {
-        Some(run.id) != except && run.generation == generation && run.cause == Cause::Scheduled
+        Some(run.id) != except
+            && run.cause == Cause::Scheduled
+            && !run.is_superseded(row.schedule_generation)
     };
     Ok(tables.open_runs(job)?.iter().any(is_scheduled))
 }
@@ -255,11 +263,11 @@ pub(crate) fn apply<'w>(
                 history: &[],
             })
         }
-        RunWrite::Claim { seen, owner, lease, progress, .. } => {
+        RunWrite::Claim { seen, owner, lease, progress, expected, .. } => {
             let mut row = rows.run.ok_or(Rejected::RunClosed)?;
             let is_free = match row.run.claim {
                 Some(claim) => claim.lease_until < now,
-                None => row.run.progress == *progress,
+                None => row.run.progress == *expected,
             };
             if !is_free || row.run.claim.map(|claim| claim.token) != *seen {
                 return Err(Rejected::NotClaimable);
@@ -297,12 +305,17 @@ pub(crate) fn apply<'w>(
                 history: entry.as_slice(),
             })
         }
-        RunWrite::Finish { token, entry, counts, closed, lifecycle, .. } => {
+        RunWrite::Finish { token, entry, counts, closed, lifecycle, unused, .. } => {
             let (RunRow { run, .. }, _) = held(rows, *token)?;
             let ended = |job: JobRow| {
                 let mut state = counted(job.state, *counts);
+                let is_superseded = run.is_superseded(job.schedule_generation);
+                if let Some(unused) = unused.filter(|_| !is_superseded) {
+                    state.used = state.used.saturating_sub(1);
+                    state.due = state.due.or(unused.next);
+                }
                 let is_last = !rows.has_other_run
-                    && job.generation == run.generation
+                    && !is_superseded
                     && state.due.is_none()
                     && state.lifecycle == Lifecycle::Active;
                 if let Some(lifecycle) = lifecycle.filter(|_| is_last) {
@@ -328,20 +341,17 @@ pub(crate) fn manual_run(id: RunId, job: JobKey, generation: u64, at: Instant) -
     RunRow { run, last_token: 0 }
 }
 
-/// The occurrence record of a run that an edit closes; `None` for a claimed run, whose owner sees
-/// the edit by the job's generation.
-pub(crate) fn close_waiting_run(
-    run: &OpenRun,
-    disposition: Disposition,
-    now: Instant,
-) -> Option<LedgerRecord> {
-    run.claim.is_none().then_some(LedgerRecord {
+/// The occurrence record of a run that an edit of the schedule closes; `None` for a manual run, which
+/// goes on, and for a claimed one, whose owner sees the edit by the schedule generation.
+pub(crate) fn close_superseded_run(run: &OpenRun, now: Instant) -> Option<LedgerRecord> {
+    let is_closed = run.claim.is_none() && run.cause == Cause::Scheduled;
+    is_closed.then_some(LedgerRecord {
         generation: run.generation,
         from: run.scheduled,
         to: run.scheduled,
         count: 1,
         cause: run.cause,
-        disposition,
+        disposition: Disposition::Superseded,
         closed: now,
     })
 }

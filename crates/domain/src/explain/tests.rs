@@ -98,6 +98,7 @@ fn failed(message: &str, retry: u32) -> HistoryEntry {
         repeat: 1,
         role: ActionRole::Main,
         timing: Timing::default(),
+        generation: Some(1),
     }
 }
 

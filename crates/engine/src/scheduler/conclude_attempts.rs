@@ -72,8 +72,9 @@ impl Scheduler {
             }
             AfterAttempt::Finish { entry, counts, disposition, lifecycle } => {
                 let closed = ledger_row(&run, disposition, now);
+                let (run, unused) = (run.id, None);
                 let write =
-                    RunWrite::Finish { run: run.id, token, entry, counts, closed, lifecycle };
+                    RunWrite::Finish { run, token, entry, counts, closed, lifecycle, unused };
                 (write, WriteContext::Conclude(finished, NextAttempt::None))
             }
         };
@@ -213,6 +214,7 @@ fn evaluate_attempt(
         repeat: run.repeat,
         role,
         timing: report.timing,
+        generation: Some(finished.job_for_run.job.job.generation),
     };
     let is_main = role == ActionRole::Main;
     let exhausted = matches!(conclusion, Conclusion::Faulted | Conclusion::RunErrorAction);

@@ -153,7 +153,8 @@ impl Scheduler {
         let generation = due.on.generation;
         let closed: Vec<_> =
             decision.closed.iter().map(|c| c.to_ledger_record(generation, now)).collect();
-        let postponed = decision.closed.iter().map(|c| postponed(c, decision.used, now)).collect();
+        let postponed = |c| postponed(c, generation, decision.used, now);
+        let postponed = decision.closed.iter().map(postponed).collect();
         // The store completes the job with its last open run if there is one.
         let nothing_left = decision.next.is_none() && decision.begin.is_none();
         let advance = Advance {
@@ -212,6 +213,7 @@ impl Scheduler {
             owner: self.node,
             lease: self.settings.lease,
             progress,
+            expected: run.progress,
         };
         self.pending_writes
             .push_back((write, WriteContext::Claim { run, progress, job_for_run, slot }));

@@ -114,6 +114,7 @@ fn a_claim_taken_over_by_another_node_is_not_renewed() {
             owner: NodeId(99),
             lease: Duration::from_secs(1_000),
             progress: open[0].progress,
+            expected: open[0].progress,
         };
         let respond = world.store.commit(vec![taken]).await.unwrap();
         assert!(matches!(respond[0], RunWriteResult::Claimed(_)));

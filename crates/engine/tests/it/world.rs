@@ -18,9 +18,7 @@ use kalends_engine::{Engine, EngineSettings};
 use kalends_environment::{Clock, ManualClock};
 use kalends_recurrence::{Instant, Recurrence, Settings};
 use kalends_store::memory::MemoryStore;
-use kalends_store::record::{
-    Disposition, JobFacts, JobRecord, JobState, JobUid, LedgerRecord, NodeId,
-};
+use kalends_store::record::{JobFacts, JobRecord, JobState, JobUid, LedgerRecord, NodeId};
 use kalends_store::{
     ApiStore, CollectionContext, CollectionWrite, EngineStore, JobContext, JobPut, JobWrite, Page,
     WaitingRuns,
@@ -203,7 +201,7 @@ impl World {
                     lifecycle: standing.lifecycle,
                     ..JobState::default()
                 },
-                waiting: WaitingRuns::Close(Disposition::Superseded),
+                waiting: WaitingRuns::Supersede,
                 closed_by_edit: None,
             })))
         };

@@ -61,7 +61,7 @@ CREATE TABLE history (
     repeat INTEGER NOT NULL,
     role INTEGER NOT NULL,
     message TEXT NOT NULL
-, dns INTEGER, connect INTEGER, tls INTEGER, first_byte INTEGER, total INTEGER) STRICT;
+, dns INTEGER, connect INTEGER, tls INTEGER, first_byte INTEGER, total INTEGER, generation INTEGER) STRICT;
 
 CREATE TABLE jobs (
     job INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -131,7 +131,7 @@ CREATE TABLE runs (
     lease_until INTEGER,
     -- The last fencing token. Increases with every claim, also after a release.
     last_token INTEGER NOT NULL
-) STRICT;
+, held INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE TABLE spans (
     kind INTEGER NOT NULL,
@@ -158,7 +158,7 @@ CREATE TABLE state (
     newest_entry INTEGER NOT NULL,
     -- The newest ledger row; each row refers to its predecessor.
     newest_closing INTEGER NOT NULL
-) STRICT;
+, schedule_generation INTEGER, enabled_since INTEGER) STRICT;
 
 CREATE TABLE tags (
     job INTEGER NOT NULL,
@@ -225,7 +225,8 @@ CREATE VIEW v_history AS SELECT
     h.connect AS connect_us,
     h.tls AS tls_us,
     h.first_byte AS first_byte_us,
-    h.total AS total_us
+    h.total AS total_us,
+    h.generation
 FROM history h JOIN jobs j ON j.job = h.job
     JOIN collections c ON c.id = j.collection
     JOIN groups g ON g.id = c.group_id;
@@ -257,7 +258,11 @@ CREATE VIEW v_jobs AS SELECT
         'unixepoch')
         || printf('.%07dZ', (j.created % 10000000 + 10000000) % 10000000) AS created,
     s.generation,
-    j.version
+    j.version,
+    coalesce(s.schedule_generation, s.generation) AS schedule_generation,
+    strftime('%Y-%m-%dT%H:%M:%S', (s.enabled_since - 9999999 * (s.enabled_since < 0)) / 10000000,
+        'unixepoch')
+        || printf('.%07dZ', (s.enabled_since % 10000000 + 10000000) % 10000000) AS enabled_since
 FROM jobs j JOIN state s ON s.job = j.job
     JOIN collections c ON c.id = j.collection
     JOIN groups g ON g.id = c.group_id;

@@ -187,8 +187,14 @@ pub async fn only_the_holder_of_the_fencing_token_continues_or_finishes_a_run(su
         "released"
     );
 
-    let claimed =
-        RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress: retry_at(90) };
+    let claimed = RunWrite::Claim {
+        run,
+        seen: None,
+        owner: NODE,
+        lease: LEASE,
+        progress: retry_at(90),
+        expected: retry_at(90),
+    };
     let RunWriteResult::Claimed(second) = subject.commit(claimed).await else {
         panic!("not claimed")
     };
@@ -253,6 +259,7 @@ pub async fn a_kept_claim_has_a_new_token_and_expires_like_any_other(subject: Su
         owner: NodeId(99),
         lease: LEASE,
         progress: retry_at(60),
+        expected: retry_at(60),
     };
     let RunWriteResult::Claimed(taken) = subject.commit(take_over).await else {
         panic!("not taken over")
@@ -271,8 +278,14 @@ pub async fn an_unclaimed_run_is_claimed_once(subject: Subject) {
     let claimable = async |until| subject.store.claimable(at(until), 9).await.unwrap();
     assert_eq!(claimable(89).await, []);
     assert_eq!(claimable(90).await.len(), 1);
-    let claim =
-        |owner| RunWrite::Claim { run, seen: None, owner, lease: LEASE, progress: retry_at(90) };
+    let claim = |owner| RunWrite::Claim {
+        run,
+        seen: None,
+        owner,
+        lease: LEASE,
+        progress: retry_at(90),
+        expected: retry_at(90),
+    };
     let results = subject.store.commit(vec![claim(NodeId(1)), claim(NodeId(2))]).await.unwrap();
     assert!(
         matches!(results[..], [RunWriteResult::Claimed(claim), RunWriteResult::Stale] if claim.owner == NodeId(1))
@@ -301,6 +314,7 @@ pub async fn an_expired_claim_is_taken_over_and_the_old_token_is_fenced_off(subj
         owner: NodeId(8),
         lease: LEASE,
         progress: Progress { redelivery: 1, ..Progress::first(at(60)) },
+        expected: Progress::first(at(60)),
     };
     assert_eq!(subject.commit(take(None)).await, RunWriteResult::Stale, "it has a claim");
     let RunWriteResult::Claimed(new) = subject.commit(take(Some(old.token))).await else {
@@ -325,8 +339,14 @@ pub async fn a_claim_based_on_outdated_progress_is_stale(subject: Subject) {
     let job = subject.create_due_job("j").await;
     let (run, claim) = subject.begin_run(&job).await;
     subject.commit(retry(run, claim.token, 90)).await;
-    let claim_at =
-        |progress| RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress };
+    let claim_at = |progress| RunWrite::Claim {
+        run,
+        seen: None,
+        owner: NODE,
+        lease: LEASE,
+        progress,
+        expected: progress,
+    };
     let RunWriteResult::Claimed(second) = subject.commit(claim_at(retry_at(90))).await else {
         panic!()
     };
@@ -386,10 +406,7 @@ pub async fn an_edit_closes_unclaimed_runs(subject: Subject) {
     let (waiting, claim) = subject.begin_run(&job).await;
     subject.commit(retry(waiting, claim.token, 90)).await;
     let (busy, held) = subject.begin_run(&subject.job("j").await.unwrap()).await;
-    let edit = JobPut {
-        waiting: WaitingRuns::Close(Disposition::Superseded),
-        ..put(definition(), Some(at(180)))
-    };
+    let edit = JobPut { waiting: WaitingRuns::Supersede, ..put(definition(), Some(at(180))) };
     let edited = subject.put_job("j", edit).await;
     let open = subject.store.open_runs(job.key).await.unwrap();
     assert_eq!(open.iter().map(|run| (run.id, run.generation)).collect::<Vec<_>>(), [(busy, 1)]);
@@ -456,7 +473,14 @@ pub async fn writes_of_a_batch_are_applied_in_order(subject: Subject) {
         retry(run, claim.token, 90),
         finish(run, claim.token, None),
         begin(&next),
-        RunWrite::Claim { run, seen: None, owner: NODE, lease: LEASE, progress: retry_at(90) },
+        RunWrite::Claim {
+            run,
+            seen: None,
+            owner: NODE,
+            lease: LEASE,
+            progress: retry_at(90),
+            expected: retry_at(90),
+        },
         finish(run, FencingToken(claim.token.0 + 1), None),
     ];
     let results = subject.store.commit(writes).await.unwrap();
@@ -480,7 +504,7 @@ pub async fn writes_of_a_batch_are_applied_in_order(subject: Subject) {
 
 /// Results are in the order of the keys; missing jobs are `None`.
 pub async fn jobs_for_run_and_gate_states_are_read_in_bulk(subject: Subject) {
-    subject.create_collection().await;
+    let collection = subject.create_collection().await;
     let idle = subject.create_due_job("idle").await;
     let busy = subject.create_due_job("busy").await;
     let mut off = put(definition(), Some(at(60)));
@@ -506,6 +530,8 @@ pub async fn jobs_for_run_and_gate_states_are_read_in_bulk(subject: Subject) {
             switch: job.job.definition.switch,
             collection: Switch::Enabled,
             state: job.state,
+            schedule_generation: job.job.schedule_generation,
+            enabled_since: collection.enabled_since,
         });
         assert_eq!(*gate_state, expected);
     }
@@ -545,7 +571,8 @@ pub async fn expire_claims_releases_all_runs_at_once(subject: Subject) {
     assert_eq!(claimable.iter().map(|run| run.id).collect::<Vec<_>>(), [run]);
     let seen = Some(claim.token);
     let progress = Progress { redelivery: 1, ..Progress::first(at(60)) };
-    let take = RunWrite::Claim { run, seen, owner: NodeId(8), lease: LEASE, progress };
+    let take =
+        RunWrite::Claim { run, seen, owner: NodeId(8), lease: LEASE, progress, expected: progress };
     let taken = subject.commit(take).await;
     assert!(matches!(taken, RunWriteResult::Claimed(taken) if taken.token > claim.token));
 }

@@ -254,6 +254,7 @@ pub(crate) fn finish(run: RunId, token: FencingToken, lifecycle: Option<Lifecycl
         counts: AttemptCounts { executed: Some(at(60)), failed: false, faulted: false },
         closed: closed(Disposition::Completed, 60),
         lifecycle,
+        unused: None,
     }
 }
 
@@ -268,6 +269,7 @@ pub(crate) fn entry(status: AttemptStatus, started: u64) -> HistoryEntry {
         repeat: 1,
         role: ActionRole::Main,
         timing: Timing::default(),
+        generation: Some(1),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
 use crate::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun, OpenRunSummary, enabled_since,
+    LedgerRecord, OpenRun, OpenRunSummary, both_enabled_since, enabled_since,
 };
 use crate::run_state;
 use crate::search::{has_tag, search_text};
@@ -163,7 +163,9 @@ impl ApiStore for MemoryStore {
         };
         let before = tables.jobs.get(&path).map(|row| row.record.clone());
         let jobs = tables.facts(&path.collection).jobs;
-        let context = JobContext { collection: &collection, jobs, existing: before.as_ref(), now };
+        let open = before.as_ref().map(|job| tables.open_runs(job.key)).unwrap_or_default();
+        let existing = before.as_ref();
+        let context = JobContext { collection: &collection, jobs, existing, now, open: &open };
         let write = match decide(context) {
             Ok(write) => write,
             Err(rejection) => return ready(Err(StoreError::Rejected(rejection))),
@@ -300,7 +302,7 @@ impl EngineStore for MemoryStore {
             let job = tables.job(*key)?.record.clone();
             let collection = tables.collections.get(&job.path.collection)?;
             let location = collection.collection.location.clone();
-            let enabled_since = collection.enabled_since;
+            let enabled_since = both_enabled_since(job.job.enabled_since, collection.enabled_since);
             let collection = *tables.collection_keys.get(&job.path.collection)?;
             let open = OpenRunSummary::of(tables.open_runs(*key));
             Some(JobForRun { job, collection, location, enabled_since, open })
@@ -327,9 +329,7 @@ impl EngineStore for MemoryStore {
         let now = self.at();
         let tables = self.tables();
         let is_claimable = |run: &&OpenRun| {
-            let collection = tables.paths.get(&run.job).map(|path| &path.collection);
-            let enabled = collection.is_some_and(|path| tables.is_enabled(path));
-            enabled
+            tables.may_start(run)
                 && match run.claim {
                     None => run.progress.next_at <= until,
                     Some(claim) => claim.lease_until < now,

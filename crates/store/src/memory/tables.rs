@@ -9,11 +9,11 @@ use kalends_recurrence::Instant;
 use crate::api_store::{JobPut, WaitingRuns};
 use crate::engine_store::{DueJob, Retention};
 use crate::record::{
-    CollectionFacts, CollectionKey, CollectionRecord, Disposition, GateState, GroupRecord,
-    HistoryRecord, Job, JobFacts, JobKey, JobRecord, LedgerRecord, OpenRun, RunId,
+    Cause, CollectionFacts, CollectionKey, CollectionRecord, GateState, GroupRecord, HistoryRecord,
+    Job, JobFacts, JobKey, JobRecord, LedgerRecord, OpenRun, RunId, both_enabled_since, edited_job,
 };
 use crate::run_state::{
-    self, Change, RunChange, RunRow, RunTables, close_waiting_run, expire_claim, manual_run,
+    self, Change, RunChange, RunRow, RunTables, close_superseded_run, expire_claim, manual_run,
 };
 use crate::tokens::{TokenId, TokenRecord};
 
@@ -89,22 +89,25 @@ impl Tables {
             Some(before) => JobRecord {
                 key: before.key,
                 path: before.path.clone(),
-                job: Job {
-                    definition,
-                    generation: before.job.generation + 1,
-                    ..before.job.clone()
-                },
+                job: edited_job(&before.job, definition, waiting, now),
                 state,
                 version: before.version + 1,
             },
             None => {
                 self.last_key += 1;
-                let job = Job { uid, created, definition, generation: 1 };
+                let job = Job {
+                    uid,
+                    created,
+                    definition,
+                    generation: 1,
+                    schedule_generation: 1,
+                    enabled_since: None,
+                };
                 JobRecord { key: JobKey(self.last_key), path, job, state, version: 1 }
             }
         };
-        if let WaitingRuns::Close(disposition) = waiting {
-            self.close_waiting_runs(record.key, disposition, now);
+        if waiting == WaitingRuns::Supersede {
+            self.close_superseded_runs(record.key, now);
         }
         self.append_ledger(record.key, closed_by_edit);
         self.paths.insert(record.key, record.path.clone());
@@ -112,9 +115,9 @@ impl Tables {
         record
     }
 
-    fn close_waiting_runs(&mut self, job: JobKey, disposition: Disposition, now: Instant) {
+    fn close_superseded_runs(&mut self, job: JobKey, now: Instant) {
         for run in Tables::open_runs(self, job) {
-            if let Some(record) = close_waiting_run(&run, disposition, now) {
+            if let Some(record) = close_superseded_run(&run, now) {
                 self.runs.remove(&run.id);
                 self.append_ledger(job, [record]);
             }
@@ -132,12 +135,23 @@ impl Tables {
 
     pub(super) fn gate_state(&self, key: JobKey) -> Option<GateState> {
         let JobRecord { path, job, state, .. } = &self.job(key)?.record;
-        let collection = match self.is_enabled(&path.collection) {
-            true => Switch::Enabled,
-            false => Switch::Disabled,
-        };
-        let switch = job.definition.switch;
-        Some(GateState { generation: job.generation, switch, collection, state: *state })
+        let collection = self.collections.get(&path.collection)?;
+        Some(GateState {
+            generation: job.generation,
+            switch: job.definition.switch,
+            collection: collection.collection.state.switch(),
+            state: *state,
+            schedule_generation: job.schedule_generation,
+            enabled_since: both_enabled_since(job.enabled_since, collection.enabled_since),
+        })
+    }
+
+    /// Whether the collection of a run is enabled and, for a scheduled one, its job.
+    pub(super) fn may_start(&self, run: &OpenRun) -> bool {
+        let Some(JobRow { record, .. }) = self.job(run.job) else { return false };
+        let is_held =
+            run.cause == Cause::Scheduled && record.job.definition.switch == Switch::Disabled;
+        self.is_enabled(&record.path.collection) && !is_held
     }
 
     pub(super) fn open_runs(&self, job: JobKey) -> Vec<OpenRun> {
@@ -223,6 +237,7 @@ impl RunTables for Tables {
     fn job(&mut self, job: JobKey) -> Result<Option<run_state::JobRow>, Infallible> {
         Ok(Tables::job(self, job).map(|row| run_state::JobRow {
             generation: row.record.job.generation,
+            schedule_generation: row.record.job.schedule_generation,
             is_enabled: row.record.job.definition.switch == Switch::Enabled
                 && self.is_enabled(&row.record.path.collection),
             state: row.record.state,

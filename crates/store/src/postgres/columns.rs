@@ -19,7 +19,20 @@ macro_rules! job_columns {
     () => {
         concat!(
             "g.subscription, g.name AS group_name, c.name AS collection_name, j.key, \
-             j.name AS job_name, j.uid, j.created, j.version, j.definition, s.generation, ",
+             j.name AS job_name, j.uid, j.created, j.version, j.definition, s.generation, \
+             coalesce(s.schedule_generation, s.generation) AS schedule_generation, \
+             s.enabled_since AS job_enabled_since, ",
+            crate::postgres::columns::state_columns!("s.")
+        )
+    };
+}
+/// The columns of `jobs_for_run::gate_state`, from tables `c` (collections) and `s` (states).
+macro_rules! gate_columns {
+    () => {
+        concat!(
+            "s.generation, s.enabled, s.collection_enabled, \
+             coalesce(s.schedule_generation, s.generation) AS schedule_generation, \
+             s.enabled_since AS job_enabled_since, c.enabled_since, ",
             crate::postgres::columns::state_columns!("s.")
         )
     };
@@ -52,7 +65,7 @@ macro_rules! progress_columns {
 macro_rules! entry_columns {
     ($of:literal) => {
         crate::postgres::columns::columns!($of;
-            started ended expected status message retry repeat role dns connect tls first_byte total)
+            started ended expected status message retry repeat role dns connect tls first_byte total generation)
     };
 }
 /// The columns of `row::ledger`.
@@ -63,6 +76,6 @@ macro_rules! ledger_columns {
     };
 }
 pub(super) use {
-    collection_columns, columns, entry_columns, job_columns, ledger_columns, progress_columns,
-    run_columns, state_columns,
+    collection_columns, columns, entry_columns, gate_columns, job_columns, ledger_columns,
+    progress_columns, run_columns, state_columns,
 };

@@ -17,8 +17,8 @@ use crate::postgres::error::PostgresError;
 use crate::postgres::removal::delete_jobs;
 use crate::postgres::row::{get, job, run};
 use crate::postgres::transaction::{Operation, execute, query};
-use crate::record::{Disposition, Job, JobFacts, JobKey, JobRecord, JobState, RunId};
-use crate::run_state::{close_waiting_run, manual_run};
+use crate::record::{Job, JobFacts, JobKey, JobRecord, JobState, OpenRun, RunId, edited_job};
+use crate::run_state::{close_superseded_run, manual_run};
 use crate::search::search_text;
 use crate::stored_form::{DefinitionCodec, write_definition};
 
@@ -38,8 +38,12 @@ impl Operation for EditJob<'_> {
         let before = self.lock_job(transaction, &collection).await?;
         // A statement of its own: one that waits for a lock reads the clock before it waits.
         let now = clock(transaction).await?;
-        let (record, jobs) = (&collection.record, collection.jobs);
-        let context = JobContext { collection: record, jobs, existing: before.as_ref(), now };
+        let open = match &before {
+            Some(job) => open_runs_of(transaction, job.key).await?,
+            None => vec![],
+        };
+        let (record, jobs, existing) = (&collection.record, collection.jobs, before.as_ref());
+        let context = JobContext { collection: record, jobs, existing, now, open: &open };
         let write = (self.decide)(context).map_err(StoreError::Rejected)?;
         let after = match (write, &before) {
             (JobWrite::Keep, _) => before.clone(),
@@ -55,7 +59,7 @@ impl Operation for EditJob<'_> {
                 before.clone()
             }
             (JobWrite::Put(put), Some(job)) => {
-                Some(self.replace(transaction, *put, job, now).await?)
+                Some(self.replace(transaction, *put, job, &open, now).await?)
             }
             (JobWrite::Put(put), None) => Some(self.create(transaction, *put, &collection).await?),
         };
@@ -120,10 +124,10 @@ impl EditJob<'_> {
             key.ok_or_else(|| StoreError::Failed("the insert of a job returned no key".into()))?;
         let enabled = collection.record.collection.state == CollectionState::Enabled;
         let insert_state = concat!(
-            "INSERT INTO states (generation, entries, job, collection_id, enabled,
+            "INSERT INTO states (generation, schedule_generation, entries, job, collection_id, enabled,
                 collection_enabled, ",
             state_columns!(""),
-            ") VALUES (1, 0, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+            ") VALUES (1, 1, 0, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
         );
         let is_on = definition.switch == Switch::Enabled;
         let state_columns = StateColumns::of(state);
@@ -150,7 +154,8 @@ impl EditJob<'_> {
         .await?;
         let one_more = "UPDATE collections SET jobs = jobs + 1 WHERE id = $1";
         execute(transaction, one_more, &[&collection.id]).await?;
-        let job = Job { uid, created, definition, generation: 1 };
+        let (generation, schedule_generation, enabled_since) = (1, 1, None);
+        let job = Job { uid, created, definition, generation, schedule_generation, enabled_since };
         Ok(JobRecord { key: JobKey(key), path, job, state, version: 1 })
     }
 
@@ -159,12 +164,13 @@ impl EditJob<'_> {
         transaction: &Transaction<'_>,
         put: JobPut,
         before: &JobRecord,
+        open: &[OpenRun],
         now: Instant,
     ) -> Result<JobRecord, PostgresError> {
         let JobPut { definition, facts, state, waiting, closed_by_edit, .. } = put;
         let key = before.key.0;
-        if let WaitingRuns::Close(disposition) = waiting {
-            close_waiting_runs(transaction, before.key, disposition, now).await?;
+        if waiting == WaitingRuns::Supersede {
+            close_superseded_runs(transaction, open, now).await?;
         }
         if let Some(closed_by_edit) = closed_by_edit {
             write_ledger(transaction, &[(before.key, closed_by_edit)]).await?;
@@ -179,22 +185,41 @@ impl EditJob<'_> {
         execute(transaction, update, &[&key, &text, &search, &tags, &gap, &authenticated, &retry])
             .await?;
         let update_state = concat!(
-            "UPDATE states SET generation = generation + 1, enabled = $2, (",
+            "UPDATE states SET generation = $11, schedule_generation = $12, enabled_since = $13,
+                enabled = $2, (",
             state_columns!(""),
             ") = ($3, $4, $5, $6, $7, $8, $9, $10) WHERE job = $1"
         );
         let is_on = definition.switch == Switch::Enabled;
+        let job = edited_job(&before.job, definition, waiting, now);
+        let (generation, schedule_generation, enabled_since) = (
+            job.generation.cast_signed(),
+            job.schedule_generation.cast_signed(),
+            job.enabled_since.map(Instant::ticks),
+        );
         let state_columns = StateColumns::of(state);
         let StateColumns { lifecycle, due, used, last, executions, failures, faulted, finished } =
             &state_columns;
         execute(
             transaction,
             update_state,
-            &[&key, &is_on, lifecycle, due, used, last, executions, failures, faulted, finished],
+            &[
+                &key,
+                &is_on,
+                lifecycle,
+                due,
+                used,
+                last,
+                executions,
+                failures,
+                faulted,
+                finished,
+                &generation,
+                &schedule_generation,
+                &enabled_since,
+            ],
         )
         .await?;
-        let generation = before.job.generation + 1;
-        let job = Job { definition, generation, ..before.job.clone() };
         let version = before.version + 1;
         Ok(JobRecord { key: before.key, path: before.path.clone(), job, state, version })
     }
@@ -261,23 +286,23 @@ async fn open_manual_run(
     open_runs(transaction, &[manual_run(RunId(id), job.key, job.job.generation, at)]).await
 }
 
-async fn close_waiting_runs(
+async fn open_runs_of(
     transaction: &Transaction<'_>,
     job: JobKey,
-    disposition: Disposition,
-    now: Instant,
-) -> Result<(), PostgresError> {
+) -> Result<Vec<OpenRun>, PostgresError> {
     let read =
         concat!("SELECT ", run_columns!("r."), " FROM runs r WHERE r.job = $1 ORDER BY r.id");
     let open = query(transaction, read, &[&job.0]).await?;
-    let (mut closed, mut records) = (Vec::new(), Vec::new());
-    for row in &open {
-        let run = run(row)?;
-        if let Some(record) = close_waiting_run(&run, disposition, now) {
-            closed.push(run.id);
-            records.push((job, record));
-        }
-    }
+    Ok(open.iter().map(run).collect::<Result<_, _>>()?)
+}
+
+async fn close_superseded_runs(
+    transaction: &Transaction<'_>,
+    open: &[OpenRun],
+    now: Instant,
+) -> Result<(), PostgresError> {
+    let record = |run: &OpenRun| Some((run.id, (run.job, close_superseded_run(run, now)?)));
+    let (closed, records): (Vec<_>, Vec<_>) = open.iter().filter_map(record).unzip();
     close_runs(transaction, &closed).await?;
     write_ledger(transaction, &records).await
 }

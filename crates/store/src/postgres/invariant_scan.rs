@@ -6,7 +6,7 @@ use crate::error::StoreError;
 use crate::invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 use crate::postgres::PostgresStore;
 use crate::postgres::code::rows_max;
-use crate::postgres::columns::{run_columns, state_columns};
+use crate::postgres::columns::{gate_columns, run_columns};
 use crate::postgres::jobs_for_run::gate_state;
 use crate::postgres::row::{self, get};
 use crate::record::{CollectionKey, JobKey};
@@ -30,10 +30,10 @@ impl PostgresStore {
                 FROM (SELECT * FROM jobs WHERE key > $1 ORDER BY key LIMIT $3) j
                 LEFT JOIN states s ON s.job = j.key
              )
-             SELECT p.key, p.created, p.collection_id, s.job, s.generation, s.enabled,
-                s.collection_enabled, h.entries, h.attempts, h.failed, ",
-            state_columns!("s."),
+             SELECT p.key, p.created, p.collection_id, s.job, h.entries, h.attempts, h.failed, ",
+            gate_columns!(),
             " FROM page p LEFT JOIN states s ON s.job = p.key
+             LEFT JOIN collections c ON c.id = p.collection_id
              LEFT JOIN LATERAL (
                 SELECT count(*) AS entries,
                     count(*) FILTER (WHERE role = 0 AND status <> 2) AS attempts,

@@ -7,9 +7,11 @@ use tokio_postgres::Row;
 
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
-use crate::postgres::columns::{job_columns, run_columns, state_columns};
+use crate::postgres::columns::{gate_columns, job_columns, run_columns};
 use crate::postgres::row::{self, get};
-use crate::record::{CollectionKey, GateState, JobForRun, JobKey, OpenRun, OpenRunSummary};
+use crate::record::{
+    CollectionKey, GateState, JobForRun, JobKey, OpenRun, OpenRunSummary, both_enabled_since,
+};
 use crate::stored_form::read_collection;
 
 impl PostgresStore {
@@ -41,7 +43,8 @@ impl PostgresStore {
             let location = read_collection(get(row, "collection_definition")?)?.location;
             let open = OpenRunSummary::of(runs.remove(&job.key).unwrap_or_default());
             let collection = CollectionKey(get(row, "collection_id")?);
-            let enabled_since = row::at(row, "enabled_since")?;
+            let enabled_since =
+                both_enabled_since(job.job.enabled_since, row::at(row, "enabled_since")?);
             found.insert(job.key, JobForRun { job, collection, location, enabled_since, open });
         }
         Ok(jobs.iter().map(|job| found.remove(job)).collect())
@@ -52,9 +55,9 @@ impl PostgresStore {
         jobs: Vec<JobKey>,
     ) -> Result<Vec<Option<GateState>>, StoreError> {
         let sql = concat!(
-            "SELECT job, generation, enabled, collection_enabled, ",
-            state_columns!(""),
-            " FROM states WHERE job = ANY ($1)"
+            "SELECT s.job, ",
+            gate_columns!(),
+            " FROM states s JOIN collections c ON c.id = s.collection_id WHERE s.job = ANY ($1)"
         );
         let rows = self.query(sql, &[&keys(&jobs)]).await?;
         let found = rows.iter().map(|row| Ok((JobKey(get(row, "job")?), gate_state(row)?)));
@@ -67,12 +70,18 @@ fn keys(jobs: &[JobKey]) -> Vec<i64> {
     jobs.iter().map(|job| job.0).collect()
 }
 
+/// Reads the columns of `gate_columns!`.
 pub(super) fn gate_state(row: &Row) -> Result<GateState, StoreError> {
     Ok(GateState {
         generation: row::unsigned(row, "generation")?,
         switch: switch(get(row, "enabled")?),
         collection: switch(get(row, "collection_enabled")?),
         state: row::state(row)?,
+        schedule_generation: row::unsigned(row, "schedule_generation")?,
+        enabled_since: both_enabled_since(
+            row::optional_at(row, "job_enabled_since")?,
+            row::at(row, "enabled_since")?,
+        ),
     })
 }
 

@@ -12,12 +12,13 @@ use crate::postgres::error::{PostgresError, TransactionFailure, connection_error
 use crate::stored_form::DefinitionCodec;
 
 /// All migrations; the number of a migration is its position, from 1. Never change a published one.
-const MIGRATIONS: [(&str, &str); 5] = [
+const MIGRATIONS: [(&str, &str); 6] = [
     ("first", include_str!("../../migrations/postgres/0001_first.sql")),
     ("tokens", include_str!("../../migrations/postgres/0002_tokens.sql")),
     ("timing", include_str!("../../migrations/postgres/0003_timing.sql")),
     ("ledger numbers", include_str!("../../migrations/postgres/0004_ledger_numbers.sql")),
     ("views", include_str!("../../migrations/postgres/0005_views.sql")),
+    ("edits", include_str!("../../migrations/postgres/0006_edits.sql")),
 ];
 
 /// The key of the advisory lock: "kalends" in ASCII, unlikely to collide with other programs.

@@ -110,6 +110,8 @@ pub(super) fn job(row: &Row, codec: &DefinitionCodec) -> Result<JobRecord, Store
             created: at(row, "created")?,
             definition: read_definition(get(row, "definition")?, uid, codec)?,
             generation: unsigned(row, "generation")?,
+            schedule_generation: unsigned(row, "schedule_generation")?,
+            enabled_since: optional_at(row, "job_enabled_since")?,
         },
         state: state(row)?,
         version: unsigned(row, "version")?,
@@ -176,6 +178,7 @@ pub(super) fn history(row: &Row) -> Result<HistoryRecord, StoreError> {
                 first_byte: micros(row, "first_byte")?,
                 total: micros(row, "total")?,
             },
+            generation: get::<Option<i64>>(row, "generation")?.map(i64::cast_unsigned),
         },
     })
 }

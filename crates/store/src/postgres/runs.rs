@@ -4,10 +4,10 @@ use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
-use crate::postgres::code::rows_max;
+use crate::postgres::code::{Code, rows_max};
 use crate::postgres::columns::run_columns;
 use crate::postgres::row;
-use crate::record::{JobKey, OpenRun};
+use crate::record::{Cause, JobKey, OpenRun};
 
 impl PostgresStore {
     /// Two searches, each with its own index: unclaimed runs, and runs whose claim has expired.
@@ -23,17 +23,19 @@ impl PostgresStore {
              ), found AS (
                 (SELECT r.* FROM runs r JOIN states s ON s.job = r.job
                  WHERE r.owner IS NULL AND r.next_at <= $1 AND s.collection_enabled
+                   AND (s.enabled OR r.cause = $3)
                  ORDER BY r.next_at, r.id LIMIT $2)
                 UNION ALL
                 (SELECT r.* FROM runs r JOIN states s ON s.job = r.job
                  WHERE r.owner IS NOT NULL AND r.lease_until < (SELECT ticks FROM clock)
-                   AND s.collection_enabled
+                   AND s.collection_enabled AND (s.enabled OR r.cause = $3)
                  ORDER BY r.next_at, r.id LIMIT $2)
              ) SELECT ",
             run_columns!("r."),
             " FROM found r ORDER BY r.next_at, r.id LIMIT $2"
         );
-        let rows = self.query(sql, &[&until.ticks(), &rows_max(limit)]).await?;
+        let rows =
+            self.query(sql, &[&until.ticks(), &rows_max(limit), &Cause::Manual.code()]).await?;
         rows.iter().map(row::run).collect()
     }
 

@@ -15,7 +15,7 @@ fn at(seconds: i64) -> Instant {
 
 fn job(due: Option<i64>) -> JobRow {
     let state = JobState { due: due.map(at), used: 3, ..JobState::default() };
-    JobRow { generation: 2, is_enabled: true, state }
+    JobRow { generation: 2, schedule_generation: 2, is_enabled: true, state }
 }
 
 fn run(claim: Option<(u64, i64)>) -> RunRow {
@@ -42,11 +42,13 @@ fn entry() -> HistoryEntry {
         repeat: 3,
         role: ActionRole::Main,
         timing: Timing::default(),
+        generation: Some(1),
     }
 }
 
 fn record(disposition: Disposition) -> LedgerRecord {
-    close_waiting_run(&run(None).run, disposition, at(102)).unwrap()
+    let closed = close_superseded_run(&run(None).run, at(102)).unwrap();
+    LedgerRecord { disposition, ..closed }
 }
 
 fn begin(owner: Option<NodeId>) -> RunWrite {
@@ -64,7 +66,14 @@ fn begin(owner: Option<NodeId>) -> RunWrite {
 
 fn claim(seen: Option<u64>, progress: Progress) -> RunWrite {
     let seen = seen.map(FencingToken);
-    RunWrite::Claim { run: RunId(5), seen, owner: NodeId(2), lease: LEASE, progress }
+    RunWrite::Claim {
+        run: RunId(5),
+        seen,
+        owner: NodeId(2),
+        lease: LEASE,
+        progress,
+        expected: progress,
+    }
 }
 
 fn finish(token: u64, lifecycle: Option<Lifecycle>) -> RunWrite {
@@ -75,6 +84,7 @@ fn finish(token: u64, lifecycle: Option<Lifecycle>) -> RunWrite {
         counts: AttemptCounts { executed: Some(at(100)), failed: true, faulted: true },
         closed: record(Disposition::Failed),
         lifecycle,
+        unused: None,
     }
 }
 
@@ -230,19 +240,19 @@ fn the_last_run_of_a_schedule_ends_its_job() {
     assert_eq!(lifecycle(&recurring), Some((Lifecycle::Active, 1)));
     let others = Rows { has_other_run: true, ..rows(Some(job(None)), held) };
     assert_eq!(lifecycle(&others), Some((Lifecycle::Active, 1)));
-    let edited = JobRow { generation: 3, ..job(None) };
+    let edited = JobRow { generation: 3, schedule_generation: 3, ..job(None) };
     assert_eq!(lifecycle(&rows(Some(edited), held)), Some((Lifecycle::Active, 1)));
     assert_eq!(lifecycle(&rows(None, held)), None, "a deleted job keeps no counters");
 }
 
 #[test]
 fn an_edit_closes_waiting_runs_and_leaves_claimed_ones() {
-    let closed = close_waiting_run(&run(None).run, Disposition::Superseded, at(120)).unwrap();
+    let closed = close_superseded_run(&run(None).run, at(120)).unwrap();
     assert_eq!(
         (closed.from, closed.to, closed.count, closed.closed),
         (at(100), at(100), 1, at(120))
     );
-    assert_eq!(close_waiting_run(&run(Some((4, 1))).run, Disposition::Superseded, at(120)), None);
+    assert_eq!(close_superseded_run(&run(Some((4, 1))).run, at(120)), None);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! the old end. A row that is removed elsewhere is unlinked.
 
 use kalends_domain::HistoryEntry;
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::record::{JobKey, LedgerRecord};
 use crate::sqlite::code::{Coded, read};
@@ -106,17 +106,16 @@ pub(crate) fn append_history(
     row: &mut StateRow,
     entry: &HistoryEntry,
 ) -> SqliteResult<()> {
-    let HistoryEntry { started, ended, expected, status, message, retry, repeat, role, timing } =
-        entry;
+    let HistoryEntry { started, ended, expected, status, retry, repeat, role, timing, .. } = entry;
     let number = transaction.allocate_row_number(ChainKind::History, *started);
     transaction
         .connection()
         .prepare_cached(
             "INSERT INTO history (sequence, job, previous, started, ended, expected, status, retry,
-                 repeat, role, message, dns, connect, tls, first_byte, total)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                 repeat, role, message, dns, connect, tls, first_byte, total, generation)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
-        .execute((
+        .execute(params![
             number,
             Coded(job),
             row.newest_entry,
@@ -127,13 +126,14 @@ pub(crate) fn append_history(
             Coded(*retry),
             Coded(*repeat),
             Coded(*role),
-            message,
+            entry.message,
             timing.dns.map(Coded),
             timing.connect.map(Coded),
             timing.tls.map(Coded),
             timing.first_byte.map(Coded),
             timing.total.map(Coded),
-        ))?;
+            entry.generation.map(Coded),
+        ])?;
     row.newest_entry = number;
     row.entries += 1;
     Ok(())

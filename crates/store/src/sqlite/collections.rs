@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::api_store::{Page, Scope};
 use crate::record::{CollectionFacts, CollectionRecord, enabled_since};
-use crate::sqlite::code::{Code as _, Coded, collect, read, rows_max};
+use crate::sqlite::code::{Code as _, Coded, collect, nth, read, rows_max};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::groups::{self, invalid_name, read_path};
 use crate::sqlite::path_keys::CollectionKeys;
@@ -226,6 +226,25 @@ pub(crate) fn is_enabled(connection: &Connection, id: i64) -> SqliteResult<Optio
     let mut statement =
         connection.prepare_cached("SELECT enabled FROM collections WHERE id = ?")?;
     Ok(statement.query_row([id], |row| row.get(0)).optional()?)
+}
+
+/// Whether a collection is enabled, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CollectionSwitch {
+    pub(crate) is_enabled: bool,
+    /// When it was last enabled.
+    pub(crate) enabled_since: Instant,
+}
+
+/// The switch of a collection; `None` if it does not exist.
+pub(crate) fn switch(connection: &Connection, id: i64) -> SqliteResult<Option<CollectionSwitch>> {
+    let mut statement =
+        connection.prepare_cached("SELECT enabled, enabled_since FROM collections WHERE id = ?")?;
+    let switch = |row: &Row<'_>| {
+        let (is_enabled, enabled_since) = (row.get(0)?, nth(row, 1)?);
+        Ok(CollectionSwitch { is_enabled, enabled_since })
+    };
+    Ok(statement.query_row([id], switch).optional()?)
 }
 
 /// Adds to the counters of a collection. The arguments are differences.

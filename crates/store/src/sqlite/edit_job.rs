@@ -6,9 +6,9 @@ use kalends_domain::{JobDefinition, JobName, JobPath, Switch};
 use kalends_recurrence::{Instant, duration_to_ticks};
 use rusqlite::Connection;
 
-use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite, WaitingRuns};
+use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite};
 use crate::error::StoreError;
-use crate::record::{Job, JobKey, JobRecord, JobUid};
+use crate::record::{Job, JobKey, JobRecord, JobUid, edited_job};
 use crate::search::search_text;
 use crate::sqlite::chain::append_ledger;
 use crate::sqlite::code::Coded;
@@ -35,7 +35,9 @@ pub(crate) fn edit_job(
     let CollectionRow { id, record: collection, jobs } = found.ok_or(StoreError::NoCollection)?;
     let existing = jobs::find(transaction, codec, (id, &collection.path), &keys)?;
     let before = existing.as_ref().map(|existing| &existing.record);
-    let context = JobContext { collection: &collection, jobs, existing: before, now };
+    let open = before.map(|job| transaction.runs_of(job.key)).unwrap_or_default();
+    let open: Vec<_> = open.iter().map(|row| row.run).collect();
+    let context = JobContext { collection: &collection, jobs, existing: before, now, open: &open };
     let write = decide(context).map_err(StoreError::Rejected)?;
     let after = match (write, &existing) {
         (JobWrite::Keep, _) => before.cloned(),
@@ -98,10 +100,13 @@ fn insert_job(
         entries: 0,
         newest_entry: 0,
         newest_ledger_row: 0,
+        schedule_generation: 1,
+        enabled_since: None,
     };
     recount(connection, collection, 1, i64::from(facts.authenticated))?;
     transaction.add_state(key, &row)?;
-    let job = Job { uid, created, definition, generation: 1 };
+    let (generation, schedule_generation, enabled_since) = (1, 1, None);
+    let job = Job { uid, created, definition, generation, schedule_generation, enabled_since };
     Ok(JobRecord { key, path, job, state, version: 1 })
 }
 
@@ -145,20 +150,21 @@ fn update_job(
     insert_tags(connection, at, key, tags.difference(&tags_before))?;
     let change = i64::from(facts.authenticated) - i64::from(existing.authenticated);
     recount(connection, row.collection, 0, change)?;
+    let switched_on = definition.switch == Switch::Enabled;
+    let job = edited_job(&before.job, definition, waiting, now);
     let mut after = StateRow {
-        generation: row.generation + 1,
-        switched_on: definition.switch == Switch::Enabled,
+        generation: job.generation,
+        switched_on,
         state,
+        schedule_generation: job.schedule_generation,
+        enabled_since: job.enabled_since,
         ..*row
     };
-    if let WaitingRuns::Close(disposition) = waiting {
-        runs::close_waiting(transaction, key, &mut after, disposition, now)?;
-    }
+    runs::adapt_to_edit(transaction, key, &mut after, waiting, now)?;
     if let Some(closed_by_edit) = &closed_by_edit {
         append_ledger(transaction, key, &mut after, closed_by_edit)?;
     }
     transaction.set_state(key, row, Some(after))?;
-    let job = Job { uid, created: before.job.created, definition, generation: after.generation };
     Ok(JobRecord { key, path: before.path.clone(), job, state, version: before.version + 1 })
 }
 

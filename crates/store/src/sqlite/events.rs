@@ -41,8 +41,8 @@ fn history(
 ) -> SqliteResult<Vec<(JobPath, HistoryRecord)>> {
     let mut statement = connection.prepare_cached(
         "SELECT h.previous, h.sequence, h.started, h.ended, h.expected, h.status, h.retry, h.repeat,
-             h.role, h.message, h.dns, h.connect, h.tls, h.first_byte, h.total, j.name AS job_name,
-             c.name AS collection_name, g.subscription, g.name AS group_name
+             h.role, h.message, h.dns, h.connect, h.tls, h.first_byte, h.total, h.generation,
+             j.name AS job_name, c.name AS collection_name, g.subscription, g.name AS group_name
          FROM history h CROSS JOIN jobs j ON j.job = h.job JOIN collections c ON c.id = j.collection
          JOIN groups g ON g.id = c.group_id
          WHERE h.sequence > ? ORDER BY h.sequence LIMIT ?",

@@ -24,7 +24,7 @@ pub(crate) fn page(
     let after = page.after.map(|after| i64::try_from(after).unwrap_or(i64::MAX));
     let mut statement = states.connection().prepare_cached(
         "SELECT previous, sequence, started, ended, expected, status, retry, repeat, role, message,
-             dns, connect, tls, first_byte, total
+             dns, connect, tls, first_byte, total, generation
          FROM history WHERE sequence = ?",
     )?;
     // Usually `after` is an entry that still exists, so the walk can start there.
@@ -67,7 +67,7 @@ pub(crate) fn walk(
     }
 }
 
-/// Reads a history entry from columns 1 to 14 in this order.
+/// Reads a history entry from columns 1 to 15 in this order.
 pub(crate) fn read_entry(row: &Row<'_>) -> SqliteResult<HistoryRecord> {
     let entry = HistoryEntry {
         started: nth(row, 2)?,
@@ -85,6 +85,7 @@ pub(crate) fn read_entry(row: &Row<'_>) -> SqliteResult<HistoryRecord> {
             first_byte: nth_option(row, 13)?,
             total: nth_option(row, 14)?,
         },
+        generation: nth_option(row, 15)?,
     };
     Ok(HistoryRecord { sequence: nth(row, 1)?, entry })
 }

@@ -1,14 +1,16 @@
 //! Pages of jobs for the invariant scan.
 
-use kalends_domain::{ActionRole, AttemptStatus, Switch};
+use kalends_domain::{ActionRole, AttemptStatus};
 use kalends_recurrence::Instant;
 use rusqlite::OptionalExtension as _;
 
 use crate::invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
-use crate::record::{CollectionKey, GateState, JobKey};
-use crate::sqlite::code::{Coded, collect, nth, rows_max};
+use crate::record::{CollectionKey, JobKey};
+use crate::sqlite::code::{Coded, collect, nth, nth_option, rows_max};
+use crate::sqlite::collections::CollectionSwitch;
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::history::walk;
+use crate::sqlite::jobs_for_run::gate_state_of;
 use crate::sqlite::runs;
 use crate::sqlite::state::{ReadState as _, StateRow};
 use crate::sqlite::write_back::Snapshot;
@@ -19,7 +21,7 @@ struct JobRow {
     created: Instant,
     collection: i64,
     /// `None` if the collection is deleted: the job is not visible, and removal is pending.
-    is_enabled: Option<bool>,
+    switch: Option<CollectionSwitch>,
 }
 
 /// A page of jobs after a key, in key order. Reads about `scan_max` rows.
@@ -29,7 +31,7 @@ pub(crate) fn scan_jobs(
     scan_max: usize,
 ) -> SqliteResult<ScanPage> {
     let mut statement = snapshot.connection().prepare_cached(
-        "SELECT j.job, j.created, j.collection, c.enabled FROM jobs j
+        "SELECT j.job, j.created, j.collection, c.enabled, c.enabled_since FROM jobs j
          LEFT JOIN collections c ON c.id = j.collection
          WHERE j.job > ? ORDER BY j.job LIMIT ?",
     )?;
@@ -37,7 +39,13 @@ pub(crate) fn scan_jobs(
     let found = statement.query((Coded(after), rows_max(scan_max as u64)))?;
     let found = collect(found, |row| {
         let (job, created, collection) = (nth(row, 0)?, nth(row, 1)?, row.get(2)?);
-        Ok(JobRow { job, created, collection, is_enabled: row.get(3)? })
+        let switch = match (row.get(3)?, nth_option(row, 4)?) {
+            (Some(is_enabled), Some(enabled_since)) => {
+                Some(CollectionSwitch { is_enabled, enabled_since })
+            }
+            _ => None,
+        };
+        Ok(JobRow { job, created, collection, switch })
     })?;
     let is_last_page = found.len() < scan_max;
     let mut page = ScanPage::default();
@@ -66,7 +74,7 @@ fn newest_key(snapshot: &Snapshot) -> SqliteResult<JobKey> {
 
 /// Adds a job to the page and returns the number of rows read.
 fn scan_job(snapshot: &Snapshot, row: &JobRow, page: &mut ScanPage) -> SqliteResult<u64> {
-    let Some(is_enabled) = row.is_enabled else { return Ok(1) };
+    let Some(switch) = row.switch else { return Ok(1) };
     let Some(state) = snapshot.state(row.job)? else {
         page.orphans.push(Orphan::Job(row.job));
         return Ok(1);
@@ -78,12 +86,7 @@ fn scan_job(snapshot: &Snapshot, row: &JobRow, page: &mut ScanPage) -> SqliteRes
         job: row.job,
         collection: CollectionKey(row.collection),
         created: row.created,
-        gate_state: GateState {
-            generation: state.generation,
-            switch: switch(state.switched_on),
-            collection: switch(is_enabled),
-            state: state.state,
-        },
+        gate_state: gate_state_of(&state, switch),
         open,
         history,
     });
@@ -131,8 +134,4 @@ fn find_orphans(
         }
     }
     Ok(())
-}
-
-fn switch(is_on: bool) -> Switch {
-    if is_on { Switch::Enabled } else { Switch::Disabled }
 }

@@ -28,7 +28,7 @@ macro_rules! select_job {
             "SELECT j.job, j.name, j.uid, j.created, j.version, j.definition, s.collection,
                  s.generation, s.switched_on, s.lifecycle, s.due, s.used, s.last_execution,
                  s.executions, s.failures, s.faulted, s.finished, s.entries, s.newest_entry,
-                 s.newest_closing",
+                 s.newest_closing, s.schedule_generation, s.enabled_since",
             $more,
             " FROM jobs j JOIN state s ON s.job = j.job "
         )
@@ -68,6 +68,8 @@ pub(crate) fn read_job(
             created: nth(row, 3)?,
             definition: read_definition(text(5)?, uid, codec)?,
             generation: state.generation,
+            schedule_generation: state.schedule_generation,
+            enabled_since: state.enabled_since,
         },
         state: state.state,
         version: nth(row, 4)?,
@@ -82,7 +84,7 @@ macro_rules! select_named {
 }
 
 /// The index of the first additional column.
-const MORE_COLUMNS: usize = 20;
+const MORE_COLUMNS: usize = 22;
 
 /// A job for an edit, with the columns that the edit compares.
 pub(crate) struct EditableJob {

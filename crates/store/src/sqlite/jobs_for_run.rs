@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use kalends_domain::Switch;
 
-use crate::record::{GateState, JobForRun, JobKey};
+use crate::record::{GateState, JobForRun, JobKey, both_enabled_since};
 use crate::sqlite::collection_cache::CacheVersion;
 use crate::sqlite::collection_of_job::{CollectionOfJob, CollectionsOfJobs};
+use crate::sqlite::collections::CollectionSwitch;
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::state::{ReadState as _, StateRow};
 use crate::sqlite::write_back::{SharedState, Snapshot};
@@ -26,6 +27,7 @@ pub(crate) fn jobs_for_run(
         else {
             return Ok(None);
         };
+        let enabled_since = both_enabled_since(job.job.enabled_since, enabled_since);
         let open = runs::summary(snapshot, *key);
         Ok(Some(JobForRun { job, collection, location, enabled_since, open }))
     };
@@ -40,8 +42,8 @@ pub(crate) fn gate_states_from_cache(
 ) -> Option<Vec<Option<GateState>>> {
     let gate_state = |key: &JobKey| {
         let Some(row) = shared.dirty_rows.as_committed(*key)? else { return Some(None) };
-        let is_enabled = shared.enabled_collections.get(&row.collection)?;
-        Some(is_enabled.map(|is_enabled| gate_state_of(&row, is_enabled)))
+        let collection = shared.collection_switches.get(&row.collection)?;
+        Some(collection.map(|collection| gate_state_of(&row, collection)))
     };
     jobs.iter().map(gate_state).collect()
 }
@@ -52,30 +54,32 @@ pub(crate) fn gate_states(
     jobs: &[JobKey],
     since: CacheVersion,
 ) -> SqliteResult<Vec<Option<GateState>>> {
-    let mut enabled: HashMap<i64, Option<bool>> = HashMap::new();
+    let mut switches: HashMap<i64, Option<CollectionSwitch>> = HashMap::new();
     let mut gate_state = |key: &JobKey| {
         let Some(row) = snapshot.state(*key)? else { return Ok(None) };
-        let is_enabled = match enabled.get(&row.collection) {
+        let collection = match switches.get(&row.collection) {
             Some(known) => *known,
             None => {
-                let found = collections::is_enabled(snapshot.connection(), row.collection)?;
-                enabled.insert(row.collection, found);
+                let found = collections::switch(snapshot.connection(), row.collection)?;
+                switches.insert(row.collection, found);
                 found
             }
         };
-        Ok(is_enabled.map(|is_enabled| gate_state_of(&row, is_enabled)))
+        Ok(collection.map(|collection| gate_state_of(&row, collection)))
     };
     let gate_states = jobs.iter().map(&mut gate_state).collect();
-    snapshot.shared.enabled_collections.insert(since, enabled);
+    snapshot.shared.collection_switches.insert(since, switches);
     gate_states
 }
 
-fn gate_state_of(row: &StateRow, is_enabled: bool) -> GateState {
+pub(crate) fn gate_state_of(row: &StateRow, collection: CollectionSwitch) -> GateState {
     GateState {
         generation: row.generation,
         switch: switch(row.switched_on),
-        collection: switch(is_enabled),
+        collection: switch(collection.is_enabled),
         state: row.state,
+        schedule_generation: row.schedule_generation,
+        enabled_since: both_enabled_since(row.enabled_since, collection.enabled_since),
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use kalends_recurrence::Instant;
 
+use crate::api_store::WaitingRuns;
 use crate::engine_store::DueJob;
-use crate::record::{Disposition, JobKey, OpenRun, OpenRunSummary, RunId};
+use crate::record::{Cause, JobKey, OpenRun, OpenRunSummary, RunId};
 use crate::run_state::{
-    self, Change, RunChange, RunTables, close_waiting_run, expire_claim, manual_run,
+    self, Change, RunChange, RunTables, close_superseded_run, expire_claim, manual_run,
 };
 use crate::sqlite::chain::{append_history, append_ledger};
 use crate::sqlite::code::collect;
@@ -39,8 +40,8 @@ impl<'a> Tables<'a> {
         let Some(row) = row else { return Ok(None) };
         let is_enabled =
             row.switched_on && self.transaction.collection_enabled(row.collection)? == Some(true);
-        let (generation, state) = (row.generation, row.state);
-        Ok(Some(run_state::JobRow { generation, is_enabled, state }))
+        let StateRow { generation, schedule_generation, state, .. } = row;
+        Ok(Some(run_state::JobRow { generation, schedule_generation, is_enabled, state }))
     }
 }
 
@@ -110,8 +111,8 @@ impl RunTables for Tables<'_> {
 
 fn open(transaction: &mut WriteTransaction, row: run_state::RunRow, collection: i64) {
     transaction.allocate_run_id();
-    transaction
-        .set_run(row.run.id, Some(RunRow { run: row.run, last_token: row.last_token, collection }));
+    let run_state::RunRow { run, last_token } = row;
+    transaction.set_run(run.id, Some(RunRow { run, last_token, collection, is_held: false }));
 }
 
 /// Opens the run of a manual `run` request.
@@ -126,18 +127,28 @@ pub(crate) fn open_manual(
     open(transaction, row, collection);
 }
 
-/// Closes the open runs of a job that no node has claimed.
-pub(crate) fn close_waiting(
+/// Adapts the open runs of a job to an edit: closes superseded runs that no node has claimed, and holds
+/// or releases the others of its schedule. `row` is the job's row after the edit, which the caller
+/// must save.
+pub(crate) fn adapt_to_edit(
     transaction: &mut WriteTransaction,
     job: JobKey,
     row: &mut StateRow,
-    disposition: Disposition,
+    waiting: WaitingRuns,
     now: Instant,
 ) -> SqliteResult<()> {
-    for RunRow { run, .. } in transaction.runs_of(job) {
-        if let Some(record) = close_waiting_run(&run, disposition, now) {
+    for before in transaction.runs_of(job) {
+        let run = &before.run;
+        let closed = match waiting {
+            WaitingRuns::Supersede => close_superseded_run(run, now),
+            WaitingRuns::Keep => None,
+        };
+        let is_held = run.cause == Cause::Scheduled && !row.switched_on;
+        if let Some(record) = closed {
             transaction.set_run(run.id, None);
             append_ledger(transaction, job, row, &record)?;
+        } else if is_held != before.is_held {
+            transaction.set_run(run.id, Some(RunRow { is_held, ..before }));
         }
     }
     Ok(())

@@ -2,11 +2,11 @@
 
 use kalends_domain::{Lifecycle, Switch};
 use kalends_recurrence::Instant;
-use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
+use rusqlite::{Connection, OptionalExtension as _, Row, Statement, params};
 
 use crate::api_store::JobFilterState;
 use crate::record::{JobKey, JobState};
-use crate::sqlite::code::{Code as _, Coded, nth};
+use crate::sqlite::code::{Code as _, Coded, nth, nth_option};
 use crate::sqlite::error::SqliteResult;
 
 /// A row of `state` without its key.
@@ -23,6 +23,10 @@ pub(crate) struct StateRow {
     /// Number of the newest ledger row, in column `newest_closing`. The row and all older ones may
     /// have been pruned.
     pub(crate) newest_ledger_row: i64,
+    /// Generation of the last edit that changed the schedule.
+    pub(crate) schedule_generation: u64,
+    /// When the job was last enabled; `None` if it was never disabled.
+    pub(crate) enabled_since: Option<Instant>,
 }
 
 impl StateRow {
@@ -61,7 +65,8 @@ pub(crate) trait ReadState {
 fn find(connection: &Connection, job: JobKey) -> SqliteResult<Option<StateRow>> {
     let mut statement = connection.prepare_cached(
         "SELECT collection, generation, switched_on, lifecycle, due, used, last_execution,
-             executions, failures, faulted, finished, entries, newest_entry, newest_closing
+             executions, failures, faulted, finished, entries, newest_entry, newest_closing,
+             schedule_generation, enabled_since
          FROM state WHERE job = ?",
     )?;
     Ok(statement.query_row([Coded(job)], |row| read_state(row, 0)).optional()?)
@@ -74,9 +79,10 @@ pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateR
         Ok::<_, rusqlite::Error>(coded.map(|coded| coded.0))
     };
     let count = |column| nth(row, first + column);
+    let generation = count(1)?;
     Ok(StateRow {
         collection: row.get(first)?,
-        generation: count(1)?,
+        generation,
         switched_on: nth(row, first + 2)?,
         state: JobState {
             lifecycle: nth(row, first + 3)?,
@@ -91,6 +97,8 @@ pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateR
         entries: count(11)?,
         newest_entry: row.get(first + 12)?,
         newest_ledger_row: row.get(first + 13)?,
+        schedule_generation: nth_option(row, first + 14)?.unwrap_or(generation),
+        enabled_since: instant(15)?,
     })
 }
 
@@ -98,8 +106,8 @@ pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateR
 pub(crate) const WRITE: &str =
     "INSERT OR REPLACE INTO state (job, collection, generation, switched_on, lifecycle, due, used,
          last_execution, executions, failures, faulted, finished, entries, newest_entry,
-         newest_closing)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+         newest_closing, schedule_generation, enabled_since)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Executes a statement with the columns of `state` as parameters.
 pub(crate) fn write(
@@ -110,7 +118,7 @@ pub(crate) fn write(
     let StateRow { collection, generation, switched_on, state, entries, .. } = *row;
     let JobState { lifecycle, due, used, last_execution, executions, failures, faulted, finished } =
         state;
-    statement.execute((
+    statement.execute(params![
         Coded(job),
         collection,
         Coded(generation),
@@ -126,6 +134,8 @@ pub(crate) fn write(
         Coded(entries),
         row.newest_entry,
         row.newest_ledger_row,
-    ))?;
+        Coded(row.schedule_generation),
+        row.enabled_since.map(Coded),
+    ])?;
     Ok(())
 }

@@ -340,7 +340,7 @@ impl EngineStore for SqliteStore {
         if let Some(gate_states) = jobs_for_run::gate_states_from_cache(&self.shared, &jobs) {
             return Box::pin(std::future::ready(Ok(gate_states)));
         }
-        let since = self.shared.enabled_collections.version();
+        let since = self.shared.collection_switches.version();
         self.read(move |snapshot, _| jobs_for_run::gate_states(snapshot, &jobs, since))
     }
 

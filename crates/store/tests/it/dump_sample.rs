@@ -61,6 +61,7 @@ fn entry(status: AttemptStatus, role: ActionRole, message: &str) -> HistoryEntry
         retry: 2,
         repeat: 3,
         role,
+        generation: Some(1),
         timing: Timing {
             connect: Some(Micros::new(7)),
             total: Some(Micros::new(u32::from(u16::MAX))),
@@ -216,6 +217,8 @@ async fn expected_of_job(
         "created": iso(job.job.created),
         "generation": job.job.generation,
         "version": job.version,
+        "schedule_generation": job.job.schedule_generation,
+        "enabled_since": job.job.enabled_since.map(iso),
     })];
     for run in store.open_runs(job.key).await.unwrap() {
         lines.push(json!({
@@ -257,6 +260,7 @@ async fn expected_of_job(
             "tls_us": timing.tls.map(Micros::get),
             "first_byte_us": timing.first_byte.map(Micros::get),
             "total_us": timing.total.map(Micros::get),
+            "generation": entry.generation,
         }));
     }
     for row in store.ledger(job.key, Instant::MIN, Instant::MAX, 1_000).await.unwrap() {

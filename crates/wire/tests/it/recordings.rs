@@ -330,6 +330,7 @@ fn rewritten_entry(response: &Json<'static>, version: Version) -> Json<'static> 
         repeat: number("repeatCount").try_into().unwrap(),
         role: ActionRole::Main,
         timing: Timing::default(),
+        generation: Some(1),
     };
     let sequence = i64::MAX as u64 - last;
     write_history_entry(&path, &entry, sequence, version).into_owned()

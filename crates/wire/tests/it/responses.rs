@@ -151,6 +151,7 @@ fn history_omits_the_status_of_a_success_in_the_old_versions() {
         repeat: 7,
         role,
         timing: Timing::default(),
+        generation: Some(1),
     };
     let written = |status, role, version| {
         write_history_entry(&path(), &entry(status, role), 1, version).to_string()
@@ -184,6 +185,7 @@ fn only_the_newest_version_returns_timing() {
         repeat: 1,
         role: ActionRole::Main,
         timing,
+        generation: Some(1),
     };
     let written =
         |timing, version| write_history_entry(&path(), &entry(timing), 1, version).to_string();

@@ -68,7 +68,8 @@ impl Commit {
     /// commits before it began, so the reads must follow the locks.
     async fn read(&self, transaction: &Transaction<'_>) -> Result<(Batch, Instant), PostgresError> {
         let lock = concat!(
-            "SELECT job, generation, enabled, collection_enabled, ",
+            "SELECT job, generation, coalesce(schedule_generation, generation) AS schedule_generation,
+                enabled, collection_enabled, ",
             state_columns!(""),
             " FROM states
              WHERE job IN (SELECT unnest($1::bigint[])
@@ -112,6 +113,7 @@ impl Commit {
         let job_row = |row: &Row| {
             let job = JobRow {
                 generation: unsigned(row, "generation")?,
+                schedule_generation: unsigned(row, "schedule_generation")?,
                 is_enabled: get(row, "enabled")? && get(row, "collection_enabled")?,
                 state: state(row)?,
             };

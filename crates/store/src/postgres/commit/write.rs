@@ -179,7 +179,8 @@ async fn write_history(
         entry_columns!(""),
         " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::smallint[],
                       $6::text[], $7::bigint[], $8::bigint[], $9::smallint[], $10::integer[],
-                      $11::integer[], $12::integer[], $13::integer[], $14::integer[])
+                      $11::integer[], $12::integer[], $13::integer[], $14::integer[],
+                      $15::bigint[])
            WITH ORDINALITY AS n (job, ",
         entry_columns!(""),
         ", place) ORDER BY place"
@@ -202,6 +203,7 @@ async fn write_history(
         column(history, |(_, entry)| micros(entry.timing.tls)),
         column(history, |(_, entry)| micros(entry.timing.first_byte)),
         column(history, |(_, entry)| micros(entry.timing.total)),
+        column(history, |(_, entry)| entry.generation.map(u64::cast_signed)),
     ];
     write_rows(transaction, (history.len(), "entries"), sql, columns).await
 }

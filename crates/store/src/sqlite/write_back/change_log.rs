@@ -17,8 +17,10 @@ use crate::sqlite::state::StateRow;
 use crate::sqlite::write_back::dirty_rows::Version;
 use crate::sqlite::write_back::open_runs::RunRow;
 
-/// Version of the entry format. Other versions are rejected.
-const FORMAT_VERSION: u64 = 1;
+/// Version of the entry format. Entries of earlier versions are read, later ones are rejected.
+const FORMAT_VERSION: u64 = 2;
+/// Version 1 had no schedule generation, time of enabling and held runs.
+const FORMAT_WITHOUT_HELD_RUNS: u64 = 1;
 
 /// The last allocated numbers. They are never reused, even after a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,7 +124,8 @@ pub(crate) fn encode(
 
 fn decode(to: &mut Replayed, changes: &[u8]) -> Option<()> {
     let from = &mut &*changes;
-    if take(from)? != FORMAT_VERSION {
+    let version = take(from)?;
+    if !(FORMAT_WITHOUT_HELD_RUNS..=FORMAT_VERSION).contains(&version) {
         return None;
     }
     to.numbers = LastNumbers {
@@ -133,12 +136,12 @@ fn decode(to: &mut Replayed, changes: &[u8]) -> Option<()> {
     let transaction = to.transaction;
     for _ in 0..take(from)? {
         let job = JobKey(take_signed(from)?);
-        let row = if take(from)? == 1 { Some(take_state(from)?) } else { None };
+        let row = if take(from)? == 1 { Some(take_state(from, version)?) } else { None };
         to.jobs.insert(job, (transaction, row));
     }
     for _ in 0..take(from)? {
         let id = RunId(take_signed(from)?);
-        let row = if take(from)? == 1 { Some(take_run(from, id)?) } else { None };
+        let row = if take(from)? == 1 { Some(take_run(from, id, version)?) } else { None };
         to.runs.insert(id, (transaction, row));
     }
     from.is_empty().then_some(())
@@ -154,10 +157,13 @@ pub(crate) fn pack(row: &StateRow) -> Vec<u8> {
     to
 }
 
-/// Decodes [`pack`]; `None` if the bytes are invalid.
+/// Decodes [`pack`]; `None` if the bytes are invalid. A row that an earlier version packed is shorter.
 pub(crate) fn unpack(packed: &[u8]) -> Option<StateRow> {
-    let from = &mut &*packed;
-    take_state(from).filter(|_| from.is_empty())
+    let read = |version| {
+        let from = &mut &*packed;
+        take_state(from, version).filter(|_| from.is_empty())
+    };
+    read(FORMAT_VERSION).or_else(|| read(FORMAT_WITHOUT_HELD_RUNS))
 }
 
 fn put_state(to: &mut Vec<u8>, row: &StateRow) {
@@ -176,10 +182,12 @@ fn put_state(to: &mut Vec<u8>, row: &StateRow) {
     put(to, entries);
     put_signed(to, row.newest_entry);
     put_signed(to, row.newest_ledger_row);
+    put(to, row.schedule_generation);
+    put_instant(to, row.enabled_since);
 }
 
-fn take_state(from: &mut &[u8]) -> Option<StateRow> {
-    Some(StateRow {
+fn take_state(from: &mut &[u8], version: u64) -> Option<StateRow> {
+    let mut row = StateRow {
         collection: take_signed(from)?,
         generation: take(from)?,
         switched_on: take_code(from)?,
@@ -196,11 +204,19 @@ fn take_state(from: &mut &[u8]) -> Option<StateRow> {
         entries: take(from)?,
         newest_entry: take_signed(from)?,
         newest_ledger_row: take_signed(from)?,
-    })
+        schedule_generation: 0,
+        enabled_since: None,
+    };
+    row.schedule_generation = row.generation;
+    if version > FORMAT_WITHOUT_HELD_RUNS {
+        row.schedule_generation = take(from)?;
+        row.enabled_since = take_instant(from)?;
+    }
+    Some(row)
 }
 
 fn put_run(to: &mut Vec<u8>, row: &RunRow) {
-    let RunRow { run, collection, last_token } = *row;
+    let RunRow { run, collection, last_token, is_held } = *row;
     let OpenRun { progress, claim, .. } = run;
     put_signed(to, run.job.0);
     put_signed(to, collection);
@@ -219,9 +235,10 @@ fn put_run(to: &mut Vec<u8>, row: &RunRow) {
         put_signed(to, claim.token.code());
     }
     put(to, last_token);
+    put(to, is_held.into());
 }
 
-fn take_run(from: &mut &[u8], id: RunId) -> Option<RunRow> {
+fn take_run(from: &mut &[u8], id: RunId, version: u64) -> Option<RunRow> {
     let job = JobKey(take_signed(from)?);
     let collection = take_signed(from)?;
     let (generation, scheduled) = (take(from)?, take_instant(from)??);
@@ -240,7 +257,9 @@ fn take_run(from: &mut &[u8], id: RunId) -> Option<RunRow> {
         None => None,
     };
     let run = OpenRun { id, job, generation, scheduled, cause, repeat, progress, claim };
-    Some(RunRow { run, collection, last_token: take(from)? })
+    let last_token = take(from)?;
+    let is_held = version > FORMAT_WITHOUT_HELD_RUNS && take(from)? == 1;
+    Some(RunRow { run, collection, last_token, is_held })
 }
 
 /// LEB128: seven bits per byte, the lowest first; the high bit is set on all but the last byte.
@@ -317,6 +336,8 @@ mod tests {
             entries: 5,
             newest_entry: i64::MAX,
             newest_ledger_row: 0,
+            schedule_generation: 300,
+            enabled_since: Some(Instant::MAX),
         }
     }
 
@@ -338,7 +359,7 @@ mod tests {
             progress,
             claim,
         };
-        RunRow { run, collection: 6, last_token: 8 }
+        RunRow { run, collection: 6, last_token: 8, is_held: true }
     }
 
     #[test]

@@ -350,6 +350,8 @@ mod tests {
             entries: 0,
             newest_entry: 0,
             newest_ledger_row: 0,
+            schedule_generation: 1,
+            enabled_since: None,
         })
     }
 

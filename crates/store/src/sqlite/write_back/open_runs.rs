@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use kalends_recurrence::Instant;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Row, params};
 
 use crate::record::{Claim, JobKey, OpenRun, Progress, RunId};
 use crate::run_state;
@@ -18,6 +18,8 @@ pub(crate) struct RunRow {
     pub(crate) collection: i64,
     /// Increases with every claim; kept when a claim is released.
     pub(crate) last_token: u64,
+    /// The run waits until its job is enabled.
+    pub(crate) is_held: bool,
 }
 
 impl RunRow {
@@ -118,7 +120,7 @@ impl OpenRuns {
     }
 
     /// Runs that may be claimed, by the time of their next attempt: waiting ones up to `until`, and
-    /// claimed ones whose lease has expired. Skips the runs of `excluded` collections.
+    /// claimed ones whose lease has expired. Skips held runs and those of `excluded` collections.
     pub(crate) fn claimable(
         &self,
         until: Instant,
@@ -126,8 +128,8 @@ impl OpenRuns {
         excluded: &HashSet<i64>,
         limit: usize,
     ) -> Vec<OpenRun> {
-        let allowed =
-            |run: &RunId| self.get(*run).filter(|row| !excluded.contains(&row.collection));
+        let is_allowed = |row: &&RunRow| !row.is_held && !excluded.contains(&row.collection);
+        let allowed = |run: &RunId| self.get(*run).filter(is_allowed);
         let waiting = self.waiting.range(..=(until, RunId(i64::MAX)));
         let waiting = waiting.filter_map(|(_, run)| allowed(run)).take(limit);
         let expired = self.claimed.range(..(now, RunId(i64::MIN)));
@@ -201,23 +203,25 @@ pub(crate) fn read_run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         },
         claim,
     };
-    Ok(RunRow { run, collection: row.get("collection")?, last_token: read(row, "last_token")? })
+    let (collection, last_token) = (row.get("collection")?, read(row, "last_token")?);
+    Ok(RunRow { run, collection, last_token, is_held: row.get("held")? })
 }
 
 /// Inserts or replaces a row of `runs`.
 pub(crate) fn write(connection: &Connection, row: &RunRow) -> SqliteResult<()> {
     const SQL: &str =
         "INSERT OR REPLACE INTO runs (run, job, collection, generation, scheduled, cause, repeat,
-             role, retry, redelivery, next_at, first_started, owner, token, lease_until, last_token)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+             role, retry, redelivery, next_at, first_started, owner, token, lease_until, last_token,
+             held)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     write_with(connection, SQL, row)
 }
 
 /// Executes a statement with the columns of `runs` as parameters.
 pub(crate) fn write_with(connection: &Connection, sql: &str, row: &RunRow) -> SqliteResult<()> {
-    let RunRow { run, collection, last_token } = *row;
+    let RunRow { run, collection, last_token, is_held } = *row;
     let OpenRun { progress, claim, .. } = run;
-    connection.prepare_cached(sql)?.execute((
+    connection.prepare_cached(sql)?.execute(params![
         Coded(run.id),
         Coded(run.job),
         collection,
@@ -234,7 +238,8 @@ pub(crate) fn write_with(connection: &Connection, sql: &str, row: &RunRow) -> Sq
         claim.map(|claim| Coded(claim.token)),
         claim.map(|claim| Coded(claim.lease_until)),
         Coded(last_token),
-    ))?;
+        is_held,
+    ])?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rusqlite::Connection;
 
 use crate::sqlite::collection_cache::CollectionCache;
-use crate::sqlite::collections::CollectionLocation;
+use crate::sqlite::collections::{CollectionLocation, CollectionSwitch};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::path_keys::CollectionKeys;
 use crate::sqlite::write_back::change_log::{self, LastNumbers};
@@ -22,8 +22,8 @@ const LOCATION_CACHE_MAX: usize = 10_000;
 pub(crate) struct SharedState {
     pub(crate) dirty_rows: DirtyRows,
     runs: RwLock<OpenRuns>,
-    /// Whether collections are enabled; `None` for a deleted one.
-    pub(crate) enabled_collections: CollectionCache<i64, Option<bool>>,
+    /// Whether collections are enabled, and since when; `None` for a deleted one.
+    pub(crate) collection_switches: CollectionCache<i64, Option<CollectionSwitch>>,
     /// Ids, paths and states of collections.
     pub(crate) locations: CollectionCache<CollectionKeys, Arc<CollectionLocation>>,
 }
@@ -51,7 +51,7 @@ impl SharedState {
         let shared = SharedState {
             dirty_rows,
             runs: RwLock::new(runs),
-            enabled_collections: CollectionCache::new(ENABLED_CACHE_MAX),
+            collection_switches: CollectionCache::new(ENABLED_CACHE_MAX),
             locations: CollectionCache::new(LOCATION_CACHE_MAX),
         };
         Ok((shared, end))
@@ -59,7 +59,7 @@ impl SharedState {
 
     /// Invalidates the caches after a commit that changed collections.
     pub(crate) fn invalidate_collections(&self) {
-        self.enabled_collections.invalidate();
+        self.collection_switches.invalidate();
         self.locations.invalidate();
     }
 

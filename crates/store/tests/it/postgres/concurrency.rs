@@ -107,6 +107,7 @@ fn each_run_is_claimed_by_one_of_two_nodes() {
                 owner: NodeId(node),
                 lease: LEASE,
                 progress: Progress::first(at(60)),
+                expected: Progress::first(at(60)),
             })
         };
         // In reverse order, which would deadlock if locks were taken in the order of the batch.
@@ -140,7 +141,14 @@ fn a_stale_fencing_token_records_nothing() {
         database.advance_clock(LEASE * 2).await;
         let progress = Progress::first(at(60));
         let seen = Some(old.token);
-        let take = RunWrite::Claim { run, seen, owner: NodeId(2), lease: LEASE, progress };
+        let take = RunWrite::Claim {
+            run,
+            seen,
+            owner: NodeId(2),
+            lease: LEASE,
+            progress,
+            expected: progress,
+        };
         let taken = successor.commit(vec![take]).await.unwrap();
         let [RunWriteResult::Claimed(new)] = taken[..] else { panic!("{taken:?}") };
         let extend = RunWrite::RenewLease { run, token: old.token, lease: LEASE };

@@ -15,9 +15,7 @@ use kalends_domain::{
 use kalends_environment::{Clock, ManualClock};
 use kalends_store::memory::MemoryStore;
 use kalends_store::postgres::PostgresStore;
-use kalends_store::record::{
-    Disposition, FencingToken, JobState, NodeId, OpenRun, Progress, RunId,
-};
+use kalends_store::record::{FencingToken, Job, JobState, NodeId, OpenRun, Progress, RunId};
 use kalends_store::{
     Advance, AttemptCounts, ClaimAfter, CollectionWrite, HistoryFilter, JobFilter, JobFilterState,
     JobPut, JobWrite, Page, Retention, RunWrite, RunWriteResult, Scope, Store, WaitingRuns,
@@ -179,7 +177,7 @@ impl Observed {
                 put.definition.extensions.tags =
                     (*tag > 0).then(|| vec![("Team".into(), format!("t{tag}"))]);
                 if *closes {
-                    put.waiting = WaitingRuns::Close(Disposition::Superseded);
+                    put.waiting = WaitingRuns::Supersede;
                 }
                 self.edit(*name, move |existing| {
                     let kept = existing.map(|state| JobState {
@@ -292,7 +290,14 @@ impl Observed {
                 Write::Claim { run: number } => {
                     let (run, seen) = run(*number);
                     let progress = Progress::first(at(90));
-                    RunWrite::Claim { run, seen, owner: NodeId(2), lease: HOUR, progress }
+                    RunWrite::Claim {
+                        run,
+                        seen,
+                        owner: NodeId(2),
+                        lease: HOUR,
+                        progress,
+                        expected: progress,
+                    }
                 }
                 Write::RenewLease { run: number, is_stale } => {
                     let (run, claim) = run(*number);
@@ -382,7 +387,9 @@ impl Observed {
             };
             let (name, state) = (self.position("job", job.key.0), without_clock(job.state));
             let version = job.version;
-            snapshot.push(format!("{name} {:?} {state:?} {version} {collection:?}", job.job));
+            let enabled_since = job.job.enabled_since.map(|_| at(0));
+            let definition = Job { enabled_since, ..job.job };
+            snapshot.push(format!("{name} {definition:?} {state:?} {version} {collection:?}"));
             for run in store.open_runs(job.key).await.unwrap() {
                 snapshot.push(self.run(&run));
             }

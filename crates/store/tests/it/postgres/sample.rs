@@ -149,6 +149,7 @@ pub(crate) fn entry(message: &str) -> HistoryEntry {
         repeat: 1,
         role: ActionRole::Main,
         timing: Timing::default(),
+        generation: Some(1),
     }
 }
 
@@ -168,5 +169,6 @@ pub(crate) fn finish(run: RunId, token: FencingToken) -> RunWrite {
             closed: at(61),
         },
         lifecycle: None,
+        unused: None,
     }
 }

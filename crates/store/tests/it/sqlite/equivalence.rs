@@ -175,7 +175,7 @@ fn some_job(due: u8, seed: u8, jobs: u64) -> kalends_store::JobPut {
         put.state.finished = Some(at(u64::from(due)));
     }
     if seed % 3 == 1 {
-        put.waiting = WaitingRuns::Close(Disposition::Superseded);
+        put.waiting = WaitingRuns::Supersede;
     }
     put
 }
@@ -217,6 +217,7 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
             repeat: 1,
             role: ActionRole::Main,
             timing: Timing::default(),
+            generation: Some(1),
         };
         let ledger = LedgerRecord {
             generation: 1,
@@ -252,14 +253,19 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
             }
             2 => RunWrite::Skip { on, advance, closed, postponed },
             // Claimed runs too: their leases may or may not have expired.
-            3 if seed.is_multiple_of(2) => {
-                RunWrite::Claim { run, seen: Some(token), owner, lease, progress }
-            }
+            3 if seed.is_multiple_of(2) => RunWrite::Claim {
+                run,
+                seen: Some(token),
+                owner,
+                lease,
+                progress,
+                expected: progress,
+            },
             3 => {
                 let run = claimable.get(which);
                 let seen = run.and_then(|run| run.claim).map(|claim| claim.token);
                 let run = run.map_or(RunId(i64::from(seed)), |run| run.id);
-                RunWrite::Claim { run, seen, owner, lease, progress }
+                RunWrite::Claim { run, seen, owner, lease, progress, expected: progress }
             }
             4 => RunWrite::RenewLease { run, token, lease },
             5 => {
@@ -272,7 +278,15 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
             _ => {
                 let entry = (!seed.is_multiple_of(3)).then_some(entry);
                 let lifecycle = (seed.is_multiple_of(2)).then_some(lifecycle);
-                RunWrite::Finish { run, token, entry, counts, closed: ledger, lifecycle }
+                RunWrite::Finish {
+                    run,
+                    token,
+                    entry,
+                    counts,
+                    closed: ledger,
+                    lifecycle,
+                    unused: None,
+                }
             }
         }
     };

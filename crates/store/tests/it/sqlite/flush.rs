@@ -69,6 +69,7 @@ async fn run(store: &SqliteStore, job: JobKey, number: u64) {
         repeat: number + 1,
         role: ActionRole::Main,
         timing: Timing::default(),
+        generation: Some(1),
     };
     let closed = LedgerRecord {
         generation: 1,
@@ -81,8 +82,15 @@ async fn run(store: &SqliteStore, job: JobKey, number: u64) {
     };
     let counts = AttemptCounts { executed: Some(due), failed: false, faulted: false };
     let token = claim.token;
-    let finish =
-        RunWrite::Finish { run, token, entry: Some(entry), counts, closed, lifecycle: None };
+    let finish = RunWrite::Finish {
+        run,
+        token,
+        entry: Some(entry),
+        counts,
+        closed,
+        lifecycle: None,
+        unused: None,
+    };
     assert_eq!(store.commit(vec![finish]).await.unwrap(), [RunWriteResult::Done]);
 }
 
@@ -264,6 +272,7 @@ fn pruning_rows_in_the_middle_of_a_chain_keeps_the_others_reachable() {
         repeat: 0,
         role: ActionRole::Main,
         timing: Timing::default(),
+        generation: Some(1),
     };
     // Two adjacent rows are older than the one before them.
     let times = [100, 0, 1, 101, 2];

@@ -116,6 +116,7 @@ async fn run(store: &SqliteStore, job: &JobRecord) {
         repeat: 1,
         role: ActionRole::Main,
         timing: Timing::default(),
+        generation: Some(1),
     };
     let (entry, counts) = (Some(entry), AttemptCounts::default());
     let progress = Progress::first(due);
