@@ -30,6 +30,8 @@ pub struct ExplainInput<'a> {
     pub runs: &'a [RunInFlight],
     /// History of the job, newest first.
     pub history: &'a [HistoryEntry],
+    /// Why due jobs do not start at present, such as a full disk; `None` if they do.
+    pub obstacle: Option<&'a str>,
 }
 
 /// Output of [`explain`].
@@ -64,6 +66,7 @@ pub enum ExplainReason {
     Retrying,
     Waiting,
     Due,
+    Blocked,
     Upcoming,
     NotAnOccurrence,
     BeforeCreation,
@@ -100,7 +103,7 @@ type Finding = (ExplainReason, Option<Instant>, String);
 fn explain_now(input: &ExplainInput<'_>) -> Finding {
     let JobSnapshot { now, lifecycle, .. } = input.job;
     if let Some(run) = input.runs.iter().max_by_key(|run| run.scheduled) {
-        return explain_run(run, now);
+        return explain_run(input, run);
     }
     if lifecycle != Lifecycle::Active {
         return (ExplainReason::Finished, None, finished(input));
@@ -116,7 +119,10 @@ fn explain_now(input: &ExplainInput<'_>) -> Finding {
         (OccurrenceState::CollectionDisabled, next) => {
             (ExplainReason::CollectionDisabled, next, "The job's collection is disabled.".into())
         }
-        (_, Some(next)) if next <= now => (ExplainReason::Due, Some(next), due(next)),
+        (_, Some(next)) if next <= now => {
+            let (reason, sentence) = due(input, next);
+            (reason, Some(next), sentence)
+        }
         (_, Some(next)) => {
             let sentence = format!("No occurrence is due now; the next is that of {next}.");
             (ExplainReason::Upcoming, Some(next), sentence)
@@ -128,7 +134,7 @@ fn explain_now(input: &ExplainInput<'_>) -> Finding {
 fn explain_time(input: &ExplainInput<'_>, at: Instant) -> Finding {
     let same = |other: Instant| matches(at, other);
     if let Some(run) = input.runs.iter().rev().find(|run| same(run.scheduled)) {
-        return explain_run(run, input.job.now);
+        return explain_run(input, run);
     }
     let occurrence = input.occurrence_at(at);
     let covers = |row: &&LedgerRecord| {
@@ -149,10 +155,16 @@ fn explain_time(input: &ExplainInput<'_>, at: Instant) -> Finding {
     }
 }
 
-fn explain_run(run: &RunInFlight, now: Instant) -> Finding {
-    let RunInFlight { scheduled, retry, attempt_at, .. } = *run;
+fn explain_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
+    let (RunInFlight { scheduled, retry, attempt_at, .. }, now) = (*run, input.job.now);
     let occurrence = format!("The occurrence of {scheduled}");
     let number = retry + 1;
+    if let Some(obstacle) = input.obstacle.filter(|_| !run.is_claimed && attempt_at <= now) {
+        let sentence = format!(
+            "{occurrence} waits since {attempt_at}: attempt {number} does not start because {obstacle}."
+        );
+        return (ExplainReason::Blocked, Some(scheduled), sentence);
+    }
     let (reason, sentence) = match (run.is_claimed, retry) {
         (true, _) => (
             ExplainReason::Running,
@@ -238,7 +250,7 @@ fn explain_occurrence(input: &ExplainInput<'_>, at: Instant) -> Finding {
                     "The job's collection is disabled; if it were enabled, the job would run at {at}."
                 ),
             ),
-            _ if at <= now => (ExplainReason::Due, due(at)),
+            _ if at <= now => due(input, at),
             _ => (ExplainReason::Upcoming, format!("The occurrence of {at} is still to come.")),
         };
         return (reason, Some(at), sentence);
@@ -303,8 +315,15 @@ fn matches(at: Instant, other: Instant) -> bool {
     at == other || at == other.whole_second()
 }
 
-fn due(at: Instant) -> String {
-    format!("The occurrence of {at} is due and is about to run.")
+/// Explains an occurrence that is due and has not begun.
+fn due(input: &ExplainInput<'_>, at: Instant) -> (ExplainReason, String) {
+    match input.obstacle {
+        None => (ExplainReason::Due, format!("The occurrence of {at} is due and is about to run.")),
+        Some(obstacle) => (
+            ExplainReason::Blocked,
+            format!("The occurrence of {at} is due and does not start because {obstacle}."),
+        ),
+    }
 }
 
 fn finished(input: &ExplainInput<'_>) -> String {

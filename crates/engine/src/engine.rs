@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::scheduler::Scheduler;
 use crate::settings::EngineSettings;
+use crate::status::EngineStatus;
 
 /// Makes the engine load due jobs immediately after an edit. It carries no data, and a lost nudge
 /// only delays the next load.
@@ -32,6 +33,7 @@ impl Nudge {
 pub struct Engine {
     nudge: Nudge,
     clock: Arc<dyn Clock>,
+    status: EngineStatus,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
@@ -48,9 +50,9 @@ impl Engine {
         let nudge = Nudge::default();
         let (stop, stopping) = watch::channel(false);
         let scheduler = Scheduler::new(store, clock, executor, node, settings);
-        let clock = scheduler.clock();
+        let (clock, status) = (scheduler.clock(), scheduler.status());
         let task = tokio::spawn(scheduler.run(nudge.clone(), stopping));
-        Engine { nudge, clock, stop, task }
+        Engine { nudge, clock, status, stop, task }
     }
 
     /// The clock that decides due times: the store's clock if several nodes share the store.
@@ -61,6 +63,18 @@ impl Engine {
     /// A handle that requests loads from this engine.
     pub fn nudge(&self) -> Nudge {
         self.nudge.clone()
+    }
+
+    /// Observes whether the engine makes progress.
+    pub fn status(&self) -> EngineStatus {
+        self.status.clone()
+    }
+
+    /// Completes when the engine no longer runs: after [`Engine::stop`], or if its loop panicked.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let stop = self.stop.clone();
+        // The loop owns the only receiver.
+        async move { stop.closed().await }
     }
 
     /// Starts no more attempts, waits up to the grace period for attempts in flight, and releases the

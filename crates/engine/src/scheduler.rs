@@ -35,6 +35,7 @@ use tokio::sync::{mpsc, watch as signal};
 use crate::admission::{Admission, AdmissionLimits};
 use crate::engine::Nudge;
 use crate::settings::{ClockSource, EngineSettings};
+use crate::status::EngineStatus;
 use crate::store_clock::StoreClock;
 use crate::timetable::Timetable;
 use crate::worker::{FinishedAssignment, Services};
@@ -97,6 +98,7 @@ pub(crate) struct Scheduler {
     invariant_scan: InvariantScan,
     /// A graceful shutdown has begun: runs release their claims after the current attempt.
     is_stopping: bool,
+    status: EngineStatus,
 }
 
 /// A due lease renewal.
@@ -137,6 +139,7 @@ impl Scheduler {
         };
         let clock = store_clock.clone().map_or(clock, |clock| clock);
         let (now, elapsed) = (Instant::from(clock.now()), clock.uptime());
+        let status = EngineStatus::new(Arc::clone(&clock));
         let mut schedules = settings.schedules.clone();
         schedules.interval_max = unlimited_intervals();
         schedules.start_months_ahead_max = i64::MAX;
@@ -171,12 +174,17 @@ impl Scheduler {
             is_stopping: false,
             invariant_scan: InvariantScan::new(elapsed, now, settings.lookahead),
             settings,
+            status,
         }
     }
 
     /// The clock that decides due times.
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.services.clock)
+    }
+
+    pub(crate) fn status(&self) -> EngineStatus {
+        self.status.clone()
     }
 
     fn now(&self) -> Instant {

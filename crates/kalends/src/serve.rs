@@ -14,22 +14,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use kalends_actions::{ExecutorSettings, Fetcher, NetworkExecutor, Signer};
 use kalends_domain::EgressMode;
 use kalends_engine::{
-    ClockSource, Engine, EngineMetrics, EngineSettings, Nodes, Nudge, OnViolation,
+    ClockSource, Engine, EngineMetrics, EngineSettings, EngineState, Nodes, Nudge, OnViolation,
 };
 use kalends_environment::{Clock as _, Entropy, SystemClock, SystemEntropy};
 use kalends_metrics::Metrics;
-use kalends_server::{App, EventSubscriptions, PageKey, ServerMetrics, Settings};
-use kalends_store::Store;
+use kalends_server::{
+    App, EventSubscriptions, Health, PageKey, SchedulerHealth, SchedulerProblem, ServerMetrics,
+    Settings,
+};
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::record::NodeId;
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
+use kalends_store::{Store, StoreHealth};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use self::endpoints::Endpoints;
@@ -43,6 +47,10 @@ use crate::store_location::{Database, StoreLocation, codec, create_directory_of}
 /// Context string for the derivation of signing keys from the master key. Part of the stored format:
 /// a change invalidates the keys of all receivers.
 pub(crate) const SIGNING_KEY_CONTEXT: &str = "webhook signatures";
+
+/// Time for attempts in flight after a failure that ends the process: their results could not be
+/// recorded any more.
+const SHUTDOWN_TIME_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// Run the API server and the scheduler
 ///
@@ -108,9 +116,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     arguments.log.install(Arc::new(SystemClock));
     let tls = arguments.tls.read()?;
     let engine_metrics = Arc::new(EngineMetrics::default());
-    let others: Vec<Arc<dyn Metrics>> = vec![engine_metrics.clone()];
-    let metrics = ServerMetrics::new(others, SystemClock.now());
-    let OpenedStore { store, nodes, nudges, signing_root } =
+    let started = SystemClock.now();
+    let OpenedStore { store, health, nodes, nudges, signing_root } =
         open_store(&arguments.location).await?;
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
@@ -142,7 +149,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         true => None,
         false => {
             let store = Arc::clone(&store);
-            Some(start_engine(store, nodes, &settings, executor_settings, engine_metrics)?)
+            let metrics = Arc::clone(&engine_metrics);
+            Some(start_engine(store, nodes, &settings, executor_settings, metrics)?)
         }
     };
     let running = engine.as_ref().map(EngineThread::engine);
@@ -150,17 +158,22 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     if let Some(nudges) = nudges {
         tokio::spawn(forward_nudges(nudges, nudge.clone()));
     }
+    // Edits and due times must follow the same clock.
+    let clock = running.map_or_else(|| Arc::new(SystemClock) as _, Engine::clock);
+    let scheduler = running.map_or(SchedulerHealth::OnHold, scheduler_health);
+    let health = Arc::new(Health::new(health, Arc::clone(&clock), scheduler));
+    let others: Vec<Arc<dyn Metrics>> = vec![engine_metrics, health.clone()];
     let app = App {
         store,
-        // Edits and due times must follow the same clock.
-        clock: running.map_or_else(|| Arc::new(SystemClock) as _, Engine::clock),
+        clock,
         entropy: Arc::new(SystemEntropy),
         settings: Arc::new(settings),
         on_edit: Arc::new(move || nudge.nudge()),
         page_key: PageKey::new(&SystemEntropy)?,
         access: Arc::new(access.control),
-        metrics: Arc::new(metrics),
+        metrics: Arc::new(ServerMetrics::new(others, started)),
         events: EventSubscriptions::default(),
+        health: Arc::clone(&health),
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -168,19 +181,53 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     announce(scheme, address);
     arguments.egress.log_exceptions(egress_mode);
+    let engine_ended = running.map(Engine::ended);
+    let (failed, failure) = oneshot::channel();
     let stop = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        let failure = tokio::select! {
+            _ = terminate.recv() => return,
+            _ = interrupt.recv() => return,
+            error = health.watch() => anyhow!(error).context("cannot write to the store any more"),
+            () = completed(engine_ended) => anyhow!("the scheduler stopped unexpectedly"),
+        };
+        tracing::error!(error = format!("{failure:#}"), "shutting down after a failure");
+        // The receiver lives until the server has stopped.
+        let _ = failed.send(failure);
     };
     kalends_server::serve(listener, app, tls, stop).await?;
+    let failure = failure.await.ok();
     tracing::info!("API stopped, waiting for attempts in flight");
     if let Some(engine) = engine {
-        engine.stop().await;
+        let grace = if failure.is_some() { SHUTDOWN_TIME_AFTER_FAILURE } else { Duration::MAX };
+        // Attempts that did not finish are made again after the restart.
+        let _ = timeout(grace, engine.stop()).await;
     }
     tracing::info!("stopped");
-    Ok(())
+    failure.map_or(Ok(()), Err)
+}
+
+/// Waits for a future; forever if there is none.
+async fn completed(future: Option<impl Future<Output = ()>>) {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Reports the state of the engine to readiness checks.
+fn scheduler_health(engine: &Engine) -> SchedulerHealth {
+    let status = engine.status();
+    SchedulerHealth::Running(Box::new(move || match status.state() {
+        EngineState::Running => None,
+        EngineState::Failing { lasting, error } => {
+            let message = format!("the scheduler cannot use the store: {error}");
+            Some(SchedulerProblem { lasting, message })
+        }
+        EngineState::Stalled { lasting } => {
+            let message = "the store does not respond to the scheduler".into();
+            Some(SchedulerProblem { lasting, message })
+        }
+    }))
 }
 
 fn start_engine(
@@ -231,6 +278,7 @@ fn announce(scheme: &str, address: SocketAddr) {
 
 struct OpenedStore {
     store: Arc<dyn Store>,
+    health: Arc<dyn StoreHealth>,
     nodes: Nodes,
     /// Notifications of edits by other nodes; `None` for SQLite.
     nudges: Option<watch::Receiver<()>>,
@@ -258,16 +306,16 @@ async fn open_store(location: &StoreLocation) -> anyhow::Result<OpenedStore> {
             let connected = PostgresStore::connect(url, PostgresSettings::default(), codec).await;
             let store = connected.context("cannot open the database")?;
             let nudges = Some(store.change_notifications());
-            let nodes = Nodes::Multiple;
-            Ok(OpenedStore { store: Arc::new(store), nodes, nudges, signing_root })
+            let (store, nodes) = (Arc::new(store), Nodes::Multiple);
+            Ok(OpenedStore { health: store.clone(), store, nodes, nudges, signing_root })
         }
         Database::Sqlite(path) => {
             let (settings, clock) = (SqliteSettings::default(), Arc::new(SystemClock));
             let opened = SqliteStore::open(path, settings, codec, clock);
             let store = opened.with_context(|| format!("cannot open {}", path.display()))?;
             // The store locks the file: no other process uses it.
-            let nodes = Nodes::Single;
-            Ok(OpenedStore { store: Arc::new(store), nodes, nudges: None, signing_root })
+            let (store, nodes) = (Arc::new(store), Nodes::Single);
+            Ok(OpenedStore { health: store.clone(), store, nodes, nudges: None, signing_root })
         }
     }
 }

@@ -13,6 +13,7 @@ use kalends_store::record::JobUid;
 use crate::access::AccessControl;
 use crate::allowed_hosts::AllowedHosts;
 use crate::events::EventSubscriptions;
+use crate::health::Health;
 use crate::metrics::ServerMetrics;
 use crate::paging::PageKey;
 use crate::response::ApiError;
@@ -81,6 +82,8 @@ pub struct App {
     pub metrics: Arc<ServerMetrics>,
     /// Subscriptions to `GET /events`.
     pub events: EventSubscriptions,
+    /// Health of store and scheduler.
+    pub health: Arc<Health>,
 }
 
 /// Ids that a response carries in its headers.

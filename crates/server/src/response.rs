@@ -121,6 +121,8 @@ pub(crate) struct ApiError {
     pub(crate) errors: ErrorDetails,
     /// Cause of an internal error. It is logged and not sent.
     cause: Option<Arc<str>>,
+    /// The failure of the store that caused it.
+    pub(crate) store_error: Option<StoreError>,
     /// Seconds for the header `Retry-After`.
     retry_after: Option<u64>,
     /// The header that says how many requests remain, where a rate limit was exceeded.
@@ -189,7 +191,7 @@ impl std::error::Error for ApiError {}
 
 impl From<ErrorDetails> for ApiError {
     fn from(errors: ErrorDetails) -> ApiError {
-        ApiError { errors, cause: None, retry_after: None, remaining: None }
+        ApiError { errors, cause: None, store_error: None, retry_after: None, remaining: None }
     }
 }
 
@@ -202,7 +204,8 @@ impl From<ErrorDetail> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> ApiError {
         let one = |code, message: &str| ApiError::from(ErrorDetails::one(code, "", message));
-        match error {
+        let store_error = Some(error.clone());
+        let api_error = match error {
             StoreError::Rejected(rejection) => match rejection.downcast_ref::<ApiError>() {
                 Some(error) => error.clone(),
                 None => ApiError::internal(rejection.to_string()),
@@ -213,9 +216,8 @@ impl From<StoreError> for ApiError {
             StoreError::Busy(_) => {
                 one(ErrorCode::ServerBusy, "the server is handling too many requests; retry later")
             }
-            StoreError::Unavailable(cause) => {
-                let message = format!("the store is unavailable ({cause}); retry later");
-                one(ErrorCode::StoreUnavailable, &message)
+            StoreError::Unavailable(_) => {
+                one(ErrorCode::StoreUnavailable, &format!("{error}; retry later"))
             }
             StoreError::Unknown(_) => {
                 let message = "whether it was done is not known; ask again, a repeated PUT is safe";
@@ -227,6 +229,7 @@ impl From<StoreError> for ApiError {
             StoreError::Damaged(_) | StoreError::TooNew { .. } | StoreError::Failed(_) => {
                 ApiError::internal(error.to_string())
             }
-        }
+        };
+        ApiError { store_error, ..api_error }
     }
 }

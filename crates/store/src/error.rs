@@ -21,7 +21,7 @@ pub enum StoreError {
     #[error("the outcome of the commit is unknown: {0}")]
     Unknown(String),
     /// The disk or the size limit is full. Nothing changed.
-    #[error("the store is full")]
+    #[error("the disk of the store is full")]
     Full,
     /// The store is damaged, or was written with another key.
     #[error("the store is damaged: {0}")]

@@ -59,5 +59,5 @@ pub use events::{EventPosition, Events, LedgerEvent};
 pub use invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 pub use key_file::KeyFile;
 pub use rejection::Rejection;
-pub use store::{AdminStore, LeaseClock, Reply, Store};
+pub use store::{AdminStore, LeaseClock, Reply, Store, StoreHealth};
 pub use tokens::{NewToken, TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens, parse_token};

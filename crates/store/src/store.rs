@@ -5,6 +5,7 @@
 //! | [`ApiStore`] | the REST API: groups, collections, jobs, history, events, tokens |
 //! | [`EngineStore`] | the engine: due jobs, claims, commits of runs, retention, invariant scan |
 //! | [`AdminStore`] | operators' tools |
+//! | [`StoreHealth`] | readiness checks and metrics |
 //! | [`LeaseClock`] | API and engine: the time by which leases expire |
 //! | [`Store`] | all of them: what a server opens |
 //!
@@ -39,4 +40,26 @@ pub trait LeaseClock: Send + Sync {
 pub trait AdminStore: Send + Sync {
     /// Checks the files and the references between rows. Returns one line per finding.
     fn check(&self) -> Reply<'_, Vec<String>>;
+}
+
+/// The health of a store. None of these calls depends on the contents of jobs.
+pub trait StoreHealth: Send + Sync {
+    /// Writes as durably as an edit, without an effect. Fails as an edit would.
+    fn probe(&self) -> Reply<'_, ()>;
+
+    /// Time of the earliest occurrence that has not begun, or attempt that no node has claimed, in
+    /// the past or in the future; of enabled jobs and collections only.
+    fn next_due(&self) -> Reply<'_, Option<Instant>>;
+
+    /// The failure after which this process can no longer write; `None` while it can. Only a restart
+    /// of the process recovers.
+    fn stopped(&self) -> Option<StoreError>;
+}
+
+/// The result of [`StoreHealth::next_due`].
+pub(crate) async fn next_due(store: &impl EngineStore) -> Result<Option<Instant>, StoreError> {
+    let due = store.due(Instant::MAX, 1).await?;
+    let runs = store.claimable(Instant::MAX, 1).await?;
+    let runs = runs.iter().map(|run| run.progress.next_at);
+    Ok(due.iter().map(|due| due.on.due).chain(runs).min())
 }

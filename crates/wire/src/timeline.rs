@@ -143,6 +143,7 @@ fn reason_text(reason: ExplainReason) -> &'static str {
         ExplainReason::Retrying => "Retrying",
         ExplainReason::Waiting => "Waiting",
         ExplainReason::Due => "Due",
+        ExplainReason::Blocked => "Blocked",
         ExplainReason::Upcoming => "Scheduled",
         ExplainReason::NotAnOccurrence => "NotAnOccurrence",
         ExplainReason::BeforeCreation => "BeforeCreation",

@@ -23,6 +23,7 @@ struct Case {
     ledger: Vec<LedgerRecord>,
     runs: Vec<RunInFlight>,
     history: Vec<HistoryEntry>,
+    obstacle: Option<&'static str>,
 }
 
 fn case() -> Case {
@@ -36,7 +37,7 @@ fn case() -> Case {
         finished: None,
     };
     let rule = rule(Recurrence::every(1, Frequency::Hour));
-    Case { rule, job, ledger: vec![], runs: vec![], history: vec![] }
+    Case { rule, job, ledger: vec![], runs: vec![], history: vec![], obstacle: None }
 }
 
 impl Case {
@@ -59,6 +60,7 @@ impl Case {
             ledger: &self.ledger,
             runs: &self.runs,
             history: &self.history,
+            obstacle: self.obstacle,
         })
     }
 
@@ -173,6 +175,12 @@ fn upcoming_occurrences_are_explained_with_what_prevents_them() {
     let late = Case::with(|job| job.now = at("05:30"));
     late.check("05:00", ExplainReason::Due, "about to run");
     late.check("", ExplainReason::Due, "about to run");
+    let blocked = Case { obstacle: Some("the disk is full"), ..late };
+    blocked.check("05:00", ExplainReason::Blocked, "does not start because the disk is full");
+    blocked.check("", ExplainReason::Blocked, "does not start because the disk is full");
+    blocked.check("06:00", ExplainReason::Upcoming, "still to come");
+    let waiting = Case { runs: vec![run(false, 1, "05:10")], ..blocked };
+    waiting.check("", ExplainReason::Blocked, "attempt 2 does not start because the disk is full");
     let off = Case::with(|job| (job.switch, job.due) = (Switch::Disabled, None));
     off.check("05:00", ExplainReason::JobDisabled, "it would run at 2026-01-01T05:00:00Z");
     off.check("", ExplainReason::JobDisabled, "it would run next at 2026-01-01T05:00:00Z");

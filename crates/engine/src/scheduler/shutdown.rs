@@ -12,13 +12,18 @@ use super::prune::{ClockStepDetector, PruneSchedule};
 use super::wake_up::WakeUp;
 use super::{STORE_RETRY, Scheduler};
 use crate::settings::Nodes;
+use crate::status::CallKind;
 
 impl Scheduler {
     /// Synchronizes the clock and, with a single node, expires the claims of the previous process.
     pub(super) async fn start_up(&mut self, stopping: &signal::Receiver<bool>) {
-        while self.prepare().await.is_err() && !*stopping.borrow() {
+        while let Err(error) = self.prepare().await
+            && !*stopping.borrow()
+        {
+            self.status.store_responded(CallKind::Write, Some(&error));
             self.services.clock.sleep(STORE_RETRY).await;
         }
+        self.status.store_responded(CallKind::Write, None);
         let now = self.now();
         self.outage = OutageDetector::new(now, self.settings.lookahead / 2);
         self.load_schedule.load_now(now);

@@ -13,6 +13,7 @@ use kalends_store::{Due, RunWrite, RunWriteResult, ScanPage, StoreError};
 use super::commit_results::WriteContext;
 use super::load::LoadedRows;
 use super::{BATCH_MAX, CLAIM_AHEAD, DueItem, Scheduler};
+use crate::status::CallKind;
 use crate::worker::FinishedAssignment;
 
 /// Maximum number of concurrent calls of one kind: the next batch is prepared while one is in flight.
@@ -51,6 +52,24 @@ pub(super) enum StoreResponse {
     Pruned(Result<usize, StoreError>),
     Scanned(Result<ScanPage, StoreError>),
     Repaired(Result<(), StoreError>),
+}
+
+impl StoreResponse {
+    /// The kind of the call and its error.
+    fn outcome(&self) -> (CallKind, Option<&StoreError>) {
+        match self {
+            StoreResponse::Loaded { rows, .. } => (CallKind::Read, rows.as_ref().err()),
+            StoreResponse::Reloaded { states, .. } => (CallKind::Read, states.as_ref().err()),
+            StoreResponse::JobsForRun { jobs, .. } => (CallKind::Read, jobs.as_ref().err()),
+            StoreResponse::GateStates { gate_states, .. } => {
+                (CallKind::Read, gate_states.as_ref().err())
+            }
+            StoreResponse::Committed { results, .. } => (CallKind::Write, results.as_ref().err()),
+            StoreResponse::Pruned(removed) => (CallKind::Write, removed.as_ref().err()),
+            StoreResponse::Scanned(page) => (CallKind::Read, page.as_ref().err()),
+            StoreResponse::Repaired(result) => (CallKind::Write, result.as_ref().err()),
+        }
+    }
 }
 
 /// Numbers of calls in flight.
@@ -157,6 +176,8 @@ impl Scheduler {
     }
 
     pub(super) fn handle_response(&mut self, response: StoreResponse) {
+        let (kind, error) = response.outcome();
+        self.status.store_responded(kind, error);
         match response {
             StoreResponse::Loaded { began, rows } => self.handle_load(began, rows),
             StoreResponse::Reloaded { changed, states } => self.handle_reload(changed, states),

@@ -21,6 +21,8 @@ pub(crate) struct FaultyStore {
     pub(crate) next_commit_fails: AtomicBool,
     /// Every commit fails: a full disk, or a read-only database.
     pub(crate) commits_fail: AtomicBool,
+    /// Reads of due jobs panic.
+    pub(crate) panics: AtomicBool,
     /// Time between the read of gate states and the response, for the next calls.
     pub(crate) gate_delays: Mutex<VecDeque<Duration>>,
 }
@@ -32,6 +34,7 @@ impl FaultyStore {
             clock,
             next_commit_fails: AtomicBool::new(false),
             commits_fail: AtomicBool::new(false),
+            panics: AtomicBool::new(false),
             gate_delays: Mutex::default(),
         })
     }
@@ -53,6 +56,7 @@ impl EngineStore for FaultyStore {
     }
 
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
+        assert!(!self.panics.load(Ordering::Relaxed), "planned");
         self.inner.due(until, limit)
     }
 

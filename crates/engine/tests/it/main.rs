@@ -10,5 +10,6 @@ mod kept_claims;
 mod lease_renewal;
 mod panics;
 mod races;
+mod status;
 mod store_faults;
 mod world;

@@ -151,6 +151,10 @@ impl World {
         self.engine = Some(Engine::start(store, clock, script, NodeId(self.engines), settings));
     }
 
+    pub(crate) fn engine(&self) -> &Engine {
+        self.engine.as_ref().unwrap()
+    }
+
     pub(crate) async fn stop_engine(&mut self) {
         self.engine.take().unwrap().stop().await;
     }

@@ -58,7 +58,7 @@ fn the_server_applies_its_settings_file() {
         std::fs::write(&file, "hold = true\n").unwrap();
         command.env_remove("KALENDS_HOLD").arg("--config").arg(file);
     });
-    assert_eq!(server.connect().request("GET", "/readyz", None).body, "ready");
+    assert!(server.connect().request("GET", "/readyz", None).body.starts_with("ready"));
 }
 
 #[test]

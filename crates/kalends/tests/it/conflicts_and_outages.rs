@@ -1,11 +1,10 @@
 //! Conflicting edits, full disks and database outages.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Barrier;
 
 use crate::connection::{Connection, Response};
 use crate::forwarder::{Forwarder, Link};
+use crate::small_disk::SmallDisk;
 use crate::test_server::TestServer;
 use crate::tokens::{JOB, STANDARD, code, collection, new, request_as};
 
@@ -119,36 +118,10 @@ fn a_job_created_while_its_collection_is_deleted_does_not_survive() {
     }
 }
 
-/// A small file system, unmounted when dropped.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    /// Prints SKIPPED and returns `None` without permission to mount.
-    fn mount(folder: &Path, size: &str) -> Option<SmallDisk> {
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
-            .arg(folder)
-            .output();
-        if mounted.is_ok_and(|output| output.status.success()) {
-            return Some(SmallDisk(folder.to_owned()));
-        }
-        eprintln!("SKIPPED: no permission to mount a small file system");
-        None
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_full_disk_returns_507_and_acknowledged_writes_survive() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(_disk) = SmallDisk::mount(folder.path(), "3m") else { return };
-    let store = format!("sqlite:{}", folder.path().join("kalends.db").display());
-    let server = TestServer::start_in(&store, |command| {
+    let Some(disk) = SmallDisk::mount("3m") else { return };
+    let server = TestServer::start_in(&disk.store(), |command| {
         command.env("KALENDS_AUDIT_LOG", "off");
     });
     let mut connection = server.connect();

@@ -47,6 +47,7 @@ pub(super) async fn explain(request: RequestContext, path: JobPath) -> HandlerRe
         ledger: &ledger,
         runs: &timeline.runs,
         history: &entries,
+        obstacle: app.health.obstacle().as_deref(),
     });
     let occurrence = explanation.occurrence;
     let rows = occurrence.map_or_else(Vec::new, |at| timeline.rows_at(&ledger, at));

@@ -3,12 +3,19 @@
 use http::StatusCode;
 
 use crate::app::App;
+use crate::health::Readiness;
 use crate::response::ApiResponse;
 
-/// The server is ready if the store responds.
+/// Ready if the store accepts writes and the scheduler makes progress.
 pub(super) async fn ready(app: &App) -> ApiResponse {
-    match app.store.now().await {
-        Ok(_) => ApiResponse::text(StatusCode::OK, "ready"),
-        Err(_) => ApiResponse::text(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer"),
+    match app.health.readiness().await {
+        Readiness::Ready => ApiResponse::text(StatusCode::OK, "ready"),
+        Readiness::OnHold => {
+            let text = "ready; on hold: the server was started with --hold and runs no jobs";
+            ApiResponse::text(StatusCode::OK, text)
+        }
+        Readiness::NotReady(reason) => {
+            ApiResponse::text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}"))
+        }
     }
 }

@@ -157,7 +157,10 @@ async fn process(
     let client = trace.entry.client;
     let caller = match app.access.authenticate(app, client, &headers, &requirement).await {
         Ok(caller) => caller,
-        Err(error) => return error.response(version),
+        Err(error) => {
+            app.health.request_failed(&error);
+            return error.response(version);
+        }
     };
     trace.entry.caller = Some(caller.clone());
     let remaining = match app.access.count_request(app, &caller, &method, &requirement) {
@@ -202,7 +205,11 @@ async fn execute(
         }
         return error.response(version);
     }
-    dispatch(request, route).await.unwrap_or_else(|error| error.response(version))
+    let health = Arc::clone(&request.app.health);
+    dispatch(request, route).await.unwrap_or_else(|error| {
+        health.request_failed(&error);
+        error.response(version)
+    })
 }
 
 async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
@@ -215,7 +222,7 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::Home => Ok(home::page()),
         Route::Live => Ok(ApiResponse::text(StatusCode::OK, "ok")),
         Route::Ready => Ok(health::ready(&request.app).await),
-        Route::Metrics => Ok(metrics::page(&request.app)),
+        Route::Metrics => Ok(metrics::page(&request.app).await),
         Route::Events => Box::pin(events::stream(request)).await,
         Route::OpenApi => Ok(openapi::document()),
         Route::Operations => Ok(providers::operations()),

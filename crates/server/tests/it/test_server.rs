@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use kalends_environment::{Clock, SeededEntropy, SystemClock};
 use kalends_server::{
-    AccessControl, App, AuditLog, EventSubscriptions, PageKey, Settings, Timeouts, Tls, serve,
+    AccessControl, App, AuditLog, EventSubscriptions, Health, PageKey, SchedulerHealth, Settings,
+    Timeouts, Tls, serve,
 };
 use kalends_store::memory::MemoryStore;
 use tokio::net::TcpListener;
@@ -45,9 +46,11 @@ pub(crate) async fn start_at(
 ) -> Server {
     let entropy = Arc::new(SeededEntropy::new(1));
     let store = Arc::new(MemoryStore::new(store_clock));
+    let health = Health::new(store.clone(), clock.clone(), SchedulerHealth::OnHold);
     let app = App {
         store: store.clone(),
         clock,
+        health: Arc::new(health),
         page_key: PageKey::new(&*entropy).unwrap(),
         on_edit: Arc::new(|| {}),
         entropy,

@@ -28,7 +28,7 @@ use crate::record::{
 };
 use crate::run_state;
 use crate::search::{has_tag, search_text};
-use crate::store::{AdminStore, LeaseClock, Reply};
+use crate::store::{AdminStore, LeaseClock, Reply, StoreHealth, next_due};
 use tables::{JobRow, Tables};
 
 /// A store that loses its data when the process ends.
@@ -358,6 +358,20 @@ impl EngineStore for MemoryStore {
 impl LeaseClock for MemoryStore {
     fn now(&self) -> Reply<'_, Instant> {
         ready(Ok(self.at()))
+    }
+}
+
+impl StoreHealth for MemoryStore {
+    fn probe(&self) -> Reply<'_, ()> {
+        ready(Ok(()))
+    }
+
+    fn next_due(&self) -> Reply<'_, Option<Instant>> {
+        Box::pin(next_due(self))
+    }
+
+    fn stopped(&self) -> Option<StoreError> {
+        None
     }
 }
 

@@ -43,6 +43,7 @@ mod jobs;
 mod jobs_for_run;
 mod migrate;
 mod notify;
+mod probe;
 mod prune;
 mod removal;
 mod row;

@@ -21,11 +21,12 @@ use crate::postgres::commit::{Commit, ExpireClaims};
 use crate::postgres::edit_collection::EditCollection;
 use crate::postgres::edit_job::EditJob;
 use crate::postgres::groups::{DeleteGroup, PutGroup};
+use crate::postgres::probe::Probe;
 use crate::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
     LedgerRecord, OpenRun,
 };
-use crate::store::{AdminStore, LeaseClock, Reply};
+use crate::store::{AdminStore, LeaseClock, Reply, StoreHealth, next_due};
 
 impl PostgresStore {
     /// Awaits an edit and notifies all nodes if it succeeded.
@@ -165,6 +166,20 @@ impl EngineStore for PostgresStore {
 impl LeaseClock for PostgresStore {
     fn now(&self) -> Reply<'_, Instant> {
         Box::pin(self.read_clock())
+    }
+}
+
+impl StoreHealth for PostgresStore {
+    fn probe(&self) -> Reply<'_, ()> {
+        Box::pin(self.transact(Probe))
+    }
+
+    fn next_due(&self) -> Reply<'_, Option<Instant>> {
+        Box::pin(next_due(self))
+    }
+
+    fn stopped(&self) -> Option<StoreError> {
+        None
     }
 }
 

@@ -39,7 +39,7 @@ use crate::sqlite::{
     backup, check, collections, connection, due, edit_collection, edit_job, events, groups,
     history, invariant_scan, jobs, jobs_for_run, key_check, migrate, runs, search, tokens,
 };
-use crate::store::{AdminStore, LeaseClock, Reply};
+use crate::store::{AdminStore, LeaseClock, Reply, StoreHealth, next_due};
 use crate::stored_form::DefinitionCodec;
 use crate::tokens::{TokenId, TokenRecord, Tokens};
 
@@ -126,12 +126,6 @@ impl SqliteStore {
     /// Path of the database file.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// The disk failure after which the store refuses writes; `None` while it works. Only a restart
-    /// recovers.
-    pub fn stopped(&self) -> Option<&StoreError> {
-        self.writer.stopped()
     }
 
     /// Copies the store, while it is in use, to a file that must not exist.
@@ -396,6 +390,26 @@ impl LeaseClock for SqliteStore {
     fn now(&self) -> Reply<'_, Instant> {
         let now = self.clock.now().into();
         Box::pin(std::future::ready(Ok(now)))
+    }
+}
+
+impl StoreHealth for SqliteStore {
+    fn probe(&self) -> Reply<'_, ()> {
+        self.edit(|transaction, _, now| {
+            // SQLite does not write a row that stays the same.
+            let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('probe', ?)";
+            let value = now.ticks().to_le_bytes();
+            transaction.connection().prepare_cached(sql)?.execute([value.as_slice()])?;
+            Ok(())
+        })
+    }
+
+    fn next_due(&self) -> Reply<'_, Option<Instant>> {
+        Box::pin(next_due(self))
+    }
+
+    fn stopped(&self) -> Option<StoreError> {
+        self.writer.stopped().cloned()
     }
 }
 

@@ -9,7 +9,7 @@ use kalends_environment::Clock as _;
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, back_up, inspect};
 use kalends_store::{
     AdminStore, ApiStore, CollectionContext, CollectionWrite, EditedJob, JobContext, JobFilter,
-    JobWrite, Page, Reply, StoreError,
+    JobWrite, Page, Reply, StoreError, StoreHealth as _,
 };
 use rusqlite::Connection;
 

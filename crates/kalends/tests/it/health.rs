@@ -1,0 +1,182 @@
+//! Readiness, log, metrics and explanations while the store or the scheduler does not work.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::connection::{Connection, Response};
+use crate::small_disk::{SmallDisk, ThinDisk};
+use crate::target::{TIMEOUT, target};
+use crate::test_server::{TestServer, database};
+use crate::tokens::{STANDARD, code, collection, new};
+
+/// Limit of repeated requests; each waits for the server.
+const REQUESTS_MAX: usize = 100_000;
+
+fn job(name: &str) -> String {
+    new(&format!("{}/jobs/{name}", collection("g", "c")))
+}
+
+/// A job without a start time.
+fn body(uri: &str) -> String {
+    let action = json!({"type": "Http", "request": {"uri": uri, "method": "GET"}});
+    json!({"properties": {"action": action}}).to_string()
+}
+
+fn create_collection(connection: &mut Connection) {
+    assert_eq!(connection.request("PUT", &new(&collection("g", "c")), Some(STANDARD)).status, 201);
+}
+
+fn readyz(connection: &mut Connection) -> Response {
+    connection.request("GET", "/readyz", None)
+}
+
+/// The value of a metric without labels.
+fn metric(connection: &mut Connection, name: &str) -> f64 {
+    let page = connection.request("GET", "/metrics", None).body;
+    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+}
+
+/// Repeats `attempt` until it returns a value.
+fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    (0..REQUESTS_MAX).find_map(|_| attempt()).unwrap_or_else(|| panic!("never: {what}"))
+}
+
+fn explain(connection: &mut Connection, name: &str) -> Value {
+    let target = job(name).replace('?', "/explain?");
+    let response = connection.request("GET", &target, None);
+    assert_eq!(response.status, 200, "{response:?}");
+    serde_json::from_str(&response.body).unwrap()
+}
+
+/// Waits until `explain` reports that a job is blocked; returns the sentence.
+fn blocked(connection: &mut Connection, name: &str) -> String {
+    until("blocked", || {
+        let explanation = explain(connection, name);
+        (explanation["reason"] == "Blocked").then(|| explanation["explanation"].to_string())
+    })
+}
+
+#[test]
+fn a_full_disk_is_reported_until_there_is_room_and_then_due_jobs_run() {
+    let Some(disk) = SmallDisk::mount("8m") else { return };
+    let server = TestServer::start_in(&disk.store(), |command| {
+        command.env_remove("KALENDS_HOLD").env("KALENDS_START_DELAY", "PT3S");
+        command.env("KALENDS_AUDIT_LOG", "off");
+    });
+    let mut connection = server.connect();
+    let (address, calls) = target();
+    create_collection(&mut connection);
+    let uri = format!("http://{address}/");
+    assert_eq!(connection.request("PUT", &job("due"), Some(&body(&uri))).status, 201);
+    assert_eq!(
+        (readyz(&mut connection).status, readyz(&mut connection).body),
+        (200, "ready".into())
+    );
+    assert_eq!(metric(&mut connection, "kalends_store_up"), 1.0);
+    assert_eq!(metric(&mut connection, "kalends_hold"), 0.0);
+
+    disk.fill();
+    // The last probe may be used for some seconds.
+    let refused = until("not ready", || {
+        Some(readyz(&mut connection)).filter(|response| response.status == 503)
+    });
+    assert!(refused.body.contains("disk of the store is full"), "{refused:?}");
+    let line = server.line_with("store unavailable, retrying");
+    assert!(line.contains("ERROR") && line.contains("disk of the store is full"), "{line}");
+    let refused = connection.request("PUT", &job("refused"), Some(&body(&uri)));
+    assert_eq!(code(&refused), (507, "InsufficientStorage".into()));
+    assert_eq!(metric(&mut connection, "kalends_store_up"), 0.0);
+    let sentence = blocked(&mut connection, "due");
+    assert!(sentence.contains("disk of the store is full"), "{sentence}");
+    until("overdue", || {
+        (metric(&mut connection, "kalends_oldest_overdue_seconds") > 0.0).then_some(())
+    });
+
+    disk.make_room();
+    server.line_with("store available again");
+    assert!(calls.recv_timeout(TIMEOUT).is_ok(), "the job runs");
+    assert_eq!(readyz(&mut connection).status, 200);
+    assert_eq!(metric(&mut connection, "kalends_store_up"), 1.0);
+    assert!(explain(&mut connection, "due")["reason"] != "Blocked");
+}
+
+#[test]
+fn an_io_error_of_the_disk_ends_the_process_with_an_error() {
+    let Some(disk) = ThinDisk::mount() else { return };
+    let mut server = TestServer::start_in(&disk.store(), |command| {
+        command.env_remove("KALENDS_HOLD").env("KALENDS_AUDIT_LOG", "off");
+    });
+    let mut connection = server.connect();
+    create_collection(&mut connection);
+    disk.fail();
+    let large = body(&format!("http://example.org/{}", "x".repeat(1_900)));
+    let refused = (0..5_000).find_map(|number| {
+        let response = connection.request("PUT", &job(&format!("j{number}")), Some(&large));
+        (response.status != 201).then_some(response)
+    });
+    let (status, code) = code(&refused.expect("writes fail"));
+    assert_eq!(status, 503);
+    assert!(code == "StoreUnavailable" || code == "OperationOutcomeUnknown", "{code}");
+    let line = server.line_with("shutting down after a failure");
+    assert!(line.contains("I/O error"), "{line}");
+    server.line_with("stopped");
+    assert_eq!(server.wait().code(), Some(1));
+}
+
+#[test]
+fn a_server_on_hold_is_ready_and_names_the_hold() {
+    let server = TestServer::start_with(|command, _| {
+        command.env_remove("KALENDS_START_DELAY");
+    });
+    let mut connection = server.connect();
+    create_collection(&mut connection);
+    let ready = readyz(&mut connection);
+    assert!(ready.status == 200 && ready.body.contains("--hold"), "{ready:?}");
+    assert_eq!(metric(&mut connection, "kalends_hold"), 1.0);
+    let put = connection.request("PUT", &job("due"), Some(&body("http://example.org/")));
+    assert_eq!(put.status, 201);
+    let sentence = blocked(&mut connection, "due");
+    assert!(sentence.contains("--hold"), "{sentence}");
+}
+
+#[test]
+fn a_read_only_database_is_reported_until_it_accepts_writes() {
+    let Some(url) = database("read_only") else { return };
+    let psql = |sql: &str| {
+        let mut psql = Command::new("psql");
+        psql.args([&url, "-qc", sql]).env("PGOPTIONS", "-c default_transaction_read_only=off");
+        assert!(psql.status().unwrap().success());
+    };
+    let name = url.rsplit('/').next().unwrap();
+    // Existing connections keep their setting.
+    let set = |value: &str| {
+        psql(&format!("ALTER DATABASE {name} SET default_transaction_read_only = {value}"));
+        psql(
+            "select pg_terminate_backend(pid) from pg_stat_activity
+             where datname = current_database() and pid <> pg_backend_pid()",
+        );
+    };
+    let server = TestServer::start_in(&url, |command| {
+        command.env("KALENDS_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+        command.env_remove("KALENDS_HOLD").env("KALENDS_AUDIT_LOG", "off");
+    });
+    let mut connection = server.connect();
+    create_collection(&mut connection);
+    assert_eq!(readyz(&mut connection).status, 200);
+    set("on");
+    let refused = until("not ready", || {
+        Some(readyz(&mut connection)).filter(|response| response.status == 503)
+    });
+    assert!(refused.body.contains("read-only"), "{refused:?}");
+    let refused = connection.request("PUT", &job("j"), Some(&body("http://example.org/")));
+    assert_eq!(code(&refused), (503, "StoreUnavailable".into()));
+    let old = job("j").replace("2026-11-01", "2016-03-01");
+    let refused = connection.request("PUT", &old, Some(&body("http://example.org/")));
+    assert_eq!(code(&refused), (503, "ServerBusy".into()));
+    assert!(server.line_with("store unavailable, retrying").contains("read-only"));
+    set("off");
+    server.line_with("store available again");
+    assert_eq!(readyz(&mut connection).status, 200);
+}
