@@ -3,6 +3,7 @@
 mod access;
 mod collection;
 mod destination;
+mod end_time;
 mod explain;
 mod http;
 mod jitter;
@@ -14,6 +15,7 @@ mod name;
 mod occurrence;
 mod plan;
 mod retry;
+mod revival;
 mod run;
 mod schedule_state;
 mod secret;
@@ -28,6 +30,7 @@ pub use destination::{
     AddressClass, AddressOwner, AllowEntry, AllowEntryError, EgressDenial, EgressMode,
     EgressPolicy, ForbiddenEndpoint, Network, classify_address,
 };
+pub use end_time::check_end_time;
 pub use explain::{ExplainInput, ExplainReason, Explanation, explain};
 pub use http::{
     CertificateFacts, HeaderError, Headers, HttpAuthentication, HttpRequest, Method, Uri,
@@ -57,6 +60,7 @@ pub use plan::{
     CollectionFacts, JobFacts, Plan, PlanLimits, check_collection, check_job, facts_of, jobs_max,
 };
 pub use retry::{Retries, RetryKind, RetryPolicy};
+pub use revival::{NotRevived, schedule_state_of_revived};
 pub use run::{
     ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, JobStatus, Lifecycle, OnFault,
     Outcome, REDELIVERIES_MAX, conclude, final_state,

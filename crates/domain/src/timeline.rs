@@ -180,8 +180,9 @@ impl JobSnapshot {
         }
     }
 
-    /// The occurrences in `from..=to` that are upcoming, or would be if the job were enabled.
-    fn upcoming<'r>(
+    /// The occurrences in `from..=to` that are upcoming, or would be if the job were enabled. `rule` is
+    /// the job's rule, without its count.
+    pub fn upcoming<'r>(
         &self,
         rule: &'r Rule,
         from: Instant,

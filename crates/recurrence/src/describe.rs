@@ -27,14 +27,33 @@ const MONTH_NAMES: [&str; 12] = [
     "December",
 ];
 
+/// Whether the run at once, that of a job without a start time or with one in the past, is still to
+/// come. An edit of a job that exists already does not repeat it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImmediateRun {
+    /// The job runs at once.
+    Pending,
+    /// It ran at its creation, or there is none.
+    Past,
+}
+
 impl Rule {
-    /// Describes the rule in one English sentence, such as
+    /// Describes the rule of a new job in one English sentence, such as
     /// `At 05:15 and 17:15 on the third Wednesday of every month, UTC`.
     pub fn describe(&self) -> String {
         let Definition { start, created, recurrence } = self.definition();
+        match (start, recurrence) {
+            (Some(start), None) if start >= created => self.describe_with(ImmediateRun::Past),
+            _ => self.describe_with(ImmediateRun::Pending),
+        }
+    }
+
+    /// Describes the rule like [`Rule::describe`], for a job that runs at once or does not.
+    pub fn describe_with(&self, immediate: ImmediateRun) -> String {
+        let Definition { start, recurrence, .. } = self.definition();
         let Some(recurrence) = recurrence else {
-            return match start {
-                Some(start) if start >= created => format!("Once, at {start}"),
+            return match (immediate, self.first()) {
+                (ImmediateRun::Past, Some(once)) => format!("Once, at {once}"),
                 _ => "Once, at once".to_owned(),
             };
         };
@@ -47,7 +66,8 @@ impl Rule {
             Frequency::Minute | Frequency::Hour => description.elapsed(),
             _ => format!("{} {}", description.times(), description.dates()),
         };
-        if start.is_none() && recurrence.schedule.is_some() {
+        let runs_at_once = immediate == ImmediateRun::Pending && start.is_none();
+        if runs_at_once && recurrence.schedule.is_some() {
             let (first, rest) = sentence.split_at(1);
             sentence = format!("At once, then {}{rest}", first.to_ascii_lowercase());
         }

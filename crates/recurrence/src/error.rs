@@ -24,7 +24,8 @@ pub enum RuleErrorKind {
     IntervalTooLong,
     /// A member of the schedule is out of range, empty, too long or not supported by the frequency.
     InvalidSchedule,
-    /// No date and time in the 400-year cycle of the calendar matches.
+    /// No date and time in the 400-year cycle of the calendar matches, or `endTime` lies before the
+    /// first that does.
     NeverFires,
 }
 

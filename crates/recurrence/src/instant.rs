@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::civil;
+use crate::zone::Zone;
 
 /// A number of ticks of 100 ns: a UTC time since 1970-01-01T00:00Z, a local time since
 /// 1970-01-01T00:00 local time, or a duration.
@@ -64,6 +65,25 @@ impl Instant {
             Some(ticks) => Instant::from_ticks(ticks),
             None => None,
         }
+    }
+
+    /// Reads the same text as `FromStr`, except that a time without an offset is a wall time of
+    /// `zone`. A wall time in a DST gap is moved forward by the length of the gap; one in a DST
+    /// overlap is that of the first pass. A date alone is 00:00 of that day.
+    ///
+    /// ```
+    /// # use kalends_recurrence::{Instant, Zone};
+    /// let berlin = Zone::named("Europe/Berlin").unwrap();
+    /// let start = Instant::parse_in("2026-11-20T02:30:00", &berlin).unwrap();
+    /// assert_eq!(start.to_string(), "2026-11-20T01:30:00Z");
+    /// ```
+    pub fn parse_in(text: &str, zone: &Zone) -> Result<Instant, InstantError> {
+        let (local, offset) = parse_date_time(text)?;
+        let ticks = match offset {
+            Some(offset) => local - offset,
+            None => zone.time_of_wall_time(local),
+        };
+        Instant::from_ticks(ticks).ok_or(InstantError::OutOfRange)
     }
 
     /// Ticks of 100 ns since 1970-01-01T00:00Z.
@@ -228,25 +248,32 @@ impl FromStr for Instant {
     type Err = InstantError;
 
     fn from_str(text: &str) -> Result<Instant, InstantError> {
-        let mut rest = Cursor(text.as_bytes());
-        let year = rest.number(4)?;
-        rest.expect(b'-')?;
-        let month = rest.number(2)?;
-        rest.expect(b'-')?;
-        let day = rest.number(2)?;
-        if year == 0 {
-            return Err(InstantError::OutOfRange);
-        }
-        if !(1..=12).contains(&month) || day < 1 || day > civil::days_in_month(year, month) {
-            return Err(InstantError::NotOnCalendar);
-        }
-        let mut ticks = civil::day_number(year, month, day) * TICKS_PER_DAY;
-        if !rest.is_empty() {
-            rest.expect_one_of(b"Tt ")?;
-            ticks += rest.time_of_day()? - rest.offset()?;
-        }
-        Instant::from_ticks(ticks).ok_or(InstantError::OutOfRange)
+        let (local, offset) = parse_date_time(text)?;
+        Instant::from_ticks(local - offset.unwrap_or(0)).ok_or(InstantError::OutOfRange)
     }
+}
+
+/// Parses a date or date-time: its local time, and its UTC offset if it has one.
+fn parse_date_time(text: &str) -> Result<(Ticks, Option<Ticks>), InstantError> {
+    let mut rest = Cursor(text.as_bytes());
+    let year = rest.number(4)?;
+    rest.expect(b'-')?;
+    let month = rest.number(2)?;
+    rest.expect(b'-')?;
+    let day = rest.number(2)?;
+    if year == 0 {
+        return Err(InstantError::OutOfRange);
+    }
+    if !(1..=12).contains(&month) || day < 1 || day > civil::days_in_month(year, month) {
+        return Err(InstantError::NotOnCalendar);
+    }
+    let midnight = civil::day_number(year, month, day) * TICKS_PER_DAY;
+    if rest.is_empty() {
+        return Ok((midnight, None));
+    }
+    rest.expect_one_of(b"Tt ")?;
+    let local = midnight + rest.time_of_day()?;
+    Ok((local, rest.offset()?))
 }
 
 /// The unparsed rest of the input.
@@ -317,10 +344,10 @@ impl Cursor<'_> {
         if digits == 0 { Err(InstantError::Malformed) } else { Ok(ticks) }
     }
 
-    /// Parses `Z`, `±HH:MM`, `±HHMM`, `±HH` or the empty string (UTC), up to the end of the input.
-    fn offset(&mut self) -> Result<Ticks, InstantError> {
+    /// Parses `Z`, `±HH:MM`, `±HHMM`, `±HH` or the empty string, up to the end of the input.
+    fn offset(&mut self) -> Result<Option<Ticks>, InstantError> {
         if self.is_empty() {
-            return Ok(0);
+            return Ok(None);
         }
         let ticks = match self.expect_one_of(b"Zz+-")? {
             b'Z' | b'z' => 0,
@@ -335,7 +362,7 @@ impl Cursor<'_> {
                 if sign == b'-' { -ticks } else { ticks }
             }
         };
-        if self.is_empty() { Ok(ticks) } else { Err(InstantError::Malformed) }
+        if self.is_empty() { Ok(Some(ticks)) } else { Err(InstantError::Malformed) }
     }
 }
 

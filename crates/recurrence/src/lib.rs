@@ -27,6 +27,7 @@ mod zone;
 mod zoned_pattern;
 
 pub use definition::{Definition, Frequency, MonthlyOccurrence, Recurrence, Schedule, Weekday};
+pub use describe::ImmediateRun;
 pub use dst_notes::DstNote;
 pub use error::{RuleError, RuleErrorKind, RuleErrors};
 pub use instant::{Instant, InstantError, TICKS_PER_SECOND, duration_to_ticks, ticks_to_duration};

@@ -135,6 +135,16 @@ impl Rule {
         rule
     }
 
+    /// The same rule without its `endTime`.
+    pub fn without_end(&self) -> Rule {
+        let until = Instant::MAX.ticks();
+        let mut rule = Rule { until, last_counted: OnceLock::new(), ..self.clone() };
+        if let Some(recurrence) = &mut rule.definition.recurrence {
+            recurrence.end = None;
+        }
+        rule
+    }
+
     /// The first occurrence; `None` if `endTime` is before it.
     pub fn first(&self) -> Option<Instant> {
         self.at_or_after(i64::MIN / 2).and_then(Instant::from_ticks)

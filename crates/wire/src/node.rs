@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use kalends_domain::{Limits, Secret, ValidationError, Verbatim};
-use kalends_recurrence::Instant;
+use kalends_recurrence::{Instant, InstantError, Zone};
 
 use crate::duration::parse_duration;
 use crate::error::ErrorDetails;
@@ -233,10 +233,27 @@ impl<'v> Node<'v> {
         self.with_code(ErrorCode::InvalidDateTime).date_time(errors)
     }
 
+    /// Reads a date-time, which is a wall time of `zone` if it has no offset; errors have the code
+    /// `InvalidDateTime`.
+    pub(crate) fn instant_in(&self, zone: &Zone, errors: &mut ErrorDetails) -> Option<Instant> {
+        let node = self.with_code(ErrorCode::InvalidDateTime);
+        let text = node.text(errors)?;
+        node.parsed_date_time(text, Instant::parse_in(text, zone), errors)
+    }
+
     /// Reads a date-time; errors have the code of this node.
     pub(crate) fn date_time(&self, errors: &mut ErrorDetails) -> Option<Instant> {
         let text = self.text(errors)?;
-        match text.parse() {
+        self.parsed_date_time(text, text.parse(), errors)
+    }
+
+    fn parsed_date_time(
+        &self,
+        text: &str,
+        parsed: Result<Instant, InstantError>,
+        errors: &mut ErrorDetails,
+    ) -> Option<Instant> {
+        match parsed {
             Ok(instant) => Some(instant),
             Err(error) => {
                 self.reject(format!("{} is not a date-time: {error}", quoted(text)), errors);

@@ -32,12 +32,25 @@ pub(crate) fn definition(
     created: Instant,
     errors: &mut ErrorDetails,
 ) -> Option<Definition> {
-    let start = node.member("startTime").and_then(|node| node.instant(errors));
+    let zone = zone_of_times(node, Version::V2026_11_01);
+    let start = node.member("startTime").and_then(|node| node.instant_in(&zone, errors));
     let recurrence = match node.member("recurrence") {
         Some(node) => Some(recurrence(node, Version::V2026_11_01, errors)?),
         None => None,
     };
     Some(Definition { start, created, recurrence })
+}
+
+/// The zone of a job's `startTime` and `endTime` without an offset: `recurrence.timeZone`, else UTC.
+pub(crate) fn zone_of_times(job: Node<'_>, version: Version) -> Zone {
+    job.member("recurrence").map_or_else(Zone::utc, |node| zone_of_recurrence(node, version))
+}
+
+fn zone_of_recurrence(recurrence: Node<'_>, version: Version) -> Zone {
+    let member = recurrence.member("timeZone").filter(|_| !version.is_old());
+    // The recurrence reports an invalid name.
+    let mut ignored = ErrorDetails::default();
+    member.and_then(|node| zone(node, &mut ignored)).unwrap_or_else(Zone::utc)
 }
 
 /// Reads a recurrence. The old versions ignore `timeZone` and `firstDayOfWeek`.
@@ -61,7 +74,8 @@ pub(crate) fn recurrence(
     };
     let interval = node.member("interval").map_or(Some(1), |node| node.integer(errors));
     let count = node.member("count").and_then(|node| node.integer(errors));
-    let end = node.member("endTime").and_then(|node| node.instant(errors));
+    let wall_times = zone_of_recurrence(node, version);
+    let end = node.member("endTime").and_then(|node| node.instant_in(&wall_times, errors));
     let extension = |name| node.member(name).filter(|_| !version.is_old());
     let zone = extension("timeZone").and_then(|node| zone(node, errors));
     let first_day_of_week = extension("firstDayOfWeek").and_then(|node| weekday(node, errors));

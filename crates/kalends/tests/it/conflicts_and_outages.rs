@@ -14,26 +14,32 @@ fn job(name: &str) -> String {
     format!("{}/jobs/{name}", collection("g", "c"))
 }
 
-/// Creates a completed job.
+/// Creates a completed job. Only the old versions accept an `endTime` in the past.
 fn create_completed_job(connection: &mut Connection) {
     assert_eq!(connection.request("PUT", &new(&collection("g", "c")), Some(STANDARD)).status, 201);
     let ended = JOB
         .replace(r#""frequency":"Day""#, r#""frequency":"Day","endTime":"2020-01-01""#)
         .replace("Disabled", "Enabled");
-    let created = connection.request("PUT", &new(&job("completed")), Some(&ended));
-    assert!(created.status == 201 && created.body.contains("Completed"), "{created:?}");
+    let refused = connection.request("PUT", &new(&job("completed")), Some(&ended));
+    assert_eq!(code(&refused), (400, "RecurrenceNeverFires".into()));
+    let created = connection.request("PUT", &old(&job("completed")), Some(&ended));
+    assert!(created.status == 201 && created.body.contains("completed"), "{created:?}");
+}
+
+/// A path with an old API version.
+fn old(path: &str) -> String {
+    format!("{path}?api-version=2016-03-01")
 }
 
 #[test]
-fn a_completed_job_cannot_be_run() {
+fn a_completed_job_cannot_be_run_in_the_old_versions() {
     let server = TestServer::start();
     let mut connection = server.connect();
     create_completed_job(&mut connection);
-    let run = new(&format!("{}/run", job("completed")));
-    let response = connection.request("POST", &run, None);
-    assert_eq!(code(&response), (409, "JobNotRunnable".into()));
-    let response = connection.request("POST", &run.replace("2026-11-01", "2016-03-01"), None);
+    let run = format!("{}/run", job("completed"));
+    let response = connection.request("POST", &old(&run), None);
     assert_eq!(code(&response), (409, "Conflict".into()));
+    assert_eq!(connection.request("POST", &new(&run), None).status, 200);
 }
 
 /// The job would appear enabled but never run.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use kalends_domain::{AccessScope, CollectionPath, JobName, JobPath, Permission, Switch};
 use kalends_store::Page;
-use kalends_wire::{ErrorCode, ErrorDetails, Json, job_id};
+use kalends_wire::{ErrorCode, ErrorDetails, Json, Version, job_id};
 
 use super::search::{SearchEnd, search};
 use super::{HandlerResult, RequestContext, jobs};
@@ -67,7 +67,7 @@ async fn edit_one(app: Arc<App>, job: JobPath, action: Action) -> Result<bool, A
     match action {
         Action::Switch(switch) => jobs::switch(&app, job, switch).await,
         Action::Delete => jobs::delete(&app, job, Condition::default()).await.map(|()| true),
-        Action::Run => jobs::run_one(&app, job).await.map(|()| true),
+        Action::Run => jobs::run_one(&app, job, Version::V2026_11_01).await.map(|()| true),
     }
 }
 

@@ -29,15 +29,17 @@ pub(super) async fn explain(request: RequestContext, path: JobPath) -> HandlerRe
     let (app, now) = (&request.app, request.app.now());
     let (job, collection) = jobs::find(app, &path).await?;
     let timeline = JobTimeline::load(app, job, collection, now).await?;
-    let (mut ledger, mut history) = (vec![], vec![]);
-    if let Some(at) = at {
-        let until = at.saturating_add(SECOND);
-        ledger = app.store.ledger(timeline.job.key, at, until, LEDGER_READ_MAX).await?;
-        let page = Page::first(HISTORY_READ_MAX);
-        let read = app.store.history(path.clone(), HistoryFilter::default(), page).await;
-        history =
-            read.map_err(ApiError::from)?.ok_or_else(|| ErrorDetail::job_not_found(&path.job))?;
-    }
+    let ledger = match at {
+        None => vec![],
+        Some(at) => {
+            let until = at.saturating_add(SECOND);
+            app.store.ledger(timeline.job.key, at, until, LEDGER_READ_MAX).await?
+        }
+    };
+    let page = Page::first(HISTORY_READ_MAX);
+    let read = app.store.history(path.clone(), HistoryFilter::default(), page).await;
+    let history =
+        read.map_err(ApiError::from)?.ok_or_else(|| ErrorDetail::job_not_found(&path.job))?;
     let entries: Vec<_> = history.iter().map(|record| record.entry.clone()).collect();
     let explanation = kalends_domain::explain(ExplainInput {
         rule: &timeline.rule,

@@ -1,25 +1,24 @@
-//! Jobs: list, CRUD, manual run and preview.
+//! Jobs: list, CRUD and manual run.
 
 use http::{Method, StatusCode};
 use kalends_actions::certificate::read_pfx;
 use kalends_domain::{
-    AccessScope, CollectionPath, CollectionState, EditKind, HttpAuthentication, JobDefinition,
-    JobName, JobPath, JobStatus, Lifecycle, Permission, Switch, rule_of,
+    CollectionPath, CollectionState, EditKind, HttpAuthentication, JobDefinition, JobName, JobPath,
+    JobStatus, Lifecycle, Switch,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::JobRecord;
 use kalends_store::{EditedJob, JobContext, JobFilter, JobWrite, JobsPage, StoreError};
 use kalends_wire::{
-    ErrorCode, ErrorDetail, ErrorDetails, JobRuntimeState, Json, Version, keep_extensions,
-    patch_job, read_job, write_job, write_list,
+    ErrorDetail, ErrorDetails, JobRuntimeState, Json, Version, keep_extensions, patch_job,
+    read_job, write_job, write_list,
 };
 
 use super::search::{SearchEnd, search};
 use super::{HandlerResult, RequestContext, missing_after_write, ok_empty};
 use crate::app::App;
 use crate::edit::{
-    Condition, JobEdit, check_destinations, finished_message, precondition_failed,
-    unread_certificates,
+    Condition, JobEdit, Repetition, decide_run, precondition_failed, unread_certificates,
 };
 use crate::filter;
 use crate::paging::PageRequest;
@@ -28,9 +27,6 @@ use crate::response::{ApiError, ApiResponse};
 
 /// Page size of old API versions without `$top`; no plan allows more jobs in a collection.
 const OLD_PAGE_DEFAULT: usize = 1_000;
-/// Future occurrences in a preview.
-const OCCURRENCES_SHOWN: usize = 10;
-const YEAR: std::time::Duration = std::time::Duration::from_secs(366 * 86_400);
 
 pub(super) async fn list(request: RequestContext, path: CollectionPath) -> HandlerResult {
     let version = request.query.version()?;
@@ -80,7 +76,7 @@ pub(super) async fn delete(app: &App, path: JobPath, condition: Condition) -> Re
 
 /// Enables or disables a job. Returns `false` if its state was unchanged.
 pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<bool, ApiError> {
-    let edit_of_job = job_edit(app, Condition::default(), EditKind::Change)?;
+    let edit_of_job = job_edit(app, Condition::default(), EditKind::Change, Version::V2026_11_01)?;
     let name = path.job.clone();
     let decide = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(|| not_found(&name))?;
@@ -93,72 +89,27 @@ pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<b
 
 /// `POST …/run`: starts a manual run.
 pub(super) async fn run(request: RequestContext, path: JobPath) -> HandlerResult {
-    request.query.version()?;
-    run_one(&request.app, path).await?;
+    let version = request.query.version()?;
+    run_one(&request.app, path, version).await?;
     ok_empty()
 }
 
-pub(super) async fn run_one(app: &App, path: JobPath) -> Result<(), ApiError> {
+pub(super) async fn run_one(app: &App, path: JobPath, version: Version) -> Result<(), ApiError> {
     app.access.count_run(app, &path.collection)?;
     let name = path.job.clone();
     let run = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(|| not_found(&name))?;
-        match existing.state.lifecycle {
-            Lifecycle::Active => Ok(JobWrite::Run { at: context.now }),
-            _ => {
-                let message = finished_message(existing);
-                Err(ErrorDetails::one(ErrorCode::JobNotRunnable, "", message).into())
-            }
-        }
+        decide_run(existing, version, &context)
     };
     edit(app, path, run).await.map(drop)
-}
-
-/// `POST …/preview`: the effect and the next occurrences of a definition, without storing it.
-pub(super) async fn preview(mut request: RequestContext, path: JobPath) -> HandlerResult {
-    let version = request.new_version()?;
-    let body = read_json(&mut request).await?;
-    let app = &request.app;
-    let definition = read_job(&body, version, &app.settings.limits)?;
-    let now = app.now();
-    let rule = rule_of(&definition, now, &app.settings.schedules)
-        .map_err(ErrorDetails::from_rule_errors)?;
-    let existing = match app.store.job(path.clone()).await {
-        Ok(existing) => existing,
-        Err(StoreError::NoCollection) => {
-            return Err(ErrorDetail::collection_not_found(&path.collection).into());
-        }
-        Err(error) => return Err(error.into()),
-    };
-    // Equality would confirm a guessed secret, so it is revealed only to callers that may set secrets.
-    let scope = AccessScope::Collection(path.collection.clone());
-    let may_compare = request.caller.may(Permission::Write, &scope);
-    let stored = existing.as_ref().map(|(job, _)| &job.job.definition);
-    check_destinations(&definition, stored, &path.collection, &app.settings.egress)?;
-    let effect = match existing {
-        None => "Create",
-        Some((job, _)) if may_compare && job.job.definition == definition => "Nothing",
-        Some(_) => "Replace",
-    };
-    let occurrences = rule.occurrences().take(OCCURRENCES_SHOWN);
-    let changes = rule.dst_notes(now, now.saturating_add(YEAR));
-    let body = Json::Object(vec![
-        ("effect".into(), effect.into()),
-        ("description".into(), rule.describe().into()),
-        ("occurrences".into(), Json::Array(occurrences.map(|at| at.to_string().into()).collect())),
-        (
-            "notes".into(),
-            Json::Array(changes.into_iter().map(|change| change.text.into()).collect()),
-        ),
-    ]);
-    Ok(ApiResponse::json(StatusCode::OK, &body))
 }
 
 async fn put(mut request: RequestContext, path: JobPath, version: Version) -> HandlerResult {
     let body = read_json(&mut request).await?;
     let definition = read_job(&body, version, &request.app.settings.limits)?;
     let definition = read_certificates(&request.app, definition).await?;
-    let edit_of_job = job_edit(&request.app, Condition::of(&request.headers), EditKind::Replace)?;
+    let edit_of_job =
+        job_edit(&request.app, Condition::of(&request.headers), EditKind::Replace, version)?;
     let put = move |context: JobContext<'_>| {
         let mut definition = definition.clone();
         if let Some(existing) = context.existing.filter(|_| version.is_old()) {
@@ -183,7 +134,8 @@ async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> 
     let (job, _) = find(&request.app, &path).await?;
     let patched = patch_job(&job.path, &job.job.definition, body.clone(), version, &limits)?;
     let with_certificates = read_certificates(&request.app, patched).await?;
-    let edit_of_job = job_edit(&request.app, Condition::of(&request.headers), EditKind::Change)?;
+    let edit_of_job =
+        job_edit(&request.app, Condition::of(&request.headers), EditKind::Change, version)?;
     let name = path.job.clone();
     let patch = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(|| not_found(&name))?;
@@ -207,12 +159,27 @@ async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> 
     ))
 }
 
-fn job_edit(app: &App, condition: Condition, kind: EditKind) -> Result<JobEdit, ApiError> {
-    Ok(JobEdit { settings: app.settings.clone(), uid: app.new_uid()?, kind, condition })
+pub(super) fn job_edit(
+    app: &App,
+    condition: Condition,
+    kind: EditKind,
+    version: Version,
+) -> Result<JobEdit, ApiError> {
+    Ok(JobEdit {
+        settings: app.settings.clone(),
+        uid: app.new_uid()?,
+        kind,
+        condition,
+        version,
+        repetition: Repetition::Keep,
+    })
 }
 
 /// Parses the certificates of a definition on a blocking thread.
-async fn read_certificates(app: &App, mut job: JobDefinition) -> Result<JobDefinition, ApiError> {
+pub(super) async fn read_certificates(
+    app: &App,
+    mut job: JobDefinition,
+) -> Result<JobDefinition, ApiError> {
     if unread_certificates(&mut job).next().is_none() {
         return Ok(job);
     }

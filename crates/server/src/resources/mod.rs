@@ -12,6 +12,7 @@ mod jobs;
 mod metrics;
 mod occurrences;
 mod openapi;
+mod preview;
 mod providers;
 mod search;
 
@@ -247,7 +248,7 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::Job(path) if request.method == Method::GET => jobs::get(request, path).await,
         Route::Job(path) => Box::pin(jobs::change(request, path)).await,
         Route::Run(path) => Box::pin(jobs::run(request, path)).await,
-        Route::Preview(path) => Box::pin(jobs::preview(request, path)).await,
+        Route::Preview(path) => Box::pin(preview::preview(request, path)).await,
         Route::History(path) => Box::pin(history::list(request, path)).await,
         Route::Occurrences(path) => Box::pin(occurrences::list(request, path)).await,
         Route::Explain(path) => Box::pin(explain::explain(request, path)).await,

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use http::StatusCode;
 use kalends_domain::{
-    CollectionState, JobPath, JobSnapshot, LedgerRecord, RunInFlight, Timeline, TimelineRow,
-    stored_rule_of,
+    CollectionState, JobDefinition, JobPath, JobSnapshot, LedgerRecord, RunInFlight, Timeline,
+    TimelineRow, stored_rule_of,
 };
 use kalends_recurrence::{Instant, Rule};
-use kalends_store::record::{JobRecord, OpenRun};
+use kalends_store::record::{JobRecord, JobState, OpenRun};
 use kalends_wire::{write_list, write_occurrence};
 
 use super::{HandlerResult, RequestContext, jobs};
@@ -73,6 +73,25 @@ pub(super) async fn list(request: RequestContext, path: JobPath) -> HandlerResul
     Ok(ApiResponse::json(StatusCode::OK, &write_list(values, next.as_deref())))
 }
 
+/// The state of a job with this definition at `now`.
+pub(super) fn snapshot(
+    definition: &JobDefinition,
+    state: &JobState,
+    collection: CollectionState,
+    now: Instant,
+) -> JobSnapshot {
+    let count = definition.recurrence.as_ref().and_then(|recurrence| recurrence.count);
+    JobSnapshot {
+        now,
+        lifecycle: state.lifecycle,
+        switch: definition.switch,
+        collection: collection.switch(),
+        due: state.due,
+        left: count.map(|count| count.unsigned_abs().saturating_sub(state.used)),
+        finished: state.finished,
+    }
+}
+
 /// The timeline of a job without the ledger: schedule, state and open runs.
 pub(super) struct JobTimeline {
     pub(super) job: JobRecord,
@@ -91,16 +110,7 @@ impl JobTimeline {
         let definition = &job.job.definition;
         let rule = stored_rule_of(definition, job.job.created, &app.settings.schedules);
         let rule = rule.map_err(|problems| ApiError::internal(problems.to_string()))?;
-        let count = definition.recurrence.as_ref().and_then(|recurrence| recurrence.count);
-        let snapshot = JobSnapshot {
-            now,
-            lifecycle: job.state.lifecycle,
-            switch: definition.switch,
-            collection: collection.switch(),
-            due: job.state.due,
-            left: count.map(|count| count.unsigned_abs().saturating_sub(job.state.used)),
-            finished: job.state.finished,
-        };
+        let snapshot = snapshot(definition, &job.state, collection, now);
         let mut runs = app.store.open_runs(job.key).await?;
         runs.sort_by_key(|run| (run.scheduled, run.id));
         let runs = runs.iter().map(open_run).collect();

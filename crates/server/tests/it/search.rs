@@ -18,7 +18,7 @@ use crate::test_server::{COLLECTION, Server, start_with};
 /// More than two scans read.
 const JOBS: usize = 2 * SCAN_MAX + 345;
 
-pub(crate) async fn send(server: SocketAddr, method: &str, path: &str, body: &str) -> String {
+async fn send(server: SocketAddr, method: &str, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(server).await.unwrap();
     let head = "Host: localhost\r\nConnection: close\r\nContent-Type: application/json";
     let length = body.len();

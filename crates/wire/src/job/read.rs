@@ -8,7 +8,7 @@ use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::json::Json;
 use crate::node::{Context, Node, quoted};
-use crate::recurrence::recurrence;
+use crate::recurrence::{recurrence, zone_of_times};
 use crate::version::Version;
 
 /// Reads the body of a PUT. `id`, `name`, `type` and `status`, which clients send back from an
@@ -67,7 +67,8 @@ fn read_properties(
     if !node.is_object(errors) {
         return None;
     }
-    let start = node.member("startTime").and_then(|node| node.instant(errors));
+    let zone = zone_of_times(node, context.version);
+    let start = node.member("startTime").and_then(|node| node.instant_in(&zone, errors));
     let action_node = node.member("action");
     let action = match action_node {
         Some(action) => action::read_main(action, node, context, errors),

@@ -9,7 +9,7 @@
 use kalends_domain::{
     CollectionFacts, CollectionName, CollectionPath, EgressPolicy, GroupName, GroupPath, JobName,
     JobPath, Limits, PlanLimits, SubscriptionId, Target, ValidationError, check_collection,
-    check_job, facts_of,
+    check_end_time, check_job, facts_of,
 };
 use kalends_recurrence::{Definition, Instant, Rule, Settings};
 use kalends_wire::{ErrorCode, ErrorDetails, Json, Version, patch_job, read_collection, read_job};
@@ -127,6 +127,10 @@ fn validate_job(row: &Value, version: Version) -> Result<(), ErrorDetails> {
     let definition = Definition { start: job.start, created, recurrence: job.recurrence.clone() };
     let rule =
         Rule::new(definition, &Settings::default()).map_err(ErrorDetails::from_rule_errors)?;
+    if version == NEW {
+        let checked = check_end_time(None, &job, &rule, created);
+        checked.map_err(ErrorDetails::from_rule_errors)?;
+    }
     if row["collection"].is_object() {
         let text = row["collection"].to_string();
         let collection = read_collection(&Json::parse(text.as_bytes())?, version, &limits)?;

@@ -15,6 +15,7 @@ mod recordings;
 mod responses;
 mod strategies;
 mod variants;
+mod wall_times;
 mod worked_examples;
 
 use kalends_recurrence::{Instant, Rule, Settings};

@@ -1,0 +1,100 @@
+//! `POST …/preview`: the effect of saving a definition, decided by the code that saves it, without
+//! saving it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::StatusCode;
+use kalends_domain::{AccessScope, EditKind, JobDefinition, JobPath, Permission};
+use kalends_recurrence::{ImmediateRun, Instant};
+use kalends_store::{JobContext, JobFilterState, JobWrite};
+use kalends_wire::{Json, read_job};
+
+use super::explain::state_word;
+use super::occurrences::snapshot;
+use super::{HandlerResult, RequestContext, jobs};
+use crate::app::App;
+use crate::edit::{Condition, JobEdit, Repetition};
+use crate::request::read_json;
+use crate::response::{ApiError, ApiResponse};
+
+/// Future occurrences in a preview.
+const OCCURRENCES_SHOWN: usize = 10;
+/// DST transitions of the coming year are reported.
+const NOTES_AHEAD: Duration = Duration::from_secs(366 * 86_400);
+
+pub(super) async fn preview(mut request: RequestContext, path: JobPath) -> HandlerResult {
+    let version = request.new_version()?;
+    let body = read_json(&mut request).await?;
+    let app = &request.app;
+    let definition = read_job(&body, version, &app.settings.limits)?;
+    let definition = jobs::read_certificates(app, definition).await?;
+    let scope = AccessScope::Collection(path.collection.clone());
+    let condition = Condition::of(&request.headers);
+    let edit = JobEdit {
+        // Equality would confirm a guessed secret, so it is revealed only to callers that may set
+        // secrets.
+        repetition: match request.caller.may(Permission::Write, &scope) {
+            true => Repetition::Keep,
+            false => Repetition::Replace,
+        },
+        ..jobs::job_edit(app, condition, EditKind::Replace, version)?
+    };
+    let preview = decide_only(app, path, move |context| effect(&edit, &definition, &context));
+    Ok(ApiResponse::json(StatusCode::OK, &preview.await?))
+}
+
+/// Decides an edit on the state that saving it would find, and changes nothing.
+async fn decide_only<T: Send + 'static>(
+    app: &App,
+    path: JobPath,
+    mut decide: impl FnMut(JobContext<'_>) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let decided = Arc::new(Mutex::new(None));
+    let result = Arc::clone(&decided);
+    let collection = path.collection.clone();
+    let decide = move |context: JobContext<'_>| {
+        let decision = decide(context)?;
+        *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(decision);
+        Ok(JobWrite::Keep)
+    };
+    let edited = app.store.edit_job(path, Box::new(decide)).await;
+    edited.map_err(|error| jobs::store_error(error, &collection))?;
+    let decision = decided.lock().unwrap_or_else(PoisonError::into_inner).take();
+    decision.ok_or_else(|| ApiError::internal("the store did not decide the edit"))
+}
+
+/// The body of a preview.
+fn effect(
+    edit: &JobEdit,
+    definition: &JobDefinition,
+    context: &JobContext<'_>,
+) -> Result<Json<'static>, ApiError> {
+    let write = edit.decide(definition.clone(), context)?;
+    let (effect, state) = match (write, context.existing) {
+        (JobWrite::Put(put), None) => ("Create", put.state),
+        (JobWrite::Put(put), Some(_)) => ("Replace", put.state),
+        (_, existing) => ("Nothing", existing.map(|existing| existing.state).unwrap_or_default()),
+    };
+    let now = context.now;
+    let rule = edit.rule(definition, context)?;
+    let snapshot = snapshot(definition, &state, context.collection.collection.state, now);
+    let upcoming = rule.without_count();
+    let upcoming = snapshot.upcoming(&upcoming, Instant::MIN, Instant::MAX);
+    let occurrences: Vec<_> = upcoming.take(OCCURRENCES_SHOWN).collect();
+    let soon = now.saturating_add(edit.settings.schedules.start_delay);
+    let immediate = match occurrences.first() {
+        Some(&first) if first <= soon => ImmediateRun::Pending,
+        _ => ImmediateRun::Past,
+    };
+    let notes = rule.dst_notes(now, now.saturating_add(NOTES_AHEAD));
+    let state = JobFilterState::of(definition.switch, state.lifecycle);
+    let occurrences = occurrences.iter().map(|at| at.to_string().into()).collect();
+    Ok(Json::Object(vec![
+        ("effect".into(), effect.into()),
+        ("state".into(), state_word(state).into()),
+        ("description".into(), rule.describe_with(immediate).into()),
+        ("occurrences".into(), Json::Array(occurrences)),
+        ("notes".into(), Json::Array(notes.into_iter().map(|note| note.text.into()).collect())),
+    ]))
+}
