@@ -130,9 +130,9 @@ async fn multiply(url: &str, jobs: i64) -> anyhow::Result<i64> {
          SELECT collection_id, 'JOB' || n, 'job' || n, uid, created, version, definition, search,
             tags, shortest_gap, authenticated, shortest_retry
          FROM jobs, generate_series(2, {jobs}) n;
-         INSERT INTO states (job, collection_id, generation, enabled, collection_enabled, lifecycle,
-            due, used, executions, failures, faulted, entries)
-         SELECT j.key, j.collection_id, 1, true, true, 0, s.due + j.key, 0, 0, 0, 0, 0
+         INSERT INTO states (job, collection_id, generation, enabled, lifecycle, due, used,
+            executions, failures, faulted, entries)
+         SELECT j.key, j.collection_id, 1, true, 0, s.due + j.key, 0, 0, 0, 0, 0
          FROM jobs j, (SELECT min(due) AS due FROM states) s
          WHERE j.key NOT IN (SELECT job FROM states);
          UPDATE collections SET jobs = {jobs};

@@ -4,21 +4,18 @@
 //! buffers nothing in between, and without subscribers it polls nothing. A position is a pair of
 //! sequence numbers, one of the history and one of the ledger. Sequence numbers are consecutive
 //! except for holes: records that another node has not committed yet, or that retention has removed.
-//! A subscriber waits for a hole to fill for five seconds and then reports a gap.
+//! A subscriber waits for a hole to fill until it stays empty for certain and then reports a gap.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use kalends_domain::{CollectionName, GroupName, JobName, JobPath, SubscriptionId};
 use kalends_recurrence::Instant;
-use kalends_store::LedgerEvent;
 use kalends_store::record::HistoryRecord;
+use kalends_store::{LedgerEvent, NUMBERS_COMPLETE_AFTER};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// Concurrent subscribers: each has a connection, and polls the store twice a second.
 const SUBSCRIBERS_MAX: usize = 64;
-/// Time to wait for a hole to fill: no transaction takes longer to commit.
-const HOLE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The subscriptions to events: their limit and their stop signal.
 #[derive(Clone, Debug)]
@@ -189,7 +186,7 @@ impl Cursor {
 
     /// Whether the hole may still fill. `next_at` is the time of the record after it.
     fn waits_for_hole(&mut self, next_at: Instant, now: Instant) -> bool {
-        let is_recent = |since: Instant| now < since.saturating_add(HOLE_TIME_MAX);
+        let is_recent = |since: Instant| now < since.saturating_add(NUMBERS_COMPLETE_AFTER);
         // If the clock was set back, the wait starts again.
         let since = *self.hole_since.filter(|&since| since <= now).get_or_insert(now);
         self.hole_since = Some(since);
@@ -200,6 +197,8 @@ impl Cursor {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use kalends_domain::{
         ActionRole, AttemptStatus, Cause, CollectionPath, Disposition, GroupPath, HistoryEntry,
         LedgerRecord, Timing,
@@ -269,8 +268,8 @@ mod tests {
     fn a_hole_that_stays_becomes_a_gap() {
         let mut cursor = Cursor::new(4);
         assert_eq!(advance(&mut cursor, &[7], 10, 10), "");
-        assert_eq!(advance(&mut cursor, &[7], 10, 14), "");
-        assert_eq!(advance(&mut cursor, &[7], 10, 15), "4..7 7");
+        assert_eq!(advance(&mut cursor, &[7], 10, 24), "");
+        assert_eq!(advance(&mut cursor, &[7], 10, 25), "4..7 7");
         assert_eq!(advance(&mut cursor, &[9], 10, 60), "7..9 9", "an old hole is not waited for");
         assert_eq!(advance(&mut cursor, &[11], 90, 60), "", "the clock of the other node is ahead");
     }
@@ -280,7 +279,7 @@ mod tests {
         let mut cursor = Cursor::new(4);
         assert_eq!(advance(&mut cursor, &[6], 1_000, 1_000), "");
         assert_eq!(advance(&mut cursor, &[6], 1_000, 10), "");
-        assert_eq!(advance(&mut cursor, &[6], 1_000, 15), "4..6 6");
+        assert_eq!(advance(&mut cursor, &[6], 1_000, 25), "4..6 6");
     }
 
     fn closings(numbers: &[u64], closed: u64) -> Vec<LedgerItem> {

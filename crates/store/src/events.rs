@@ -1,9 +1,15 @@
 //! New history entries and ledger rows of all jobs, for the event stream.
 
+use std::time::Duration;
+
 use kalends_domain::JobPath;
 
 use crate::api_store::JobFilterState;
 use crate::record::{HistoryRecord, LedgerRecord};
+
+/// A number that is missing this long after a larger one was visible stays missing: no commit takes
+/// longer. Longer than the time limit of every call that assigns numbers.
+pub const NUMBERS_COMPLETE_AFTER: Duration = Duration::from_secs(15);
 
 /// History entries and ledger rows after a position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

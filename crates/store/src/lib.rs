@@ -55,7 +55,7 @@ pub use engine_store::{
     RunWriteResult, UnusedOccurrence,
 };
 pub use error::StoreError;
-pub use events::{EventPosition, Events, LedgerEvent};
+pub use events::{EventPosition, Events, LedgerEvent, NUMBERS_COMPLETE_AFTER};
 pub use invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 pub use key_file::KeyFile;
 pub use rejection::Rejection;

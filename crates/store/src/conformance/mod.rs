@@ -81,6 +81,8 @@ macro_rules! conformance_tests {
                 writes_of_a_batch_are_applied_in_order,
                 jobs_for_run_and_gate_states_are_read_in_bulk,
                 the_summary_of_open_runs_counts_all_and_lists_the_first_scheduled,
+                each_position_is_answered_when_a_job_is_named_twice,
+                two_runs_of_one_job_finish_in_one_batch,
                 expire_claims_releases_all_runs_at_once,
             ]
             completion: [

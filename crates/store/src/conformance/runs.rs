@@ -560,6 +560,47 @@ pub async fn the_summary_of_open_runs_counts_all_and_lists_the_first_scheduled(s
     assert_eq!(listed, scheduled, "the ones opened first");
 }
 
+/// Two runs of one job are due at the same time, such as a retry and a manual run: the engine asks
+/// for the job of each.
+pub async fn each_position_is_answered_when_a_job_is_named_twice(subject: Subject) {
+    subject.create_collection().await;
+    let (job, other) = (subject.create_due_job("j").await, subject.create_due_job("other").await);
+    subject.begin_run(&job).await;
+    subject.edit_job("j", JobWrite::Run { at: at(61) }).await;
+    let keys = vec![job.key, other.key, job.key, JobKey(i64::MAX), job.key];
+    let jobs_for_run = subject.store.jobs_for_run(keys.clone()).await.unwrap();
+    let found: Vec<_> = jobs_for_run
+        .iter()
+        .map(|found| found.as_ref().map(|found| (found.job.key, found.open.count)))
+        .collect();
+    let (twice, once) = (Some((job.key, 2)), Some((other.key, 0)));
+    assert_eq!(found, [twice, once, twice, None, twice]);
+    let gate_states = subject.store.gate_states(keys).await.unwrap();
+    let answered: Vec<_> = gate_states.iter().map(Option::is_some).collect();
+    assert_eq!(answered, [true, true, true, false, true]);
+    assert_eq!(gate_states[0], gate_states[2]);
+}
+
+/// Both entries are recorded, and both runs are closed.
+pub async fn two_runs_of_one_job_finish_in_one_batch(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
+    let (first, claim) = subject.begin_run(&job).await;
+    let (second, other) = subject.begin_run(&subject.job("j").await.unwrap()).await;
+    let writes = vec![
+        finish(first, claim.token, None),
+        finish(second, other.token, None),
+        finish(first, claim.token, None),
+    ];
+    let results = subject.store.commit(writes).await.unwrap();
+    assert_eq!(results, [RunWriteResult::Done, RunWriteResult::Done, RunWriteResult::Stale]);
+    assert_eq!(subject.store.open_runs(job.key).await.unwrap(), []);
+    assert_eq!(subject.history_of("j").await.len(), 2);
+    assert_eq!(subject.ledger_of(&job).await.len(), 2);
+    assert_eq!(subject.job("j").await.unwrap().state.executions, 2);
+    assert_eq!(subject.store.check().await.unwrap(), [""; 0]);
+}
+
 /// A single process need not wait for the claims of its predecessor to expire.
 pub async fn expire_claims_releases_all_runs_at_once(subject: Subject) {
     subject.create_collection().await;

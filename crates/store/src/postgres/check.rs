@@ -16,15 +16,17 @@ const FINDINGS_MAX: i64 = 20;
 const DEFINITIONS_MAX: i64 = 500;
 
 /// Each query returns violations of one invariant as column `finding`.
-const CHECKS: [&str; 9] = [
+const CHECKS: [&str; 10] = [
     "SELECT 'run ' || r.id || ' belongs to no job' AS finding FROM runs r
      LEFT JOIN jobs j ON j.key = r.job WHERE j.key IS NULL LIMIT $1",
     "SELECT 'job ' || j.key || ' has no state' AS finding FROM jobs j
      LEFT JOIN states s ON s.job = j.key WHERE s.job IS NULL LIMIT $1",
     "SELECT 'history of no job: ' || h.job AS finding FROM history h
-     LEFT JOIN jobs j ON j.key = h.job WHERE j.key IS NULL GROUP BY h.job LIMIT $1",
+     LEFT JOIN jobs j ON j.key = h.job LEFT JOIN leftovers o ON o.job = h.job
+     WHERE j.key IS NULL AND o.job IS NULL GROUP BY h.job LIMIT $1",
     "SELECT 'ledger of no job: ' || l.job AS finding FROM ledger l
-     LEFT JOIN jobs j ON j.key = l.job WHERE j.key IS NULL GROUP BY l.job LIMIT $1",
+     LEFT JOIN jobs j ON j.key = l.job LEFT JOIN leftovers o ON o.job = l.job
+     WHERE j.key IS NULL AND o.job IS NULL GROUP BY l.job LIMIT $1",
     "SELECT 'collection ' || c.id || ' counts ' || c.jobs || ' jobs and has ' || count(j.key)
         AS finding
      FROM collections c LEFT JOIN jobs j ON j.collection_id = c.id
@@ -33,9 +35,13 @@ const CHECKS: [&str; 9] = [
         AS finding
      FROM states s LEFT JOIN history h ON h.job = s.job
      GROUP BY s.job HAVING s.entries <> count(h.job) LIMIT $1",
-    "SELECT 'job ' || j.key || ' has the wrong collection state' AS finding
-     FROM jobs j JOIN states s ON s.job = j.key JOIN collections c ON c.id = j.collection_id
-     WHERE s.collection_enabled <> c.enabled LIMIT $1",
+    "SELECT 'job ' || j.key || ' belongs to no collection' AS finding
+     FROM jobs j LEFT JOIN collections c ON c.id = j.collection_id
+     LEFT JOIN doomed d ON d.collection_id = j.collection_id
+     WHERE c.id IS NULL AND d.collection_id IS NULL LIMIT $1",
+    "SELECT 'job ' || s.job || ' is due before the lower bound of its collection' AS finding
+     FROM states s JOIN due_floors f ON f.collection_id = s.collection_id
+     WHERE s.lifecycle = 0 AND s.enabled AND s.due < f.due LIMIT $1",
     "SELECT 'job ' || job || ' is finished and active' AS finding FROM states
      WHERE lifecycle = 0 AND finished IS NOT NULL LIMIT $1",
     "SELECT 'run ' || r.id || ' has a generation or token from the future' AS finding

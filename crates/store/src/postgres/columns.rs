@@ -30,7 +30,7 @@ macro_rules! job_columns {
 macro_rules! gate_columns {
     () => {
         concat!(
-            "s.generation, s.enabled, s.collection_enabled, \
+            "s.generation, s.enabled, c.enabled AS collection_enabled, \
              coalesce(s.schedule_generation, s.generation) AS schedule_generation, \
              s.enabled_since AS job_enabled_since, c.enabled_since, ",
             crate::postgres::columns::state_columns!("s.")

@@ -1,10 +1,13 @@
 //! [`PostgresStore`], its connection pool and the parameters of its connections.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use tokio::sync::watch;
+use tokio_postgres::config::Host;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
 
@@ -19,12 +22,16 @@ pub(super) const SERVER_MARGIN: Duration = Duration::from_millis(200);
 /// TCP keep-alive: idle time before the first probe.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// A store in a PostgreSQL database.
+/// A store in a PostgreSQL database. Its calls share a pool of connections; the engine's calls go
+/// through [`PostgresStore::for_engine`], which has a pool of its own.
 pub struct PostgresStore {
     pub(super) pool: Pool,
     pub(super) settings: PostgresSettings,
-    pub(super) codec: DefinitionCodec,
-    pub(super) listener: Listener,
+    pub(super) codec: Arc<DefinitionCodec>,
+    pub(super) listener: Arc<Listener>,
+    /// Number of searches for due jobs so far.
+    pub(super) due_searches: AtomicU32,
+    engine_pool: Pool,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -61,16 +68,39 @@ impl PostgresStore {
         let config = config(url, &settings)?;
         migrate::migrate(&config, &settings, tls.clone(), &codec).await?;
         let listener = listen(config.clone(), settings, tls.clone());
-        let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, tls, manager_config))
-            .max_size(settings.connections_max)
-            .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(settings.deadline))
-            .create_timeout(Some(settings.connect_deadline))
-            .recycle_timeout(Some(settings.connect_deadline))
-            .build()
-            .map_err(|error| StoreError::Failed(error.to_string()))?;
-        Ok(PostgresStore { pool, settings, codec, listener })
+        let pool = |connections_max| {
+            let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+            Pool::builder(Manager::from_config(config.clone(), tls.clone(), manager_config))
+                .max_size(connections_max)
+                .runtime(Runtime::Tokio1)
+                .wait_timeout(Some(settings.deadline))
+                .create_timeout(Some(settings.connect_deadline))
+                .recycle_timeout(Some(settings.connect_deadline))
+                .build()
+                .map_err(|error| StoreError::Failed(error.to_string()))
+        };
+        Ok(PostgresStore {
+            pool: pool(settings.connections_max)?,
+            settings,
+            codec: Arc::new(codec),
+            listener: Arc::new(listener),
+            due_searches: AtomicU32::new(0),
+            engine_pool: pool(settings.engine_connections_max)?,
+        })
+    }
+
+    /// The same store for the engine: its calls have connections of their own, and never wait for
+    /// calls of the API. A connection is opened when it is needed.
+    #[must_use]
+    pub fn for_engine(&self) -> PostgresStore {
+        PostgresStore {
+            pool: self.engine_pool.clone(),
+            settings: self.settings,
+            codec: Arc::clone(&self.codec),
+            listener: Arc::clone(&self.listener),
+            due_searches: AtomicU32::new(0),
+            engine_pool: self.engine_pool.clone(),
+        }
     }
 
     /// Changes when any node has committed an edit or requested a run. A notification carries no
@@ -80,15 +110,40 @@ impl PostgresStore {
     }
 }
 
+/// Port of PostgreSQL if the URL has none.
+const PORT: u16 = 5432;
+
+/// Hosts and ports that a connection to this URL may use, without Unix sockets. Empty if the URL is
+/// invalid.
+pub fn endpoints(url: &str) -> Vec<(String, u16)> {
+    let Ok(config) = url.parse::<Config>() else { return Vec::new() };
+    let ports = config.get_ports();
+    // A single port is that of all hosts.
+    let port = |place: usize| {
+        let port = if ports.len() == 1 { ports.first() } else { ports.get(place) };
+        port.copied().unwrap_or(PORT)
+    };
+    let hosts = config.get_hosts().iter().enumerate().filter_map(|(place, host)| match host {
+        Host::Tcp(name) => Some((name.trim_matches(['[', ']']).to_owned(), port(place))),
+        Host::Unix(_) => None,
+    });
+    let addresses = config.get_hostaddrs().iter().enumerate();
+    let addresses = addresses.map(|(place, address)| (address.to_string(), port(place)));
+    hosts.chain(addresses).collect()
+}
+
 /// The parameters of every connection.
 fn config(url: &str, settings: &PostgresSettings) -> Result<Config, StoreError> {
     let invalid = |_| StoreError::Failed("the URL of the database is invalid".into());
     let mut config: Config = url.parse().map_err(invalid)?;
-    let server_timeout = settings.deadline.saturating_sub(SERVER_MARGIN).as_millis().max(1);
+    let milliseconds = |time: Duration| time.as_millis().max(1);
+    let server_timeout = milliseconds(settings.deadline.saturating_sub(SERVER_MARGIN));
+    let lock_timeout = milliseconds(settings.lock_deadline);
+    let idle_timeout = milliseconds(settings.idle_deadline);
     let options = config.get_options().unwrap_or_default().to_owned();
     config.options(format!(
-        "{options} -c statement_timeout={server_timeout} -c lock_timeout={server_timeout} \
-         -c idle_in_transaction_session_timeout={server_timeout} -c client_min_messages=warning \
+        "{options} -c statement_timeout={server_timeout} -c lock_timeout={lock_timeout} \
+         -c idle_in_transaction_session_timeout={idle_timeout} -c client_min_messages=warning \
          -c default_transaction_isolation=read\\ committed"
     ));
     config.connect_timeout(settings.connect_deadline);

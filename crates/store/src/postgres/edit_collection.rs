@@ -12,9 +12,9 @@ use crate::postgres::code::Code;
 use crate::postgres::columns::collection_columns;
 use crate::postgres::error::PostgresError;
 use crate::postgres::groups::{group_id, insert_group, lock_subscription};
-use crate::postgres::removal::{delete_collections, lock_states_of};
+use crate::postgres::removal::{delete_collections, exclude_commits};
 use crate::postgres::row::{coded, collection, get, unsigned, write_group};
-use crate::postgres::transaction::{Deadline, Operation, execute, query};
+use crate::postgres::transaction::{Operation, execute, query};
 use crate::record::{CollectionFacts, CollectionRecord, GroupRecord, enabled_since};
 use crate::stored_form::write_collection;
 
@@ -33,7 +33,6 @@ pub(super) struct LockedCollection {
 
 impl Operation for EditCollection {
     type Output = Edited<CollectionRecord>;
-    const DEADLINE: Deadline = Deadline::Long;
 
     async fn perform(
         &mut self,
@@ -106,17 +105,14 @@ impl EditCollection {
                 .ok_or_else(|| StoreError::Failed("the inserted collection is missing".into()))?;
             return Ok(inserted.record);
         };
+        if enabled != (before.collection.state == CollectionState::Enabled) {
+            exclude_commits(transaction, &[id]).await?;
+        }
         let update = "UPDATE collections
              SET definition = $2, plan = $3, enabled = $4, enabled_since = $5, version = version + 1
              WHERE id = $1";
         let ticks = since.ticks();
         execute(transaction, update, &[&id, &definition, &plan, &enabled, &ticks]).await?;
-        if enabled != (before.collection.state == CollectionState::Enabled) {
-            lock_states_of(transaction, &[id]).await?;
-            let switch = "UPDATE states SET collection_enabled = $2
-                 WHERE job IN (SELECT key FROM jobs WHERE collection_id = $1)";
-            execute(transaction, switch, &[&id, &enabled]).await?;
-        }
         let version = before.version + 1;
         Ok(CollectionRecord { collection, enabled_since: since, version, ..before.clone() })
     }
@@ -132,7 +128,8 @@ impl EditCollection {
     }
 }
 
-/// Locks a collection until the commit; `None` if it does not exist.
+/// Locks a collection against other edits until the commit; `None` if it does not exist. Commits of
+/// the engine go on: see `exclude_commits`.
 pub(super) async fn lock_collection(
     transaction: &Transaction<'_>,
     path: &CollectionPath,
@@ -142,7 +139,7 @@ pub(super) async fn lock_collection(
         collection_columns!(),
         " FROM collections c JOIN groups g ON g.id = c.group_id
           WHERE g.subscription_key = $1 AND g.group_key = $2 AND c.collection_key = $3
-          FOR UPDATE OF c"
+          FOR NO KEY UPDATE OF c"
     );
     let (subscription, group) = (path.group.subscription.key(), path.group.group.key());
     let found = query(transaction, lock, &[&subscription, &group, &path.collection.key()]).await?;

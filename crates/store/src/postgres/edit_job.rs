@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use deadpool_postgres::Transaction;
-use kalends_domain::{CollectionState, JobDefinition, JobPath, Switch};
+use kalends_domain::{JobDefinition, JobPath, Switch};
 use kalends_recurrence::{Instant, duration_to_ticks};
 
 use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite, WaitingRuns};
@@ -12,6 +12,7 @@ use crate::postgres::clock::clock;
 use crate::postgres::code::{Code, without_nul};
 use crate::postgres::columns::{job_columns, run_columns, state_columns};
 use crate::postgres::commit::{close_runs, open_runs, write_ledger};
+use crate::postgres::due_floor::lower_due_floor;
 use crate::postgres::edit_collection::{LockedCollection, lock_collection};
 use crate::postgres::error::PostgresError;
 use crate::postgres::removal::delete_jobs;
@@ -59,6 +60,7 @@ impl Operation for EditJob<'_> {
                 before.clone()
             }
             (JobWrite::Put(put), Some(job)) => {
+                lower_due_floor(transaction, collection.id, put.state.due).await?;
                 Some(self.replace(transaction, *put, job, &open, now).await?)
             }
             (JobWrite::Put(put), None) => Some(self.create(transaction, *put, &collection).await?),
@@ -122,12 +124,11 @@ impl EditJob<'_> {
         let key = inserted.first().map(|row| get::<i64>(row, "key")).transpose()?;
         let key =
             key.ok_or_else(|| StoreError::Failed("the insert of a job returned no key".into()))?;
-        let enabled = collection.record.collection.state == CollectionState::Enabled;
         let insert_state = concat!(
-            "INSERT INTO states (generation, schedule_generation, entries, job, collection_id, enabled,
-                collection_enabled, ",
+            "INSERT INTO states (generation, schedule_generation, entries, job, collection_id,
+                enabled, ",
             state_columns!(""),
-            ") VALUES (1, 1, 0, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+            ") VALUES (1, 1, 0, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
         );
         let is_on = definition.switch == Switch::Enabled;
         let state_columns = StateColumns::of(state);
@@ -140,7 +141,6 @@ impl EditJob<'_> {
                 &key,
                 &collection.id,
                 &is_on,
-                &enabled,
                 lifecycle,
                 due,
                 used,
@@ -152,6 +152,7 @@ impl EditJob<'_> {
             ],
         )
         .await?;
+        lower_due_floor(transaction, collection.id, state.due).await?;
         let one_more = "UPDATE collections SET jobs = jobs + 1 WHERE id = $1";
         execute(transaction, one_more, &[&collection.id]).await?;
         let (generation, schedule_generation, enabled_since) = (1, 1, None);

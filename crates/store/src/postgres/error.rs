@@ -17,6 +17,9 @@ pub(super) enum PostgresError {
     /// The database reported an error, or its connection broke.
     #[error("database error")]
     Database(#[from] tokio_postgres::Error),
+    /// The operation must be repeated with other locks.
+    #[error("repeat with other locks")]
+    Repeat,
     /// The pool provided no connection.
     #[error("no connection from the pool")]
     Pool(#[from] PoolError),
@@ -39,6 +42,7 @@ impl PostgresError {
         let error = match self {
             PostgresError::Store(error) => return TransactionFailure::Permanent(error),
             PostgresError::Pool(error) => return TransactionFailure::Permanent(pool_error(&error)),
+            PostgresError::Repeat => return TransactionFailure::Conflict,
             PostgresError::Database(error) => error,
         };
         match error.code() {

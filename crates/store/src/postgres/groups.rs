@@ -8,7 +8,7 @@ use crate::postgres::PostgresStore;
 use crate::postgres::error::PostgresError;
 use crate::postgres::removal::delete_collections;
 use crate::postgres::row::{self, get, write_group};
-use crate::postgres::transaction::{Deadline, Operation, execute, query};
+use crate::postgres::transaction::{Operation, execute, query};
 use crate::record::GroupRecord;
 
 impl PostgresStore {
@@ -59,13 +59,12 @@ pub(super) struct DeleteGroup(pub(super) GroupPath);
 
 impl Operation for DeleteGroup {
     type Output = bool;
-    const DEADLINE: Deadline = Deadline::Long;
 
     async fn perform(&mut self, transaction: &Transaction<'_>) -> Result<bool, PostgresError> {
         let path = &self.0;
         lock_subscription(transaction, &path.subscription).await?;
         let Some(id) = group_id(transaction, path).await? else { return Ok(false) };
-        let inside = "SELECT id FROM collections WHERE group_id = $1 ORDER BY id FOR UPDATE";
+        let inside = "SELECT id FROM collections WHERE group_id = $1 ORDER BY id FOR NO KEY UPDATE";
         let inside = query(transaction, inside, &[&id]).await?;
         let inside = inside.iter().map(|row| get(row, "id")).collect::<Result<Vec<i64>, _>>()?;
         delete_collections(transaction, &inside).await?;

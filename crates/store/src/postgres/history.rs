@@ -56,11 +56,21 @@ impl PostgresStore {
         to: Instant,
         limit: usize,
     ) -> Result<Vec<LedgerRecord>, StoreError> {
+        // Two searches that each use an index: rows that begin in the span, and the few rows of
+        // several occurrences that begin before it and reach into it.
         let sql = concat!(
             "SELECT ",
-            ledger_columns!(""),
-            " FROM ledger WHERE job = $1 AND last_at >= $2 AND first_at <= $3
-              ORDER BY first_at, last_at, number LIMIT $4"
+            ledger_columns!("l."),
+            " FROM (
+                (SELECT * FROM ledger WHERE job = $1 AND first_at >= $2 AND first_at <= $3
+                 ORDER BY first_at, last_at, number LIMIT $4)
+                UNION ALL
+                (SELECT * FROM ledger
+                 WHERE job = $1 AND first_at < last_at AND last_at >= $2 AND first_at < $2
+                   AND first_at <= $3
+                 ORDER BY first_at, last_at, number LIMIT $4)
+              ) l JOIN jobs j ON j.key = l.job JOIN collections c ON c.id = j.collection_id
+              ORDER BY l.first_at, l.last_at, l.number LIMIT $4"
         );
         let rows = self.query(sql, &[&job.0, &from.ticks(), &to.ticks(), &rows_max(limit)]).await?;
         rows.iter().map(row::ledger).collect()

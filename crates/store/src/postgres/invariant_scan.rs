@@ -27,13 +27,14 @@ impl PostgresStore {
                 SELECT j.key, j.created, j.collection_id,
                     sum(1 + coalesce(s.entries, 0)) OVER (ORDER BY j.key) AS scanned,
                     row_number() OVER (ORDER BY j.key) AS place
-                FROM (SELECT * FROM jobs WHERE key > $1 ORDER BY key LIMIT $3) j
+                FROM (SELECT j.* FROM jobs j JOIN collections c ON c.id = j.collection_id
+                      WHERE j.key > $1 ORDER BY j.key LIMIT $3) j
                 LEFT JOIN states s ON s.job = j.key
              )
              SELECT p.key, p.created, p.collection_id, s.job, h.entries, h.attempts, h.failed, ",
             gate_columns!(),
-            " FROM page p LEFT JOIN states s ON s.job = p.key
-             LEFT JOIN collections c ON c.id = p.collection_id
+            " FROM page p JOIN collections c ON c.id = p.collection_id
+             LEFT JOIN states s ON s.job = p.key
              LEFT JOIN LATERAL (
                 SELECT count(*) AS entries,
                     count(*) FILTER (WHERE role = 0 AND status <> 2) AS attempts,

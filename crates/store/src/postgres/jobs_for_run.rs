@@ -47,7 +47,8 @@ impl PostgresStore {
                 both_enabled_since(job.job.enabled_since, row::at(row, "enabled_since")?);
             found.insert(job.key, JobForRun { job, collection, location, enabled_since, open });
         }
-        Ok(jobs.iter().map(|job| found.remove(job)).collect())
+        // A job with two due runs is named twice.
+        Ok(jobs.iter().map(|job| found.get(job).cloned()).collect())
     }
 
     pub(super) async fn read_gate_states(

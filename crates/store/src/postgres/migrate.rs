@@ -12,13 +12,14 @@ use crate::postgres::error::{PostgresError, TransactionFailure, connection_error
 use crate::stored_form::DefinitionCodec;
 
 /// All migrations; the number of a migration is its position, from 1. Never change a published one.
-const MIGRATIONS: [(&str, &str); 6] = [
+const MIGRATIONS: [(&str, &str); 7] = [
     ("first", include_str!("../../migrations/postgres/0001_first.sql")),
     ("tokens", include_str!("../../migrations/postgres/0002_tokens.sql")),
     ("timing", include_str!("../../migrations/postgres/0003_timing.sql")),
     ("ledger numbers", include_str!("../../migrations/postgres/0004_ledger_numbers.sql")),
     ("views", include_str!("../../migrations/postgres/0005_views.sql")),
     ("edits", include_str!("../../migrations/postgres/0006_edits.sql")),
+    ("contention", include_str!("../../migrations/postgres/0007_contention.sql")),
 ];
 
 /// The key of the advisory lock: "kalends" in ASCII, unlikely to collide with other programs.
@@ -45,17 +46,21 @@ where
         timeout(settings.connect_deadline, config.connect(tls)).await.map_err(timed_out)?;
     let (mut client, connection) = connected.map_err(|error| connection_error(&error))?;
     let driver = tokio::spawn(connection);
-    let done = timeout(settings.long_deadline, async {
+    let done = async {
+        let waited = timeout(settings.long_deadline, lock(&client)).await;
+        let timed_out = |_| {
+            StoreError::Busy("timeout while waiting for another node to migrate the store".into())
+        };
+        waited.map_err(timed_out)??;
+        // Without a time limit: a migration that is rolled back would begin again at every start.
         apply(&mut client).await?;
         check_key(&client, codec).await
-    })
-    .await;
+    };
+    let done: Result<(), PostgresError> = done.await;
     drop(client);
     // Closing the connection releases the advisory lock.
     driver.abort();
-    let timed_out =
-        |_| StoreError::Busy("timeout while waiting for another node to migrate the store".into());
-    done.map_err(timed_out)?.map_err(|error| match error.before_commit() {
+    done.map_err(|error| match error.before_commit() {
         TransactionFailure::Conflict => {
             StoreError::Busy("another node is migrating the store".into())
         }
@@ -63,10 +68,15 @@ where
     })
 }
 
-async fn apply(client: &mut Client) -> Result<(), PostgresError> {
-    // No timeout: migrations may be slow, and so may the node that holds the lock.
+/// Waits until no other node migrates. The database sets no time limits from here on: migrations may
+/// be slow, and so may the node that holds the lock.
+async fn lock(client: &Client) -> Result<(), PostgresError> {
     client.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await?;
     client.execute("SELECT pg_advisory_lock($1)", &[&ADVISORY_LOCK]).await?;
+    Ok(())
+}
+
+async fn apply(client: &mut Client) -> Result<(), PostgresError> {
     client
         .batch_execute(
             "CREATE TABLE IF NOT EXISTS schema_steps (

@@ -5,7 +5,7 @@
 //! | `connect`, `store` | [`PostgresStore`]: the connection pool and the [`Store`] trait |
 //! | `transaction`, `error` | transactions and queries with deadlines and retries; error mapping |
 //! | `migrate`, `schema` | schema migrations, the check of the encryption key, schema description |
-//! | `groups`, `collections`, `jobs`, `search`, `due`, `runs`, `history`, `events`, `tokens` | reads, one statement each, and edits of groups and tokens |
+//! | `groups`, `collections`, `jobs`, `search`, `due`, `due_floor`, `runs`, `history`, `events`, `tokens` | reads, one statement each, and edits of groups and tokens |
 //! | `edit_job`, `edit_collection` | edits that the caller decides while their rows are locked |
 //! | `jobs_for_run`, `commit` | the engine: jobs to run, and batches of run writes |
 //! | `invariant_scan`, `check`, `dump` | data for the invariant scan; integrity check; dump |
@@ -31,6 +31,7 @@ mod columns;
 mod commit;
 mod connect;
 mod due;
+mod due_floor;
 mod dump;
 mod edit_collection;
 mod edit_job;
@@ -55,5 +56,5 @@ mod store;
 mod tokens;
 mod transaction;
 
-pub use connect::PostgresStore;
+pub use connect::{PostgresStore, endpoints};
 pub use settings::PostgresSettings;

@@ -57,7 +57,9 @@ impl PostgresStore {
                 break;
             }
         }
-        Ok(limit - left)
+        // More rows of deleted jobs are left: the caller continues at once.
+        let is_done = self.remove_deleted(limit).await?;
+        Ok(if is_done { limit - left } else { limit })
     }
 }
 
@@ -145,7 +147,7 @@ impl Operation for PruneJobs {
         let pair = |row: &Row| Ok((get(row, "key")?, get(row, "collection_id")?));
         let found = found.iter().map(pair).collect::<Result<Vec<(i64, i64)>, StoreError>>()?;
         let (jobs, collections): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-        let lock = "SELECT id FROM collections WHERE id = ANY ($1) ORDER BY id FOR UPDATE";
+        let lock = "SELECT id FROM collections WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE";
         query(transaction, lock, &[&collections]).await?;
         lock_states(transaction, &jobs).await?;
         // Re-read under the lock: an edit may have reactivated a job in the meantime.

@@ -22,13 +22,15 @@ impl PostgresStore {
                     + extract(microseconds FROM now())::bigint % 1000000 * 10 AS ticks
              ), found AS (
                 (SELECT r.* FROM runs r JOIN states s ON s.job = r.job
-                 WHERE r.owner IS NULL AND r.next_at <= $1 AND s.collection_enabled
+                 JOIN collections c ON c.id = s.collection_id
+                 WHERE r.owner IS NULL AND r.next_at <= $1 AND c.enabled
                    AND (s.enabled OR r.cause = $3)
                  ORDER BY r.next_at, r.id LIMIT $2)
                 UNION ALL
                 (SELECT r.* FROM runs r JOIN states s ON s.job = r.job
+                 JOIN collections c ON c.id = s.collection_id
                  WHERE r.owner IS NOT NULL AND r.lease_until < (SELECT ticks FROM clock)
-                   AND s.collection_enabled AND (s.enabled OR r.cause = $3)
+                   AND c.enabled AND (s.enabled OR r.cause = $3)
                  ORDER BY r.next_at, r.id LIMIT $2)
              ) SELECT ",
             run_columns!("r."),
@@ -40,7 +42,12 @@ impl PostgresStore {
     }
 
     pub(super) async fn read_open_runs(&self, job: JobKey) -> Result<Vec<OpenRun>, StoreError> {
-        let sql = concat!("SELECT ", run_columns!(""), " FROM runs WHERE job = $1 ORDER BY id");
+        let sql = concat!(
+            "SELECT ",
+            run_columns!("r."),
+            " FROM runs r JOIN states s ON s.job = r.job
+              JOIN collections c ON c.id = s.collection_id WHERE r.job = $1 ORDER BY r.id"
+        );
         self.query(sql, &[&job.0]).await?.iter().map(row::run).collect()
     }
 }

@@ -141,8 +141,8 @@ impl EngineStore for PostgresStore {
         // A released claim is worth a notification: other nodes take the run over at once.
         let is_release = |write: &RunWrite| matches!(write, RunWrite::RenewLease { lease, .. } if lease.is_zero());
         match writes.iter().any(is_release) {
-            true => Box::pin(self.notifying(self.transact(Commit(writes)))),
-            false => Box::pin(self.transact(Commit(writes))),
+            true => Box::pin(self.notifying(self.transact(Commit::new(writes)))),
+            false => Box::pin(self.transact(Commit::new(writes))),
         }
     }
 

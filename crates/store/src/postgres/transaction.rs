@@ -147,7 +147,7 @@ impl PostgresStore {
     /// The rows of a single read-only statement.
     pub(super) async fn query(
         &self,
-        sql: &'static str,
+        sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let deadline = self.deadline(Deadline::Short);
@@ -177,7 +177,7 @@ impl PostgresStore {
 
     async fn query_once(
         &self,
-        sql: &'static str,
+        sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, PostgresError> {
         let mut connection = self.connection().await?;

@@ -4,6 +4,7 @@
 //! database.
 
 mod concurrency;
+mod contention;
 mod damage;
 mod database;
 mod dump;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use kalends_domain::HistoryEntry;
+use kalends_recurrence::Instant;
 
 use crate::engine_store::DueJob;
 use crate::error::StoreError;
@@ -21,6 +22,8 @@ pub(super) struct Batch {
     closed: Vec<RunId>,
     history: Vec<(JobKey, HistoryEntry)>,
     ledger: Vec<(JobKey, LedgerRecord)>,
+    collections: BTreeMap<JobKey, i64>,
+    lowered: Vec<(i64, Instant)>,
 }
 
 /// Rows to write.
@@ -31,11 +34,14 @@ pub(super) struct Changes {
     pub(super) closed: Vec<RunId>,
     pub(super) history: Vec<(JobKey, HistoryEntry)>,
     pub(super) ledger: Vec<(JobKey, LedgerRecord)>,
+    /// Collections of jobs that became due, or due earlier than before, with the new due times.
+    pub(super) lowered: Vec<(i64, Instant)>,
 }
 
 impl Batch {
     pub(super) fn new(
         jobs: BTreeMap<JobKey, JobRow>,
+        collections: BTreeMap<JobKey, i64>,
         runs: BTreeMap<RunId, RunRow>,
         fresh_ids: VecDeque<RunId>,
     ) -> Batch {
@@ -49,6 +55,8 @@ impl Batch {
             closed: Vec::new(),
             history: Vec::new(),
             ledger: Vec::new(),
+            collections,
+            lowered: Vec::new(),
         }
     }
 
@@ -66,6 +74,7 @@ impl Batch {
             closed: self.closed,
             history: self.history,
             ledger: self.ledger,
+            lowered: self.lowered,
         }
     }
 }
@@ -119,6 +128,8 @@ impl RunTables for Batch {
         }
         let Some((job, state)) = change.job else { return Ok(()) };
         if let Some(row) = self.jobs.get_mut(&job) {
+            let earlier = state.due.filter(|due| row.state.due.is_none_or(|old| *due < old));
+            self.lowered.extend(self.collections.get(&job).copied().zip(earlier));
             row.state = state;
             self.changed_jobs.insert(job);
         }

@@ -13,6 +13,7 @@ use crate::postgres::columns::{
     entry_columns, ledger_columns, progress_columns, run_columns, state_columns,
 };
 use crate::postgres::commit::batch::Changes;
+use crate::postgres::due_floor::lower_due_floor;
 use crate::postgres::error::PostgresError;
 use crate::postgres::transaction::execute;
 use crate::record::{JobKey, JobState, LedgerRecord, RunId};
@@ -23,7 +24,10 @@ pub(super) async fn write(
     transaction: &Transaction<'_>,
     changes: Changes,
 ) -> Result<(), PostgresError> {
-    let Changes { states, opened, updated, closed, history, ledger } = changes;
+    let Changes { states, opened, updated, closed, history, ledger, lowered } = changes;
+    for (collection, due) in lowered {
+        lower_due_floor(transaction, collection, Some(due)).await?;
+    }
     tokio::try_join!(
         biased;
         write_states(transaction, &states, &history),

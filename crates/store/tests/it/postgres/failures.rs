@@ -25,6 +25,9 @@ fn short_deadlines() -> PostgresSettings {
         deadline: Duration::from_millis(600),
         long_deadline: Duration::from_millis(900),
         connect_deadline: Duration::from_millis(500),
+        lock_deadline: Duration::from_millis(400),
+        idle_deadline: Duration::from_millis(400),
+        ..PostgresSettings::default()
     }
 }
 /// The longest time that a call may take with [`short_deadlines`].
@@ -133,6 +136,8 @@ enum Cut {
     After,
     /// The commit reaches the server; then the connection stays open without traffic.
     Silent,
+    /// The commit does not reach the server, and the connection stays open without traffic.
+    Frozen,
 }
 
 /// A proxy between a node and the server. It interrupts the next commit once it is armed.
@@ -160,7 +165,7 @@ async fn proxy(server: SocketAddr, cut: Cut, armed: Arc<AtomicBool>) -> SocketAd
                         answers.abort();
                         to_server.write_all(&bytes[..read]).await.unwrap();
                     }
-                    if let Cut::Silent = cut {
+                    if let Cut::Silent | Cut::Frozen = cut {
                         std::future::pending::<()>().await;
                     }
                     break;
@@ -360,5 +365,33 @@ fn an_edit_notifies_every_node() {
             received = timeout(CALL_TIME_MAX * 3, received) => received.unwrap(),
             () = edits => {}
         }
+    });
+}
+
+/// A node that was stopped, or whose machine was, does not end its transaction.
+#[test]
+fn a_node_that_stops_inside_a_transaction_blocks_others_for_a_short_time() {
+    with_server(async {
+        let database = TestDatabase::create().await;
+        let direct = database.connect().await;
+        due_jobs(&direct, 1).await;
+        let armed = Arc::new(AtomicBool::new(false));
+        let (server, name) = address(&database.url);
+        let through = proxy(server, Cut::Frozen, armed.clone()).await;
+        let url = format!("postgres://kalends@{through}/{name}");
+        // The call of the stopped node itself has no relevant limit.
+        let settings = PostgresSettings {
+            deadline: Duration::from_secs(600),
+            idle_deadline: Duration::from_millis(200),
+            ..PostgresSettings::default()
+        };
+        let frozen = PostgresStore::connect(&url, settings, codec(1)).await.unwrap();
+        armed.store(true, Ordering::Relaxed);
+        let stopped = tokio::spawn(async move { try_put_job(&frozen, "j0", put(None)).await });
+        while armed.load(Ordering::Relaxed) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(put_job(&direct, "j0", put(None)).await.version, 2, "it was rolled back");
+        stopped.abort();
     });
 }

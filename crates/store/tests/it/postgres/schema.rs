@@ -1,6 +1,8 @@
 //! The schema, its migrations and the integrity check.
 
-use kalends_store::postgres::PostgresStore;
+use std::time::Duration;
+
+use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::record::NodeId;
 use kalends_store::{AdminStore, EngineStore, StoreError};
 use tokio::task::JoinSet;
@@ -39,7 +41,7 @@ fn many_nodes_can_start_concurrently_on_an_empty_database() {
         assert_eq!(tasks.join_all().await, vec![Ok(()); 8]);
         let steps = "SELECT count(*) FROM schema_steps";
         let steps: i64 = database.client().await.query_one(steps, &[]).await.unwrap().get(0);
-        assert_eq!(steps, 6);
+        assert_eq!(steps, 7);
     });
 }
 
@@ -69,7 +71,7 @@ fn a_schema_of_a_newer_version_is_refused() {
         database.client().await.execute(newer, &[]).await.unwrap();
         let refused = PostgresStore::connect(&database.url, settings(), codec(1)).await;
         let Err(error) = refused else { panic!("{refused:?}") };
-        assert_eq!(error, StoreError::TooNew { found: 8, known: 6 });
+        assert_eq!(error, StoreError::TooNew { found: 8, known: 7 });
     });
 }
 
@@ -88,24 +90,42 @@ fn the_integrity_check_finds_every_kind_of_damage() {
                 VALUES (999, 0, 0, 0, 0, 0, 0, 0);
             UPDATE collections SET jobs = 7;
             UPDATE states SET entries = 7, generation = 0, finished = 0 WHERE job = 1;
-            UPDATE states SET collection_enabled = false WHERE job = 2;
+            UPDATE jobs SET collection_id = 77 WHERE key = 2;
+            INSERT INTO due_floors SELECT id, 9000000000000000000 FROM collections;
             INSERT INTO runs SELECT id + 100, 999, generation, scheduled, cause, repeat, role, retry,
                 redelivery, next_at, first_started, owner, token, lease_until, last_token FROM runs;
-            UPDATE jobs SET definition = '{}' WHERE key = 2;";
+            UPDATE jobs SET definition = '{}' WHERE key = 1;";
         database.client().await.batch_execute(damage).await.unwrap();
         let found = store.check().await.unwrap();
         for expected in [
             "belongs to no job",
             "history of no job: 999",
             "ledger of no job: 999",
-            "counts 7 jobs and has 2",
+            "counts 7 jobs and has 1",
             "counts 7 entries and has 0",
-            "job 2 has the wrong collection state",
+            "job 2 belongs to no collection",
+            "job 1 is due before the lower bound of its collection",
             "job 1 is finished and active",
             "has a generation or token from the future",
-            "job 2: a definition cannot be read",
+            "job 1: a definition cannot be read",
         ] {
             assert!(found.iter().any(|line| line.contains(expected)), "{expected}: {found:?}");
         }
+    });
+}
+
+/// A migration that a time limit rolls back would begin again at every start.
+#[test]
+fn a_migration_may_take_longer_than_every_time_limit() {
+    with_server(async {
+        let database = TestDatabase::create().await;
+        let slow = "CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql AS $$
+             BEGIN PERFORM pg_sleep(0.1); END $$;
+             CREATE EVENT TRIGGER slow ON ddl_command_end WHEN TAG IN ('CREATE TABLE')
+             EXECUTE FUNCTION slow()";
+        database.client().await.batch_execute(slow).await.unwrap();
+        let limit = Duration::from_millis(300);
+        let settings = PostgresSettings { deadline: limit, long_deadline: limit, ..settings() };
+        PostgresStore::connect(&database.url, settings, codec(1)).await.unwrap();
     });
 }
