@@ -30,3 +30,4 @@ pub use engine::{Engine, Nudge};
 pub use metrics::EngineMetrics;
 pub use settings::{ClockSource, EngineSettings, Nodes, OnViolation};
 pub use status::{EngineState, EngineStatus};
+pub use store_clock::StoreClock;

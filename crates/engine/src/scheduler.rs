@@ -133,9 +133,9 @@ impl Scheduler {
         node: NodeId,
         settings: EngineSettings,
     ) -> Scheduler {
-        let store_clock = match settings.clock {
+        let store_clock = match &settings.clock {
             ClockSource::Node => None,
-            ClockSource::Store => Some(Arc::new(StoreClock::new(Arc::clone(&clock)))),
+            ClockSource::Store(clock) => Some(Arc::clone(clock)),
         };
         let clock = store_clock.clone().map_or(clock, |clock| clock);
         let (now, elapsed) = (Instant::from(clock.now()), clock.uptime());

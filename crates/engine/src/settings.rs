@@ -6,6 +6,7 @@ use std::time::Duration;
 use kalends_store::Retention;
 
 use crate::metrics::EngineMetrics;
+use crate::store_clock::StoreClock;
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -61,12 +62,12 @@ pub enum Nodes {
 }
 
 /// Clock that decides when an occurrence is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum ClockSource {
     /// The node's clock, for a store with a single node.
     Node,
-    /// The store's clock, for a store that several nodes share.
-    Store,
+    /// The store's clock, for a store that several nodes share. The engine synchronizes it.
+    Store(Arc<StoreClock>),
 }
 
 impl Default for EngineSettings {

@@ -1,17 +1,18 @@
 //! A local estimate of the store's clock. Nodes that share a store schedule by it, so that clock skew
 //! between the nodes does not matter.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kalends_environment::{Clock, Sleep};
 use kalends_recurrence::Instant;
-use kalends_store::{EngineStore, StoreError};
+use kalends_store::{LeaseClock, StoreError};
 use tokio::sync::Notify;
 
 /// The store's clock, extrapolated between reads with the monotonic clock.
-pub(crate) struct StoreClock {
+pub struct StoreClock {
     own: Arc<dyn Clock>,
     last_read: Mutex<Option<ClockReading>>,
     /// Notified when a read corrects the estimate.
@@ -32,8 +33,18 @@ impl ClockReading {
 }
 
 impl StoreClock {
-    /// Follows the node's clock until the first read.
-    pub(crate) fn new(own: Arc<dyn Clock>) -> StoreClock {
+    /// A clock that has read the time of the store. `own` measures the time between the reads.
+    pub async fn synchronized(
+        store: &dyn LeaseClock,
+        own: Arc<dyn Clock>,
+    ) -> Result<StoreClock, StoreError> {
+        let clock = StoreClock::unsynchronized(own);
+        clock.synchronize(store).await?;
+        Ok(clock)
+    }
+
+    /// A clock that follows `own` until the first read. A server must not use it to answer requests.
+    pub fn unsynchronized(own: Arc<dyn Clock>) -> StoreClock {
         StoreClock { own, last_read: Mutex::default(), corrected: Notify::new() }
     }
 
@@ -43,7 +54,7 @@ impl StoreClock {
 
     /// Reads the store's clock. The store read it at some moment of the round trip; assuming the end
     /// of the round trip can make the estimate slow but never fast, so nothing starts early.
-    pub(crate) async fn synchronize(&self, store: &dyn EngineStore) -> Result<(), StoreError> {
+    pub async fn synchronize(&self, store: &dyn LeaseClock) -> Result<(), StoreError> {
         let before = self.own.uptime();
         let time = store.now().await?;
         let after = self.own.uptime();
@@ -56,6 +67,12 @@ impl StoreClock {
             self.corrected.notify_waiters();
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for StoreClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreClock({})", self.now())
     }
 }
 

@@ -19,8 +19,9 @@ use kalends_actions::{ExecutorSettings, Fetcher, NetworkExecutor, Signer};
 use kalends_domain::EgressMode;
 use kalends_engine::{
     ClockSource, Engine, EngineMetrics, EngineSettings, EngineState, Nodes, Nudge, OnViolation,
+    StoreClock,
 };
-use kalends_environment::{Clock as _, Entropy, SystemClock, SystemEntropy};
+use kalends_environment::{Clock, Entropy, SystemClock, SystemEntropy};
 use kalends_metrics::Metrics;
 use kalends_server::{
     App, EventSubscriptions, Health, PageKey, SchedulerHealth, SchedulerProblem, ServerMetrics,
@@ -51,6 +52,9 @@ pub(crate) const SIGNING_KEY_CONTEXT: &str = "webhook signatures";
 /// Time for attempts in flight after a failure that ends the process: their results could not be
 /// recorded any more.
 const SHUTDOWN_TIME_AFTER_FAILURE: Duration = Duration::from_secs(5);
+
+/// Interval between reads of the store's clock by a server without an engine.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Run the API server and the scheduler
 ///
@@ -117,16 +121,22 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let tls = arguments.tls.read()?;
     let engine_metrics = Arc::new(EngineMetrics::default());
     let started = SystemClock.now();
-    let OpenedStore { store, health, nodes, nudges, signing_root } =
+    let OpenedStore { store, engine_store, health, nodes, clock_source, nudges, signing_root } =
         open_store(&arguments.location).await?;
+    let clock: Arc<dyn Clock> = match &clock_source {
+        ClockSource::Node => Arc::new(SystemClock),
+        ClockSource::Store(clock) => Arc::clone(clock) as _,
+    };
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
     let address = listener.local_addr()?;
     let own_egress =
         arguments.egress.settings(EgressMode::SingleUser, address, &arguments.location.store)?;
     let fetcher = Fetcher::new(own_egress, Arc::new(SystemEntropy)).context("cannot set up TLS")?;
-    let access =
-        arguments.access.set_up(address.ip(), &arguments.location.store, &*store, fetcher).await?;
+    let access = arguments
+        .access
+        .set_up(address.ip(), &arguments.location.store, &*store, (fetcher, clock.now().into()))
+        .await?;
     let egress = arguments.egress.settings(
         access.default_egress_mode,
         address,
@@ -146,11 +156,28 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         ..ExecutorSettings::default()
     };
     let engine = match arguments.hold {
-        true => None,
+        true => {
+            if let ClockSource::Store(clock) = clock_source {
+                tokio::spawn(follow_clock(Arc::clone(&store), clock));
+            }
+            None
+        }
         false => {
-            let store = Arc::clone(&store);
-            let metrics = Arc::clone(&engine_metrics);
-            Some(start_engine(store, nodes, &settings, executor_settings, metrics)?)
+            let executor = NetworkExecutor::new(
+                executor_settings,
+                Arc::clone(&clock),
+                Arc::new(SystemEntropy),
+            );
+            let executor = executor.context("cannot set up TLS")?;
+            let settings = EngineSettings {
+                schedules: settings.schedules.clone(),
+                nodes,
+                clock: clock_source,
+                metrics: Arc::clone(&engine_metrics),
+                on_violation: on_violation(),
+                ..EngineSettings::default()
+            };
+            Some(start_engine(engine_store, executor, settings)?)
         }
     };
     let running = engine.as_ref().map(EngineThread::engine);
@@ -158,13 +185,12 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     if let Some(nudges) = nudges {
         tokio::spawn(forward_nudges(nudges, nudge.clone()));
     }
-    // Edits and due times must follow the same clock.
-    let clock = running.map_or_else(|| Arc::new(SystemClock) as _, Engine::clock);
     let scheduler = running.map_or(SchedulerHealth::OnHold, scheduler_health);
     let health = Arc::new(Health::new(health, Arc::clone(&clock), scheduler));
     let others: Vec<Arc<dyn Metrics>> = vec![engine_metrics, health.clone()];
     let app = App {
         store,
+        // Edits and due times must follow the same clock.
         clock,
         entropy: Arc::new(SystemEntropy),
         settings: Arc::new(settings),
@@ -230,43 +256,32 @@ fn scheduler_health(engine: &Engine) -> SchedulerHealth {
     }))
 }
 
+/// Debug builds run in tests, where a violated invariant must fail the test.
+fn on_violation() -> OnViolation {
+    if cfg!(debug_assertions) { OnViolation::Abort } else { OnViolation::Repair }
+}
+
 fn start_engine(
     store: Arc<dyn Store>,
-    nodes: Nodes,
-    settings: &Settings,
-    executor_settings: ExecutorSettings,
-    metrics: Arc<EngineMetrics>,
+    executor: NetworkExecutor,
+    settings: EngineSettings,
 ) -> anyhow::Result<EngineThread> {
     let mut node = [0; 8];
     SystemEntropy.fill(&mut node)?;
-    let executor =
-        NetworkExecutor::new(executor_settings, Arc::new(SystemClock), Arc::new(SystemEntropy));
-    let executor = executor.context("cannot set up TLS")?;
-    let schedules = settings.schedules.clone();
-    // Nodes that share a store follow the clock of the store.
-    let clock = match nodes {
-        Nodes::Multiple => ClockSource::Store,
-        Nodes::Single => ClockSource::Node,
-    };
-    let on_violation = if cfg!(debug_assertions) {
-        // Debug builds run in tests, where a violated invariant must fail the test.
-        OnViolation::Abort
-    } else {
-        OnViolation::Repair
-    };
-    let settings = EngineSettings {
-        schedules,
-        nodes,
-        clock,
-        metrics,
-        on_violation,
-        ..EngineSettings::default()
-    };
     let node = NodeId(u64::from_le_bytes(node));
     let (clock, executor) = (Arc::new(SystemClock), Arc::new(executor));
     let started =
         EngineThread::start(move || Engine::start(store, clock, executor, node, settings));
     started.context("cannot start a thread for the engine")
+}
+
+/// Synchronizes the clock of a server that runs no engine, which does it otherwise.
+async fn follow_clock(store: Arc<dyn Store>, clock: Arc<StoreClock>) {
+    loop {
+        clock.sleep(CLOCK_INTERVAL).await;
+        // Without the store the last estimate is the best.
+        drop(clock.synchronize(&*store).await);
+    }
 }
 
 /// Prints the line that scripts and tests wait for.
@@ -279,7 +294,11 @@ fn announce(scheme: &str, address: SocketAddr) {
 struct OpenedStore {
     store: Arc<dyn Store>,
     health: Arc<dyn StoreHealth>,
+    /// The same store, with connections that calls of the API cannot take.
+    engine_store: Arc<dyn Store>,
     nodes: Nodes,
+    /// The clock of all nodes. It has been read from the database before the server answers requests.
+    clock_source: ClockSource,
     /// Notifications of edits by other nodes; `None` for SQLite.
     nudges: Option<watch::Receiver<()>>,
     /// Key from which the signing keys of collections are derived.
@@ -306,16 +325,35 @@ async fn open_store(location: &StoreLocation) -> anyhow::Result<OpenedStore> {
             let connected = PostgresStore::connect(url, PostgresSettings::default(), codec).await;
             let store = connected.context("cannot open the database")?;
             let nudges = Some(store.change_notifications());
-            let (store, nodes) = (Arc::new(store), Nodes::Multiple);
-            Ok(OpenedStore { health: store.clone(), store, nodes, nudges, signing_root })
+            let store = Arc::new(store);
+            let engine_store = Arc::new(store.for_engine());
+            let clock = StoreClock::synchronized(&*engine_store, Arc::new(SystemClock)).await;
+            let clock = clock.context("cannot read the clock of the database")?;
+            Ok(OpenedStore {
+                health: store.clone(),
+                store,
+                engine_store,
+                nodes: Nodes::Multiple,
+                clock_source: ClockSource::Store(Arc::new(clock)),
+                nudges,
+                signing_root,
+            })
         }
         Database::Sqlite(path) => {
             let (settings, clock) = (SqliteSettings::default(), Arc::new(SystemClock));
             let opened = SqliteStore::open(path, settings, codec, clock);
             let store = opened.with_context(|| format!("cannot open {}", path.display()))?;
-            // The store locks the file: no other process uses it.
-            let (store, nodes) = (Arc::new(store), Nodes::Single);
-            Ok(OpenedStore { health: store.clone(), store, nodes, nudges: None, signing_root })
+            let store = Arc::new(store);
+            Ok(OpenedStore {
+                health: store.clone(),
+                engine_store: store.clone(),
+                store,
+                // The store locks the file: no other process uses it.
+                nodes: Nodes::Single,
+                clock_source: ClockSource::Node,
+                nudges: None,
+                signing_root,
+            })
         }
     }
 }

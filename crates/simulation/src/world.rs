@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kalends_domain::CollectionState;
-use kalends_engine::{ClockSource, EngineMetrics, EngineSettings};
+use kalends_engine::{ClockSource, EngineMetrics, EngineSettings, StoreClock};
 use kalends_recurrence::{Instant, TICKS_PER_SECOND};
 use kalends_store::record::NodeId;
 use kalends_store::{Retention, Store};
@@ -317,11 +317,12 @@ impl<'a> World<'a> {
             faults: (self.started, self.started + ticks(self.scenario.definitions.span.length())),
             seed: self.seed,
         };
+        let clock = self.mutation.clock(host.clock.clone());
         let settings = EngineSettings {
             lookahead: self.lookahead,
             clock: match self.scenario.nodes {
                 1 => ClockSource::Node,
-                _ => ClockSource::Store,
+                _ => ClockSource::Store(Arc::new(StoreClock::unsynchronized(clock.clone()))),
             },
             retention: Retention {
                 history_age: FOREVER,
@@ -336,13 +337,7 @@ impl<'a> World<'a> {
         };
         self.recorder.trace(|| format!("node {number} starts on machine {machine}"));
         let executor = self.mutation.targets(Arc::new(targets));
-        let node = Node::start(
-            link.clone(),
-            self.mutation.clock(host.clock.clone()),
-            executor,
-            NodeId(number as u64),
-            settings,
-        );
+        let node = Node::start(link.clone(), clock, executor, NodeId(number as u64), settings);
         self.recorder.observations().lifetimes.insert(number, (self.time.now(), None));
         host.number = number;
         host.link = Some(link);

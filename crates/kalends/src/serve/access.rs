@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use kalends_actions::Fetcher;
 use kalends_domain::{EgressMode, Secret};
+use kalends_recurrence::Instant;
 use kalends_server::{
     AccessControl, AllowedHosts, AuditLog, AuditSettings, AuditTarget, Authentication, RateSettings,
 };
@@ -98,11 +99,11 @@ impl AccessArguments {
         listen: IpAddr,
         store_name: &str,
         store: &dyn Store,
-        fetcher: Fetcher,
+        (fetcher, now): (Fetcher, Instant),
     ) -> anyhow::Result<ResolvedAccess> {
         let has_tokens = !store.tokens().await.context("cannot read the tokens")?.is_empty();
         let audit = self.audit_log(store_name)?;
-        let oidc = self.oidc.start(fetcher)?;
+        let oidc = self.oidc.start(fetcher, now)?;
         if self.token.is_none() && oidc.is_none() && !has_tokens {
             self.require_loopback(listen)?;
             return Ok(ResolvedAccess {

@@ -6,10 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use kalends_actions::{EgressSettings, Proxy};
 use kalends_domain::{AllowEntry, EgressMode, EgressPolicy, ForbiddenEndpoint};
-use url::Url;
-
-/// Port of PostgreSQL if the connection URL has none.
-const POSTGRES_PORT: u16 = 5432;
+use kalends_store::postgres::endpoints;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Outbound connections")]
@@ -102,23 +99,11 @@ impl EgressArguments {
     }
 }
 
-/// Addresses of the database in a PostgreSQL URL. Jobs cannot reach Unix sockets, so those are
-/// skipped.
+/// Addresses of all hosts of the database in a PostgreSQL URL; none for another store.
 fn database_addresses(store: &str) -> Vec<SocketAddr> {
-    let Some(url) = Url::parse(store).ok().filter(|url| url.scheme().starts_with("postgres"))
-    else {
-        return Vec::new();
-    };
-    let query = |wanted: &str| {
-        let found = url.query_pairs().find(|(name, _)| name == wanted);
-        found.map(|(_, value)| value.into_owned())
-    };
-    let host = url.host_str().filter(|host| !host.is_empty()).map(str::to_owned);
-    let hosts = host.or_else(|| query("host")).unwrap_or_default();
-    let port = url.port().or_else(|| query("port")?.parse().ok()).unwrap_or(POSTGRES_PORT);
-    let hosts = hosts.split(',').map(|host| host.trim_matches(['[', ']']));
-    let hosts = hosts.filter(|host| !host.is_empty() && !host.starts_with(['/', '%']));
-    hosts.flat_map(|host| addresses(host, port)).collect()
+    let is_postgres = store.starts_with("postgres");
+    let endpoints = if is_postgres { endpoints(store) } else { Vec::new() };
+    endpoints.iter().flat_map(|(host, port)| addresses(host, *port)).collect()
 }
 
 fn addresses(host: &str, port: u16) -> Vec<SocketAddr> {
@@ -138,6 +123,20 @@ mod tests {
             database_addresses("postgres:///db?host=10.0.0.8&port=7000"),
             at("10.0.0.8:7000")
         );
+        let both =
+            |texts: [&str; 2]| texts.map(|text| text.parse::<SocketAddr>().unwrap()).to_vec();
+        for (url, expected) in [
+            ("postgres://u@10.0.0.7:5432,10.0.0.8:6000/db", ["10.0.0.7:5432", "10.0.0.8:6000"]),
+            ("postgres://u@10.0.0.7,10.0.0.8/db", ["10.0.0.7:5432", "10.0.0.8:5432"]),
+            ("postgres:///db?host=10.0.0.7,10.0.0.8&port=7000", ["10.0.0.7:7000", "10.0.0.8:7000"]),
+            (
+                "postgres:///db?host=10.0.0.7,10.0.0.8&port=7000,7001",
+                ["10.0.0.7:7000", "10.0.0.8:7001"],
+            ),
+            ("postgres://[::1]:6000/db?hostaddr=10.0.0.9", ["[::1]:6000", "10.0.0.9:6000"]),
+        ] {
+            assert_eq!(database_addresses(url), both(expected), "{url}");
+        }
         for none in ["sqlite:kalends.db", "postgres://%2Fvar%2Frun/db", "postgres:///db?host=/run"]
         {
             assert_eq!(database_addresses(none), [], "{none}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use kalends_actions::Fetcher;
-use kalends_environment::{Clock as _, SystemClock};
+use kalends_recurrence::Instant;
 use kalends_server::{ClaimGrant, OidcProvider, OidcSettings};
 
 #[derive(clap::Args)]
@@ -35,7 +35,11 @@ pub(crate) struct OidcArguments {
 
 impl OidcArguments {
     /// Creates the provider and starts to fetch its keys; `None` without `--oidc-issuer`.
-    pub(crate) fn start(&self, fetcher: Fetcher) -> anyhow::Result<Option<Arc<OidcProvider>>> {
+    pub(crate) fn start(
+        &self,
+        fetcher: Fetcher,
+        now: Instant,
+    ) -> anyhow::Result<Option<Arc<OidcProvider>>> {
         let Some(issuer) = &self.oidc_issuer else {
             let others = self.oidc_jwks.is_some() || self.oidc_tenant.is_some();
             if others || !self.oidc_audience.is_empty() || !self.oidc_grant.is_empty() {
@@ -62,7 +66,7 @@ impl OidcArguments {
         let oidc = Arc::new(OidcProvider::new(settings, fetcher));
         let fetching = Arc::clone(&oidc);
         tokio::spawn(async move {
-            if let Err(error) = fetching.fetch_keys(SystemClock.now().into()).await {
+            if let Err(error) = fetching.fetch_keys(now).await {
                 // The next token that needs a key triggers another fetch.
                 tracing::warn!(%error, "keys of the OIDC issuer not available, retrying on demand");
             }

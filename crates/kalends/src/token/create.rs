@@ -4,11 +4,11 @@ use std::io::{self, Write as _};
 
 use anyhow::{Context as _, bail, ensure};
 use kalends_domain::{AccessScope, Grant, Role};
-use kalends_environment::{Clock as _, SystemClock, SystemEntropy};
+use kalends_environment::SystemEntropy;
 use kalends_recurrence::Instant;
 use kalends_store::{NewToken, TOKENS_MAX, TokenRecord};
 
-use crate::token::token_store::{IfMissing, TokenStore};
+use crate::token::token_store::{IfMissing, OpenTokens, TokenStore};
 
 /// Most characters in the name of a token.
 const NAME_CHARS_MAX: usize = 100;
@@ -57,9 +57,8 @@ fn name(text: &str) -> anyhow::Result<String> {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let now = Instant::from(SystemClock.now());
+    let OpenTokens { tokens, now } = arguments.store.open(IfMissing::Create).await?;
     let expires = arguments.expires.as_deref().map(|text| expiration(text, now)).transpose()?;
-    let tokens = arguments.store.open(IfMissing::Create).await?;
     let NewToken { id, text, hash } = NewToken::generate(&SystemEntropy)?;
     let record = TokenRecord {
         id: id.clone(),

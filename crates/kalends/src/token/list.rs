@@ -2,11 +2,10 @@
 
 use std::io::{self, Write as _};
 
-use kalends_environment::{Clock as _, SystemClock};
 use kalends_recurrence::Instant;
 use kalends_store::TokenRecord;
 
-use crate::token::token_store::{IfMissing, TokenStore};
+use crate::token::token_store::{IfMissing, OpenTokens, TokenStore};
 
 /// List API tokens with role, scope, last use and expiration
 ///
@@ -22,8 +21,8 @@ pub(crate) struct Arguments {
 const HEADER: [&str; 7] = ["id", "role", "created", "last used", "expires", "scope", "name"];
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let tokens = arguments.store.open(IfMissing::Fail).await?.tokens().await?;
-    let now = SystemClock.now().into();
+    let OpenTokens { tokens, now } = arguments.store.open(IfMissing::Fail).await?;
+    let tokens = tokens.tokens().await?;
     let mut lines = vec![HEADER.map(str::to_owned)];
     lines.extend(tokens.iter().map(|token| line(token, now)));
     let mut widths = [0; HEADER.len()];

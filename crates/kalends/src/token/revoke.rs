@@ -3,10 +3,9 @@
 use std::io::{self, Write as _};
 
 use anyhow::{Context as _, bail};
-use kalends_environment::{Clock as _, SystemClock};
 use kalends_store::TokenId;
 
-use crate::token::token_store::{IfMissing, TokenStore};
+use crate::token::token_store::{IfMissing, OpenTokens, TokenStore};
 
 /// Revoke an API token
 ///
@@ -32,10 +31,10 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let id =
         TokenId::new(&arguments.id).context("expected the 16 hexadecimal digits of a token id")?;
-    let tokens = arguments.store.open(IfMissing::Fail).await?;
+    let OpenTokens { tokens, now } = arguments.store.open(IfMissing::Fail).await?;
     let (exists, done) = match arguments.delete {
         true => (tokens.delete_token(id.clone()).await?, "deleted"),
-        false => (tokens.revoke_token(id.clone(), SystemClock.now().into()).await?, "revoked"),
+        false => (tokens.revoke_token(id.clone(), now).await?, "revoked"),
     };
     match exists {
         true => Ok(writeln!(io::stdout(), "token {id} {done}")?),

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use kalends_environment::SystemClock;
-use kalends_store::Tokens;
+use kalends_environment::{Clock as _, SystemClock};
+use kalends_recurrence::Instant;
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, SqliteTokens};
+use kalends_store::{LeaseClock as _, Tokens};
 
 use crate::store_location::{Database, StoreLocation, codec, create_directory_of};
 
@@ -15,6 +16,13 @@ use crate::store_location::{Database, StoreLocation, codec, create_directory_of}
 pub(crate) struct TokenStore {
     #[command(flatten)]
     location: StoreLocation,
+}
+
+/// The tokens of a store.
+pub(crate) struct OpenTokens {
+    pub(crate) tokens: Box<dyn Tokens>,
+    /// The time by the clock that servers on this store follow: that of the database for PostgreSQL.
+    pub(crate) now: Instant,
 }
 
 /// How to treat an SQLite file that does not exist.
@@ -25,16 +33,21 @@ pub(crate) enum IfMissing {
 }
 
 impl TokenStore {
-    pub(crate) async fn open(&self, if_missing: IfMissing) -> anyhow::Result<Box<dyn Tokens>> {
+    pub(crate) async fn open(&self, if_missing: IfMissing) -> anyhow::Result<OpenTokens> {
         match self.location.database()? {
             Database::Postgres(url) => {
                 let settings =
                     PostgresSettings { connections_max: 1, ..PostgresSettings::default() };
                 let codec = codec(self.location.key()?);
                 let connected = PostgresStore::connect(url, settings, codec).await;
-                Ok(Box::new(connected.context("cannot open the database")?))
+                let store = connected.context("cannot open the database")?;
+                let now = store.now().await.context("cannot read the clock of the database")?;
+                Ok(OpenTokens { tokens: Box::new(store), now })
             }
-            Database::Sqlite(path) => self.open_sqlite(path, if_missing),
+            Database::Sqlite(path) => {
+                let tokens = self.open_sqlite(path, if_missing)?;
+                Ok(OpenTokens { tokens, now: SystemClock.now().into() })
+            }
         }
     }
 

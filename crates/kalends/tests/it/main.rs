@@ -25,6 +25,7 @@ mod next;
 mod observability;
 mod occurrences;
 mod oidc;
+mod postgres;
 mod rate_limits;
 mod recorded_exchange;
 mod rehearse;
