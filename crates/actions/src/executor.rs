@@ -7,16 +7,21 @@ use std::time::Duration;
 use kalends_domain::{Action, ActionRole, Cause, JobPath, Outcome, Signing, Timing};
 use kalends_recurrence::Instant;
 
+use crate::send_fence::{NotSent, SendFence};
+
 /// An attempt in flight.
-pub type AttemptFuture<'a> = Pin<Box<dyn Future<Output = AttemptReport> + Send + 'a>>;
+pub type AttemptFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<AttemptReport, NotSent>> + Send + 'a>>;
 
 /// Opens connections for later attempts.
 pub type PrewarmFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Executes attempts.
 pub trait ActionExecutor: Send + Sync {
-    /// Executes one attempt. The future completes within the request's timeout.
-    fn execute(&self, request: AttemptRequest) -> AttemptFuture<'_>;
+    /// Executes one attempt. The future completes within the request's timeout. `fence` is checked
+    /// right before the first byte of each request that is part of the action; if it is closed before
+    /// the first one, the result is [`NotSent`]. A request in flight is not cancelled.
+    fn execute(&self, request: AttemptRequest, fence: SendFence) -> AttemptFuture<'_>;
 
     /// Opens connections for `requests`, which are all due in `ahead`. Each future gives up when
     /// `ahead` has elapsed, and sends nothing of the attempts. The default opens none: attempts then

@@ -17,6 +17,7 @@ mod idempotency_key;
 mod network_executor;
 mod oauth;
 mod redaction;
+mod send_fence;
 mod service_bus;
 mod service_error;
 mod service_request;
@@ -32,5 +33,6 @@ pub use executor::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest,
 pub use fetch::{FetchError, Fetcher};
 pub use idempotency_key::idempotency_key;
 pub use network_executor::{ExecutorSettings, NetworkExecutor};
+pub use send_fence::{NotSent, SendFence};
 pub use service_error::{ServiceError, XmlError, parse_service_error};
 pub use signing::{Signer, SigningKey, SigningKeyVersions};

@@ -4,15 +4,18 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::Target;
+use kalends_domain::{Outcome, Target};
 use kalends_environment::{Clock, Entropy, Stopwatch};
 
 use crate::client::Client;
 use crate::egress::{Egress, EgressSettings};
 use crate::endpoints::Services;
-use crate::executor::{ActionExecutor, AttemptFuture, AttemptRequest, PrewarmFuture};
+use crate::executor::{
+    ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, PrewarmFuture,
+};
 use crate::http::HttpExecutor;
 use crate::oauth::TokenCache;
+use crate::send_fence::{AttemptContext, NotSent, Refused, SendFence, SendGuard};
 use crate::service_bus::{EntityKind, ServiceBus};
 use crate::signing::Signer;
 use crate::storage_queue::StorageQueues;
@@ -30,6 +33,10 @@ pub struct ExecutorSettings {
     /// Endpoints of queues, brokers and token endpoints.
     pub services: Services,
 }
+
+/// History message of an attempt whose fence closed between two of its requests.
+const REST_REFUSED: &str = "The scheduler lost its lease before it followed a redirect; another \
+    node may repeat the attempt.";
 
 /// Executes actions over the network.
 pub struct NetworkExecutor {
@@ -70,25 +77,32 @@ impl NetworkExecutor {
 }
 
 impl ActionExecutor for NetworkExecutor {
-    fn execute(&self, attempt: AttemptRequest) -> AttemptFuture<'_> {
+    fn execute(&self, attempt: AttemptRequest, fence: SendFence) -> AttemptFuture<'_> {
         Box::pin(async move {
             let (timer, stopwatch) = (AttemptTimer::default(), Stopwatch::start());
+            let guard = SendGuard::new(fence);
+            let context = AttemptContext { timer: &timer, guard: &guard };
             // Messages are boxed: their futures are large, and most attempts are HTTP requests.
             let report = match &attempt.action.target {
-                Target::Http(request) => self.http.execute(&attempt, request, &timer).await,
+                Target::Http(request) => self.http.execute(&attempt, request, context).await,
                 Target::StorageQueue(message) => {
-                    Box::pin(self.queues.execute(&attempt, message, &timer)).await
+                    Box::pin(self.queues.execute(&attempt, message, context)).await
                 }
                 Target::ServiceBusQueue(message) => {
                     let kind = EntityKind::Queue;
-                    Box::pin(self.service_bus.execute(&attempt, kind, message, &timer)).await
+                    Box::pin(self.service_bus.execute(&attempt, kind, message, context)).await
                 }
                 Target::ServiceBusTopic(message) => {
                     let kind = EntityKind::Topic;
-                    Box::pin(self.service_bus.execute(&attempt, kind, message, &timer)).await
+                    Box::pin(self.service_bus.execute(&attempt, kind, message, context)).await
                 }
             };
-            report.with_timing(timer.finish(stopwatch))
+            let report = match guard.refused() {
+                None => report,
+                Some(Refused::Everything) => return Err(NotSent),
+                Some(Refused::Rest) => AttemptReport::new(Outcome::Indeterminate, REST_REFUSED),
+            };
+            Ok(report.with_timing(timer.finish(stopwatch)))
         })
     }
 

@@ -16,6 +16,7 @@ use ring::digest::{SHA256, digest};
 use crate::client::{Client, ClientError};
 use crate::endpoints::Endpoint;
 use crate::redaction::Redactor;
+use crate::send_fence::{AttemptContext, SendFence, SendGuard};
 use crate::service_request::{ServiceResponse, send_service_request};
 use crate::signature::percent_encode;
 use crate::status::status_name;
@@ -226,15 +227,15 @@ impl TokenCache {
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
         request.headers_mut().insert(CONTENT_TYPE, form);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
-        // Not part of the attempt's timing, which measures the request to the target.
-        let timer = AttemptTimer::default();
+        // Not part of the attempt's timing and fence, which are about the request to the target.
+        let (timer, guard) = (AttemptTimer::default(), SendGuard::new(SendFence::unlimited()));
         let response = send_service_request(
             &self.client,
             &url,
             collection,
             request,
             RESPONSE_BYTES_MAX,
-            &timer,
+            AttemptContext { timer: &timer, guard: &guard },
         );
         let result = match tokio::time::timeout(REQUEST_TIMEOUT, response).await {
             Err(_) => Err(TokenRequestError::Timeout),

@@ -10,7 +10,7 @@ use url::{Position, Url};
 
 use crate::client::{self, Client, ClientError};
 use crate::egress::{Destination, Identity};
-use crate::timing::AttemptTimer;
+use crate::send_fence::AttemptContext;
 
 /// A service's response.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) async fn send_service_request(
     collection: &CollectionPath,
     request: Request<Bytes>,
     body_bytes_max: usize,
-    timer: &AttemptTimer,
+    context: AttemptContext<'_>,
 ) -> Result<ServiceResponse, ClientError> {
     let to = Destination::of_url(url, collection).ok_or(ClientError::InvalidRequest)?;
     let (head, body) = request.into_parts();
@@ -47,7 +47,7 @@ pub(crate) async fn send_service_request(
             return Err(ClientError::InvalidRequest);
         }
     }
-    let response = client.send(&message, &to, &Identity::none(), body_bytes_max, timer).await?;
+    let response = client.send(&message, &to, &Identity::none(), body_bytes_max, context).await?;
     let status = StatusCode::from_u16(response.status).map_err(|_| ClientError::InvalidRequest)?;
     let is_busy = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
     let retry_after = response.headers.get("retry-after").filter(|_| is_busy.contains(&status));

@@ -46,6 +46,8 @@ pub struct EngineMetrics {
     steps_backward: Counter,
     /// Gate responses that were too old to use.
     gate_responses_late: Counter,
+    /// Attempts that lost their lease before they sent anything.
+    not_sent: Counter,
 }
 
 impl EngineMetrics {
@@ -123,6 +125,11 @@ impl EngineMetrics {
         }
     }
 
+    /// Counts an attempt that lost its lease before it sent anything.
+    pub(crate) fn attempt_not_sent(&self) {
+        self.not_sent.increment();
+    }
+
     /// Counts a gate response that was too old to use.
     pub(crate) fn gate_response_late(&self) {
         self.gate_responses_late.increment();
@@ -196,6 +203,11 @@ impl Metrics for EngineMetrics {
         }
         page.counter("kalends_surveys_total", "Completed invariant scans")
             .value(&[], self.scans_completed.get());
+        page.counter(
+            "kalends_attempts_not_sent_total",
+            "Attempts that lost their lease before they sent anything",
+        )
+        .value(&[], self.not_sent.get());
         page.counter("kalends_clock_steps_total", "Steps of the clock by direction")
             .value(&[("direction", "forward")], self.steps_forward.get())
             .value(&[("direction", "backward")], self.steps_backward.get());

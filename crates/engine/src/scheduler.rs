@@ -7,6 +7,7 @@ mod commit_pacing;
 mod commit_results;
 mod conclude_attempts;
 mod invariant_scan;
+mod lease_renewal;
 mod load;
 mod outage;
 mod prune;
@@ -28,7 +29,7 @@ use futures_util::stream::FuturesUnordered;
 use kalends_actions::ActionExecutor;
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
-use kalends_store::record::{Claim, FencingToken, JobKey, NodeId, OpenRun, RunId};
+use kalends_store::record::{FencingToken, JobKey, NodeId, OpenRun, RunId};
 use kalends_store::{Due, EngineStore, RunWrite};
 use tokio::sync::{mpsc, watch as signal};
 
@@ -42,6 +43,7 @@ use crate::worker::{FinishedAssignment, Services};
 use commit_pacing::CommitPacing;
 use commit_results::WriteContext;
 use invariant_scan::InvariantScan;
+use lease_renewal::HeldClaim;
 use load::LoadSchedule;
 use outage::{CallKind, OutageDetector};
 use prune::{ClockStepDetector, PruneSchedule};
@@ -77,9 +79,9 @@ pub(crate) struct Scheduler {
     /// The same for runs.
     busy_runs: BTreeSet<RunId>,
     /// Claims of this node.
-    held_claims: BTreeMap<RunId, Claim>,
-    /// Lease renewals, ordered by time.
-    renewals: VecDeque<Renewal>,
+    held_claims: BTreeMap<RunId, HeldClaim>,
+    /// Lease renewals by their uptime. A renewal of an older claim is dropped.
+    renewals: BTreeMap<(Duration, RunId), FencingToken>,
     results: (mpsc::Sender<Box<FinishedAssignment>>, mpsc::Receiver<Box<FinishedAssignment>>),
     /// Results that do not depend on the current state of their jobs, not written yet.
     final_results: VecDeque<Box<FinishedAssignment>>,
@@ -99,15 +101,6 @@ pub(crate) struct Scheduler {
     /// A graceful shutdown has begun: runs release their claims after the current attempt.
     is_stopping: bool,
     status: EngineStatus,
-}
-
-/// A due lease renewal.
-struct Renewal {
-    /// Uptime.
-    at: Duration,
-    run: RunId,
-    /// A renewal of an older claim is dropped.
-    token: FencingToken,
 }
 
 /// An entry taken from the timetable.
@@ -158,7 +151,7 @@ impl Scheduler {
             changed_jobs: Vec::new(),
             busy_runs: BTreeSet::new(),
             held_claims: BTreeMap::new(),
-            renewals: VecDeque::new(),
+            renewals: BTreeMap::new(),
             results: mpsc::channel(RESULTS_MAX),
             final_results: VecDeque::new(),
             undecided_results: VecDeque::new(),
@@ -223,13 +216,14 @@ impl Scheduler {
 
     /// Starts every store call that is due.
     fn start_store_calls(&mut self, now: Instant) {
+        // Also after a failure of another call: the lease goes on.
+        self.renew_leases();
         if self.services.clock.uptime() < self.store_retry_at {
             return;
         }
         self.load(now);
         self.reload_changed_jobs();
         self.read_gate_states();
-        self.renew_leases();
         self.read_due_jobs(now);
         for (slot, candidate) in self.admission.admit_waiting() {
             self.start_admitted(slot, candidate, now);
@@ -243,16 +237,16 @@ impl Scheduler {
     /// When the loop must run again.
     fn wake_at(&self, now: Instant) -> Instant {
         let elapsed = self.services.clock.uptime();
+        let later = |at: Duration| now.saturating_add(at.saturating_sub(elapsed));
+        let renewal = self.next_renewal().map(later);
         if elapsed < self.store_retry_at {
-            return now.saturating_add(self.store_retry_at - elapsed);
+            let retry = later(self.store_retry_at);
+            return renewal.map_or(retry, |renewal| renewal.min(retry));
         }
         let due = self.timetable.next().filter(|_| self.may_read_due_jobs());
         let due = due.map(|due| earlier(due, CLAIM_AHEAD));
-        let renewal = self.renewals.front();
-        let renewal = renewal.map(|next| now.saturating_add(next.at.saturating_sub(elapsed)));
         let load = self.load_schedule.next(elapsed, now).filter(|_| !self.calls.loading);
         let prune = (!self.calls.pruning).then(|| self.prune_schedule.next(now, elapsed));
-        let later = |at: Duration| now.saturating_add(at.saturating_sub(elapsed));
         let (write, scan) = (self.write_at().map(later), self.invariant_scan.next().map(later));
         let next = due.into_iter().chain(renewal).chain(load).chain(prune);
         let next = next.chain(write).chain(scan).min();

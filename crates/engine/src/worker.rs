@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use kalends_actions::{ActionExecutor, AttemptReport, AttemptRequest};
+use kalends_actions::{ActionExecutor, AttemptReport, AttemptRequest, NotSent, SendFence};
 use kalends_domain::{Action, ActionRole, Outcome, Signing, Switch};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
@@ -32,8 +32,8 @@ pub(crate) struct Services {
 pub(crate) struct Assignment {
     pub(crate) run: OpenRun,
     pub(crate) claim: Claim,
-    /// Uptime until which the claim is certainly valid.
-    pub(crate) holds_until: Duration,
+    /// Open while the claim is certainly valid.
+    pub(crate) fence: SendFence,
     /// The job at the time of the claim.
     pub(crate) job_for_run: Arc<JobForRun>,
     pub(crate) slot: Slot,
@@ -113,14 +113,13 @@ pub(crate) async fn run_assignments(
         let later = group.split_off(count);
         let assignments = || group.iter().map(|(assignment, _)| assignment.assignment());
         let jobs = assignments().map(|assignment| assignment.run.job).collect();
-        let holds_until = assignments().map(|assignment| assignment.holds_until).max();
+        let fences: Vec<_> = assignments().map(|assignment| assignment.fence.clone()).collect();
         // Without gate states nothing is sent.
-        let gate_states = fresh_gate_states(jobs, holds_until.unwrap_or_default(), &services).await;
+        let gate_states = fresh_gate_states(jobs, &fences, &services).await;
         let gate_states =
             gate_states.unwrap_or_default().into_iter().map(Some).chain([None].into_iter().cycle());
         for ((assignment, request), state) in group.into_iter().zip(gate_states) {
-            let (now, uptime) = (Instant::from(services.clock.now()), services.clock.uptime());
-            let gate = gate(assignment.assignment(), state, now, uptime);
+            let gate = gate(assignment.assignment(), state, services.clock.now().into());
             tokio::spawn(run_assignment(assignment, request, gate, services.clone()));
         }
         group = later;
@@ -148,10 +147,10 @@ fn next_at((assignment, _): &Prepared) -> Instant {
 
 /// Reads gate states that are at most [`GATE_AGE_MAX`] old. The store may have read the states of an
 /// older response before an edit that is acknowledged by now, so they are read again. `None` if a read
-/// fails or all claims may have expired, at the uptime `holds_until`.
+/// fails or all claims may have expired.
 async fn fresh_gate_states(
     jobs: Vec<JobKey>,
-    holds_until: Duration,
+    fences: &[SendFence],
     services: &Services,
 ) -> Option<Vec<Option<GateState>>> {
     loop {
@@ -162,7 +161,7 @@ async fn fresh_gate_states(
             return Some(states);
         }
         services.metrics.gate_response_late();
-        if answered >= holds_until {
+        if !fences.iter().any(SendFence::is_open) {
             return None;
         }
     }
@@ -187,12 +186,7 @@ enum Gate {
 /// Checks the gate: after an edit was acknowledged, no attempt of the old definition starts, and none
 /// starts under a claim that another node may have taken over. `state` is `None` if the read failed
 /// and `Some(None)` if the job was deleted.
-fn gate(
-    assignment: &Assignment,
-    state: Option<Option<GateState>>,
-    now: Instant,
-    uptime: Duration,
-) -> Gate {
+fn gate(assignment: &Assignment, state: Option<Option<GateState>>, now: Instant) -> Gate {
     match state {
         None => Gate::Closed,
         Some(Some(state)) if state.generation == assignment.run.generation => {
@@ -200,7 +194,7 @@ fn gate(
                 Switch::Disabled => Gate::CollectionDisabled,
                 // The clock may have been stepped back since the timer fired.
                 Switch::Enabled if now < assignment.run.progress.next_at => Gate::Closed,
-                Switch::Enabled if uptime < assignment.holds_until => Gate::Open,
+                Switch::Enabled if assignment.fence.is_open() => Gate::Open,
                 // The lease may have expired.
                 Switch::Enabled => Gate::Closed,
             }
@@ -264,10 +258,18 @@ async fn attempt(
     let _in_flight = services.metrics.attempt_started(&assignment.run, started);
     let report = match request {
         Some(request) => {
-            let executed = async { services.executor.execute(request).await };
+            let fence = assignment.fence.clone();
+            let executed = async { services.executor.execute(request, fence).await };
             AssertUnwindSafe(executed).catch_unwind().await.ok()
         }
         None => None,
+    };
+    let report = match report.transpose() {
+        Ok(report) => report,
+        Err(NotSent) => {
+            services.metrics.attempt_not_sent();
+            return AssignmentResult::NotStarted;
+        }
     };
     let report = report.unwrap_or_else(|| {
         services.metrics.attempt_panicked();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest};
+use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, SendFence};
 use kalends_domain::{ActionRole, Lifecycle, Outcome};
 use kalends_environment::{Clock, Sleep};
 use kalends_store::record::{Disposition, FencingToken, JobKey, JobRecord, LedgerRecord, RunId};
@@ -286,7 +286,7 @@ pub(crate) struct MutantTargets {
 }
 
 impl ActionExecutor for MutantTargets {
-    fn execute(&self, request: AttemptRequest) -> AttemptFuture<'_> {
+    fn execute(&self, request: AttemptRequest, fence: SendFence) -> AttemptFuture<'_> {
         Box::pin(async move {
             let triggers = self.calls.fetch_add(1, Ordering::Relaxed) % TRIGGERS_ONCE_IN
                 == TRIGGERS_ONCE_IN - 1;
@@ -297,12 +297,12 @@ impl ActionExecutor for MutantTargets {
                 _ => false,
             };
             if self.mutant == Mutant::ForgetsTheErrorAction && is_error {
-                return AttemptReport::new(Outcome::Succeeded, "never sent");
+                return Ok(AttemptReport::new(Outcome::Succeeded, "never sent"));
             }
             if twice {
-                self.inner.execute(request.clone()).await;
+                self.inner.execute(request.clone(), fence.clone()).await?;
             }
-            self.inner.execute(request).await
+            self.inner.execute(request, fence).await
         })
     }
 }

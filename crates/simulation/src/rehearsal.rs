@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest};
+use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, SendFence};
 use kalends_domain::{
     ActionRole, Collection, CollectionName, CollectionPath, CollectionState, EditKind, GroupName,
     GroupPath, JobDefinition, JobName, JobPath, Location, NameError, Outcome, Plan, SubscriptionId,
@@ -293,7 +293,7 @@ impl RehearsalTargets {
 }
 
 impl ActionExecutor for RehearsalTargets {
-    fn execute(&self, request: AttemptRequest) -> AttemptFuture<'_> {
+    fn execute(&self, request: AttemptRequest, _: SendFence) -> AttemptFuture<'_> {
         Box::pin(async move {
             let job = request.path.job.to_string();
             let fails = self.failing.contains(&job) && request.role == ActionRole::Main;
@@ -308,7 +308,7 @@ impl ActionExecutor for RehearsalTargets {
                 true => Outcome::Failed { retry_after: None },
                 false => Outcome::Succeeded,
             };
-            AttemptReport::new(outcome, "")
+            Ok(AttemptReport::new(outcome, ""))
         })
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest};
+use kalends_actions::{
+    ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, NotSent, SendFence,
+};
 use kalends_domain::{ActionRole, Outcome};
 
 use crate::hosts::{self, Host, HostState};
@@ -40,10 +42,13 @@ pub(crate) enum TargetBehavior {
 }
 
 impl ActionExecutor for Targets {
-    fn execute(&self, request: AttemptRequest) -> AttemptFuture<'_> {
+    fn execute(&self, request: AttemptRequest, fence: SendFence) -> AttemptFuture<'_> {
         Box::pin(async move {
             let [a, b, c, d, e, f, g, h, ..] = request.uid;
             let job = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+            if !fence.is_open() {
+                return Err(NotSent);
+            }
             let (index, repeats) = self.record(job, &request);
             let (duration, outcome) = self.respond(job, &request, repeats);
             if self.panics(index) {
@@ -61,7 +66,7 @@ impl ActionExecutor for Targets {
             }
             drop(observations);
             self.recorder.trace(|| format!("node {}: call {index} returns {outcome:?}", self.node));
-            AttemptReport::new(outcome, "simulated")
+            Ok(AttemptReport::new(outcome, "simulated"))
         })
     }
 }

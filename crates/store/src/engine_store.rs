@@ -30,6 +30,15 @@ pub trait EngineStore: LeaseClock {
     /// [`RunWriteResult::Stale`], while the others are carried out.
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>>;
 
+    /// Renews leases, in a transaction of its own and with a short deadline: a renewal that waits for
+    /// other writes comes too late.
+    fn renew_leases(&self, renewals: Vec<LeaseRenewal>) -> Reply<'_, Vec<RenewalResult>> {
+        Box::pin(async move {
+            let results = self.commit(renewals.into_iter().map(RunWrite::from).collect()).await?;
+            Ok(results.into_iter().map(RenewalResult::from).collect())
+        })
+    }
+
     /// Unclaimed runs whose next attempt is due at or before `until`, and runs whose lease has
     /// expired by the store's clock; in enabled collections only, earliest first.
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>>;
@@ -178,6 +187,43 @@ pub enum RunWrite {
 pub struct UnusedOccurrence {
     /// The job's next occurrence if the use of `count` had ended its schedule.
     pub next: Option<Instant>,
+}
+
+/// The renewal of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseRenewal {
+    /// The run.
+    pub run: RunId,
+    /// Proof of the claim.
+    pub token: FencingToken,
+    /// Duration of the lease, from now.
+    pub lease: Duration,
+}
+
+impl From<LeaseRenewal> for RunWrite {
+    fn from(LeaseRenewal { run, token, lease }: LeaseRenewal) -> RunWrite {
+        RunWrite::RenewLease { run, token, lease }
+    }
+}
+
+/// The result of a [`LeaseRenewal`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenewalResult {
+    /// The claim with its new lease.
+    Renewed(Claim),
+    /// The run is closed or claimed by another node.
+    Lost,
+    /// Another transaction holds the job. Nothing changed; the renewal can be repeated.
+    Busy,
+}
+
+impl From<RunWriteResult> for RenewalResult {
+    fn from(result: RunWriteResult) -> RenewalResult {
+        match result {
+            RunWriteResult::Claimed(claim) => RenewalResult::Renewed(claim),
+            _ => RenewalResult::Lost,
+        }
+    }
 }
 
 /// The claim of a run after an attempt that another one follows.

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::egress::ConnectError;
+use crate::send_fence::NotSent;
 
 /// Why there is no response. The text goes into history: a status word of the retired service, then
 /// the cause.
@@ -33,6 +34,9 @@ pub(crate) enum ClientError {
     /// The response is malformed or exceeds a limit.
     #[error("ServerProtocolViolation {0}")]
     Protocol(&'static str),
+    /// The sender lost its lease; nothing was sent.
+    #[error(transparent)]
+    Fenced(NotSent),
     /// The URL or a header cannot be sent over HTTP.
     #[error("the address or a header cannot be sent")]
     InvalidRequest,

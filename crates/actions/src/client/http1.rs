@@ -11,6 +11,7 @@ use super::request::Request;
 use super::response::Response;
 use super::{HEAD_BYTES_MAX, INTERIM_MAX};
 use crate::egress::Transport;
+use crate::send_fence::AttemptContext;
 use crate::timing::{AttemptTimer, Phase};
 
 /// Buffer space reserved for each read.
@@ -59,11 +60,13 @@ impl Http1 {
         &mut self,
         request: &Request,
         body_bytes_max: usize,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> Result<(Response, Persistence), Http1Error> {
         let stopwatch = Stopwatch::start();
-        self.write(&request.to_http1()).await?;
-        let head = self.read_head(request, stopwatch, timer).await?;
+        let bytes = request.to_http1();
+        context.guard.permit().map_err(ClientError::Fenced)?;
+        self.write(&bytes).await.inspect_err(|_| context.guard.return_permit())?;
+        let head = self.read_head(request, stopwatch, context.timer).await?;
         let (body, end) = self.read_body(&head, body_bytes_max).await?;
         let is_clean = end == BodyEnd::Reached && self.buffer.is_empty();
         let persistence = if is_clean { head.persistence } else { Persistence::Close };

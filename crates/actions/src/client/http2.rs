@@ -1,11 +1,15 @@
 //! Concurrent exchanges over one HTTP/2 connection.
 
+use std::convert::Infallible;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use kalends_environment::Stopwatch;
@@ -16,7 +20,8 @@ use super::request::Request;
 use super::response::{Response, ResponseHeaders};
 use super::{BODY_BYTES_READ_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::egress::Transport;
-use crate::timing::{AttemptTimer, Phase};
+use crate::send_fence::AttemptContext;
+use crate::timing::Phase;
 
 /// Flow-control window of each stream and of the connection: unread bytes of a target.
 const UNREAD_BYTES_MAX: u32 = 64 * 1024;
@@ -24,7 +29,7 @@ const UNREAD_BYTES_MAX: u32 = 64 * 1024;
 /// A connection; clones share it. It is closed when the last clone is dropped.
 #[derive(Clone)]
 pub(super) struct Http2 {
-    requests: SendRequest<Full<Bytes>>,
+    requests: SendRequest<TakenBody>,
     budget: ReceiveBudget,
 }
 
@@ -73,10 +78,10 @@ impl Http2 {
         &mut self,
         request: &Request,
         body_bytes_max: usize,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> Result<Response, Http2Error> {
         let _in_flight = self.budget.begin();
-        let result = self.exchange_within_budget(request, body_bytes_max, timer).await;
+        let result = self.exchange_within_budget(request, body_bytes_max, context).await;
         match (result, self.budget.exceeded()) {
             (Err(Http2Error::Failed(_)), Some(limit)) => Err(ClientError::Protocol(limit).into()),
             (result, _) => result,
@@ -87,15 +92,35 @@ impl Http2 {
         &mut self,
         request: &Request,
         body_bytes_max: usize,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> Result<Response, Http2Error> {
         let stopwatch = Stopwatch::start();
-        let request = to_hyper(request)?;
-        let response = match self.requests.try_send_request(request).await {
+        let is_taken = Arc::new(AtomicBool::new(false));
+        let request = to_hyper(request, &is_taken)?;
+        let AttemptContext { timer, guard } = context;
+        guard.permit().map_err(ClientError::Fenced)?;
+        let sending = self.requests.try_send_request(request);
+        tokio::pin!(sending);
+        // A request waits for a free stream of the connection. Dropping it then withdraws it.
+        let result = tokio::select! {
+            biased;
+            result = &mut sending => result,
+            () = guard.closed() => match is_taken.load(Ordering::Relaxed) {
+                true => sending.await,
+                false => {
+                    guard.return_permit();
+                    return Err(ClientError::Fenced(guard.refuse()).into());
+                }
+            },
+        };
+        let response = match result {
             Ok(response) => response,
             Err(mut error) => {
                 return Err(match error.take_message() {
-                    Some(_) => Http2Error::NotSent,
+                    Some(_) => {
+                        guard.return_permit();
+                        Http2Error::NotSent
+                    }
                     None => ClientError::from(error.into_error()).into(),
                 });
             }
@@ -105,14 +130,46 @@ impl Http2 {
     }
 }
 
-fn to_hyper(request: &Request) -> Result<hyper::Request<Full<Bytes>>, ClientError> {
+/// The body of a request. It records when the connection takes the request, which it does right before
+/// it writes the head: hyper then asks whether the body is empty.
+struct TakenBody {
+    inner: Full<Bytes>,
+    is_taken: Arc<AtomicBool>,
+}
+
+impl Body for TakenBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_taken.store(true, Ordering::Relaxed);
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+fn to_hyper(
+    request: &Request,
+    is_taken: &Arc<AtomicBool>,
+) -> Result<hyper::Request<TakenBody>, ClientError> {
     let mut builder = hyper::Request::builder()
         .method(request.method.as_str())
         .uri(format!("https://{}{}", request.authority, request.target));
     for (name, value) in request.headers.iter() {
         builder = builder.header(name, value);
     }
-    let built = builder.body(Full::new(request.body.clone()));
+    let built = builder
+        .body(TakenBody { inner: Full::new(request.body.clone()), is_taken: Arc::clone(is_taken) });
     built.map_err(|_| ClientError::Protocol("the request cannot be sent over HTTP/2"))
 }
 

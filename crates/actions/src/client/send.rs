@@ -14,6 +14,7 @@ use super::response::Response;
 use crate::egress::{
     ConnectError, Destination, Egress, Identity, Protocols, ResolvedAddresses, Security,
 };
+use crate::send_fence::AttemptContext;
 use crate::timing::AttemptTimer;
 
 /// Sends requests.
@@ -77,18 +78,19 @@ impl Client {
         to: &Destination,
         identity: &Identity,
         body_bytes_max: usize,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> Result<Response, ClientError> {
-        timer.reset();
-        let addresses = self.egress.resolve(to, timer).await?;
+        context.timer.reset();
+        let addresses = self.egress.resolve(to, context.timer).await?;
         let target = self.target(to, &addresses, identity)?;
         let _permit = target.permits.acquire().await.map_err(|_| ConnectError::Refused)?;
-        if let Some(result) = self.send_over_pooled(request, &target, body_bytes_max, timer).await {
+        if let Some(result) = self.send_over_pooled(request, &target, body_bytes_max, context).await
+        {
             return result;
         }
         // Boxed because it is large and rarely needed: it would add to the size of every attempt.
         let at = (&addresses, &*target);
-        Box::pin(self.send_over_new(request, to, at, identity, body_bytes_max, timer)).await
+        Box::pin(self.send_over_new(request, to, at, identity, body_bytes_max, context)).await
     }
 
     /// Opens connections for `count` requests without a client certificate, minus those in the pool.
@@ -142,20 +144,21 @@ impl Client {
         (addresses, target): (&ResolvedAddresses, &TargetPool),
         identity: &Identity,
         body_bytes_max: usize,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> Result<Response, ClientError> {
-        let transport = self.egress.dial(to, addresses, identity, Protocols::Http, timer).await?;
+        let dialled = self.egress.dial(to, addresses, identity, Protocols::Http, context.timer);
+        let transport = dialled.await?;
         if transport.is_http2() {
             let mut connection = Http2::new(transport).await?;
             self.pool.share_http2(target, &connection);
-            let result = connection.exchange(request, body_bytes_max, timer).await;
+            let result = connection.exchange(request, body_bytes_max, context).await;
             result.map_err(|error| match error {
                 Http2Error::NotSent => ClientError::Closed("the request was not taken"),
                 Http2Error::Failed(error) => error,
             })
         } else {
             let connection = Http1::new(transport);
-            let result = self.exchange(connection, request, target, body_bytes_max, timer).await;
+            let result = self.exchange(connection, request, target, body_bytes_max, context).await;
             result.map_err(|error| match error {
                 Http1Error::NotSent => ClientError::Closed("nothing could be sent"),
                 Http1Error::NoResponse(error) | Http1Error::Failed(error) => error,
@@ -169,10 +172,10 @@ impl Client {
         request: &Request,
         target: &TargetPool,
         body_bytes_max: usize,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> Option<Result<Response, ClientError>> {
         if let Some(mut connection) = self.pool.http2(target) {
-            match Box::pin(connection.exchange(request, body_bytes_max, timer)).await {
+            match Box::pin(connection.exchange(request, body_bytes_max, context)).await {
                 Ok(response) => return Some(Ok(response)),
                 Err(Http2Error::Failed(error)) => return Some(Err(error)),
                 Err(Http2Error::NotSent) => {}
@@ -180,7 +183,7 @@ impl Client {
         }
         // Terminates: each iteration removes a connection, and the pool is bounded.
         while let Some(connection) = self.pool.take_idle(target) {
-            match self.exchange(connection, request, target, body_bytes_max, timer).await {
+            match self.exchange(connection, request, target, body_bytes_max, context).await {
                 Ok(response) => return Some(Ok(response)),
                 Err(Http1Error::NotSent) => {}
                 Err(Http1Error::NoResponse(_)) => return Some(Err(ClientError::KeepAliveClosed)),
@@ -196,9 +199,9 @@ impl Client {
         request: &Request,
         target: &TargetPool,
         body_bytes_max: usize,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> Result<Response, Http1Error> {
-        let (response, persistence) = connection.exchange(request, body_bytes_max, timer).await?;
+        let (response, persistence) = connection.exchange(request, body_bytes_max, context).await?;
         if persistence == Persistence::KeepAlive {
             self.pool.put_idle(target, connection);
         }

@@ -27,8 +27,8 @@ use crate::egress::{Destination, Identity};
 use crate::executor::{AttemptReport, AttemptRequest, PrewarmFuture};
 use crate::oauth::{ClientCredentials, TokenCache};
 use crate::redaction::{Redactor, is_secret_header};
+use crate::send_fence::AttemptContext;
 use crate::signing::Signer;
-use crate::timing::AttemptTimer;
 
 /// Bytes of a response's body that are read for history: enough for the characters it stores, and
 /// for a secret that begins among them, which must be complete to be redacted.
@@ -69,14 +69,14 @@ impl HttpExecutor {
         &self,
         attempt: &AttemptRequest,
         request: &HttpRequest,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> AttemptReport {
         let Ok(url) = Url::parse(request.uri.as_str()) else {
             let message = history_message::failure("", &HttpActionError::InvalidUrl);
             return AttemptReport::failed(message);
         };
         let redactor = Redactor::for_http_request(request, &url, &self.secret_headers);
-        let execution = self.send_and_redirect(attempt, request, url.clone(), redactor, timer);
+        let execution = self.send_and_redirect(attempt, request, url.clone(), redactor, context);
         match tokio::time::timeout(attempt.timeout, execution).await {
             Ok(report) => report,
             Err(_) => {
@@ -122,7 +122,7 @@ impl HttpExecutor {
         request: &HttpRequest,
         mut url: Url,
         mut redactor: Redactor,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> AttemptReport {
         let failed = |url: &Url, error: HttpActionError, redactor: &Redactor| {
             let host = url.host_str().unwrap_or_default();
@@ -137,7 +137,7 @@ impl HttpExecutor {
             redactor.add_token(token);
         }
         for followed in 0..=redirect::REDIRECTS_MAX {
-            let response = match self.send(attempt, &sent, &url, &identity, timer).await {
+            let response = match self.send(attempt, &sent, &url, &identity, context).await {
                 Ok(response) => response,
                 Err(error) => return failed(&url, error, &redactor),
             };
@@ -207,12 +207,12 @@ impl HttpExecutor {
         request: &ActionRequest,
         url: &Url,
         identity: &Identity,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> Result<Response, HttpActionError> {
         let to = Destination::of_url(url, &attempt.path.collection);
         let to = to.ok_or(HttpActionError::InvalidUrl)?;
         let request = request.request();
-        Ok(self.client.send(request, &to, identity, BODY_BYTES_MAX, timer).await?)
+        Ok(self.client.send(request, &to, identity, BODY_BYTES_MAX, context).await?)
     }
 
     fn report(&self, url: &Url, response: &Response, redactor: &Redactor) -> AttemptReport {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::client::ClientError;
 use crate::egress::ConnectError;
+use crate::send_fence::NotSent;
 
 /// Why a message was not sent, or may not have been. Strings are messages of the broker. The text
 /// goes into history, after redaction.
@@ -47,6 +48,9 @@ pub(super) enum ServiceBusError {
     /// The broker rejected the message for another reason.
     #[error("{0}")]
     Rejected(String),
+    /// The sender lost its lease; nothing was sent.
+    #[error(transparent)]
+    Fenced(#[from] NotSent),
     /// No response to a request that may have been sent.
     #[error("{0}; the message may or may not have been taken")]
     NoResponse(#[source] ClientError),
@@ -62,6 +66,7 @@ impl From<ClientError> for ServiceBusError {
     fn from(error: ClientError) -> ServiceBusError {
         match error {
             ClientError::Connect(error) => ServiceBusError::Connect(error),
+            ClientError::Fenced(error) => ServiceBusError::Fenced(error),
             error => ServiceBusError::NoResponse(error),
         }
     }

@@ -23,7 +23,7 @@ use crate::endpoints::Services;
 use crate::executor::{AttemptReport, AttemptRequest};
 use crate::idempotency_key::idempotency_key;
 use crate::redaction::Redactor;
-use crate::timing::AttemptTimer;
+use crate::send_fence::AttemptContext;
 
 /// The type of entity that a message is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,16 +72,16 @@ impl ServiceBus {
         attempt: &AttemptRequest,
         kind: EntityKind,
         message: &ServiceBusMessage,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> AttemptReport {
         let key = idempotency_key(attempt);
         let sent = match self.complete(message, &key) {
             Err(error) => Err(error),
             Ok(complete) => match message.transport {
-                Some(Transport::Amqp) => self.amqp.send(attempt, &complete, timer).await,
+                Some(Transport::Amqp) => self.amqp.send(attempt, &complete, context).await,
                 // NetMessaging is a retired protocol; receivers see the same message over HTTPS.
                 Some(Transport::NetMessaging | Transport::NotSpecified) | None => {
-                    self.rest.send(attempt, &complete, timer).await
+                    self.rest.send(attempt, &complete, context).await
                 }
             },
         };

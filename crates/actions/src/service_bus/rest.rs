@@ -18,11 +18,11 @@ use super::properties::Properties;
 use crate::client::Client;
 use crate::endpoints::Endpoint;
 use crate::executor::AttemptRequest;
+use crate::send_fence::AttemptContext;
 use crate::service_error::{RESPONSE_BYTES_MAX, parse_service_error};
 use crate::service_request::{ServiceResponse, send_service_request};
 use crate::signature::shared_access_signature;
 use crate::status::status_name;
-use crate::timing::AttemptTimer;
 
 /// Lifetime of a token, which is used once: allows for clock skew of some minutes.
 const TOKEN_LIFETIME_SECONDS: i64 = 900;
@@ -55,7 +55,7 @@ impl RestSender {
         &self,
         attempt: &AttemptRequest,
         message: &CompleteMessage<'_>,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> Result<(), ServiceBusError> {
         let namespace = self.endpoint.of(message.namespace);
         let entity = namespace.and_then(|url| url.join(message.entity).ok());
@@ -68,7 +68,7 @@ impl RestSender {
             collection,
             request,
             RESPONSE_BYTES_MAX,
-            timer,
+            context,
         );
         match tokio::time::timeout(attempt.timeout, response).await {
             Ok(response) => check_response(&response?),

@@ -28,10 +28,10 @@ use crate::endpoints::Endpoint;
 use crate::executor::{AttemptReport, AttemptRequest};
 use crate::idempotency_key::idempotency_key;
 use crate::redaction::Redactor;
+use crate::send_fence::AttemptContext;
 use crate::service_error::{RESPONSE_BYTES_MAX, parse_service_error};
 use crate::service_request::{ServiceResponse, send_service_request};
 use crate::status::status_name;
-use crate::timing::AttemptTimer;
 
 /// The oldest version of the storage API that current emulators and installations share.
 const API_VERSION: &str = "2019-02-02";
@@ -58,7 +58,7 @@ impl StorageQueues {
         &self,
         attempt: &AttemptRequest,
         message: &StorageQueueMessage,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> AttemptReport {
         let name = QueueName {
             account: message.storage_account.as_deref().unwrap_or_default(),
@@ -76,7 +76,7 @@ impl StorageQueues {
             collection,
             request,
             RESPONSE_BYTES_MAX,
-            timer,
+            context,
         );
         match tokio::time::timeout(attempt.timeout, response).await {
             Ok(Ok(response)) => name.report(&response, message.sas_token.as_ref()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kalends_actions::{
     ActionExecutor, AttemptReport, AttemptRequest, EgressSettings, ExecutorSettings,
-    NetworkExecutor,
+    NetworkExecutor, SendFence,
 };
 use kalends_domain::{
     Action, ActionRole, AllowEntry, Cause, CollectionName, CollectionPath, EgressMode,
@@ -94,9 +94,10 @@ pub(crate) fn attempt(request: HttpRequest) -> AttemptRequest {
 /// Executes an attempt and fails if it exceeds its timeout.
 pub(crate) async fn execute(executor: &NetworkExecutor, attempt: AttemptRequest) -> AttemptReport {
     let outer = attempt.timeout + TEST_TIMEOUT;
-    tokio::time::timeout(outer, executor.execute(attempt))
+    tokio::time::timeout(outer, executor.execute(attempt, SendFence::unlimited()))
         .await
         .expect("the attempt ends within its timeout")
+        .expect("the fence is open")
 }
 
 pub(crate) async fn get(executor: &NetworkExecutor, uri: &str) -> AttemptReport {

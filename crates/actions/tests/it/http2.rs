@@ -23,7 +23,7 @@ use crate::harness::{
 use crate::tls::Authority;
 
 #[derive(Clone)]
-struct Tasks;
+pub(crate) struct Tasks;
 
 impl<F: Future<Output: Send> + Send + 'static> hyper::rt::Executor<F> for Tasks {
     fn execute(&self, task: F) {
@@ -32,7 +32,7 @@ impl<F: Future<Output: Send> + Send + 'static> hyper::rt::Executor<F> for Tasks 
 }
 
 /// Accepts HTTP/2 only.
-fn acceptor(authority: &Authority) -> TlsAcceptor {
+pub(crate) fn acceptor(authority: &Authority) -> TlsAcceptor {
     let certified = authority.certify("localhost", |_| ());
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

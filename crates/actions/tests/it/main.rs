@@ -15,6 +15,7 @@ mod random_pfx;
 mod redirects;
 mod refused_pfx;
 mod requests;
+mod send_fence;
 mod service_error;
 mod signing;
 mod timing;

@@ -1,4 +1,4 @@
-//! Applies the results of commits: assigns claimed runs to workers and renews leases.
+//! Applies the results of commits and assigns claimed runs to workers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,16 +6,13 @@ use std::time::Duration;
 use kalends_actions::AttemptReport;
 use kalends_domain::{MissedPolicy, Outcome, Overlap, REDELIVERIES_MAX};
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, Claim, FencingToken, JobForRun, OpenRun, Progress, RunId};
-use kalends_store::{Advance, Due, DueJob, RunWrite, RunWriteResult, StoreError};
+use kalends_store::record::{Cause, Claim, JobForRun, OpenRun, Progress};
+use kalends_store::{Advance, Due, DueJob, RunWriteResult, StoreError};
 
 use super::outage::CallKind;
-use super::{BATCH_MAX, DueItem, Renewal, Scheduler};
+use super::{DueItem, Scheduler};
 use crate::admission::Slot;
 use crate::worker::{Assignment, AssignmentResult, FinishedAssignment, run_assignments};
-
-/// A claim is not used in the last part of its lease, to allow for clock and network delays.
-const LEASE_MARGIN: Duration = Duration::from_millis(500);
 
 /// History message of an attempt whose process crashed too often.
 const REDELIVERIES_EXHAUSTED: &str =
@@ -41,10 +38,6 @@ pub(super) enum WriteContext {
         progress: Progress,
         job_for_run: Arc<JobForRun>,
         slot: Slot,
-    },
-    RenewLease {
-        run: RunId,
-        token: FencingToken,
     },
     Conclude(Box<FinishedAssignment>, NextAttempt),
 }
@@ -98,11 +91,6 @@ impl Scheduler {
             WriteContext::Claim { run, slot, .. } => {
                 self.admission.release(&slot);
                 self.release_item(&DueItem::Run(run));
-            }
-            // Before all others: those are ordered by time, and this one is late.
-            WriteContext::RenewLease { run, token } => {
-                let at = self.services.clock.uptime();
-                self.renewals.push_front(Renewal { at, run, token });
             }
             WriteContext::Conclude(finished, next) => {
                 if let NextAttempt::Now { slot, .. } = next {
@@ -168,16 +156,6 @@ impl Scheduler {
                     false => Some(assignment),
                 }
             }
-            (WriteContext::RenewLease { run, token }, RunWriteResult::Claimed(claim)) => {
-                let held = self.held_claims.get_mut(&run);
-                if let Some(held) = held.filter(|held| held.token == token) {
-                    *held = claim;
-                    self.schedule_renewal(self.settings.lease / 2, run, token);
-                }
-                None
-            }
-            // Another node took over; the result of the attempt will be rejected as stale.
-            (WriteContext::RenewLease { .. }, _) => None,
             (
                 WriteContext::Conclude(finished, NextAttempt::Now { progress, slot }),
                 RunWriteResult::Claimed(claim),
@@ -229,13 +207,10 @@ impl Scheduler {
         job_for_run: Arc<JobForRun>,
         slot: Slot,
     ) -> Assignment {
-        self.held_claims.insert(run.id, claim);
-        self.schedule_renewal(self.settings.lease / 2, run.id, claim.token);
+        let fence = self.hold_claim(run.id, claim, began);
         let written = job_for_run.job.job.definition.extensions.timeout.as_ref();
         let timeout = written.map_or(self.settings.attempt_timeout, |timeout| *timeout.value());
-        // Conservative: the store starts the lease after the call was made.
-        let holds_until = began + self.settings.lease.saturating_sub(LEASE_MARGIN);
-        Assignment { run, claim, holds_until, job_for_run, slot, timeout }
+        Assignment { run, claim, fence, job_for_run, slot, timeout }
     }
 
     /// Decides again on results whose next attempt was to start at once, now that a shutdown begins.
@@ -268,25 +243,6 @@ impl Scheduler {
             slot,
             result,
         }));
-    }
-
-    fn schedule_renewal(&mut self, pause: Duration, run: RunId, token: FencingToken) {
-        let at = self.services.clock.uptime() + pause;
-        self.renewals.push_back(Renewal { at, run, token });
-    }
-
-    /// Queues the renewal of leases that are half expired.
-    pub(super) fn renew_leases(&mut self) {
-        let (elapsed, lease) = (self.services.clock.uptime(), self.settings.lease);
-        let mut count = 0;
-        while count < BATCH_MAX && self.renewals.front().is_some_and(|next| next.at <= elapsed) {
-            let Some(Renewal { run, token, .. }) = self.renewals.pop_front() else { break };
-            if self.held_claims.get(&run).is_some_and(|claim| claim.token == token) {
-                let write = RunWrite::RenewLease { run, token, lease };
-                self.pending_writes.push_back((write, WriteContext::RenewLease { run, token }));
-                count += 1;
-            }
-        }
     }
 
     /// Loads at once if other occurrences may have waited for the end of this run.

@@ -1,6 +1,7 @@
 //! Startup and graceful shutdown of the loop.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use kalends_store::{RunWrite, StoreError};
@@ -44,9 +45,7 @@ impl Scheduler {
     /// Starts no more attempts, waits up to the grace period for attempts in flight, and releases the
     /// remaining claims.
     pub(super) async fn shut_down(&mut self) {
-        let is_result = |context: &WriteContext| {
-            matches!(context, WriteContext::Conclude(..) | WriteContext::RenewLease { .. })
-        };
+        let is_result = |context: &WriteContext| matches!(context, WriteContext::Conclude(..));
         let ends = self.services.clock.uptime() + self.settings.shutdown_grace;
         let clock = Arc::clone(&self.services.clock);
         let mut wake_up = WakeUp::default();
@@ -56,17 +55,17 @@ impl Scheduler {
         loop {
             self.pending_writes.retain(|(_, context)| is_result(context));
             let elapsed = clock.uptime();
+            self.renew_leases();
             if elapsed >= self.store_retry_at {
                 self.read_gate_states();
-                self.renew_leases();
                 self.write(self.now());
             }
             let is_done = self.held_claims.is_empty() && self.calls.committing == 0;
             if is_done || elapsed >= ends {
                 break;
             }
-            let renewal = self.renewals.front().map_or(ends, |renewal| renewal.at.min(ends));
-            let wake_at = renewal.max(self.store_retry_at.min(ends));
+            let retry = Some(self.store_retry_at).filter(|&at| elapsed < at);
+            let wake_at = self.next_renewal().into_iter().chain(retry).fold(ends, Duration::min);
             let now = self.now();
             wake_up.arm(&clock, now, now.saturating_add(wake_at.saturating_sub(elapsed)));
             tokio::select! {
@@ -81,11 +80,10 @@ impl Scheduler {
 
     /// Releases the remaining claims, so that other nodes do not wait for their expiry.
     async fn release_claims(&mut self) {
-        let lease = std::time::Duration::ZERO;
-        let releases = self.held_claims.iter().map(|(&run, claim)| RunWrite::RenewLease {
+        let releases = self.held_claims.iter().map(|(&run, held)| RunWrite::RenewLease {
             run,
-            token: claim.token,
-            lease,
+            token: held.token,
+            lease: Duration::ZERO,
         });
         let writes: Vec<_> = releases.collect();
         if !writes.is_empty() {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use kalends_recurrence::Instant;
 use kalends_store::record::{GateState, JobForRun, JobKey};
-use kalends_store::{Due, RunWrite, RunWriteResult, ScanPage, StoreError};
+use kalends_store::{
+    Due, LeaseRenewal, RenewalResult, RunWrite, RunWriteResult, ScanPage, StoreError,
+};
 
 use super::commit_results::WriteContext;
 use super::load::LoadedRows;
@@ -49,6 +51,11 @@ pub(super) enum StoreResponse {
         contexts: Vec<WriteContext>,
         results: Result<Vec<RunWriteResult>, StoreError>,
     },
+    Renewed {
+        began: Duration,
+        renewals: Vec<LeaseRenewal>,
+        results: Result<Vec<RenewalResult>, StoreError>,
+    },
     Pruned(Result<usize, StoreError>),
     Scanned(Result<ScanPage, StoreError>),
     Repaired(Result<(), StoreError>),
@@ -65,6 +72,7 @@ impl StoreResponse {
                 (CallKind::Read, gate_states.as_ref().err())
             }
             StoreResponse::Committed { results, .. } => (CallKind::Write, results.as_ref().err()),
+            StoreResponse::Renewed { results, .. } => (CallKind::Write, results.as_ref().err()),
             StoreResponse::Pruned(removed) => (CallKind::Write, removed.as_ref().err()),
             StoreResponse::Scanned(page) => (CallKind::Read, page.as_ref().err()),
             StoreResponse::Repaired(result) => (CallKind::Write, result.as_ref().err()),
@@ -78,6 +86,7 @@ pub(super) struct CallsInFlight {
     pub(super) loading: bool,
     pub(super) reloading: bool,
     pub(super) pruning: bool,
+    pub(super) renewing: usize,
     reading_jobs: usize,
     reading_gate_states: usize,
     pub(super) committing: usize,
@@ -192,6 +201,9 @@ impl Scheduler {
             StoreResponse::Committed { began, contexts, results } => {
                 self.calls.committing -= 1;
                 self.handle_commit_results(began, contexts, results);
+            }
+            StoreResponse::Renewed { began, renewals, results } => {
+                self.handle_renewals(began, renewals, results);
             }
             StoreResponse::Scanned(page) => self.handle_scan_page(page),
             StoreResponse::Repaired(result) => self.handle_repair(result),

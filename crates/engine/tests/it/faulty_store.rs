@@ -10,15 +10,20 @@ use kalends_recurrence::Instant;
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::{GateState, JobForRun, JobKey, OpenRun};
 use kalends_store::{
-    Due, EngineStore, LeaseClock, Reply, Retention, RunWrite, RunWriteResult, ScanPage, StoreError,
+    Due, EngineStore, LeaseClock, LeaseRenewal, RenewalResult, Reply, Retention, RunWrite,
+    RunWriteResult, ScanPage, StoreError,
 };
 
 /// A store whose calls fail or respond late on request.
 pub(crate) struct FaultyStore {
     inner: Arc<MemoryStore>,
     clock: Arc<ManualClock>,
-    /// The next commit fails.
-    pub(crate) next_commit_fails: AtomicBool,
+    /// The next renewal of leases fails.
+    pub(crate) next_renewal_fails: AtomicBool,
+    /// Every renewal of leases fails.
+    pub(crate) renewals_fail: AtomicBool,
+    /// Commits do not return.
+    pub(crate) commits_hang: AtomicBool,
     /// Every commit fails: a full disk, or a read-only database.
     pub(crate) commits_fail: AtomicBool,
     /// Reads of due jobs panic.
@@ -32,7 +37,9 @@ impl FaultyStore {
         Arc::new(FaultyStore {
             inner,
             clock,
-            next_commit_fails: AtomicBool::new(false),
+            next_renewal_fails: AtomicBool::new(false),
+            renewals_fail: AtomicBool::new(false),
+            commits_hang: AtomicBool::new(false),
             commits_fail: AtomicBool::new(false),
             panics: AtomicBool::new(false),
             gate_delays: Mutex::default(),
@@ -48,10 +55,20 @@ impl LeaseClock for FaultyStore {
 
 impl EngineStore for FaultyStore {
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
-        let fails_once = self.next_commit_fails.swap(false, Ordering::Relaxed);
-        match fails_once || self.commits_fail.load(Ordering::Relaxed) {
+        if self.commits_hang.load(Ordering::Relaxed) {
+            return Box::pin(std::future::pending());
+        }
+        match self.commits_fail.load(Ordering::Relaxed) {
             true => Box::pin(std::future::ready(Err(StoreError::Full))),
             false => self.inner.commit(writes),
+        }
+    }
+
+    fn renew_leases(&self, renewals: Vec<LeaseRenewal>) -> Reply<'_, Vec<RenewalResult>> {
+        let fails_once = self.next_renewal_fails.swap(false, Ordering::Relaxed);
+        match fails_once || self.renewals_fail.load(Ordering::Relaxed) {
+            true => Box::pin(std::future::ready(Err(StoreError::Busy("planned".into())))),
+            false => self.inner.renew_leases(renewals),
         }
     }
 

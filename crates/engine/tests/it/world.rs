@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kalends_actions::{
-    ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, PrewarmFuture,
+    ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, NotSent, PrewarmFuture, SendFence,
 };
 use kalends_domain::{
     Action, ActionRole, Collection, CollectionName, CollectionPath, CollectionState, ErrorAction,
@@ -52,18 +52,27 @@ pub(crate) struct Script {
     open: Notify,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Response {
     Fail,
     /// Panics instead of responding.
     Panic,
     /// Succeeds after [`World::open_target`].
     Hang,
+    /// The connection is open after [`World::open_target`]; only then the request is sent.
+    ConnectSlowly,
 }
 
 impl ActionExecutor for Script {
-    fn execute(&self, request: AttemptRequest) -> AttemptFuture<'_> {
+    fn execute(&self, request: AttemptRequest, fence: SendFence) -> AttemptFuture<'_> {
         Box::pin(async move {
+            let response = self.responses.lock().unwrap().pop_front();
+            if response == Some(Response::ConnectSlowly) {
+                self.open.notified().await;
+            }
+            if !fence.is_open() {
+                return Err(NotSent);
+            }
             let call = Call {
                 job: request.path.job.to_string(),
                 scheduled: request.scheduled.to_string(),
@@ -72,10 +81,9 @@ impl ActionExecutor for Script {
                 retry: request.retry,
             };
             self.calls.lock().unwrap().push(call);
-            let response = self.responses.lock().unwrap().pop_front();
             self.called.notify_waiters();
             let outcome = match response {
-                None => Outcome::Succeeded,
+                None | Some(Response::ConnectSlowly) => Outcome::Succeeded,
                 Some(Response::Fail) => Outcome::Failed { retry_after: None },
                 Some(Response::Panic) => panic!("planned"),
                 Some(Response::Hang) => {
@@ -83,7 +91,7 @@ impl ActionExecutor for Script {
                     Outcome::Succeeded
                 }
             };
-            AttemptReport::new(outcome, "scripted")
+            Ok(AttemptReport::new(outcome, "scripted"))
         })
     }
 

@@ -72,6 +72,7 @@ macro_rules! conformance_tests {
                 a_claim_based_on_outdated_progress_is_stale,
                 an_expired_claim_is_taken_over_and_the_old_token_is_fenced_off,
                 the_holder_of_the_token_renews_its_lease,
+                renewals_of_leases_extend_held_claims_and_report_lost_ones,
                 a_manual_run_is_opened_beside_the_schedule,
                 an_edit_closes_unclaimed_runs,
                 an_edit_records_the_occurrences_it_closes,

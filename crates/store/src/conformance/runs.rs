@@ -10,7 +10,9 @@ use crate::conformance::sample::{
     LEASE, NODE, advance, at, begin, closed, collection_path, definition, due, entry, failed,
     finish, put, standard,
 };
-use crate::engine_store::{Advance, ClaimAfter, DueJob, RunWrite, RunWriteResult};
+use crate::engine_store::{
+    Advance, ClaimAfter, DueJob, LeaseRenewal, RenewalResult, RunWrite, RunWriteResult,
+};
 use crate::record::{
     Cause, Disposition, FencingToken, GateState, JobKey, NodeId, OpenRunSummary, Progress, RunId,
 };
@@ -383,6 +385,49 @@ pub async fn the_holder_of_the_token_renews_its_lease(subject: Subject) {
     assert_eq!((longer.owner, longer.token), (claim.owner, claim.token));
     assert!(longer.lease_until >= claim.lease_until.saturating_add(5 * LEASE));
     assert_eq!(subject.store.open_runs(job.key).await.unwrap()[0].claim, Some(longer));
+}
+
+/// Renewals have a call of their own, which does not wait for other writes.
+pub async fn renewals_of_leases_extend_held_claims_and_report_lost_ones(subject: Subject) {
+    subject.create_collection().await;
+    let mut claims = Vec::new();
+    for name in ["held", "closed", "taken over"] {
+        let job = subject.create_due_job(name).await;
+        claims.push((job.key, subject.begin_run(&job).await));
+    }
+    let [(held_job, (held, held_claim)), (_, (closed, closed_claim)), (_, (taken, old))] =
+        claims[..]
+    else {
+        panic!()
+    };
+    subject.commit(finish(closed, closed_claim.token, None)).await;
+    (subject.advance_clock)(2 * LEASE).await;
+    let claim = RunWrite::Claim {
+        run: taken,
+        seen: Some(old.token),
+        owner: NodeId(8),
+        lease: LEASE,
+        progress: Progress::first(at(60)),
+        expected: Progress::first(at(60)),
+    };
+    assert!(matches!(subject.commit(claim).await, RunWriteResult::Claimed(_)));
+    let renewal = |run, token| LeaseRenewal { run, token, lease: LEASE };
+    let renewals = vec![
+        renewal(taken, old.token),
+        renewal(held, held_claim.token),
+        renewal(closed, closed_claim.token),
+        renewal(RunId(i64::MAX), old.token),
+    ];
+    let results = subject.store.renew_leases(renewals).await.unwrap();
+    let [RenewalResult::Lost, RenewalResult::Renewed(renewed), RenewalResult::Lost, last] =
+        results[..]
+    else {
+        panic!("{results:?}")
+    };
+    assert_eq!(last, RenewalResult::Lost);
+    assert_eq!((renewed.owner, renewed.token), (held_claim.owner, held_claim.token));
+    assert!(renewed.lease_until > subject.store.now().await.unwrap());
+    assert_eq!(subject.store.open_runs(held_job).await.unwrap()[0].claim, Some(renewed));
 }
 
 /// Works for disabled jobs too.

@@ -7,7 +7,7 @@
 //! | `migrate`, `schema` | schema migrations, the check of the encryption key, schema description |
 //! | `groups`, `collections`, `jobs`, `search`, `due`, `due_floor`, `runs`, `history`, `events`, `tokens` | reads, one statement each, and edits of groups and tokens |
 //! | `edit_job`, `edit_collection` | edits that the caller decides while their rows are locked |
-//! | `jobs_for_run`, `commit` | the engine: jobs to run, and batches of run writes |
+//! | `jobs_for_run`, `commit`, `renew_leases` | the engine: jobs to run, batches of run writes, renewals of leases |
 //! | `invariant_scan`, `check`, `dump` | data for the invariant scan; integrity check; dump |
 //! | `removal`, `prune` | deletion with dependent rows; retention |
 //! | `columns`, `row`, `code` | column lists, conversion of rows and of values |
@@ -47,6 +47,7 @@ mod notify;
 mod probe;
 mod prune;
 mod removal;
+mod renew_leases;
 mod row;
 mod runs;
 mod schema;

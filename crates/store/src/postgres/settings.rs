@@ -21,6 +21,9 @@ pub struct PostgresSettings {
     /// was stopped or cut off: its locks block others. Shorter than `lock_deadline`, so that those
     /// who wait for its locks succeed. Default: 2 seconds.
     pub idle_deadline: Duration,
+    /// Timeout of a renewal of leases: much shorter than a lease, so that one that hangs can be
+    /// repeated in time. Default: 2 seconds.
+    pub renewal_deadline: Duration,
     /// Timeout of calls that read every row of the store, such as the integrity check, and of the wait
     /// for another node that migrates the store. Default: 5 minutes.
     pub long_deadline: Duration,
@@ -37,6 +40,7 @@ impl Default for PostgresSettings {
             deadline: Duration::from_secs(10),
             lock_deadline: Duration::from_secs(4),
             idle_deadline: Duration::from_secs(2),
+            renewal_deadline: Duration::from_secs(2),
             long_deadline: Duration::from_secs(300),
             connect_deadline: Duration::from_secs(5),
         }

@@ -11,7 +11,9 @@ use crate::api_store::{
     ApiStore, DecideCollection, DecideJob, Edited, EditedJob, HistoryFilter, JobFilter, JobsPage,
     Page, Scope,
 };
-use crate::engine_store::{Due, EngineStore, Retention, RunWrite, RunWriteResult};
+use crate::engine_store::{
+    Due, EngineStore, LeaseRenewal, RenewalResult, Retention, RunWrite, RunWriteResult,
+};
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
@@ -22,6 +24,7 @@ use crate::postgres::edit_collection::EditCollection;
 use crate::postgres::edit_job::EditJob;
 use crate::postgres::groups::{DeleteGroup, PutGroup};
 use crate::postgres::probe::Probe;
+use crate::postgres::renew_leases::RenewLeases;
 use crate::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
     LedgerRecord, OpenRun,
@@ -144,6 +147,10 @@ impl EngineStore for PostgresStore {
             true => Box::pin(self.notifying(self.transact(Commit::new(writes)))),
             false => Box::pin(self.transact(Commit::new(writes))),
         }
+    }
+
+    fn renew_leases(&self, renewals: Vec<LeaseRenewal>) -> Reply<'_, Vec<RenewalResult>> {
+        Box::pin(self.transact(RenewLeases(renewals)))
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {

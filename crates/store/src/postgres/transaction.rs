@@ -36,6 +36,8 @@ pub(super) trait Operation: Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deadline {
     Short,
+    /// For renewals of leases.
+    Renewal,
     Long,
 }
 
@@ -199,6 +201,7 @@ impl PostgresStore {
     fn deadline(&self, deadline: Deadline) -> Duration {
         match deadline {
             Deadline::Short => self.settings.deadline,
+            Deadline::Renewal => self.settings.renewal_deadline,
             Deadline::Long => self.settings.long_deadline,
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest};
+use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, SendFence};
 use kalends_domain::Outcome;
 use kalends_engine::{Engine, EngineMetrics, EngineSettings};
 use kalends_environment::{Clock, ManualClock};
@@ -24,9 +24,9 @@ const CALLS_PER_SECOND: usize = 6;
 pub(crate) struct Calls(Mutex<Vec<Instant>>);
 
 impl ActionExecutor for Calls {
-    fn execute(&self, request: AttemptRequest) -> AttemptFuture<'_> {
+    fn execute(&self, request: AttemptRequest, _: SendFence) -> AttemptFuture<'_> {
         self.0.lock().unwrap().push(request.scheduled);
-        Box::pin(std::future::ready(AttemptReport::new(Outcome::Succeeded, "accepted")))
+        Box::pin(std::future::ready(Ok(AttemptReport::new(Outcome::Succeeded, "accepted"))))
     }
 }
 

@@ -26,7 +26,8 @@ use super::error::ServiceBusError;
 use crate::egress::Egress;
 use crate::endpoints::{AmqpEndpoint, Services};
 use crate::executor::AttemptRequest;
-use crate::timing::{AttemptTimer, Phase};
+use crate::send_fence::{AttemptContext, NotSent, SendGuard};
+use crate::timing::Phase;
 
 /// Links that are tried for one message: the pooled one, and others that concurrent attempts opened.
 const LINKS_TRIED_MAX: u32 = 3;
@@ -54,7 +55,7 @@ impl AmqpSender {
         &self,
         attempt: &AttemptRequest,
         message: &CompleteMessage<'_>,
-        timer: &AttemptTimer,
+        context: AttemptContext<'_>,
     ) -> Result<(), ServiceBusError> {
         let endpoint = match &self.services.service_bus_amqp {
             Some(endpoint) => Some(endpoint.clone()),
@@ -76,9 +77,10 @@ impl AmqpSender {
             endpoint: &endpoint,
             key_name: message.key_name,
             key: message.key,
-            timer,
+            timer: context.timer,
         };
-        match tokio::time::timeout(attempt.timeout, self.deliver(&key, &options, message)).await {
+        let delivery = self.deliver(&key, &options, message, context.guard);
+        match tokio::time::timeout(attempt.timeout, delivery).await {
             Ok(sent) => sent,
             Err(_) => {
                 // The connection may hang: the next attempt opens another.
@@ -93,6 +95,7 @@ impl AmqpSender {
         key: &AmqpPoolKey,
         options: &ConnectOptions<'_>,
         message: &CompleteMessage<'_>,
+        guard: &SendGuard,
     ) -> Result<(), ServiceBusError> {
         let encoded = encode(message);
         let mut links_tried = 0;
@@ -103,9 +106,23 @@ impl AmqpSender {
             let SenderLink { sender, is_new, mut closed } =
                 link.inspect_err(|_| self.pool.remove_if_empty(key, &slot))?;
             let stopwatch = Stopwatch::start();
-            let sending = async { sender.lock().await.send_batchable(encoded.clone()).await };
+            // The message may wait for other messages and for credit of the broker.
+            let sending = async {
+                let mut sender = sender.lock().await;
+                guard.permit()?;
+                tokio::select! {
+                    biased;
+                    sent = sender.send_batchable(encoded.clone()) => Ok(sent),
+                    () = guard.closed() => {
+                        guard.return_permit();
+                        Err(guard.refuse())
+                    }
+                }
+            };
             let remove = || self.pool.remove_slot(key, &slot);
             let pending = unless_closed(&mut closed, sending).await.inspect_err(|_| remove())?;
+            // A withdrawn message may leave the link in an unknown state.
+            let pending = pending.inspect_err(|NotSent| remove())?;
             match pending {
                 Ok(delivery) => {
                     let outcome = unless_closed(&mut closed, delivery).await;
@@ -123,7 +140,10 @@ impl AmqpSender {
                     return Err(not_sent(&error));
                 }
                 // The broker closed an idle connection; nothing was sent.
-                Err(_) if !is_new && links_tried < LINKS_TRIED_MAX => remove(),
+                Err(_) if !is_new && links_tried < LINKS_TRIED_MAX => {
+                    guard.return_permit();
+                    remove();
+                }
                 Err(error) => {
                     remove();
                     return Err(not_sent(&error));

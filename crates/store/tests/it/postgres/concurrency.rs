@@ -7,8 +7,8 @@ use kalends_store::postgres::PostgresStore;
 use kalends_store::record::{FencingToken, NodeId, Progress};
 use kalends_store::{
     AdminStore, ApiStore, CollectionContext, CollectionWrite, EngineStore, HistoryFilter,
-    JobContext, JobFilter, JobPut, JobWrite, LeaseClock as _, Page, Rejection, RunWrite,
-    RunWriteResult, StoreError,
+    JobContext, JobFilter, JobPut, JobWrite, LeaseClock as _, LeaseRenewal, Page, Rejection,
+    RenewalResult, RunWrite, RunWriteResult, StoreError,
 };
 use tokio::task::JoinSet;
 
@@ -366,5 +366,32 @@ fn concurrent_commits_edits_and_deletions_do_not_deadlock() {
         }
         tasks.join_all().await;
         assert_eq!(nodes[0].check().await.unwrap(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_job_that_another_transaction_has_locked_does_not_delay_renewals_of_other_leases() {
+    with_server(async {
+        let database = TestDatabase::create().await;
+        let store = database.connect().await;
+        let mut renewals = Vec::new();
+        let jobs = due_jobs(&store, 2).await;
+        for job in &jobs {
+            let begun = store.commit(vec![begin(job, Some(NodeId(1)))]).await.unwrap();
+            let [RunWriteResult::Begun { run, claim: Some(claim) }] = begun[..] else { panic!() };
+            renewals.push(LeaseRenewal { run, token: claim.token, lease: LEASE });
+        }
+        let mut client = database.client().await;
+        let transaction = client.transaction().await.unwrap();
+        let lock = "SELECT 1 FROM states WHERE job = $1 FOR UPDATE";
+        transaction.query(lock, &[&jobs[0].key.0]).await.unwrap();
+        let results = store.renew_leases(renewals.clone()).await.unwrap();
+        let [RenewalResult::Busy, RenewalResult::Renewed(_)] = results[..] else {
+            panic!("{results:?}")
+        };
+        transaction.rollback().await.unwrap();
+        let results = store.renew_leases(renewals).await.unwrap();
+        let is_renewed = |result| matches!(result, &RenewalResult::Renewed(_));
+        assert!(results.iter().all(is_renewed), "{results:?}");
     });
 }
