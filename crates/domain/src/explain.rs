@@ -218,9 +218,10 @@ fn explain_record(input: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> 
             ExplainReason::SkippedDisabled,
             "did not run because the job or its collection was disabled.".into(),
         ),
-        Disposition::SkippedQuota => {
-            (ExplainReason::SkippedQuota, "did not run because a quota held it.".into())
-        }
+        Disposition::SkippedQuota => (
+            ExplainReason::SkippedQuota,
+            "did not run because too many runs of the job were open.".into(),
+        ),
         Disposition::Missed => (
             ExplainReason::Missed,
             format!(

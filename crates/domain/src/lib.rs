@@ -53,8 +53,8 @@ pub use name::{
     SubscriptionId,
 };
 pub use occurrence::{
-    CloseReason, ClosedOccurrences, DueDecision, DueInput, InFlight, RunStart, StartTiming,
-    decide_due,
+    CloseReason, ClosedOccurrences, DueDecision, DueInput, InFlight, OpenRunsMax, RunStart,
+    StartTiming, decide_due,
 };
 pub use plan::{
     CollectionFacts, JobFacts, Plan, PlanLimits, check_collection, check_job, facts_of, jobs_max,

@@ -35,6 +35,28 @@ pub struct DueInput<'a> {
     pub overlap: Overlap,
     /// Runs of the job that have not finished.
     pub in_flight: InFlight,
+    /// Number of open runs of the job, manual ones included.
+    pub open_runs: usize,
+    /// Limit of `open_runs`: an occurrence beyond it does not run.
+    pub open_runs_max: OpenRunsMax,
+}
+
+/// Maximum number of open runs of one job, scheduled and manual: those that run, retry or wait. It keeps
+/// a job whose target hangs from filling the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenRunsMax(pub u32);
+
+impl OpenRunsMax {
+    /// Whether a job with `open` runs may open another one.
+    pub fn allows_another(self, open: usize) -> bool {
+        open < self.0 as usize
+    }
+}
+
+impl Default for OpenRunsMax {
+    fn default() -> OpenRunsMax {
+        OpenRunsMax(100)
+    }
 }
 
 /// The unfinished runs of a job when an occurrence is due.
@@ -103,6 +125,8 @@ pub enum CloseReason {
     Edited,
     /// The job or its collection was disabled at the scheduled time.
     Disabled,
+    /// The job had as many open runs as [`OpenRunsMax`] allows.
+    Quota,
 }
 
 impl ClosedOccurrences {
@@ -128,6 +152,7 @@ impl CloseReason {
             CloseReason::Overlap => Disposition::SkippedOverlap,
             CloseReason::Edited => Disposition::Superseded,
             CloseReason::Disabled => Disposition::SkippedDisabled,
+            CloseReason::Quota => Disposition::SkippedQuota,
         }
     }
 }
@@ -233,25 +258,28 @@ fn closed_range(
     ClosedOccurrences { from: due, to, count, reason }
 }
 
-/// Starts the occurrence, or closes it if it overlaps a run in flight.
+/// Starts the occurrence, or closes it if it overlaps a run in flight or too many runs are open.
 fn run_or_skip(
     input: DueInput<'_>,
     scheduled: Instant,
     mut closed: Vec<ClosedOccurrences>,
 ) -> DueDecision {
     let when = match (input.in_flight, input.overlap) {
-        (InFlight::Nothing, _) | (_, Overlap::Allow) => Some(StartTiming::Now),
-        (InFlight::Running, Overlap::QueueOne) => Some(StartTiming::AfterCurrentRun),
-        _ => None,
+        (InFlight::Nothing, _) | (_, Overlap::Allow) => Ok(StartTiming::Now),
+        (InFlight::Running, Overlap::QueueOne) => Ok(StartTiming::AfterCurrentRun),
+        _ => Err(CloseReason::Overlap),
     };
-    let Some(when) = when else {
-        closed.push(ClosedOccurrences {
-            from: scheduled,
-            to: scheduled,
-            count: 1,
-            reason: CloseReason::Overlap,
-        });
-        return run_none(input, closed, scheduled);
+    let when = when.and_then(|when| match input.open_runs_max.allows_another(input.open_runs) {
+        true => Ok(when),
+        false => Err(CloseReason::Quota),
+    });
+    let when = match when {
+        Ok(when) => when,
+        Err(reason) => {
+            let (from, to) = (scheduled, scheduled);
+            closed.push(ClosedOccurrences { from, to, count: 1, reason });
+            return run_none(input, closed, scheduled);
+        }
     };
     let used = input.used + 1;
     let is_last = input.count.is_some_and(|count| used >= count);
@@ -305,6 +333,8 @@ mod tests {
             missed: (MissedPolicy::Last, None),
             overlap: Overlap::Skip,
             in_flight: InFlight::Nothing,
+            open_runs: 0,
+            open_runs_max: OpenRunsMax::default(),
         }
     }
 
@@ -430,6 +460,22 @@ mod tests {
         assert_eq!(queued, Some(StartTiming::AfterCurrentRun));
         assert_eq!(over(Overlap::QueueOne, InFlight::RunningAndWaiting).begin, None);
         assert_eq!(over(Overlap::Allow, InFlight::RunningAndWaiting).begin, begin("01T01:00"));
+    }
+
+    #[test]
+    fn an_occurrence_does_not_run_while_too_many_runs_of_its_job_are_open() {
+        let rule = hourly();
+        let with_open = |open_runs| {
+            let (overlap, in_flight) = (Overlap::Allow, InFlight::RunningAndWaiting);
+            let count = Some(3);
+            let input = input(&rule, "01T01:00", "01T00:00");
+            decided(DueInput { overlap, in_flight, open_runs, count, ..input })
+        };
+        assert_eq!(with_open(99).begin, begin("01T01:00"));
+        let skipped = with_open(100);
+        assert_eq!(skipped.begin, None);
+        assert_eq!(skipped.closed, [closed("01T01:00", "01T01:00", 1, CloseReason::Quota)]);
+        assert_eq!((skipped.next, skipped.used), (Some(at("01T02:00")), 1), "it uses no count");
     }
 
     #[test]

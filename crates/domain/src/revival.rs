@@ -17,7 +17,7 @@ pub enum NotRevived {
         /// Time of the edit.
         now: Instant,
     },
-    /// As many occurrences as `count` allows have started.
+    /// The occurrences that `count` allows have started.
     #[error(
         "recurrence.count must be greater than {used}, the number of runs so far, to start it again (found {count})"
     )]

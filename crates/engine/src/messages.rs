@@ -20,6 +20,7 @@ pub(crate) fn postponed(
         CloseReason::Missed => "could not run at their time and do not run later",
         CloseReason::Overlap => "did not run because the one before was still running or retrying",
         CloseReason::Edited => "did not run before the job was edited",
+        CloseReason::Quota => "did not run because too many runs of the job were open",
         CloseReason::Disabled => "did not run because the job's collection was disabled",
     };
     let why = if closed.count == 1 {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kalends_domain::OpenRunsMax;
 use kalends_store::Retention;
 
 use crate::metrics::EngineMetrics;
@@ -41,6 +42,8 @@ pub struct EngineSettings {
     pub on_violation: OnViolation,
     /// Metrics that the engine updates.
     pub metrics: Arc<EngineMetrics>,
+    /// Maximum number of open runs of one job.
+    pub open_runs_max: OpenRunsMax,
 }
 
 /// Reaction to a violated invariant.
@@ -87,6 +90,7 @@ impl Default for EngineSettings {
             schedules: kalends_recurrence::Settings::default(),
             on_violation: OnViolation::Repair,
             metrics: Arc::default(),
+            open_runs_max: OpenRunsMax::default(),
         }
     }
 }

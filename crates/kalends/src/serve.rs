@@ -147,6 +147,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     settings.hosts = access.hosts;
     settings.schedules.start_delay = arguments.start_delay;
     settings.plans = arguments.limits.plans();
+    settings.open_runs_max = arguments.limits.open_runs_max();
     settings.connections_per_client_max =
         arguments.limits.connections_per_client_max(access.default_egress_mode);
     let executor_settings = ExecutorSettings {
@@ -175,6 +176,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
                 clock: clock_source,
                 metrics: Arc::clone(&engine_metrics),
                 on_violation: on_violation(),
+                open_runs_max: settings.open_runs_max,
                 ..EngineSettings::default()
             };
             Some(start_engine(engine_store, executor, settings)?)

@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::{EgressPolicy, Limits, PlanLimits};
+use kalends_domain::{EgressPolicy, Limits, OpenRunsMax, PlanLimits};
 use kalends_environment::{Clock, Entropy, format_guid};
 use kalends_recurrence::Instant;
 use kalends_store::ApiStore;
@@ -36,6 +36,8 @@ pub struct Settings {
     /// Connections that one client may have open at the same time. `None`: only the limit of the
     /// server applies.
     pub connections_per_client_max: Option<NonZeroU16>,
+    /// Maximum number of open runs of one job.
+    pub open_runs_max: OpenRunsMax,
 }
 
 /// Timeouts of client connections.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use http::{HeaderMap, header};
 use kalends_domain::{
     Collection, CollectionPath, EditKind, EgressPolicy, HttpAuthentication, JobDefinition,
-    Lifecycle, ScheduleState, Target, Uri, ValidationError, ValidationErrorKind, check_collection,
-    check_end_time, check_job, closed_by_edit, facts_of, jobs_max, rule_of,
+    Lifecycle, OpenRunsMax, ScheduleState, Target, Uri, ValidationError, ValidationErrorKind,
+    check_collection, check_end_time, check_job, closed_by_edit, facts_of, jobs_max, rule_of,
     schedule_state_after_edit, schedule_state_of_new, schedule_state_of_revived, stored_rule_of,
 };
 use kalends_recurrence::Rule;
@@ -19,6 +19,10 @@ use kalends_wire::{ErrorCode, ErrorDetails, Version};
 
 use crate::app::Settings;
 use crate::response::ApiError;
+
+/// `Retry-After` of a `run` request that exceeds the open runs of its job, in seconds: the default
+/// timeout of an attempt.
+const RUN_AGAIN_SECONDS: u64 = 60;
 
 /// The preconditions of a request: `If-Match` and `If-None-Match`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -244,11 +248,21 @@ fn is_active(job: &JobRecord) -> bool {
 pub(crate) fn decide_run(
     job: &JobRecord,
     version: Version,
+    open_runs_max: OpenRunsMax,
     context: &JobContext<'_>,
 ) -> Result<JobWrite, ApiError> {
     if !is_active(job) && version.is_old() {
         let message = finished_message(job);
         return Err(ErrorDetails::one(ErrorCode::JobNotRunnable, "", message).into());
+    }
+    let open = context.open.len();
+    if !open_runs_max.allows_another(open) {
+        let message = format!(
+            "the job has {open} open runs (allowed are {}); retry when one of them has finished",
+            open_runs_max.0
+        );
+        let errors = ErrorDetails::one(ErrorCode::TooManyRequests, "", message);
+        return Err(ApiError::rate_limited(errors, RUN_AGAIN_SECONDS));
     }
     Ok(JobWrite::Run { at: context.now })
 }

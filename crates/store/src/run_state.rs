@@ -318,7 +318,13 @@ pub(crate) fn apply<'w>(
                     && !is_superseded
                     && state.due.is_none()
                     && state.lifecycle == Lifecycle::Active;
-                if let Some(lifecycle) = lifecycle.filter(|_| is_last) {
+                let decides_state = match run.cause {
+                    Cause::Scheduled => is_last,
+                    // The newest run that was requested after the job had finished.
+                    Cause::Manual => state.finished.is_some_and(|since| since <= run.scheduled),
+                };
+                if let Some(lifecycle) = lifecycle.filter(|_| decides_state) {
+                    state.finished = None;
                     set_lifecycle(&mut state, lifecycle, now);
                 }
                 (run.job, state)
@@ -339,6 +345,12 @@ pub(crate) fn manual_run(id: RunId, job: JobKey, generation: u64, at: Instant) -
     let run =
         OpenRun { id, job, generation, scheduled: at, cause, repeat: 0, progress, claim: None };
     RunRow { run, last_token: 0 }
+}
+
+/// The state of a job after a `run` request at `at`. A finished job stays finished until the outcome of
+/// the run, and its retention starts anew.
+pub(crate) fn state_after_run_request(state: JobState, at: Instant) -> JobState {
+    JobState { finished: state.finished.map(|_| at), ..state }
 }
 
 /// The occurrence record of a run that an edit of the schedule closes; `None` for a manual run, which

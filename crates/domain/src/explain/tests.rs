@@ -116,7 +116,7 @@ fn every_disposition_is_explained() {
         ),
         (D::SkippedOverlap, ExplainReason::SkippedOverlap, "the one before was still running"),
         (D::SkippedDisabled, ExplainReason::SkippedDisabled, "was disabled"),
-        (D::SkippedQuota, ExplainReason::SkippedQuota, "a quota held it"),
+        (D::SkippedQuota, ExplainReason::SkippedQuota, "too many runs of the job were open"),
         (D::Missed, ExplainReason::Missed, "nothing could run at its time"),
         (D::Superseded, ExplainReason::Superseded, "the job was edited meanwhile"),
     ] {

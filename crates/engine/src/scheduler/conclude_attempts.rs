@@ -8,7 +8,7 @@ use kalends_domain::{
     Retries, Switch, conclude, final_state,
 };
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, Disposition, GateState, LedgerRecord, OpenRun, Progress};
+use kalends_store::record::{Disposition, GateState, LedgerRecord, OpenRun, Progress};
 use kalends_store::{AttemptCounts, ClaimAfter, RunWrite, StoreError};
 
 use super::commit_results::{NextAttempt, WriteContext};
@@ -177,7 +177,7 @@ fn conclusion_of(
                 Conclusion::Completed => Disposition::Completed,
                 _ => Disposition::Failed,
             };
-            let lifecycle = (run.cause == Cause::Scheduled).then(|| final_state(conclusion));
+            let lifecycle = Some(final_state(conclusion));
             AfterAttempt::Finish { entry, counts, disposition, lifecycle }
         }
     }

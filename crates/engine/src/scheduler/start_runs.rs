@@ -116,6 +116,8 @@ impl Scheduler {
             ),
             overlap: extensions.overlap.unwrap_or_default(),
             in_flight: in_flight(&job_for_run.open.scheduled, due.generation, now),
+            open_runs: job_for_run.open.count,
+            open_runs_max: self.settings.open_runs_max,
         })
     }
 

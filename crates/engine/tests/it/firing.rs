@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use kalends_domain::{
-    ActionRole, AttemptStatus, Lifecycle, MissedPolicy, MissedRuns, Overlap, RetryKind, RetryPolicy,
+    ActionRole, AttemptStatus, Lifecycle, MissedPolicy, MissedRuns, OpenRunsMax, Overlap,
+    RetryKind, RetryPolicy, Verbatim,
 };
 use kalends_recurrence::{Frequency, Recurrence};
 use kalends_store::JobWrite;
@@ -244,6 +245,61 @@ fn a_manual_run_starts_at_once_and_leaves_the_schedule_unchanged() {
         let state = world.job("j").await.state;
         assert_eq!((state.used, state.executions), (0, 1));
         assert_eq!(state.due.map(|due| due.to_string()), Some(at(3_600)));
+    });
+}
+
+#[test]
+fn a_finished_job_that_runs_once_more_takes_the_state_of_the_outcome() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine();
+        let mut once = job(&at(10), None);
+        once.action.retry = Some(RetryPolicy {
+            kind: RetryKind::None,
+            interval: None,
+            count: None,
+            interval_max: None,
+            age_max: None,
+        });
+        world.put("j", once).await;
+        world.pass(20).await;
+        assert_eq!(world.job("j").await.state.lifecycle, Lifecycle::Completed);
+        world.respond(&[Response::Fail]);
+        for (time, expected) in [(20, Lifecycle::Faulted), (30, Lifecycle::Completed)] {
+            world.edit("j", JobWrite::Run { at: at(time).parse().unwrap() }).await;
+            world.pass(10).await;
+            let state = world.job("j").await.state;
+            assert_eq!((state.lifecycle, state.due), (expected, None));
+            assert!(state.finished.is_some_and(|finished| finished.to_string() >= at(time)));
+        }
+    });
+}
+
+#[test]
+fn occurrences_beyond_the_open_runs_of_a_job_are_skipped_and_recorded() {
+    run(async {
+        let mut world = World::new().await;
+        let open_runs_max = OpenRunsMax(3);
+        world.start_engine_with(EngineSettings { open_runs_max, ..EngineSettings::default() });
+        world.respond(&[Response::Hang, Response::Hang, Response::Hang]);
+        let mut parallel = job(&at(10), Some(minutely()));
+        parallel.extensions.overlap = Some(Overlap::Allow);
+        parallel.extensions.timeout = Some(Verbatim::new("PT30M", Duration::from_secs(1_800)));
+        world.put("j", parallel).await;
+        world.pass(10 + 3 * 60).await;
+        let rows = world.ledger("j").await;
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!(
+            (rows[0].from.to_string(), rows[0].disposition),
+            (at(190), Disposition::SkippedQuota)
+        );
+        let entries = world.history("j").await;
+        assert_eq!(entries[0].status, AttemptStatus::Postponed);
+        assert!(entries[0].message.contains("too many runs of the job were open"), "{entries:?}");
+        assert_eq!(world.job("j").await.state.used, 3);
+        world.open_target();
+        world.pass(60).await;
+        assert_eq!(world.scheduled().len(), 4, "the next occurrence runs");
     });
 }
 

@@ -1,15 +1,15 @@
-//! Settings of plan limits and connection limits.
+//! Settings of plan limits, connection limits and open runs.
 
 use std::num::NonZeroU16;
 
 use clap::ValueEnum;
-use kalends_domain::{EgressMode, PlanLimits};
+use kalends_domain::{EgressMode, OpenRunsMax, PlanLimits};
 
 /// A quarter of the server's connections. A browser opens six, a client with a connection per thread
 /// some dozens.
 const CONNECTIONS_PER_CLIENT_MAX: NonZeroU16 = NonZeroU16::MIN.saturating_add(127);
 
-/// Plan limits and connection limits.
+/// Plan limits, connection limits and open runs.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitSettings {
@@ -23,6 +23,11 @@ pub(crate) struct LimitSettings {
     /// unlimited on a loopback address without authentication]
     #[arg(long, env = "KALENDS_CONNECTIONS_PER_CLIENT", value_name = "NUMBER")]
     connections_per_client: Option<NonZeroU16>,
+
+    /// Maximum number of open runs of one job: those that run, retry or wait, manual runs included.
+    /// Further occurrences are skipped (SkippedQuota), and run requests return 429
+    #[arg(long, env = "KALENDS_OPEN_RUNS_PER_JOB", value_name = "NUMBER", default_value_t = OpenRunsMax::default().0, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    open_runs_per_job: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -40,6 +45,10 @@ impl LimitSettings {
             _ => Some(CONNECTIONS_PER_CLIENT_MAX),
         };
         self.connections_per_client.or(default)
+    }
+
+    pub(crate) fn open_runs_max(&self) -> OpenRunsMax {
+        OpenRunsMax(self.open_runs_per_job)
     }
 
     pub(crate) fn plans(&self) -> PlanLimits {

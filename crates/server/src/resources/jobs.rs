@@ -97,9 +97,10 @@ pub(super) async fn run(request: RequestContext, path: JobPath) -> HandlerResult
 pub(super) async fn run_one(app: &App, path: JobPath, version: Version) -> Result<(), ApiError> {
     app.access.count_run(app, &path.collection)?;
     let name = path.job.clone();
+    let open_runs_max = app.settings.open_runs_max;
     let run = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(|| not_found(&name))?;
-        decide_run(existing, version, &context)
+        decide_run(existing, version, open_runs_max, &context)
     };
     edit(app, path, run).await.map(drop)
 }

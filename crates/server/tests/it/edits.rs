@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kalends_domain::{JobName, JobPath, Lifecycle};
+use kalends_domain::{JobName, JobPath, Lifecycle, OpenRunsMax};
 use kalends_environment::{Clock as _, ManualClock};
 use kalends_recurrence::Instant;
 use kalends_server::Settings;
@@ -294,7 +294,7 @@ fn definitions() -> Vec<String> {
     enabled.into_iter().chain(disabled).collect()
 }
 
-/// What a preview says: effect, state and next runs; or the error.
+/// State and next runs of a preview, or its error.
 fn said(preview: &(u16, String)) -> String {
     match preview {
         (200, body) => format!("{} {}", at(body, "state"), at(body, "occurrences")),
@@ -378,4 +378,44 @@ async fn a_preview_of_an_edit_does_not_promise_a_run_at_once() {
     let edited = api.job("POST", "/preview", &edited, NEW).await.1;
     assert_eq!(at(&edited, "description"), "At 10:00 every Friday, UTC");
     assert!(at(&edited, "occurrences").starts_with(r#"["2026-11-20T10:00:00Z","#), "{edited}");
+}
+
+#[tokio::test]
+async fn a_finished_job_runs_once_more_in_the_newest_version() {
+    let api = Api::at("2026-11-16T10:00:00Z").await;
+    let once = job(r#""startTime":"2026-11-16T12:00:00Z""#);
+    assert_eq!(api.job("PUT", "", &once, NEW).await.0, 201);
+    api.complete(1).await;
+    api.set("2026-11-20T10:00:00Z");
+    let (status, body) = api.job("POST", "/run", "", OLD).await;
+    assert_eq!((status, at(&body, "error.code").as_str()), (409, "Conflict"));
+    assert_eq!(api.job("POST", "/run", "", NEW).await.0, 200);
+    let stored = api.stored().await;
+    let runs = api.server.store.open_runs(stored.key).await.unwrap();
+    assert_eq!(runs.len(), 1);
+    assert_eq!(stored.state.lifecycle, Lifecycle::Completed, "final until the outcome");
+    let finished = stored.state.finished.map(|at| at.to_string());
+    assert_eq!(finished.as_deref(), Some("2026-11-20T10:00:00Z"), "retention starts anew");
+}
+
+#[tokio::test]
+async fn a_job_with_too_many_open_runs_refuses_another() {
+    let clock = clock("2026-11-16T10:00:00Z");
+    let settings = Settings { open_runs_max: OpenRunsMax(2), ..Settings::default() };
+    let server = start_at(settings, None, clock.clone(), clock.clone()).await;
+    let api = Api { server, clock };
+    api.request("PUT", COLLECTION, STANDARD).await;
+    let later = job(r#""startTime":"2026-11-17T12:00:00Z""#);
+    assert_eq!(api.job("PUT", "", &later, NEW).await.0, 201);
+    for version in [NEW, OLD] {
+        assert_eq!(api.job("POST", "/run", "", version).await.0, 200);
+    }
+    for version in [NEW, OLD] {
+        let (status, body) = api.job("POST", "/run", "", version).await;
+        assert_eq!((status, at(&body, "error.code").as_str()), (429, "TooManyRequests"));
+        let message = at(&body, "error.message");
+        assert!(message.contains("2 open runs (allowed are 2)"), "{message}");
+    }
+    let runs = api.server.store.open_runs(api.stored().await.key).await.unwrap();
+    assert_eq!(runs.len(), 2);
 }

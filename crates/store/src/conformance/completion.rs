@@ -2,10 +2,11 @@
 
 use kalends_domain::Lifecycle;
 
+use crate::api_store::JobWrite;
 use crate::conformance::Subject;
-use crate::conformance::sample::{advance, at, begin, due, finish};
+use crate::conformance::sample::{LEASE, NODE, advance, at, begin, due, finish};
 use crate::engine_store::{Advance, DueJob, RunWrite, RunWriteResult};
-use crate::record::JobRecord;
+use crate::record::{JobRecord, OpenRun};
 
 /// Both final states, and an edit between the last begin and its finish.
 pub async fn the_last_run_completes_a_job_unless_it_was_edited(subject: Subject) {
@@ -110,4 +111,49 @@ pub async fn advancing_does_not_complete_a_job_with_an_open_run(subject: Subject
     assert_eq!(state().await, (Lifecycle::Active, Some(at(240)), false));
     assert_eq!(subject.commit(skip(&job().await)).await, RunWriteResult::Done);
     assert_eq!(state().await, (Lifecycle::Completed, Some(at(300)), true));
+}
+
+/// Its retention starts anew with the request and with the outcome. Runs requested earlier do not count.
+pub async fn a_finished_job_that_runs_once_more_follows_the_outcome(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
+    let state = async || subject.job("j").await.unwrap().state;
+    subject.edit_job("j", JobWrite::Run { at: at(30) }).await;
+    let (run, held) = subject.begin_run(&job).await;
+    let end = Advance { due: None, used: 1, lifecycle: Lifecycle::Completed };
+    let on = DueJob { due: at(120), ..due(&job) };
+    let skip = RunWrite::Skip { on, advance: end, closed: vec![], postponed: vec![] };
+    subject.commit(skip).await;
+    subject.commit(finish(run, held.token, Some(Lifecycle::Completed))).await;
+    let finished = state().await.finished.unwrap();
+
+    let claim = async |run: OpenRun| {
+        let write = RunWrite::Claim {
+            run: run.id,
+            seen: None,
+            owner: NODE,
+            lease: LEASE,
+            progress: run.progress,
+            expected: run.progress,
+        };
+        let RunWriteResult::Claimed(claim) = subject.commit(write).await else { panic!() };
+        (run.id, claim.token)
+    };
+    let early = subject.store.open_runs(job.key).await.unwrap();
+    let (run, token) = claim(early[0]).await;
+    subject.commit(finish(run, token, Some(Lifecycle::Faulted))).await;
+    let state_now = state().await;
+    assert_eq!((state_now.lifecycle, state_now.finished), (Lifecycle::Completed, Some(finished)));
+
+    let requested = finished.saturating_add(std::time::Duration::from_secs(3_600));
+    let edited = subject.edit_job("j", JobWrite::Run { at: requested }).await;
+    assert_eq!(edited.after.unwrap().state, state().await);
+    let state_now = state().await;
+    assert_eq!((state_now.lifecycle, state_now.finished), (Lifecycle::Completed, Some(requested)));
+    let again = subject.store.open_runs(job.key).await.unwrap();
+    let (run, token) = claim(again[0]).await;
+    subject.commit(finish(run, token, Some(Lifecycle::Faulted))).await;
+    let state_now = state().await;
+    assert_eq!((state_now.lifecycle, state_now.due), (Lifecycle::Faulted, None));
+    assert_ne!(state_now.finished, Some(requested), "the time of the outcome");
 }

@@ -90,6 +90,7 @@ macro_rules! conformance_tests {
                 the_last_run_completes_a_job_unless_it_was_edited,
                 a_job_completes_with_the_last_of_its_open_runs,
                 advancing_does_not_complete_a_job_with_an_open_run,
+                a_finished_job_that_runs_once_more_follows_the_outcome,
             ]
             gate_states: [
                 gate_states_reflect_every_acknowledged_edit,

@@ -176,10 +176,7 @@ impl ApiStore for MemoryStore {
                 tables.delete_job(&path);
                 None
             }
-            (JobWrite::Run { at }, Some(job)) => {
-                tables.open_manual_run(job, at);
-                before.clone()
-            }
+            (JobWrite::Run { at }, Some(job)) => Some(tables.open_manual_run(job, at)),
             (JobWrite::Run { .. }, None) => None,
             (JobWrite::Put(put), _) => {
                 let named = JobPath { collection: collection.path.clone(), job: path.job.clone() };

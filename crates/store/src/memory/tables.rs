@@ -14,6 +14,7 @@ use crate::record::{
 };
 use crate::run_state::{
     self, Change, RunChange, RunRow, RunTables, close_superseded_run, expire_claim, manual_run,
+    state_after_run_request,
 };
 use crate::tokens::{TokenId, TokenRecord};
 
@@ -182,11 +183,17 @@ impl Tables {
         self.collection_keys.remove(path);
     }
 
-    /// Opens the run of a manual `run` request.
-    pub(super) fn open_manual_run(&mut self, job: &JobRecord, at: Instant) {
+    /// Opens the run of a manual `run` request; returns the job afterwards.
+    pub(super) fn open_manual_run(&mut self, job: &JobRecord, at: Instant) -> JobRecord {
         self.last_run += 1;
         let id = RunId(self.last_run);
         self.runs.insert(id, manual_run(id, job.key, job.job.generation, at));
+        let state = state_after_run_request(job.state, at);
+        let record = JobRecord { state, ..job.clone() };
+        if let Some(row) = self.jobs.get_mut(&job.path) {
+            row.record = record.clone();
+        }
+        record
     }
 
     fn append_ledger(&mut self, job: JobKey, rows: impl IntoIterator<Item = LedgerRecord>) {

@@ -19,7 +19,7 @@ use crate::postgres::removal::delete_jobs;
 use crate::postgres::row::{get, job, run};
 use crate::postgres::transaction::{Operation, execute, query};
 use crate::record::{Job, JobFacts, JobKey, JobRecord, JobState, OpenRun, RunId, edited_job};
-use crate::run_state::{close_superseded_run, manual_run};
+use crate::run_state::{close_superseded_run, manual_run, state_after_run_request};
 use crate::search::search_text;
 use crate::stored_form::{DefinitionCodec, write_definition};
 
@@ -57,7 +57,13 @@ impl Operation for EditJob<'_> {
             }
             (JobWrite::Run { at }, Some(job)) => {
                 open_manual_run(transaction, job, at).await?;
-                before.clone()
+                let state = state_after_run_request(job.state, at);
+                if state != job.state {
+                    let update = "UPDATE states SET finished = $2 WHERE job = $1";
+                    let finished = state.finished.map(Instant::ticks);
+                    execute(transaction, update, &[&job.key.0, &finished]).await?;
+                }
+                Some(JobRecord { state, ..job.clone() })
             }
             (JobWrite::Put(put), Some(job)) => {
                 lower_due_floor(transaction, collection.id, put.state.due).await?;

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite};
 use crate::error::StoreError;
 use crate::record::{Job, JobKey, JobRecord, JobUid, edited_job};
+use crate::run_state::state_after_run_request;
 use crate::search::search_text;
 use crate::sqlite::chain::append_ledger;
 use crate::sqlite::code::Coded;
@@ -46,9 +47,13 @@ pub(crate) fn edit_job(
             delete_job(transaction, existing.record.key)?;
             None
         }
-        (JobWrite::Run { at }, Some(EditableJob { record: job, .. })) => {
+        (JobWrite::Run { at }, Some(EditableJob { record: job, row, .. })) => {
             runs::open_manual(transaction, job.key, id, job.job.generation, at);
-            before.cloned()
+            let state = state_after_run_request(job.state, at);
+            if state != job.state {
+                transaction.set_state(job.key, row, Some(StateRow { state, ..*row }))?;
+            }
+            Some(JobRecord { state, ..job.clone() })
         }
         (JobWrite::Put(put), Some(existing)) => {
             Some(update_job(transaction, codec, existing, *put, now)?)
