@@ -8,10 +8,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, SendFence};
-use kalends_domain::{ActionRole, Lifecycle, Outcome};
+use kalends_domain::{ActionRole, AttemptStatus, HistoryEntry, Lifecycle, Outcome};
 use kalends_environment::{Clock, Sleep};
-use kalends_store::record::{Disposition, FencingToken, JobKey, JobRecord, LedgerRecord, RunId};
-use kalends_store::{JobPut, JobWrite, RunWrite, RunWriteResult, Store, WaitingRuns};
+use kalends_recurrence::Instant;
+use kalends_store::record::{
+    Cause, Disposition, FencingToken, GateState, JobKey, JobRecord, LedgerRecord, Progress, RunId,
+};
+use kalends_store::{Advance, JobPut, JobWrite, RunWrite, RunWriteResult, Store, WaitingRuns};
+use tokio::sync::Semaphore;
 
 use crate::simulate::Mutation;
 
@@ -43,11 +47,20 @@ pub enum Mutant {
     DropsDisabledRecords,
     MiscountsDisabledRecords,
     FiresDisabledOccurrences,
+    CompletesAOneTimeJobOnEdit,
+    DelaysJobsBecauseAnotherHostHangs,
+    NeverReportsAnAttempt,
+    MissesEditsForTenSeconds,
+    OpensTheGateByAnOldResponse,
+    SendsAfterItsLease,
+    TakesOverLate,
+    RunsOccurrencesOfAnOutage,
+    DeclaresMissedWhatWasDue,
 }
 
 impl Mutant {
     /// Every mutant.
-    pub const ALL: [Mutant; 24] = [
+    pub const ALL: [Mutant; 33] = [
         Mutant::DropsAnOccurrence,
         Mutant::DropsMissedRecords,
         Mutant::DropsOverlapRecords,
@@ -72,6 +85,15 @@ impl Mutant {
         Mutant::DropsDisabledRecords,
         Mutant::MiscountsDisabledRecords,
         Mutant::FiresDisabledOccurrences,
+        Mutant::CompletesAOneTimeJobOnEdit,
+        Mutant::DelaysJobsBecauseAnotherHostHangs,
+        Mutant::NeverReportsAnAttempt,
+        Mutant::MissesEditsForTenSeconds,
+        Mutant::OpensTheGateByAnOldResponse,
+        Mutant::SendsAfterItsLease,
+        Mutant::TakesOverLate,
+        Mutant::RunsOccurrencesOfAnOutage,
+        Mutant::DeclaresMissedWhatWasDue,
     ];
 }
 
@@ -84,8 +106,14 @@ pub(crate) struct MutantStore {
     tokens: Mutex<BTreeMap<RunId, FencingToken>>,
     /// The first version read of each job.
     first_seen: Mutex<BTreeMap<JobKey, JobRecord>>,
+    /// The last gate state read of each job.
+    gate_states: Mutex<BTreeMap<JobKey, Option<GateState>>>,
+    /// When each job was last edited.
+    edited: Mutex<BTreeMap<JobKey, Instant>>,
 }
 
+/// A node with [`Mutant::SendsAfterItsLease`] believes that its lease lasts this many times as long.
+const LEASE_SHARE: u32 = 10_000;
 /// A rare mutant takes effect in one of this many opportunities.
 const TRIGGERS_ONCE_IN: u64 = 3;
 
@@ -97,6 +125,8 @@ impl MutantStore {
             opportunities: AtomicU64::new(0),
             tokens: Mutex::default(),
             first_seen: Mutex::default(),
+            gate_states: Mutex::default(),
+            edited: Mutex::default(),
         }
     }
 
@@ -110,17 +140,30 @@ impl MutantStore {
     }
 
     /// Changes a write before the store receives it.
-    pub(crate) fn mutate(&self, write: RunWrite) -> RunWrite {
+    pub(crate) fn mutate(&self, mut write: RunWrite) -> RunWrite {
+        if self.mutant == Mutant::SendsAfterItsLease
+            && let RunWrite::Begin { lease, .. } | RunWrite::Claim { lease, .. } = &mut write
+        {
+            *lease /= LEASE_SHARE;
+        }
         match write {
             RunWrite::Begin { on, advance, closed, postponed, .. }
                 if self.is(Mutant::DropsAnOccurrence) =>
             {
                 RunWrite::Skip { on, advance, closed, postponed }
             }
+            RunWrite::Begin { on, scheduled, advance, mut closed, mut postponed, .. }
+                if self.is(Mutant::DeclaresMissedWhatWasDue) =>
+            {
+                closed.push(missed_record(on.generation, scheduled));
+                postponed.push(missed_entry(scheduled));
+                let advance = Advance { used: advance.used.saturating_sub(1), ..advance };
+                RunWrite::Skip { on, advance, closed, postponed }
+            }
             RunWrite::Begin {
                 on,
-                scheduled,
-                progress,
+                mut scheduled,
+                mut progress,
                 owner,
                 lease,
                 mut advance,
@@ -134,6 +177,16 @@ impl MutantStore {
                     advance.due = Some(scheduled.saturating_add(Duration::from_secs(60)));
                 }
                 self.mutate_closed(&mut closed);
+                // The missed occurrence runs, and then the one after it.
+                if self.mutant == Mutant::RunsOccurrencesOfAnOutage
+                    && let [missed] = closed.as_slice()
+                    && missed.count == 1
+                    && missed.disposition == Disposition::Missed
+                {
+                    advance.due = Some(scheduled);
+                    (scheduled, progress) = (missed.from, Progress::first(missed.from));
+                    closed.clear();
+                }
                 RunWrite::Begin {
                     on,
                     scheduled,
@@ -237,6 +290,24 @@ impl MutantStore {
         if self.is(Mutant::RunsOldDefinitions) { first } else { job }
     }
 
+    /// The gate state of the previous read, once in a while.
+    pub(crate) fn outdated_gate(&self, job: JobKey, state: Option<GateState>) -> Option<GateState> {
+        let mut states = self.gate_states.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = states.insert(job, state).unwrap_or(state);
+        if self.is(Mutant::OpensTheGateByAnOldResponse) { before } else { state }
+    }
+
+    /// Records the time of an edit.
+    pub(crate) fn edited(&self, job: JobKey, at: Instant) {
+        self.edited.lock().unwrap_or_else(PoisonError::into_inner).insert(job, at);
+    }
+
+    /// Whether the job was edited in the last ten seconds.
+    pub(crate) fn was_just_edited(&self, job: JobKey, now: Instant) -> bool {
+        let edited = self.edited.lock().unwrap_or_else(PoisonError::into_inner);
+        edited.get(&job).is_some_and(|at| now < at.saturating_add(Duration::from_secs(10)))
+    }
+
     /// A function that changes the writes of edits.
     pub(crate) fn edit_mutator(&self) -> impl FnMut(JobWrite, Existed) -> JobWrite + Send + use<> {
         let loses = self.is(Mutant::LosesAnEdit);
@@ -248,11 +319,46 @@ impl MutantStore {
                 if keeps {
                     put.waiting = WaitingRuns::Keep;
                 }
+                let runs_once = put.definition.recurrence.is_none();
+                if mutant == Mutant::CompletesAOneTimeJobOnEdit
+                    && existed == Existed::Yes
+                    && runs_once
+                {
+                    put.state.due = None;
+                    put.state.lifecycle = Lifecycle::Completed;
+                }
                 mutate_closed_by_edit(&mut put, mutant);
                 JobWrite::Put(put)
             }
             other => other,
         }
+    }
+}
+
+fn missed_record(generation: u64, scheduled: Instant) -> LedgerRecord {
+    LedgerRecord {
+        generation,
+        from: scheduled,
+        to: scheduled,
+        count: 1,
+        cause: Cause::Scheduled,
+        disposition: Disposition::Missed,
+        closed: scheduled,
+    }
+}
+
+fn missed_entry(scheduled: Instant) -> HistoryEntry {
+    HistoryEntry {
+        started: scheduled,
+        ended: scheduled,
+        expected: scheduled,
+        status: AttemptStatus::Postponed,
+        message: String::new(),
+        retry: 0,
+        repeat: 0,
+        role: ActionRole::Main,
+        timing: Default::default(),
+        generation: None,
     }
 }
 
@@ -283,6 +389,8 @@ pub(crate) struct MutantTargets {
     pub(crate) mutant: Mutant,
     pub(crate) inner: Arc<dyn ActionExecutor>,
     pub(crate) calls: AtomicU64,
+    /// Slots that all hosts share.
+    pub(crate) slots: Semaphore,
 }
 
 impl ActionExecutor for MutantTargets {
@@ -302,7 +410,15 @@ impl ActionExecutor for MutantTargets {
             if twice {
                 self.inner.execute(request.clone(), fence.clone()).await?;
             }
-            self.inner.execute(request, fence).await
+            let _slot = match self.mutant {
+                Mutant::DelaysJobsBecauseAnotherHostHangs => self.slots.acquire().await.ok(),
+                _ => None,
+            };
+            let report = self.inner.execute(request, fence).await;
+            if self.mutant == Mutant::NeverReportsAnAttempt && triggers {
+                std::future::pending::<()>().await;
+            }
+            report
         })
     }
 }
@@ -336,7 +452,12 @@ impl Mutation for Mutant {
     }
 
     fn targets(&self, inner: Arc<dyn ActionExecutor>) -> Arc<dyn ActionExecutor> {
-        Arc::new(MutantTargets { mutant: *self, inner, calls: AtomicU64::new(0) })
+        Arc::new(MutantTargets {
+            mutant: *self,
+            inner,
+            calls: AtomicU64::new(0),
+            slots: Semaphore::new(2),
+        })
     }
 
     fn clock(&self, inner: Arc<dyn Clock>) -> Arc<dyn Clock> {

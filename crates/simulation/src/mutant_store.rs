@@ -1,11 +1,13 @@
 //! [`Store`] with the bug of a [`Mutant`] applied.
 
+use std::time::Duration;
+
 use kalends_domain::{
     CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
-    CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
+    Claim, CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
     LedgerRecord, OpenRun,
 };
 use kalends_store::{
@@ -15,6 +17,9 @@ use kalends_store::{
 };
 
 use crate::mutant::{EARLY_BY, Existed, Mutant, MutantStore};
+
+/// Delay of [`Mutant::TakesOverLate`] after the end of a lease.
+const LATE_BY: Duration = Duration::from_secs(30);
 
 impl ApiStore for MutantStore {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
@@ -60,7 +65,12 @@ impl ApiStore for MutantStore {
             let existed = if context.existing.is_some() { Existed::Yes } else { Existed::No };
             decide(context).map(|write| mutate(write, existed))
         };
-        self.inner.edit_job(path, Box::new(decide))
+        Box::pin(async move {
+            let edited = self.inner.edit_job(path, Box::new(decide)).await?;
+            let now = self.inner.now().await?;
+            edited.after.iter().for_each(|job| self.edited(job.key, now));
+            Ok(edited)
+        })
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
@@ -107,7 +117,14 @@ impl ApiStore for MutantStore {
 
 impl EngineStore for MutantStore {
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
-        self.inner.due(until, limit)
+        Box::pin(async move {
+            let mut due = self.inner.due(until, limit).await?;
+            if self.mutant == Mutant::MissesEditsForTenSeconds {
+                let now = self.inner.now().await?;
+                due.retain(|due| !self.was_just_edited(due.on.job, now));
+            }
+            Ok(due)
+        })
     }
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
@@ -126,7 +143,11 @@ impl EngineStore for MutantStore {
     }
 
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
-        self.inner.gate_states(jobs)
+        Box::pin(async move {
+            let states = self.inner.gate_states(jobs.clone()).await?;
+            let states = jobs.into_iter().zip(states);
+            Ok(states.map(|(job, state)| self.outdated_gate(job, state)).collect())
+        })
     }
 
     fn expire_claims(&self) -> Reply<'_, usize> {
@@ -149,7 +170,15 @@ impl EngineStore for MutantStore {
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
-        self.inner.claimable(until, limit)
+        Box::pin(async move {
+            let mut runs = self.inner.claimable(until, limit).await?;
+            if self.mutant == Mutant::TakesOverLate {
+                let now = self.inner.now().await?;
+                let is_late = |claim: Claim| claim.lease_until.saturating_add(LATE_BY) < now;
+                runs.retain(|run| run.claim.is_none_or(is_late));
+            }
+            Ok(runs)
+        })
     }
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {

@@ -7,8 +7,8 @@ pub(crate) enum Pending {
     Panics,
     /// Writes fail while reads succeed.
     WriteOutages,
-    /// Healthy jobs start on time while other hosts hang.
-    Lateness,
+    /// Small limits of attempts: runs of a full host delay no others.
+    SmallLimits,
     /// The runs of a dead node are taken over soon after their lease expired.
     TakeOver,
     /// Gate states are read again if their read took long.

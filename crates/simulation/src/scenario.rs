@@ -310,7 +310,7 @@ impl Width {
             },
             hosts,
             panic_one_in: if Pending::Panics.is_on() && has(6) { 30 } else { 0 },
-            limits: match is_crowded && Pending::Lateness.is_on() {
+            limits: match is_crowded && Pending::SmallLimits.is_on() {
                 true => AttemptLimits {
                     all: rng.pick([8, 16, 40]),
                     host: rng.pick([1, 2, 4]),

@@ -1,13 +1,13 @@
 //! `simulate 100..300` runs a range of seeds and lists those that violated a guarantee;
 //! `simulate 123` runs one seed and prints its trace. `--store sqlite` before the seeds runs the worlds
-//! on a SQLite file instead of in memory.
+//! on a SQLite file instead of in memory. With the feature `mutants`, `--mutant NAME` plants a bug.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use kalends_environment::{Clock, SystemClock};
-use kalends_simulation::{StoreKind, Tracing, simulate};
+use kalends_simulation::{SimulationReport, StoreKind, Tracing, simulate};
 
 /// Seeds that run without an argument.
 const SEEDS_DEFAULT: u64 = 1_000;
@@ -22,14 +22,18 @@ fn main() -> io::Result<ExitCode> {
             _ => return Err(io::Error::other("--store takes memory or sqlite")),
         };
     }
+    let mut world = World { store, mutant: None };
+    if arguments.next_if(|argument| argument == "--mutant").is_some() {
+        world.mutant = Some(arguments.next().unwrap_or_default());
+    }
     let argument = arguments.next();
     let mut output = io::stdout().lock();
     match argument.as_deref().map(str::parse::<u64>) {
-        Some(Ok(seed)) => run_one(seed, store, &mut output),
+        Some(Ok(seed)) => run_one(seed, &world, &mut output),
         _ => {
             let (from, to) =
                 argument.as_deref().and_then(parse_range).unwrap_or((0, SEEDS_DEFAULT));
-            run_range((from, to), store, &mut output)
+            run_range((from, to), &world, &mut output)
         }
     }
 }
@@ -39,8 +43,32 @@ fn parse_range(text: &str) -> Option<(u64, u64)> {
     Some((from.parse().ok()?, to.parse().ok()?))
 }
 
-fn run_one(seed: u64, store: StoreKind, output: &mut impl Write) -> io::Result<ExitCode> {
-    let report = simulate(seed, store, Tracing::On);
+/// The worlds to run.
+struct World {
+    store: StoreKind,
+    /// Name of a planted bug.
+    mutant: Option<String>,
+}
+
+impl World {
+    fn simulate(&self, seed: u64, tracing: Tracing) -> io::Result<SimulationReport> {
+        match &self.mutant {
+            None => Ok(simulate(seed, self.store, tracing)),
+            #[cfg(feature = "mutants")]
+            Some(name) => {
+                let mut mutants = kalends_simulation::Mutant::ALL.into_iter();
+                let mutant = mutants.find(|mutant| format!("{mutant:?}") == *name);
+                let mutant = mutant.ok_or_else(|| io::Error::other(format!("no mutant {name}")))?;
+                Ok(kalends_simulation::simulate_mutant(seed, self.store, tracing, mutant))
+            }
+            #[cfg(not(feature = "mutants"))]
+            Some(_) => Err(io::Error::other("--mutant needs the feature `mutants`")),
+        }
+    }
+}
+
+fn run_one(seed: u64, world: &World, output: &mut impl Write) -> io::Result<ExitCode> {
+    let report = world.simulate(seed, Tracing::On)?;
     for line in report.trace.iter().chain(&report.violations) {
         writeln!(output, "{line}")?;
     }
@@ -49,14 +77,14 @@ fn run_one(seed: u64, store: StoreKind, output: &mut impl Write) -> io::Result<E
 
 fn run_range(
     (from, to): (u64, u64),
-    store: StoreKind,
+    world: &World,
     output: &mut impl Write,
 ) -> io::Result<ExitCode> {
     let began = SystemClock.now();
     let (mut failed, mut occurrences, mut calls) = (0_u64, 0_u64, 0_u64);
     let mut simulated = Duration::ZERO;
     for seed in from..to {
-        let report = simulate(seed, store, Tracing::Off);
+        let report = world.simulate(seed, Tracing::Off)?;
         occurrences += report.occurrences;
         calls += report.calls;
         simulated += report.simulated;

@@ -6,7 +6,6 @@ use kalends_recurrence::{Instant, Rule, TICKS_PER_SECOND};
 use kalends_store::record::Disposition;
 
 use super::{Check, JobEvidence, OccurrenceRecord};
-use crate::recorder::FaultKind;
 use crate::time::ticks;
 use crate::users::Version;
 
@@ -66,6 +65,7 @@ impl Check<'_> {
             used = position.used;
             earlier = Some((version, position));
             for record in &own {
+                self.runs_after_outage(job, version, &rule, record);
                 self.check_disposition(
                     job,
                     version,
@@ -250,14 +250,10 @@ impl Check<'_> {
         if policy == MissedPolicy::Last && is_newest && is_young && record.to <= closed {
             self.violation(job, format!("MISSED {record:?}: newest occurrence within the limit"));
         }
-        let minute = 600_000_000;
-        let (from, to) = (record.from.ticks() - minute, closed.ticks() + minute);
-        let explained = self.clocks_were_stepped()
-            || self.observations.faults.iter().any(|fault| {
-                fault.from <= to && fault.to >= from && fault.kind != FaultKind::ClockStep
-            });
-        if !explained {
-            self.violation(job, format!("MISSED {record:?} without a fault"));
+        if !self.clocks_were_stepped()
+            && self.a_node_could_work(record.from.ticks(), closed.ticks())
+        {
+            self.violation(job, format!("MISSED {record:?} while a node could work"));
         }
     }
 

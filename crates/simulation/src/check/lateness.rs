@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kalends_domain::{ActionRole, CollectionState, Outcome, Overlap};
+use kalends_domain::{ActionRole, CollectionState, MissedPolicy, Outcome, Overlap};
 use kalends_recurrence::{Instant, TICKS_PER_SECOND};
 
 use super::retry_policy::ExpectedRetries;
@@ -26,16 +26,23 @@ const ROUND_TRIPS: i64 = 30;
 
 impl Check<'_> {
     pub(super) fn lateness(&mut self, job: JobEvidence<'_>) {
-        if self.clocks_were_stepped() || !Pending::Lateness.is_on() {
+        if self.clocks_were_stepped() {
             return;
         }
         let mut groups: BTreeMap<(u64, Instant), Vec<&Call>> = BTreeMap::new();
         for call in self.observations.calls.iter().filter(|call| call.job == job.tracked.number) {
             groups.entry((call.generation, call.scheduled)).or_default().push(call);
         }
+        let mut previous = i64::MIN;
         for (&(generation, scheduled), calls) in &groups {
             if let Some(call) = calls.first() {
-                self.starts_on_time(job, call, self.first_start(job, generation, scheduled));
+                let mut expected = self.first_start(job, generation, scheduled);
+                // Missed occurrences run one after the other, and later ones after them.
+                if job.version(generation).is_some_and(runs_all_missed) {
+                    expected = expected.max(previous);
+                }
+                self.starts_on_time(job, call, expected);
+                previous = call.started;
             }
             for (first, second) in calls.iter().zip(calls.iter().skip(1)) {
                 let expected = first.response.map_or(first.started, |(at, outcome)| {
@@ -171,6 +178,11 @@ enum Disturbance {
         last: i64,
     },
     Fault,
+}
+
+fn runs_all_missed(version: &Version) -> bool {
+    let missed = version.definition.extensions.missed_runs.as_ref();
+    missed.is_some_and(|missed| missed.policy == MissedPolicy::All)
 }
 
 /// The longest wait before a retry by any definition of the job.

@@ -6,6 +6,7 @@ mod coverage;
 mod disabled_collections;
 mod history;
 mod lateness;
+mod outages;
 mod retry_policy;
 
 use kalends_recurrence::{Instant, Rule, Settings};
