@@ -1,4 +1,4 @@
-//! Servers on PostgreSQL: whose clock they follow, and what clients are told when the database is
+//! Servers on PostgreSQL: whose clock they follow, and what clients receive while the database is
 //! read-only or restarts.
 
 use std::process::Command;
@@ -17,15 +17,23 @@ fn job(name: &str) -> String {
     format!("{}/jobs/{name}", collection("g", "c"))
 }
 
-fn psql(database: &str, sql: &str) -> String {
-    let output = Command::new("psql").args([database, "-qAtc", sql]).output().unwrap();
+/// The output of a script in `tests/data/postgres`.
+fn psql(database: &str, script: &str, variables: &[(&str, &str)]) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/postgres");
+    let mut command = Command::new("psql");
+    command.args([database, "-qAtX", "-v", "ON_ERROR_STOP=1"]);
+    command.args(["-f", &format!("{folder}/{script}.sql")]);
+    for (name, value) in variables {
+        command.args(["-v", &format!("{name}={value}")]);
+    }
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 /// The clock of the database, in seconds.
 fn database_seconds(database: &str) -> f64 {
-    psql(database, "SELECT extract(epoch FROM clock_timestamp())").parse().unwrap()
+    psql(database, "clock", &[]).parse().unwrap()
 }
 
 fn seconds(text: &str) -> f64 {
@@ -55,8 +63,7 @@ fn assert_stored_times(server: &TestServer, database: &str) {
         assert_eq!(connection.request("PUT", &name, Some(&body)).status, 201);
     }
     let after = database_seconds(database);
-    let stored =
-        psql(database, "SELECT created FROM v_jobs UNION ALL SELECT created FROM v_collections");
+    let stored = psql(database, "created", &[]);
     assert_eq!(stored.lines().count(), 11);
     for created in stored.lines() {
         let created = seconds(created);
@@ -119,7 +126,7 @@ fn a_token_expires_by_the_clock_of_the_database() {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let after = database_seconds(&database);
-    let expires: f64 = psql(&database, "SELECT expires / 10000000.0 FROM tokens").parse().unwrap();
+    let expires: f64 = psql(&database, "token_expiration", &[]).parse().unwrap();
     assert!(before + 600.0 <= expires && expires <= after + 600.0, "{before} {expires} {after}");
 }
 
@@ -151,13 +158,9 @@ fn a_read_only_database_is_reported_and_jobs_run_when_it_is_writable_again() {
     let administration = std::env::var("KALENDS_TEST_POSTGRES").unwrap();
     let name = database.rsplit('/').next().unwrap();
     let set_read_only = |value: &str| {
-        let sql = format!("ALTER DATABASE {name} SET default_transaction_read_only = {value}");
-        psql(&administration, &sql);
+        psql(&administration, "set_read_only", &[("name", name), ("value", value)]);
         // The setting applies to new sessions.
-        let sql = format!(
-            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '{name}'"
-        );
-        psql(&administration, &sql);
+        psql(&administration, "end_sessions", &[("name", name)]);
     };
     let server = TestServer::start_in(&database, |command| {
         run_jobs(command);

@@ -136,7 +136,7 @@ CREATE TABLE runs (
 CREATE TABLE spans (
     kind INTEGER NOT NULL,
     span INTEGER NOT NULL,
-    oldest INTEGER NOT NULL,
+    oldest INTEGER NOT NULL, latest INTEGER,
     PRIMARY KEY (kind, span)
 ) STRICT, WITHOUT ROWID;
 

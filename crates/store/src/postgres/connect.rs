@@ -12,6 +12,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
 
 use crate::error::StoreError;
+use crate::postgres::lease_floor::LeaseFloor;
 use crate::postgres::notify::{Listener, listen};
 use crate::postgres::{PostgresSettings, migrate};
 use crate::stored_form::DefinitionCodec;
@@ -31,6 +32,8 @@ pub struct PostgresStore {
     pub(super) listener: Arc<Listener>,
     /// Number of searches for due jobs so far.
     pub(super) due_searches: AtomicU32,
+    /// The lower bound of leases; only for the engine.
+    pub(super) lease_floor: Option<LeaseFloor>,
     engine_pool: Pool,
 }
 
@@ -85,6 +88,7 @@ impl PostgresStore {
             codec: Arc::new(codec),
             listener: Arc::new(listener),
             due_searches: AtomicU32::new(0),
+            lease_floor: None,
             engine_pool: pool(settings.engine_connections_max)?,
         })
     }
@@ -99,6 +103,7 @@ impl PostgresStore {
             codec: Arc::clone(&self.codec),
             listener: Arc::clone(&self.listener),
             due_searches: AtomicU32::new(0),
+            lease_floor: Some(LeaseFloor::new()),
             engine_pool: self.engine_pool.clone(),
         }
     }
@@ -123,9 +128,14 @@ pub fn endpoints(url: &str) -> Vec<(String, u16)> {
         let port = if ports.len() == 1 { ports.first() } else { ports.get(place) };
         port.copied().unwrap_or(PORT)
     };
-    let hosts = config.get_hosts().iter().enumerate().filter_map(|(place, host)| match host {
-        Host::Tcp(name) => Some((name.trim_matches(['[', ']']).to_owned(), port(place))),
-        Host::Unix(_) => None,
+    // The driver does not split the parameter `host` of a URL.
+    let names = config.get_hosts().iter().flat_map(|host| match host {
+        Host::Tcp(names) => names.split(',').map(Some).collect(),
+        Host::Unix(_) => vec![None],
+    });
+    let hosts = names.enumerate().filter_map(|(place, name)| {
+        let name = name?.trim_matches(['[', ']']);
+        Some((name.to_owned(), port(place)))
     });
     let addresses = config.get_hostaddrs().iter().enumerate();
     let addresses = addresses.map(|(place, address)| (address.to_string(), port(place)));

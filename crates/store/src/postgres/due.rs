@@ -53,10 +53,7 @@ impl PostgresStore {
 
     /// The plan of a search for due jobs with its actual costs, as text of the database.
     pub async fn explain_due(&self, until: Instant, limit: usize) -> Result<String, StoreError> {
-        let explain = format!("EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) {DUE}");
         let (until, limit) = (until.ticks(), rows_max(limit));
-        let found = self.query(&explain, &[&until, &limit, &Instant::MIN.ticks()]).await?;
-        let lines = found.iter().map(|row| get::<String>(row, "QUERY PLAN"));
-        lines.map(|line| line.map(|line| line + "\n")).collect()
+        self.explain(DUE, &[&until, &limit, &Instant::MIN.ticks()]).await
     }
 }

@@ -5,7 +5,7 @@
 //! | `connect`, `store` | [`PostgresStore`]: the connection pool and the [`Store`] trait |
 //! | `transaction`, `error` | transactions and queries with deadlines and retries; error mapping |
 //! | `migrate`, `schema` | schema migrations, the check of the encryption key, schema description |
-//! | `groups`, `collections`, `jobs`, `search`, `due`, `due_floor`, `runs`, `history`, `events`, `tokens` | reads, one statement each, and edits of groups and tokens |
+//! | `groups`, `collections`, `jobs`, `search`, `due`, `due_floor`, `runs`, `lease_floor`, `history`, `events`, `tokens` | reads, one statement each, and edits of groups and tokens |
 //! | `edit_job`, `edit_collection` | edits that the caller decides while their rows are locked |
 //! | `jobs_for_run`, `commit`, `renew_leases` | the engine: jobs to run, batches of run writes, renewals of leases |
 //! | `invariant_scan`, `check`, `dump` | data for the invariant scan; integrity check; dump |
@@ -42,6 +42,7 @@ mod history;
 mod invariant_scan;
 mod jobs;
 mod jobs_for_run;
+mod lease_floor;
 mod migrate;
 mod notify;
 mod probe;

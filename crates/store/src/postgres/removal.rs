@@ -2,7 +2,7 @@
 //! transactions, because a collection may have a million jobs and a job a long history.
 //!
 //! Every statement that reads jobs or runs joins their collection, so the jobs of a deleted
-//! collection are unreachable.
+//! collection are unreachable. Only a lease may still be renewed, until the attempt has finished.
 
 use deadpool_postgres::Transaction;
 

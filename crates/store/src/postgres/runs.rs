@@ -9,36 +9,47 @@ use crate::postgres::columns::run_columns;
 use crate::postgres::row;
 use crate::record::{Cause, JobKey, OpenRun};
 
+/// Two searches, each with its own index: unclaimed runs, and runs whose claim has expired.
+const CLAIMABLE: &str = concat!(
+    "WITH clock AS (
+        SELECT extract(epoch FROM date_trunc('second', now()))::bigint * 10000000
+            + extract(microseconds FROM now())::bigint % 1000000 * 10 AS ticks
+     ), found AS (
+        (SELECT r.* FROM runs r JOIN states s ON s.job = r.job
+         JOIN collections c ON c.id = s.collection_id
+         WHERE r.owner IS NULL AND r.next_at <= $1 AND c.enabled
+           AND (s.enabled OR r.cause = $3)
+         ORDER BY r.next_at, r.id LIMIT $2)
+        UNION ALL
+        (SELECT r.* FROM runs r JOIN states s ON s.job = r.job
+         JOIN collections c ON c.id = s.collection_id
+         WHERE r.owner IS NOT NULL AND r.lease_until >= $4
+           AND r.lease_until < (SELECT ticks FROM clock)
+           AND c.enabled AND (s.enabled OR r.cause = $3)
+         ORDER BY r.next_at, r.id LIMIT $2)
+     ) SELECT ",
+    run_columns!("r."),
+    " FROM found r ORDER BY r.next_at, r.id LIMIT $2"
+);
+
 impl PostgresStore {
-    /// Two searches, each with its own index: unclaimed runs, and runs whose claim has expired.
     pub(super) async fn read_claimable(
         &self,
         until: Instant,
         limit: usize,
     ) -> Result<Vec<OpenRun>, StoreError> {
-        let sql = concat!(
-            "WITH clock AS (
-                SELECT extract(epoch FROM date_trunc('second', now()))::bigint * 10000000
-                    + extract(microseconds FROM now())::bigint % 1000000 * 10 AS ticks
-             ), found AS (
-                (SELECT r.* FROM runs r JOIN states s ON s.job = r.job
-                 JOIN collections c ON c.id = s.collection_id
-                 WHERE r.owner IS NULL AND r.next_at <= $1 AND c.enabled
-                   AND (s.enabled OR r.cause = $3)
-                 ORDER BY r.next_at, r.id LIMIT $2)
-                UNION ALL
-                (SELECT r.* FROM runs r JOIN states s ON s.job = r.job
-                 JOIN collections c ON c.id = s.collection_id
-                 WHERE r.owner IS NOT NULL AND r.lease_until < (SELECT ticks FROM clock)
-                   AND c.enabled AND (s.enabled OR r.cause = $3)
-                 ORDER BY r.next_at, r.id LIMIT $2)
-             ) SELECT ",
-            run_columns!("r."),
-            " FROM found r ORDER BY r.next_at, r.id LIMIT $2"
-        );
-        let rows =
-            self.query(sql, &[&until.ticks(), &rows_max(limit), &Cause::Manual.code()]).await?;
+        let (until, limit) = (until.ticks(), rows_max(limit));
+        let floor = self.lease_floor().await?;
+        let rows = self.query(CLAIMABLE, &[&until, &limit, &Cause::Manual.code(), &floor]).await?;
         rows.iter().map(row::run).collect()
+    }
+
+    /// The plan of a search for claimable runs with its actual costs, as text of the database.
+    pub async fn explain_claimable(&self, until: Instant) -> Result<String, StoreError> {
+        let floor = self.lease_floor().await?;
+        let parameters = (until.ticks(), i64::MAX, Cause::Manual.code());
+        let (until, limit, manual) = &parameters;
+        self.explain(CLAIMABLE, &[until, limit, manual, &floor]).await
     }
 
     pub(super) async fn read_open_runs(&self, job: JobKey) -> Result<Vec<OpenRun>, StoreError> {

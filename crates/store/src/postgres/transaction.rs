@@ -13,6 +13,7 @@ use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::connect::SERVER_MARGIN;
 use crate::postgres::error::{PostgresError, TransactionFailure};
+use crate::postgres::row::get;
 
 /// Attempts to commit a transaction despite serialization failures and deadlocks. All transactions
 /// take their locks in one order, so conflicts are rare and ten in a row do not happen by chance.
@@ -175,6 +176,18 @@ impl PostgresStore {
             }
         });
         rows.await.unwrap_or_else(|_| Err(timed_out(deadline)))
+    }
+
+    /// The plan of a statement with its actual costs, as text of the database.
+    pub(super) async fn explain(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<String, StoreError> {
+        let explain = format!("EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) {sql}");
+        let rows = self.query(&explain, parameters).await?;
+        let lines = rows.iter().map(|row| get::<String>(row, "QUERY PLAN"));
+        lines.map(|line| line.map(|line| line + "\n")).collect()
     }
 
     async fn query_once(

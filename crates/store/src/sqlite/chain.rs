@@ -11,7 +11,7 @@ use crate::record::{JobKey, LedgerRecord};
 use crate::sqlite::code::{Coded, read};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::state::{ReadState as _, StateRow};
-use crate::sqlite::write_back::WriteTransaction;
+use crate::sqlite::write_back::{RowTimes, WriteTransaction};
 
 /// The table of a chain. The value is the column `kind` of `spans`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,7 +107,8 @@ pub(crate) fn append_history(
     entry: &HistoryEntry,
 ) -> SqliteResult<()> {
     let HistoryEntry { started, ended, expected, status, retry, repeat, role, timing, .. } = entry;
-    let number = transaction.allocate_row_number(ChainKind::History, *started);
+    let number = transaction
+        .allocate_row_number(ChainKind::History, RowTimes { oldest: *started, latest: None });
     transaction
         .connection()
         .prepare_cached(
@@ -147,7 +148,8 @@ pub(crate) fn append_ledger(
     record: &LedgerRecord,
 ) -> SqliteResult<()> {
     let LedgerRecord { generation, from, to, count, cause, disposition, closed } = *record;
-    let number = transaction.allocate_row_number(ChainKind::Ledger, closed);
+    let number = transaction
+        .allocate_row_number(ChainKind::Ledger, RowTimes { oldest: closed, latest: Some(to) });
     transaction
         .connection()
         .prepare_cached(

@@ -42,7 +42,7 @@ const DROP_PRESENT: &str = "
     DROP TABLE IF EXISTS temp.logged_run_numbers;";
 
 /// Queries for violated invariants. Each returns one line of text per violation.
-const VIOLATIONS: [&str; 20] = [
+const VIOLATIONS: [&str; 21] = [
     "SELECT 'job ' || job || ' has no state' FROM jobs
      WHERE job NOT IN (SELECT job FROM present)",
     "SELECT 'job ' || job || ' has a state and is not there' FROM present
@@ -86,6 +86,8 @@ const VIOLATIONS: [&str; 20] = [
      LEFT JOIN spans ON kind = 0 AND span = sequence / 512 WHERE oldest IS NULL OR started < oldest",
     "SELECT 'row ' || id || ' of the ledger is older than its span' FROM ledger
      LEFT JOIN spans ON kind = 1 AND span = id / 512 WHERE oldest IS NULL OR closed < oldest",
+    "SELECT 'row ' || id || ' of the ledger is later than its span' FROM ledger
+     JOIN spans ON kind = 1 AND span = id / 512 WHERE to_at > latest",
     "SELECT 'collection ' || c.id || ' counts ' || c.jobs || ' jobs and has ' || coalesce(j.n, 0)
      FROM collections c LEFT JOIN (SELECT collection, count(*) AS n, sum(authenticated) AS a
          FROM jobs GROUP BY collection) j ON j.collection = c.id

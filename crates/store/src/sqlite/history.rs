@@ -2,15 +2,16 @@
 
 use kalends_domain::{HistoryEntry, JobPath, Timing};
 use kalends_recurrence::Instant;
-use rusqlite::{Row, Statement};
+use rusqlite::{OptionalExtension as _, Row, Statement};
 
 use crate::api_store::{HistoryFilter, Page};
 use crate::record::{HistoryRecord, JobKey, LedgerRecord};
 use crate::sqlite::chain::ChainKind;
-use crate::sqlite::code::{nth, nth_option};
+use crate::sqlite::code::{Coded, nth, nth_option};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::jobs;
 use crate::sqlite::state::ReadState;
+use crate::sqlite::write_back::SPAN;
 
 /// A page of the history of a job, newest first.
 pub(crate) fn page(
@@ -103,7 +104,8 @@ pub(crate) fn read_ledger(row: &Row<'_>) -> SqliteResult<LedgerRecord> {
     })
 }
 
-/// Ledger rows of a job in a range of scheduled times. Reads all rows of the job.
+/// Ledger rows of a job in a range of scheduled times. Reads the newest rows of the job back to the
+/// first span with a row that may be in the range.
 pub(crate) fn ledger(
     states: &impl ReadState,
     job: JobKey,
@@ -115,6 +117,15 @@ pub(crate) fn ledger(
     if !jobs::exists(states.connection(), job)? {
         return Ok(vec![]);
     }
+    let first: Option<i64> = states
+        .connection()
+        .prepare_cached(
+            "SELECT span FROM spans WHERE kind = ? AND (latest IS NULL OR latest >= ?)
+             ORDER BY span LIMIT 1",
+        )?
+        .query_row((ChainKind::Ledger as i64, Coded(from)), |row| row.get(0))
+        .optional()?;
+    let Some(first) = first.map(|span| span * SPAN) else { return Ok(vec![]) };
     let mut statement = states.connection().prepare_cached(
         "SELECT previous, generation, from_at, to_at, count, cause, disposition, closed
          FROM ledger WHERE id = ?",
@@ -125,7 +136,7 @@ pub(crate) fn ledger(
         if record.to >= from && record.from <= to {
             rows.push(record);
         }
-        Ok(true)
+        Ok(row.get::<_, i64>(0)? >= first)
     })?;
     // Stable sort: the oldest of equal rows first.
     rows.reverse();

@@ -26,6 +26,15 @@ use crate::sqlite::write_back::shared::{ChangeLogEnd, SharedState};
 /// a scan of them takes less than a millisecond.
 pub(crate) const SPAN: i64 = 512;
 
+/// Times of a history or ledger row, or of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowTimes {
+    /// When the row expires by age, plus its retention; the oldest of several rows.
+    pub(crate) oldest: Instant,
+    /// The last scheduled time of a ledger row; the latest of several rows.
+    pub(crate) latest: Option<Instant>,
+}
+
 /// The writer's connection and its current transaction.
 pub(crate) struct WriteTransaction {
     connection: Connection,
@@ -41,8 +50,8 @@ pub(crate) struct WriteTransaction {
     runs_before: Vec<(RunId, Option<Option<RunRow>>)>,
     /// Index of `runs` by job.
     runs_by_job: BTreeSet<(JobKey, RunId)>,
-    /// The oldest time among the new rows of each span.
-    spans: BTreeMap<(ChainKind, i64), Instant>,
+    /// The times of the new rows of each span.
+    spans: BTreeMap<(ChainKind, i64), RowTimes>,
     /// Whether the transaction appends to the change log even if nothing in it changed.
     force_log_entry: bool,
     /// Values to restore on a rollback of the whole transaction.
@@ -155,13 +164,14 @@ impl WriteTransaction {
 
     /// Appends the changes to the change log. Must be the last write before the commit.
     pub(crate) fn append_to_change_log(&mut self) -> SqliteResult<()> {
-        for ((kind, span), oldest) in std::mem::take(&mut self.spans) {
+        for ((kind, span), RowTimes { oldest, latest }) in std::mem::take(&mut self.spans) {
             self.connection
                 .prepare_cached(
-                    "INSERT INTO spans (kind, span, oldest) VALUES (?, ?, ?)
-                     ON CONFLICT DO UPDATE SET oldest = min(oldest, excluded.oldest)",
+                    "INSERT INTO spans (kind, span, oldest, latest) VALUES (?, ?, ?, ?)
+                     ON CONFLICT DO UPDATE SET oldest = min(oldest, excluded.oldest),
+                         latest = max(latest, excluded.latest)",
                 )?
-                .execute((kind as i64, span, Coded(oldest)))?;
+                .execute((kind as i64, span, Coded(oldest), latest.map(Coded)))?;
         }
         if !self.is_logged() {
             return Ok(());
@@ -254,15 +264,16 @@ impl WriteTransaction {
         index_finished(&self.connection, job, None, Some(row))
     }
 
-    /// Allocates the number of a history or ledger row with time `at`.
-    pub(crate) fn allocate_row_number(&mut self, kind: ChainKind, at: Instant) -> i64 {
+    /// Allocates the number of a history or ledger row with these times.
+    pub(crate) fn allocate_row_number(&mut self, kind: ChainKind, row: RowTimes) -> i64 {
         let number = match kind {
             ChainKind::History => &mut self.numbers.history,
             ChainKind::Ledger => &mut self.numbers.ledger,
         };
         *number += 1;
-        let oldest = self.spans.entry((kind, *number / SPAN)).or_insert(at);
-        *oldest = at.min(*oldest);
+        let span = self.spans.entry((kind, *number / SPAN)).or_insert(row);
+        span.oldest = row.oldest.min(span.oldest);
+        span.latest = row.latest.max(span.latest);
         *number
     }
 

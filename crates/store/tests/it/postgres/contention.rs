@@ -145,7 +145,7 @@ fn a_deleted_collection_is_invisible_at_once_and_removed_in_steps() {
     });
 }
 
-/// The caller is told before the time limit of the call.
+/// The caller receives an error before the time limit of the call.
 #[test]
 fn an_edit_waits_for_a_lock_for_a_limited_time() {
     with_server(async {
@@ -222,7 +222,11 @@ async fn advance(store: &PostgresStore, jobs: &[JobRecord], rounds: u64) {
 
 /// Pages that a search for due jobs reads.
 async fn pages_of_due(store: &PostgresStore, until: Instant) -> u64 {
-    let plan = store.explain_due(until, 1_000).await.unwrap();
+    pages(&store.explain_due(until, 1_000).await.unwrap())
+}
+
+/// Pages that the whole plan reads.
+fn pages(plan: &str) -> u64 {
     let (_, pages) = plan.split_once("Buffers: shared hit=").unwrap();
     pages.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
 }
@@ -320,5 +324,40 @@ fn concurrent_edits_and_searches_lose_no_due_job() {
         stop.store(true, Ordering::Relaxed);
         searches.await.unwrap();
         assert_eq!(store.check().await.unwrap(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_search_for_expired_leases_does_not_read_the_past_while_an_old_snapshot_is_open() {
+    with_server(async {
+        let database = TestDatabase::create().await;
+        let engine = database.connect().await.for_engine();
+        claimed_runs(&engine, 1).await;
+        let backup = hold(&database, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").await;
+        backup.query_one("SELECT count(*) FROM runs", &[]).await.unwrap();
+        // Runs of the past hours, whose rows the snapshot keeps.
+        let past = "INSERT INTO runs (id, job, generation, scheduled, cause, repeat, role, retry,
+                redelivery, next_at, owner, token, lease_until, last_token)
+             SELECT id + n, job, generation, scheduled, cause, repeat, role, retry, redelivery,
+                next_at, owner, token, lease_until - 72000000000 - n, last_token
+             FROM runs, generate_series(1, 20000) n";
+        let client = database.client().await;
+        client.batch_execute(past).await.unwrap();
+        let end = "DELETE FROM runs WHERE id > (SELECT min(id) FROM runs); ANALYZE runs";
+        client.batch_execute(end).await.unwrap();
+        let search = async || pages(&engine.explain_claimable(at(0)).await.unwrap());
+        let unbounded = search().await;
+        assert!(unbounded > 100, "the past is not large enough: {unbounded} pages");
+        // The bound rises when the present transactions of other databases have ended, too.
+        while search().await >= 50 {
+            assert_eq!(engine.claimable(at(0), 9).await.unwrap(), []);
+        }
+        backup.batch_execute("ROLLBACK").await.unwrap();
+        // A claim that expires now is found.
+        client
+            .batch_execute("UPDATE runs SET lease_until = lease_until - 200000000")
+            .await
+            .unwrap();
+        assert_eq!(engine.claimable(at(0), 9).await.unwrap().len(), 1);
     });
 }

@@ -239,7 +239,13 @@ impl Observed {
                 let before = edited.before.map(|job| self.position("job", job.key.0));
                 let after = edited.after.map(|job| {
                     let name = self.position("job", job.key.0);
-                    (name, job.path, job.job, without_clock(job.state), job.version)
+                    (
+                        name,
+                        job.path,
+                        without_enabled_since(job.job),
+                        without_clock(job.state),
+                        job.version,
+                    )
                 });
                 format!("{before:?} {after:?}")
             }
@@ -387,8 +393,7 @@ impl Observed {
             };
             let (name, state) = (self.position("job", job.key.0), without_clock(job.state));
             let version = job.version;
-            let enabled_since = job.job.enabled_since.map(|_| at(0));
-            let definition = Job { enabled_since, ..job.job };
+            let definition = without_enabled_since(job.job);
             snapshot.push(format!("{name} {definition:?} {state:?} {version} {collection:?}"));
             for run in store.open_runs(job.key).await.unwrap() {
                 snapshot.push(self.run(&run));
@@ -413,6 +418,12 @@ impl Observed {
             "run {name} of {job}: {generation} {scheduled} {cause:?} {repeat} {progress:?} {claim:?}"
         )
     }
+}
+
+/// Replaces the time at which a job was enabled, which comes from a clock, by a constant.
+fn without_enabled_since(job: Job) -> Job {
+    let enabled_since = job.enabled_since.map(|_| at(0));
+    Job { enabled_since, ..job }
 }
 
 /// Replaces the time at which a job finished, which comes from a clock, by a constant.

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::{Collection, CollectionState, Target};
+use kalends_domain::{Collection, CollectionState, Lifecycle, Target};
 use kalends_environment::ManualClock;
-use kalends_store::record::{JobRecord, NodeId, Progress};
+use kalends_store::record::{Cause, Disposition, JobRecord, LedgerRecord, NodeId, Progress};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::{
-    AdminStore, ApiStore, CollectionContext, CollectionWrite, DueJob, EngineStore, JobContext,
-    JobWrite, RunWrite,
+    AdminStore, Advance, ApiStore, CollectionContext, CollectionWrite, DueJob, EngineStore,
+    JobContext, JobWrite, RunWrite, RunWriteResult,
 };
 use rusqlite::Connection;
 
@@ -165,5 +165,41 @@ fn orphaned_rows_are_reported() {
         test.until(async |test| !test.found().is_empty()).await;
         assert_eq!(test.found(), ["orphan 1"]);
         test.stop().await;
+    });
+}
+
+/// Rows that cannot be decoded prove which rows were read.
+#[test]
+fn a_read_of_the_ledger_stops_at_the_start_of_its_period() {
+    block_on(async {
+        let clock = clock();
+        let (_folder, path) = with_job(&clock).await;
+        let store = open(&path, &clock);
+        let key = job(&store).await.key;
+        let minutes = 2_000;
+        for minute in 1..=minutes {
+            let (due, next) = (at(minute * 60), at(minute * 60 + 60));
+            let skip = RunWrite::Skip {
+                on: DueJob { job: key, generation: 1, due },
+                advance: Advance { due: Some(next), used: 0, lifecycle: Lifecycle::Active },
+                closed: vec![LedgerRecord {
+                    generation: 1,
+                    from: due,
+                    to: due,
+                    count: 1,
+                    cause: Cause::Scheduled,
+                    disposition: Disposition::Missed,
+                    closed: due,
+                }],
+                postponed: vec![],
+            };
+            assert_eq!(store.commit(vec![skip]).await.unwrap(), [RunWriteResult::Done]);
+        }
+        store.flush().await.unwrap();
+        damage(&path, "UPDATE ledger SET disposition = 99 WHERE id < 1000");
+        let rows = store.ledger(key, at((minutes - 9) * 60), at(minutes * 60), 99).await.unwrap();
+        assert_eq!(rows.len(), 10);
+        let all = store.ledger(key, at(0), at(minutes * 60), 9_999).await;
+        assert!(all.is_err(), "the rows before the period cannot be read");
     });
 }

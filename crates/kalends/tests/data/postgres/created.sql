@@ -1,0 +1,1 @@
+SELECT created FROM v_jobs UNION ALL SELECT created FROM v_collections;

@@ -1,0 +1,1 @@
+ALTER DATABASE :name SET default_transaction_read_only = :value;

@@ -1,0 +1,1 @@
+SELECT expires / 10000000.0 FROM tokens;
