@@ -172,6 +172,23 @@ pub struct JobPath {
     pub job: JobName,
 }
 
+impl fmt::Display for CollectionPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CollectionPath { group: GroupPath { subscription, group }, collection } = self;
+        write!(
+            f,
+            "/subscriptions/{subscription}/resourceGroups/{group}\
+             /providers/Microsoft.Scheduler/jobCollections/{collection}"
+        )
+    }
+}
+
+impl fmt::Display for JobPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/jobs/{}", self.collection, self.job)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -38,6 +38,8 @@ pub struct EngineMetrics {
     commits_failed: Counter,
     /// Jobs in the timetable.
     timetable_jobs: Gauge,
+    /// Jobs put aside because they cannot be read.
+    unreadable_jobs: Gauge,
     /// Violations found by invariant scans, by kind.
     violations: [Counter; VIOLATION_KINDS.len()],
     /// Completed invariant scans.
@@ -100,6 +102,11 @@ impl EngineMetrics {
     /// Counts an attempt that ended with a panic.
     pub(crate) fn attempt_panicked(&self) {
         self.panicked.increment();
+    }
+
+    /// Sets the number of jobs put aside because they cannot be read.
+    pub(crate) fn set_unreadable_jobs(&self, jobs: usize) {
+        self.unreadable_jobs.set(jobs as u64);
     }
 
     /// Sets the number of jobs in the timetable.
@@ -188,6 +195,8 @@ impl Metrics for EngineMetrics {
         .durations(&[], &self.late);
         page.gauge("kalends_timetable_jobs", "Jobs in the in-memory timetable of due jobs")
             .value(&[], self.timetable_jobs.get());
+        page.gauge("kalends_unreadable_jobs", "Due jobs put aside because they cannot be read")
+            .value(&[], self.unreadable_jobs.get());
         page.histogram("kalends_commit_duration_seconds", "Duration of commits of the engine")
             .durations(&[], &self.commits);
         page.counter("kalends_commits_failed_total", "Commits of the engine that failed")

@@ -15,6 +15,7 @@ mod repair;
 mod shutdown;
 mod start_runs;
 mod store_calls;
+mod unreadable;
 mod wake_up;
 
 pub(crate) use invariant_scan::VIOLATION_KINDS;
@@ -36,7 +37,7 @@ use tokio::sync::{mpsc, watch as signal};
 use crate::admission::{Admission, AdmissionLimits};
 use crate::engine::Nudge;
 use crate::settings::{ClockSource, EngineSettings};
-use crate::status::EngineStatus;
+use crate::status::{CallKind, EngineStatus};
 use crate::store_clock::StoreClock;
 use crate::timetable::Timetable;
 use crate::worker::{FinishedAssignment, Services};
@@ -45,10 +46,11 @@ use commit_results::WriteContext;
 use invariant_scan::InvariantScan;
 use lease_renewal::HeldClaim;
 use load::LoadSchedule;
-use outage::{CallKind, OutageDetector};
+use outage::OutageDetector;
 use prune::{ClockStepDetector, PruneSchedule};
 use start_runs::{Candidate, unlimited_intervals};
 use store_calls::{CallsInFlight, StoreCall};
+use unreadable::UnreadableJobs;
 use wake_up::WakeUp;
 
 /// Occurrences are claimed this long before their scheduled time: longer than a typical commit.
@@ -101,6 +103,7 @@ pub(crate) struct Scheduler {
     /// A graceful shutdown has begun: runs release their claims after the current attempt.
     is_stopping: bool,
     status: EngineStatus,
+    unreadable: UnreadableJobs,
 }
 
 /// An entry taken from the timetable.
@@ -168,6 +171,7 @@ impl Scheduler {
             invariant_scan: InvariantScan::new(elapsed, now, settings.lookahead),
             settings,
             status,
+            unreadable: UnreadableJobs::default(),
         }
     }
 

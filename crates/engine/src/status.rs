@@ -53,7 +53,7 @@ struct Failure {
     error: StoreError,
 }
 
-/// The kind of a store call. One kind may fail while the other succeeds, as on a full disk.
+/// The kinds of store calls. A full disk or a read-only database fails writes only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallKind {
     Read,

@@ -114,7 +114,8 @@ impl JobEdit {
         check_job(&facts, &context.collection.collection, plans)
             .map_err(|(path, error)| plan_error(path, error))?;
         let max = jobs_max(&context.collection.collection, plans);
-        if context.existing.is_none() && context.jobs >= u64::from(max) {
+        let is_new = context.existing.is_none() && context.unreadable.is_none();
+        if is_new && context.jobs >= u64::from(max) {
             let message = format!("the collection has {} jobs; allowed are {max}", context.jobs);
             return Err(ErrorDetails::one(ErrorCode::MaxJobCountExceeded, "", message).into());
         }

@@ -226,6 +226,13 @@ impl From<StoreError> for ApiError {
             StoreError::Full => {
                 one(ErrorCode::InsufficientStorage, "the disk of the store is full")
             }
+            StoreError::Unreadable(_) => {
+                let message = format!("{error}; replace it with PUT, or delete it");
+                ApiError {
+                    cause: Some(error.to_string().into()),
+                    ..one(ErrorCode::JobUnreadable, &message)
+                }
+            }
             StoreError::Damaged(_) | StoreError::TooNew { .. } | StoreError::Failed(_) => {
                 ApiError::internal(error.to_string())
             }

@@ -9,6 +9,7 @@ use kalends_domain::{
 };
 use kalends_recurrence::Instant;
 
+use crate::error::UnreadableJob;
 use crate::events::{EventPosition, Events};
 use crate::record::{
     CollectionFacts, CollectionRecord, GroupRecord, HistoryRecord, JobFacts, JobKey, JobRecord,
@@ -64,7 +65,7 @@ pub trait ApiStore: Tokens + LeaseClock {
     /// [`StoreError::NoCollection`]: crate::StoreError::NoCollection
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>>;
 
-    /// Lists the jobs of a collection by name. Fails with [`StoreError::NoCollection`] if the
+    /// Lists the jobs of a collection by name, without those that cannot be read. Fails with [`StoreError::NoCollection`] if the
     /// collection does not exist. With a filter it examines at most `scan_max` jobs, at least one,
     /// and may return fewer matches than the page has room for.
     ///
@@ -144,8 +145,13 @@ pub struct JobContext<'a> {
     pub collection: &'a CollectionRecord,
     /// Number of jobs in the collection, this one included if it exists.
     pub jobs: u64,
-    /// The job, if it exists.
+    /// The job, if it exists and can be read.
     pub existing: Option<&'a JobRecord>,
+    /// Why the job, which exists, cannot be read. Such a job can be deleted, and replaced by a new one;
+    /// any other write fails with [`StoreError::Unreadable`].
+    ///
+    /// [`StoreError::Unreadable`]: crate::StoreError::Unreadable
+    pub unreadable: Option<&'a UnreadableJob>,
     /// The store's clock, read when nothing else can change the job any more. An edit must not go by
     /// an earlier time: while it waited for the store, the job may have started a run.
     pub now: Instant,

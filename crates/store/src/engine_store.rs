@@ -19,7 +19,10 @@ pub trait EngineStore: LeaseClock {
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>>;
 
     /// Everything the engine needs to begin runs of jobs; `None` for a job that was deleted. A job
-    /// whose occurrence another node began meanwhile is no longer due in it.
+    /// whose occurrence another node began meanwhile is no longer due in it. If some of them cannot be
+    /// read, it fails with [`StoreError::Unreadable`], which names those.
+    ///
+    /// [`StoreError::Unreadable`]: crate::StoreError::Unreadable
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>>;
 
     /// The state that the gate before an attempt checks; `None` for a job that was deleted.

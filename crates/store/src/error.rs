@@ -1,5 +1,8 @@
 //! The error of every store call.
 
+use std::fmt;
+
+use crate::record::JobKey;
 use crate::rejection::Rejection;
 
 /// Why a call failed.
@@ -26,6 +29,9 @@ pub enum StoreError {
     /// The store is damaged, or was written with another key.
     #[error("the store is damaged: {0}")]
     Damaged(String),
+    /// Single jobs cannot be read. Other jobs are not affected, and a call without these succeeds.
+    #[error("{}", first(.0))]
+    Unreadable(Vec<UnreadableJob>),
     /// The store was written by a newer version of this program.
     #[error("the store has format {found}; this program knows up to {known}")]
     TooNew {
@@ -37,4 +43,29 @@ pub enum StoreError {
     /// An internal failure. Nothing changed.
     #[error("the store failed: {0}")]
     Failed(String),
+}
+
+/// A job whose row cannot be read: it is damaged, its secrets were encrypted with a key that is not
+/// configured, or a newer version of this program wrote it. It can be replaced and deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableJob {
+    /// The job.
+    pub key: JobKey,
+    /// Its path, if that can be read.
+    pub path: Option<String>,
+    /// The cause.
+    pub reason: String,
+}
+
+impl fmt::Display for UnreadableJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "job {path} cannot be read: {}", self.reason),
+            None => write!(f, "job number {} cannot be read: {}", self.key.0, self.reason),
+        }
+    }
+}
+
+fn first(jobs: &[UnreadableJob]) -> String {
+    jobs.first().map_or_else(|| "a job cannot be read".to_owned(), UnreadableJob::to_string)
 }

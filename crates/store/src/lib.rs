@@ -54,7 +54,7 @@ pub use engine_store::{
     Advance, AttemptCounts, ClaimAfter, Due, DueJob, EngineStore, LeaseRenewal, RenewalResult,
     Retention, RunWrite, RunWriteResult, UnusedOccurrence,
 };
-pub use error::StoreError;
+pub use error::{StoreError, UnreadableJob};
 pub use events::{EventPosition, Events, LedgerEvent, NUMBERS_COMPLETE_AFTER};
 pub use invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 pub use key_file::KeyFile;

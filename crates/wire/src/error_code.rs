@@ -55,7 +55,7 @@ codes! {
     421: MisdirectedRequest;
     429: TooManyRequests;
     431: RequestHeaderFieldsTooLarge;
-    500: InternalError;
+    500: InternalError JobUnreadable;
     503: OperationOutcomeUnknown ServerBusy StoreUnavailable;
     507: InsufficientStorage;
 }

@@ -9,9 +9,9 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, Claim, JobForRun, OpenRun, Progress};
 use kalends_store::{Advance, Due, DueJob, RunWriteResult, StoreError};
 
-use super::outage::CallKind;
 use super::{DueItem, Scheduler};
 use crate::admission::Slot;
+use crate::status::CallKind;
 use crate::worker::{Assignment, AssignmentResult, FinishedAssignment, run_assignments};
 
 /// History message of an attempt whose process crashed too often.

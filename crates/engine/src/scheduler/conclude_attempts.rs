@@ -12,9 +12,9 @@ use kalends_store::record::{Disposition, GateState, LedgerRecord, OpenRun, Progr
 use kalends_store::{AttemptCounts, ClaimAfter, RunWrite, StoreError};
 
 use super::commit_results::{NextAttempt, WriteContext};
-use super::outage::CallKind;
 use super::{STORE_RETRY, Scheduler};
 use crate::admission::Slot;
+use crate::status::CallKind;
 use crate::worker::{AssignmentResult, FinishedAssignment, action_for, has_failed};
 
 impl Scheduler {

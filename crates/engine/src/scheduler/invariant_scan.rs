@@ -161,7 +161,9 @@ impl Scheduler {
             (gate_state.state.lifecycle, gate_state.switch) == (Lifecycle::Active, Switch::Enabled);
         let may_run = gate_state.collection == Switch::Enabled;
         // A truncated timetable does not hold every due job.
-        let is_complete = !self.load_schedule.is_truncated() && !self.timetable.is_full();
+        let is_complete = !self.load_schedule.is_truncated()
+            && !self.timetable.is_full()
+            && !self.unreadable.contains(job.job);
         let generation = gate_state.generation;
         let mut found = Vec::new();
         match gate_state.state.due {

@@ -8,9 +8,9 @@ use kalends_actions::SendFence;
 use kalends_store::record::{Claim, FencingToken, RunId};
 use kalends_store::{LeaseRenewal, RenewalResult, StoreError};
 
-use super::outage::CallKind;
 use super::store_calls::StoreResponse;
 use super::{BATCH_MAX, Scheduler};
+use crate::status::CallKind;
 
 /// A claim is not used in the last part of its lease, to allow for clock and network delays.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);

@@ -9,9 +9,9 @@ use kalends_recurrence::Instant;
 use kalends_store::record::{GateState, OpenRun};
 use kalends_store::{Due, DueJob, StoreError};
 
-use super::outage::CallKind;
 use super::store_calls::StoreResponse;
 use super::{BATCH_MAX, Scheduler};
+use crate::status::CallKind;
 use crate::timetable::TIMETABLE_MAX;
 
 /// Minimum window. Loads happen twice per window.
@@ -134,13 +134,17 @@ impl Scheduler {
         let now = self.now();
         self.outage.call_succeeded(CallKind::Read, now);
         self.load_schedule.finished(now, (began, self.services.clock.uptime()), jobs.len());
+        self.retry_unreadable_jobs();
         for due in jobs {
-            if !self.busy_jobs.contains(&due.on.job) {
+            if !self.busy_jobs.contains(&due.on.job) && !self.unreadable.contains(due.on.job) {
                 self.timetable.add_job(due);
             }
         }
         for run in runs {
-            if !self.busy_runs.contains(&run.id) && !self.held_claims.contains_key(&run.id) {
+            if !self.busy_runs.contains(&run.id)
+                && !self.held_claims.contains_key(&run.id)
+                && !self.unreadable.contains(run.job)
+            {
                 self.timetable.add_run(run);
             }
         }

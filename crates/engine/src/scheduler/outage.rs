@@ -5,18 +5,13 @@ use std::time::Duration;
 
 use kalends_recurrence::Instant;
 
+use crate::status::CallKind;
+
 /// A longer gap between two iterations of the loop is an outage: the process was suspended or the clock
 /// was stepped. Store calls that fail for this duration are an outage too.
 const OUTAGE_MIN: Duration = Duration::from_secs(5);
 /// Calls that failed are repeated at once, so a failure this long ago without another one has ended.
 const FAILURE_STALE_AFTER: Duration = Duration::from_secs(30);
-
-/// The kinds of store calls. A full disk or a read-only database fails writes only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallKind {
-    Read,
-    Write,
-}
 
 /// Tracks since when the engine has been operating without an outage.
 pub(super) struct OutageDetector {

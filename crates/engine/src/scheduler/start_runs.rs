@@ -12,10 +12,10 @@ use kalends_store::record::{Cause, JobForRun, JobKey, JobRecord, OpenRun, Progre
 use kalends_store::{Advance, Due, RunWrite, StoreError};
 
 use super::commit_results::WriteContext;
-use super::outage::CallKind;
 use super::{CLAIM_AHEAD, DueItem, Scheduler};
 use crate::admission::{Acquired, Slot};
 use crate::messages::postponed;
+use crate::status::CallKind;
 use crate::worker::action_for;
 
 /// A due job or run with its definition, ready for admission.
@@ -32,9 +32,13 @@ impl Scheduler {
         jobs: Result<HashMap<JobKey, Arc<JobForRun>>, StoreError>,
     ) {
         let now = self.now();
-        let Ok(jobs) = jobs else {
-            items.iter().for_each(|item| self.release_item(item));
-            return self.pause_store_calls(CallKind::Read);
+        let jobs = match jobs {
+            Ok(jobs) => jobs,
+            Err(StoreError::Unreadable(unreadable)) => return self.put_aside(items, unreadable),
+            Err(_) => {
+                items.iter().for_each(|item| self.release_item(item));
+                return self.pause_store_calls(CallKind::Read);
+            }
         };
         self.outage.call_succeeded(CallKind::Read, now);
         for item in items {

@@ -67,7 +67,11 @@ impl StoreResponse {
         match self {
             StoreResponse::Loaded { rows, .. } => (CallKind::Read, rows.as_ref().err()),
             StoreResponse::Reloaded { states, .. } => (CallKind::Read, states.as_ref().err()),
-            StoreResponse::JobsForRun { jobs, .. } => (CallKind::Read, jobs.as_ref().err()),
+            StoreResponse::JobsForRun { jobs, .. } => {
+                // The store works; it has named the jobs that it cannot read.
+                let is_failure = |error: &&StoreError| !matches!(error, StoreError::Unreadable(_));
+                (CallKind::Read, jobs.as_ref().err().filter(is_failure))
+            }
             StoreResponse::GateStates { gate_states, .. } => {
                 (CallKind::Read, gate_states.as_ref().err())
             }

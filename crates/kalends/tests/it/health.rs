@@ -180,3 +180,46 @@ fn a_read_only_database_is_reported_until_it_accepts_writes() {
     server.line_with("store available again");
     assert_eq!(readyz(&mut connection).status, 200);
 }
+
+#[test]
+fn a_damaged_job_is_reported_and_can_be_replaced_while_others_run() {
+    let server = TestServer::start_with(|command, _| {
+        command.env_remove("KALENDS_HOLD").env("KALENDS_START_DELAY", "PT2S");
+    });
+    let mut connection = server.connect();
+    let (address, calls) = target();
+    create_collection(&mut connection);
+    for name in ["bad", "good"] {
+        let body = body(&format!("http://{address}/{name}"));
+        assert_eq!(connection.request("PUT", &job(name), Some(&body)).status, 201);
+    }
+    let database = server.folder().join("kalends.db");
+    let damage = r#"update jobs set definition = '{"action":"Future"}' where name = 'bad'"#;
+    let damaged = Command::new("sqlite3").arg(database).arg(damage).status();
+    let Ok(damaged) = damaged else {
+        eprintln!("SKIPPED: the program sqlite3 is not installed");
+        return;
+    };
+    assert!(damaged.success());
+    assert!(calls.recv_timeout(TIMEOUT).unwrap().line.contains("/good"));
+    let line = server.line_with("unreadable jobs put aside");
+    assert!(line.contains("jobs/bad"), "{line}");
+    assert_eq!(metric(&mut connection, "kalends_unreadable_jobs"), 1.0);
+    assert_eq!(readyz(&mut connection).status, 200);
+
+    let list = connection.request("GET", &new(&format!("{}/jobs", collection("g", "c"))), None);
+    assert!(list.status == 200 && list.body.contains("jobs/good"), "{list:?}");
+    assert!(!list.body.contains("jobs/bad"), "{list:?}");
+    let refused = connection.request("GET", &job("bad"), None);
+    assert_eq!(code(&refused), (500, "JobUnreadable".into()));
+    assert!(refused.body.contains("cannot be read"), "{refused:?}");
+    let old = job("bad").replace("2026-11-01", "2016-03-01");
+    assert_eq!(code(&connection.request("GET", &old, None)), (500, "InternalError".into()));
+    let run = job("bad").replace('?', "/run?");
+    assert_eq!(code(&connection.request("POST", &run, None)), (500, "JobUnreadable".into()));
+    let replacement = body(&format!("http://{address}/replaced"));
+    assert_eq!(connection.request("PUT", &job("bad"), Some(&replacement)).status, 201);
+    assert!(calls.recv_timeout(TIMEOUT).unwrap().line.contains("/replaced"));
+    assert_eq!(connection.request("DELETE", &job("bad"), None).status, 200);
+    assert_eq!(connection.request("GET", &job("bad"), None).status, 404);
+}

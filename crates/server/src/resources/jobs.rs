@@ -67,11 +67,13 @@ pub(super) async fn change(request: RequestContext, path: JobPath) -> HandlerRes
 pub(super) async fn delete(app: &App, path: JobPath, condition: Condition) -> Result<(), ApiError> {
     let name = path.job.clone();
     let delete = move |context: JobContext<'_>| {
-        let existing = context.existing.ok_or_else(|| not_found(&name))?;
-        condition.check(Some(existing.version))?;
+        if context.unreadable.is_none() {
+            let existing = context.existing.ok_or_else(|| not_found(&name))?;
+            condition.check(Some(existing.version))?;
+        }
         Ok(JobWrite::Delete)
     };
-    edit(app, path, delete).await.map(drop)
+    edit_or_replace(app, path, delete).await.map(drop)
 }
 
 /// Enables or disables a job. Returns `false` if its state was unchanged.
@@ -116,9 +118,12 @@ async fn put(mut request: RequestContext, path: JobPath, version: Version) -> Ha
         if let Some(existing) = context.existing.filter(|_| version.is_old()) {
             keep_extensions(&existing.job.definition, &mut definition);
         }
+        if context.unreadable.is_some() && edit_of_job.condition.must_be_new {
+            return Err(precondition_failed("the job exists already"));
+        }
         edit_of_job.decide(definition, &context)
     };
-    let edited = edit(&request.app, path, put).await?;
+    let edited = edit_or_replace(&request.app, path, put).await?;
     let status = if edited.before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
     Ok(job_response(
         status,
@@ -217,7 +222,21 @@ pub(super) async fn find(
     Ok(job.ok_or_else(|| ErrorDetail::job_not_found(&path.job))?)
 }
 
+/// Edits a job that can be read.
 async fn edit(
+    app: &App,
+    path: JobPath,
+    mut decide: impl FnMut(JobContext<'_>) -> Result<JobWrite, ApiError> + Send + 'static,
+) -> Result<EditedJob, ApiError> {
+    let decide = move |context: JobContext<'_>| match context.unreadable {
+        Some(job) => Err(StoreError::Unreadable(vec![job.clone()]).into()),
+        None => decide(context),
+    };
+    edit_or_replace(app, path, decide).await
+}
+
+/// Edits a job, or replaces or deletes one that cannot be read.
+async fn edit_or_replace(
     app: &App,
     path: JobPath,
     mut decide: impl FnMut(JobContext<'_>) -> Result<JobWrite, ApiError> + Send + 'static,

@@ -164,8 +164,14 @@ impl ApiStore for MemoryStore {
         let before = tables.jobs.get(&path).map(|row| row.record.clone());
         let jobs = tables.facts(&path.collection).jobs;
         let open = before.as_ref().map(|job| tables.open_runs(job.key)).unwrap_or_default();
-        let existing = before.as_ref();
-        let context = JobContext { collection: &collection, jobs, existing, now, open: &open };
+        let context = JobContext {
+            collection: &collection,
+            jobs,
+            existing: before.as_ref(),
+            unreadable: None,
+            now,
+            open: &open,
+        };
         let write = match decide(context) {
             Ok(write) => write,
             Err(rejection) => return ready(Err(StoreError::Rejected(rejection))),

@@ -94,8 +94,9 @@ impl Check<'_> {
             let Some(last) = found.last() else { return Ok(()) };
             after = get(last, "key")?;
             for row in &found {
-                if let Err(StoreError::Damaged(what)) = job(row, self.0) {
-                    findings.push(format!("job {}: {what}", get::<i64>(row, "key")?));
+                if let Err(StoreError::Unreadable(jobs)) = job(row, self.0) {
+                    let found = jobs.iter().map(|job| format!("job {}: {}", job.key.0, job.reason));
+                    findings.extend(found);
                 }
             }
         }

@@ -36,23 +36,41 @@ impl Operation for EditJob<'_> {
     async fn perform(&mut self, transaction: &Transaction<'_>) -> Result<EditedJob, PostgresError> {
         let collection = lock_collection(transaction, &self.path.collection).await?;
         let collection = collection.ok_or(StoreError::NoCollection)?;
-        let before = self.lock_job(transaction, &collection).await?;
+        let (before, unreadable) = match self.lock_job(transaction, &collection).await {
+            Err(PostgresError::Store(StoreError::Unreadable(mut jobs))) => (None, jobs.pop()),
+            before => (before?, None),
+        };
         // A statement of its own: one that waits for a lock reads the clock before it waits.
         let now = clock(transaction).await?;
         let open = match &before {
             Some(job) => open_runs_of(transaction, job.key).await?,
             None => vec![],
         };
-        let (record, jobs, existing) = (&collection.record, collection.jobs, before.as_ref());
-        let context = JobContext { collection: record, jobs, existing, now, open: &open };
+        let context = JobContext {
+            collection: &collection.record,
+            jobs: collection.jobs,
+            existing: before.as_ref(),
+            unreadable: unreadable.as_ref(),
+            now,
+            open: &open,
+        };
         let write = (self.decide)(context).map_err(StoreError::Rejected)?;
+        if let Some(job) = unreadable {
+            match write {
+                // The new job replaces it; its runs, history and ledger are deleted.
+                JobWrite::Put(_) | JobWrite::Delete => {
+                    delete_job(transaction, job.key, collection.id).await?;
+                }
+                JobWrite::Keep | JobWrite::Run { .. } => {
+                    return Err(StoreError::Unreadable(vec![job]).into());
+                }
+            }
+        }
         let after = match (write, &before) {
             (JobWrite::Keep, _) => before.clone(),
             (JobWrite::Delete, None) | (JobWrite::Run { .. }, None) => None,
             (JobWrite::Delete, Some(job)) => {
-                delete_jobs(transaction, &[job.key.0]).await?;
-                let one_less = "UPDATE collections SET jobs = jobs - 1 WHERE id = $1";
-                execute(transaction, one_less, &[&collection.id]).await?;
+                delete_job(transaction, job.key, collection.id).await?;
                 None
             }
             (JobWrite::Run { at }, Some(job)) => {
@@ -74,6 +92,18 @@ impl Operation for EditJob<'_> {
         let collection = collection.record.collection.state;
         Ok(EditedJob { before, after, collection })
     }
+}
+
+/// Deletes a job and counts it out of its collection.
+async fn delete_job(
+    transaction: &Transaction<'_>,
+    job: JobKey,
+    collection: i64,
+) -> Result<(), PostgresError> {
+    delete_jobs(transaction, &[job.0]).await?;
+    let one_less = "UPDATE collections SET jobs = jobs - 1 WHERE id = $1";
+    execute(transaction, one_less, &[&collection]).await?;
+    Ok(())
 }
 
 // `&mut self` throughout: `decide` is `Send` but not `Sync`.

@@ -37,9 +37,15 @@ impl PostgresStore {
             runs.entry(run.job).or_default().push(run);
         }
         let rows = self.query(sql, &[&keys]).await?;
-        let mut found = HashMap::new();
+        let (mut found, mut unreadable) = (HashMap::new(), Vec::new());
         for row in &rows {
-            let job = row::job(row, &self.codec)?;
+            let job = match row::job(row, &self.codec) {
+                Err(StoreError::Unreadable(jobs)) => {
+                    unreadable.extend(jobs);
+                    continue;
+                }
+                job => job?,
+            };
             let location = read_collection(get(row, "collection_definition")?)?.location;
             let open = OpenRunSummary::of(runs.remove(&job.key).unwrap_or_default());
             let collection = CollectionKey(get(row, "collection_id")?);
@@ -47,8 +53,11 @@ impl PostgresStore {
                 both_enabled_since(job.job.enabled_since, row::at(row, "enabled_since")?);
             found.insert(job.key, JobForRun { job, collection, location, enabled_since, open });
         }
-        // A job with two due runs is named twice.
-        Ok(jobs.iter().map(|job| found.get(job).cloned()).collect())
+        match unreadable.is_empty() {
+            // A job with two due runs is named twice.
+            true => Ok(jobs.iter().map(|job| found.get(job).cloned()).collect()),
+            false => Err(StoreError::Unreadable(unreadable)),
+        }
     }
 
     pub(super) async fn read_gate_states(

@@ -8,7 +8,7 @@ use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-use crate::error::StoreError;
+use crate::error::{StoreError, UnreadableJob};
 use crate::postgres::code::{Code, instant};
 use crate::record::{
     Claim, CollectionRecord, FencingToken, GroupRecord, HistoryRecord, Job, JobKey, JobRecord,
@@ -95,7 +95,25 @@ pub(super) fn collection_state(row: &Row) -> Result<CollectionState, StoreError>
     Ok(read_collection(get(row, "collection_definition")?)?.state)
 }
 
+/// Reads a job. Fails with [`StoreError::Unreadable`] if its contents cannot be decoded.
 pub(super) fn job(row: &Row, codec: &DefinitionCodec) -> Result<JobRecord, StoreError> {
+    decode_job(row, codec).map_err(|error| match error {
+        StoreError::Damaged(reason) => unreadable(row, reason),
+        other => other,
+    })
+}
+
+/// The error of a job that cannot be read.
+pub(super) fn unreadable(row: &Row, reason: String) -> StoreError {
+    let Ok(key) = get(row, "key").map(JobKey) else { return StoreError::Damaged(reason) };
+    let path = collection_path(row).and_then(|collection| {
+        let name: &str = get(row, "job_name")?;
+        Ok(format!("{collection}/jobs/{name}"))
+    });
+    StoreError::Unreadable(vec![UnreadableJob { key, path: path.ok(), reason }])
+}
+
+fn decode_job(row: &Row, codec: &DefinitionCodec) -> Result<JobRecord, StoreError> {
     let uid: &[u8] = get(row, "uid")?;
     let uid = uid.try_into().map(JobUid);
     let uid = uid.map_err(|_| StoreError::Damaged("uid does not have 16 bytes".into()))?;

@@ -86,8 +86,19 @@ impl PostgresStore {
         let collection = row::collection_state(first)?;
         let rows = matched(&rows, "key")?;
         let skipped = skip_here.min(rows.len() as u64);
-        let jobs = rows.into_iter().skip(usize::try_from(skipped).unwrap_or(usize::MAX));
-        let jobs = jobs.map(|row| row::job(row, &self.codec)).collect::<Result<_, _>>()?;
+        let is_full = rows.len() as u64 >= skip_here.saturating_add(page.limit as u64);
+        let last = rows.last().map(|row| get::<&str>(row, "job_name")).transpose()?;
+        let rows = rows.into_iter().skip(usize::try_from(skipped).unwrap_or(usize::MAX));
+        let mut jobs = Vec::new();
+        for row in rows {
+            match row::job(row, &self.codec) {
+                // The list shows the others.
+                Err(StoreError::Unreadable(_)) => {}
+                job => jobs.push(job?),
+            }
+        }
+        // Jobs that cannot be read leave room for others after them.
+        let end = if is_full { last.and_then(|name| JobName::new(name).ok()) } else { end };
         Ok(JobsPage::new((jobs, collection), &page, skip_here - skipped, end))
     }
 }

@@ -14,7 +14,7 @@ use crate::search::search_text;
 use crate::sqlite::chain::append_ledger;
 use crate::sqlite::code::Coded;
 use crate::sqlite::collections::{self, CollectionRow, recount};
-use crate::sqlite::error::SqliteResult;
+use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::jobs::{self, EditableJob};
 use crate::sqlite::path_keys::PathKeys;
 use crate::sqlite::removal::delete_job;
@@ -34,12 +34,32 @@ pub(crate) fn edit_job(
     let keys = PathKeys::new(path);
     let found = collections::find(transaction.connection(), &keys.collection)?;
     let CollectionRow { id, record: collection, jobs } = found.ok_or(StoreError::NoCollection)?;
-    let existing = jobs::find(transaction, codec, (id, &collection.path), &keys)?;
+    let (existing, unreadable) = match jobs::find(transaction, codec, (id, &collection.path), &keys)
+    {
+        Err(SqliteError::Store(StoreError::Unreadable(mut jobs))) => (None, jobs.pop()),
+        existing => (existing?, None),
+    };
     let before = existing.as_ref().map(|existing| &existing.record);
     let open = before.map(|job| transaction.runs_of(job.key)).unwrap_or_default();
     let open: Vec<_> = open.iter().map(|row| row.run).collect();
-    let context = JobContext { collection: &collection, jobs, existing: before, now, open: &open };
+    let context = JobContext {
+        collection: &collection,
+        jobs,
+        existing: before,
+        unreadable: unreadable.as_ref(),
+        now,
+        open: &open,
+    };
     let write = decide(context).map_err(StoreError::Rejected)?;
+    if let Some(job) = unreadable {
+        match write {
+            // The new job replaces it; its runs, history and ledger are deleted.
+            JobWrite::Put(_) | JobWrite::Delete => delete_job(transaction, job.key)?,
+            JobWrite::Keep | JobWrite::Run { .. } => {
+                return Err(StoreError::Unreadable(vec![job]).into());
+            }
+        }
+    }
     let after = match (write, &existing) {
         (JobWrite::Keep, _) => before.cloned(),
         (JobWrite::Delete, None) | (JobWrite::Run { .. }, None) => None,

@@ -2,7 +2,8 @@
 
 use rusqlite::{Error, ErrorCode};
 
-use crate::error::StoreError;
+use crate::error::{StoreError, UnreadableJob};
+use crate::record::JobKey;
 
 /// Why a request failed.
 #[derive(Debug)]
@@ -38,6 +39,21 @@ impl From<SqliteError> for StoreError {
 }
 
 impl SqliteError {
+    /// The job that cannot be read, if the contents of its row caused this error.
+    pub(crate) fn into_unreadable(self, key: JobKey) -> SqliteResult<UnreadableJob> {
+        let reason = match self {
+            SqliteError::Store(StoreError::Unreadable(jobs)) => match <[_; 1]>::try_from(jobs) {
+                Ok([job]) => return Ok(job),
+                Err(jobs) => return Err(StoreError::Unreadable(jobs).into()),
+            },
+            SqliteError::Store(StoreError::Damaged(reason)) => reason,
+            // A value of an unexpected type.
+            SqliteError::Sql(error) if error.sqlite_error_code().is_none() => error.to_string(),
+            other => return Err(other),
+        };
+        Ok(UnreadableJob { key, path: None, reason })
+    }
+
     /// Whether the disk or the file failed, so that the store must stop writing.
     pub(crate) fn is_fatal(error: &Error) -> bool {
         let fatal = [

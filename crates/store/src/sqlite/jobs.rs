@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kalends_domain::{CollectionPath, CollectionState, JobName, JobPath};
 use rusqlite::{Connection, Row};
 
-use crate::error::StoreError;
+use crate::error::{StoreError, UnreadableJob};
 use crate::record::{Job, JobKey, JobRecord, JobUid};
 use crate::sqlite::code::{Coded, collect, nth, nth_option, read};
 use crate::sqlite::collection_cache::CacheVersion;
@@ -50,11 +50,27 @@ pub(crate) fn state_of(states: &impl ReadState, row: &Row<'_>) -> SqliteResult<(
     Ok((key, state))
 }
 
-/// Reads a job from a row of `select_job!`.
+/// Reads a job from a row of `select_job!`. Fails with [`StoreError::Unreadable`] if its contents
+/// cannot be decoded.
 pub(crate) fn read_job(
     row: &Row<'_>,
     codec: &DefinitionCodec,
     collection: CollectionPath,
+    (key, state): (JobKey, StateRow),
+) -> SqliteResult<JobRecord> {
+    let error = match decode_job(row, codec, &collection, (key, state)) {
+        Ok(job) => return Ok(job),
+        Err(error) => error.into_unreadable(key)?,
+    };
+    let name = row.get::<_, String>(1).ok();
+    let path = name.map(|name| format!("{collection}/jobs/{name}"));
+    Err(StoreError::Unreadable(vec![UnreadableJob { path, ..error }]).into())
+}
+
+fn decode_job(
+    row: &Row<'_>,
+    codec: &DefinitionCodec,
+    collection: &CollectionPath,
     (key, state): (JobKey, StateRow),
 ) -> SqliteResult<JobRecord> {
     let text = |column: usize| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
@@ -62,7 +78,7 @@ pub(crate) fn read_job(
     let name = JobName::new(text(1)?).map_err(invalid_name)?;
     Ok(JobRecord {
         key,
-        path: JobPath { collection, job: name },
+        path: JobPath { collection: collection.clone(), job: name },
         job: Job {
             uid,
             created: nth(row, 3)?,

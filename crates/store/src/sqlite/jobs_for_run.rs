@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use kalends_domain::Switch;
 
+use crate::error::StoreError;
 use crate::record::{GateState, JobForRun, JobKey, both_enabled_since};
 use crate::sqlite::collection_cache::CacheVersion;
 use crate::sqlite::collection_of_job::{CollectionOfJob, CollectionsOfJobs};
 use crate::sqlite::collections::CollectionSwitch;
-use crate::sqlite::error::SqliteResult;
+use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::state::{ReadState as _, StateRow};
 use crate::sqlite::write_back::{SharedState, Snapshot};
 use crate::sqlite::{collections, jobs, runs};
@@ -31,7 +32,17 @@ pub(crate) fn jobs_for_run(
         let open = runs::summary(snapshot, *key);
         Ok(Some(JobForRun { job, collection, location, enabled_since, open }))
     };
-    jobs.iter().map(&mut job_for_run).collect()
+    let (mut found, mut unreadable) = (Vec::with_capacity(jobs.len()), Vec::new());
+    for key in jobs {
+        match job_for_run(key) {
+            Ok(job) => found.push(job),
+            Err(error) => unreadable.push(SqliteError::into_unreadable(error, *key)?),
+        }
+    }
+    match unreadable.is_empty() {
+        true => Ok(found),
+        false => Err(StoreError::Unreadable(unreadable).into()),
+    }
 }
 
 /// Gate states from memory, if all jobs changed recently, as those with a new run did. This avoids a

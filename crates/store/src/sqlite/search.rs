@@ -8,9 +8,10 @@ use rusqlite::{Connection, OptionalExtension as _, ToSql, named_params};
 
 use crate::api_store::{JobFilter, JobsPage, Page};
 use crate::error::StoreError;
+use crate::record::JobRecord;
 use crate::sqlite::code::{collect, rows_max};
 use crate::sqlite::collections::{CollectionLocation, locate};
-use crate::sqlite::error::SqliteResult;
+use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::groups::invalid_name;
 use crate::sqlite::jobs::{read_job, select_job, state_of};
 use crate::sqlite::path_keys::CollectionKeys;
@@ -37,10 +38,16 @@ pub(crate) fn jobs(
             "WHERE j.collection = ? AND j.name_key > ? ORDER BY j.name_key LIMIT ? OFFSET ?"
         ))?;
         let (limit, skip) = (rows_max(page.limit as u64), rows_max(page.skip));
-        let jobs = collect(statement.query((id, after, limit, skip))?, |row| {
-            read_job(row, codec, collection.clone(), state_of(states, row)?)
+        let rows = collect(statement.query((id, after, limit, skip))?, |row| {
+            let job = state_of(states, row)
+                .and_then(|state| read_job(row, codec, collection.clone(), state));
+            Ok((JobName::new(&row.get::<_, String>(1)?).ok(), readable(job)?))
         })?;
-        return Ok(JobsPage { jobs, collection: collection_state, rest: None });
+        // Jobs that cannot be read leave room for others after them.
+        let end = rows.last().and_then(|(name, _)| name.clone());
+        let end = end.filter(|_| rows.len() >= page.limit);
+        let jobs = rows.into_iter().filter_map(|(_, job)| job).collect();
+        return Ok(JobsPage::new((jobs, collection_state), page, 0, end));
     }
     let text = filter.contains.as_ref().map(|text| text.to_lowercase());
     let (tag, value) = filter.tag.clone().unzip();
@@ -93,13 +100,21 @@ pub(crate) fn jobs(
         let (key, state) = state_of(states, row)?;
         if filter.state.is_none_or(|state_filter| state_filter == state.filter_state()) {
             match skip {
-                0 => jobs.push(read_job(row, codec, collection.clone(), (key, state))?),
+                0 => jobs.extend(readable(read_job(row, codec, collection.clone(), (key, state)))?),
                 _ => skip -= 1,
             }
         }
     }
     let end = end.map(|end| JobName::new(&end)).transpose().map_err(invalid_name)?;
     Ok(JobsPage::new((jobs, collection_state), page, skip, end))
+}
+
+/// A job of a list; `None` if it cannot be read, so that the list shows the others.
+fn readable(job: SqliteResult<JobRecord>) -> SqliteResult<Option<JobRecord>> {
+    match job {
+        Err(SqliteError::Store(StoreError::Unreadable(_))) => Ok(None),
+        job => job.map(Some),
+    }
 }
 
 /// The single name that a query returns, if any.

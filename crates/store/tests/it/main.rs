@@ -9,6 +9,7 @@ mod postgres;
 mod repair;
 mod sample;
 mod sqlite;
+mod unreadable;
 
 use std::future::Future;
 

@@ -68,6 +68,15 @@ impl RepairTest {
         panic!("timeout; violations found: {:?}", self.found());
     }
 
+    /// The value of a metric without labels.
+    pub(crate) fn metric(&self, name: &str) -> String {
+        let mut page = Exposition::default();
+        self.metrics.write(&mut page);
+        let text = page.finish();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap().to_owned()
+    }
+
     /// The violations that the scan found, as `kind count`.
     pub(crate) fn found(&self) -> Vec<String> {
         let mut page = Exposition::default();

@@ -13,6 +13,7 @@ use super::database::{TestDatabase, codec, settings};
 use super::sample::{at, begin, due_jobs, job_path};
 use super::with_server;
 use crate::repair::RepairTest;
+use crate::unreadable;
 
 fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(at(0).timestamp().unwrap()))
@@ -110,5 +111,21 @@ fn a_job_without_a_state_is_reported() {
         test.until(async |test| !test.found().is_empty()).await;
         assert_eq!(test.found(), ["orphan 1"]);
         test.stop().await;
+    });
+}
+
+#[test]
+fn jobs_that_cannot_be_read_do_not_stop_the_others_and_can_be_replaced_and_deleted() {
+    with_server(async {
+        let database = TestDatabase::create().await;
+        let store = Arc::new(database.connect().await);
+        unreadable::create_jobs(&*store, at(60)).await;
+        let client = database.client().await;
+        // An action of a newer version; a damaged id.
+        let damage = r#"UPDATE jobs SET definition = '{"action":{"action":{"Future":{}}}}'
+                 WHERE name = 'bad';
+             UPDATE jobs SET uid = '\x00' WHERE name = 'worse'"#;
+        client.batch_execute(damage).await.unwrap();
+        unreadable::check(store, &clock(), at(60)).await;
     });
 }

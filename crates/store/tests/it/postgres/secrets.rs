@@ -134,7 +134,7 @@ fn another_key_is_refused_and_ciphertexts_cannot_be_moved_to_another_job() {
              WHERE name = 'b'";
         assert_eq!(database.client().await.execute(moved, &[]).await.unwrap(), 1);
         let read = store.job(job_path("b")).await;
-        assert!(matches!(read, Err(StoreError::Damaged(_))), "{read:?}");
+        assert!(matches!(read, Err(StoreError::Unreadable(_))), "{read:?}");
         assert_eq!(store.check().await.unwrap().len(), 1);
         assert_eq!(
             store.job(job_path("a")).await.unwrap().unwrap().0.job.definition.action.action,

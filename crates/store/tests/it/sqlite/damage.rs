@@ -19,6 +19,7 @@ use super::{at, clock, codec};
 use crate::block_on;
 use crate::repair::RepairTest;
 use crate::sample::{advance, collection, collection_path, definition, job_path, put, request};
+use crate::unreadable;
 
 fn open(path: &Path, clock: &Arc<ManualClock>) -> Arc<SqliteStore> {
     let settings = SqliteSettings::default();
@@ -201,5 +202,22 @@ fn a_read_of_the_ledger_stops_at_the_start_of_its_period() {
         assert_eq!(rows.len(), 10);
         let all = store.ledger(key, at(0), at(minutes * 60), 9_999).await;
         assert!(all.is_err(), "the rows before the period cannot be read");
+    });
+}
+
+#[test]
+fn jobs_that_cannot_be_read_do_not_stop_the_others_and_can_be_replaced_and_deleted() {
+    block_on(async {
+        let (clock, folder) = (clock(), tempfile::tempdir().unwrap());
+        let path = folder.path().join("store");
+        let store = open(&path, &clock);
+        unreadable::create_jobs(&*store, at(60)).await;
+        // An action of a newer version; a damaged id.
+        damage(
+            &path,
+            r#"UPDATE jobs SET definition = '{"action":{"action":{"Future":{}}}}' WHERE name = 'bad';
+               UPDATE jobs SET uid = x'00' WHERE name = 'worse'"#,
+        );
+        unreadable::check(store, &clock, at(60)).await;
     });
 }

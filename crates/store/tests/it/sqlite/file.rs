@@ -338,6 +338,7 @@ fn a_ciphertext_moved_to_another_job_is_detected() {
         let store = open(&path).unwrap();
         assert!(store.job(job_path("c", "a").unwrap()).await.is_ok());
         let moved = store.job(job_path("c", "b").unwrap()).await;
-        assert!(matches!(moved, Err(StoreError::Damaged(text)) if text.contains("moved")));
+        let Err(StoreError::Unreadable(jobs)) = moved else { panic!("{moved:?}") };
+        assert!(jobs[0].reason.contains("moved"), "{jobs:?}");
     });
 }
