@@ -3,6 +3,7 @@
 //! It calls the store in batches and does not block on the responses: while one batch is read another
 //! is committed, and work that arrives meanwhile makes the next batch larger.
 
+mod cluster;
 mod commit_pacing;
 mod commit_results;
 mod conclude_attempts;
@@ -41,6 +42,7 @@ use crate::status::{CallKind, EngineStatus};
 use crate::store_clock::StoreClock;
 use crate::timetable::Timetable;
 use crate::worker::{FinishedAssignment, Services};
+use cluster::ClusterService;
 use commit_pacing::CommitPacing;
 use commit_results::WriteContext;
 use invariant_scan::InvariantScan;
@@ -94,6 +96,7 @@ pub(crate) struct Scheduler {
     store_calls: FuturesUnordered<StoreCall>,
     calls: CallsInFlight,
     outage: OutageDetector,
+    cluster: ClusterService,
     load_schedule: LoadSchedule,
     /// Uptime before which no store call is made, after a failure.
     store_retry_at: Duration,
@@ -163,6 +166,7 @@ impl Scheduler {
             store_calls: FuturesUnordered::new(),
             calls: CallsInFlight::default(),
             outage: OutageDetector::new(now, settings.lookahead / 2),
+            cluster: ClusterService::new(settings.nodes, settings.lookahead),
             load_schedule: LoadSchedule::new(now, settings.lookahead),
             store_retry_at: Duration::ZERO,
             clock_steps: ClockStepDetector::new(now, elapsed),
@@ -226,6 +230,7 @@ impl Scheduler {
             return;
         }
         self.load(now);
+        self.poll_cluster(now);
         self.reload_changed_jobs();
         self.read_gate_states();
         self.read_due_jobs(now);
@@ -252,8 +257,9 @@ impl Scheduler {
         let load = self.load_schedule.next(elapsed, now).filter(|_| !self.calls.loading);
         let prune = (!self.calls.pruning).then(|| self.prune_schedule.next(now, elapsed));
         let (write, scan) = (self.write_at().map(later), self.invariant_scan.next().map(later));
+        let poll = self.cluster.next().map(later);
         let next = due.into_iter().chain(renewal).chain(load).chain(prune);
-        let next = next.chain(write).chain(scan).min();
+        let next = next.chain(write).chain(scan).chain(poll).min();
         next.unwrap_or(Instant::MAX).max(now)
     }
 

@@ -29,7 +29,8 @@ pub struct EngineSettings {
     /// Retention of history and of finished jobs.
     pub retention: Retention,
     /// How far ahead due jobs are loaded. The engine loads at least once in half this time, so a
-    /// longer lookahead notices crashed nodes, and edits without a nudge, later.
+    /// longer lookahead notices edits without a nudge later, and crashed nodes: nodes that share a
+    /// store look for their runs twenty times in it.
     pub lookahead: Duration,
     /// Minimum interval between commits that contain only results of attempts, so that one fsync
     /// serves many results.

@@ -10,8 +10,8 @@ use kalends_store::record::{
 };
 use kalends_store::{
     AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
-    EventPosition, Events, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page, Reply, Retention,
-    RunWrite, RunWriteResult, ScanPage, Scope,
+    EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page, Reply,
+    Retention, RunWrite, RunWriteResult, ScanPage, Scope,
 };
 
 use kalends_store::{TokenId, TokenRecord, Tokens};
@@ -134,6 +134,10 @@ impl EngineStore for Link {
             self.record_received_claims(&sent, &results);
             Ok(results)
         })
+    }
+
+    fn record_heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<Instant>> {
+        Box::pin(self.call(Access::Write, move || self.inner.record_heartbeat(heartbeat)))
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {

@@ -12,8 +12,8 @@ use kalends_store::record::{
 };
 use kalends_store::{
     AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
-    EventPosition, Events, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page, Reply, Retention,
-    RunWrite, RunWriteResult, ScanPage, Scope, TokenId, TokenRecord, Tokens,
+    EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page, Reply,
+    Retention, RunWrite, RunWriteResult, ScanPage, Scope, TokenId, TokenRecord, Tokens,
 };
 
 use crate::mutant::{EARLY_BY, Existed, Mutant, MutantStore};
@@ -167,6 +167,10 @@ impl EngineStore for MutantStore {
             self.track_tokens(&mutated, &results);
             Ok(results)
         })
+    }
+
+    fn record_heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<Instant>> {
+        self.inner.record_heartbeat(heartbeat)
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {

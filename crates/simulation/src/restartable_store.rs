@@ -19,8 +19,8 @@ use kalends_store::sqlite::{SqliteSettings, SqliteStore, Threads};
 use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::{
     AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
-    EventPosition, Events, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page, Reply, Retention,
-    RunWrite, RunWriteResult, ScanPage, Scope, Store, TokenId, TokenRecord, Tokens,
+    EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page, Reply,
+    Retention, RunWrite, RunWriteResult, ScanPage, Scope, Store, TokenId, TokenRecord, Tokens,
 };
 
 /// The store that a world runs on.
@@ -179,6 +179,7 @@ impl EngineStore for RestartableStore {
         gate_states(jobs: Vec<JobKey>) -> Vec<Option<GateState>>;
         commit(writes: Vec<RunWrite>) -> Vec<RunWriteResult>;
         claimable(until: Instant, limit: usize) -> Vec<OpenRun>;
+        record_heartbeat(heartbeat: Heartbeat) -> Option<Instant>;
         expire_claims() -> usize;
         prune(retention: Retention, now: Instant, limit: usize) -> usize;
         scan_jobs(after: Option<JobKey>, scan_max: usize) -> ScanPage;

@@ -42,6 +42,11 @@ pub trait EngineStore: LeaseClock {
         })
     }
 
+    /// Records that a node is in service. Returns the earliest start of service of the other nodes in
+    /// service, or `None` if there are none, as in a store of a single node. A node is in service for
+    /// [`HEARTBEAT_VALID`] after its last heartbeat.
+    fn record_heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<Instant>>;
+
     /// Unclaimed runs whose next attempt is due at or before `until`, and runs whose lease has
     /// expired by the store's clock; in enabled collections only, earliest first.
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>>;
@@ -190,6 +195,32 @@ pub enum RunWrite {
 pub struct UnusedOccurrence {
     /// The job's next occurrence if the use of `count` had ended its schedule.
     pub next: Option<Instant>,
+}
+
+/// Time after its last heartbeat in which a node counts as in service.
+pub const HEARTBEAT_VALID: Duration = Duration::from_secs(5);
+/// Time after its last heartbeat after which the store forgets a node.
+pub(crate) const HEARTBEAT_RETENTION: Duration = Duration::from_secs(60);
+
+/// A sign of life of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The node.
+    pub node: NodeId,
+    /// Start of the service without an outage that the node knows of, its own or that of a node that
+    /// it has overlapped with.
+    pub serving_since: Instant,
+    /// Time at which the node sent the heartbeat, by the store's clock. A heartbeat that arrives late
+    /// must not count as a new one.
+    pub sent: Instant,
+}
+
+impl Heartbeat {
+    /// Whether the node was in service at `now`. A time in the future remains from before the clock
+    /// was set back.
+    pub(crate) fn is_valid(&self, now: Instant, within: Duration) -> bool {
+        now.since(self.sent).max(self.sent.since(now)) <= within
+    }
 }
 
 /// The renewal of a lease.

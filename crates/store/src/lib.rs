@@ -51,8 +51,8 @@ pub use api_store::{
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use dump::{DumpError, WriteLine};
 pub use engine_store::{
-    Advance, AttemptCounts, ClaimAfter, Due, DueJob, EngineStore, LeaseRenewal, RenewalResult,
-    Retention, RunWrite, RunWriteResult, UnusedOccurrence,
+    Advance, AttemptCounts, ClaimAfter, Due, DueJob, EngineStore, HEARTBEAT_VALID, Heartbeat,
+    LeaseRenewal, RenewalResult, Retention, RunWrite, RunWriteResult, UnusedOccurrence,
 };
 pub use error::{StoreError, UnreadableJob};
 pub use events::{EventPosition, Events, LedgerEvent, NUMBERS_COMPLETE_AFTER};

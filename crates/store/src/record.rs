@@ -226,7 +226,7 @@ pub struct GateState {
 pub struct RunId(pub i64);
 
 /// A server process, generated at random when it starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 
 /// Fencing token of a claim. A later claim of the same run has a larger one.

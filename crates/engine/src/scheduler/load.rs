@@ -135,6 +135,11 @@ impl Scheduler {
         self.outage.call_succeeded(CallKind::Read, now);
         self.load_schedule.finished(now, (began, self.services.clock.uptime()), jobs.len());
         self.retry_unreadable_jobs();
+        self.add_to_timetable(jobs, runs);
+    }
+
+    /// Adds jobs and runs that this node does not work on.
+    pub(super) fn add_to_timetable(&mut self, jobs: Vec<Due>, runs: Vec<OpenRun>) {
         for due in jobs {
             if !self.busy_jobs.contains(&due.on.job) && !self.unreadable.contains(due.on.job) {
                 self.timetable.add_job(due);

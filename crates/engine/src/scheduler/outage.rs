@@ -54,6 +54,12 @@ impl OutageDetector {
         ends.fold(self.since, Instant::max)
     }
 
+    /// Whether store calls have been failing for so long that it is an outage.
+    pub(super) fn is_in_outage(&self, now: Instant) -> bool {
+        let mut failures = [self.reads, self.writes].into_iter().flatten();
+        failures.any(|failures| failures.outage_until(now) == Some(now))
+    }
+
     /// Called in each iteration of the loop. Returns `true` after a clock step or an outage: due times
     /// in memory must then be loaded again.
     pub(super) fn tick(&mut self, now: Instant) -> bool {

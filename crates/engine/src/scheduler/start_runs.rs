@@ -98,7 +98,7 @@ impl Scheduler {
     }
 
     /// Decides about a due job. `None` if it must wait for a running occurrence.
-    fn decide(&self, due: &Due, job_for_run: &JobForRun, now: Instant) -> Option<DueDecision> {
+    fn decide(&mut self, due: &Due, job_for_run: &JobForRun, now: Instant) -> Option<DueDecision> {
         let (job, due) = (&job_for_run.job, due.on);
         let definition = &job.job.definition;
         let rule = rule_of(definition, job.job.created, &self.schedules).ok()?.without_count();
@@ -110,7 +110,7 @@ impl Scheduler {
             due: due.due,
             // A job claimed ahead is decided as if it were its scheduled time.
             now: now.max(due.due),
-            watched_since: self.outage.continuous_since(now),
+            watched_since: self.watched_since(due.due, now)?,
             enabled_since: job_for_run.enabled_since,
             used: job.state.used,
             count: count.map(i64::unsigned_abs),

@@ -12,6 +12,7 @@ use kalends_store::{
     Due, LeaseRenewal, RenewalResult, RunWrite, RunWriteResult, ScanPage, StoreError,
 };
 
+use super::cluster::Abandoned;
 use super::commit_results::WriteContext;
 use super::load::LoadedRows;
 use super::{BATCH_MAX, CLAIM_AHEAD, DueItem, Scheduler};
@@ -56,6 +57,11 @@ pub(super) enum StoreResponse {
         renewals: Vec<LeaseRenewal>,
         results: Result<Vec<RenewalResult>, StoreError>,
     },
+    Polled {
+        own: Instant,
+        others: Result<Option<Instant>, StoreError>,
+        abandoned: Result<Abandoned, StoreError>,
+    },
     Pruned(Result<usize, StoreError>),
     Scanned(Result<ScanPage, StoreError>),
     Repaired(Result<(), StoreError>),
@@ -77,6 +83,7 @@ impl StoreResponse {
             }
             StoreResponse::Committed { results, .. } => (CallKind::Write, results.as_ref().err()),
             StoreResponse::Renewed { results, .. } => (CallKind::Write, results.as_ref().err()),
+            StoreResponse::Polled { abandoned, .. } => (CallKind::Read, abandoned.as_ref().err()),
             StoreResponse::Pruned(removed) => (CallKind::Write, removed.as_ref().err()),
             StoreResponse::Scanned(page) => (CallKind::Read, page.as_ref().err()),
             StoreResponse::Repaired(result) => (CallKind::Write, result.as_ref().err()),
@@ -208,6 +215,9 @@ impl Scheduler {
             }
             StoreResponse::Renewed { began, renewals, results } => {
                 self.handle_renewals(began, renewals, results);
+            }
+            StoreResponse::Polled { own, others, abandoned } => {
+                self.handle_poll(own, others, abandoned);
             }
             StoreResponse::Scanned(page) => self.handle_scan_page(page),
             StoreResponse::Repaired(result) => self.handle_repair(result),

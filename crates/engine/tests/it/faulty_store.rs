@@ -10,8 +10,8 @@ use kalends_recurrence::Instant;
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::{GateState, JobForRun, JobKey, OpenRun};
 use kalends_store::{
-    Due, EngineStore, LeaseClock, LeaseRenewal, RenewalResult, Reply, Retention, RunWrite,
-    RunWriteResult, ScanPage, StoreError,
+    Due, EngineStore, Heartbeat, LeaseClock, LeaseRenewal, RenewalResult, Reply, Retention,
+    RunWrite, RunWriteResult, ScanPage, StoreError,
 };
 
 /// A store whose calls fail or respond late on request.
@@ -88,6 +88,10 @@ impl EngineStore for FaultyStore {
             self.clock.sleep(delay).await;
             states
         })
+    }
+
+    fn record_heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<Instant>> {
+        self.inner.record_heartbeat(heartbeat)
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {

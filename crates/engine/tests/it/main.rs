@@ -10,6 +10,7 @@ mod kept_claims;
 mod lease_renewal;
 mod panics;
 mod races;
+mod several_nodes;
 mod status;
 mod store_faults;
 mod world;

@@ -107,6 +107,8 @@ pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) script: Arc<Script>,
     engine: Option<Engine>,
+    /// Further nodes on the same store.
+    other_engines: Vec<Engine>,
     /// Number of engines started; each is a node of its own.
     engines: u64,
 }
@@ -124,7 +126,8 @@ impl World {
             called: Notify::new(),
             open: Notify::new(),
         });
-        let world = World { clock, store, script, engine: None, engines: 0 };
+        let world =
+            World { clock, store, script, engine: None, other_engines: Vec::new(), engines: 0 };
         world.switch_collection(CollectionState::Enabled).await;
         world
     }
@@ -161,6 +164,21 @@ impl World {
 
     pub(crate) fn engine(&self) -> &Engine {
         self.engine.as_ref().unwrap()
+    }
+
+    /// Starts a further node.
+    pub(crate) fn start_another_engine(&mut self) {
+        self.engines += 1;
+        let (store, clock, script) = (self.store.clone(), self.clock.clone(), self.script.clone());
+        let commit_interval = Duration::ZERO;
+        let settings = EngineSettings { commit_interval, ..EngineSettings::default() };
+        let engine = Engine::start(store, clock, script, NodeId(self.engines), settings);
+        self.other_engines.push(engine);
+    }
+
+    /// Simulates a crash of all further nodes.
+    pub(crate) fn kill_other_engines(&mut self) {
+        self.other_engines.clear();
     }
 
     pub(crate) async fn stop_engine(&mut self) {

@@ -31,6 +31,7 @@ mod recorded_exchange;
 mod rehearse;
 mod replay;
 mod runs;
+mod several_nodes;
 mod small_disk;
 mod store_commands;
 mod target;

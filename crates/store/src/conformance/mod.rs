@@ -85,6 +85,7 @@ macro_rules! conformance_tests {
                 each_position_is_answered_when_a_job_is_named_twice,
                 two_runs_of_one_job_finish_in_one_batch,
                 expire_claims_releases_all_runs_at_once,
+                a_heartbeat_returns_the_earliest_start_of_the_other_nodes_in_service,
             ]
             completion: [
                 the_last_run_completes_a_job_unless_it_was_edited,

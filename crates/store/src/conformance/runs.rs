@@ -11,7 +11,8 @@ use crate::conformance::sample::{
     finish, put, standard,
 };
 use crate::engine_store::{
-    Advance, ClaimAfter, DueJob, LeaseRenewal, RenewalResult, RunWrite, RunWriteResult,
+    Advance, ClaimAfter, DueJob, HEARTBEAT_VALID, Heartbeat, LeaseRenewal, RenewalResult, RunWrite,
+    RunWriteResult,
 };
 use crate::record::{
     Cause, Disposition, FencingToken, GateState, JobKey, NodeId, OpenRunSummary, Progress, RunId,
@@ -661,4 +662,31 @@ pub async fn expire_claims_releases_all_runs_at_once(subject: Subject) {
         RunWrite::Claim { run, seen, owner: NodeId(8), lease: LEASE, progress, expected: progress };
     let taken = subject.commit(take).await;
     assert!(matches!(taken, RunWriteResult::Claimed(taken) if taken.token > claim.token));
+}
+
+/// A store of a single node knows no others.
+pub async fn a_heartbeat_returns_the_earliest_start_of_the_other_nodes_in_service(
+    subject: Subject,
+) {
+    let beat = async |node, since, sent| {
+        let heartbeat = Heartbeat { node: NodeId(node), serving_since: at(since), sent: at(sent) };
+        subject.store.record_heartbeat(heartbeat).await.unwrap()
+    };
+    let valid = HEARTBEAT_VALID.as_secs();
+    assert_eq!(beat(1, 100, 1_000).await, None);
+    if beat(2, 1_000, 1_000).await.is_none() {
+        assert_eq!(beat(1, 100, 1_001).await, None, "a store of a single node");
+        return;
+    }
+    assert_eq!(beat(1, 100, 1_001).await, Some(at(1_000)));
+    assert_eq!(beat(3, 50, 1_002).await, Some(at(100)));
+    assert_eq!(beat(2, 1_000, 1_002).await, Some(at(50)));
+    // Node 3 is gone; node 1 had an outage.
+    assert_eq!(beat(1, 1_007, 1_002 + valid + 1).await, None);
+    assert_eq!(beat(2, 1_000, 1_002 + valid + 1).await, Some(at(1_007)));
+    // A heartbeat that the store gets late does not count as a new one.
+    assert_eq!(beat(1, 10, 1_002).await, Some(at(50)));
+    assert_eq!(beat(2, 1_000, 1_009).await, None);
+    // The clock was set back.
+    assert_eq!(beat(3, 900, 900).await, None);
 }

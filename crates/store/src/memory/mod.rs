@@ -18,7 +18,10 @@ use crate::api_store::{
     ApiStore, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Edited, EditedJob,
     HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, JobsPage, Page, Scope,
 };
-use crate::engine_store::{Due, DueJob, EngineStore, Retention, RunWrite, RunWriteResult};
+use crate::engine_store::{
+    Due, DueJob, EngineStore, HEARTBEAT_RETENTION, HEARTBEAT_VALID, Heartbeat, Retention, RunWrite,
+    RunWriteResult,
+};
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
@@ -326,6 +329,16 @@ impl EngineStore for MemoryStore {
             result
         };
         ready(Ok(writes.iter().map(&mut commit).collect()))
+    }
+
+    fn record_heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<Instant>> {
+        let Heartbeat { node, sent, .. } = heartbeat;
+        let nodes = &mut self.tables().nodes;
+        nodes.retain(|_, other| other.is_valid(sent, HEARTBEAT_RETENTION));
+        nodes.insert(node, heartbeat);
+        let others = nodes.values().filter(|other| other.node != node);
+        let serving = others.filter(|other| other.is_valid(sent, HEARTBEAT_VALID));
+        ready(Ok(serving.map(|other| other.serving_since).min()))
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {

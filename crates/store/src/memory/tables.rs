@@ -7,10 +7,12 @@ use kalends_domain::{CollectionPath, CollectionState, GroupPath, JobPath, Lifecy
 use kalends_recurrence::Instant;
 
 use crate::api_store::{JobPut, WaitingRuns};
+use crate::engine_store::Heartbeat;
 use crate::engine_store::{DueJob, Retention};
 use crate::record::{
     Cause, CollectionFacts, CollectionKey, CollectionRecord, GateState, GroupRecord, HistoryRecord,
-    Job, JobFacts, JobKey, JobRecord, LedgerRecord, OpenRun, RunId, both_enabled_since, edited_job,
+    Job, JobFacts, JobKey, JobRecord, LedgerRecord, NodeId, OpenRun, RunId, both_enabled_since,
+    edited_job,
 };
 use crate::run_state::{
     self, Change, RunChange, RunRow, RunTables, close_superseded_run, expire_claim, manual_run,
@@ -20,6 +22,8 @@ use crate::tokens::{TokenId, TokenRecord};
 
 #[derive(Default)]
 pub(super) struct Tables {
+    /// The last heartbeat of each node.
+    pub(super) nodes: BTreeMap<NodeId, Heartbeat>,
     pub(super) groups: BTreeMap<GroupPath, GroupRecord>,
     pub(super) collections: BTreeMap<CollectionPath, CollectionRecord>,
     pub(super) collection_keys: BTreeMap<CollectionPath, CollectionKey>,

@@ -8,6 +8,7 @@
 //! | `groups`, `collections`, `jobs`, `search`, `due`, `due_floor`, `runs`, `lease_floor`, `history`, `events`, `tokens` | reads, one statement each, and edits of groups and tokens |
 //! | `edit_job`, `edit_collection` | edits that the caller decides while their rows are locked |
 //! | `jobs_for_run`, `commit`, `renew_leases` | the engine: jobs to run, batches of run writes, renewals of leases |
+//! | `heartbeat` | nodes in service |
 //! | `invariant_scan`, `check`, `dump` | data for the invariant scan; integrity check; dump |
 //! | `removal`, `prune` | deletion with dependent rows; retention |
 //! | `columns`, `row`, `code` | column lists, conversion of rows and of values |
@@ -38,6 +39,7 @@ mod edit_job;
 mod error;
 mod events;
 mod groups;
+mod heartbeat;
 mod history;
 mod invariant_scan;
 mod jobs;

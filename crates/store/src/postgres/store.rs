@@ -12,7 +12,7 @@ use crate::api_store::{
     Page, Scope,
 };
 use crate::engine_store::{
-    Due, EngineStore, LeaseRenewal, RenewalResult, Retention, RunWrite, RunWriteResult,
+    Due, EngineStore, Heartbeat, LeaseRenewal, RenewalResult, Retention, RunWrite, RunWriteResult,
 };
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
@@ -23,6 +23,7 @@ use crate::postgres::commit::{Commit, ExpireClaims};
 use crate::postgres::edit_collection::EditCollection;
 use crate::postgres::edit_job::EditJob;
 use crate::postgres::groups::{DeleteGroup, PutGroup};
+use crate::postgres::heartbeat::RecordHeartbeat;
 use crate::postgres::probe::Probe;
 use crate::postgres::renew_leases::RenewLeases;
 use crate::record::{
@@ -151,6 +152,10 @@ impl EngineStore for PostgresStore {
 
     fn renew_leases(&self, renewals: Vec<LeaseRenewal>) -> Reply<'_, Vec<RenewalResult>> {
         Box::pin(self.transact(RenewLeases(renewals)))
+    }
+
+    fn record_heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<Instant>> {
+        Box::pin(self.transact(RecordHeartbeat(heartbeat)))
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {

@@ -13,7 +13,7 @@ use crate::api_store::{
     ApiStore, DecideCollection, DecideJob, Edited, EditedJob, HistoryFilter, JobFilter, JobsPage,
     Page, Scope,
 };
-use crate::engine_store::{Due, EngineStore, Retention, RunWrite, RunWriteResult};
+use crate::engine_store::{Due, EngineStore, Heartbeat, Retention, RunWrite, RunWriteResult};
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
@@ -345,6 +345,11 @@ impl EngineStore for SqliteStore {
             let mut tables = runs::Tables::new(transaction);
             writes.iter().map(|write| run_state::commit(&mut tables, write, now)).collect()
         })
+    }
+
+    /// A file has a single node.
+    fn record_heartbeat(&self, _: Heartbeat) -> Reply<'_, Option<Instant>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
