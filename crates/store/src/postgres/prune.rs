@@ -25,6 +25,8 @@ impl PostgresStore {
         now: Instant,
         limit: usize,
     ) -> Result<usize, StoreError> {
+        // First, because the rows of deleted jobs do not count.
+        let is_removed = self.remove_deleted(limit).await?;
         let before = |age| now.saturating_sub(age).ticks();
         let oldest = before(retention.history_age);
         let mut left = limit;
@@ -57,9 +59,8 @@ impl PostgresStore {
                 break;
             }
         }
-        // More rows of deleted jobs are left: the caller continues at once.
-        let is_done = self.remove_deleted(limit).await?;
-        Ok(if is_done { limit - left } else { limit })
+        // If more rows of deleted jobs are left, the caller continues at once.
+        Ok(if is_removed { limit - left } else { limit })
     }
 }
 

@@ -333,6 +333,9 @@ fn a_search_for_expired_leases_does_not_read_the_past_while_an_old_snapshot_is_o
         let database = TestDatabase::create().await;
         let engine = database.connect().await.for_engine();
         claimed_runs(&engine, 1).await;
+        let client = database.client().await;
+        let longer = "UPDATE runs SET lease_until = lease_until + 36000000000";
+        client.batch_execute(longer).await.unwrap();
         let backup = hold(&database, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").await;
         backup.query_one("SELECT count(*) FROM runs", &[]).await.unwrap();
         // Runs of the past hours, whose rows the snapshot keeps.
@@ -341,7 +344,6 @@ fn a_search_for_expired_leases_does_not_read_the_past_while_an_old_snapshot_is_o
              SELECT id + n, job, generation, scheduled, cause, repeat, role, retry, redelivery,
                 next_at, owner, token, lease_until - 72000000000 - n, last_token
              FROM runs, generate_series(1, 20000) n";
-        let client = database.client().await;
         client.batch_execute(past).await.unwrap();
         let end = "DELETE FROM runs WHERE id > (SELECT min(id) FROM runs); ANALYZE runs";
         client.batch_execute(end).await.unwrap();
@@ -353,11 +355,9 @@ fn a_search_for_expired_leases_does_not_read_the_past_while_an_old_snapshot_is_o
             assert_eq!(engine.claimable(at(0), 9).await.unwrap(), []);
         }
         backup.batch_execute("ROLLBACK").await.unwrap();
-        // A claim that expires now is found.
-        client
-            .batch_execute("UPDATE runs SET lease_until = lease_until - 200000000")
-            .await
-            .unwrap();
+        // A claim that has just expired is found.
+        let expired = "UPDATE runs SET lease_until = lease_until - 36200000000";
+        client.batch_execute(expired).await.unwrap();
         assert_eq!(engine.claimable(at(0), 9).await.unwrap().len(), 1);
     });
 }

@@ -296,9 +296,18 @@ fn the_integrity_check_finds_every_kind_of_damage() {
         ("INSERT INTO finished VALUES (1, 1)", "finished at another time"),
         ("UPDATE state SET lifecycle = 1", "due at another time"),
         ("INSERT INTO log VALUES (9, x'07')", "row 9 of the log cannot be read"),
-        ("INSERT INTO runs SELECT 99, 1, 1, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0", "run 99"),
+        (
+            "INSERT INTO runs (run, job, collection, generation, scheduled, cause, repeat, role, retry,
+                redelivery, next_at, last_token) VALUES (99, 1, 1, 9, 0, 0, 0, 0, 0, 0, 0, 0)",
+            "run 99",
+        ),
         ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0)", "the log ends at"),
         ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0)", "older than its span"),
+        (
+            "INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0);
+             INSERT INTO spans VALUES (1, 0, 0, -1)",
+            "later than its span",
+        ),
         ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0)", "out of reach"),
         ("INSERT INTO ledger VALUES (9, 5, 0, 1, 0, 0, 1, 0, 0, 0)", "belongs to nothing"),
     ] {
