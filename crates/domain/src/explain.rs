@@ -8,7 +8,10 @@ use kalends_recurrence::{Instant, Rule};
 use crate::job::Switch;
 use crate::ledger::{Disposition, LedgerRecord};
 use crate::run::{AttemptStatus, HistoryEntry, Lifecycle};
-use crate::timeline::{JobSnapshot, OccurrenceState, RunInFlight};
+use crate::timeline::{
+    COLLECTION_ATTEMPTS_MAX, HOST_ATTEMPTS_MAX, JobSnapshot, OccurrenceState, RunInFlight,
+    SlotLimit,
+};
 
 /// DST transitions within this distance are reported. No transition moves an occurrence further.
 const DST_NOTE_RANGE: Duration = Duration::from_secs(3 * 3_600);
@@ -164,6 +167,16 @@ fn explain_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
             "{occurrence} waits since {attempt_at}: attempt {number} does not start because {obstacle}."
         );
         return (ExplainReason::Blocked, Some(scheduled), sentence);
+    }
+    if let Some(limit) = run.waits_for {
+        let (who, most) = match limit {
+            SlotLimit::Host => ("its target host", HOST_ATTEMPTS_MAX),
+            SlotLimit::Collection => ("its collection", COLLECTION_ATTEMPTS_MAX),
+        };
+        let sentence = format!(
+            "{occurrence} waits for a free slot since {attempt_at}: {who} has {most} attempts in flight, the maximum."
+        );
+        return (ExplainReason::Waiting, Some(scheduled), sentence);
     }
     let (reason, sentence) = match (run.is_claimed, retry) {
         (true, _) => (

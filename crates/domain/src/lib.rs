@@ -70,7 +70,10 @@ pub use schedule_state::{
     schedule_state_of_new, stored_rule_of,
 };
 pub use secret::{SECRET_HEADERS, SECRET_PARAMETERS, Secret};
-pub use timeline::{JobSnapshot, OccurrenceState, RunInFlight, Timeline, TimelineRow};
+pub use timeline::{
+    COLLECTION_ATTEMPTS_MAX, HOST_ATTEMPTS_MAX, JobSnapshot, OccurrenceState, RunInFlight,
+    SlotLimit, Timeline, TimelineRow,
+};
 pub use timing::{Micros, Timing};
 pub use validation_error::{ValidationError, ValidationErrorKind};
 pub use verbatim::Verbatim;

@@ -63,7 +63,23 @@ pub struct RunInFlight {
     pub attempt_at: Instant,
     /// Whether a node has claimed the run and an attempt is in flight.
     pub is_claimed: bool,
+    /// The limit of attempts in flight that keeps a due run waiting.
+    pub waits_for: Option<SlotLimit>,
 }
+
+/// A limit of attempts in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotLimit {
+    /// [`HOST_ATTEMPTS_MAX`] per target host.
+    Host,
+    /// [`COLLECTION_ATTEMPTS_MAX`] per collection.
+    Collection,
+}
+
+/// Maximum number of attempts in flight per node and target host.
+pub const HOST_ATTEMPTS_MAX: usize = 256;
+/// Maximum number of attempts in flight per node and collection.
+pub const COLLECTION_ATTEMPTS_MAX: usize = 5_000;
 
 /// A row of the list: one occurrence, or a range of occurrences in the same state.
 #[derive(Clone, Debug, PartialEq, Eq)]

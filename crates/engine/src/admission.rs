@@ -1,23 +1,28 @@
 //! Admission control: limits attempts in flight in total, per host and per collection, so that a
-//! target that hangs does not delay other jobs. Candidates without a free slot wait in a bounded
-//! queue together with their job definition.
+//! target that hangs does not delay other jobs.
+//!
+//! A candidate without a free slot waits in memory together with its job definition, briefly: most
+//! bursts drain within milliseconds. The scheduler parks a candidate in the store if it has waited for
+//! [`PARK_AFTER`] or if the queue of its host or collection is too long. Waiting candidates never
+//! reduce the number of jobs that are read for other hosts and collections.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::ops::Bound;
+use std::time::Duration;
 
 use kalends_domain::{Action, Target};
-use kalends_store::record::CollectionKey;
+use kalends_store::record::{CollectionKey, SlotKey};
 
-/// Maximum number of waiting candidates per collection. At the limit no more jobs of the collection
-/// are read.
+/// Time after which a waiting candidate is parked: longer than a burst at a quick host takes, and
+/// short enough that a host that hangs does not delay the other jobs of its collections noticeably.
+pub(crate) const PARK_AFTER: Duration = Duration::from_secs(1);
+/// Waiting candidates of a collection at which no more of its jobs are read.
 const COLLECTION_WAITING_MAX: usize = 500;
-/// Maximum number of waiting candidates.
-const WAITING_MAX: usize = 10_000;
-/// While candidates wait, jobs are read only in batches of at least this size: a read of one job costs
-/// almost as much as a read of hundreds.
-const READ_MIN: usize = 250;
-/// With a small total limit the minimum batch is this fraction of it.
-const READ_SHARE: usize = 8;
+/// Waiting candidates of a host at which no more jobs are read of the collections that wait for it.
+const HOST_WAITING_MAX: usize = 1_000;
+/// Batches that were read before may exceed these limits, up to this multiple. Further candidates do
+/// not wait in memory.
+const EXCESS_FACTOR: usize = 3;
 
 /// Maximum numbers of attempts in flight.
 #[derive(Clone, Copy, Debug)]
@@ -28,20 +33,21 @@ pub(crate) struct AdmissionLimits {
 }
 
 /// The limits that an attempt counts against.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
-    pub(crate) host: Arc<str>,
-    pub(crate) collection: CollectionKey,
+    pub(crate) host: SlotKey,
+    pub(crate) collection: SlotKey,
 }
 
 impl Slot {
     pub(crate) fn of(action: &Action, collection: CollectionKey) -> Slot {
-        Slot { host: host_of(action), collection }
+        let host = SlotKey::of_host(host_of(action));
+        Slot { host, collection: SlotKey::of_collection(collection) }
     }
 }
 
 /// Host and port as written in the URI. Different spellings of a host count separately.
-fn host_of(action: &Action) -> Arc<str> {
+fn host_of(action: &Action) -> &str {
     let name = match &action.target {
         Target::Http(request) => {
             let text = request.uri.as_str();
@@ -53,25 +59,37 @@ fn host_of(action: &Action) -> Arc<str> {
             message.namespace.as_deref()
         }
     };
-    name.unwrap_or_default().into()
+    name.unwrap_or_default()
 }
 
-/// Slots in use and the candidates that wait for one.
+/// Slots in use and the candidates that wait for one. Times are uptimes.
 pub(crate) struct Admission<C> {
     limits: AdmissionLimits,
     in_use: usize,
-    hosts: BTreeMap<Arc<str>, Host<C>>,
-    collections: BTreeMap<CollectionKey, Collection>,
     waiting: usize,
+    hosts: BTreeMap<SlotKey, Host<C>>,
+    collections: BTreeMap<SlotKey, Collection>,
     /// Hosts whose queue may have an admissible candidate.
-    unblocked: BTreeSet<Arc<str>>,
-    /// Whether a candidate waits for the total limit or for a collection limit.
-    has_blocked_by_other_limit: bool,
+    unblocked: BTreeSet<SlotKey>,
+    /// Hosts with at least [`HOST_WAITING_MAX`] waiting candidates.
+    crowded: BTreeSet<SlotKey>,
+    /// When candidates began to wait, and their queue, oldest first. Candidates that left their queue
+    /// are still listed.
+    arrivals: VecDeque<(Duration, Slot)>,
 }
 
 struct Host<C> {
     in_use: usize,
-    waiting: VecDeque<(CollectionKey, C)>,
+    waiting: usize,
+    /// A queue for each collection, in order of arrival.
+    queues: BTreeMap<SlotKey, VecDeque<Waiting<C>>>,
+    /// The collection that was served last.
+    turn: Option<SlotKey>,
+}
+
+struct Waiting<C> {
+    since: Duration,
+    candidate: C,
 }
 
 #[derive(Default)]
@@ -80,12 +98,12 @@ struct Collection {
     waiting: usize,
 }
 
-/// Result of [`Admission::acquire`].
-pub(crate) enum Acquired<C> {
-    /// A slot was free. It is in use until [`Admission::release`].
-    Slot(C),
-    /// No slot was free. The candidate waits for [`Admission::admit_waiting`].
-    Queued,
+/// A candidate that got a slot after it waited.
+pub(crate) struct Admitted<C> {
+    pub(crate) slot: Slot,
+    pub(crate) candidate: C,
+    /// When it began to wait.
+    pub(crate) since: Duration,
 }
 
 impl<C> Admission<C> {
@@ -93,120 +111,214 @@ impl<C> Admission<C> {
         Admission {
             limits,
             in_use: 0,
+            waiting: 0,
             hosts: BTreeMap::new(),
             collections: BTreeMap::new(),
-            waiting: 0,
             unblocked: BTreeSet::new(),
-            has_blocked_by_other_limit: false,
+            crowded: BTreeSet::new(),
+            arrivals: VecDeque::new(),
         }
+    }
+
+    /// Number of waiting candidates.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Number of slots that are free in total.
+    pub(crate) fn free_slots(&self) -> usize {
+        self.limits.all.saturating_sub(self.in_use)
+    }
+
+    /// Number of slots of a host or collection that are free and for which no candidate waits.
+    pub(crate) fn free_slots_of(&self, key: SlotKey) -> usize {
+        let (limit, used) = match key.is_collection() {
+            true => {
+                let collection = self.collections.get(&key);
+                let used =
+                    collection.map_or(0, |collection| collection.in_use + collection.waiting);
+                (self.limits.collection, used)
+            }
+            false => {
+                let used = self.hosts.get(&key).map_or(0, |host| host.in_use + host.waiting);
+                (self.limits.host, used)
+            }
+        };
+        limit.saturating_sub(used).min(self.free_slots())
     }
 
     /// Whether more jobs of a collection may be read.
     pub(crate) fn accepts_more_of(&self, collection: CollectionKey) -> bool {
-        let waiting = self.collections.get(&collection).map_or(0, |collection| collection.waiting);
-        waiting < COLLECTION_WAITING_MAX
+        let key = SlotKey::of_collection(collection);
+        let Some(collection) = self.collections.get(&key).filter(|found| found.waiting > 0) else {
+            return true;
+        };
+        let waits_for = |host: &SlotKey| {
+            self.hosts.get(host).is_some_and(|host| host.queues.contains_key(&key))
+        };
+        collection.waiting < COLLECTION_WAITING_MAX && !self.crowded.iter().any(waits_for)
     }
 
-    /// Number of jobs that may be read now.
-    pub(crate) fn read_capacity(&self) -> usize {
-        let capacity = self.limits.all.saturating_sub(self.in_use + self.waiting);
-        let capacity = capacity.min(WAITING_MAX.saturating_sub(self.waiting));
-        let is_full_batch = capacity >= READ_MIN.min(self.limits.all / READ_SHARE);
-        if self.waiting == 0 || is_full_batch { capacity } else { 0 }
-    }
-
-    /// Takes a slot, or queues the candidate behind others of the same host.
-    pub(crate) fn acquire(&mut self, slot: &Slot, candidate: C) -> Acquired<C> {
-        let host_is_free = self.is_host_free(slot);
-        if host_is_free && self.is_below_other_limits(slot.collection) {
-            self.take(slot);
-            return Acquired::Slot(candidate);
+    /// Takes a slot, or returns the key of the host or collection that has none. Candidates of the
+    /// same host and collection that wait already come first.
+    pub(crate) fn try_acquire(&mut self, slot: Slot) -> Result<(), SlotKey> {
+        let collection = self.collections.get(&slot.collection);
+        if collection.is_some_and(|found| found.in_use >= self.limits.collection) {
+            return Err(slot.collection);
         }
-        self.has_blocked_by_other_limit |= host_is_free;
-        self.host(&slot.host).waiting.push_back((slot.collection, candidate));
-        self.collections.entry(slot.collection).or_default().waiting += 1;
+        let is_free = |host: &Host<C>| {
+            host.in_use < self.limits.host
+                && !host.queues.contains_key(&slot.collection)
+                && !self.unblocked.contains(&slot.host)
+        };
+        let is_free = self.hosts.get(&slot.host).is_none_or(is_free);
+        if !is_free || self.in_use >= self.limits.all {
+            return Err(slot.host);
+        }
+        self.take(slot);
+        Ok(())
+    }
+
+    /// Queues a candidate that found no free slot. Returns it if too many wait already.
+    pub(crate) fn queue(&mut self, slot: Slot, candidate: C, now: Duration) -> Result<(), C> {
+        let of_host = self.hosts.get(&slot.host).map_or(0, |host| host.waiting);
+        let of_collection = self.collections.get(&slot.collection).map_or(0, |found| found.waiting);
+        if of_host >= EXCESS_FACTOR * HOST_WAITING_MAX
+            || of_collection >= EXCESS_FACTOR * COLLECTION_WAITING_MAX
+        {
+            return Err(candidate);
+        }
+        let host = Self::host(&mut self.hosts, slot.host);
+        let queue = host.queues.entry(slot.collection).or_default();
+        queue.push_back(Waiting { since: now, candidate });
+        host.waiting += 1;
         self.waiting += 1;
-        Acquired::Queued
-    }
-
-    /// Takes a slot if one is free and no candidate waits for the host.
-    pub(crate) fn try_acquire(&mut self, slot: &Slot) -> bool {
-        let is_free = self.is_host_free(slot) && self.is_below_other_limits(slot.collection);
-        if is_free {
-            self.take(slot);
+        if host.waiting >= HOST_WAITING_MAX {
+            self.crowded.insert(slot.host);
         }
-        is_free
-    }
-
-    fn is_host_free(&self, slot: &Slot) -> bool {
-        let is_free = |host: &Host<C>| host.in_use < self.limits.host && host.waiting.is_empty();
-        self.hosts.get(&slot.host).is_none_or(is_free)
-    }
-
-    fn is_below_other_limits(&self, collection: CollectionKey) -> bool {
-        let in_use = self.collections.get(&collection).map_or(0, |collection| collection.in_use);
-        self.in_use < self.limits.all && in_use < self.limits.collection
-    }
-
-    fn host(&mut self, name: &Arc<str>) -> &mut Host<C> {
-        let new = || Host { in_use: 0, waiting: VecDeque::new() };
-        self.hosts.entry(Arc::clone(name)).or_insert_with(new)
-    }
-
-    fn take(&mut self, slot: &Slot) {
-        self.in_use += 1;
-        self.host(&slot.host).in_use += 1;
-        self.collections.entry(slot.collection).or_default().in_use += 1;
+        self.collections.entry(slot.collection).or_default().waiting += 1;
+        self.arrivals.push_back((now, slot));
+        Ok(())
     }
 
     /// Returns a slot.
-    pub(crate) fn release(&mut self, slot: &Slot) {
+    pub(crate) fn release(&mut self, slot: Slot) {
+        let was_full = self.in_use >= self.limits.all;
         self.in_use = self.in_use.saturating_sub(1);
-        let host = self.host(&slot.host);
+        let host = Self::host(&mut self.hosts, slot.host);
         host.in_use = host.in_use.saturating_sub(1);
-        let has_waiting = !host.waiting.is_empty();
-        if host.in_use == 0 && !has_waiting {
-            self.hosts.remove(&slot.host);
-        }
-        if has_waiting {
-            self.unblocked.insert(Arc::clone(&slot.host));
+        if host.waiting > 0 {
+            self.unblocked.insert(slot.host);
         }
         let collection = self.collections.entry(slot.collection).or_default();
+        let was_collection_full =
+            collection.in_use >= self.limits.collection && collection.waiting > 0;
         collection.in_use = collection.in_use.saturating_sub(1);
-        if collection.in_use + collection.waiting == 0 {
-            self.collections.remove(&slot.collection);
+        if was_full || was_collection_full {
+            let may_start = |host: &Host<C>| match was_full {
+                true => host.waiting > 0,
+                false => host.queues.contains_key(&slot.collection),
+            };
+            let unblocked = self.hosts.iter().filter(|(_, host)| may_start(host));
+            self.unblocked.extend(unblocked.map(|(key, _)| *key));
         }
-        if std::mem::take(&mut self.has_blocked_by_other_limit) {
-            let blocked = self.hosts.iter().filter(|(_, host)| !host.waiting.is_empty());
-            self.unblocked.extend(blocked.map(|(name, _)| Arc::clone(name)));
-        }
+        self.remove_unused(slot);
     }
 
-    /// Removes and returns the waiting candidates that have a free slot now, and takes their slots.
-    pub(crate) fn admit_waiting(&mut self) -> Vec<(Slot, C)> {
+    /// Removes and returns the waiting candidates that have a free slot now, and takes their slots:
+    /// the collections of a host in turn, each in order of arrival.
+    pub(crate) fn admit_waiting(&mut self) -> Vec<Admitted<C>> {
         let mut admitted = Vec::new();
-        for name in std::mem::take(&mut self.unblocked) {
-            loop {
-                let limit = self.limits.host;
-                let Some(host) = self.hosts.get(&name).filter(|host| host.in_use < limit) else {
-                    break;
-                };
-                let Some(&(collection, _)) = host.waiting.front() else { break };
-                if !self.is_below_other_limits(collection) {
-                    self.has_blocked_by_other_limit = true;
-                    break;
-                }
-                let Some((collection, candidate)) = self.host(&name).waiting.pop_front() else {
-                    break;
-                };
-                self.waiting -= 1;
-                self.collections.entry(collection).or_default().waiting -= 1;
-                let slot = Slot { host: Arc::clone(&name), collection };
-                self.take(&slot);
-                admitted.push((slot, candidate));
+        for key in std::mem::take(&mut self.unblocked) {
+            while self.in_use < self.limits.all
+                && let Some(collection) = self.next_collection(key)
+            {
+                let slot = Slot { host: key, collection };
+                let Some(Waiting { since, candidate }) = self.pop(slot) else { break };
+                self.take(slot);
+                admitted.push(Admitted { slot, candidate, since });
             }
         }
         admitted
+    }
+
+    /// The collection whose candidate is the next of a host, if the host has a free slot.
+    fn next_collection(&self, host: SlotKey) -> Option<SlotKey> {
+        let host = self.hosts.get(&host).filter(|host| host.in_use < self.limits.host)?;
+        let after = host.turn.map_or(Bound::Unbounded, Bound::Excluded);
+        let queues = host.queues.range((after, Bound::Unbounded)).chain(&host.queues);
+        let is_free = |key: &SlotKey| {
+            let in_use = self.collections.get(key).map_or(0, |collection| collection.in_use);
+            in_use < self.limits.collection
+        };
+        queues.map(|(key, _)| *key).find(is_free)
+    }
+
+    /// Removes and returns the candidates that have waited for [`PARK_AFTER`].
+    pub(crate) fn take_overdue(&mut self, now: Duration) -> Vec<C> {
+        let mut overdue = Vec::new();
+        if self.waiting == 0 {
+            self.arrivals.clear();
+        }
+        let is_overdue = |since: Duration| since + PARK_AFTER <= now;
+        while self.arrivals.front().is_some_and(|(since, _)| is_overdue(*since))
+            && let Some((_, slot)) = self.arrivals.pop_front()
+        {
+            let queue =
+                self.hosts.get(&slot.host).and_then(|host| host.queues.get(&slot.collection));
+            let first = queue.and_then(VecDeque::front);
+            if first.is_some_and(|first| is_overdue(first.since)) {
+                overdue.extend(self.pop(slot).map(|waiting| waiting.candidate));
+                self.remove_unused(slot);
+            }
+        }
+        overdue
+    }
+
+    /// When the next candidate has waited for [`PARK_AFTER`].
+    pub(crate) fn next_overdue(&self) -> Option<Duration> {
+        let first = self.arrivals.front().filter(|_| self.waiting > 0);
+        first.map(|(since, _)| *since + PARK_AFTER)
+    }
+
+    fn host(hosts: &mut BTreeMap<SlotKey, Host<C>>, key: SlotKey) -> &mut Host<C> {
+        let new = || Host { in_use: 0, waiting: 0, queues: BTreeMap::new(), turn: None };
+        hosts.entry(key).or_insert_with(new)
+    }
+
+    fn take(&mut self, slot: Slot) {
+        self.in_use += 1;
+        Self::host(&mut self.hosts, slot.host).in_use += 1;
+        self.collections.entry(slot.collection).or_default().in_use += 1;
+    }
+
+    /// Removes the first candidate of a queue.
+    fn pop(&mut self, slot: Slot) -> Option<Waiting<C>> {
+        let host = self.hosts.get_mut(&slot.host)?;
+        let queue = host.queues.get_mut(&slot.collection)?;
+        let first = queue.pop_front()?;
+        if queue.is_empty() {
+            host.queues.remove(&slot.collection);
+        }
+        host.turn = Some(slot.collection);
+        host.waiting -= 1;
+        if host.waiting < HOST_WAITING_MAX {
+            self.crowded.remove(&slot.host);
+        }
+        self.collections.entry(slot.collection).or_default().waiting -= 1;
+        self.waiting -= 1;
+        Some(first)
+    }
+
+    /// Removes the entries of a slot's host and collection if nothing uses them.
+    fn remove_unused(&mut self, slot: Slot) {
+        if self.hosts.get(&slot.host).is_some_and(|host| host.in_use + host.waiting == 0) {
+            self.hosts.remove(&slot.host);
+        }
+        let collection = self.collections.get(&slot.collection);
+        if collection.is_some_and(|found| found.in_use + found.waiting == 0) {
+            self.collections.remove(&slot.collection);
+        }
     }
 }
 
@@ -215,17 +327,23 @@ mod tests {
     use super::*;
 
     const LIMITS: AdmissionLimits = AdmissionLimits { all: 5, host: 2, collection: 4 };
+    const NOW: Duration = Duration::from_secs(100);
 
     fn slot(host: &str, collection: i64) -> Slot {
-        Slot { host: host.into(), collection: CollectionKey(collection) }
+        let collection = SlotKey::of_collection(CollectionKey(collection));
+        Slot { host: SlotKey::of_host(host), collection }
     }
 
-    fn acquires(admission: &mut Admission<u32>, slot: &Slot, candidate: u32) -> bool {
-        matches!(admission.acquire(slot, candidate), Acquired::Slot(_))
+    fn acquires(admission: &mut Admission<u32>, slot: Slot, candidate: u32) -> bool {
+        let is_acquired = admission.try_acquire(slot).is_ok();
+        if !is_acquired {
+            admission.queue(slot, candidate, NOW).unwrap();
+        }
+        is_acquired
     }
 
-    fn candidates(admitted: Vec<(Slot, u32)>) -> Vec<u32> {
-        admitted.into_iter().map(|(_, candidate)| candidate).collect()
+    fn admitted(admission: &mut Admission<u32>) -> Vec<u32> {
+        admission.admit_waiting().into_iter().map(|admitted| admitted.candidate).collect()
     }
 
     #[test]
@@ -233,36 +351,65 @@ mod tests {
         let mut admission = Admission::new(LIMITS);
         let (slow, fast) = (slot("slow", 1), slot("fast", 1));
         let in_use: Vec<_> =
-            (0..4).map(|candidate| acquires(&mut admission, &slow, candidate)).collect();
+            (0..4).map(|candidate| acquires(&mut admission, slow, candidate)).collect();
         assert_eq!(in_use, [true, true, false, false]);
-        assert!(acquires(&mut admission, &fast, 9));
-        assert_eq!(candidates(admission.admit_waiting()), [0; 0], "no slot was released");
-        admission.release(&slow);
-        assert!(!acquires(&mut admission, &slow, 4), "waiting candidates come first");
-        assert_eq!(candidates(admission.admit_waiting()), [2]);
-        admission.release(&slow);
-        admission.release(&slow);
-        assert_eq!(candidates(admission.admit_waiting()), [3, 4]);
+        assert!(acquires(&mut admission, fast, 9));
+        assert_eq!(admitted(&mut admission), [0; 0], "no slot was released");
+        admission.release(slow);
+        assert!(!acquires(&mut admission, slow, 4), "waiting candidates come first");
+        assert_eq!(admitted(&mut admission), [2]);
+        admission.release(slow);
+        admission.release(slow);
+        assert_eq!(admitted(&mut admission), [3, 4]);
     }
 
     #[test]
     fn a_full_collection_does_not_block_others() {
         let mut admission = Admission::new(LIMITS);
         let of = |host: u32, collection| slot(&host.to_string(), collection);
-        let in_use: Vec<_> = (0..5)
-            .map(|candidate| acquires(&mut admission, &of(candidate, 1), candidate))
-            .collect();
+        let in_use: Vec<_> =
+            (0..5).map(|candidate| acquires(&mut admission, of(candidate, 1), candidate)).collect();
         assert_eq!(in_use, [true, true, true, true, false]);
-        assert!(acquires(&mut admission, &of(7, 2), 7));
-        assert!(!acquires(&mut admission, &of(8, 3), 8), "all slots are in use");
-        admission.release(&of(7, 2));
-        assert_eq!(
-            candidates(admission.admit_waiting()),
-            [8],
-            "the other collection is still full"
-        );
-        admission.release(&of(0, 1));
-        assert_eq!(candidates(admission.admit_waiting()), [4]);
+        assert!(acquires(&mut admission, of(7, 2), 7));
+        assert!(!acquires(&mut admission, of(8, 3), 8), "all slots are in use");
+        admission.release(of(7, 2));
+        assert_eq!(admitted(&mut admission), [8], "the other collection is still full");
+        admission.release(of(0, 1));
+        assert_eq!(admitted(&mut admission), [4]);
+    }
+
+    #[test]
+    fn a_full_collection_does_not_block_a_host_that_it_shares() {
+        let limits = AdmissionLimits { all: 100, host: 2, collection: 1 };
+        let mut admission = Admission::new(limits);
+        assert!(acquires(&mut admission, slot("elsewhere", 1), 0));
+        assert!(!acquires(&mut admission, slot("shared", 1), 1), "its collection is full");
+        assert!(acquires(&mut admission, slot("shared", 2), 2));
+        assert!(acquires(&mut admission, slot("shared", 3), 3));
+        assert!(!acquires(&mut admission, slot("shared", 4), 4), "the host is full");
+        admission.release(slot("shared", 2));
+        assert_eq!(admitted(&mut admission), [4], "the first in the queue cannot start");
+        admission.release(slot("shared", 3));
+        assert_eq!(admitted(&mut admission), [0; 0]);
+        admission.release(slot("elsewhere", 1));
+        assert_eq!(admitted(&mut admission), [1]);
+    }
+
+    #[test]
+    fn a_host_serves_collections_in_turn() {
+        let mut admission = Admission::new(AdmissionLimits { host: 1, ..LIMITS });
+        let collections = [1, 1, 1, 1, 2, 2, 3];
+        for (candidate, collection) in (0..).zip(collections) {
+            acquires(&mut admission, slot("h", collection), candidate);
+        }
+        let mut order = Vec::new();
+        for _ in 1..collections.len() {
+            admission.release(slot("h", 1));
+            order.extend(admitted(&mut admission));
+        }
+        let turns: BTreeSet<_> =
+            order.iter().take(3).map(|&served| collections[served as usize]).collect();
+        assert_eq!(turns.len(), 3, "{order:?}");
     }
 
     #[test]
@@ -270,42 +417,61 @@ mod tests {
         let mut admission = Admission::new(LIMITS);
         for number in 0..10_000 {
             let slot = slot(&number.to_string(), number);
-            assert!(acquires(&mut admission, &slot, 0));
-            admission.release(&slot);
+            assert!(acquires(&mut admission, slot, 0));
+            admission.release(slot);
         }
         assert_eq!((admission.hosts.len(), admission.collections.len()), (0, 0));
     }
 
     #[test]
-    fn reads_stop_when_the_queue_is_full() {
-        let mut admission =
-            Admission::new(AdmissionLimits { all: 100_000, host: 1, collection: 100_000 });
-        let slot = slot("h", 1);
-        for candidate in 0..=COLLECTION_WAITING_MAX {
+    fn waiting_candidates_stop_reads_of_their_collections_only() {
+        let limits = AdmissionLimits { all: 100_000, host: 1, collection: 100_000 };
+        let mut admission = Admission::new(limits);
+        for candidate in 0..=COLLECTION_WAITING_MAX as u32 {
             assert!(admission.accepts_more_of(CollectionKey(1)));
-            admission.acquire(&slot, candidate);
+            acquires(&mut admission, slot("h", 1), candidate);
         }
         assert!(!admission.accepts_more_of(CollectionKey(1)));
+        acquires(&mut admission, slot("h", 2), 0);
         assert!(admission.accepts_more_of(CollectionKey(2)));
-        assert_eq!(admission.read_capacity(), WAITING_MAX - COLLECTION_WAITING_MAX);
+        for candidate in 0..HOST_WAITING_MAX as u32 - COLLECTION_WAITING_MAX as u32 {
+            acquires(&mut admission, slot("h", 3 + i64::from(candidate % 2)), candidate);
+        }
+        assert!(!admission.accepts_more_of(CollectionKey(2)), "its host has a long queue");
+        assert!(admission.accepts_more_of(CollectionKey(9)));
+        assert_eq!(admission.free_slots(), 99_999, "waiting candidates need no slots");
     }
 
     #[test]
-    fn jobs_are_read_in_large_batches_while_candidates_wait() {
-        let mut admission =
-            Admission::new(AdmissionLimits { all: 1_000, host: 1, collection: 1_000 });
-        for candidate in 0..800 {
-            admission.acquire(&slot("h", 1), candidate);
+    fn a_queue_has_a_maximum_length() {
+        let limits = AdmissionLimits { all: 100_000, host: 1, collection: 100_000 };
+        let mut admission = Admission::new(limits);
+        let fits = |admission: &mut Admission<()>, collection| {
+            admission.queue(slot("h", collection), (), NOW).is_ok()
+        };
+        let of_one = (0..10_000).take_while(|_| fits(&mut admission, 1)).count();
+        assert_eq!(of_one, EXCESS_FACTOR * COLLECTION_WAITING_MAX);
+        let of_others = (2..10_000).take_while(|&collection| fits(&mut admission, collection));
+        assert_eq!(of_one + of_others.count(), EXCESS_FACTOR * HOST_WAITING_MAX);
+    }
+
+    #[test]
+    fn candidates_that_waited_too_long_are_taken() {
+        let mut admission = Admission::new(AdmissionLimits { host: 1, ..LIMITS });
+        let slot = slot("h", 1);
+        admission.try_acquire(slot).unwrap();
+        for (candidate, millis) in [(1, 0), (2, 0), (3, 400), (4, 800)] {
+            admission.queue(slot, candidate, NOW + Duration::from_millis(millis)).unwrap();
         }
-        assert_eq!(admission.read_capacity(), 200);
-        for candidate in 0..80 {
-            admission.acquire(&slot("h", 1), candidate);
-        }
-        assert_eq!(admission.read_capacity(), 0);
-        for _ in 0..5 {
-            admission.release(&slot("h", 1));
-            admission.admit_waiting();
-        }
-        assert_eq!(admission.read_capacity(), 125);
+        admission.release(slot);
+        assert_eq!(admitted(&mut admission), [1]);
+        assert_eq!(admission.next_overdue(), Some(NOW + PARK_AFTER));
+        assert_eq!(admission.take_overdue(NOW + Duration::from_millis(999)), [0; 0]);
+        assert_eq!(admission.take_overdue(NOW + Duration::from_millis(1_500)), [2, 3]);
+        assert_eq!(admission.waiting(), 1);
+        assert_eq!(admission.free_slots_of(slot.host), 0);
+        assert_eq!(admission.take_overdue(NOW + Duration::from_millis(1_800)), [4]);
+        assert_eq!(admission.next_overdue(), None);
+        assert_eq!(admission.free_slots_of(slot.collection), 3);
     }
 }

@@ -40,6 +40,10 @@ pub struct EngineMetrics {
     timetable_jobs: Gauge,
     /// Jobs put aside because they cannot be read.
     unreadable_jobs: Gauge,
+    /// Due jobs and runs that wait for a slot in memory.
+    waiting_runs: Gauge,
+    /// Runs that wait for a slot in the store.
+    parked_runs: Gauge,
     /// Violations found by invariant scans, by kind.
     violations: [Counter; VIOLATION_KINDS.len()],
     /// Completed invariant scans.
@@ -112,6 +116,16 @@ impl EngineMetrics {
     /// Sets the number of jobs in the timetable.
     pub(crate) fn set_timetable_jobs(&self, jobs: usize) {
         self.timetable_jobs.set(jobs as u64);
+    }
+
+    /// Sets the number of due jobs and runs that wait for a slot in memory.
+    pub(crate) fn set_waiting_runs(&self, runs: usize) {
+        self.waiting_runs.set(runs as u64);
+    }
+
+    /// Sets the number of runs that wait for a slot in the store.
+    pub(crate) fn set_parked_runs(&self, runs: u64) {
+        self.parked_runs.set(runs);
     }
 
     /// Counts a confirmed violation; `kind` is an index of `VIOLATION_KINDS`.
@@ -197,6 +211,13 @@ impl Metrics for EngineMetrics {
             .value(&[], self.timetable_jobs.get());
         page.gauge("kalends_unreadable_jobs", "Due jobs put aside because they cannot be read")
             .value(&[], self.unreadable_jobs.get());
+        page.gauge("kalends_runs_waiting", "Due runs that wait in memory for a free slot")
+            .value(&[], self.waiting_runs.get());
+        page.gauge(
+            "kalends_runs_parked",
+            "Due runs that wait in the store for a free slot, of all nodes",
+        )
+        .value(&[], self.parked_runs.get());
         page.histogram("kalends_commit_duration_seconds", "Duration of commits of the engine")
             .durations(&[], &self.commits);
         page.counter("kalends_commits_failed_total", "Commits of the engine that failed")

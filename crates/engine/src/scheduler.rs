@@ -11,6 +11,7 @@ mod invariant_scan;
 mod lease_renewal;
 mod load;
 mod outage;
+mod parked_runs;
 mod prune;
 mod repair;
 mod shutdown;
@@ -49,8 +50,9 @@ use invariant_scan::InvariantScan;
 use lease_renewal::HeldClaim;
 use load::LoadSchedule;
 use outage::OutageDetector;
+use parked_runs::ParkedKeys;
 use prune::{ClockStepDetector, PruneSchedule};
-use start_runs::{Candidate, unlimited_intervals};
+use start_runs::{Candidate, ItemToRead, unlimited_intervals};
 use store_calls::{CallsInFlight, StoreCall};
 use unreadable::UnreadableJobs;
 use wake_up::WakeUp;
@@ -82,6 +84,9 @@ pub(crate) struct Scheduler {
     changed_jobs: Vec<Due>,
     /// The same for runs.
     busy_runs: BTreeSet<RunId>,
+    /// Items whose definition is read next, before those of the timetable.
+    items_to_read: VecDeque<ItemToRead>,
+    parked: ParkedKeys,
     /// Claims of this node.
     held_claims: BTreeMap<RunId, HeldClaim>,
     /// Lease renewals by their uptime. A renewal of an older claim is dropped.
@@ -156,6 +161,8 @@ impl Scheduler {
             busy_jobs: BTreeSet::new(),
             changed_jobs: Vec::new(),
             busy_runs: BTreeSet::new(),
+            items_to_read: VecDeque::new(),
+            parked: ParkedKeys::default(),
             held_claims: BTreeMap::new(),
             renewals: BTreeMap::new(),
             results: mpsc::channel(RESULTS_MAX),
@@ -233,14 +240,14 @@ impl Scheduler {
         self.poll_cluster(now);
         self.reload_changed_jobs();
         self.read_gate_states();
+        self.admit_waiting(now);
+        self.read_parked_runs();
         self.read_due_jobs(now);
-        for (slot, candidate) in self.admission.admit_waiting() {
-            self.start_admitted(slot, candidate, now);
-        }
         self.write(now);
         self.prune(now);
         self.scan_jobs();
         self.settings.metrics.set_timetable_jobs(self.timetable.jobs());
+        self.settings.metrics.set_waiting_runs(self.admission.waiting());
     }
 
     /// When the loop must run again.
@@ -259,7 +266,9 @@ impl Scheduler {
         let (write, scan) = (self.write_at().map(later), self.invariant_scan.next().map(later));
         let poll = self.cluster.next().map(later);
         let next = due.into_iter().chain(renewal).chain(load).chain(prune);
-        let next = next.chain(write).chain(scan).chain(poll).min();
+        let overdue = self.admission.next_overdue().map(later);
+        let parked = self.read_parked_at().map(later);
+        let next = next.chain(write).chain(scan).chain(poll).chain(overdue).chain(parked).min();
         next.unwrap_or(Instant::MAX).max(now)
     }
 
@@ -267,7 +276,7 @@ impl Scheduler {
     fn receive_results(&mut self, finished: Box<FinishedAssignment>) {
         let mut next = Some(finished);
         while let Some(finished) = next {
-            self.admission.release(&finished.slot);
+            self.admission.release(finished.slot);
             self.queue_result(finished);
             next = self.results.1.try_recv().ok();
         }

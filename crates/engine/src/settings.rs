@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::OpenRunsMax;
+use kalends_domain::{COLLECTION_ATTEMPTS_MAX, HOST_ATTEMPTS_MAX, OpenRunsMax};
 use kalends_store::Retention;
 
 use crate::metrics::EngineMetrics;
@@ -80,8 +80,8 @@ impl Default for EngineSettings {
             lease: Duration::from_secs(10),
             nodes: Nodes::Multiple,
             attempts_max: 10_000,
-            host_attempts_max: 256,
-            collection_attempts_max: 5_000,
+            host_attempts_max: HOST_ATTEMPTS_MAX,
+            collection_attempts_max: COLLECTION_ATTEMPTS_MAX,
             attempt_timeout: Duration::from_secs(60),
             shutdown_grace: Duration::from_secs(30),
             retention: Retention::default(),

@@ -1,5 +1,7 @@
 //! Assignments whose result the scheduler has not received yet.
 
+use std::sync::Arc;
+
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
@@ -36,8 +38,9 @@ impl Unreported {
 
     fn finished(&self, result: AssignmentResult) -> Box<FinishedAssignment> {
         let Assignment { run, claim, job_for_run, slot, .. } = &self.assignment;
-        let (job_for_run, slot) = (job_for_run.clone(), slot.clone());
-        Box::new(FinishedAssignment { run: *run, claim: *claim, job_for_run, slot, result })
+        let (run, claim, slot) = (*run, *claim, *slot);
+        let job_for_run = Arc::clone(job_for_run);
+        Box::new(FinishedAssignment { run, claim, job_for_run, slot, result })
     }
 }
 

@@ -306,6 +306,7 @@ fn describe_write((write, result): (&RunWrite, &RunWriteResult)) -> String {
             format!("reschedule job {} (next {:?}, {:?})", job.0, advance.due, advance.lifecycle)
         }
         RunWrite::Claim { run, progress, .. } => format!("claim run {} {progress:?}", run.0),
+        RunWrite::Park { run, progress, .. } => format!("park run {} {progress:?}", run.0),
         RunWrite::RenewLease { run, .. } => format!("renew lease of run {}", run.0),
         RunWrite::Continue { run, progress, claim, .. } => {
             format!("continue run {} {progress:?} {claim:?}", run.0)

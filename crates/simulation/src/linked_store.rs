@@ -6,12 +6,12 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 use kalends_store::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun,
+    LedgerRecord, OpenRun, SlotKey,
 };
 use kalends_store::{
     AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
-    EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page, Reply,
-    Retention, RunWrite, RunWriteResult, ScanPage, Scope,
+    EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page,
+    ParkedRuns, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope,
 };
 
 use kalends_store::{TokenId, TokenRecord, Tokens};
@@ -142,6 +142,14 @@ impl EngineStore for Link {
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
         Box::pin(self.call(Access::Read, move || self.inner.claimable(until, limit)))
+    }
+
+    fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>> {
+        Box::pin(self.call(Access::Read, move || self.inner.parked(key, limit)))
+    }
+
+    fn parked_keys(&self, limit: usize) -> Reply<'_, Vec<ParkedRuns>> {
+        Box::pin(self.call(Access::Read, move || self.inner.parked_keys(limit)))
     }
 
     fn prune(&self, retention: Retention, now: Instant, limit: usize) -> Reply<'_, usize> {

@@ -169,6 +169,7 @@ impl MutantStore {
                 mut advance,
                 mut closed,
                 postponed,
+                waits_for,
             } => {
                 if self.mutant == Mutant::ExceedsTheCount
                     && advance.due.is_none()
@@ -196,6 +197,7 @@ impl MutantStore {
                     advance,
                     closed,
                     postponed,
+                    waits_for,
                 }
             }
             RunWrite::Skip { on, mut advance, mut closed, postponed } => {

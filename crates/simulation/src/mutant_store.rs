@@ -8,12 +8,13 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 use kalends_store::record::{
     Claim, CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun,
+    LedgerRecord, OpenRun, SlotKey,
 };
 use kalends_store::{
     AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
-    EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page, Reply,
-    Retention, RunWrite, RunWriteResult, ScanPage, Scope, TokenId, TokenRecord, Tokens,
+    EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page,
+    ParkedRuns, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope, TokenId, TokenRecord,
+    Tokens,
 };
 
 use crate::mutant::{EARLY_BY, Existed, Mutant, MutantStore};
@@ -148,6 +149,14 @@ impl EngineStore for MutantStore {
             let states = jobs.into_iter().zip(states);
             Ok(states.map(|(job, state)| self.outdated_gate(job, state)).collect())
         })
+    }
+
+    fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>> {
+        self.inner.parked(key, limit)
+    }
+
+    fn parked_keys(&self, limit: usize) -> Reply<'_, Vec<ParkedRuns>> {
+        self.inner.parked_keys(limit)
     }
 
     fn expire_claims(&self) -> Reply<'_, usize> {

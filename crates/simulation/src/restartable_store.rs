@@ -13,14 +13,15 @@ use kalends_store::encryption::{Cipher, MasterKey};
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun,
+    LedgerRecord, OpenRun, SlotKey,
 };
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, Threads};
 use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::{
     AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
-    EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page, Reply,
-    Retention, RunWrite, RunWriteResult, ScanPage, Scope, Store, TokenId, TokenRecord, Tokens,
+    EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page,
+    ParkedRuns, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope, Store, TokenId,
+    TokenRecord, Tokens,
 };
 
 /// The store that a world runs on.
@@ -180,6 +181,8 @@ impl EngineStore for RestartableStore {
         commit(writes: Vec<RunWrite>) -> Vec<RunWriteResult>;
         claimable(until: Instant, limit: usize) -> Vec<OpenRun>;
         record_heartbeat(heartbeat: Heartbeat) -> Option<Instant>;
+        parked(key: SlotKey, limit: usize) -> Vec<OpenRun>;
+        parked_keys(limit: usize) -> Vec<ParkedRuns>;
         expire_claims() -> usize;
         prune(retention: Retention, now: Instant, limit: usize) -> usize;
         scan_jobs(after: Option<JobKey>, scan_max: usize) -> ScanPage;

@@ -132,6 +132,7 @@ async fn run(store: &SqliteStore, job: &JobRecord, due: Instant) -> Outcome<()> 
         advance: sample::advance(due, 1),
         closed: vec![],
         postponed: vec![],
+        waits_for: None,
     };
     let begun = store.commit(vec![begin]).await?;
     let [RunWriteResult::Begun { run, claim: Some(claim) }] = begun.as_slice() else {

@@ -8,7 +8,7 @@ use kalends_recurrence::Instant;
 use crate::invariant_scan::ScanPage;
 use crate::record::{
     Claim, CollectionKey, FencingToken, GateState, JobForRun, JobKey, LedgerRecord, NodeId,
-    OpenRun, Progress, RunId,
+    OpenRun, Progress, RunId, SlotKey,
 };
 use crate::store::{LeaseClock, Reply};
 
@@ -48,8 +48,16 @@ pub trait EngineStore: LeaseClock {
     fn record_heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<Instant>>;
 
     /// Unclaimed runs whose next attempt is due at or before `until`, and runs whose lease has
-    /// expired by the store's clock; in enabled collections only, earliest first.
+    /// expired by the store's clock; in enabled collections only, earliest first. Parked runs are not
+    /// among them.
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>>;
+
+    /// Runs that are parked for a host or collection, in enabled collections only, earliest first. An
+    /// edit of its job and a claim end the parking of a run.
+    fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>>;
+
+    /// The hosts and collections that runs are parked for, in any order.
+    fn parked_keys(&self, limit: usize) -> Reply<'_, Vec<ParkedRuns>>;
 
     /// Expires every claim and returns their number. Only for a process that is known to be the only
     /// one: the owners of the claims are gone.
@@ -62,6 +70,15 @@ pub trait EngineStore: LeaseClock {
     /// A page of all jobs in key order, for the invariant scan. It reads at most `scan_max` rows, and
     /// at least one job.
     fn scan_jobs(&self, after: Option<JobKey>, scan_max: usize) -> Reply<'_, ScanPage>;
+}
+
+/// The parked runs of a host or collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParkedRuns {
+    /// The host or collection.
+    pub key: SlotKey,
+    /// Number of runs, also of disabled collections.
+    pub count: u64,
 }
 
 /// A due job and its collection.
@@ -106,6 +123,8 @@ pub enum RunWrite {
         closed: Vec<LedgerRecord>,
         /// Their history entries.
         postponed: Vec<HistoryEntry>,
+        /// Parks the run: the host or collection that has no free slot. Only without an owner.
+        waits_for: Option<SlotKey>,
     },
     /// Closes occurrences without a run and advances the job. Same expectation as `Begin`.
     Skip {
@@ -144,6 +163,22 @@ pub enum RunWrite {
         progress: Progress,
         /// Progress of the run when it was read.
         expected: Progress,
+    },
+    /// Parks a run that is due and has no free slot. Same expectation as `Claim`, and the job must be
+    /// of this generation: an edit may have changed the host. The run is unclaimed afterwards.
+    Park {
+        /// The run.
+        run: RunId,
+        /// The fencing token of the claim when the run was read; `None` if it was unclaimed.
+        seen: Option<FencingToken>,
+        /// The generation of the job when it was read.
+        generation: u64,
+        /// The attempt that follows.
+        progress: Progress,
+        /// The progress when the run was read.
+        expected: Progress,
+        /// The host or collection that has no free slot.
+        waits_for: SlotKey,
     },
     /// Renews a lease or, with a lease of zero, releases it. Expects the fencing token.
     RenewLease {

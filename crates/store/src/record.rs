@@ -252,6 +252,40 @@ pub struct OpenRun {
     pub progress: Progress,
     /// The node that executes it; `None` while it waits.
     pub claim: Option<Claim>,
+    /// The run is parked: it was due, but its host or its collection had no free slot. Never set on a
+    /// claimed run.
+    pub waits_for: Option<SlotKey>,
+}
+
+/// A host or a collection whose attempts in flight are limited: a stable hash of its name or number.
+/// The lowest bit tells a collection from a host. Hosts with equal hashes share one limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotKey(pub u64);
+
+impl SlotKey {
+    const COLLECTION: u64 = 1;
+
+    /// The key of a host, or of the account or namespace of a message queue.
+    pub fn of_host(name: &str) -> SlotKey {
+        SlotKey(fnv_1a(b"h:", name.as_bytes()) & !Self::COLLECTION)
+    }
+
+    /// The key of a collection.
+    pub fn of_collection(collection: CollectionKey) -> SlotKey {
+        SlotKey(fnv_1a(b"c:", &collection.0.to_le_bytes()) | Self::COLLECTION)
+    }
+
+    /// Whether this is the key of a collection.
+    pub fn is_collection(self) -> bool {
+        self.0 & Self::COLLECTION != 0
+    }
+}
+
+/// FNV-1a with 64 bits, shifted left by the bit that the kind takes. The algorithm is part of the
+/// stored format: other nodes and later versions must compute the same keys.
+fn fnv_1a(kind: &[u8], name: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    kind.iter().chain(name).fold(0xcbf2_9ce4_8422_2325, step) << 1
 }
 
 impl OpenRun {

@@ -120,7 +120,7 @@ impl Rows {
             RunWrite::Claim { run, .. } | RunWrite::RenewLease { run, .. } => {
                 Ok(Rows { run: tables.run(*run)?, ..Rows::default() })
             }
-            RunWrite::Continue { run, .. } => {
+            RunWrite::Park { run, .. } | RunWrite::Continue { run, .. } => {
                 let run = tables.run(*run)?;
                 let job = run.map(|row| tables.job(row.run.job)).transpose()?.flatten();
                 Ok(Rows { job, run, ..Rows::default() })
@@ -215,7 +215,17 @@ pub(crate) fn apply<'w>(
     now: Instant,
 ) -> Result<Change<'w>, Rejected> {
     match write {
-        RunWrite::Begin { on, scheduled, progress, owner, lease, advance, closed, postponed } => {
+        RunWrite::Begin {
+            on,
+            scheduled,
+            progress,
+            owner,
+            lease,
+            advance,
+            closed,
+            postponed,
+            waits_for,
+        } => {
             let job = expected_job(rows, *on)?;
             let id = rows.new_run.ok_or(Rejected::JobChanged)?;
             let lease_until = now.saturating_add(*lease);
@@ -229,6 +239,7 @@ pub(crate) fn apply<'w>(
                 repeat: advance.used,
                 progress: *progress,
                 claim,
+                waits_for: waits_for.filter(|_| claim.is_none()),
             };
             Ok(Change {
                 // The run that opens here keeps the job active.
@@ -264,17 +275,19 @@ pub(crate) fn apply<'w>(
             })
         }
         RunWrite::Claim { seen, owner, lease, progress, expected, .. } => {
-            let mut row = rows.run.ok_or(Rejected::RunClosed)?;
-            let is_free = match row.run.claim {
-                Some(claim) => claim.lease_until < now,
-                None => row.run.progress == *expected,
-            };
-            if !is_free || row.run.claim.map(|claim| claim.token) != *seen {
-                return Err(Rejected::NotClaimable);
-            }
+            let mut row = claimable(rows, *seen, *expected, now)?;
             row.last_token += 1;
             let (owner, token) = (*owner, FencingToken(row.last_token));
             row.run.claim = Some(Claim { owner, token, lease_until: now.saturating_add(*lease) });
+            row.run.waits_for = None;
+            row.run.progress = *progress;
+            Ok(Change::of_run(RunChange::Update(row)))
+        }
+        RunWrite::Park { seen, generation, progress, expected, waits_for, .. } => {
+            let mut row = claimable(rows, *seen, *expected, now)?;
+            rows.job.filter(|job| job.generation == *generation).ok_or(Rejected::JobChanged)?;
+            row.run.claim = None;
+            row.run.waits_for = Some(*waits_for);
             row.run.progress = *progress;
             Ok(Change::of_run(RunChange::Update(row)))
         }
@@ -342,8 +355,17 @@ pub(crate) fn apply<'w>(
 /// The run of a `run` request: beside the schedule, due at once, claimed by no node yet.
 pub(crate) fn manual_run(id: RunId, job: JobKey, generation: u64, at: Instant) -> RunRow {
     let (cause, progress) = (Cause::Manual, Progress::first(at));
-    let run =
-        OpenRun { id, job, generation, scheduled: at, cause, repeat: 0, progress, claim: None };
+    let run = OpenRun {
+        id,
+        job,
+        generation,
+        scheduled: at,
+        cause,
+        repeat: 0,
+        progress,
+        claim: None,
+        waits_for: None,
+    };
     RunRow { run, last_token: 0 }
 }
 
@@ -351,6 +373,12 @@ pub(crate) fn manual_run(id: RunId, job: JobKey, generation: u64, at: Instant) -
 /// the run, and its retention starts anew.
 pub(crate) fn state_after_run_request(state: JobState, at: Instant) -> JobState {
     JobState { finished: state.finished.map(|_| at), ..state }
+}
+
+/// The run after an edit of its job, which may have changed the host; `None` if it is not parked.
+pub(crate) fn unpark(row: RunRow) -> Option<RunRow> {
+    row.run.waits_for?;
+    Some(RunRow { run: OpenRun { waits_for: None, ..row.run }, ..row })
 }
 
 /// The occurrence record of a run that an edit of the schedule closes; `None` for a manual run, which
@@ -383,6 +411,23 @@ fn expected_job(rows: &Rows, expected: DueJob) -> Result<JobRow, Rejected> {
             && job.state.lifecycle == Lifecycle::Active
     };
     rows.job.filter(is_expected).ok_or(Rejected::JobChanged)
+}
+
+/// The run, if it is unclaimed with this progress or its lease has expired, and its claim is the one
+/// seen.
+fn claimable(
+    rows: &Rows,
+    seen: Option<FencingToken>,
+    expected: Progress,
+    now: Instant,
+) -> Result<RunRow, Rejected> {
+    let row = rows.run.ok_or(Rejected::RunClosed)?;
+    let is_free = match row.run.claim {
+        Some(claim) => claim.lease_until < now,
+        None => row.run.progress == expected,
+    };
+    let is_as_seen = row.run.claim.map(|claim| claim.token) == seen;
+    if is_free && is_as_seen { Ok(row) } else { Err(Rejected::NotClaimable) }
 }
 
 /// The run, if the fencing token is that of its claim. An expired lease holds until another node

@@ -191,6 +191,7 @@ mod tests {
             retry: 1,
             attempt_at: at,
             is_claimed: false,
+            waits_for: None,
         };
         check(
             1,

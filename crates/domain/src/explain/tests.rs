@@ -86,7 +86,12 @@ fn run(is_claimed: bool, retry: u32, attempt_at: &str) -> RunInFlight {
         retry,
         attempt_at: at(attempt_at),
         is_claimed,
+        waits_for: None,
     }
+}
+
+fn parked(limit: SlotLimit, retry: u32) -> RunInFlight {
+    RunInFlight { waits_for: Some(limit), ..run(false, retry, "04:10") }
 }
 
 fn failed(message: &str, retry: u32) -> HistoryEntry {
@@ -159,6 +164,8 @@ fn a_run_in_flight_is_explained_with_its_attempt() {
             "attempt 3 is made at 2026-01-01T04:35:00Z",
         ),
         (run(false, 0, "04:00"), ExplainReason::Waiting, "waits for its turn"),
+        (parked(SlotLimit::Host, 0), ExplainReason::Waiting, "its target host has 256 attempts"),
+        (parked(SlotLimit::Collection, 2), ExplainReason::Waiting, "for a free slot since"),
         (run(false, 0, "04:40"), ExplainReason::Waiting, "begins at 2026-01-01T04:40:00Z"),
     ] {
         let case = Case { runs: vec![run], ..case() };

@@ -39,6 +39,7 @@ fn run(scheduled: &str, cause: Cause) -> RunInFlight {
         retry: 0,
         attempt_at: at(scheduled),
         is_claimed: true,
+        waits_for: None,
     }
 }
 

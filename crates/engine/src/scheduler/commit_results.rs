@@ -6,7 +6,7 @@ use std::time::Duration;
 use kalends_actions::AttemptReport;
 use kalends_domain::{MissedPolicy, Outcome, Overlap, REDELIVERIES_MAX};
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, Claim, JobForRun, OpenRun, Progress};
+use kalends_store::record::{Cause, Claim, JobForRun, OpenRun, Progress, SlotKey};
 use kalends_store::{Advance, Due, DueJob, RunWriteResult, StoreError};
 
 use super::{DueItem, Scheduler};
@@ -28,6 +28,8 @@ pub(super) enum WriteContext {
         advance: Advance,
         /// The slot of the first attempt if it starts now.
         slot: Option<Slot>,
+        /// The host or collection that the run is parked for.
+        waits_for: Option<SlotKey>,
     },
     Skip {
         due: Due,
@@ -38,6 +40,10 @@ pub(super) enum WriteContext {
         progress: Progress,
         job_for_run: Arc<JobForRun>,
         slot: Slot,
+    },
+    Park {
+        run: OpenRun,
+        waits_for: SlotKey,
     },
     Conclude(Box<FinishedAssignment>, NextAttempt),
 }
@@ -84,17 +90,18 @@ impl Scheduler {
     fn undo_write(&mut self, context: WriteContext) {
         match context {
             WriteContext::Begin { due, slot, .. } => {
-                slot.iter().for_each(|slot| self.admission.release(slot));
+                slot.into_iter().for_each(|slot| self.admission.release(slot));
                 self.release_item(&DueItem::Job(due));
             }
             WriteContext::Skip { due, .. } => self.release_item(&DueItem::Job(due)),
             WriteContext::Claim { run, slot, .. } => {
-                self.admission.release(&slot);
+                self.admission.release(slot);
                 self.release_item(&DueItem::Run(run));
             }
+            WriteContext::Park { run, .. } => self.release_item(&DueItem::Run(run)),
             WriteContext::Conclude(finished, next) => {
                 if let NextAttempt::Now { slot, .. } = next {
-                    self.admission.release(&slot);
+                    self.admission.release(slot);
                 }
                 self.queue_result(finished);
             }
@@ -111,7 +118,15 @@ impl Scheduler {
     ) -> Option<Assignment> {
         match (context, result) {
             (
-                WriteContext::Begin { due, scheduled, progress, job_for_run, advance, slot },
+                WriteContext::Begin {
+                    due,
+                    scheduled,
+                    progress,
+                    job_for_run,
+                    advance,
+                    slot,
+                    waits_for,
+                },
                 RunWriteResult::Begun { run, claim },
             ) => {
                 self.busy_jobs.remove(&due.on.job);
@@ -125,14 +140,16 @@ impl Scheduler {
                     repeat: advance.used,
                     progress,
                     claim,
+                    waits_for,
                 };
-                match claim.zip(slot) {
-                    Some((claim, slot)) => Some(self.assign(run, claim, began, job_for_run, slot)),
-                    None => {
-                        self.timetable.add_run(run);
-                        None
+                match (claim.zip(slot), waits_for) {
+                    (Some((claim, slot)), _) => {
+                        return Some(self.assign(run, claim, began, job_for_run, slot));
                     }
+                    (None, Some(key)) => self.parked.add(key),
+                    (None, None) => self.timetable.add_run(run),
                 }
+                None
             }
             (WriteContext::Skip { due, next }, RunWriteResult::Done) => {
                 self.busy_jobs.remove(&due.on.job);
@@ -144,9 +161,9 @@ impl Scheduler {
                 RunWriteResult::Claimed(claim),
             ) => {
                 self.busy_runs.remove(&run.id);
-                let owner_crashed = run.claim.is_some_and(|claim| claim.owner != self.node);
-                let is_exhausted = owner_crashed && run.progress.redelivery >= REDELIVERIES_MAX;
-                let run = OpenRun { progress, claim: Some(claim), ..run };
+                self.parked.claimed(run.id);
+                let is_exhausted = self.is_exhausted(&run);
+                let run = OpenRun { progress, claim: Some(claim), waits_for: None, ..run };
                 let assignment = self.assign(run, claim, began, job_for_run, slot);
                 match is_exhausted {
                     true => {
@@ -155,6 +172,11 @@ impl Scheduler {
                     }
                     false => Some(assignment),
                 }
+            }
+            (WriteContext::Park { run, waits_for }, RunWriteResult::Done) => {
+                self.release_item(&DueItem::Run(run));
+                self.parked.add(waits_for);
+                None
             }
             (
                 WriteContext::Conclude(finished, NextAttempt::Now { progress, slot }),
@@ -179,7 +201,7 @@ impl Scheduler {
                         self.timetable.add_run(run);
                         return None;
                     }
-                    NextAttempt::Now { slot, .. } => self.admission.release(&slot),
+                    NextAttempt::Now { slot, .. } => self.admission.release(slot),
                     _ => {}
                 }
                 self.load_waiting_runs(&finished.job_for_run, now);
@@ -229,6 +251,12 @@ impl Scheduler {
         let result = AssignmentResult::NotStarted;
         let finished = FinishedAssignment { run, claim, job_for_run, slot, result };
         self.receive_results(Box::new(finished));
+    }
+
+    /// Whether the process crashed in every delivery of the current attempt.
+    pub(super) fn is_exhausted(&self, run: &OpenRun) -> bool {
+        let owner_crashed = run.claim.is_some_and(|claim| claim.owner != self.node);
+        owner_crashed && run.progress.redelivery >= REDELIVERIES_MAX
     }
 
     /// Fails an attempt whose process crashed in every delivery.

@@ -94,7 +94,9 @@ impl Scheduler {
             progress.next_at <= now && gate.collection == Switch::Enabled && !self.is_stopping;
         let job = &finished.job_for_run;
         let slot = may_start.then(|| Slot::of(action_for(job, progress.role), job.collection))?;
-        self.admission.try_acquire(&slot).then_some(slot)
+        let is_free =
+            self.parked.key_of(slot).is_none() && self.admission.try_acquire(slot).is_ok();
+        is_free.then_some(slot)
     }
 }
 

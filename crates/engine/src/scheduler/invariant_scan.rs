@@ -254,10 +254,12 @@ fn is_of_schedule(run: &OpenRun, generation: u64) -> bool {
 /// Whether a run has been due or unclaimed since before `since`. A run that is queued behind another of
 /// its job is not late.
 fn is_late(run: &OpenRun, open: &[OpenRun], since: Instant) -> bool {
-    let waits_for_other = run.claim.is_none()
-        && run.cause == Cause::Scheduled
-        && run.progress.first_started.is_none()
-        && open.iter().any(|other| other.id < run.id && other.cause == Cause::Scheduled);
+    // A parked run waits for a slot, for any time.
+    let waits_for_other = run.waits_for.is_some()
+        || run.claim.is_none()
+            && run.cause == Cause::Scheduled
+            && run.progress.first_started.is_none()
+            && open.iter().any(|other| other.id < run.id && other.cause == Cause::Scheduled);
     let claimable_from = run.claim.map_or(run.progress.next_at, |claim| claim.lease_until);
     claimable_from < since && run.progress.next_at < since && !waits_for_other
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use kalends_domain::{Lifecycle, Switch};
 use kalends_recurrence::Instant;
 use kalends_store::record::{GateState, OpenRun};
-use kalends_store::{Due, DueJob, StoreError};
+use kalends_store::{Due, DueJob, ParkedRuns, StoreError};
 
+use super::parked_runs::PARKED_KEYS_MAX;
 use super::store_calls::StoreResponse;
 use super::{BATCH_MAX, Scheduler};
 use crate::status::CallKind;
@@ -99,6 +100,7 @@ impl LoadSchedule {
 pub(super) struct LoadedRows {
     jobs: Vec<Due>,
     runs: Vec<OpenRun>,
+    parked: Vec<ParkedRuns>,
 }
 
 impl Scheduler {
@@ -120,7 +122,8 @@ impl Scheduler {
                     clock.synchronize(&*store).await?;
                 }
                 let jobs = store.due(until, TIMETABLE_MAX).await?;
-                Ok(LoadedRows { jobs, runs: store.claimable(until, TIMETABLE_MAX).await? })
+                let runs = store.claimable(until, TIMETABLE_MAX).await?;
+                Ok(LoadedRows { jobs, runs, parked: store.parked_keys(PARKED_KEYS_MAX).await? })
             };
             StoreResponse::Loaded { began: elapsed, rows: rows.await }
         }));
@@ -128,13 +131,14 @@ impl Scheduler {
 
     pub(super) fn handle_load(&mut self, began: Duration, rows: Result<LoadedRows, StoreError>) {
         self.calls.loading = false;
-        let Ok(LoadedRows { jobs, runs }) = rows else {
+        let Ok(LoadedRows { jobs, runs, parked }) = rows else {
             return self.pause_store_calls(CallKind::Read);
         };
         let now = self.now();
         self.outage.call_succeeded(CallKind::Read, now);
         self.load_schedule.finished(now, (began, self.services.clock.uptime()), jobs.len());
         self.retry_unreadable_jobs();
+        self.add_parked_keys(&parked);
         self.add_to_timetable(jobs, runs);
     }
 

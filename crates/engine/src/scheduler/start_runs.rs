@@ -2,21 +2,25 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kalends_domain::{
     ActionRole, DueDecision, DueInput, InFlight, Lifecycle, MissedPolicy, Overlap, RunStart,
     StartTiming, decide_due, jittered, rule_of,
 };
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, JobForRun, JobKey, JobRecord, OpenRun, Progress};
+use kalends_store::record::{Cause, JobForRun, JobKey, JobRecord, OpenRun, Progress, SlotKey};
 use kalends_store::{Advance, Due, RunWrite, StoreError};
 
 use super::commit_results::WriteContext;
 use super::{CLAIM_AHEAD, DueItem, Scheduler};
-use crate::admission::{Acquired, Slot};
+use crate::admission::{Admitted, Slot};
 use crate::messages::postponed;
 use crate::status::CallKind;
 use crate::worker::action_for;
+
+/// After a longer wait for a slot the definition is read again: it may have been edited.
+const REREAD_AFTER: Duration = Duration::from_millis(200);
 
 /// A due job or run with its definition, ready for admission.
 pub(crate) struct Candidate {
@@ -24,11 +28,30 @@ pub(crate) struct Candidate {
     job_for_run: Arc<JobForRun>,
 }
 
+/// A due job or run whose definition is read.
+pub(super) struct ItemToRead {
+    pub(super) item: DueItem,
+    pub(super) stage: Stage,
+}
+
+/// Progress of a due job or run towards a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It came from the timetable. Without a free slot it waits in memory.
+    Due,
+    /// It waited in memory for too long. Without a free slot it is parked.
+    Waited,
+    /// It was parked. Without a free slot it stays parked.
+    Parked,
+    /// It has a slot.
+    Admitted(Slot),
+}
+
 impl Scheduler {
     /// Admits the due jobs and runs of a batch.
     pub(super) fn handle_jobs_for_run(
         &mut self,
-        items: Vec<DueItem>,
+        items: Vec<ItemToRead>,
         jobs: Result<HashMap<JobKey, Arc<JobForRun>>, StoreError>,
     ) {
         let now = self.now();
@@ -36,49 +59,147 @@ impl Scheduler {
             Ok(jobs) => jobs,
             Err(StoreError::Unreadable(unreadable)) => return self.put_aside(items, unreadable),
             Err(_) => {
-                items.iter().for_each(|item| self.release_item(item));
+                items.iter().for_each(|item| self.release_item_to_read(item));
                 return self.pause_store_calls(CallKind::Read);
             }
         };
         self.outage.call_succeeded(CallKind::Read, now);
         for item in items {
-            match jobs.get(&item.job()).cloned() {
-                Some(job_for_run) => self.admit(Candidate { item, job_for_run }, now),
-                None => self.release_item(&item),
+            match jobs.get(&item.item.job()).cloned() {
+                Some(job_for_run) => {
+                    let ItemToRead { item, stage } = item;
+                    self.admit(Candidate { item, job_for_run }, stage, now);
+                }
+                None => self.release_item_to_read(&item),
             }
         }
+    }
+
+    /// Starts the waiting candidates that have a free slot now, and reads those again that have waited
+    /// for too long.
+    pub(super) fn admit_waiting(&mut self, now: Instant) {
+        let elapsed = self.services.clock.uptime();
+        for Admitted { slot, candidate, since } in self.admission.admit_waiting() {
+            match elapsed.saturating_sub(since) > REREAD_AFTER {
+                true => {
+                    let (item, stage) = (candidate.item, Stage::Admitted(slot));
+                    self.items_to_read.push_back(ItemToRead { item, stage });
+                }
+                false => self.start_admitted(slot, candidate, now),
+            }
+        }
+        for Candidate { item, .. } in self.admission.take_overdue(elapsed) {
+            self.items_to_read.push_back(ItemToRead { item, stage: Stage::Waited });
+        }
+    }
+
+    pub(super) fn release_item_to_read(&mut self, item: &ItemToRead) {
+        if let Stage::Admitted(slot) = item.stage {
+            self.admission.release(slot);
+        }
+        self.release_item(&item.item);
     }
 
     /// Gives up an item without a decision. The next load finds it again if it is still due.
     pub(super) fn release_item(&mut self, item: &DueItem) {
         match item {
-            DueItem::Job(due) => self.busy_jobs.remove(&due.on.job),
-            DueItem::Run(run) => self.busy_runs.remove(&run.id),
-        };
+            DueItem::Job(due) => drop(self.busy_jobs.remove(&due.on.job)),
+            DueItem::Run(run) => {
+                self.busy_runs.remove(&run.id);
+                self.parked.given_up(run.id, self.services.clock.uptime());
+            }
+        }
     }
 
-    /// Starts a candidate if a slot is free; otherwise it waits for one.
-    fn admit(&mut self, candidate: Candidate, now: Instant) {
-        let role = match &candidate.item {
-            DueItem::Job(due) if !is_due(&candidate.job_for_run, due) => {
-                self.changed_jobs.push(*due);
-                return self.release_item(&candidate.item);
+    /// Starts a candidate if a slot is free; otherwise it waits for one in memory or in the store.
+    fn admit(&mut self, candidate: Candidate, stage: Stage, now: Instant) {
+        let wanted = self.slot_for(&candidate, now);
+        if let Stage::Admitted(slot) = stage {
+            match wanted == Some(slot) {
+                true => return self.start_admitted(slot, candidate, now),
+                false => self.admission.release(slot),
             }
-            DueItem::Job(due) => match self.decide(due, &candidate.job_for_run, now) {
-                None => return self.release_item(&candidate.item),
-                Some(decision) if !self.starts_now(&decision, &candidate.job_for_run, now) => {
-                    return self.queue_decision(*due, candidate.job_for_run, None, decision, now);
+        }
+        let Some(slot) = wanted else { return };
+        if stage == Stage::Due
+            && let Some(key) = self.parked.key_of(slot)
+        {
+            return self.park(candidate, key, now);
+        }
+        let Err(key) = self.admission.try_acquire(slot) else {
+            return self.start_admitted(slot, candidate, now);
+        };
+        let has_waited = matches!(stage, Stage::Waited | Stage::Parked);
+        let candidate = match has_waited {
+            true => candidate,
+            false => {
+                let uptime = self.services.clock.uptime();
+                let Err(candidate) = self.admission.queue(slot, candidate, uptime) else { return };
+                candidate
+            }
+        };
+        self.park(candidate, key, now);
+    }
+
+    /// The slot that a candidate needs now; `None` if it needs none and is taken care of.
+    fn slot_for(&mut self, candidate: &Candidate, now: Instant) -> Option<Slot> {
+        let Candidate { item, job_for_run } = candidate;
+        let role = match item {
+            DueItem::Job(due) if !is_due(job_for_run, due) => {
+                self.changed_jobs.push(*due);
+                self.release_item(item);
+                return None;
+            }
+            DueItem::Job(due) => match self.decide(due, job_for_run, now) {
+                None => {
+                    self.release_item(item);
+                    return None;
+                }
+                Some(decision) if !self.starts_now(&decision, job_for_run, now) => {
+                    let job_for_run = Arc::clone(job_for_run);
+                    self.queue_decision(*due, job_for_run, Start::Later, decision, now);
+                    return None;
                 }
                 Some(_) => ActionRole::Main,
             },
-            DueItem::Run(run) if is_next_in_queue(run, &candidate.job_for_run) => run.progress.role,
+            DueItem::Run(run) if is_next_in_queue(run, job_for_run) => run.progress.role,
             // A load finds it again after the earlier run has finished.
-            DueItem::Run(_) => return self.release_item(&candidate.item),
+            DueItem::Run(_) => {
+                self.release_item(item);
+                return None;
+            }
         };
-        let job_for_run = &candidate.job_for_run;
-        let slot = Slot::of(action_for(job_for_run, role), job_for_run.collection);
-        if let Acquired::Slot(candidate) = self.admission.acquire(&slot, candidate) {
-            self.start_admitted(slot, candidate, now);
+        Some(Slot::of(action_for(job_for_run, role), job_for_run.collection))
+    }
+
+    /// Parks a candidate until the host or collection `key` has a free slot.
+    fn park(&mut self, candidate: Candidate, key: SlotKey, now: Instant) {
+        let Candidate { item, job_for_run } = candidate;
+        match item {
+            DueItem::Job(due) => match self.decide(&due, &job_for_run, now) {
+                Some(decision) => {
+                    self.queue_decision(due, job_for_run, Start::Parked(key), decision, now);
+                }
+                None => self.release_item(&DueItem::Job(due)),
+            },
+            DueItem::Run(run) if run.waits_for == Some(key) => {
+                self.release_item(&DueItem::Run(run));
+                self.parked.add(key);
+            }
+            // Its attempts are used up: it fails as soon as it has a slot. A load finds it again.
+            DueItem::Run(run) if self.is_exhausted(&run) => self.release_item(&DueItem::Run(run)),
+            DueItem::Run(run) => {
+                let write = RunWrite::Park {
+                    run: run.id,
+                    seen: run.claim.map(|claim| claim.token),
+                    generation: job_for_run.job.job.generation,
+                    progress: self.progress_after_claim(&run, now),
+                    expected: run.progress,
+                    waits_for: key,
+                };
+                let context = WriteContext::Park { run, waits_for: key };
+                self.pending_writes.push_back((write, context));
+            }
         }
     }
 
@@ -88,9 +209,11 @@ impl Scheduler {
         match item {
             DueItem::Run(run) => self.queue_claim(run, job_for_run, slot, now),
             DueItem::Job(due) => match self.decide(&due, &job_for_run, now) {
-                Some(decision) => self.queue_decision(due, job_for_run, Some(slot), decision, now),
+                Some(decision) => {
+                    self.queue_decision(due, job_for_run, Start::Now(slot), decision, now);
+                }
                 None => {
-                    self.admission.release(&slot);
+                    self.admission.release(slot);
                     self.release_item(&DueItem::Job(due));
                 }
             },
@@ -147,12 +270,11 @@ impl Scheduler {
         }
     }
 
-    /// `slot` is the slot taken for the attempt, or `None` if no attempt starts now.
     fn queue_decision(
         &mut self,
         due: Due,
         job_for_run: Arc<JobForRun>,
-        slot: Option<Slot>,
+        start: Start,
         decision: DueDecision,
         now: Instant,
     ) {
@@ -169,10 +291,15 @@ impl Scheduler {
             lifecycle: if nothing_left { Lifecycle::Completed } else { Lifecycle::Active },
         };
         let on = due.on;
+        let (slot, waits_for) = match start {
+            Start::Now(slot) => (Some(slot), None),
+            Start::Later => (None, None),
+            Start::Parked(key) => (None, Some(key)),
+        };
         self.pending_writes.push_back(match decision.begin {
             None => {
                 // The decision may have changed while the candidate waited for a slot.
-                slot.iter().for_each(|slot| self.admission.release(slot));
+                slot.into_iter().for_each(|slot| self.admission.release(slot));
                 (
                     RunWrite::Skip { on, advance, closed, postponed },
                     WriteContext::Skip { due, next: decision.next },
@@ -189,19 +316,25 @@ impl Scheduler {
                     advance,
                     closed,
                     postponed,
+                    waits_for,
                 };
-                let scheduled = begin.scheduled;
-                (
-                    write,
-                    WriteContext::Begin { due, scheduled, progress, job_for_run, advance, slot },
-                )
+                let context = WriteContext::Begin {
+                    due,
+                    scheduled: begin.scheduled,
+                    progress,
+                    job_for_run,
+                    advance,
+                    slot,
+                    waits_for,
+                };
+                (write, context)
             }
         });
     }
 
-    /// Queues the claim of a run that is due or whose owner's lease expired.
-    fn queue_claim(&mut self, run: OpenRun, job_for_run: Arc<JobForRun>, slot: Slot, now: Instant) {
-        let progress = match run.claim {
+    /// The next attempt of a run that is due or whose owner's lease expired.
+    fn progress_after_claim(&self, run: &OpenRun, now: Instant) -> Progress {
+        match run.claim {
             None => run.progress,
             // This node claimed it, but the response of the store was lost: no attempt started.
             Some(claim) if claim.owner == self.node => run.progress,
@@ -212,7 +345,12 @@ impl Scheduler {
                 next_at: run.progress.next_at.max(now),
                 ..run.progress
             },
-        };
+        }
+    }
+
+    /// Queues the claim of a run.
+    fn queue_claim(&mut self, run: OpenRun, job_for_run: Arc<JobForRun>, slot: Slot, now: Instant) {
+        let progress = self.progress_after_claim(&run, now);
         let write = RunWrite::Claim {
             run: run.id,
             seen: run.claim.map(|claim| claim.token),
@@ -224,6 +362,16 @@ impl Scheduler {
         self.pending_writes
             .push_back((write, WriteContext::Claim { run, progress, job_for_run, slot }));
     }
+}
+
+/// When the run of a decision starts.
+enum Start {
+    /// It has a slot.
+    Now(Slot),
+    /// It waits for its time or for an earlier run.
+    Later,
+    /// It waits for a free slot of a host or collection.
+    Parked(SlotKey),
 }
 
 /// Whether the job is as it was when it was loaded.

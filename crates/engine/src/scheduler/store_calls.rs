@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_recurrence::Instant;
-use kalends_store::record::{GateState, JobForRun, JobKey};
+use kalends_store::record::{GateState, JobForRun, JobKey, OpenRun, SlotKey};
 use kalends_store::{
     Due, LeaseRenewal, RenewalResult, RunWrite, RunWriteResult, ScanPage, StoreError,
 };
@@ -15,6 +15,7 @@ use kalends_store::{
 use super::cluster::Abandoned;
 use super::commit_results::WriteContext;
 use super::load::LoadedRows;
+use super::start_runs::{ItemToRead, Stage};
 use super::{BATCH_MAX, CLAIM_AHEAD, DueItem, Scheduler};
 use crate::status::CallKind;
 use crate::worker::FinishedAssignment;
@@ -23,7 +24,7 @@ use crate::worker::FinishedAssignment;
 const CONCURRENT_CALLS_MAX: usize = 2;
 /// Maximum number of due jobs per read: a few milliseconds, so that the first of many jobs due at the
 /// same time are claimed before their scheduled time.
-const READ_BATCH_MAX: usize = 256;
+pub(super) const READ_BATCH_MAX: usize = 256;
 
 /// A store call in flight.
 pub(super) type StoreCall = Pin<Box<dyn Future<Output = StoreResponse> + Send>>;
@@ -38,8 +39,13 @@ pub(super) enum StoreResponse {
         changed: Vec<Due>,
         states: Result<Vec<Option<GateState>>, StoreError>,
     },
+    Parked {
+        key: SlotKey,
+        limit: usize,
+        runs: Result<Vec<OpenRun>, StoreError>,
+    },
     JobsForRun {
-        items: Vec<DueItem>,
+        items: Vec<ItemToRead>,
         /// Definitions by job; a deleted job has none.
         jobs: Result<HashMap<JobKey, Arc<JobForRun>>, StoreError>,
     },
@@ -73,6 +79,7 @@ impl StoreResponse {
         match self {
             StoreResponse::Loaded { rows, .. } => (CallKind::Read, rows.as_ref().err()),
             StoreResponse::Reloaded { states, .. } => (CallKind::Read, states.as_ref().err()),
+            StoreResponse::Parked { runs, .. } => (CallKind::Read, runs.as_ref().err()),
             StoreResponse::JobsForRun { jobs, .. } => {
                 // The store works; it has named the jobs that it cannot read.
                 let is_failure = |error: &&StoreError| !matches!(error, StoreError::Unreadable(_));
@@ -99,51 +106,65 @@ pub(super) struct CallsInFlight {
     pub(super) pruning: bool,
     pub(super) renewing: usize,
     reading_jobs: usize,
+    /// Number of items in these reads that may need a slot.
+    items_read: usize,
     reading_gate_states: usize,
     pub(super) committing: usize,
 }
 
 impl Scheduler {
+    /// Whether due jobs may be read from the timetable: no more than slots are free. Candidates that
+    /// wait for a slot of one host or collection do not count.
     pub(super) fn may_read_due_jobs(&self) -> bool {
-        self.calls.reading_jobs < CONCURRENT_CALLS_MAX && self.admission.read_capacity() > 0
+        self.calls.reading_jobs < CONCURRENT_CALLS_MAX && self.read_capacity() > 0
     }
 
-    /// Reads the definitions of due jobs, up to the number that admission allows.
+    fn read_capacity(&self) -> usize {
+        self.admission.free_slots().saturating_sub(self.calls.items_read)
+    }
+
+    /// Reads the definitions of due jobs and runs.
     pub(super) fn read_due_jobs(&mut self, now: Instant) {
-        // The loop may be awake for another reason: leave jobs that are due soon for one later batch.
-        if !self.timetable.has_until(now.saturating_add(CLAIM_AHEAD)) {
-            return;
-        }
-        while self.may_read_due_jobs() {
-            // Once one job is due, the next ones join it in the same commit.
-            let until = now.saturating_add(2 * CLAIM_AHEAD);
-            let limit = self.admission.read_capacity().min(READ_BATCH_MAX);
-            let mut items: Vec<_> =
-                self.timetable.take_runs(until, limit).into_iter().map(DueItem::Run).collect();
-            let admission = &self.admission;
-            let is_admitted = |collection| admission.accepts_more_of(collection);
-            let jobs = self.timetable.take_jobs(until, limit - items.len(), is_admitted);
-            items.extend(jobs.into_iter().map(DueItem::Job));
+        while self.calls.reading_jobs < CONCURRENT_CALLS_MAX {
+            let items = match self.items_to_read.len().min(READ_BATCH_MAX) {
+                0 => self.take_due_items(now),
+                count => self.items_to_read.drain(..count).collect(),
+            };
             if items.is_empty() {
                 return;
             }
-            for item in &items {
-                match item {
-                    DueItem::Job(due) => self.busy_jobs.insert(due.on.job),
-                    DueItem::Run(run) => self.busy_runs.insert(run.id),
-                };
-            }
             self.calls.reading_jobs += 1;
+            self.calls.items_read += items.len();
             let store = Arc::clone(&self.services.store);
             self.store_calls.push(Box::pin(async move {
                 // Many runs of one job share its definition.
-                let keys: BTreeSet<_> = items.iter().map(DueItem::job).collect();
+                let keys: BTreeSet<_> = items.iter().map(|item| item.item.job()).collect();
                 let jobs = store.jobs_for_run(keys.iter().copied().collect()).await;
                 let by_key = |(key, job): (JobKey, Option<JobForRun>)| Some((key, Arc::new(job?)));
                 let jobs = jobs.map(|jobs| keys.into_iter().zip(jobs).filter_map(by_key).collect());
                 StoreResponse::JobsForRun { items, jobs }
             }));
         }
+    }
+
+    /// Takes due jobs and runs from the timetable.
+    fn take_due_items(&mut self, now: Instant) -> Vec<ItemToRead> {
+        // The loop may be awake for another reason: leave jobs that are due soon for one later batch.
+        let is_due = self.timetable.has_until(now.saturating_add(CLAIM_AHEAD));
+        let limit = self.read_capacity().min(READ_BATCH_MAX);
+        if !is_due || limit == 0 {
+            return Vec::new();
+        }
+        // Once one job is due, the next ones join it in the same commit.
+        let until = now.saturating_add(2 * CLAIM_AHEAD);
+        let runs = self.timetable.take_runs(until, limit);
+        let admission = &self.admission;
+        let is_admitted = |collection| admission.accepts_more_of(collection);
+        let jobs = self.timetable.take_jobs(until, limit - runs.len(), is_admitted);
+        self.busy_runs.extend(runs.iter().map(|run| run.id));
+        self.busy_jobs.extend(jobs.iter().map(|due| due.on.job));
+        let items = runs.into_iter().map(DueItem::Run).chain(jobs.into_iter().map(DueItem::Job));
+        items.map(|item| ItemToRead { item, stage: Stage::Due }).collect()
     }
 
     /// Reads the gate states of jobs that may have another attempt.
@@ -201,8 +222,10 @@ impl Scheduler {
         match response {
             StoreResponse::Loaded { began, rows } => self.handle_load(began, rows),
             StoreResponse::Reloaded { changed, states } => self.handle_reload(changed, states),
+            StoreResponse::Parked { key, limit, runs } => self.handle_parked_runs(key, limit, runs),
             StoreResponse::JobsForRun { items, jobs } => {
                 self.calls.reading_jobs -= 1;
+                self.calls.items_read -= items.len();
                 self.handle_jobs_for_run(items, jobs);
             }
             StoreResponse::GateStates { finished, gate_states } => {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kalends_store::UnreadableJob;
-use kalends_store::record::JobKey;
+use kalends_store::record::{JobKey, OpenRun};
 
+use super::start_runs::ItemToRead;
 use super::{DueItem, Scheduler};
 use crate::status::CallKind;
 
@@ -27,7 +28,7 @@ impl UnreadableJobs {
 
 impl Scheduler {
     /// Puts the unreadable jobs of a batch aside and returns the others to the timetable.
-    pub(super) fn put_aside(&mut self, items: Vec<DueItem>, jobs: Vec<UnreadableJob>) {
+    pub(super) fn put_aside(&mut self, items: Vec<ItemToRead>, jobs: Vec<UnreadableJob>) {
         self.outage.call_succeeded(CallKind::Read, self.now());
         let retry_at = self.services.clock.uptime() + RETRY_AFTER;
         let (count, seconds) = (jobs.len(), RETRY_AFTER.as_secs());
@@ -41,10 +42,11 @@ impl Scheduler {
         }
         let mut is_any_put_aside = false;
         for item in items {
-            self.release_item(&item);
-            match item {
+            self.release_item_to_read(&item);
+            match item.item {
                 item if self.unreadable.contains(item.job()) => is_any_put_aside = true,
                 DueItem::Job(due) => self.timetable.add_job(due),
+                DueItem::Run(OpenRun { waits_for: Some(key), .. }) => self.parked.add(key),
                 DueItem::Run(run) => self.timetable.add_run(run),
             }
         }

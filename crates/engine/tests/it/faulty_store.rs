@@ -8,10 +8,10 @@ use std::time::Duration;
 use kalends_environment::{Clock, ManualClock};
 use kalends_recurrence::Instant;
 use kalends_store::memory::MemoryStore;
-use kalends_store::record::{GateState, JobForRun, JobKey, OpenRun};
+use kalends_store::record::{GateState, JobForRun, JobKey, OpenRun, SlotKey};
 use kalends_store::{
-    Due, EngineStore, Heartbeat, LeaseClock, LeaseRenewal, RenewalResult, Reply, Retention,
-    RunWrite, RunWriteResult, ScanPage, StoreError,
+    Due, EngineStore, Heartbeat, LeaseClock, LeaseRenewal, ParkedRuns, RenewalResult, Reply,
+    Retention, RunWrite, RunWriteResult, ScanPage, StoreError,
 };
 
 /// A store whose calls fail or respond late on request.
@@ -96,6 +96,14 @@ impl EngineStore for FaultyStore {
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
         self.inner.claimable(until, limit)
+    }
+
+    fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>> {
+        self.inner.parked(key, limit)
+    }
+
+    fn parked_keys(&self, limit: usize) -> Reply<'_, Vec<ParkedRuns>> {
+        self.inner.parked_keys(limit)
     }
 
     fn expire_claims(&self) -> Reply<'_, usize> {

@@ -6,6 +6,7 @@ mod clocks_and_collections;
 mod edits_before_the_due_time;
 mod faulty_store;
 mod firing;
+mod hanging_hosts;
 mod kept_claims;
 mod lease_renewal;
 mod panics;

@@ -213,6 +213,29 @@ impl World {
         name: &str,
         definition: JobDefinition,
     ) -> JobRecord {
+        self.put_at(job_path(name), definition).await
+    }
+
+    /// Creates a job in another collection, which is created if it does not exist.
+    pub(crate) async fn put_in(
+        &self,
+        collection_name: &str,
+        name: &str,
+        definition: JobDefinition,
+    ) {
+        let path = CollectionPath {
+            collection: CollectionName::new(collection_name).unwrap(),
+            ..collection_path()
+        };
+        let enabled = || Ok(CollectionWrite::Put(collection(CollectionState::Enabled)));
+        let decide = move |_: CollectionContext<'_>| enabled();
+        self.store.edit_collection(path.clone(), Box::new(decide)).await.unwrap();
+        let job = JobName::new(name).unwrap();
+        self.put_at(JobPath { collection: path, job }, definition).await;
+        self.nudge();
+    }
+
+    async fn put_at(&self, path: JobPath, definition: JobDefinition) -> JobRecord {
         let now = Instant::from(self.clock.now());
         let decide = move |context: JobContext<'_>| {
             let created = context.existing.map_or(now, |job| job.job.created);
@@ -235,7 +258,7 @@ impl World {
                 closed_by_edit: None,
             })))
         };
-        let edited = self.store.edit_job(job_path(name), Box::new(decide)).await.unwrap();
+        let edited = self.store.edit_job(path, Box::new(decide)).await.unwrap();
         edited.after.unwrap()
     }
 
@@ -360,6 +383,13 @@ pub(crate) fn job(start: &str, recurrence: Option<Recurrence>) -> JobDefinition 
         switch: Switch::Enabled,
         extensions: Extensions::default(),
     }
+}
+
+/// A job whose target is another host.
+pub(crate) fn job_at(uri: &str, start: &str, recurrence: Option<Recurrence>) -> JobDefinition {
+    let mut job = job(start, recurrence);
+    job.action.action = action_at(uri);
+    job
 }
 
 pub(crate) fn with_error_action(mut job: JobDefinition) -> JobDefinition {

@@ -14,6 +14,7 @@ mod connection;
 mod crash;
 mod events;
 mod forwarder;
+mod hanging_target;
 mod health;
 mod hostile_targets;
 mod http_framing;

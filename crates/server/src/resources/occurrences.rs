@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use kalends_domain::{
-    CollectionState, JobDefinition, JobPath, JobSnapshot, LedgerRecord, RunInFlight, Timeline,
-    TimelineRow, stored_rule_of,
+    CollectionState, JobDefinition, JobPath, JobSnapshot, LedgerRecord, RunInFlight, SlotLimit,
+    Timeline, TimelineRow, stored_rule_of,
 };
 use kalends_recurrence::{Instant, Rule};
 use kalends_store::record::{JobRecord, JobState, OpenRun};
@@ -167,5 +167,9 @@ fn open_run(run: &OpenRun) -> RunInFlight {
         retry: run.progress.retry,
         attempt_at: run.progress.next_at,
         is_claimed: run.claim.is_some(),
+        waits_for: run.waits_for.map(|key| match key.is_collection() {
+            true => SlotLimit::Collection,
+            false => SlotLimit::Host,
+        }),
     }
 }

@@ -131,7 +131,7 @@ CREATE TABLE runs (
     lease_until INTEGER,
     -- The last fencing token. Increases with every claim, also after a release.
     last_token INTEGER NOT NULL
-, held INTEGER NOT NULL DEFAULT 0) STRICT;
+, held INTEGER NOT NULL DEFAULT 0, waits_for INTEGER) STRICT;
 
 CREATE TABLE spans (
     kind INTEGER NOT NULL,
@@ -315,7 +315,8 @@ CREATE VIEW v_runs AS SELECT
     strftime('%Y-%m-%dT%H:%M:%S', (r.lease_until - 9999999 * (r.lease_until < 0)) / 10000000,
         'unixepoch')
         || printf('.%07dZ', (r.lease_until % 10000000 + 10000000) % 10000000) AS lease_until,
-    r.generation
+    r.generation,
+    CASE r.waits_for & 1 WHEN 0 THEN 'Host' WHEN 1 THEN 'Collection' END AS waits_for
 FROM runs r JOIN jobs j ON j.job = r.job
     JOIN collections c ON c.id = j.collection
     JOIN groups g ON g.id = c.group_id;

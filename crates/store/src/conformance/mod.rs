@@ -9,6 +9,7 @@ pub mod gate_states;
 pub mod history;
 pub mod invariant_scan;
 pub mod jobs;
+pub mod parked_runs;
 pub mod runs;
 mod sample;
 pub mod tokens;
@@ -86,6 +87,14 @@ macro_rules! conformance_tests {
                 two_runs_of_one_job_finish_in_one_batch,
                 expire_claims_releases_all_runs_at_once,
                 a_heartbeat_returns_the_earliest_start_of_the_other_nodes_in_service,
+            ]
+            parked_runs: [
+                a_parked_occurrence_advances_its_job_and_is_not_claimable,
+                a_run_is_parked_until_it_is_claimed,
+                a_run_of_a_crashed_node_is_parked_with_its_progress,
+                a_run_of_an_edited_job_is_not_parked,
+                an_edit_makes_parked_runs_claimable,
+                parked_runs_of_disabled_collections_are_held,
             ]
             completion: [
                 the_last_run_completes_a_job_unless_it_was_edited,

@@ -243,6 +243,7 @@ pub(crate) fn begin(job: &JobRecord) -> RunWrite {
         advance: advance(job),
         closed: vec![],
         postponed: vec![],
+        waits_for: None,
     }
 }
 

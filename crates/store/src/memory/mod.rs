@@ -6,6 +6,7 @@ mod invariant_scan;
 mod tables;
 mod tokens;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kalends_domain::{
@@ -19,15 +20,15 @@ use crate::api_store::{
     HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, JobsPage, Page, Scope,
 };
 use crate::engine_store::{
-    Due, DueJob, EngineStore, HEARTBEAT_RETENTION, HEARTBEAT_VALID, Heartbeat, Retention, RunWrite,
-    RunWriteResult,
+    Due, DueJob, EngineStore, HEARTBEAT_RETENTION, HEARTBEAT_VALID, Heartbeat, ParkedRuns,
+    Retention, RunWrite, RunWriteResult,
 };
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
 use crate::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun, OpenRunSummary, both_enabled_since, enabled_since,
+    LedgerRecord, OpenRun, OpenRunSummary, SlotKey, both_enabled_since, enabled_since,
 };
 use crate::run_state;
 use crate::search::{has_tag, search_text};
@@ -347,7 +348,7 @@ impl EngineStore for MemoryStore {
         let is_claimable = |run: &&OpenRun| {
             tables.may_start(run)
                 && match run.claim {
-                    None => run.progress.next_at <= until,
+                    None => run.waits_for.is_none() && run.progress.next_at <= until,
                     Some(claim) => claim.lease_until < now,
                 }
         };
@@ -356,6 +357,25 @@ impl EngineStore for MemoryStore {
         runs.sort_by_key(|run| (run.progress.next_at, run.id));
         runs.truncate(limit);
         ready(Ok(runs))
+    }
+
+    fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>> {
+        let tables = self.tables();
+        let is_parked = |run: &&OpenRun| run.waits_for == Some(key) && tables.may_start(run);
+        let mut runs: Vec<_> =
+            tables.runs.values().map(|row| &row.run).filter(is_parked).copied().collect();
+        runs.sort_by_key(|run| (run.progress.next_at, run.id));
+        runs.truncate(limit);
+        ready(Ok(runs))
+    }
+
+    fn parked_keys(&self, limit: usize) -> Reply<'_, Vec<ParkedRuns>> {
+        let mut counts = BTreeMap::new();
+        for key in self.tables().runs.values().filter_map(|row| row.run.waits_for) {
+            *counts.entry(key).or_default() += 1;
+        }
+        let keys = counts.into_iter().map(|(key, count)| ParkedRuns { key, count });
+        ready(Ok(keys.take(limit).collect()))
     }
 
     fn expire_claims(&self) -> Reply<'_, usize> {

@@ -16,7 +16,7 @@ use crate::record::{
 };
 use crate::run_state::{
     self, Change, RunChange, RunRow, RunTables, close_superseded_run, expire_claim, manual_run,
-    state_after_run_request,
+    state_after_run_request, unpark,
 };
 use crate::tokens::{TokenId, TokenRecord};
 
@@ -114,6 +114,8 @@ impl Tables {
         if waiting == WaitingRuns::Supersede {
             self.close_superseded_runs(record.key, now);
         }
+        let parked: Vec<_> = self.runs_of(record.key).filter_map(unpark).collect();
+        self.runs.extend(parked.into_iter().map(|row| (row.run.id, row)));
         self.append_ledger(record.key, closed_by_edit);
         self.paths.insert(record.key, record.path.clone());
         self.jobs.insert(record.path.clone(), JobRow { record: record.clone(), facts });
@@ -159,8 +161,12 @@ impl Tables {
         self.is_enabled(&record.path.collection) && !is_held
     }
 
+    fn runs_of(&self, job: JobKey) -> impl Iterator<Item = RunRow> {
+        self.runs.values().copied().filter(move |row| row.run.job == job)
+    }
+
     pub(super) fn open_runs(&self, job: JobKey) -> Vec<OpenRun> {
-        self.runs.values().map(|row| row.run).filter(|run| run.job == job).collect()
+        self.runs_of(job).map(|row| row.run).collect()
     }
 
     pub(super) fn expire_claims(&mut self) -> usize {

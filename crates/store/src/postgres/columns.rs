@@ -58,7 +58,7 @@ macro_rules! run_columns {
 macro_rules! progress_columns {
     ($of:literal) => {
         crate::postgres::columns::columns!($of;
-            role retry redelivery next_at first_started owner token lease_until)
+            role retry redelivery next_at first_started owner token lease_until waits_for)
     };
 }
 /// The columns of `row::history` without `sequence`, which the database generates.

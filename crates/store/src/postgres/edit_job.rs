@@ -209,6 +209,12 @@ impl EditJob<'_> {
         if waiting == WaitingRuns::Supersede {
             close_superseded_runs(transaction, open, now).await?;
         }
+        // The edit may have changed the host that they wait for.
+        if open.iter().any(|run| run.waits_for.is_some()) {
+            let unpark =
+                "UPDATE runs SET waits_for = NULL WHERE job = $1 AND waits_for IS NOT NULL";
+            execute(transaction, unpark, &[&key]).await?;
+        }
         if let Some(closed_by_edit) = closed_by_edit {
             write_ledger(transaction, &[(before.key, closed_by_edit)]).await?;
         }

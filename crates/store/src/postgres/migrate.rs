@@ -12,7 +12,7 @@ use crate::postgres::error::{PostgresError, TransactionFailure, connection_error
 use crate::stored_form::DefinitionCodec;
 
 /// All migrations; the number of a migration is its position, from 1. Never change a published one.
-const MIGRATIONS: [(&str, &str); 8] = [
+const MIGRATIONS: [(&str, &str); 9] = [
     ("first", include_str!("../../migrations/postgres/0001_first.sql")),
     ("tokens", include_str!("../../migrations/postgres/0002_tokens.sql")),
     ("timing", include_str!("../../migrations/postgres/0003_timing.sql")),
@@ -21,6 +21,7 @@ const MIGRATIONS: [(&str, &str); 8] = [
     ("edits", include_str!("../../migrations/postgres/0006_edits.sql")),
     ("contention", include_str!("../../migrations/postgres/0007_contention.sql")),
     ("nodes", include_str!("../../migrations/postgres/0008_nodes.sql")),
+    ("parked runs", include_str!("../../migrations/postgres/0009_parked_runs.sql")),
 ];
 
 /// The key of the advisory lock: "kalends" in ASCII, unlikely to collide with other programs.

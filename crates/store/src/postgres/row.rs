@@ -12,7 +12,7 @@ use crate::error::{StoreError, UnreadableJob};
 use crate::postgres::code::{Code, instant};
 use crate::record::{
     Claim, CollectionRecord, FencingToken, GroupRecord, HistoryRecord, Job, JobKey, JobRecord,
-    JobState, JobUid, LedgerRecord, NodeId, OpenRun, Progress, RunId,
+    JobState, JobUid, LedgerRecord, NodeId, OpenRun, Progress, RunId, SlotKey,
 };
 use crate::stored_form::{DefinitionCodec, read_collection, read_definition};
 
@@ -173,6 +173,7 @@ pub(super) fn run(row: &Row) -> Result<OpenRun, StoreError> {
             first_started: optional_at(row, "first_started")?,
         },
         claim: owner.map(claim).transpose()?,
+        waits_for: get::<Option<i64>>(row, "waits_for")?.map(|key| SlotKey(key.cast_unsigned())),
     })
 }
 

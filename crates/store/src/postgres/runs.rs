@@ -1,13 +1,15 @@
 //! Open runs: reads. `commit` writes them.
 
 use kalends_recurrence::Instant;
+use tokio_postgres::Row;
 
+use crate::engine_store::ParkedRuns;
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::code::{Code, rows_max};
 use crate::postgres::columns::run_columns;
 use crate::postgres::row;
-use crate::record::{Cause, JobKey, OpenRun};
+use crate::record::{Cause, JobKey, OpenRun, SlotKey};
 
 /// Two searches, each with its own index: unclaimed runs, and runs whose claim has expired.
 const CLAIMABLE: &str = concat!(
@@ -17,7 +19,7 @@ const CLAIMABLE: &str = concat!(
      ), found AS (
         (SELECT r.* FROM runs r JOIN states s ON s.job = r.job
          JOIN collections c ON c.id = s.collection_id
-         WHERE r.owner IS NULL AND r.next_at <= $1 AND c.enabled
+         WHERE r.owner IS NULL AND r.waits_for IS NULL AND r.next_at <= $1 AND c.enabled
            AND (s.enabled OR r.cause = $3)
          ORDER BY r.next_at, r.id LIMIT $2)
         UNION ALL
@@ -50,6 +52,37 @@ impl PostgresStore {
         let parameters = (until.ticks(), i64::MAX, Cause::Manual.code());
         let (until, limit, manual) = &parameters;
         self.explain(CLAIMABLE, &[until, limit, manual, &floor]).await
+    }
+
+    pub(super) async fn read_parked(
+        &self,
+        key: SlotKey,
+        limit: usize,
+    ) -> Result<Vec<OpenRun>, StoreError> {
+        let sql = concat!(
+            "SELECT ",
+            run_columns!("r."),
+            " FROM runs r JOIN states s ON s.job = r.job
+              JOIN collections c ON c.id = s.collection_id
+              WHERE r.waits_for = $1 AND c.enabled AND (s.enabled OR r.cause = $3)
+              ORDER BY r.next_at, r.id LIMIT $2"
+        );
+        let (key, manual) = (key.0.cast_signed(), Cause::Manual.code());
+        let rows = self.query(sql, &[&key, &rows_max(limit), &manual]).await?;
+        rows.iter().map(row::run).collect()
+    }
+
+    pub(super) async fn read_parked_keys(
+        &self,
+        limit: usize,
+    ) -> Result<Vec<ParkedRuns>, StoreError> {
+        let sql = "SELECT waits_for, count(*) AS count FROM runs WHERE waits_for IS NOT NULL
+             GROUP BY waits_for ORDER BY waits_for LIMIT $1";
+        let parked = |row: &Row| {
+            let key = SlotKey(row::unsigned(row, "waits_for")?);
+            Ok(ParkedRuns { key, count: row::unsigned(row, "count")? })
+        };
+        self.query(sql, &[&rows_max(limit)]).await?.iter().map(parked).collect()
     }
 
     pub(super) async fn read_open_runs(&self, job: JobKey) -> Result<Vec<OpenRun>, StoreError> {

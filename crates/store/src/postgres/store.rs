@@ -12,7 +12,8 @@ use crate::api_store::{
     Page, Scope,
 };
 use crate::engine_store::{
-    Due, EngineStore, Heartbeat, LeaseRenewal, RenewalResult, Retention, RunWrite, RunWriteResult,
+    Due, EngineStore, Heartbeat, LeaseRenewal, ParkedRuns, RenewalResult, Retention, RunWrite,
+    RunWriteResult,
 };
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
@@ -28,7 +29,7 @@ use crate::postgres::probe::Probe;
 use crate::postgres::renew_leases::RenewLeases;
 use crate::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun,
+    LedgerRecord, OpenRun, SlotKey,
 };
 use crate::store::{AdminStore, LeaseClock, Reply, StoreHealth, next_due};
 
@@ -160,6 +161,14 @@ impl EngineStore for PostgresStore {
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
         Box::pin(self.read_claimable(until, limit))
+    }
+
+    fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>> {
+        Box::pin(self.read_parked(key, limit))
+    }
+
+    fn parked_keys(&self, limit: usize) -> Reply<'_, Vec<ParkedRuns>> {
+        Box::pin(self.read_parked_keys(limit))
     }
 
     fn expire_claims(&self) -> Reply<'_, usize> {

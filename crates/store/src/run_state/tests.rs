@@ -61,6 +61,7 @@ fn begin(owner: Option<NodeId>) -> RunWrite {
         advance: Advance { due: Some(at(160)), used: 4, lifecycle: Lifecycle::Active },
         closed: vec![record(Disposition::Missed)],
         postponed: vec![entry()],
+        waits_for: None,
     }
 }
 

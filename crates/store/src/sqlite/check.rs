@@ -42,7 +42,7 @@ const DROP_PRESENT: &str = "
     DROP TABLE IF EXISTS temp.logged_run_numbers;";
 
 /// Queries for violated invariants. Each returns one line of text per violation.
-const VIOLATIONS: [&str; 21] = [
+const VIOLATIONS: [&str; 22] = [
     "SELECT 'job ' || job || ' has no state' FROM jobs
      WHERE job NOT IN (SELECT job FROM present)",
     "SELECT 'job ' || job || ' has a state and is not there' FROM present
@@ -105,6 +105,8 @@ const VIOLATIONS: [&str; 21] = [
     "SELECT 'run ' || run || ' has half a claim' FROM present_runs
      WHERE (owner IS NULL) <> (token IS NULL) OR (lease_until IS NULL) <> (token IS NULL)
          OR coalesce(token, 0) > last_token",
+    "SELECT 'run ' || run || ' is claimed and parked' FROM present_runs
+     WHERE token IS NOT NULL AND waits_for IS NOT NULL",
     "SELECT 'run ' || r.run || ' belongs to nothing, or to an edit that its job has not had'
      FROM present_runs r LEFT JOIN present s ON s.job = r.job
      WHERE s.job IS NULL OR r.generation > s.generation OR r.collection <> s.collection",
@@ -185,7 +187,7 @@ fn find_violations(connection: &Connection) -> SqliteResult<Vec<String>> {
             .execute([Coded(*run)])?;
         if let Some(row) = row {
             const SQL: &str = "INSERT INTO logged_runs
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
             open_runs::write_with(connection, SQL, row)?;
         }
     }

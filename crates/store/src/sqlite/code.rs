@@ -5,7 +5,7 @@ use kalends_recurrence::Instant;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Row, Rows};
 
-use crate::record::{Cause, Disposition, FencingToken, JobKey, NodeId, RunId};
+use crate::record::{Cause, Disposition, FencingToken, JobKey, NodeId, RunId, SlotKey};
 use crate::sqlite::error::SqliteResult;
 
 /// A value that is stored as an integer.
@@ -151,7 +151,7 @@ macro_rules! newtype_bits {
     )*};
 }
 
-newtype_bits!(NodeId, FencingToken);
+newtype_bits!(NodeId, FencingToken, SlotKey);
 
 /// The codes of the variants of an enum. Databases contain them: never change or reuse a code.
 macro_rules! coded_enum {

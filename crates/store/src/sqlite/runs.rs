@@ -6,9 +6,9 @@ use kalends_recurrence::Instant;
 
 use crate::api_store::WaitingRuns;
 use crate::engine_store::DueJob;
-use crate::record::{Cause, JobKey, OpenRun, OpenRunSummary, RunId};
+use crate::record::{Cause, JobKey, OpenRun, OpenRunSummary, RunId, SlotKey};
 use crate::run_state::{
-    self, Change, RunChange, RunTables, close_superseded_run, expire_claim, manual_run,
+    self, Change, RunChange, RunTables, close_superseded_run, expire_claim, manual_run, unpark,
 };
 use crate::sqlite::chain::{append_history, append_ledger};
 use crate::sqlite::code::collect;
@@ -128,7 +128,7 @@ pub(crate) fn open_manual(
 }
 
 /// Adapts the open runs of a job to an edit: closes superseded runs that no node has claimed, and holds
-/// or releases the others of its schedule. `row` is the job's row after the edit, which the caller
+/// or releases the others of its schedule. Parked runs become claimable. `row` is the job's row after the edit, which the caller
 /// must save.
 pub(crate) fn adapt_to_edit(
     transaction: &mut WriteTransaction,
@@ -147,8 +147,12 @@ pub(crate) fn adapt_to_edit(
         if let Some(record) = closed {
             transaction.set_run(run.id, None);
             append_ledger(transaction, job, row, &record)?;
-        } else if is_held != before.is_held {
-            transaction.set_run(run.id, Some(RunRow { is_held, ..before }));
+            continue;
+        }
+        let after = unpark(before.without_collection()).map_or(before, |row| before.with(row));
+        let after = RunRow { is_held, ..after };
+        if after != before {
+            transaction.set_run(run.id, Some(after));
         }
     }
     Ok(())
@@ -182,9 +186,23 @@ pub(crate) fn claimable(
     now: Instant,
     limit: usize,
 ) -> SqliteResult<Vec<OpenRun>> {
+    let disabled = disabled_collections(snapshot)?;
+    Ok(snapshot.shared.runs().claimable(until, now, &disabled, limit))
+}
+
+/// Runs of enabled collections that are parked for a host or collection.
+pub(crate) fn parked(
+    snapshot: &Snapshot,
+    key: SlotKey,
+    limit: usize,
+) -> SqliteResult<Vec<OpenRun>> {
+    let disabled = disabled_collections(snapshot)?;
+    Ok(snapshot.shared.runs().parked(key, &disabled, limit))
+}
+
+fn disabled_collections(snapshot: &Snapshot) -> SqliteResult<HashSet<i64>> {
     let mut statement =
         snapshot.connection().prepare_cached("SELECT id FROM collections WHERE enabled = 0")?;
     let disabled = collect(statement.query(())?, |row| Ok(row.get(0)?))?;
-    let disabled: HashSet<i64> = disabled.into_iter().collect();
-    Ok(snapshot.shared.runs().claimable(until, now, &disabled, limit))
+    Ok(disabled.into_iter().collect())
 }

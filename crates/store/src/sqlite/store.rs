@@ -13,13 +13,15 @@ use crate::api_store::{
     ApiStore, DecideCollection, DecideJob, Edited, EditedJob, HistoryFilter, JobFilter, JobsPage,
     Page, Scope,
 };
-use crate::engine_store::{Due, EngineStore, Heartbeat, Retention, RunWrite, RunWriteResult};
+use crate::engine_store::{
+    Due, EngineStore, Heartbeat, ParkedRuns, Retention, RunWrite, RunWriteResult,
+};
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
 use crate::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun,
+    LedgerRecord, OpenRun, SlotKey,
 };
 use crate::run_state;
 use crate::sqlite::error::SqliteResult;
@@ -355,6 +357,15 @@ impl EngineStore for SqliteStore {
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
         let now = self.clock.now().into();
         self.read(move |snapshot, _| runs::claimable(snapshot, until, now, limit))
+    }
+
+    fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>> {
+        self.read(move |snapshot, _| runs::parked(snapshot, key, limit))
+    }
+
+    fn parked_keys(&self, limit: usize) -> Reply<'_, Vec<ParkedRuns>> {
+        let keys = self.shared.runs().parked_keys(limit);
+        Box::pin(std::future::ready(Ok(keys)))
     }
 
     fn expire_claims(&self) -> Reply<'_, usize> {

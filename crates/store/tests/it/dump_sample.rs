@@ -89,6 +89,7 @@ fn begin(job: &JobRecord, owner: Option<NodeId>) -> RunWrite {
         advance: advance(DUE, 1),
         closed: (0..).zip(DISPOSITIONS).map(closed).collect(),
         postponed: vec![entry(AttemptStatus::Postponed, ActionRole::Main, "")],
+        waits_for: None,
     }
 }
 
@@ -238,6 +239,10 @@ async fn expected_of_job(
             "fencing_token": run.claim.map(|claim| claim.token.0),
             "lease_until": run.claim.map(|claim| iso(claim.lease_until)),
             "generation": run.generation,
+            "waits_for": run.waits_for.map(|key| match key.is_collection() {
+                true => "Collection",
+                false => "Host",
+            }),
         }));
     }
     for record in history {

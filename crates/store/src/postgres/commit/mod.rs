@@ -215,6 +215,7 @@ impl Commit {
                 RunWrite::Begin { on, .. } | RunWrite::Skip { on, .. } => jobs.insert(on.job.0),
                 RunWrite::Reschedule { job, .. } => jobs.insert(job.0),
                 RunWrite::Claim { run, .. }
+                | RunWrite::Park { run, .. }
                 | RunWrite::RenewLease { run, .. }
                 | RunWrite::Continue { run, .. }
                 | RunWrite::Finish { run, .. } => runs.insert(run.0),

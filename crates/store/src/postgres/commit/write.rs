@@ -116,7 +116,7 @@ pub(in crate::postgres) async fn open_runs(
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
             $5::smallint[], $6::bigint[], $7::smallint[], $8::bigint[], $9::bigint[],
             $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
-            $15::bigint[])"
+            $15::bigint[], $16::bigint[])"
     );
     let mut columns = vec![
         column(runs, |row| row.run.id.0),
@@ -137,7 +137,8 @@ async fn update_runs(transaction: &Transaction<'_>, runs: &[RunRow]) -> Result<(
         ") = (",
         progress_columns!("n."),
         ") FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[],
-                       $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])
+                       $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+                       $11::bigint[])
            AS n (id, ",
         progress_columns!(""),
         ", last_token) WHERE r.id = n.id"
@@ -148,7 +149,7 @@ async fn update_runs(transaction: &Transaction<'_>, runs: &[RunRow]) -> Result<(
 }
 
 /// The columns that change while a run is open, and the last token.
-fn progress(runs: &[RunRow]) -> [Column; 9] {
+fn progress(runs: &[RunRow]) -> [Column; 10] {
     [
         column(runs, |row| row.run.progress.role.code()),
         column(runs, |row| i64::from(row.run.progress.retry)),
@@ -158,6 +159,7 @@ fn progress(runs: &[RunRow]) -> [Column; 9] {
         column(runs, |row| row.run.claim.map(|claim| claim.owner.0.cast_signed())),
         column(runs, |row| row.run.claim.map(|claim| claim.token.0.cast_signed())),
         column(runs, |row| row.run.claim.map(|claim| claim.lease_until.ticks())),
+        column(runs, |row| row.run.waits_for.map(|key| key.0.cast_signed())),
         column(runs, |row| row.last_token.cast_signed()),
     ]
 }

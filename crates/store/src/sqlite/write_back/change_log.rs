@@ -10,7 +10,7 @@ use kalends_recurrence::Instant;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::error::StoreError;
-use crate::record::{Claim, JobKey, JobState, OpenRun, Progress, RunId};
+use crate::record::{Claim, JobKey, JobState, OpenRun, Progress, RunId, SlotKey};
 use crate::sqlite::code::{Code, Coded};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::state::StateRow;
@@ -18,9 +18,11 @@ use crate::sqlite::write_back::dirty_rows::Version;
 use crate::sqlite::write_back::open_runs::RunRow;
 
 /// Version of the entry format. Entries of earlier versions are read, later ones are rejected.
-const FORMAT_VERSION: u64 = 2;
+const FORMAT_VERSION: u64 = 3;
 /// Version 1 had no schedule generation, time of enabling and held runs.
 const FORMAT_WITHOUT_HELD_RUNS: u64 = 1;
+/// Version 2 had no parked runs.
+const FORMAT_WITHOUT_PARKED_RUNS: u64 = 2;
 
 /// The last allocated numbers. They are never reused, even after a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -236,6 +238,10 @@ fn put_run(to: &mut Vec<u8>, row: &RunRow) {
     }
     put(to, last_token);
     put(to, is_held.into());
+    put(to, u64::from(run.waits_for.is_some()));
+    if let Some(SlotKey(key)) = run.waits_for {
+        put(to, key);
+    }
 }
 
 fn take_run(from: &mut &[u8], id: RunId, version: u64) -> Option<RunRow> {
@@ -256,9 +262,11 @@ fn take_run(from: &mut &[u8], id: RunId, version: u64) -> Option<RunRow> {
         }
         None => None,
     };
-    let run = OpenRun { id, job, generation, scheduled, cause, repeat, progress, claim };
     let last_token = take(from)?;
     let is_held = version > FORMAT_WITHOUT_HELD_RUNS && take(from)? == 1;
+    let is_parked = version > FORMAT_WITHOUT_PARKED_RUNS && take(from)? == 1;
+    let waits_for = if is_parked { Some(SlotKey(take(from)?)) } else { None };
+    let run = OpenRun { id, job, generation, scheduled, cause, repeat, progress, claim, waits_for };
     Some(RunRow { run, collection, last_token, is_held })
 }
 
@@ -358,6 +366,7 @@ mod tests {
             repeat: 5,
             progress,
             claim,
+            waits_for: claim.is_none().then_some(SlotKey(u64::MAX)),
         };
         RunRow { run, collection: 6, last_token: 8, is_held: true }
     }

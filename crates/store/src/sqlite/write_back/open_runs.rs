@@ -1,12 +1,13 @@
 //! All open runs in memory, as of the newest commit. The table `runs` has them as of the last
 //! flush; the change log has the later changes.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, Row, params};
 
-use crate::record::{Claim, JobKey, OpenRun, Progress, RunId};
+use crate::engine_store::ParkedRuns;
+use crate::record::{Claim, JobKey, OpenRun, Progress, RunId, SlotKey};
 use crate::run_state;
 use crate::sqlite::code::{Coded, collect, read, read_option};
 use crate::sqlite::error::SqliteResult;
@@ -49,8 +50,10 @@ struct CachedRun {
 pub(crate) struct OpenRuns {
     open: HashMap<RunId, CachedRun>,
     by_job: BTreeSet<(JobKey, RunId)>,
-    /// Runs without a claim, by the time of their next attempt.
+    /// Runs without a claim that are not parked, by the time of their next attempt.
     waiting: BTreeSet<(Instant, RunId)>,
+    /// Parked runs of each host and collection, by the time of their next attempt.
+    parked: BTreeMap<SlotKey, BTreeSet<(Instant, RunId)>>,
     /// Claimed runs, by the expiry of their lease.
     claimed: BTreeSet<(Instant, RunId)>,
     /// Closed runs that are still in the table.
@@ -99,24 +102,58 @@ impl OpenRuns {
     }
 
     fn insert(&mut self, run: RunId, cached: CachedRun) {
-        let OpenRun { job, progress, claim, .. } = cached.row.run;
+        let OpenRun { job, progress, claim, waits_for, .. } = cached.row.run;
         self.by_job.insert((job, run));
-        match claim {
-            Some(claim) => self.claimed.insert((claim.lease_until, run)),
-            None => self.waiting.insert((progress.next_at, run)),
+        match (claim, waits_for) {
+            (Some(claim), _) => self.claimed.insert((claim.lease_until, run)),
+            (None, Some(key)) => {
+                self.parked.entry(key).or_default().insert((progress.next_at, run))
+            }
+            (None, None) => self.waiting.insert((progress.next_at, run)),
         };
         self.open.insert(run, cached);
     }
 
     fn remove(&mut self, run: RunId) -> Option<u64> {
         let cached = self.open.remove(&run)?;
-        let OpenRun { job, progress, claim, .. } = cached.row.run;
+        let OpenRun { job, progress, claim, waits_for, .. } = cached.row.run;
         self.by_job.remove(&(job, run));
-        match claim {
-            Some(claim) => self.claimed.remove(&(claim.lease_until, run)),
-            None => self.waiting.remove(&(progress.next_at, run)),
+        match (claim, waits_for) {
+            (Some(claim), _) => drop(self.claimed.remove(&(claim.lease_until, run))),
+            (None, Some(key)) => self.remove_parked(key, (progress.next_at, run)),
+            (None, None) => drop(self.waiting.remove(&(progress.next_at, run))),
         };
         cached.flushed
+    }
+
+    fn remove_parked(&mut self, key: SlotKey, position: (Instant, RunId)) {
+        if let Some(runs) = self.parked.get_mut(&key) {
+            runs.remove(&position);
+            if runs.is_empty() {
+                self.parked.remove(&key);
+            }
+        }
+    }
+
+    /// The runs that are parked for a host or collection, by the time of their next attempt. Skips held
+    /// runs and those of `excluded` collections.
+    pub(crate) fn parked(
+        &self,
+        key: SlotKey,
+        excluded: &HashSet<i64>,
+        limit: usize,
+    ) -> Vec<OpenRun> {
+        let runs = self.parked.get(&key).into_iter().flatten();
+        let rows = runs.filter_map(|(_, run)| self.get(*run));
+        let allowed = rows.filter(|row| !row.is_held && !excluded.contains(&row.collection));
+        allowed.map(|row| row.run).take(limit).collect()
+    }
+
+    /// The hosts and collections that runs are parked for, by key.
+    pub(crate) fn parked_keys(&self, limit: usize) -> Vec<ParkedRuns> {
+        let keys = self.parked.iter();
+        let keys = keys.map(|(key, runs)| ParkedRuns { key: *key, count: runs.len() as u64 });
+        keys.take(limit).collect()
     }
 
     /// Runs that may be claimed, by the time of their next attempt: waiting ones up to `until`, and
@@ -202,6 +239,7 @@ pub(crate) fn read_run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
             first_started: read_option(row, "first_started")?,
         },
         claim,
+        waits_for: read_option(row, "waits_for")?,
     };
     let (collection, last_token) = (row.get("collection")?, read(row, "last_token")?);
     Ok(RunRow { run, collection, last_token, is_held: row.get("held")? })
@@ -212,15 +250,15 @@ pub(crate) fn write(connection: &Connection, row: &RunRow) -> SqliteResult<()> {
     const SQL: &str =
         "INSERT OR REPLACE INTO runs (run, job, collection, generation, scheduled, cause, repeat,
              role, retry, redelivery, next_at, first_started, owner, token, lease_until, last_token,
-             held)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+             held, waits_for)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     write_with(connection, SQL, row)
 }
 
 /// Executes a statement with the columns of `runs` as parameters.
 pub(crate) fn write_with(connection: &Connection, sql: &str, row: &RunRow) -> SqliteResult<()> {
     let RunRow { run, collection, last_token, is_held } = *row;
-    let OpenRun { progress, claim, .. } = run;
+    let OpenRun { progress, claim, waits_for, .. } = run;
     connection.prepare_cached(sql)?.execute(params![
         Coded(run.id),
         Coded(run.job),
@@ -239,6 +277,7 @@ pub(crate) fn write_with(connection: &Connection, sql: &str, row: &RunRow) -> Sq
         claim.map(|claim| Coded(claim.lease_until)),
         Coded(last_token),
         is_held,
+        waits_for.map(Coded),
     ])?;
     Ok(())
 }

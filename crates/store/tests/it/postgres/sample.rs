@@ -135,6 +135,7 @@ pub(crate) fn begin(job: &JobRecord, owner: Option<NodeId>) -> RunWrite {
         advance: Advance { due: next, used: job.state.used + 1, lifecycle: Lifecycle::Active },
         closed: vec![],
         postponed: vec![],
+        waits_for: None,
     }
 }
 

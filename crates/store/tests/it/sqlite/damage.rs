@@ -103,6 +103,7 @@ fn a_due_run_missing_from_the_claimable_runs_is_claimed() {
                 advance: advance(at(60), 1),
                 closed: vec![],
                 postponed: vec![],
+                waits_for: None,
             };
             store.commit(vec![begin]).await.unwrap();
             let disabled = Collection { state: CollectionState::Disabled, ..collection() };

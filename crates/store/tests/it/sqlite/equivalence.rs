@@ -249,6 +249,7 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
                     advance,
                     closed,
                     postponed,
+                    waits_for: None,
                 }
             }
             2 => RunWrite::Skip { on, advance, closed, postponed },

@@ -54,6 +54,7 @@ async fn run(store: &SqliteStore, job: JobKey, number: u64) {
         advance: advance(due, number + 1),
         closed: vec![],
         postponed: vec![],
+        waits_for: None,
     };
     let begun = store.commit(vec![begin]).await.unwrap();
     let [RunWriteResult::Begun { run, claim: Some(claim) }] = begun[..] else {
@@ -218,6 +219,7 @@ fn open_runs_and_ids_survive_flushes_and_restarts() {
         advance: advance(at(seconds), 1),
         closed: vec![],
         postponed: vec![],
+        waits_for: None,
     };
     let run_of = |results: Vec<RunWriteResult>| match results[..] {
         [RunWriteResult::Begun { run, .. }] => run,

@@ -101,6 +101,7 @@ async fn run(store: &SqliteStore, job: &JobRecord) {
         advance: advance(due, 1),
         closed: vec![],
         postponed: vec![],
+        waits_for: None,
     };
     let begun = store.commit(vec![begin]).await.unwrap();
     let [RunWriteResult::Begun { run, claim: Some(claim) }] = begun[..] else {
