@@ -39,13 +39,13 @@ pub(super) struct Schedule {
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
 
-    /// Start time of the schedule [default: now]
+    /// Start time of the schedule; without an offset a wall time of --zone [default: now]
     #[arg(long, value_name = "TIME")]
-    start: Option<Instant>,
+    start: Option<String>,
 
-    /// End time of the schedule, inclusive
+    /// End time of the schedule, inclusive; without an offset a wall time of --zone
     #[arg(long, value_name = "TIME")]
-    end: Option<Instant>,
+    end: Option<String>,
 
     /// Total number of occurrences
     #[arg(long, value_name = "N")]
@@ -55,12 +55,10 @@ pub(super) struct Schedule {
 impl Schedule {
     pub(super) fn is_given(&self) -> bool {
         let Schedule { every, at, hours, minutes, on, months, zone, start, end, count } = self;
-        let texts = [every, hours, minutes, months, zone];
+        let texts = [every, hours, minutes, months, zone, start, end];
         texts.iter().any(|text| text.is_some())
             || !at.is_empty()
             || !on.is_empty()
-            || start.is_some()
-            || end.is_some()
             || count.is_some()
     }
 
@@ -83,12 +81,15 @@ impl Schedule {
             hours_and_minutes(&self.at).context("--at")?
         };
         let mut recurrence = Recurrence::every(interval, frequency);
+        let wall_times = zone.clone().unwrap_or_else(Zone::utc);
+        let time = |text: &str| Instant::parse_in(text, &wall_times);
         recurrence.zone = zone;
         recurrence.count = self.count;
-        recurrence.end = self.end;
+        recurrence.end = self.end.as_deref().map(time).transpose().context("--end")?;
         // A job without a start time runs immediately, which does not match a schedule with days and
         // times.
-        let start = Some(self.start.unwrap_or(created));
+        let start = self.start.as_deref().map(time).transpose().context("--start")?;
+        let start = Some(start.unwrap_or(created));
         let mut definition = Definition { start, created, recurrence: None };
         if frequency == Frequency::Day && !days.weekdays.is_empty() {
             let daily = Recurrence { schedule: if_any(members.clone()), ..recurrence.clone() };

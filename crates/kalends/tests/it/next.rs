@@ -73,6 +73,11 @@ fn flags_make_a_schedule() {
     );
     check("--every hour", "Every hour, UTC", &["2026-03-04T12:25:00Z", "2026-03-04T13:25:00Z"]);
     check("--start 2026-04-01", "At 00:00 every day, UTC", &["2026-04-01T00:00:00Z"]);
+    check(
+        "--start 2026-04-01 --zone Europe/Berlin",
+        "At 00:00 every day, Europe/Berlin",
+        &["2026-03-31T22:00:00Z"],
+    );
 }
 
 #[test]

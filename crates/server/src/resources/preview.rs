@@ -7,7 +7,8 @@ use std::time::Duration;
 use http::StatusCode;
 use kalends_domain::{AccessScope, EditKind, JobDefinition, JobPath, Permission};
 use kalends_recurrence::{ImmediateRun, Instant};
-use kalends_store::{JobContext, JobFilterState, JobWrite};
+use kalends_store::record::{Cause, Disposition};
+use kalends_store::{JobContext, JobFilterState, JobWrite, WaitingRuns};
 use kalends_wire::{Json, read_job};
 
 use super::explain::state_word;
@@ -71,6 +72,7 @@ fn effect(
     context: &JobContext<'_>,
 ) -> Result<Json<'static>, ApiError> {
     let write = edit.decide(definition.clone(), context)?;
+    let superseded = superseded_by(&write, context);
     let (effect, state) = match (write, context.existing) {
         (JobWrite::Put(put), None) => ("Create", put.state),
         (JobWrite::Put(put), Some(_)) => ("Replace", put.state),
@@ -89,12 +91,29 @@ fn effect(
     };
     let notes = rule.dst_notes(now, now.saturating_add(NOTES_AHEAD));
     let state = JobFilterState::of(definition.switch, state.lifecycle);
-    let occurrences = occurrences.iter().map(|at| at.to_string().into()).collect();
+    let times = |times: &[Instant]| times.iter().map(|at| at.to_string().into()).collect();
     Ok(Json::Object(vec![
         ("effect".into(), effect.into()),
         ("state".into(), state_word(state).into()),
         ("description".into(), rule.describe_with(immediate).into()),
-        ("occurrences".into(), Json::Array(occurrences)),
+        ("occurrences".into(), Json::Array(times(&occurrences))),
+        ("superseded".into(), Json::Array(times(&superseded))),
         ("notes".into(), Json::Array(notes.into_iter().map(|note| note.text.into()).collect())),
     ]))
+}
+
+/// Scheduled times of the runs that an edit ends, and of the first occurrence that was due and not
+/// started, in order.
+fn superseded_by(write: &JobWrite, context: &JobContext<'_>) -> Vec<Instant> {
+    let JobWrite::Put(put) = write else { return vec![] };
+    let runs = context
+        .open
+        .iter()
+        .filter(|run| put.waiting == WaitingRuns::Supersede && run.cause == Cause::Scheduled);
+    let closed = put.closed_by_edit.iter();
+    let closed = closed.filter(|record| record.disposition == Disposition::Superseded);
+    let mut times: Vec<_> =
+        runs.map(|run| run.scheduled).chain(closed.map(|record| record.from)).collect();
+    times.sort_unstable();
+    times
 }

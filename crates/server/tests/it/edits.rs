@@ -7,8 +7,11 @@ use kalends_domain::{JobName, JobPath, Lifecycle, OpenRunsMax};
 use kalends_environment::{Clock as _, ManualClock};
 use kalends_recurrence::Instant;
 use kalends_server::Settings;
-use kalends_store::record::{JobRecord, JobState};
-use kalends_store::{ApiStore as _, JobContext, JobPut, JobWrite, WaitingRuns};
+use kalends_store::record::{Disposition, JobRecord, JobState, Progress};
+use kalends_store::{
+    Advance, ApiStore as _, DueJob, EngineStore as _, JobContext, JobPut, JobWrite, RunWrite,
+    WaitingRuns,
+};
 use kalends_wire::Json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -363,6 +366,47 @@ async fn a_preview_says_what_saving_does() {
         }
     }
     assert!(compared > 500, "{compared}");
+}
+
+#[tokio::test]
+async fn a_preview_lists_the_runs_that_saving_supersedes() {
+    let daily = r#""startTime":"2026-11-10T06:00:00Z","recurrence":{"frequency":"Day"}"#;
+    let moved = job(&daily.replace("Day", "Week"));
+    let described = job(&format!(r#""description":"x",{daily}"#));
+    for edit in [moved, described] {
+        let api = Api::at("2026-11-09T12:00:00Z").await;
+        assert_eq!(api.job("PUT", "", &job(daily), NEW).await.0, 201);
+        api.set("2026-11-11T10:00:00Z");
+        let stored = api.stored().await;
+        let scheduled = stored.state.due.unwrap();
+        let begin = RunWrite::Begin {
+            on: DueJob { job: stored.key, generation: 1, due: scheduled },
+            scheduled,
+            progress: Progress::first(scheduled),
+            owner: None,
+            lease: std::time::Duration::ZERO,
+            advance: Advance {
+                due: Some("2026-11-11T06:00:00Z".parse().unwrap()),
+                used: 1,
+                lifecycle: Lifecycle::Active,
+            },
+            closed: vec![],
+            postponed: vec![],
+            waits_for: None,
+        };
+        api.server.store.commit(vec![begin]).await.unwrap();
+        let preview = api.job("POST", "/preview", &edit, NEW).await.1;
+        assert_eq!(api.job("PUT", "", &edit, NEW).await.0, 200);
+        let store = &api.server.store;
+        let rows = store.ledger(stored.key, Instant::MIN, Instant::MAX, 10).await.unwrap();
+        let superseded = rows.iter().filter(|row| row.disposition == Disposition::Superseded);
+        let superseded: Vec<_> = superseded.map(|row| format!("\"{}\"", row.from)).collect();
+        let open = store.open_runs(stored.key).await.unwrap().len();
+        assert_eq!(rows.iter().filter(|row| row.from == scheduled).count() + open, 1);
+        assert_eq!(at(&preview, "superseded"), format!("[{}]", superseded.join(",")), "{edit}");
+        let is_moved = edit.contains("Week");
+        assert!(!is_moved || superseded.len() == 2, "{superseded:?}");
+    }
 }
 
 #[tokio::test]
