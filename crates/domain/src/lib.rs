@@ -66,8 +66,8 @@ pub use run::{
     Outcome, REDELIVERIES_MAX, conclude, final_state,
 };
 pub use schedule_state::{
-    EditKind, ScheduleState, closed_by_edit, rule_of, schedule_state_after_edit,
-    schedule_state_of_new, stored_rule_of,
+    EditKind, OpenScheduledRuns, ScheduleEdit, ScheduleState, changes_schedule, closed_by_edit,
+    rule_of, schedule_state_after_edit, schedule_state_of_new, stored_rule_of,
 };
 pub use secret::{SECRET_HEADERS, SECRET_PARAMETERS, Secret};
 pub use timeline::{

@@ -22,7 +22,8 @@ pub struct DueInput<'a> {
     pub now: Instant,
     /// Start of the current uninterrupted service. Earlier occurrences were missed.
     pub watched_since: Instant,
-    /// Time at which the job's collection was enabled. Recurring occurrences before it do not run.
+    /// Time at which the job or its collection was last enabled. Recurring occurrences before it do
+    /// not run.
     pub enabled_since: Instant,
     /// Number of occurrences that started a run.
     pub used: u64,
@@ -158,12 +159,15 @@ impl CloseReason {
 }
 
 /// Decides what happens to a job that is due. Returns `None` if the decision must wait until the current
-/// run has finished, because [`MissedPolicy::All`] runs missed occurrences one after the other.
+/// run has finished, because the job runs once, or because [`MissedPolicy::All`] runs missed
+/// occurrences one after the other.
 pub fn decide_due(input: DueInput<'_>) -> Option<DueDecision> {
     let DueInput { rule, due, .. } = input;
     let is_once = rule.definition().recurrence.is_none();
     if is_once {
-        return Some(run_or_skip(input, due, vec![]));
+        // A run in flight was superseded by an edit: the new occurrence follows it.
+        let is_free = input.in_flight == InFlight::Nothing;
+        return is_free.then(|| run_or_skip(input, due, vec![]));
     }
     // If the clock was set back, `enabled_since` can be in the future.
     let enabled_since = input.enabled_since.min(input.now);
@@ -418,6 +422,10 @@ mod tests {
         };
         let decision = decided(late);
         assert_eq!((decision.begin, decision.next), (begin("01T01:00"), None));
+        for overlap in [Overlap::Skip, Overlap::QueueOne, Overlap::Allow] {
+            let busy = DueInput { in_flight: InFlight::Running, overlap, ..late };
+            assert_eq!(decide_due(busy), None, "after the superseded run");
+        }
     }
 
     #[test]

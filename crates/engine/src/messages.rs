@@ -21,7 +21,7 @@ pub(crate) fn postponed(
         CloseReason::Overlap => "did not run because the one before was still running or retrying",
         CloseReason::Edited => "did not run before the job was edited",
         CloseReason::Quota => "did not run because too many runs of the job were open",
-        CloseReason::Disabled => "did not run because the job's collection was disabled",
+        CloseReason::Disabled => "did not run because the job or its collection was disabled",
     };
     let why = if closed.count == 1 {
         why.replace("their", "its").replace(" do not", " does not")

@@ -87,6 +87,8 @@ pub(crate) struct Scheduler {
     /// Items whose definition is read next, before those of the timetable.
     items_to_read: VecDeque<ItemToRead>,
     parked: ParkedKeys,
+    /// Jobs with an occurrence that waits for the end of a run, since the last load.
+    waiting_jobs: BTreeSet<JobKey>,
     /// Claims of this node.
     held_claims: BTreeMap<RunId, HeldClaim>,
     /// Lease renewals by their uptime. A renewal of an older claim is dropped.
@@ -163,6 +165,7 @@ impl Scheduler {
             busy_runs: BTreeSet::new(),
             items_to_read: VecDeque::new(),
             parked: ParkedKeys::default(),
+            waiting_jobs: BTreeSet::new(),
             held_claims: BTreeMap::new(),
             renewals: BTreeMap::new(),
             results: mpsc::channel(RESULTS_MAX),
@@ -239,7 +242,7 @@ impl Scheduler {
         self.load(now);
         self.poll_cluster(now);
         self.reload_changed_jobs();
-        self.read_gate_states();
+        self.read_current_jobs();
         self.admit_waiting(now);
         self.read_parked_runs();
         self.read_due_jobs(now);

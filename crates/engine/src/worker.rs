@@ -12,7 +12,7 @@ use kalends_domain::{Action, ActionRole, Outcome, Signing, Switch};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::EngineStore;
-use kalends_store::record::{Claim, GateState, JobForRun, JobKey, OpenRun};
+use kalends_store::record::{Cause, Claim, GateState, Job, JobForRun, JobKey, OpenRun};
 use tokio::sync::mpsc::Sender;
 
 use crate::admission::Slot;
@@ -34,7 +34,7 @@ pub(crate) struct Assignment {
     pub(crate) claim: Claim,
     /// Open while the claim is certainly valid.
     pub(crate) fence: SendFence,
-    /// The job at the time of the claim.
+    /// The job as it was read for the claim: the attempt uses this definition.
     pub(crate) job_for_run: Arc<JobForRun>,
     pub(crate) slot: Slot,
     pub(crate) timeout: Duration,
@@ -54,9 +54,12 @@ impl FinishedAssignment {
     pub(crate) fn is_final(&self) -> bool {
         match &self.result {
             AssignmentResult::Attempted { report, .. } => report.outcome == Outcome::Succeeded,
-            AssignmentResult::Superseded
-            | AssignmentResult::NotStarted
-            | AssignmentResult::CollectionDisabled => true,
+            AssignmentResult::NotStarted
+            | AssignmentResult::Superseded
+            | AssignmentResult::Edited
+            | AssignmentResult::Held
+            | AssignmentResult::PassedWhileDisabled
+            | AssignmentResult::ErrorActionRemoved => true,
         }
     }
 }
@@ -65,12 +68,19 @@ impl FinishedAssignment {
 pub(crate) enum AssignmentResult {
     /// The attempt was executed.
     Attempted { started: Instant, ended: Instant, report: AttemptReport },
-    /// The job was edited or deleted before the attempt started.
-    Superseded,
     /// The attempt did not start and may start later.
     NotStarted,
-    /// The attempt did not start and waits until its collection is enabled.
-    CollectionDisabled,
+    /// An edit superseded the run, or the job was deleted.
+    Superseded,
+    /// The job was edited: the attempt starts with the new definition.
+    Edited,
+    /// The attempt waits until its job and its collection are enabled.
+    Held,
+    /// The first attempt was due while the job or its collection was disabled: the occurrence does
+    /// not run.
+    PassedWhileDisabled,
+    /// The error action that was to follow was removed from the job.
+    ErrorActionRemoved,
 }
 
 /// Connections are opened ahead if at least this many attempts are due at the same time. Otherwise the
@@ -175,32 +185,52 @@ async fn wait_for(at: Instant, clock: &dyn Clock) {
 }
 
 /// Whether an attempt may start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
     Open,
-    Edited,
-    CollectionDisabled,
-    Closed,
+    Closed(AssignmentResult),
 }
 
-/// Checks the gate: after an edit was acknowledged, no attempt of the old definition starts, and none
+/// Checks the gate: after an edit was acknowledged, no attempt with the old definition starts, and none
 /// starts under a claim that another node may have taken over. `state` is `None` if the read failed
 /// and `Some(None)` if the job was deleted.
 fn gate(assignment: &Assignment, state: Option<Option<GateState>>, now: Instant) -> Gate {
-    match state {
-        None => Gate::Closed,
-        Some(Some(state)) if state.generation == assignment.run.generation => {
-            match state.collection {
-                Switch::Disabled => Gate::CollectionDisabled,
-                // The clock may have been stepped back since the timer fired.
-                Switch::Enabled if now < assignment.run.progress.next_at => Gate::Closed,
-                Switch::Enabled if assignment.fence.is_open() => Gate::Open,
-                // The lease may have expired.
-                Switch::Enabled => Gate::Closed,
-            }
-        }
-        Some(_) => Gate::Edited,
+    let Assignment { run, job_for_run, fence, .. } = assignment;
+    let Some(state) = state else { return Gate::Closed(AssignmentResult::NotStarted) };
+    let Some(state) = state.filter(|state| !run.is_superseded(state.schedule_generation)) else {
+        return Gate::Closed(AssignmentResult::Superseded);
+    };
+    let job = &job_for_run.job.job;
+    if is_held(run, &state) {
+        Gate::Closed(AssignmentResult::Held)
+    } else if state.generation != job.generation {
+        Gate::Closed(AssignmentResult::Edited)
+    } else if has_passed_while_disabled(run, job, state.enabled_since.min(now)) {
+        Gate::Closed(AssignmentResult::PassedWhileDisabled)
+    } else if run.progress.role == ActionRole::Error && job.definition.action.error_action.is_none()
+    {
+        Gate::Closed(AssignmentResult::ErrorActionRemoved)
+    } else if now < run.progress.next_at || !fence.is_open() {
+        // The clock was stepped back since the timer fired, or the lease may have expired.
+        Gate::Closed(AssignmentResult::NotStarted)
+    } else {
+        Gate::Open
     }
+}
+
+/// Whether a run waits until its job and its collection are enabled. A manual run does not need its job
+/// to be enabled.
+pub(crate) fn is_held(run: &OpenRun, state: &GateState) -> bool {
+    let is_off = |switch| switch == Switch::Disabled;
+    is_off(state.collection) || run.cause == Cause::Scheduled && is_off(state.switch)
+}
+
+/// Whether an occurrence of a recurring job was to start before job and collection were enabled, and
+/// has not started.
+fn has_passed_while_disabled(run: &OpenRun, job: &Job, enabled_since: Instant) -> bool {
+    run.cause == Cause::Scheduled
+        && job.definition.recurrence.is_some()
+        && run.progress.is_unattempted()
+        && run.progress.next_at < enabled_since
 }
 
 async fn run_assignment(
@@ -211,9 +241,7 @@ async fn run_assignment(
 ) {
     let result = match gate {
         Gate::Open => attempt(assignment.assignment(), request, &services).await,
-        Gate::Edited => AssignmentResult::Superseded,
-        Gate::CollectionDisabled => AssignmentResult::CollectionDisabled,
-        Gate::Closed => AssignmentResult::NotStarted,
+        Gate::Closed(result) => result,
     };
     assignment.report(result).await;
 }

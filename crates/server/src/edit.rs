@@ -6,9 +6,10 @@ use std::sync::Arc;
 use http::{HeaderMap, header};
 use kalends_domain::{
     Collection, CollectionPath, EditKind, EgressPolicy, HttpAuthentication, JobDefinition,
-    Lifecycle, OpenRunsMax, ScheduleState, Target, Uri, ValidationError, ValidationErrorKind,
-    check_collection, check_end_time, check_job, closed_by_edit, facts_of, jobs_max, rule_of,
-    schedule_state_after_edit, schedule_state_of_new, schedule_state_of_revived, stored_rule_of,
+    Lifecycle, OpenRunsMax, ScheduleEdit, ScheduleState, Target, Uri, ValidationError,
+    ValidationErrorKind, changes_schedule, check_collection, check_end_time, check_job,
+    closed_by_edit, facts_of, jobs_max, rule_of, schedule_state_after_edit, schedule_state_of_new,
+    schedule_state_of_revived, stored_rule_of,
 };
 use kalends_recurrence::Rule;
 use kalends_store::record::{JobRecord, JobState, JobUid, LedgerRecord};
@@ -128,15 +129,18 @@ impl JobEdit {
                     state_final(format!("the job is {state}; {error}"))
                 })?
             }
-            Some(existing) => schedule_state_after_edit(
-                schedule_state(&existing.state),
-                &existing.job.definition,
-                &new,
-                &rule,
-                self.kind,
-                context.now,
-                &self.settings.schedules,
-            ),
+            Some(existing) => {
+                let edit = ScheduleEdit {
+                    old: &existing.job.definition,
+                    new: &new,
+                    rule: &rule,
+                    kind: self.kind,
+                    open: context.open_scheduled_runs(),
+                    now: context.now,
+                };
+                let before = schedule_state(&existing.state);
+                schedule_state_after_edit(before, edit, &self.settings.schedules)
+            }
         };
         let before = context.existing.map(|existing| existing.state).unwrap_or_default();
         let state = JobState {
@@ -148,13 +152,17 @@ impl JobEdit {
         };
         let closed_by_edit =
             context.existing.and_then(|existing| self.closed_by_edit(existing, &new, context));
+        let is_kept = |existing: &JobRecord| {
+            is_active(existing) && !changes_schedule(&existing.job.definition, &new)
+        };
+        let keeps_schedule = context.existing.is_some_and(is_kept);
         Ok(JobWrite::Put(Box::new(JobPut {
             uid: self.uid,
             created: context.now,
             definition: new,
             facts,
             state,
-            waiting: WaitingRuns::Supersede,
+            waiting: if keeps_schedule { WaitingRuns::Keep } else { WaitingRuns::Supersede },
             closed_by_edit,
         })))
     }

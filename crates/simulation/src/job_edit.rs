@@ -1,8 +1,8 @@
 //! Creates and edits jobs by the rules of the API, without quotas and conditional requests.
 
 use kalends_domain::{
-    EditKind, JobDefinition, Lifecycle, ScheduleState, closed_by_edit, facts_of, rule_of,
-    schedule_state_after_edit, schedule_state_of_new,
+    EditKind, JobDefinition, Lifecycle, ScheduleEdit, ScheduleState, changes_schedule,
+    closed_by_edit, facts_of, rule_of, schedule_state_after_edit, schedule_state_of_new,
 };
 use kalends_recurrence::Settings;
 use kalends_store::record::{JobRecord, JobState, JobUid, LedgerRecord};
@@ -48,14 +48,20 @@ impl JobEdit {
                     used: existing.state.used,
                     lifecycle: existing.state.lifecycle,
                 },
-                &existing.job.definition,
-                &self.definition,
-                &rule,
-                self.kind,
-                context.now,
+                ScheduleEdit {
+                    old: &existing.job.definition,
+                    new: &self.definition,
+                    rule: &rule,
+                    kind: self.kind,
+                    open: context.open_scheduled_runs(),
+                    now: context.now,
+                },
                 settings,
             ),
         };
+        let keeps_schedule = context
+            .existing
+            .is_some_and(|existing| !changes_schedule(&existing.job.definition, &self.definition));
         let before = context.existing.map(|existing| existing.state).unwrap_or_default();
         Ok(JobWrite::Put(Box::new(JobPut {
             uid: self.uid,
@@ -69,7 +75,7 @@ impl JobEdit {
                 finished: (standing.lifecycle != Lifecycle::Active).then_some(context.now),
                 ..before
             },
-            waiting: WaitingRuns::Supersede,
+            waiting: if keeps_schedule { WaitingRuns::Keep } else { WaitingRuns::Supersede },
             closed_by_edit: context
                 .existing
                 .and_then(|existing| self.passed(existing, context, &schedules)),

@@ -24,6 +24,13 @@ pub(crate) enum Pending {
 impl Pending {
     /// Whether the engine fulfils it.
     pub(crate) fn is_on(self) -> bool {
-        matches!(self, Pending::Panics | Pending::WriteOutages | Pending::StaleGates)
+        matches!(
+            self,
+            Pending::Panics
+                | Pending::WriteOutages
+                | Pending::StaleGates
+                | Pending::HeldOccurrences
+                | Pending::RunsSurviveEdits
+        )
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Version {
     pub(crate) acknowledged: i64,
     /// Whether the edit restarted the counting towards `count`.
     pub(crate) restarts: bool,
+    /// Whether the edit changed the schedule and superseded its open runs.
+    pub(crate) moves: bool,
 }
 
 impl Version {
@@ -243,6 +245,7 @@ impl<'a> Users<'a> {
                 now,
                 acknowledged: at,
                 restarts: true,
+                moves: true,
             };
             self.tracked.push(TrackedJob {
                 number,
@@ -278,6 +281,7 @@ impl<'a> Users<'a> {
                 now,
                 acknowledged: at,
                 restarts,
+                moves: moved,
             });
         }
     }

@@ -5,15 +5,15 @@
 
 use kalends_domain::{
     AttemptStatus, Collection, CollectionPath, CollectionState, GroupPath, JobDefinition, JobName,
-    JobPath, Lifecycle, Plan, SubscriptionId, Switch,
+    JobPath, Lifecycle, OpenScheduledRuns, Plan, SubscriptionId, Switch,
 };
 use kalends_recurrence::Instant;
 
 use crate::error::UnreadableJob;
 use crate::events::{EventPosition, Events};
 use crate::record::{
-    CollectionFacts, CollectionRecord, GroupRecord, HistoryRecord, JobFacts, JobKey, JobRecord,
-    JobState, JobUid, LedgerRecord, OpenRun,
+    Cause, CollectionFacts, CollectionRecord, GroupRecord, HistoryRecord, JobFacts, JobKey,
+    JobRecord, JobState, JobUid, LedgerRecord, OpenRun,
 };
 use crate::rejection::Rejection;
 use crate::store::{LeaseClock, Reply};
@@ -157,6 +157,17 @@ pub struct JobContext<'a> {
     pub now: Instant,
     /// Its open runs, by id.
     pub open: &'a [OpenRun],
+}
+
+impl JobContext<'_> {
+    /// The open runs of the job's schedule.
+    pub fn open_scheduled_runs(&self) -> OpenScheduledRuns {
+        let scheduled = || self.open.iter().filter(|run| run.cause == Cause::Scheduled);
+        let since = self.existing.map_or(0, |existing| existing.job.schedule_generation);
+        let count = scheduled().filter(|run| !run.is_superseded(since)).count();
+        let latest = scheduled().map(|run| run.scheduled).max();
+        OpenScheduledRuns { count: count as u64, latest }
+    }
 }
 
 /// The effect of an edit on a job.

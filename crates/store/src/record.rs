@@ -316,6 +316,11 @@ impl Progress {
         let role = ActionRole::Main;
         Progress { role, retry: 0, redelivery: 0, next_at, first_started: None }
     }
+
+    /// Whether certainly no attempt was made.
+    pub fn is_unattempted(&self) -> bool {
+        *self == Progress::first(self.next_at)
+    }
 }
 
 /// A node's exclusive right to execute a run until its lease expires.

@@ -50,12 +50,17 @@ pub(super) enum WriteContext {
 
 /// The next attempt of a run after a finished assignment.
 pub(super) enum NextAttempt {
-    /// The run is closed, or waits until its collection is enabled.
+    /// The run is closed, or waits until its job and collection are enabled.
     None,
     /// The run waits in the timetable.
     Later(OpenRun),
     /// The attempt starts under the kept claim when the write is committed.
-    Now { progress: Progress, slot: Slot },
+    Now {
+        progress: Progress,
+        slot: Slot,
+        /// The job with its present definition.
+        job_for_run: Arc<JobForRun>,
+    },
 }
 
 impl Scheduler {
@@ -179,11 +184,10 @@ impl Scheduler {
                 None
             }
             (
-                WriteContext::Conclude(finished, NextAttempt::Now { progress, slot }),
+                WriteContext::Conclude(finished, NextAttempt::Now { progress, slot, job_for_run }),
                 RunWriteResult::Claimed(claim),
             ) => {
-                let FinishedAssignment { run, job_for_run, .. } = *finished;
-                let run = OpenRun { progress, claim: Some(claim), ..run };
+                let run = OpenRun { progress, claim: Some(claim), ..finished.run };
                 let assignment = self.assign(run, claim, began, job_for_run, slot);
                 match self.is_stopping {
                     // The commit was in flight when the shutdown began.
@@ -204,7 +208,7 @@ impl Scheduler {
                     NextAttempt::Now { slot, .. } => self.admission.release(slot),
                     _ => {}
                 }
-                self.load_waiting_runs(&finished.job_for_run, now);
+                self.load_waiting_runs(&finished, now);
                 None
             }
             // Another node was faster or the job was edited.
@@ -274,12 +278,17 @@ impl Scheduler {
     }
 
     /// Loads at once if other occurrences may have waited for the end of this run.
-    fn load_waiting_runs(&mut self, job_for_run: &JobForRun, now: Instant) {
-        let extensions = &job_for_run.job.job.definition.extensions;
+    fn load_waiting_runs(&mut self, finished: &FinishedAssignment, now: Instant) {
+        let extensions = &finished.job_for_run.job.job.definition.extensions;
         let missed = extensions.missed_runs.as_ref();
         let runs_all_missed = missed.is_some_and(|missed| missed.policy == MissedPolicy::All);
-        if runs_all_missed || extensions.overlap == Some(Overlap::QueueOne) {
+        let is_awaited = self.waiting_jobs.remove(&finished.run.job);
+        if is_awaited || runs_all_missed || extensions.overlap == Some(Overlap::QueueOne) {
             self.load_schedule.load_now(now);
+        }
+        // It may have been enabled before its claim was released.
+        if matches!(finished.result, AssignmentResult::Held) {
+            self.load_schedule.nudged();
         }
     }
 

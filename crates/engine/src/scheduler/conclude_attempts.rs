@@ -1,21 +1,80 @@
 //! Concludes attempts: retry, redeliver, run the error action, or close the occurrence.
+//!
+//! The definition of the attempt is recorded with it; the present definition of the job decides what
+//! follows a failed attempt.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 
 use kalends_actions::AttemptReport;
 use kalends_domain::{
-    ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, Lifecycle, OnFault, Outcome,
-    Retries, Switch, conclude, final_state,
+    ActionRole, Attempt, AttemptStatus, CloseReason, ClosedOccurrences, Conclusion, HistoryEntry,
+    Lifecycle, MainAction, OnFault, Outcome, Retries, conclude, final_state, rule_of,
 };
 use kalends_recurrence::Instant;
-use kalends_store::record::{Disposition, GateState, LedgerRecord, OpenRun, Progress};
-use kalends_store::{AttemptCounts, ClaimAfter, RunWrite, StoreError};
+use kalends_store::record::{Disposition, GateState, JobForRun, LedgerRecord, OpenRun, Progress};
+use kalends_store::{
+    AttemptCounts, ClaimAfter, EngineStore, RunWrite, StoreError, UnusedOccurrence,
+};
 
 use super::commit_results::{NextAttempt, WriteContext};
 use super::{STORE_RETRY, Scheduler};
 use crate::admission::Slot;
+use crate::messages::postponed;
 use crate::status::CallKind;
-use crate::worker::{AssignmentResult, FinishedAssignment, action_for, has_failed};
+use crate::worker::{AssignmentResult, FinishedAssignment, action_for, has_failed, is_held};
+
+/// A job when one of its attempts is concluded.
+#[derive(Clone)]
+pub(super) struct CurrentJob {
+    gate: GateState,
+    /// Its present definition decides what follows a failed attempt.
+    job_for_run: Arc<JobForRun>,
+}
+
+/// Reads the jobs of finished assignments; `None` for a job that was deleted. Definitions are read only
+/// for jobs that were edited since the attempt was assigned.
+pub(super) async fn read_current_jobs(
+    store: &dyn EngineStore,
+    finished: &VecDeque<Box<FinishedAssignment>>,
+) -> Result<Vec<Option<CurrentJob>>, StoreError> {
+    let jobs = finished.iter().map(|finished| finished.run.job).collect();
+    let gate_states = store.gate_states(jobs).await?;
+    let current = |(gate, finished): (Option<GateState>, &Box<FinishedAssignment>)| {
+        let job_for_run = Arc::clone(&finished.job_for_run);
+        gate.map(|gate| CurrentJob { gate, job_for_run })
+    };
+    let mut current: Vec<_> = gate_states.into_iter().zip(finished).map(current).collect();
+    let is_edited =
+        |current: &CurrentJob| current.gate.generation != current.job_for_run.job.job.generation;
+    let edited = current.iter().flatten().filter(|current| is_edited(current));
+    let edited: BTreeSet<_> = edited.map(|current| current.job_for_run.job.key).collect();
+    if edited.is_empty() {
+        return Ok(current);
+    }
+    let jobs = match store.jobs_for_run(edited.iter().copied().collect()).await {
+        // The definition that the attempt used decides.
+        Err(StoreError::Unreadable(_)) => return Ok(current),
+        jobs => jobs?,
+    };
+    let jobs: HashMap<_, _> =
+        edited.into_iter().zip(jobs.into_iter().map(|job| job.map(Arc::new))).collect();
+    for current in &mut current {
+        let Some(CurrentJob { gate, job_for_run }) = current else { continue };
+        match jobs.get(&job_for_run.job.key) {
+            None => {}
+            Some(None) => *current = None,
+            Some(Some(edited)) => {
+                let job = &edited.job.job;
+                gate.generation = job.generation;
+                gate.schedule_generation = job.schedule_generation;
+                gate.switch = job.definition.switch;
+                *job_for_run = Arc::clone(edited);
+            }
+        }
+    }
+    Ok(current)
+}
 
 impl Scheduler {
     /// Queues the writes of results that do not depend on the job's current state.
@@ -26,41 +85,45 @@ impl Scheduler {
     }
 
     /// Queues the writes of results after which another attempt may follow.
-    pub(super) fn handle_gate_states(
+    pub(super) fn handle_current_jobs(
         &mut self,
         finished: VecDeque<Box<FinishedAssignment>>,
-        gate_states: Result<Vec<Option<GateState>>, StoreError>,
+        jobs: Result<Vec<Option<CurrentJob>>, StoreError>,
     ) {
-        let Ok(gate_states) = gate_states else {
+        let Ok(jobs) = jobs else {
             self.undecided_results.extend(finished);
             return self.pause_store_calls(CallKind::Read);
         };
         let now = self.now();
         self.outage.call_succeeded(CallKind::Read, now);
-        for (finished, gate) in finished.into_iter().zip(gate_states) {
-            self.queue_conclusion(finished, gate, now);
+        for (finished, job) in finished.into_iter().zip(jobs) {
+            self.queue_conclusion(finished, job, now);
         }
     }
 
-    /// Queues the write for one finished assignment. `gate` is the current gate state of the job, or
-    /// `None` if the job was deleted or the state is not needed.
+    /// Queues the write for one finished assignment. `job` is the current state of the job, or `None`
+    /// if the job was deleted or the state is not needed.
     fn queue_conclusion(
         &mut self,
         finished: Box<FinishedAssignment>,
-        gate: Option<GateState>,
+        job: Option<CurrentJob>,
         now: Instant,
     ) {
         let (run, token) = (finished.run, finished.claim.token);
-        let write = match conclusion_of(&finished, gate, now) {
+        let write = match self.conclusion_of(&finished, job.as_ref(), now) {
             AfterAttempt::Continue { entry, counts, progress } => {
-                let slot = gate.and_then(|gate| self.slot_now(&finished, gate, progress, now));
-                let (claim, next) = match slot {
-                    Some(slot) => {
-                        let lease = self.settings.lease;
-                        (ClaimAfter::Keep { lease }, NextAttempt::Now { progress, slot })
-                    }
-                    // A run of a disabled collection is loaded when the collection is enabled.
-                    None if is_held(&finished) => (ClaimAfter::Release, NextAttempt::None),
+                let is_held = match &job {
+                    Some(job) => is_held(&run, &job.gate),
+                    None => matches!(finished.result, AssignmentResult::Held),
+                };
+                let next = match job.filter(|_| !is_held) {
+                    Some(job) => self.attempt_now(job, progress, now),
+                    None => None,
+                };
+                let (claim, next) = match next {
+                    Some(next) => (ClaimAfter::Keep { lease: self.settings.lease }, next),
+                    // A held run is loaded when its job or collection is enabled.
+                    None if is_held => (ClaimAfter::Release, NextAttempt::None),
                     None => {
                         let waiting = OpenRun { progress, claim: None, ..run };
                         (ClaimAfter::Release, NextAttempt::Later(waiting))
@@ -70,9 +133,9 @@ impl Scheduler {
                     RunWrite::Continue { run: run.id, token, entry, counts, progress, claim };
                 (write, WriteContext::Conclude(finished, next))
             }
-            AfterAttempt::Finish { entry, counts, disposition, lifecycle } => {
+            AfterAttempt::Finish { entry, counts, disposition, lifecycle, unused } => {
                 let closed = ledger_row(&run, disposition, now);
-                let (run, unused) = (run.id, None);
+                let run = run.id;
                 let write =
                     RunWrite::Finish { run, token, entry, counts, closed, lifecycle, unused };
                 (write, WriteContext::Conclude(finished, NextAttempt::None))
@@ -81,22 +144,67 @@ impl Scheduler {
         self.pending_writes.push_back(write);
     }
 
-    /// A slot for an attempt that is due at once: the node then keeps its claim. `None` if the
-    /// attempt is due later, must not start now, or has no free slot.
-    fn slot_now(
+    /// The next attempt, if it is due at once and has a free slot: the node then keeps its claim.
+    fn attempt_now(
         &mut self,
-        finished: &FinishedAssignment,
-        gate: GateState,
+        job: CurrentJob,
         progress: Progress,
         now: Instant,
-    ) -> Option<Slot> {
-        let may_start =
-            progress.next_at <= now && gate.collection == Switch::Enabled && !self.is_stopping;
-        let job = &finished.job_for_run;
-        let slot = may_start.then(|| Slot::of(action_for(job, progress.role), job.collection))?;
+    ) -> Option<NextAttempt> {
+        let job_for_run = job.job_for_run;
+        let may_start = progress.next_at <= now && !self.is_stopping;
+        let slot = may_start
+            .then(|| Slot::of(action_for(&job_for_run, progress.role), job_for_run.collection))?;
         let is_free =
             self.parked.key_of(slot).is_none() && self.admission.try_acquire(slot).is_ok();
-        is_free.then_some(slot)
+        is_free.then_some(NextAttempt::Now { progress, slot, job_for_run })
+    }
+
+    fn conclusion_of(
+        &self,
+        finished: &FinishedAssignment,
+        job: Option<&CurrentJob>,
+        now: Instant,
+    ) -> AfterAttempt {
+        let run = finished.run;
+        match &finished.result {
+            // Not at once: the cause may persist.
+            AssignmentResult::NotStarted => AfterAttempt::unattempted(Progress {
+                next_at: run.progress.next_at.max(now.saturating_add(STORE_RETRY)),
+                ..run.progress
+            }),
+            AssignmentResult::Edited | AssignmentResult::Held => {
+                AfterAttempt::unattempted(run.progress)
+            }
+            AssignmentResult::Superseded => AfterAttempt::closed(Disposition::Superseded, None),
+            AssignmentResult::ErrorActionRemoved => {
+                AfterAttempt::closed(Disposition::Failed, Some(final_state(Conclusion::Faulted)))
+            }
+            AssignmentResult::PassedWhileDisabled => self.close_unused(finished, now),
+            AssignmentResult::Attempted { started, ended, report } => {
+                after_attempt(finished, job, (*started, *ended, report), now)
+            }
+        }
+    }
+
+    /// Closes an occurrence that passed while its job or collection was disabled.
+    fn close_unused(&self, finished: &FinishedAssignment, now: Instant) -> AfterAttempt {
+        let (run, job) = (finished.run, &finished.job_for_run.job.job);
+        let rule = rule_of(&job.definition, job.created, &self.schedules);
+        let next = rule.ok().and_then(|rule| rule.without_count().next_after(now));
+        let closed = ClosedOccurrences {
+            from: run.scheduled,
+            to: run.scheduled,
+            count: 1,
+            reason: CloseReason::Disabled,
+        };
+        AfterAttempt::Finish {
+            entry: Some(postponed(&closed, job.generation, run.repeat, now)),
+            counts: AttemptCounts::default(),
+            disposition: closed.reason.disposition(),
+            lifecycle: Some(Lifecycle::Completed),
+            unused: Some(UnusedOccurrence { next }),
+        }
     }
 }
 
@@ -112,120 +220,136 @@ enum AfterAttempt {
         counts: AttemptCounts,
         disposition: Disposition,
         lifecycle: Option<Lifecycle>,
+        unused: Option<UnusedOccurrence>,
     },
 }
 
-fn is_held(finished: &FinishedAssignment) -> bool {
-    matches!(finished.result, AssignmentResult::CollectionDisabled)
+impl AfterAttempt {
+    /// No attempt was made; the run goes on.
+    fn unattempted(progress: Progress) -> AfterAttempt {
+        AfterAttempt::Continue { entry: None, counts: AttemptCounts::default(), progress }
+    }
+
+    /// No attempt was made; the run is closed.
+    fn closed(disposition: Disposition, lifecycle: Option<Lifecycle>) -> AfterAttempt {
+        let (entry, counts, unused) = (None, AttemptCounts::default(), None);
+        AfterAttempt::Finish { entry, counts, disposition, lifecycle, unused }
+    }
 }
 
-fn conclusion_of(
+/// How a run goes on after an executed attempt.
+fn after_attempt(
     finished: &FinishedAssignment,
-    gate: Option<GateState>,
+    job: Option<&CurrentJob>,
+    (started, ended, report): (Instant, Instant, &AttemptReport),
     now: Instant,
 ) -> AfterAttempt {
     let run = finished.run;
-    let is_edited = gate.is_none_or(|job| job.generation != run.generation);
-    let (conclusion, entry, counts) = match &finished.result {
-        AssignmentResult::NotStarted | AssignmentResult::CollectionDisabled => {
-            // Not at once: the cause may persist.
-            let next_at = run.progress.next_at.max(now.saturating_add(STORE_RETRY));
-            let progress = Progress { next_at, ..run.progress };
-            let counts = AttemptCounts::default();
-            return AfterAttempt::Continue { entry: None, counts, progress };
-        }
-        AssignmentResult::Superseded => {
-            return AfterAttempt::Finish {
-                entry: None,
-                counts: AttemptCounts::default(),
-                disposition: Disposition::Superseded,
-                lifecycle: None,
-            };
-        }
-        AssignmentResult::Attempted { started, ended: at, report } => {
-            evaluate_attempt(finished, *started, *at, report)
-        }
-    };
-    let next = match conclusion {
-        Conclusion::Retry { at } => Some(Progress {
+    let entry = history_entry(finished, started, ended, report);
+    let main = &job.map_or(&finished.job_for_run, |job| &job.job_for_run).job.job.definition.action;
+    let conclusion = conclusion_by(main, &run, (started, ended, report.outcome));
+    let counts = attempt_counts(&run, conclusion, started, report);
+    // A success is concluded without reading the job.
+    let is_superseded = report.outcome != Outcome::Succeeded
+        && job.is_none_or(|job| run.is_superseded(job.gate.schedule_generation));
+    if is_superseded {
+        return AfterAttempt::Finish {
+            entry: Some(entry),
+            counts: AttemptCounts { faulted: false, ..counts },
+            disposition: Disposition::Superseded,
+            lifecycle: None,
+            unused: None,
+        };
+    }
+    let progress = match conclusion {
+        Conclusion::Retry { at } => Progress {
             retry: run.progress.retry + 1,
             redelivery: 0,
             next_at: at,
             first_started: run.progress.first_started.or(Some(entry.started)),
             ..run.progress
-        }),
+        },
         Conclusion::Redeliver => {
-            Some(Progress { redelivery: run.progress.redelivery + 1, next_at: now, ..run.progress })
+            Progress { redelivery: run.progress.redelivery + 1, next_at: now, ..run.progress }
         }
-        Conclusion::RunErrorAction => Some(Progress {
-            role: ActionRole::Error,
-            retry: 0,
-            redelivery: 0,
-            next_at: now,
-            first_started: None,
-        }),
-        Conclusion::Completed | Conclusion::Faulted => None,
-    };
-    let entry = Some(entry);
-    match next {
-        // No attempt of a replaced definition starts, not even a retry.
-        Some(_) if is_edited => {
-            let disposition = Disposition::Superseded;
-            AfterAttempt::Finish { entry, counts, disposition, lifecycle: None }
-        }
-        Some(progress) => AfterAttempt::Continue { entry, counts, progress },
-        None => {
+        Conclusion::RunErrorAction => Progress { role: ActionRole::Error, ..Progress::first(now) },
+        Conclusion::Completed | Conclusion::Faulted => {
             let disposition = match conclusion {
                 Conclusion::Completed => Disposition::Completed,
                 _ => Disposition::Failed,
             };
-            let lifecycle = Some(final_state(conclusion));
-            AfterAttempt::Finish { entry, counts, disposition, lifecycle }
+            return AfterAttempt::Finish {
+                entry: Some(entry),
+                counts,
+                disposition,
+                lifecycle: Some(final_state(conclusion)),
+                unused: None,
+            };
         }
-    }
+    };
+    AfterAttempt::Continue { entry: Some(entry), counts, progress }
 }
 
-/// Conclusion, history entry and counter changes of an executed attempt.
-fn evaluate_attempt(
-    finished: &FinishedAssignment,
-    started: Instant,
-    at: Instant,
-    report: &AttemptReport,
-) -> (Conclusion, HistoryEntry, AttemptCounts) {
-    let (run, main) = (&finished.run, &finished.job_for_run.job.job.definition.action);
+/// The conclusion of an attempt by the policies of a definition.
+fn conclusion_by(
+    main: &MainAction,
+    run: &OpenRun,
+    (started, ended, outcome): (Instant, Instant, Outcome),
+) -> Conclusion {
     let Progress { role, retry, redelivery, first_started, .. } = run.progress;
     let attempt =
         Attempt { role, retry, redelivery, first_started: first_started.unwrap_or(started) };
-    let error = main.error_action.as_ref();
-    let policy = match role {
-        ActionRole::Main => main.retry.as_ref(),
-        ActionRole::Error => error.and_then(|error| error.retry.as_ref()).or(main.retry.as_ref()),
+    let policy = match (role, &main.error_action) {
+        (ActionRole::Main, _) => main.retry.as_ref(),
+        (ActionRole::Error, Some(error)) => error.retry.as_ref().or(main.retry.as_ref()),
+        // The error action was removed.
+        (ActionRole::Error, None) => return Conclusion::Faulted,
     };
-    let on_fault = if error.is_some() { OnFault::RunErrorAction } else { OnFault::Nothing };
-    let conclusion = conclude(attempt, report.outcome, Retries::of(policy), on_fault, at);
-    let entry = HistoryEntry {
+    let on_fault = match main.error_action {
+        Some(_) => OnFault::RunErrorAction,
+        None => OnFault::Nothing,
+    };
+    conclude(attempt, outcome, Retries::of(policy), on_fault, ended)
+}
+
+fn history_entry(
+    finished: &FinishedAssignment,
+    started: Instant,
+    ended: Instant,
+    report: &AttemptReport,
+) -> HistoryEntry {
+    let run = &finished.run;
+    HistoryEntry {
         started,
-        ended: at,
+        ended,
         expected: run.scheduled,
         status: match report.outcome {
             Outcome::Succeeded => AttemptStatus::Completed,
             _ => AttemptStatus::Failed,
         },
         message: report.message.clone(),
-        retry,
+        retry: run.progress.retry,
         repeat: run.repeat,
-        role,
+        role: run.progress.role,
         timing: report.timing,
         generation: Some(finished.job_for_run.job.job.generation),
-    };
+    }
+}
+
+fn attempt_counts(
+    run: &OpenRun,
+    conclusion: Conclusion,
+    started: Instant,
+    report: &AttemptReport,
+) -> AttemptCounts {
+    let role = run.progress.role;
     let is_main = role == ActionRole::Main;
     let exhausted = matches!(conclusion, Conclusion::Faulted | Conclusion::RunErrorAction);
-    let counts = AttemptCounts {
+    AttemptCounts {
         executed: is_main.then_some(started),
         failed: has_failed(role, report),
         faulted: is_main && exhausted,
-    };
-    (conclusion, entry, counts)
+    }
 }
 
 fn ledger_row(run: &OpenRun, disposition: Disposition, now: Instant) -> LedgerRecord {

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use kalends_domain::{Lifecycle, Switch};
 use kalends_recurrence::Instant;
-use kalends_store::record::{Cause, FencingToken, JobKey, OpenRun, RunId};
+use kalends_store::record::{Cause, FencingToken, GateState, JobKey, OpenRun, RunId};
 use kalends_store::{Due, DueJob, Orphan, ScanPage, ScannedJob, StoreError};
 
 use super::repair::repair_never_due_job;
 use super::store_calls::StoreResponse;
 use super::{Scheduler, earlier};
 use crate::settings::OnViolation;
+use crate::worker::is_held;
 
 /// Rows per page: a few milliseconds of one reader.
 const SCAN_ROWS: usize = 2_000;
@@ -173,13 +174,16 @@ impl Scheduler {
                     found.push(Violation::Overdue(Due { on, collection: job.collection }));
                 }
             }
-            None if is_enabled && !open.iter().any(|run| is_of_schedule(run, generation)) => {
+            None if is_enabled && !open.iter().any(|run| is_of_schedule(run, &gate_state)) => {
                 found.push(Violation::NeverDue { job: job.job, generation });
             }
             _ => {}
         }
         let lost = open.iter().filter(|run| {
-            may_run && is_complete && is_late(run, open, late) && !self.holds_run(run.id)
+            !is_held(run, &gate_state)
+                && is_complete
+                && is_late(run, open, late)
+                && !self.holds_run(run.id)
         });
         found.extend(lost.map(|run| Violation::LostRun {
             run: run.id,
@@ -247,8 +251,8 @@ impl Scheduler {
     }
 }
 
-fn is_of_schedule(run: &OpenRun, generation: u64) -> bool {
-    run.cause == Cause::Scheduled && run.generation == generation
+fn is_of_schedule(run: &OpenRun, job: &GateState) -> bool {
+    run.cause == Cause::Scheduled && !run.is_superseded(job.schedule_generation)
 }
 
 /// Whether a run has been due or unclaimed since before `since`. A run that is queued behind another of

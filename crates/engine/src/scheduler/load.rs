@@ -139,6 +139,7 @@ impl Scheduler {
         self.load_schedule.finished(now, (began, self.services.clock.uptime()), jobs.len());
         self.retry_unreadable_jobs();
         self.add_parked_keys(&parked);
+        self.waiting_jobs.clear();
         self.add_to_timetable(jobs, runs);
     }
 

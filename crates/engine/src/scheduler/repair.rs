@@ -1,7 +1,8 @@
 //! Repair of an enabled job that has no next occurrence.
 
 use kalends_domain::{
-    EditKind, Lifecycle, ScheduleState, Switch, rule_of, schedule_state_after_edit,
+    EditKind, Lifecycle, OpenScheduledRuns, ScheduleEdit, ScheduleState, Switch, rule_of,
+    schedule_state_after_edit,
 };
 use kalends_recurrence::{Instant, Settings};
 use kalends_store::record::{JobKey, JobState};
@@ -28,15 +29,15 @@ pub(super) async fn repair_never_due_job(
     let rule = rule_of(definition, record.job.created, &schedules)
         .map_err(|errors| StoreError::Damaged(format!("job {}: {errors}", job.0)))?;
     let before = ScheduleState { due, used, lifecycle };
-    let after = schedule_state_after_edit(
-        before,
-        definition,
-        definition,
-        &rule,
-        EditKind::Change,
+    let edit = ScheduleEdit {
+        old: definition,
+        new: definition,
+        rule: &rule,
+        kind: EditKind::Change,
+        open: OpenScheduledRuns::default(),
         now,
-        &schedules,
-    );
+    };
+    let after = schedule_state_after_edit(before, edit, &schedules);
     let ScheduleState { due, used, lifecycle } = after;
     let advance = Advance { due, used, lifecycle };
     store.commit(vec![RunWrite::Reschedule { job, generation, advance }]).await.map(drop)

@@ -57,7 +57,7 @@ impl Scheduler {
             let elapsed = clock.uptime();
             self.renew_leases();
             if elapsed >= self.store_retry_at {
-                self.read_gate_states();
+                self.read_current_jobs();
                 self.write(self.now());
             }
             let is_done = self.held_claims.is_empty() && self.calls.committing == 0;

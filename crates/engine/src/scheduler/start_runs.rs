@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kalends_domain::{
     ActionRole, DueDecision, DueInput, InFlight, Lifecycle, MissedPolicy, Overlap, RunStart,
-    StartTiming, decide_due, jittered, rule_of,
+    StartTiming, Switch, decide_due, jittered, rule_of,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, JobForRun, JobKey, JobRecord, OpenRun, Progress, SlotKey};
@@ -152,6 +152,7 @@ impl Scheduler {
             }
             DueItem::Job(due) => match self.decide(due, job_for_run, now) {
                 None => {
+                    self.waiting_jobs.insert(due.on.job);
                     self.release_item(item);
                     return None;
                 }
@@ -162,9 +163,15 @@ impl Scheduler {
                 }
                 Some(_) => ActionRole::Main,
             },
+            // A load finds it again when its job is enabled.
+            DueItem::Run(run) if is_job_disabled(run, job_for_run) => {
+                self.release_item(item);
+                return None;
+            }
             DueItem::Run(run) if is_next_in_queue(run, job_for_run) => run.progress.role,
             // A load finds it again after the earlier run has finished.
-            DueItem::Run(_) => {
+            DueItem::Run(run) => {
+                self.waiting_jobs.insert(run.job);
                 self.release_item(item);
                 return None;
             }
@@ -193,7 +200,7 @@ impl Scheduler {
                     run: run.id,
                     seen: run.claim.map(|claim| claim.token),
                     generation: job_for_run.job.job.generation,
-                    progress: self.progress_after_claim(&run, now),
+                    progress: self.progress_after_claim(&run, &job_for_run, now),
                     expected: run.progress,
                     waits_for: key,
                 };
@@ -213,6 +220,7 @@ impl Scheduler {
                     self.queue_decision(due, job_for_run, Start::Now(slot), decision, now);
                 }
                 None => {
+                    self.waiting_jobs.insert(due.on.job);
                     self.admission.release(slot);
                     self.release_item(&DueItem::Job(due));
                 }
@@ -242,7 +250,7 @@ impl Scheduler {
                 missed.and_then(|missed| missed.within.as_ref()).map(|within| *within.value()),
             ),
             overlap: extensions.overlap.unwrap_or_default(),
-            in_flight: in_flight(&job_for_run.open.scheduled, due.generation, now),
+            in_flight: in_flight(&job_for_run.open.scheduled, job.job.schedule_generation, now),
             open_runs: job_for_run.open.count,
             open_runs_max: self.settings.open_runs_max,
         })
@@ -333,9 +341,9 @@ impl Scheduler {
     }
 
     /// The next attempt of a run that is due or whose owner's lease expired.
-    fn progress_after_claim(&self, run: &OpenRun, now: Instant) -> Progress {
+    fn progress_after_claim(&self, run: &OpenRun, job: &JobForRun, now: Instant) -> Progress {
         match run.claim {
-            None => run.progress,
+            None => resumed(run, job.enabled_since.min(now)),
             // This node claimed it, but the response of the store was lost: no attempt started.
             Some(claim) if claim.owner == self.node => run.progress,
             // The owner's lease expired: the outcome of its attempt is unknown.
@@ -343,14 +351,14 @@ impl Scheduler {
                 redelivery: run.progress.redelivery + 1,
                 // Never early: the clock may have been stepped back since the claim.
                 next_at: run.progress.next_at.max(now),
-                ..run.progress
+                ..resumed(run, job.enabled_since.min(now))
             },
         }
     }
 
     /// Queues the claim of a run.
     fn queue_claim(&mut self, run: OpenRun, job_for_run: Arc<JobForRun>, slot: Slot, now: Instant) {
-        let progress = self.progress_after_claim(&run, now);
+        let progress = self.progress_after_claim(&run, &job_for_run, now);
         let write = RunWrite::Claim {
             run: run.id,
             seen: run.claim.map(|claim| claim.token),
@@ -380,6 +388,26 @@ fn is_due(job_for_run: &JobForRun, due: &Due) -> bool {
     (job.generation, state.due) == (due.on.generation, Some(due.on.due))
 }
 
+/// Whether a disabled job holds the run.
+fn is_job_disabled(run: &OpenRun, job_for_run: &JobForRun) -> bool {
+    let switch = job_for_run.job.job.definition.switch;
+    run.cause == Cause::Scheduled && switch == Switch::Disabled
+}
+
+/// The progress of a waiting run whose job and collection were enabled at `enabled_since`. The time for
+/// which they held its next attempt does not count towards the age limit of its retries.
+fn resumed(run: &OpenRun, enabled_since: Instant) -> Progress {
+    let progress = run.progress;
+    match progress.first_started {
+        Some(first) if progress.next_at < enabled_since => Progress {
+            next_at: enabled_since,
+            first_started: Some(first.saturating_add(enabled_since.since(progress.next_at))),
+            ..progress
+        },
+        _ => progress,
+    }
+}
+
 /// Whether no earlier run of the job blocks this one.
 fn is_next_in_queue(run: &OpenRun, job_for_run: &JobForRun) -> bool {
     let is_queued = run.cause == Cause::Scheduled
@@ -390,9 +418,12 @@ fn is_next_in_queue(run: &OpenRun, job_for_run: &JobForRun) -> bool {
     !(is_queued && others_run) || overlap == Overlap::Allow
 }
 
-fn in_flight(scheduled: &[OpenRun], generation: u64, now: Instant) -> InFlight {
-    // A run claimed ahead by an older generation will be superseded at the gate.
-    let is_stopped = |run: &OpenRun| run.generation != generation && run.progress.next_at > now;
+fn in_flight(scheduled: &[OpenRun], schedule_generation: u64, now: Instant) -> InFlight {
+    // A superseded run makes no further attempt.
+    let is_stopped = |run: &OpenRun| {
+        let is_attempting = run.claim.is_some() && run.progress.next_at <= now;
+        run.is_superseded(schedule_generation) && !is_attempting
+    };
     match scheduled.iter().filter(|run| !is_stopped(run)).count() {
         0 => InFlight::Nothing,
         1 => InFlight::Running,

@@ -14,6 +14,7 @@ use kalends_store::{
 
 use super::cluster::Abandoned;
 use super::commit_results::WriteContext;
+use super::conclude_attempts::{CurrentJob, read_current_jobs};
 use super::load::LoadedRows;
 use super::start_runs::{ItemToRead, Stage};
 use super::{BATCH_MAX, CLAIM_AHEAD, DueItem, Scheduler};
@@ -49,9 +50,9 @@ pub(super) enum StoreResponse {
         /// Definitions by job; a deleted job has none.
         jobs: Result<HashMap<JobKey, Arc<JobForRun>>, StoreError>,
     },
-    GateStates {
+    CurrentJobs {
         finished: VecDeque<Box<FinishedAssignment>>,
-        gate_states: Result<Vec<Option<GateState>>, StoreError>,
+        jobs: Result<Vec<Option<CurrentJob>>, StoreError>,
     },
     Committed {
         began: Duration,
@@ -85,9 +86,7 @@ impl StoreResponse {
                 let is_failure = |error: &&StoreError| !matches!(error, StoreError::Unreadable(_));
                 (CallKind::Read, jobs.as_ref().err().filter(is_failure))
             }
-            StoreResponse::GateStates { gate_states, .. } => {
-                (CallKind::Read, gate_states.as_ref().err())
-            }
+            StoreResponse::CurrentJobs { jobs, .. } => (CallKind::Read, jobs.as_ref().err()),
             StoreResponse::Committed { results, .. } => (CallKind::Write, results.as_ref().err()),
             StoreResponse::Renewed { results, .. } => (CallKind::Write, results.as_ref().err()),
             StoreResponse::Polled { abandoned, .. } => (CallKind::Read, abandoned.as_ref().err()),
@@ -108,7 +107,7 @@ pub(super) struct CallsInFlight {
     reading_jobs: usize,
     /// Number of items in these reads that may need a slot.
     items_read: usize,
-    reading_gate_states: usize,
+    reading_current_jobs: usize,
     pub(super) committing: usize,
 }
 
@@ -167,19 +166,18 @@ impl Scheduler {
         items.map(|item| ItemToRead { item, stage: Stage::Due }).collect()
     }
 
-    /// Reads the gate states of jobs that may have another attempt.
-    pub(super) fn read_gate_states(&mut self) {
+    /// Reads the current state of jobs that may have another attempt.
+    pub(super) fn read_current_jobs(&mut self) {
         while !self.undecided_results.is_empty()
-            && self.calls.reading_gate_states < CONCURRENT_CALLS_MAX
+            && self.calls.reading_current_jobs < CONCURRENT_CALLS_MAX
         {
             let count = self.undecided_results.len().min(BATCH_MAX);
             let finished: VecDeque<_> = self.undecided_results.drain(..count).collect();
-            self.calls.reading_gate_states += 1;
+            self.calls.reading_current_jobs += 1;
             let store = Arc::clone(&self.services.store);
             self.store_calls.push(Box::pin(async move {
-                let jobs = finished.iter().map(|finished| finished.run.job).collect();
-                let gate_states = store.gate_states(jobs).await;
-                StoreResponse::GateStates { finished, gate_states }
+                let jobs = read_current_jobs(&*store, &finished).await;
+                StoreResponse::CurrentJobs { finished, jobs }
             }));
         }
     }
@@ -228,9 +226,9 @@ impl Scheduler {
                 self.calls.items_read -= items.len();
                 self.handle_jobs_for_run(items, jobs);
             }
-            StoreResponse::GateStates { finished, gate_states } => {
-                self.calls.reading_gate_states -= 1;
-                self.handle_gate_states(finished, gate_states);
+            StoreResponse::CurrentJobs { finished, jobs } => {
+                self.calls.reading_current_jobs -= 1;
+                self.handle_current_jobs(finished, jobs);
             }
             StoreResponse::Committed { began, contexts, results } => {
                 self.calls.committing -= 1;

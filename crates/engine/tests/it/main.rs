@@ -4,6 +4,7 @@
 
 mod clocks_and_collections;
 mod edits_before_the_due_time;
+mod edits_of_open_runs;
 mod faulty_store;
 mod firing;
 mod hanging_hosts;

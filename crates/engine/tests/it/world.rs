@@ -9,10 +9,11 @@ use kalends_actions::{
     ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, NotSent, PrewarmFuture, SendFence,
 };
 use kalends_domain::{
-    Action, ActionRole, Collection, CollectionName, CollectionPath, CollectionState, ErrorAction,
-    Extensions, GroupName, GroupPath, HistoryEntry, HttpRequest, JobDefinition, JobName, JobPath,
-    Limits, Location, MainAction, Method, Outcome, Plan, SubscriptionId, Switch, Target, Uri,
-    rule_of, schedule_state_of_new,
+    Action, ActionRole, Collection, CollectionName, CollectionPath, CollectionState, EditKind,
+    ErrorAction, Extensions, GroupName, GroupPath, HistoryEntry, HttpRequest, JobDefinition,
+    JobName, JobPath, Limits, Location, MainAction, Method, Outcome, Plan, ScheduleEdit,
+    ScheduleState, SubscriptionId, Switch, Target, Uri, changes_schedule, closed_by_edit, rule_of,
+    schedule_state_after_edit, schedule_state_of_new,
 };
 use kalends_engine::{Engine, EngineSettings};
 use kalends_environment::{Clock, ManualClock};
@@ -37,6 +38,9 @@ pub(crate) struct Call {
     pub(crate) at: String,
     pub(crate) role: ActionRole,
     pub(crate) retry: u32,
+    pub(crate) uri: String,
+    /// Generation of the run, for the idempotency key.
+    pub(crate) generation: u64,
 }
 
 /// A target with scripted responses; it succeeds when the script is empty.
@@ -61,6 +65,8 @@ pub(crate) enum Response {
     Hang,
     /// The connection is open after [`World::open_target`]; only then the request is sent.
     ConnectSlowly,
+    /// Fails after [`World::open_target`].
+    HangThenFail,
 }
 
 impl ActionExecutor for Script {
@@ -79,6 +85,11 @@ impl ActionExecutor for Script {
                 at: Instant::from(self.clock.now()).to_string(),
                 role: request.role,
                 retry: request.retry,
+                uri: match &request.action.target {
+                    Target::Http(http) => http.uri.as_str().to_owned(),
+                    other => panic!("{other:?}"),
+                },
+                generation: request.generation,
             };
             self.calls.lock().unwrap().push(call);
             self.called.notify_waiters();
@@ -89,6 +100,10 @@ impl ActionExecutor for Script {
                 Some(Response::Hang) => {
                     self.open.notified().await;
                     Outcome::Succeeded
+                }
+                Some(Response::HangThenFail) => {
+                    self.open.notified().await;
+                    Outcome::Failed { retry_after: None }
                 }
             };
             Ok(AttemptReport::new(outcome, "scripted"))
@@ -201,6 +216,7 @@ impl World {
         drop(self.engine.take());
     }
 
+    /// Creates or replaces a job.
     pub(crate) async fn put(&self, name: &str, definition: JobDefinition) -> JobRecord {
         let record = self.put_without_nudge(name, definition).await;
         self.nudge();
@@ -213,7 +229,7 @@ impl World {
         name: &str,
         definition: JobDefinition,
     ) -> JobRecord {
-        self.put_at(job_path(name), definition).await
+        self.define(job_path(name), definition, EditKind::Replace).await
     }
 
     /// Creates a job in another collection, which is created if it does not exist.
@@ -231,33 +247,20 @@ impl World {
         let decide = move |_: CollectionContext<'_>| enabled();
         self.store.edit_collection(path.clone(), Box::new(decide)).await.unwrap();
         let job = JobName::new(name).unwrap();
-        self.put_at(JobPath { collection: path, job }, definition).await;
+        self.define(JobPath { collection: path, job }, definition, EditKind::Replace).await;
         self.nudge();
     }
 
-    async fn put_at(&self, path: JobPath, definition: JobDefinition) -> JobRecord {
-        let now = Instant::from(self.clock.now());
-        let decide = move |context: JobContext<'_>| {
-            let created = context.existing.map_or(now, |job| job.job.created);
-            let rule = rule_of(&definition, created, &Settings::default()).unwrap();
-            let mut standing = schedule_state_of_new(&definition, &rule);
-            if context.existing.is_some() {
-                standing.due = rule.next_after(now);
-            }
-            Ok(JobWrite::Put(Box::new(JobPut {
-                uid: JobUid([1; 16]),
-                created,
-                definition: definition.clone(),
-                facts: JobFacts::default(),
-                state: JobState {
-                    due: standing.due,
-                    lifecycle: standing.lifecycle,
-                    ..JobState::default()
-                },
-                waiting: WaitingRuns::Supersede,
-                closed_by_edit: None,
-            })))
-        };
+    /// Changes a job.
+    pub(crate) async fn patch(&self, name: &str, change: impl FnOnce(&mut JobDefinition)) {
+        let mut definition = self.job(name).await.job.definition;
+        change(&mut definition);
+        self.define(job_path(name), definition, EditKind::Change).await;
+        self.nudge();
+    }
+
+    async fn define(&self, path: JobPath, definition: JobDefinition, kind: EditKind) -> JobRecord {
+        let decide = move |context: JobContext<'_>| Ok(decide(&definition, kind, &context));
         let edited = self.store.edit_job(path, Box::new(decide)).await.unwrap();
         edited.after.unwrap()
     }
@@ -343,6 +346,49 @@ impl World {
         let key = self.job(name).await.key;
         self.store.ledger(key, Instant::MIN, Instant::MAX, 1_000).await.unwrap()
     }
+}
+
+/// The write of an edit, by the rules of the API.
+fn decide(new: &JobDefinition, kind: EditKind, context: &JobContext<'_>) -> JobWrite {
+    let (settings, now) = (Settings::default(), context.now);
+    let created = context.existing.map_or(now, |job| job.job.created);
+    let rule = &rule_of(new, created, &settings).unwrap();
+    let (schedule, waiting, closed_by_edit) = match context.existing {
+        None => (schedule_state_of_new(new, rule), WaitingRuns::Supersede, None),
+        Some(JobRecord { job, state, .. }) => {
+            let old = &job.definition;
+            let JobState { due, used, lifecycle, .. } = *state;
+            let open = context.open_scheduled_runs();
+            let schedule = schedule_state_after_edit(
+                ScheduleState { due, used, lifecycle },
+                ScheduleEdit { old, new, rule, kind, open, now },
+                &settings,
+            );
+            let waiting = match changes_schedule(old, new) {
+                true => WaitingRuns::Supersede,
+                false => WaitingRuns::Keep,
+            };
+            let old_rule = rule_of(old, created, &settings).unwrap();
+            let collection = context.collection.collection.state.switch();
+            let closed =
+                due.and_then(|due| closed_by_edit(old, new, &old_rule, due, now, collection));
+            (schedule, waiting, closed.map(|closed| closed.to_ledger_record(job.generation, now)))
+        }
+    };
+    JobWrite::Put(Box::new(JobPut {
+        uid: JobUid([1; 16]),
+        created,
+        definition: new.clone(),
+        facts: JobFacts::default(),
+        state: JobState {
+            due: schedule.due,
+            used: schedule.used,
+            lifecycle: schedule.lifecycle,
+            ..context.existing.map(|job| job.state).unwrap_or_default()
+        },
+        waiting,
+        closed_by_edit,
+    }))
 }
 
 fn collection(state: CollectionState) -> Collection {

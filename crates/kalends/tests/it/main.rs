@@ -12,6 +12,7 @@ mod config;
 mod conflicts_and_outages;
 mod connection;
 mod crash;
+mod edits;
 mod events;
 mod forwarder;
 mod hanging_target;

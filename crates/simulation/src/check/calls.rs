@@ -56,6 +56,10 @@ impl Check<'_> {
                 self.held_occurrences(job, scheduled, first);
             }
             let Some(version) = job.version(generation) else { continue };
+            // The policies of several definitions decided about a run that was edited.
+            if self.was_edited(job, generation, main.iter().chain(error)) {
+                continue;
+            }
             self.attempts(job, &ExpectedRetries::of(&version.definition, ActionRole::Main), main);
             self.attempts(job, &ExpectedRetries::of(&version.definition, ActionRole::Error), error);
             self.error_action(job, version, main, error);
@@ -77,6 +81,21 @@ impl Check<'_> {
         }
     }
 
+    /// Whether the job was edited between the claim of a run and the last response to its calls.
+    fn was_edited<'c>(
+        &self,
+        job: JobEvidence<'_>,
+        generation: u64,
+        calls: impl Iterator<Item = &'c &'c Call>,
+    ) -> bool {
+        let ended = calls.map(|call| call.response.map_or(i64::MAX, |(at, _)| at)).max();
+        let versions = &job.tracked.versions;
+        let later = versions.iter().find(|version| version.generation > generation);
+        later
+            .zip(ended)
+            .is_some_and(|(later, ended)| later.acknowledged <= ended.saturating_add(RECORDING))
+    }
+
     /// After an edit was acknowledged, no attempt of the old definition starts.
     fn check_definition(&mut self, job: JobEvidence<'_>, call: &Call) {
         // A read is up to one round trip old, and gate states that took longer are read again.
@@ -88,9 +107,12 @@ impl Check<'_> {
         if used.is_none() {
             self.violation(job, format!("PHANTOM definition of {call:?}"));
         }
+        let is_manual = job.tracked.manual.contains(&(call.scheduled, call.generation));
         let later = versions.iter().enumerate().filter(|(index, version)| {
+            let supersedes = version.moves && !is_manual;
             used.is_none_or(|used| *index > used)
-                || !Pending::RunsSurviveEdits.is_on() && version.generation > call.generation
+                || (supersedes || !Pending::RunsSurviveEdits.is_on())
+                    && version.generation > call.generation
         });
         let later = later.map(|(_, version)| version);
         let edits = later.map(|version| version.acknowledged).chain(job.tracked.deleted_at);

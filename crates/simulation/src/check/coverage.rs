@@ -1,9 +1,11 @@
 //! Checks that every occurrence has exactly one record: the records of a schedule cover it without
 //! gaps and without overlaps.
 
+use std::time::Duration;
+
 use kalends_domain::{Lifecycle, MissedPolicy, Overlap, Switch};
 use kalends_recurrence::{Instant, Rule, TICKS_PER_SECOND};
-use kalends_store::record::Disposition;
+use kalends_store::record::{Cause, Disposition};
 
 use super::{Check, JobEvidence, OccurrenceRecord};
 use crate::time::ticks;
@@ -29,13 +31,8 @@ struct CountUsed {
 #[derive(Clone, Copy)]
 struct SchedulePosition {
     next: Option<Instant>,
-    /// The next occurrence if `count` is ignored.
-    uncounted: Option<Instant>,
     used: CountUsed,
 }
-
-/// A generation of the job and the position after its records.
-type Earlier<'a> = (&'a Version, SchedulePosition);
 
 impl Check<'_> {
     pub(super) fn coverage(&mut self, job: JobEvidence<'_>) {
@@ -44,13 +41,9 @@ impl Check<'_> {
         if let Some(record) = records.iter().find(|record| !known(record)) {
             self.violation(job, format!("PHANTOM record of an unknown generation: {record:?}"));
         }
-        let mut used = CountUsed::default();
-        let mut earlier: Option<Earlier<'_>> = None;
         let versions = &job.tracked.versions;
+        let mut position: Option<SchedulePosition> = None;
         for (index, version) in versions.iter().enumerate() {
-            if version.restarts {
-                used = CountUsed::default();
-            }
             let own: Vec<_> = records
                 .iter()
                 .filter(|record| record.generation == version.generation)
@@ -60,29 +53,38 @@ impl Check<'_> {
                 self.violation(job, "BROKEN rule of a stored job");
                 continue;
             };
-            let first = first_of(version, &rule, earlier);
-            let position = self.check_records(job, version, &rule, &own, (first, used));
-            used = position.used;
-            earlier = Some((version, position));
+            let mut earlier: Vec<_> = records
+                .iter()
+                .filter(|record| record.generation < version.generation)
+                .copied()
+                .collect();
+            // The time of a record does not tell whether its run was open before a clock step.
+            if self.clocks_were_stepped() {
+                let first = own.first().map_or(job.stored.record.state.due, |own| Some(own.from));
+                earlier.retain(|record| first.is_none_or(|first| first > record.from));
+            }
+            let before = position.zip(index.checked_sub(1).and_then(|index| versions.get(index)));
+            let start = start_of(job, (version, &rule), before, &earlier);
+            let reached = self.check_records(job, version, &rule, &own, start);
+            position = Some(reached);
+            let edit = versions.get(index + 1);
             for record in &own {
                 self.runs_after_outage(job, version, &rule, record);
-                self.check_disposition(
-                    job,
-                    version,
-                    versions.get(index + 1),
-                    &rule,
-                    record,
-                    &records,
-                );
-                match (version.definition.switch, versions.get(index + 1)) {
-                    (Switch::Enabled, _) => self.disabled_collection(job, version, record),
-                    (Switch::Disabled, edit) => self.disabled_job(job, edit, record),
+                let moved = versions.iter().skip(index + 1).any(|version| version.moves);
+                self.check_disposition(job, version, moved, &rule, record, &records);
+                match version.definition.switch {
+                    Switch::Enabled => self.disabled_collection(job, version, record),
+                    Switch::Disabled => self.disabled_job(job, edit, record),
                 }
             }
-            match versions.get(index + 1) {
+            match edit {
                 Some(edit) => {
-                    let passed = position.next.filter(|&next| next <= edit.now);
-                    if let Some(next) = passed.filter(|_| !keeps_waiting(version, edit)) {
+                    // A one-time job runs at the time at which it is enabled.
+                    let runs_once = version.definition.recurrence.is_none();
+                    let passed = reached
+                        .next
+                        .filter(|&next| next < edit.now || next == edit.now && !runs_once);
+                    if let Some(next) = passed.filter(|_| closes_passed(version, edit)) {
                         let now = edit.now;
                         self.violation(
                             job,
@@ -90,7 +92,7 @@ impl Check<'_> {
                         );
                     }
                 }
-                None => self.end(job, version, &position, &own),
+                None => self.end(job, version, &reached, &schedule_records(job, &records)),
             }
         }
     }
@@ -102,7 +104,7 @@ impl Check<'_> {
         version: &Version,
         rule: &Rule,
         records: &[OccurrenceRecord],
-        (first, mut used): (Option<Instant>, CountUsed),
+        SchedulePosition { next: first, mut used }: SchedulePosition,
     ) -> SchedulePosition {
         let recurrence = version.definition.recurrence.as_ref();
         let count = recurrence.and_then(|recurrence| recurrence.count).map(i64::unsigned_abs);
@@ -120,6 +122,8 @@ impl Check<'_> {
                         format!("COUNT {from} of generation {generation} exceeds the count"),
                     );
                 }
+                // An occurrence gave its use of the count back.
+                Some(next) if next < from && returns_count(job, version, rule, from) => {}
                 Some(next) if next < from => {
                     self.violation(
                         job,
@@ -145,22 +149,23 @@ impl Check<'_> {
                 used.most += 1;
                 used.least += u64::from(!superseded);
             }
-            next = match recurrence {
-                None => None,
-                Some(_) => rule.next_after(to).filter(|&next| next > to),
+            next = match (recurrence, record.closed) {
+                // Enabling the job runs it at once.
+                (None, Some((Disposition::SkippedDisabled, closed))) => Some(closed),
+                (None, _) => None,
+                (Some(_), _) => rule.next_after(to).filter(|&next| next > to),
             };
         }
-        let uncounted = next;
         if count.is_some_and(|count| used.most >= count) {
             // If the bounds differ, the job may continue or not.
             let is_certain = count.is_some_and(|count| used.least >= count);
-            let record = &job.stored.record;
-            let continues = record.job.generation == generation && record.state.due.is_some();
+            let is_due = job.stored.record.state.due == next;
+            let continues = is_due || job.records().iter().any(|other| Some(other.from) == next);
             if is_certain || !continues {
                 next = None;
             }
         }
-        SchedulePosition { next, uncounted, used }
+        SchedulePosition { next, used }
     }
 
     /// A disabled job runs nothing, and the edit that enables it closes the occurrences in between.
@@ -187,7 +192,7 @@ impl Check<'_> {
         &mut self,
         job: JobEvidence<'_>,
         version: &Version,
-        edit: Option<&Version>,
+        moved: bool,
         rule: &Rule,
         record: &OccurrenceRecord,
         all: &[OccurrenceRecord],
@@ -195,7 +200,7 @@ impl Check<'_> {
         let Some((how, closed)) = record.closed else { return };
         let extensions = &version.definition.extensions;
         match how {
-            Disposition::Superseded if edit.is_none() => {
+            Disposition::Superseded if !moved => {
                 self.violation(job, format!("HISTORY {record:?} is superseded without an edit"));
             }
             Disposition::SkippedOverlap => {
@@ -330,39 +335,89 @@ impl Check<'_> {
             if is_too_far && run.progress.retry > 0 && !self.clocks_were_stepped() {
                 self.violation(job, format!("STUCK next attempt too far ahead: {run:?}"));
             }
-            if is_due && !is_held && !waits {
+            let is_off = !is_enabled && run.cause == Cause::Scheduled;
+            if is_due && !is_held && !waits && !is_off {
                 self.violation(job, format!("STUCK no node works on {run:?}"));
             }
         }
     }
 }
 
-/// The first occurrence that a generation must have a record of.
-fn first_of(version: &Version, rule: &Rule, earlier: Option<Earlier<'_>>) -> Option<Instant> {
-    let Some((before, position)) = earlier else { return rule.first() };
+/// The position of a schedule at the beginning of a generation.
+fn start_of(
+    job: JobEvidence<'_>,
+    (version, rule): (&Version, &Rule),
+    before: Option<(SchedulePosition, &Version)>,
+    earlier: &[OccurrenceRecord],
+) -> SchedulePosition {
+    let Some((position, before)) = before else {
+        let next = rule.first();
+        return SchedulePosition { next, used: CountUsed::default() };
+    };
+    let open = earlier.iter().filter(|record| is_open_at(record, version.now));
+    let latest = open.clone().map(|record| record.from).max();
+    let floor = latest.map_or(version.now, |latest| latest.max(version.now));
     let recurs = version.definition.recurrence.is_some();
     let next = match recurs {
-        true => rule.next_after(version.now),
-        false => rule.first().map(|once| once.max(version.now)),
+        true => rule.next_after(floor),
+        false => rule.first().map(|once| match once > floor {
+            true => once,
+            false if floor > version.now => floor.saturating_add(Duration::from_nanos(100)),
+            false => version.now,
+        }),
     };
-    // A disabled job continues where its records end.
-    let on = position.uncounted.filter(|_| is_same_schedule(before, version));
-    match (version.definition.switch, on) {
-        (Switch::Disabled, Some(on)) if recurs => next.map(|next| next.max(on)),
-        (Switch::Disabled, Some(on)) if keeps_waiting(before, version) => Some(on),
-        _ => next,
+    if version.moves {
+        return SchedulePosition { next, used: CountUsed::default() };
+    }
+    if !version.restarts {
+        return position;
+    }
+    let surviving = open.filter(|record| record.generation >= schedule_generation(job, before));
+    let surviving = surviving.count() as u64;
+    let used = CountUsed { least: surviving, most: surviving };
+    // A restarted count continues a schedule whose count was used up.
+    match position.next {
+        None if recurs => SchedulePosition { next, used },
+        _ => SchedulePosition { used, ..position },
     }
 }
 
-fn is_same_schedule(before: &Version, after: &Version) -> bool {
-    let schedule =
-        |version: &Version| (version.definition.start, version.definition.recurrence.clone());
-    schedule(before) == schedule(after)
+/// Whether a record was an open run at some time.
+fn is_open_at(record: &OccurrenceRecord, at: Instant) -> bool {
+    let was_run = record.may_have_begun() && record.count == 1;
+    was_run && record.closed.is_none_or(|(_, closed)| closed > at)
 }
 
-/// Whether a disabled one-time job stays due across an edit.
-fn keeps_waiting(before: &Version, after: &Version) -> bool {
+/// The generation that last changed the schedule, up to a version.
+fn schedule_generation(job: JobEvidence<'_>, until: &Version) -> u64 {
+    let versions = job.tracked.versions.iter();
+    let moves = versions.filter(|version| version.moves && version.generation <= until.generation);
+    moves.map(|version| version.generation).max().unwrap_or(0)
+}
+
+/// The records of the newest schedule.
+fn schedule_records(job: JobEvidence<'_>, records: &[OccurrenceRecord]) -> Vec<OccurrenceRecord> {
+    let versions = &job.tracked.versions;
+    let since = versions.last().map_or(0, |version| schedule_generation(job, version));
+    records.iter().filter(|record| record.generation >= since).copied().collect()
+}
+
+/// Whether `from` follows an occurrence that was begun, did not run because the job or its collection
+/// was disabled, and gave its use of the count back.
+fn returns_count(job: JobEvidence<'_>, version: &Version, rule: &Rule, from: Instant) -> bool {
+    let recurrence = version.definition.recurrence.as_ref();
+    let is_counted = recurrence.is_some_and(|recurrence| recurrence.count.is_some());
+    is_counted
+        && job.stored.ledger.iter().any(|row| {
+            row.disposition == Disposition::SkippedDisabled
+                && row.count == 1
+                && rule.next_after(row.closed) == Some(from)
+        })
+}
+
+/// Whether an edit closes the occurrences that passed before it: a change of the schedule, or enabling
+/// the job.
+fn closes_passed(before: &Version, after: &Version) -> bool {
     let is_off = |version: &Version| version.definition.switch == Switch::Disabled;
-    let runs_once = after.definition.recurrence.is_none();
-    is_off(before) && is_off(after) && runs_once && is_same_schedule(before, after)
+    after.moves || is_off(before) && !is_off(after)
 }

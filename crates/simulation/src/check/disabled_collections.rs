@@ -1,7 +1,7 @@
 //! Checks occurrences whose scheduled time passed while their collection was disabled: none of them
 //! runs later, except those of one-time jobs.
 
-use kalends_domain::CollectionState;
+use kalends_domain::{CollectionState, Switch};
 use kalends_store::record::Disposition;
 
 use super::{Check, JobEvidence, OccurrenceRecord};
@@ -32,6 +32,8 @@ impl Check<'_> {
         // The link delay limits how precisely a node knows the store's time.
         let tolerance = 8 * ticks(self.evidence.scenario.default_link_faults.delay_max);
         let (from, to) = (record.from.ticks(), record.to.ticks());
+        // An occurrence may be begun, and wait for its jitter.
+        let start = job.start_of(record.generation, record.to).max(to);
         let runs_once = version.definition.recurrence.is_none();
         let disabled_periods = self.disabled_periods(job);
         match record.closed {
@@ -41,7 +43,7 @@ impl Check<'_> {
                     let on = period.to.unwrap_or(i64::MAX);
                     period.from <= closed + tolerance
                         && to <= on.saturating_add(tolerance)
-                        && (to >= period.from - tolerance
+                        && (start >= period.from - tolerance
                             || self.is_full(job, (to, period.from))
                             || self
                                 .had_fault_anywhere(from - HANDLED_WITHIN, closed + HANDLED_WITHIN))
@@ -74,7 +76,7 @@ impl Check<'_> {
         }
     }
 
-    /// Periods in which the job's collection was disabled.
+    /// Periods in which the job or its collection was disabled.
     fn disabled_periods(&self, job: JobEvidence<'_>) -> Vec<DisabledPeriod> {
         let mut disabled_periods: Vec<DisabledPeriod> = vec![];
         for (path, _, at, state) in &self.evidence.users.switched {
@@ -91,10 +93,24 @@ impl Check<'_> {
                 _ => disabled_periods.push(DisabledPeriod { from: at, to: None }),
             }
         }
+        disabled_periods.extend(job_disabled_periods(job));
         disabled_periods
     }
 
     fn had_fault_anywhere(&self, from: i64, to: i64) -> bool {
         self.observations.faults.iter().any(|fault| fault.from <= to && fault.to >= from)
     }
+}
+
+/// Periods in which the job was disabled.
+fn job_disabled_periods(job: JobEvidence<'_>) -> impl Iterator<Item = DisabledPeriod> {
+    let versions = &job.tracked.versions;
+    let is_off = |version: &Version| version.definition.switch == Switch::Disabled;
+    versions.iter().enumerate().filter(move |(_, version)| is_off(version)).map(
+        move |(index, version)| {
+            let next = versions.iter().skip(index).find(|version| !is_off(version));
+            let to = next.map(|version| version.now.ticks());
+            DisabledPeriod { from: version.now.ticks(), to }
+        },
+    )
 }

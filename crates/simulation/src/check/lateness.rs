@@ -233,7 +233,7 @@ impl Check<'_> {
 
 impl JobEvidence<'_> {
     /// Scheduled time plus jitter, in ticks.
-    fn start_of(&self, generation: u64, scheduled: Instant) -> i64 {
+    pub(super) fn start_of(&self, generation: u64, scheduled: Instant) -> i64 {
         let Some(version) = self.version(generation) else { return scheduled.ticks() };
         let Some(jitter) = &version.definition.extensions.jitter else { return scheduled.ticks() };
         let next = self.rule(version).and_then(|rule| rule.next_after(scheduled));

@@ -5,6 +5,7 @@
 
 pub mod collections;
 pub mod completion;
+pub mod edits;
 pub mod gate_states;
 pub mod history;
 pub mod invariant_scan;
@@ -101,6 +102,15 @@ macro_rules! conformance_tests {
                 a_job_completes_with_the_last_of_its_open_runs,
                 advancing_does_not_complete_a_job_with_an_open_run,
                 a_finished_job_that_runs_once_more_follows_the_outcome,
+            ]
+            edits: [
+                an_edit_that_keeps_the_schedule_keeps_its_runs,
+                a_superseded_run_does_not_complete_its_job,
+                an_edit_of_the_schedule_keeps_manual_runs,
+                a_disabled_job_holds_its_scheduled_runs,
+                an_occurrence_that_did_not_run_gives_its_use_of_the_count_back,
+                a_claim_may_change_the_progress_that_was_read,
+                attempts_record_the_generation_of_their_definition,
             ]
             gate_states: [
                 gate_states_reflect_every_acknowledged_edit,
