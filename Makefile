@@ -15,7 +15,7 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients openapi services settings tools simulate crash crash-store power-cut check fmt bench fuzz clean
+.PHONY: run test clients openapi services settings tools simulate crash crash-store power-cut check fmt bench bench-neighbours fuzz clean
 
 ## Build and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -108,7 +108,15 @@ bench:
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin api -- 100000
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- burst
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- steady 1000 60
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- neighbours 100000 50 60 3
 	bench/instructions.sh
+
+## Measure healthy jobs beside NEIGHBOURS runs that wait for a target that never responds; see
+## bench/README.md.
+NEIGHBOURS ?= 100000
+bench-neighbours:
+	$(CARGO) build --release --locked
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- neighbours $(NEIGHBOURS) 50 30 3
 
 ## Run every fuzz target for SECONDS each. RUSTC_BOOTSTRAP enables the nightly feature that cargo-fuzz
 ## needs.

@@ -56,11 +56,15 @@ pub enum Mutant {
     TakesOverLate,
     RunsOccurrencesOfAnOutage,
     DeclaresMissedWhatWasDue,
+    IgnoresTheSendFence,
+    FiresHeldRuns,
+    ForgetsParkedRuns,
+    StopsABatchForOneUnreadableJob,
 }
 
 impl Mutant {
-    /// Every mutant.
-    pub const ALL: [Mutant; 33] = [
+    /// Every mutant that is detected today.
+    pub const ALL: [Mutant; 34] = [
         Mutant::DropsAnOccurrence,
         Mutant::DropsMissedRecords,
         Mutant::DropsOverlapRecords,
@@ -94,6 +98,14 @@ impl Mutant {
         Mutant::TakesOverLate,
         Mutant::RunsOccurrencesOfAnOutage,
         Mutant::DeclaresMissedWhatWasDue,
+        Mutant::FiresHeldRuns,
+    ];
+
+    /// Mutants that need worlds with options of `Pending`.
+    pub const PENDING: [Mutant; 3] = [
+        Mutant::IgnoresTheSendFence,
+        Mutant::ForgetsParkedRuns,
+        Mutant::StopsABatchForOneUnreadableJob,
     ];
 }
 
@@ -296,6 +308,13 @@ impl MutantStore {
     pub(crate) fn outdated_gate(&self, job: JobKey, state: Option<GateState>) -> Option<GateState> {
         let mut states = self.gate_states.lock().unwrap_or_else(PoisonError::into_inner);
         let before = states.insert(job, state).unwrap_or(state);
+        let state = state.map(|state| GateState {
+            enabled_since: match self.mutant {
+                Mutant::FiresHeldRuns => Instant::MIN,
+                _ => state.enabled_since,
+            },
+            ..state
+        });
         if self.is(Mutant::OpensTheGateByAnOldResponse) { before } else { state }
     }
 
@@ -415,6 +434,10 @@ impl ActionExecutor for MutantTargets {
             let _slot = match self.mutant {
                 Mutant::DelaysJobsBecauseAnotherHostHangs => self.slots.acquire().await.ok(),
                 _ => None,
+            };
+            let fence = match self.mutant {
+                Mutant::IgnoresTheSendFence => SendFence::unlimited(),
+                _ => fence,
             };
             let report = self.inner.execute(request, fence).await;
             if self.mutant == Mutant::NeverReportsAnAttempt && triggers {

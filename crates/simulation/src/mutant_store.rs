@@ -13,8 +13,8 @@ use kalends_store::record::{
 use kalends_store::{
     AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
     EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page,
-    ParkedRuns, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope, TokenId, TokenRecord,
-    Tokens,
+    ParkedRuns, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope, StoreError, TokenId,
+    TokenRecord, Tokens,
 };
 
 use crate::mutant::{EARLY_BY, Existed, Mutant, MutantStore};
@@ -133,12 +133,19 @@ impl EngineStore for MutantStore {
             let old = |job_for_run: JobForRun| JobForRun {
                 job: self.outdated(job_for_run.job),
                 enabled_since: match self.mutant {
-                    Mutant::FiresWhileCollectionDisabled => Instant::MIN,
+                    Mutant::FiresWhileCollectionDisabled | Mutant::FiresHeldRuns => Instant::MIN,
                     _ => job_for_run.enabled_since,
                 },
                 ..job_for_run
             };
-            let jobs = self.inner.jobs_for_run(jobs).await?;
+            let jobs = self.inner.jobs_for_run(jobs).await.map_err(|error| match error {
+                StoreError::Unreadable(jobs)
+                    if self.mutant == Mutant::StopsABatchForOneUnreadableJob =>
+                {
+                    StoreError::Failed(format!("{jobs:?}"))
+                }
+                error => error,
+            })?;
             Ok(jobs.into_iter().map(|job_for_run| job_for_run.map(old)).collect())
         })
     }
@@ -152,6 +159,7 @@ impl EngineStore for MutantStore {
     }
 
     fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>> {
+        let limit = if self.mutant == Mutant::ForgetsParkedRuns { 0 } else { limit };
         self.inner.parked(key, limit)
     }
 

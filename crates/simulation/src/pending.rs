@@ -17,6 +17,10 @@ pub(crate) enum Pending {
     HeldOccurrences,
     /// Nodes start late; what other nodes handled meanwhile is not missed.
     LateNodes,
+    /// Connections take longer than leases, so that the send fence closes.
+    SlowConnections,
+    /// The definition of a job cannot be read.
+    UnreadableJobs,
     /// Open runs go on with the new definition after an edit that does not change the schedule.
     RunsSurviveEdits,
 }

@@ -1,5 +1,6 @@
 //! The store of a simulated world: in memory, or a real SQLite file that a crash closes and reopens.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +21,8 @@ use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::{
     AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
     EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page,
-    ParkedRuns, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope, Store, TokenId,
-    TokenRecord, Tokens,
+    ParkedRuns, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope, Store, StoreError,
+    TokenId, TokenRecord, Tokens, UnreadableJob,
 };
 
 /// The store that a world runs on.
@@ -51,7 +52,11 @@ pub(crate) enum Exit {
 }
 
 /// A store whose process can end and start again.
-pub(crate) struct RestartableStore(Backend);
+pub(crate) struct RestartableStore {
+    backend: Backend,
+    /// Jobs whose definition cannot be read to run them.
+    unreadable: Mutex<BTreeSet<JobKey>>,
+}
 
 enum Backend {
     Memory(Arc<MemoryStore>),
@@ -66,23 +71,22 @@ struct SqliteFile {
 
 impl RestartableStore {
     pub(crate) fn new(kind: StoreKind, clock: Arc<dyn Clock>) -> RestartableStore {
-        match kind {
-            StoreKind::Memory => {
-                RestartableStore(Backend::Memory(Arc::new(MemoryStore::new(clock))))
-            }
+        let backend = match kind {
+            StoreKind::Memory => Backend::Memory(Arc::new(MemoryStore::new(clock))),
             StoreKind::Sqlite => {
                 let (folder, open) = (scratch_folder(), Mutex::new(None));
                 let file = SqliteFile { folder, clock, open };
                 *file.open() = Some(Arc::new(file.start()));
-                RestartableStore(Backend::Sqlite(file))
+                Backend::Sqlite(file)
             }
-        }
+        };
+        RestartableStore { backend, unreadable: Mutex::default() }
     }
 
     /// Ends the process of the store and starts it again on the same file. The memory store stands
     /// for a database server and goes on.
     pub(crate) fn restart(&self, exit: Exit) {
-        let Backend::Sqlite(file) = &self.0 else { return };
+        let Backend::Sqlite(file) = &self.backend else { return };
         let mut open = file.open();
         let store = open.take().and_then(Arc::into_inner);
         let store = store.expect("no call is in flight when a process ends");
@@ -93,8 +97,20 @@ impl RestartableStore {
         *open = Some(Arc::new(file.start()));
     }
 
+    /// Replaces the set of jobs that cannot be read.
+    pub(crate) fn set_unreadable(&self, jobs: BTreeSet<JobKey>) {
+        *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner) = jobs;
+    }
+
+    fn unreadable_of(&self, jobs: &[JobKey]) -> Vec<UnreadableJob> {
+        let unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = jobs.iter().filter(|job| unreadable.contains(job));
+        let reason = || "simulated".to_owned();
+        found.map(|&key| UnreadableJob { key, path: None, reason: reason() }).collect()
+    }
+
     fn current(&self) -> Arc<dyn Store> {
-        match &self.0 {
+        match &self.backend {
             Backend::Memory(store) => Arc::clone(store) as Arc<dyn Store>,
             Backend::Sqlite(file) => {
                 let store = file.open().clone();
@@ -174,9 +190,18 @@ impl ApiStore for RestartableStore {
 }
 
 impl EngineStore for RestartableStore {
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
+        let (store, unreadable) = (self.current(), self.unreadable_of(&jobs));
+        Box::pin(async move {
+            match unreadable.is_empty() {
+                true => store.jobs_for_run(jobs).await,
+                false => Err(StoreError::Unreadable(unreadable)),
+            }
+        })
+    }
+
     delegate! {
         due(until: Instant, limit: usize) -> Vec<Due>;
-        jobs_for_run(jobs: Vec<JobKey>) -> Vec<Option<JobForRun>>;
         gate_states(jobs: Vec<JobKey>) -> Vec<Option<GateState>>;
         commit(writes: Vec<RunWrite>) -> Vec<RunWriteResult>;
         claimable(until: Instant, limit: usize) -> Vec<OpenRun>;

@@ -32,6 +32,8 @@ pub(crate) struct Scenario {
     pub(crate) collections: u64,
     /// Number of jobs that exist at the start.
     pub(crate) jobs: u64,
+    /// Whether the first job cannot be read until the faults stop.
+    pub(crate) has_unreadable_job: bool,
     /// A user edits a job around one of this many claims of its runs; 0 for none.
     pub(crate) edit_one_in_claims: u64,
     /// Whether an edit nudges all nodes, not only the one that handled it.
@@ -160,6 +162,7 @@ impl Scenario {
             limits: width.limits,
             collections: width.collections,
             edit_one_in_claims: width.edit_one_in_claims,
+            has_unreadable_job: width.has_unreadable_job,
             target_behavior: if rng.one_in(3) || width.jobs > 0 {
                 TargetBehavior::Reliable
             } else {
@@ -266,6 +269,7 @@ struct Width {
     /// Least number of jobs.
     jobs: u64,
     edit_one_in_claims: u64,
+    has_unreadable_job: bool,
     gate_hold_max: Duration,
     fails_writes: bool,
 }
@@ -321,6 +325,7 @@ impl Width {
             collections: if is_crowded { rng.between(2, 6) } else { 2 },
             jobs: if is_crowded { rng.pick([20, 40, 80, 200]) } else { 0 },
             edit_one_in_claims: if rng.one_in(3) { rng.pick([5, 20]) } else { 0 },
+            has_unreadable_job: Pending::UnreadableJobs.is_on() && rng.one_in(6),
             gate_hold_max: match has(3) {
                 true => Duration::from_secs(rng.pick([1, 5, 9])),
                 false => Duration::ZERO,

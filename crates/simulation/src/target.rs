@@ -9,6 +9,7 @@ use kalends_actions::{
 use kalends_domain::{ActionRole, Outcome};
 
 use crate::hosts::{self, Host, HostState};
+use crate::pending::Pending;
 use crate::recorder::{Call, Recorder};
 use crate::rng::Rng;
 use crate::time::{VirtualClock, VirtualTime};
@@ -46,6 +47,7 @@ impl ActionExecutor for Targets {
         Box::pin(async move {
             let [a, b, c, d, e, f, g, h, ..] = request.uid;
             let job = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+            self.connect(&request).await;
             if !fence.is_open() {
                 return Err(NotSent);
             }
@@ -72,6 +74,27 @@ impl ActionExecutor for Targets {
 }
 
 impl Targets {
+    /// Waits for a connection to a slow or hanging host, once in a while longer than a lease.
+    async fn connect(&self, request: &AttemptRequest) {
+        let parts = [self.seed, 8, request.scheduled.ticks() as u64, request.retry.into()];
+        let rng = Rng::derive(&parts);
+        let may_wait = Pending::SlowConnections.is_on() && rng.one_in(4);
+        if may_wait && self.host_state(request) != HostState::Healthy {
+            let wait = Duration::from_millis(rng.pick([10, 900, 4_000, 15_000]));
+            self.node_clock.elapse(wait.min(request.timeout)).await;
+        }
+    }
+
+    fn host_state(&self, request: &AttemptRequest) -> HostState {
+        let (host, _) = hosts::parse(&request.action);
+        match self.hosts.get(host as usize) {
+            Some(host) if self.time.now() < self.faults.1 => {
+                host.state_at(self.time.now() - self.faults.0)
+            }
+            _ => HostState::Healthy,
+        }
+    }
+
     fn panics(&self, call: usize) -> bool {
         let rng = Rng::derive(&[self.seed, 5, call as u64]);
         self.panic_one_in > 0 && self.time.now() < self.faults.1 && rng.one_in(self.panic_one_in)
@@ -124,13 +147,7 @@ impl Targets {
     }
 
     fn respond(&self, job: u64, request: &AttemptRequest, repeats: u64) -> (Duration, Outcome) {
-        let (host, _) = hosts::parse(&request.action);
-        let state = match self.hosts.get(host as usize) {
-            Some(host) if self.time.now() < self.faults.1 => {
-                host.state_at(self.time.now() - self.faults.0)
-            }
-            _ => HostState::Healthy,
-        };
+        let state = self.host_state(request);
         let role = u64::from(request.role == ActionRole::Error);
         let parts =
             [self.seed, job, request.scheduled.ticks() as u64, role, request.retry.into(), repeats];

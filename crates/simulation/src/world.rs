@@ -179,6 +179,10 @@ impl<'a> World<'a> {
             let path = job_path(number, self.scenario.collections);
             self.users.create(path, definition, start, now);
         }
+        if self.scenario.has_unreadable_job {
+            let first = self.users.tracked.first().map(|job| job.key);
+            self.base.store.set_unreadable(first.into_iter().collect());
+        }
         // No node was running before.
         self.recorder.record_fault(None, start, start, FaultKind::Down);
         for (machine, start_of_machine) in self.scenario.machines.iter().enumerate() {
@@ -523,6 +527,7 @@ impl<'a> World<'a> {
         self.recorder.trace(|| "faults stop".into());
         self.events.clear();
         self.writes_fail_until = i64::MIN;
+        self.base.store.set_unreadable(Default::default());
         for machine in 0..self.machines.len() {
             self.resume(machine);
             self.set_link_faults(machine, self.scenario.default_link_faults);

@@ -6,8 +6,8 @@ use kalends_store::record::Disposition;
 use super::{Check, JobEvidence, RECORDING};
 use crate::recorder::Call;
 
-/// Longest link delay of any scenario, in ticks.
-const DELAY_MAX: i64 = 70_000_000;
+/// Longest link delay of any scenario plus the longest wait for a connection, in ticks (22 s).
+const DELAY_MAX: i64 = 220_000_000;
 
 impl Check<'_> {
     pub(super) fn history(&mut self, job: JobEvidence<'_>) {

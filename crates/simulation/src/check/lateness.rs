@@ -21,6 +21,8 @@ const ON_TIME: i64 = SECOND;
 const CALM_AFTER: i64 = 60 * SECOND;
 /// Ticks (12 s) within which another node takes over: the lease and two seconds.
 const TAKEN_OVER_WITHIN: i64 = 12 * SECOND;
+/// Ticks (15 s) within which a slow host accepts a connection.
+const CONNECTED_WITHIN: i64 = 15 * SECOND;
 /// Round trips of the longest chain of store calls before an attempt, with the pause between loads.
 const ROUND_TRIPS: i64 = 30;
 
@@ -76,7 +78,12 @@ impl Check<'_> {
         let switched = switched.filter(|(path, ..)| *path == job.tracked.path.collection);
         let changes = edits.chain(switched.map(|&(_, at, ..)| at));
         let expected = changes.filter(|&at| at <= call.started).fold(expected, i64::max);
-        let bound = ON_TIME + ROUND_TRIPS * 2 * ticks(self.delay_max());
+        let mut bound = ON_TIME + ROUND_TRIPS * 2 * ticks(self.delay_max());
+        // Connections to the host may take long.
+        let host = self.evidence.scenario.hosts.get(call.host as usize);
+        if host.is_some_and(|host| !host.is_healthy()) {
+            bound += CONNECTED_WITHIN;
+        }
         if call.started <= expected + bound {
             return;
         }
