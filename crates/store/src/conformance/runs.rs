@@ -392,7 +392,7 @@ pub async fn the_holder_of_the_token_renews_its_lease(subject: Subject) {
 pub async fn renewals_of_leases_extend_held_claims_and_report_lost_ones(subject: Subject) {
     subject.create_collection().await;
     let mut claims = Vec::new();
-    for name in ["held", "closed", "taken over"] {
+    for name in ["held", "closed", "taken"] {
         let job = subject.create_due_job(name).await;
         claims.push((job.key, subject.begin_run(&job).await));
     }
