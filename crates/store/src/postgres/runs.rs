@@ -46,14 +46,6 @@ impl PostgresStore {
         rows.iter().map(row::run).collect()
     }
 
-    /// The plan of a search for claimable runs with its actual costs, as text of the database.
-    pub async fn explain_claimable(&self, until: Instant) -> Result<String, StoreError> {
-        let floor = self.lease_floor().await?;
-        let parameters = (until.ticks(), i64::MAX, Cause::Manual.code());
-        let (until, limit, manual) = &parameters;
-        self.explain(CLAIMABLE, &[until, limit, manual, &floor]).await
-    }
-
     pub(super) async fn read_parked(
         &self,
         key: SlotKey,
