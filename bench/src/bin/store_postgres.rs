@@ -211,6 +211,7 @@ fn begin(on: &DueJob) -> RunWrite {
         advance: Advance { due: next, used: 1, lifecycle: Lifecycle::Active },
         closed: vec![],
         postponed: vec![],
+        waits_for: None,
     }
 }
 
@@ -227,11 +228,20 @@ fn finish(run: RunId, token: FencingToken) -> RunWrite {
         retry: 0,
         repeat: 1,
         role,
-        timing: Timing::default(), generation: Some(1)
+        timing: Timing::default(),
+        generation: Some(1),
     };
     let (cause, disposition) = (Cause::Scheduled, Disposition::Completed);
     let closed =
         LedgerRecord { generation: 1, from: at, to: at, count: 1, cause, disposition, closed: at };
     let counts = AttemptCounts { executed: Some(at), failed: false, faulted: false };
-    RunWrite::Finish { run, token, entry: Some(entry), counts, closed, lifecycle: None, unused: None }
+    RunWrite::Finish {
+        run,
+        token,
+        entry: Some(entry),
+        counts,
+        closed,
+        lifecycle: None,
+        unused: None,
+    }
 }

@@ -315,6 +315,7 @@ fn begin(on: DueJob, next: Instant) -> RunWrite {
         advance: Advance { due: Some(next), used: 1, lifecycle: Lifecycle::Active },
         closed: vec![],
         postponed: vec![],
+        waits_for: None,
     }
 }
 
@@ -328,7 +329,8 @@ fn finish(run: RunId, token: FencingToken, at: Instant) -> RunWrite {
         retry: 0,
         repeat: 1,
         role: ActionRole::Main,
-        timing: Timing::default(), generation: Some(1)
+        timing: Timing::default(),
+        generation: Some(1),
     };
     let closed = LedgerRecord {
         generation: 1,
@@ -340,5 +342,13 @@ fn finish(run: RunId, token: FencingToken, at: Instant) -> RunWrite {
         closed: at,
     };
     let counts = AttemptCounts { executed: Some(at), failed: false, faulted: false };
-    RunWrite::Finish { run, token, entry: Some(entry), counts, closed, lifecycle: None, unused: None }
+    RunWrite::Finish {
+        run,
+        token,
+        entry: Some(entry),
+        counts,
+        closed,
+        lifecycle: None,
+        unused: None,
+    }
 }

@@ -217,7 +217,9 @@ impl Bench {
                 let body = format!(
                     r#"{{"location":"West US","properties":{{"sku":{{"name":"P20Premium"}},"state":"{state}"}}}}"#
                 );
-                client.must("PUT", &format!("{}?api-version=2016-03-01", of(number)), &body).await?;
+                client
+                    .must("PUT", &format!("{}?api-version=2016-03-01", of(number)), &body)
+                    .await?;
             }
         }
         let request = |job: usize| {

@@ -42,7 +42,8 @@ impl Bench {
         self.begin_steady(rate).await?;
         let (mut without, mut with) = (Vec::new(), Vec::new());
         for round in 1..=rounds {
-            without.push(self.sample(&format!("round {round}, without neighbours"), seconds).await?);
+            without
+                .push(self.sample(&format!("round {round}, without neighbours"), seconds).await?);
             self.switch(&noisy, "enable").await?;
             with.push(self.sample(&format!("round {round}, with {count}"), seconds).await?);
             self.switch(&noisy, "disable").await?;
