@@ -101,7 +101,7 @@ impl ScheduleEdit<'_> {
     /// The pending occurrence that an edit leaves alone. Occurrences that passed while the job was
     /// disabled do not run when it is enabled.
     fn kept(&self, due: Option<Instant>) -> Option<Instant> {
-        due.filter(|due| !self.is_move() && !(self.enables() && *due <= self.now))
+        due.filter(|due| !(self.is_move() || self.enables() && *due <= self.now))
     }
 
     /// Occurrences up to this time do not run after the edit: a scheduled time runs under one

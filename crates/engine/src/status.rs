@@ -6,7 +6,7 @@ use std::time::Duration;
 use kalends_environment::Clock;
 use kalends_store::StoreError;
 
-/// A failure that was not repeated for this long is over: the engine retries several times a second.
+/// A failure that was not repeated for this long has ended: the engine retries several times a second.
 const FAILURE_LASTS: Duration = Duration::from_secs(5);
 /// The engine calls the store at least every ten seconds. Without a response for this long it is
 /// stalled: a call does not return, or the loop does not run.

@@ -26,9 +26,9 @@ struct Incident {
 pub(super) enum Report<'a> {
     /// A failure began.
     Began { reason: &'a str },
-    /// It lasts.
+    /// A failure continues; reported once a minute.
     Lasts { reason: &'a str, seconds: u64 },
-    /// It ended.
+    /// A failure ended after this duration.
     Ended { seconds: u64 },
 }
 
