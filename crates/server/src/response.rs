@@ -122,7 +122,7 @@ pub(crate) struct ApiError {
     /// Cause of an internal error. It is logged and not sent.
     cause: Option<Arc<str>>,
     /// The failure of the store that caused it.
-    pub(crate) store_error: Option<StoreError>,
+    pub(crate) store_error: Option<Box<StoreError>>,
     /// Seconds for the header `Retry-After`.
     retry_after: Option<u64>,
     /// The header that says how many requests remain, where a rate limit was exceeded.
@@ -204,7 +204,7 @@ impl From<ErrorDetail> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> ApiError {
         let one = |code, message: &str| ApiError::from(ErrorDetails::one(code, "", message));
-        let store_error = Some(error.clone());
+        let store_error = Some(Box::new(error.clone()));
         let api_error = match error {
             StoreError::Rejected(rejection) => match rejection.downcast_ref::<ApiError>() {
                 Some(error) => error.clone(),

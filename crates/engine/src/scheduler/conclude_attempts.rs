@@ -40,11 +40,11 @@ pub(super) async fn read_current_jobs(
 ) -> Result<Vec<Option<CurrentJob>>, StoreError> {
     let jobs = finished.iter().map(|finished| finished.run.job).collect();
     let gate_states = store.gate_states(jobs).await?;
-    let current = |(gate, finished): (Option<GateState>, &Box<FinishedAssignment>)| {
-        let job_for_run = Arc::clone(&finished.job_for_run);
+    let used = finished.iter().map(|finished| Arc::clone(&finished.job_for_run));
+    let current = |(gate, job_for_run): (Option<GateState>, _)| {
         gate.map(|gate| CurrentJob { gate, job_for_run })
     };
-    let mut current: Vec<_> = gate_states.into_iter().zip(finished).map(current).collect();
+    let mut current: Vec<_> = gate_states.into_iter().zip(used).map(current).collect();
     let is_edited =
         |current: &CurrentJob| current.gate.generation != current.job_for_run.job.job.generation;
     let edited = current.iter().flatten().filter(|current| is_edited(current));

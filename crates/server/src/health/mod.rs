@@ -133,7 +133,9 @@ impl Health {
 
     /// Records the error of a request if the store caused it.
     pub(crate) fn request_failed(&self, error: &ApiError) {
-        if let Some(error @ (StoreError::Full | StoreError::Unavailable(_))) = &error.store_error {
+        if let Some(error @ (StoreError::Full | StoreError::Unavailable(_))) =
+            error.store_error.as_deref()
+        {
             self.observe_store(Err(error));
         }
     }
