@@ -63,7 +63,7 @@ pub(crate) fn random_definition(
     let number = rng.next();
     let error_action =
         error_retry.map(|retry| ErrorAction { action: action(number ^ 1, options), retry });
-    let jitter = (options.has_jitter && number % 3 == 0).then(|| seconds(1 + number % 50));
+    let jitter = (options.has_jitter && number.is_multiple_of(3)).then(|| seconds(1 + number % 50));
     JobDefinition {
         start,
         action: MainAction { action: action(number, options), retry, error_action },

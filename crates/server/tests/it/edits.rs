@@ -291,7 +291,7 @@ fn definitions() -> Vec<String> {
         r#""startTime":"2026-11-10T06:00:00Z","recurrence":{"frequency":"Day","endTime":"2026-11-12"}"#,
         r#""startTime":"2026-12-01T02:30:00","recurrence":{"frequency":"Day","timeZone":"Europe/Berlin"}"#,
     ];
-    let enabled = schedules.map(|schedule| job(schedule));
+    let enabled = schedules.map(job);
     let disabled =
         enabled.clone().map(|body| body.replace(r#""action""#, r#""state":"Disabled","action""#));
     enabled.into_iter().chain(disabled).collect()
