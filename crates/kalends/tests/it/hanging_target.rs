@@ -8,7 +8,8 @@ use crate::connection::Connection;
 use crate::target::{TIMEOUT, get, job, path, start, target, wait_for};
 
 const JOBS: usize = 20;
-const RUNS_PER_JOB: usize = 50;
+/// Manual runs of each job, beside the scheduled one.
+const MANUAL_RUNS: usize = 50;
 /// Maximum number of attempts in flight per host.
 const SLOTS: usize = 256;
 
@@ -18,12 +19,11 @@ fn gauge(connection: &mut Connection, name: &str) -> usize {
     line.trim().parse().unwrap()
 }
 
-/// An hourly job whose attempts wait for an hour.
+/// A daily job that runs at once and whose attempts wait for half an hour.
 fn hanging(uri: &str) -> String {
     let mut job: Value = serde_json::from_str(&job(uri, json!({"retryType": "None"}))).unwrap();
-    job["properties"]["startTime"] = json!("2099-01-01T00:00:00Z");
-    job["properties"]["recurrence"] = json!({"frequency": "hour", "interval": 1});
-    job["properties"]["timeout"] = json!("PT1H");
+    job["properties"]["recurrence"] = json!({"frequency": "day", "interval": 1});
+    job["properties"]["timeout"] = json!("PT30M");
     job.to_string()
 }
 
@@ -38,7 +38,7 @@ fn a_thousand_runs_at_a_target_that_hangs_do_not_delay_other_jobs_of_their_colle
         let put = connection.request("PUT", &path(&format!("/jobs/dead{number}")), Some(&dead));
         assert_eq!(put.status, 201, "{put:?}");
     }
-    for run in 0..JOBS * RUNS_PER_JOB {
+    for run in 0..JOBS * MANUAL_RUNS {
         let target = path(&format!("/jobs/dead{}/run", run % JOBS));
         let response = connection.request("POST", &target, None);
         assert!(response.status < 300, "{response:?}");
@@ -54,10 +54,13 @@ fn a_thousand_runs_at_a_target_that_hangs_do_not_delay_other_jobs_of_their_colle
     let call = calls.recv_timeout(TIMEOUT).expect("the healthy job runs");
     assert_eq!(call.headers["x-ms-scheduler-jobid"], "healthy");
 
-    let parked = JOBS * RUNS_PER_JOB - SLOTS;
+    let mut disabled: Value = serde_json::from_str(&dead).unwrap();
+    disabled["properties"]["state"] = json!("Disabled");
+    let disabled = disabled.to_string();
+    let parked = JOBS * (MANUAL_RUNS + 1) - SLOTS;
     let found = wait_for(|| {
         // An edit makes the engine count them.
-        connection.request("PUT", &path("/jobs/other"), Some(&dead));
+        connection.request("PUT", &path("/jobs/disabled"), Some(&disabled));
         let found = gauge(&mut connection, "kalends_runs_parked ");
         (found == parked).then_some(found)
     });
