@@ -233,9 +233,10 @@ impl From<StoreError> for ApiError {
                     ..one(ErrorCode::JobUnreadable, &message)
                 }
             }
-            StoreError::Damaged(_) | StoreError::TooNew { .. } | StoreError::Failed(_) => {
-                ApiError::internal(error.to_string())
-            }
+            StoreError::Key(_)
+            | StoreError::Damaged(_)
+            | StoreError::TooNew { .. }
+            | StoreError::Failed(_) => ApiError::internal(error.to_string()),
         };
         ApiError { store_error, ..api_error }
     }

@@ -44,13 +44,13 @@ impl MasterKey {
     pub fn parse(text: &Secret) -> Result<MasterKey, StoreError> {
         let trimmed = text.reveal().trim().trim_end_matches('=');
         let bytes = STANDARD_NO_PAD.decode(trimmed).map(Zeroizing::new);
-        let bytes = bytes.map_err(|_| StoreError::Damaged("the key is not base64".into()))?;
+        let bytes = bytes.map_err(|_| StoreError::Key("the key is not base64".into()))?;
         MasterKey::from_bytes(&bytes)
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<MasterKey, StoreError> {
         let key = UnboundKey::new(&AES_256_GCM, bytes);
-        let key = key.map_err(|_| StoreError::Damaged("the key does not have 32 bytes".into()))?;
+        let key = key.map_err(|_| StoreError::Key("the key does not have 32 bytes".into()))?;
         let mut id = [0; KEY_ID_BYTES];
         id.iter_mut().zip(digest(&SHA256, bytes).as_ref()).for_each(|(to, from)| *to = *from);
         let derivation = hmac::Key::new(hmac::HMAC_SHA256, bytes);

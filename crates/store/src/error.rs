@@ -26,7 +26,10 @@ pub enum StoreError {
     /// The disk or the size limit is full. Nothing changed.
     #[error("the disk of the store is full")]
     Full,
-    /// The store is damaged, or was written with another key.
+    /// The encryption key is missing, invalid, or not the one that the store was written with.
+    #[error("{0}")]
+    Key(String),
+    /// The store is damaged.
     #[error("the store is damaged: {0}")]
     Damaged(String),
     /// Single jobs cannot be read. Other jobs are not affected, and a call without these succeeds.

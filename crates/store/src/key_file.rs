@@ -38,17 +38,17 @@ impl KeyFile {
         &self.path
     }
 
-    /// Reads the key. [`StoreError::Damaged`] if the file is missing or holds no key.
+    /// Reads the key. [`StoreError::Key`] if the file is missing or holds no key.
     pub fn read(&self) -> Result<MasterKey, StoreError> {
         let failed = |error: std::io::Error| match error.kind() {
             ErrorKind::NotFound => {
-                StoreError::Damaged(format!("there is no key file {}", self.path.display()))
+                StoreError::Key(format!("there is no key file {}", self.path.display()))
             }
             _ => self.failed(&error),
         };
         if fs::metadata(&self.path).map_err(failed)?.len() > KEY_FILE_BYTES_MAX {
             let message = format!("{} is not a key file: it is too large", self.path.display());
-            return Err(StoreError::Damaged(message));
+            return Err(StoreError::Key(message));
         }
         MasterKey::parse(&Secret::new(fs::read_to_string(&self.path).map_err(failed)?))
     }
@@ -116,7 +116,7 @@ mod tests {
         fs::write(&store, "").unwrap();
         let file = KeyFile::beside(&store);
         let error = file.read_or_create(&store, &SeededEntropy::new(1)).unwrap_err();
-        assert!(matches!(error, StoreError::Damaged(text) if text.contains("there is no key")));
+        assert!(matches!(error, StoreError::Key(text) if text.contains("there is no key")));
         assert!(!file.path().exists());
     }
 
@@ -126,7 +126,7 @@ mod tests {
         let file = KeyFile::new(folder.path().join("key"));
         for text in ["", "secret", &"x".repeat(2_000)] {
             fs::write(file.path(), text).unwrap();
-            assert!(matches!(file.read(), Err(StoreError::Damaged(_))), "{text}");
+            assert!(matches!(file.read(), Err(StoreError::Key(_))), "{text}");
         }
     }
 }

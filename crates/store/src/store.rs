@@ -51,6 +51,9 @@ pub trait StoreHealth: Send + Sync {
     /// the past or in the future; of enabled jobs and collections only.
     fn next_due(&self) -> Reply<'_, Option<Instant>>;
 
+    /// End of the newest history entry.
+    fn newest_entry(&self) -> Reply<'_, Option<Instant>>;
+
     /// The failure after which this process can no longer write; `None` while it can. Only a restart
     /// of the process recovers.
     fn stopped(&self) -> Option<StoreError>;

@@ -406,6 +406,12 @@ impl StoreHealth for MemoryStore {
         Box::pin(next_due(self))
     }
 
+    fn newest_entry(&self) -> Reply<'_, Option<Instant>> {
+        let tables = self.tables();
+        let entries = tables.history.values().flatten();
+        ready(Ok(entries.max_by_key(|record| record.sequence).map(|record| record.entry.ended)))
+    }
+
     fn stopped(&self) -> Option<StoreError> {
         None
     }

@@ -12,6 +12,13 @@ use crate::postgres::row::{self, matched, path_keys};
 use crate::record::{HistoryRecord, JobKey, LedgerRecord};
 
 impl PostgresStore {
+    /// End of the newest history entry of all jobs.
+    pub(super) async fn read_newest_end(&self) -> Result<Option<Instant>, StoreError> {
+        let newest = "SELECT ended FROM history ORDER BY sequence DESC LIMIT 1";
+        let rows = self.query(newest, &[]).await?;
+        rows.first().map(|row| row::at(row, "ended")).transpose()
+    }
+
     pub(super) async fn read_history(
         &self,
         path: JobPath,

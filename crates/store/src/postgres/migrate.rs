@@ -117,10 +117,10 @@ async fn check_key(client: &Client, codec: &DefinitionCodec) -> Result<(), Postg
         _ => {
             let key = codec.cipher().current().id();
             let message = format!(
-                "its secrets were encrypted with another key than {key}; start with the key file \
-                 of this database"
+                "the store was written with another key than {key}; start with the key file of this \
+                 database"
             );
-            Err(StoreError::Damaged(message).into())
+            Err(StoreError::Key(message).into())
         }
     }
 }

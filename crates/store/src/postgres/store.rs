@@ -199,6 +199,10 @@ impl StoreHealth for PostgresStore {
         Box::pin(next_due(self))
     }
 
+    fn newest_entry(&self) -> Reply<'_, Option<Instant>> {
+        Box::pin(self.read_newest_end())
+    }
+
     fn stopped(&self) -> Option<StoreError> {
         None
     }

@@ -21,6 +21,10 @@ const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// page that is not in their cache.
 pub(crate) const CHECKPOINT_PAGES: u32 = 1_024;
 
+/// Size to which the WAL is truncated when it is reused: a long read may have made it much longer.
+/// Larger than the WAL under load, so that its blocks are not allocated again and again.
+pub(crate) const WAL_BYTES_MAX: u64 = 32 << 20;
+
 /// Page cache of the checkpoint connection in KiB. It reads only the schema.
 const CHECKPOINT_CACHE_KIB: u32 = 64;
 
@@ -41,6 +45,8 @@ pub(crate) fn for_writing(path: &Path, settings: &SqliteSettings) -> SqliteResul
     // Each commit is synced before it is acknowledged.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    let limit = i64::try_from(WAL_BYTES_MAX).unwrap_or(i64::MAX);
+    connection.pragma_update_and_check(None, "journal_size_limit", limit, |_| Ok(()))?;
     connection.pragma_update(None, "foreign_keys", "ON")?;
     if let Some(size_max_kib) = settings.size_max_kib {
         let page_bytes: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;

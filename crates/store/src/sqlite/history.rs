@@ -2,7 +2,7 @@
 
 use kalends_domain::{HistoryEntry, JobPath, Timing};
 use kalends_recurrence::Instant;
-use rusqlite::{OptionalExtension as _, Row, Statement};
+use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
 use crate::api_store::{HistoryFilter, Page};
 use crate::record::{HistoryRecord, JobKey, LedgerRecord};
@@ -12,6 +12,14 @@ use crate::sqlite::error::SqliteResult;
 use crate::sqlite::jobs;
 use crate::sqlite::state::ReadState;
 use crate::sqlite::write_back::SPAN;
+
+/// End of the newest history entry of all jobs.
+pub(crate) fn newest_end(connection: &Connection) -> SqliteResult<Option<Instant>> {
+    let newest = "SELECT ended FROM history ORDER BY sequence DESC LIMIT 1";
+    let mut statement = connection.prepare(newest)?;
+    let mut rows = statement.query(())?;
+    rows.next()?.map(|row| Ok(nth(row, 0)?)).transpose()
+}
 
 /// A page of the history of a job, newest first.
 pub(crate) fn page(

@@ -20,7 +20,9 @@ pub(crate) fn check(connection: &Connection, cipher: &Cipher) -> SqliteResult<Op
     let Some(encrypted) = encrypted else { return Ok(None) };
     let decrypted = cipher.decrypt(NAME, &encrypted).map_err(|_| {
         let id = cipher.current().id();
-        StoreError::Damaged(format!("it was written with another key than {id}"))
+        StoreError::Key(format!(
+            "the store was written with another key than {id}; start with the key file of this store"
+        ))
     })?;
     match decrypted.reveal() == TEXT {
         true => Ok(Some(())),

@@ -16,8 +16,13 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
+    /// Locks the database, which must exist. The lock file lies beside the file itself: all symbolic
+    /// links to it share one lock.
     pub(crate) fn take(database: &Path) -> Result<Lock, StoreError> {
-        let path = beside(database, "lock");
+        let canonical = database.canonicalize();
+        let canonical = canonical
+            .map_err(|error| StoreError::Failed(format!("{}: {error}", database.display())))?;
+        let path = beside(&canonical, "lock");
         let failed =
             |error: std::io::Error| StoreError::Failed(format!("{}: {error}", path.display()));
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);

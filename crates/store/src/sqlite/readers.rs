@@ -1,5 +1,8 @@
 //! The reader threads, each with its own connection. A read sees every commit that was acknowledged
 //! before the read was requested.
+//!
+//! Reads that runs wait for have threads of their own: however many and long the reads of clients
+//! are, they cannot occupy these.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -13,43 +16,45 @@ use crate::sqlite::task::{Task, reply, task};
 use crate::sqlite::write_back::Snapshot;
 use crate::store::Reply;
 
-/// The reader threads and their queue.
+/// The reader threads and their queues.
 pub(crate) struct Readers {
-    queue: Option<SyncSender<Box<dyn Task<Snapshot>>>>,
-    threads: Vec<JoinHandle<()>>,
+    /// For clients, retention and the invariant scan.
+    general: Pool,
+    /// For reads that runs wait for.
+    engine: Pool,
     /// Snapshots for reads on the calling thread.
     inline: Vec<Mutex<Snapshot>>,
 }
 
+/// The snapshots of the readers.
+pub(crate) struct ReaderSnapshots {
+    /// One for each general thread.
+    pub(crate) general: Vec<Snapshot>,
+    /// One for each thread of the engine.
+    pub(crate) engine: Vec<Snapshot>,
+    /// For reads on the calling thread.
+    pub(crate) inline: Vec<Snapshot>,
+}
+
 impl Readers {
-    /// Starts a thread for each of `snapshots`; `inline` ones serve calling threads. At most
-    /// `waiting_max` requests wait for the threads.
+    /// Starts a thread for each general snapshot and each of the engine. At most `waiting_max` requests
+    /// wait for either.
     pub(crate) fn start(
-        snapshots: Vec<Snapshot>,
-        inline: Vec<Snapshot>,
+        snapshots: ReaderSnapshots,
         waiting_max: usize,
     ) -> Result<Readers, StoreError> {
-        let (queue, requests) = sync_channel(waiting_max);
-        let requests = Arc::new(Mutex::new(requests));
-        let inline = inline.into_iter().map(Mutex::new).collect();
-        let mut readers = Readers { queue: Some(queue), threads: Vec::new(), inline };
-        for mut snapshot in snapshots {
-            let requests = Arc::clone(&requests);
-            let thread = thread::Builder::new()
-                .name("store-reader".into())
-                .spawn(move || run(&mut snapshot, &requests))
-                .map_err(|error| {
-                    StoreError::Failed(format!("cannot start a reader thread: {error}"))
-                })?;
-            readers.threads.push(thread);
-        }
-        Ok(readers)
+        let ReaderSnapshots { general, engine, inline } = snapshots;
+        Ok(Readers {
+            general: Pool::start("store-reader", general, waiting_max)?,
+            engine: Pool::start("engine-reader", engine, waiting_max)?,
+            inline: inline.into_iter().map(Mutex::new).collect(),
+        })
     }
 
     /// Reads on the calling thread only.
     pub(crate) fn inline(snapshots: Vec<Snapshot>) -> Readers {
         let inline = snapshots.into_iter().map(Mutex::new).collect();
-        Readers { queue: None, threads: Vec::new(), inline }
+        Readers { general: Pool::default(), engine: Pool::default(), inline }
     }
 
     /// Runs `work` on one state of the store.
@@ -57,7 +62,15 @@ impl Readers {
         &self,
         work: impl FnOnce(&Snapshot) -> SqliteResult<T> + Send + 'static,
     ) -> Reply<'a, T> {
-        self.submit(move |snapshot: &mut Snapshot| snapshot.read(work))
+        self.submit(&self.general, move |snapshot: &mut Snapshot| snapshot.read(work))
+    }
+
+    /// The same for a read that runs wait for.
+    pub(crate) fn read_for_engine<'a, T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Snapshot) -> SqliteResult<T> + Send + 'static,
+    ) -> Reply<'a, T> {
+        self.submit(&self.engine, move |snapshot: &mut Snapshot| snapshot.read(work))
     }
 
     /// Runs short statements that each see one state: at once on the calling thread if an inline
@@ -86,15 +99,16 @@ impl Readers {
         &self,
         work: impl FnOnce(&Connection) -> SqliteResult<T> + Send + 'static,
     ) -> Reply<'a, T> {
-        self.submit(move |snapshot: &mut Snapshot| snapshot.read_file(work))
+        self.submit(&self.general, move |snapshot: &mut Snapshot| snapshot.read_file(work))
     }
 
     fn submit<'a, T: Send + 'static>(
         &self,
+        pool: &Pool,
         work: impl FnOnce(&mut Snapshot) -> SqliteResult<T> + Send + 'static,
     ) -> Reply<'a, T> {
         let (mut task, receiver) = task(1, work);
-        if self.threads.is_empty()
+        if pool.threads.is_empty()
             && let Some(snapshot) = self.inline.first()
         {
             let mut snapshot = snapshot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +117,40 @@ impl Readers {
             task.complete(Ok(()));
             return reply(Ok(receiver));
         }
-        reply(self.send(task).map(|()| receiver))
+        reply(pool.send(task).map(|()| receiver))
+    }
+
+    /// Completes queued reads and ends the threads.
+    pub(crate) fn close(&mut self) {
+        self.inline.clear();
+        self.general.close();
+        self.engine.close();
+    }
+}
+
+/// Threads with a common queue.
+#[derive(Default)]
+struct Pool {
+    queue: Option<SyncSender<Box<dyn Task<Snapshot>>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    fn start(name: &str, snapshots: Vec<Snapshot>, waiting_max: usize) -> Result<Pool, StoreError> {
+        let (queue, requests) = sync_channel(waiting_max);
+        let requests = Arc::new(Mutex::new(requests));
+        let mut pool = Pool { queue: Some(queue), threads: Vec::new() };
+        for mut snapshot in snapshots {
+            let requests = Arc::clone(&requests);
+            let thread = thread::Builder::new()
+                .name(name.into())
+                .spawn(move || run(&mut snapshot, &requests))
+                .map_err(|error| {
+                    StoreError::Failed(format!("cannot start a reader thread: {error}"))
+                })?;
+            pool.threads.push(thread);
+        }
+        Ok(pool)
     }
 
     fn send(&self, task: Box<dyn Task<Snapshot>>) -> Result<(), StoreError> {
@@ -115,10 +162,8 @@ impl Readers {
         })
     }
 
-    /// Completes queued reads and ends the threads.
-    pub(crate) fn close(&mut self) {
+    fn close(&mut self) {
         self.queue = None;
-        self.inline.clear();
         for thread in self.threads.drain(..) {
             drop(thread.join());
         }

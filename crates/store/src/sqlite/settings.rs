@@ -3,8 +3,10 @@
 /// Resource limits of a SQLite store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SqliteSettings {
-    /// Number of reader threads. Default: 2.
+    /// Number of reader threads for clients. Default: 2.
     pub readers: usize,
+    /// Number of reader threads for reads that runs wait for. Default: 2.
+    pub engine_readers: usize,
     /// Number of connections for reads on the thread of the caller. Default: 2.
     pub inline_readers: usize,
     /// Page cache of the writer in KiB. Default: 16 MiB.
@@ -14,7 +16,7 @@ pub struct SqliteSettings {
     /// Maximum number of queued edits, and of queued commits of the engine. Further ones fail as busy.
     /// Default: 4096.
     pub writes_waiting_max: usize,
-    /// Maximum number of queued reads. Further ones fail as busy. Default: 4096.
+    /// Maximum number of queued reads of clients, and of the engine. Further ones fail as busy. Default: 4096.
     pub reads_waiting_max: usize,
     /// Maximum size of the database in KiB, without its WAL. Writes that would exceed it fail as full.
     /// Default: no limit.
@@ -42,6 +44,7 @@ impl Default for SqliteSettings {
     fn default() -> SqliteSettings {
         SqliteSettings {
             readers: 2,
+            engine_readers: 2,
             inline_readers: 2,
             writer_cache_kib: 16 * 1024,
             reader_cache_kib: 16 * 1024,

@@ -29,7 +29,7 @@ use crate::sqlite::lock::Lock;
 use crate::sqlite::path_keys::CollectionKeys;
 use crate::sqlite::prune::{self, ExcessHistory, ExpiredRows, Removed};
 use crate::sqlite::queue::Priority;
-use crate::sqlite::readers::Readers;
+use crate::sqlite::readers::{ReaderSnapshots, Readers};
 use crate::sqlite::settings::{SqliteSettings, Threads};
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::Checkpointer;
@@ -65,23 +65,22 @@ impl SqliteStore {
     /// Opens the store in a file, which is created if it does not exist. `clock` measures leases.
     ///
     /// Fails if another process has the file open ([`StoreError::Busy`]), if it was written with
-    /// another key ([`StoreError::Damaged`]) or by a newer version ([`StoreError::TooNew`]).
+    /// another key ([`StoreError::Key`]) or by a newer version ([`StoreError::TooNew`]).
     pub fn open(
         path: &Path,
         settings: SqliteSettings,
         codec: DefinitionCodec,
         clock: Arc<dyn Clock>,
     ) -> Result<SqliteStore, StoreError> {
+        create_if_missing(path)
+            .map_err(|error| StoreError::Failed(format!("{}: {error}", path.display())))?;
         let lock = Lock::take(path)?;
-        if !path.exists() {
-            let created = backup::create_private(path).and_then(|_| backup::sync_directory(path));
-            created.map_err(|error| StoreError::Failed(format!("{}: {error}", path.display())))?;
-        }
         let mut writing = connection::for_writing(path, &settings)?;
         migrate::migrate(&mut writing)?;
         key_check::check_or_write(&writing, codec.cipher())?;
-        let readers = settings.readers.max(1);
-        let (shared, end) = SharedState::load(&writing, readers + settings.inline_readers)?;
+        let (general, engine) = (settings.readers.max(1), settings.engine_readers.max(1));
+        let readers = general + engine + settings.inline_readers;
+        let (shared, end) = SharedState::load(&writing, readers)?;
         let shared = Arc::new(shared);
         let snapshot = |reader| {
             let connection = connection::for_reading(path, settings.reader_cache_kib)?;
@@ -89,18 +88,24 @@ impl SqliteStore {
         };
         let (writer, readers) = match settings.threads {
             Threads::Background => {
-                let snapshots = (0..readers).map(snapshot).collect::<SqliteResult<Vec<_>>>()?;
-                let inline = (readers..readers + settings.inline_readers).map(snapshot);
-                let inline = inline.collect::<SqliteResult<Vec<_>>>()?;
+                let mut next = 0..readers;
+                let mut snapshots = |count: usize| {
+                    next.by_ref().take(count).map(snapshot).collect::<SqliteResult<Vec<_>>>()
+                };
+                let snapshots = ReaderSnapshots {
+                    general: snapshots(general)?,
+                    engine: snapshots(engine)?,
+                    inline: snapshots(settings.inline_readers)?,
+                };
                 let checkpointer = Checkpointer::start(path, &mut writing)?;
                 let transaction = WriteTransaction::new(writing, Arc::clone(&shared), end);
                 let (waiting_max, flush_at) =
                     (settings.writes_waiting_max, settings.flush_threshold_rows);
                 let writer = Writer::start(transaction, checkpointer, waiting_max, flush_at)?;
-                (writer, Readers::start(snapshots, inline, settings.reads_waiting_max)?)
+                (writer, Readers::start(snapshots, settings.reads_waiting_max)?)
             }
             Threads::Caller => {
-                let snapshots = (0..readers).map(snapshot).collect::<SqliteResult<Vec<_>>>()?;
+                let snapshots = (0..general).map(snapshot).collect::<SqliteResult<Vec<_>>>()?;
                 let checkpointer = Checkpointer::inline(&mut writing)?;
                 let transaction = WriteTransaction::new(writing, Arc::clone(&shared), end);
                 let flush_at = settings.flush_threshold_rows;
@@ -170,6 +175,15 @@ impl SqliteStore {
         self.readers.read(move |snapshot| work(snapshot, &codec))
     }
 
+    /// A read that runs wait for.
+    fn read_for_engine<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Snapshot, &DefinitionCodec) -> SqliteResult<T> + Send + 'static,
+    ) -> Reply<'_, T> {
+        let codec = Arc::clone(&self.codec);
+        self.readers.read_for_engine(move |snapshot| work(snapshot, &codec))
+    }
+
     /// Removes history entries beyond `keep` per job, at most `limit`; returns their number.
     async fn remove_excess_history(&self, keep: u64, limit: usize) -> Result<usize, StoreError> {
         let (mut after, mut left) = (JobKey(i64::MIN), limit);
@@ -191,6 +205,19 @@ impl SqliteStore {
             }
         }
         Ok(limit - left)
+    }
+}
+
+/// Creates an empty database, which only its owner can read.
+fn create_if_missing(path: &Path) -> std::io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    match backup::create_private(path) {
+        Ok(_) => backup::sync_directory(path),
+        // Another process was faster; the lock decides.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -325,11 +352,13 @@ impl ApiStore for SqliteStore {
 
 impl EngineStore for SqliteStore {
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
-        self.read(move |snapshot, _| due::due(snapshot, until, limit))
+        self.read_for_engine(move |snapshot, _| due::due(snapshot, until, limit))
     }
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
-        self.read(move |snapshot, codec| jobs_for_run::jobs_for_run(snapshot, codec, &jobs))
+        self.read_for_engine(move |snapshot, codec| {
+            jobs_for_run::jobs_for_run(snapshot, codec, &jobs)
+        })
     }
 
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
@@ -337,7 +366,7 @@ impl EngineStore for SqliteStore {
             return Box::pin(std::future::ready(Ok(gate_states)));
         }
         let since = self.shared.collection_switches.version();
-        self.read(move |snapshot, _| jobs_for_run::gate_states(snapshot, &jobs, since))
+        self.read_for_engine(move |snapshot, _| jobs_for_run::gate_states(snapshot, &jobs, since))
     }
 
     fn commit(&self, writes: Vec<RunWrite>) -> Reply<'_, Vec<RunWriteResult>> {
@@ -356,7 +385,7 @@ impl EngineStore for SqliteStore {
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
         let now = self.clock.now().into();
-        self.read(move |snapshot, _| runs::claimable(snapshot, until, now, limit))
+        self.read_for_engine(move |snapshot, _| runs::claimable(snapshot, until, now, limit))
     }
 
     fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>> {
@@ -424,6 +453,10 @@ impl StoreHealth for SqliteStore {
         Box::pin(next_due(self))
     }
 
+    fn newest_entry(&self) -> Reply<'_, Option<Instant>> {
+        self.read(|snapshot, _| history::newest_end(snapshot.connection()))
+    }
+
     fn stopped(&self) -> Option<StoreError> {
         self.writer.stopped().cloned()
     }
@@ -437,56 +470,4 @@ impl AdminStore for SqliteStore {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::mpsc::sync_channel;
-
-    use kalends_domain::{Collection, CollectionName, GroupName, Location, Plan};
-    use kalends_environment::{SeededEntropy, SystemClock};
-
-    use super::*;
-    use crate::api_store::CollectionWrite;
-    use crate::encryption::{Cipher, MasterKey};
-
-    fn open(path: &Path) -> SqliteStore {
-        let entropy = Arc::new(SeededEntropy::new(1));
-        let (key, _) = MasterKey::generate(&*entropy).unwrap();
-        let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
-        SqliteStore::open(path, SqliteSettings::default(), codec, Arc::new(SystemClock)).unwrap()
-    }
-
-    fn job_path() -> JobPath {
-        let subscription = SubscriptionId::new("6c55a6f0-6593-472f-9b3e-a51a9a757b40").unwrap();
-        let group = GroupPath { subscription, group: GroupName::new("g").unwrap() };
-        let collection = CollectionPath { group, collection: CollectionName::new("c").unwrap() };
-        JobPath { collection, job: JobName::new("j").unwrap() }
-    }
-
-    #[tokio::test]
-    async fn a_collection_deleted_during_a_read_is_not_cached() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = open(&folder.path().join("kalends.db"));
-        let edit = async |write: CollectionWrite| {
-            let decide =
-                Box::new(move |_: crate::api_store::CollectionContext<'_>| Ok(write.clone()));
-            store.edit_collection(job_path().collection, decide).await.unwrap();
-        };
-        let plan = Plan::Standard;
-        let (location, state) = (Location::restore("West US".into()), CollectionState::Enabled);
-        let collection = Collection { location, tags: None, plan, state, quota: None };
-        edit(CollectionWrite::Put(collection)).await;
-
-        let ((is_taken, taken), (go_on, goes_on)) = (sync_channel(0), sync_channel(0));
-        let (codec, since) = (Arc::clone(&store.codec), store.shared.locations.version());
-        let reading = store.readers.read(move |snapshot| {
-            // The snapshot has been taken.
-            is_taken.send(()).unwrap();
-            goes_on.recv().unwrap();
-            jobs::by_path(snapshot, &codec, &job_path(), since)
-        });
-        taken.recv().unwrap();
-        edit(CollectionWrite::Delete).await;
-        go_on.send(()).unwrap();
-        assert_eq!(reading.await, Ok(None), "the snapshot still has the collection");
-        assert_eq!(store.job(job_path()).await, Err(StoreError::NoCollection));
-    }
-}
+mod tests;

@@ -127,7 +127,7 @@ fn another_key_is_refused_and_ciphertexts_cannot_be_moved_to_another_job() {
             put_job(&store, name, put).await;
         }
         let other = PostgresStore::connect(&database.url, settings(), codec(2)).await;
-        let Err(StoreError::Damaged(message)) = other else { panic!("{other:?}") };
+        let Err(StoreError::Key(message)) = other else { panic!("{other:?}") };
         assert!(message.contains("another key"), "{message}");
 
         let moved = "UPDATE jobs SET definition = (SELECT definition FROM jobs WHERE name = 'a')

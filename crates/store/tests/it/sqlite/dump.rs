@@ -140,5 +140,5 @@ fn a_dump_stops_when_its_output_fails() {
     let stopped = dump(&path, codec(1), &mut write);
     assert!(matches!(stopped, Err(DumpError::Output(_))), "{stopped:?}");
     let wrong_key = dump(&path, codec(2), &mut |_| Ok(()));
-    assert!(matches!(wrong_key, Err(DumpError::Store(StoreError::Damaged(_)))), "{wrong_key:?}");
+    assert!(matches!(wrong_key, Err(DumpError::Store(StoreError::Key(_)))), "{wrong_key:?}");
 }

@@ -85,16 +85,28 @@ fn a_second_open_is_refused_until_the_first_store_is_closed() {
     open(&path).unwrap();
 }
 
+#[cfg(unix)]
+#[test]
+fn a_second_open_through_a_symbolic_link_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, link) = (folder.path().join("kalends.db"), folder.path().join("link.db"));
+    let store = open(&path).unwrap();
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert!(matches!(open(&link).err().unwrap(), StoreError::Busy(_)));
+    drop(store);
+    let store = open(&link).unwrap();
+    assert!(matches!(open(&path).err().unwrap(), StoreError::Busy(_)));
+    drop(store);
+}
+
 #[test]
 fn another_key_is_refused_and_the_right_one_still_opens() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");
     drop(open(&path).unwrap());
     let other = SqliteStore::open(&path, SqliteSettings::default(), codec(2), clock());
-    assert!(
-        matches!(other.err().unwrap(), StoreError::Damaged(text) if text.contains("another key"))
-    );
-    assert!(matches!(inspect(&path, &codec(2)), Err(StoreError::Damaged(_))));
+    assert!(matches!(other.err().unwrap(), StoreError::Key(text) if text.contains("another key")));
+    assert!(matches!(inspect(&path, &codec(2)), Err(StoreError::Key(_))));
     open(&path).unwrap();
 }
 

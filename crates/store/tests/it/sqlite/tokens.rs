@@ -50,7 +50,7 @@ fn a_tool_needs_a_store_and_its_key() {
     let refused = |seed| SqliteTokens::open(&path, &codec(seed)).err().unwrap();
     assert!(matches!(refused(1), StoreError::Failed(_)));
     drop(open(&path).unwrap());
-    assert!(matches!(refused(2), StoreError::Damaged(_)));
+    assert!(matches!(refused(2), StoreError::Key(_)));
     assert!(SqliteTokens::open(&path, &codec(1)).is_ok());
 }
 
