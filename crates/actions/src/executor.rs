@@ -81,6 +81,13 @@ impl AttemptReport {
         AttemptReport::new(Outcome::Failed { retry_after: None }, message)
     }
 
+    /// The message without the headers and the body of the response: for the log.
+    pub fn summary(&self) -> &str {
+        let ends = [" Response Headers:", "\r", "\n"];
+        let end = ends.iter().filter_map(|end| self.message.find(end)).min();
+        end.and_then(|end| self.message.get(..end)).unwrap_or(&self.message)
+    }
+
     /// Sets the phase durations.
     pub fn with_timing(self, timing: Timing) -> AttemptReport {
         AttemptReport { timing, ..self }

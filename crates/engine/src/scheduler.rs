@@ -114,6 +114,8 @@ pub(crate) struct Scheduler {
     is_stopping: bool,
     status: EngineStatus,
     unreadable: UnreadableJobs,
+    /// Runs whose failure was logged and is not committed yet.
+    logged_failures: BTreeSet<RunId>,
 }
 
 /// An entry taken from the timetable.
@@ -186,6 +188,7 @@ impl Scheduler {
             settings,
             status,
             unreadable: UnreadableJobs::default(),
+            logged_failures: BTreeSet::new(),
         }
     }
 

@@ -23,6 +23,7 @@ use kalends_engine::{
 };
 use kalends_environment::{Clock, Entropy, SystemClock, SystemEntropy};
 use kalends_metrics::Metrics;
+use kalends_recurrence::Zone;
 use kalends_server::{
     App, EventSubscriptions, Health, PageKey, SchedulerHealth, SchedulerProblem, ServerMetrics,
     Settings,
@@ -48,6 +49,9 @@ use crate::store_location::{Database, StoreLocation, codec, create_directory_of}
 /// Context string for the derivation of signing keys from the master key. Part of the stored format:
 /// a change invalidates the keys of all receivers.
 pub(crate) const SIGNING_KEY_CONTEXT: &str = "webhook signatures";
+
+/// Difference between the newest entry and the clock that is no reason for a warning.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// Time for attempts in flight after a failure that ends the process: their results could not be
 /// recorded any more.
@@ -143,6 +147,16 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         &arguments.location.store,
     )?;
     let egress_mode = egress.policy.mode;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        store = arguments.location.description()?,
+        authentication = access.authentication,
+        egress = egress_mode_name(egress_mode),
+        hold = arguments.hold,
+        zone_data = Zone::data_version(),
+        "starting"
+    );
+    warn_if_clock_is_behind(&*store, &*health).await;
     let mut settings = Settings { egress: egress.policy.clone(), ..Settings::default() };
     settings.hosts = access.hosts;
     settings.schedules.start_delay = arguments.start_delay;
@@ -232,6 +246,23 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     }
     tracing::info!("stopped");
     failure.map_or(Ok(()), Err)
+}
+
+fn egress_mode_name(mode: EgressMode) -> &'static str {
+    match mode {
+        EgressMode::SingleUser => "single-user",
+        EgressMode::Guarded => "guarded",
+        EgressMode::Listed => "listed",
+    }
+}
+
+/// Warns if the store has entries of the future: the clock was set back, or is not set yet.
+async fn warn_if_clock_is_behind(store: &dyn Store, health: &dyn StoreHealth) {
+    if let (Ok(now), Ok(Some(newest))) = (store.now().await, health.newest_entry().await)
+        && newest > now.saturating_add(CLOCK_TOLERANCE)
+    {
+        tracing::warn!(%newest, %now, "newest history entry lies in the future; check the clock");
+    }
 }
 
 /// Waits for a future; forever if there is none.

@@ -50,6 +50,19 @@ impl StoreLocation {
         }
     }
 
+    /// The store for the log: path, or host and database without user and password.
+    pub(crate) fn description(&self) -> anyhow::Result<String> {
+        Ok(match self.database()? {
+            Database::Sqlite(path) => format!("sqlite:{}", path.display()),
+            Database::Postgres(url) => {
+                let (scheme, rest) = url.split_once("://").unwrap_or_default();
+                let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+                let place = place.split_once('?').map_or(place, |(place, _)| place);
+                format!("{scheme}://{place}")
+            }
+        })
+    }
+
     /// Path of the SQLite file; an error for PostgreSQL stores.
     pub(crate) fn sqlite_path(&self) -> anyhow::Result<&Path> {
         match self.database() {

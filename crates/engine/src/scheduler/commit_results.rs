@@ -187,6 +187,7 @@ impl Scheduler {
                 WriteContext::Conclude(finished, NextAttempt::Now { progress, slot, job_for_run }),
                 RunWriteResult::Claimed(claim),
             ) => {
+                self.logged_failures.remove(&finished.run.id);
                 let run = OpenRun { progress, claim: Some(claim), ..finished.run };
                 let assignment = self.assign(run, claim, began, job_for_run, slot);
                 match self.is_stopping {
@@ -200,6 +201,7 @@ impl Scheduler {
             }
             (WriteContext::Conclude(finished, next), result) => {
                 self.held_claims.remove(&finished.run.id);
+                self.logged_failures.remove(&finished.run.id);
                 match next {
                     NextAttempt::Later(run) if result == RunWriteResult::Done => {
                         self.timetable.add_run(run);

@@ -110,7 +110,11 @@ impl Scheduler {
         now: Instant,
     ) {
         let (run, token) = (finished.run, finished.claim.token);
-        let write = match self.conclusion_of(&finished, job.as_ref(), now) {
+        let conclusion = self.conclusion_of(&finished, job.as_ref(), now);
+        if conclusion.has_exhausted_attempts() {
+            self.log_failed_run(&finished);
+        }
+        let write = match conclusion {
             AfterAttempt::Continue { entry, counts, progress } => {
                 let is_held = match &job {
                     Some(job) => is_held(&run, &job.gate),
@@ -142,6 +146,18 @@ impl Scheduler {
             }
         };
         self.pending_writes.push_back(write);
+    }
+
+    /// Logs a run whose attempts have all failed, once even if the write of its result is repeated.
+    fn log_failed_run(&mut self, finished: &FinishedAssignment) {
+        let FinishedAssignment { run, job_for_run, result, .. } = finished;
+        let AssignmentResult::Attempted { report, .. } = result else { return };
+        if self.logged_failures.insert(run.id) {
+            let (job, scheduled) = (&job_for_run.job.path, run.scheduled);
+            let (action, attempts) = (run.progress.role, run.progress.retry + 1);
+            let error = report.summary();
+            tracing::warn!(%job, %scheduled, ?action, attempts, error, "run failed");
+        }
     }
 
     /// The next attempt, if it is due at once and has a free slot: the node then keeps its claim.
@@ -234,6 +250,14 @@ impl AfterAttempt {
     fn closed(disposition: Disposition, lifecycle: Option<Lifecycle>) -> AfterAttempt {
         let (entry, counts, unused) = (None, AttemptCounts::default(), None);
         AfterAttempt::Finish { entry, counts, disposition, lifecycle, unused }
+    }
+
+    /// Whether this was the last attempt of an action, and it failed.
+    fn has_exhausted_attempts(&self) -> bool {
+        match self {
+            AfterAttempt::Continue { counts, .. } => counts.faulted,
+            AfterAttempt::Finish { disposition, .. } => *disposition == Disposition::Failed,
+        }
     }
 }
 

@@ -7,12 +7,12 @@ mod line;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::ValueEnum;
 use kalends_environment::Clock;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{self, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -42,6 +42,14 @@ pub(crate) enum Format {
 }
 
 fn levels(text: &str) -> anyhow::Result<Targets> {
+    for entry in text.split(',') {
+        // Without this check a misspelled level would be taken for a module.
+        let level = entry.rsplit('=').next().unwrap_or_default().trim();
+        ensure!(
+            !level.is_empty() && level.parse::<LevelFilter>().is_ok(),
+            "{level:?} is not a log level; expected error, warn, info, debug, trace or off"
+        );
+    }
     text.parse().context("expected levels such as info,kalends_server=debug")
 }
 

@@ -69,6 +69,8 @@ pub(crate) struct AccessArguments {
 /// Access control of a server.
 pub(crate) struct ResolvedAccess {
     pub(crate) control: AccessControl,
+    /// How callers authenticate, for the log.
+    pub(crate) authentication: &'static str,
     /// Accepted values of the `Host` header.
     pub(crate) hosts: AllowedHosts,
     /// Egress mode unless `--egress-mode` is given. Without authentication only local users reach
@@ -108,10 +110,13 @@ impl AccessArguments {
             self.require_loopback(listen)?;
             return Ok(ResolvedAccess {
                 control: AccessControl::single_user(audit),
+                authentication: "none, single user",
                 hosts: AllowedHosts::Loopback,
                 default_egress_mode: EgressMode::SingleUser,
             });
         }
+        let authentication_mode =
+            if oidc.is_some() { "OpenID Connect and tokens" } else { "tokens" };
         let start_token = self.token.as_ref().map(|token| TokenHash::of(token.reveal()));
         let authentication = Authentication::new(start_token, oidc);
         let rates = RateSettings {
@@ -124,7 +129,12 @@ impl AccessArguments {
         let names = names.filter(|name| !name.is_empty()).collect();
         let control = AccessControl::with_tokens(authentication, rates, audit);
         let hosts = AllowedHosts::Named { listen, names };
-        Ok(ResolvedAccess { control, hosts, default_egress_mode: EgressMode::Guarded })
+        Ok(ResolvedAccess {
+            control,
+            authentication: authentication_mode,
+            hosts,
+            default_egress_mode: EgressMode::Guarded,
+        })
     }
 
     /// Without authentication only users of this machine may reach the API.

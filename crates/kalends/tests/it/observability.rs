@@ -1,11 +1,13 @@
 //! Metrics and the log.
 
 use std::collections::HashMap;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::connection::Connection;
-use crate::test_server::TestServer;
+use crate::target;
+use crate::test_server::{TestServer, clock_library};
 
 const COLLECTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/rg/providers/Microsoft.Scheduler/jobCollections/jc";
 const STANDARD: &str = r#"{"location":"westus","properties":{"sku":{"name":"Standard"}}}"#;
@@ -103,8 +105,20 @@ fn the_default_log_contains_start_and_shutdown_only() {
     let mut connection = server.connect();
     assert_eq!(connection.request("GET", "/nonsense", None).status, 404);
     drop(connection);
-    let killed = std::process::Command::new("kill").arg(server.id().to_string()).status().unwrap();
+    let killed = Command::new("kill").arg(server.id().to_string()).status().unwrap();
     assert!(killed.success());
+    let line = server.line_with("");
+    for expected in [
+        "INFO  starting",
+        concat!("version=", env!("CARGO_PKG_VERSION")),
+        "store=sqlite:",
+        "authentication=\"none, single user\"",
+        "egress=single-user",
+        "hold=true",
+        "zone_data=2",
+    ] {
+        assert!(line.contains(expected), "{expected}: {line}");
+    }
     for expected in [
         "INFO  jobs may reach this machine and the private network",
         "INFO  API stopped, waiting for attempts in flight",
@@ -113,4 +127,86 @@ fn the_default_log_contains_start_and_shutdown_only() {
         let line = server.line_with("");
         assert!(line.ends_with(expected), "{line}");
     }
+}
+
+#[test]
+fn an_unknown_log_level_is_an_error() {
+    for levels in ["inof", "info,kalends_server=loud", ""] {
+        let output = Command::new(env!("CARGO_BIN_EXE_kalends"))
+            .args(["serve", "--log", levels, "--store", "sqlite:/nonexistent/kalends.db"])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{levels}: {text}");
+        assert!(text.contains("is not a log level"), "{levels}: {text}");
+    }
+}
+
+#[test]
+fn a_wrong_or_missing_key_is_reported_as_such_and_not_as_damage() {
+    let mut server = TestServer::start();
+    assert!(server.stop());
+    let store = format!("sqlite:{}", server.folder().join("kalends.db").display());
+    let serve = |key: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--store", &store]);
+        if let Some(key) = key {
+            command.env("KALENDS_KEY", key);
+        }
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let wrong = serve(Some("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"));
+    assert!(wrong.contains("another key") && !wrong.contains("damaged"), "{wrong}");
+    for entry in std::fs::read_dir(server.folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "key") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let missing = serve(None);
+    assert!(missing.contains("key") && !missing.contains("damaged"), "{missing}");
+}
+
+#[test]
+fn a_run_whose_attempts_all_failed_is_logged_without_the_response() {
+    let (server, mut connection) = target::start();
+    let (address, calls) = target::target();
+    let request = json!({"uri": format!("http://{address}/fail?key=c4nary"), "method": "GET"});
+    let policy = json!({"retryType": "None"});
+    let action = json!({"type": "Http", "request": request, "retryPolicy": policy});
+    let job = json!({"properties": {"action": action}}).to_string();
+    let path = format!("{}/jobs/j?api-version=2026-11-01", target::COLLECTION);
+    assert_eq!(connection.request("PUT", &path, Some(&job)).status, 201);
+    calls.recv_timeout(target::TIMEOUT).unwrap();
+    let line = server.line_with("run failed");
+    for expected in ["WARN", "jobCollections/jc/jobs/j", "scheduled=", "ServiceUnavailable"] {
+        assert!(line.contains(expected), "{line}");
+    }
+    for secret in ["hello", "X-Target", "c4nary"] {
+        assert!(!line.contains(secret), "{line}");
+    }
+}
+
+#[test]
+fn a_store_with_entries_of_the_future_is_opened_with_a_warning() {
+    let Some(library) = clock_library() else { return };
+    let mut server = TestServer::start_working_at(&library, "2026-03-30 20:40:55");
+    let mut connection = server.connect();
+    assert_eq!(connection.request("PUT", &path(""), Some(STANDARD)).status, 201);
+    let (address, calls) = target::target();
+    let request = json!({"uri": format!("http://{address}/"), "method": "GET"});
+    let job = json!({"properties": {"action": {"type": "Http", "request": request}}}).to_string();
+    assert_eq!(connection.request("PUT", &path("/jobs/j"), Some(&job)).status, 201);
+    calls.recv_timeout(target::TIMEOUT).unwrap();
+    let history = path("/jobs/j/history");
+    let is_recorded = |_| connection.request("GET", &history, None).body.contains("Completed");
+    assert!((0..100_000).any(is_recorded));
+    drop(connection);
+    server.kill();
+    server.set_clock("2026-03-30 19:00:00");
+    server.restart();
+    let line = server.line_with("check the clock");
+    assert!(line.contains("WARN") && line.contains("newest=2026-03-30T20:40:55"), "{line}");
 }

@@ -19,7 +19,7 @@ const FREE_PORT: &str = "127.0.0.1:0";
 pub(crate) struct TestServer {
     child: Child,
     folder: TempDir,
-    /// Lines on standard error after the address.
+    /// Lines on standard error except for the address.
     log: Receiver<String>,
     /// Prepares a restart; `None` if the test does not restart the server.
     prepare: Option<Prepare>,
@@ -171,13 +171,18 @@ fn spawn(
     prepare(&mut command, folder.path());
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (sender, log) = channel();
     let address = lines.find_map(|line| {
         let line = line.unwrap();
-        let (_, address) = line.strip_prefix("listening on ")?.split_once("://")?;
+        let Some(address) = line.strip_prefix("listening on ") else {
+            eprintln!("{line}");
+            sender.send(line).unwrap();
+            return None;
+        };
+        let (_, address) = address.split_once("://")?;
         Some(address.parse().unwrap())
     });
     let address = address.expect("the server exited before it listened");
-    let (sender, log) = channel();
     // Drain the pipe, or the server would block on its log.
     std::thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
