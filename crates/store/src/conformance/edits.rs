@@ -108,7 +108,7 @@ pub async fn a_disabled_job_holds_its_scheduled_runs(subject: Subject) {
     let held = claimable().await;
     assert!(held.len() == 1 && !held.contains(&waiting), "only the manual run: {held:?}");
     let enabled = edit(&subject, Switch::Enabled, WaitingRuns::Keep).await.job;
-    assert_eq!(claimable().await, [held[0], abandoned, waiting], "by their next attempt");
+    assert_eq!(claimable().await, [held[0], waiting, abandoned], "by their next attempt");
     let since = enabled.enabled_since.unwrap();
     assert!(since >= collection.enabled_since);
     let gate_states = subject.store.gate_states(vec![job.key]).await.unwrap();
