@@ -152,22 +152,30 @@ fn a_full_collection_does_not_block_a_host_for_others() {
 }
 
 #[test]
-fn a_job_that_is_moved_to_a_healthy_host_runs_on_time() {
+fn a_job_that_is_moved_to_a_healthy_host_does_not_wait_for_the_other_one() {
     run(async {
         let mut world = World::new().await;
         world.start_engine_with(limits(100, 1));
-        world.respond(&[Response::Hang]);
+        world.respond(&[Response::Hang; 2]);
         let minutely = || Some(Recurrence::every(1, Frequency::Minute));
+        let other = "http://other-dead.example.com";
         world.put("hanging", job_at(DEAD, &at(10), None)).await;
+        world.put("hanging-too", job_at(other, &at(10), None)).await;
         world.put("repaired", job_at(DEAD, &at(11), minutely())).await;
-        world.put("edited-early", job_at(DEAD, &at(20), minutely())).await;
+        world.put("waiting", job_at(other, &at(20), minutely())).await;
         world.pass(20).await;
+        assert_eq!(names(&world), ["hanging", "hanging-too"]);
+        assert_eq!(parked(&world).await, 1);
         // One waits in the store, the other one in memory.
         world.put("repaired", job_at(HEALTHY, &at(11), minutely())).await;
-        world.put("edited-early", job_at(HEALTHY, &at(20), minutely())).await;
-        world.pass(50).await;
-        assert_eq!(called_at(&world, "repaired"), Some(at(20)), "the waiting run goes on");
-        assert_eq!(called_at(&world, "edited-early"), Some(at(20)));
+        world.put("waiting", job_at(HEALTHY, &at(20), minutely())).await;
+        world.pass(60).await;
+        let times = |name: &str| {
+            let calls = world.calls().into_iter().filter(|call| call.job == name);
+            calls.map(|call| (call.scheduled, call.at)).collect::<Vec<_>>()
+        };
+        assert_eq!(times("repaired"), [(at(11), at(20)), (at(71), at(71))]);
+        assert_eq!(times("waiting"), [(at(20), at(21)), (at(80), at(80))]);
     });
 }
 
