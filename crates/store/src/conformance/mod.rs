@@ -3,6 +3,7 @@
 //!
 //! [`conformance_tests`]: crate::conformance_tests
 
+pub mod claims;
 pub mod collections;
 pub mod completion;
 pub mod edits;
@@ -68,13 +69,6 @@ macro_rules! conformance_tests {
                 a_later_occurrence_than_the_due_one_may_run,
                 an_occurrence_is_begun_once,
                 skipped_occurrences_are_recorded,
-                only_the_holder_of_the_fencing_token_continues_or_finishes_a_run,
-                a_kept_claim_has_a_new_token_and_expires_like_any_other,
-                an_unclaimed_run_is_claimed_once,
-                a_claim_based_on_outdated_progress_is_stale,
-                an_expired_claim_is_taken_over_and_the_old_token_is_fenced_off,
-                the_holder_of_the_token_renews_its_lease,
-                renewals_of_leases_extend_held_claims_and_report_lost_ones,
                 a_manual_run_is_opened_beside_the_schedule,
                 an_edit_closes_unclaimed_runs,
                 an_edit_records_the_occurrences_it_closes,
@@ -86,6 +80,15 @@ macro_rules! conformance_tests {
                 the_summary_of_open_runs_counts_all_and_lists_the_first_scheduled,
                 each_position_is_answered_when_a_job_is_named_twice,
                 two_runs_of_one_job_finish_in_one_batch,
+            ]
+            claims: [
+                only_the_holder_of_the_fencing_token_continues_or_finishes_a_run,
+                a_kept_claim_has_a_new_token_and_expires_like_any_other,
+                an_unclaimed_run_is_claimed_once,
+                an_expired_claim_is_taken_over_and_the_old_token_is_fenced_off,
+                a_claim_based_on_outdated_progress_is_stale,
+                the_holder_of_the_token_renews_its_lease,
+                renewals_of_leases_extend_held_claims_and_report_lost_ones,
                 expire_claims_releases_all_runs_at_once,
                 a_heartbeat_returns_the_earliest_start_of_the_other_nodes_in_service,
             ]

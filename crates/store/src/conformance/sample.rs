@@ -15,7 +15,7 @@ use kalends_recurrence::{
 
 use crate::api_store::{CollectionWrite, EditedJob, JobPut, JobWrite, Page, WaitingRuns};
 use crate::conformance::Subject;
-use crate::engine_store::{Advance, AttemptCounts, DueJob, RunWrite, RunWriteResult};
+use crate::engine_store::{Advance, AttemptCounts, ClaimAfter, DueJob, RunWrite, RunWriteResult};
 use crate::record::{
     Cause, Claim, CollectionRecord, Disposition, FencingToken, JobFacts, JobRecord, JobState,
     JobUid, LedgerRecord, NodeId, Progress, RunId,
@@ -288,4 +288,27 @@ pub(crate) fn closed(disposition: Disposition, scheduled: u64) -> LedgerRecord {
 
 pub(crate) fn failed(started: u64) -> AttemptCounts {
     AttemptCounts { executed: Some(at(started)), failed: true, faulted: false }
+}
+
+/// Progress of a run that waits for its first retry.
+pub(crate) fn retry_at(seconds: u64) -> Progress {
+    Progress {
+        role: ActionRole::Main,
+        retry: 1,
+        redelivery: 0,
+        next_at: at(seconds),
+        first_started: Some(at(60)),
+    }
+}
+
+/// Ends an attempt; the run waits for its retry.
+pub(crate) fn retry(run: RunId, token: FencingToken, seconds: u64) -> RunWrite {
+    RunWrite::Continue {
+        run,
+        token,
+        entry: Some(entry(AttemptStatus::Failed, 60)),
+        counts: failed(60),
+        progress: retry_at(seconds),
+        claim: ClaimAfter::Release,
+    }
 }
