@@ -28,13 +28,6 @@ pub(crate) enum Pending {
 impl Pending {
     /// Whether the engine fulfils it.
     pub(crate) fn is_on(self) -> bool {
-        matches!(
-            self,
-            Pending::Panics
-                | Pending::WriteOutages
-                | Pending::StaleGates
-                | Pending::HeldOccurrences
-                | Pending::RunsSurviveEdits
-        )
+        !matches!(self, Pending::SlowConnections | Pending::UnreadableJobs)
     }
 }

@@ -10,7 +10,7 @@ use kalends_store::{ParkedRuns, StoreError};
 
 use super::start_runs::{ItemToRead, Stage};
 use super::store_calls::{READ_BATCH_MAX, StoreResponse};
-use super::{DueItem, Scheduler};
+use super::{CLAIM_AHEAD, DueItem, Scheduler};
 use crate::admission::Slot;
 use crate::status::CallKind;
 
@@ -113,6 +113,7 @@ impl Scheduler {
         runs: Result<Vec<OpenRun>, StoreError>,
     ) {
         self.parked.reading -= 1;
+        let soon = self.now().saturating_add(2 * CLAIM_AHEAD);
         let state = self.parked.keys.entry(key).or_default();
         state.is_reading = false;
         let Ok(runs) = runs else { return self.pause_store_calls(CallKind::Read) };
@@ -120,6 +121,11 @@ impl Scheduler {
         for run in runs {
             let is_skipped =
                 self.held_claims.contains_key(&run.id) || self.unreadable.contains(run.job);
+            // The clock was set back since it was due: it waits for its time without a slot.
+            if run.progress.next_at > soon && !self.busy_runs.contains(&run.id) && !is_skipped {
+                self.timetable.add_run(run);
+                continue;
+            }
             if is_skipped || !self.busy_runs.insert(run.id) {
                 continue;
             }

@@ -245,3 +245,24 @@ fn a_burst_at_a_quick_host_is_not_parked() {
         assert_eq!(writes, 2 * runs as u64, "the start and the end of each run");
     });
 }
+
+#[test]
+fn a_parked_run_holds_no_slot_until_it_is_due_again_after_the_clock_was_set_back() {
+    run(async {
+        let mut world = World::new().await;
+        world.start_engine_with(limits(50, 1));
+        world.respond(&[Response::Hang]);
+        world.put("first", job_at(DEAD, &at(3_610), None)).await;
+        world.put("parked", job_at(DEAD, &at(3_610), None)).await;
+        world.pass(3_620).await;
+        assert_eq!(parked(&world).await, 1);
+        world.clock_back(3_600).await;
+        world.open_target();
+        world.pass(5).await;
+        world.put("new", job_at(DEAD, &at(40), None)).await;
+        world.pass(30).await;
+        assert_eq!(names(&world).last().map(String::as_str), Some("new"));
+        world.pass(3_600).await;
+        assert_eq!(world.calls().len(), 3, "the parked run starts at its time");
+    });
+}

@@ -208,7 +208,7 @@ impl Check<'_> {
                 let delay_max = self.evidence.scenario.default_link_faults.delay_max;
                 let tolerance = 8 * ticks(delay_max) + COMMITTED_WITHIN;
                 let blocks = |other: &&OccurrenceRecord| {
-                    other.may_have_begun()
+                    other.may_have_waited()
                         && other.from < record.from
                         && other
                             .closed

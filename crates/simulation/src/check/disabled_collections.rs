@@ -39,12 +39,21 @@ impl Check<'_> {
         match record.closed {
             Some((Disposition::SkippedDisabled, closed)) => {
                 let closed = closed.ticks();
+                // Behind an earlier run of the job.
+                let waits_for_earlier = |until: i64| {
+                    job.records().iter().any(|other| {
+                        other.may_have_waited()
+                            && other.from < record.from
+                            && other.closed.is_none_or(|(_, at)| at.ticks() + tolerance >= until)
+                    })
+                };
                 let explains = |period: &DisabledPeriod| {
                     let on = period.to.unwrap_or(i64::MAX);
                     period.from <= closed + tolerance
                         && to <= on.saturating_add(tolerance)
                         && (start >= period.from - tolerance
                             || self.is_full(job, (to, period.from))
+                            || waits_for_earlier(period.from)
                             || self
                                 .had_fault_anywhere(from - HANDLED_WITHIN, closed + HANDLED_WITHIN))
                 };

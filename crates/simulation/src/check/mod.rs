@@ -54,6 +54,14 @@ impl OccurrenceRecord {
     }
 }
 
+impl OccurrenceRecord {
+    /// Whether it may have been an open run, possibly one that only waited.
+    fn may_have_waited(&self) -> bool {
+        let was_held = matches!(self.closed, Some((Disposition::SkippedDisabled, _)));
+        self.may_have_begun() || was_held && self.count == 1
+    }
+}
+
 impl<'a> Check<'a> {
     pub(crate) fn run(evidence: &'a Evidence<'a>, observations: &'a Observations) -> Check<'a> {
         let mut check = Check {
