@@ -54,7 +54,7 @@ pub use name::{
 };
 pub use occurrence::{
     CloseReason, ClosedOccurrences, DueDecision, DueInput, InFlight, OpenRunsMax, RunStart,
-    StartTiming, decide_due,
+    StartTiming, decide_due, has_passed_while_disabled,
 };
 pub use plan::{
     CollectionFacts, JobFacts, Plan, PlanLimits, check_collection, check_job, facts_of, jobs_max,

@@ -169,9 +169,8 @@ pub fn decide_due(input: DueInput<'_>) -> Option<DueDecision> {
         let is_free = input.in_flight == InFlight::Nothing;
         return is_free.then(|| run_or_skip(input, due, vec![]));
     }
-    // If the clock was set back, `enabled_since` can be in the future.
-    let enabled_since = input.enabled_since.min(input.now);
-    if due < enabled_since {
+    let enabled_since = input.enabled_since;
+    if has_passed_while_disabled(due, enabled_since, input.now) {
         let held = closed_range(rule, due, enabled_since.previous_tick(), CloseReason::Disabled);
         return Some(run_none(input, vec![held], held.to));
     }
@@ -183,6 +182,12 @@ pub fn decide_due(input: DueInput<'_>) -> Option<DueDecision> {
         return None;
     }
     Some(decide_missed(input))
+}
+
+/// Whether a start time passed before the job and its collection were enabled, at `enabled_since`. If that
+/// is in the future, the clock was set back since, and nothing is known about the time before.
+pub fn has_passed_while_disabled(start: Instant, enabled_since: Instant, now: Instant) -> bool {
+    start < enabled_since && enabled_since <= now
 }
 
 fn decide_missed(input: DueInput<'_>) -> DueDecision {
@@ -452,6 +457,8 @@ mod tests {
         assert_eq!(decided(missed_too), decision, "enabled_since takes precedence");
         let set_back = since("20T00:00", "01T01:00");
         assert_eq!(decided(set_back).begin, begin("01T01:00"), "the clock was set back");
+        let set_back_and_late = since("20T00:00", "01T01:01");
+        assert_eq!(decided(set_back_and_late).begin, begin("01T01:00"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use kalends_actions::{ActionExecutor, AttemptReport, AttemptRequest, NotSent, SendFence};
-use kalends_domain::{Action, ActionRole, Outcome, Signing, Switch};
+use kalends_domain::{Action, ActionRole, Outcome, Signing, Switch, has_passed_while_disabled};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::EngineStore;
@@ -204,7 +204,9 @@ fn gate(assignment: &Assignment, state: Option<Option<GateState>>, now: Instant)
         Gate::Closed(AssignmentResult::Held)
     } else if state.generation != job.generation {
         Gate::Closed(AssignmentResult::Edited)
-    } else if has_passed_while_disabled(run, job, state.enabled_since.min(now)) {
+    } else if is_unattempted_occurrence(run, job)
+        && has_passed_while_disabled(run.progress.next_at, state.enabled_since, now)
+    {
         Gate::Closed(AssignmentResult::PassedWhileDisabled)
     } else if run.progress.role == ActionRole::Error && job.definition.action.error_action.is_none()
     {
@@ -224,13 +226,11 @@ pub(crate) fn is_held(run: &OpenRun, state: &GateState) -> bool {
     is_off(state.collection) || run.cause == Cause::Scheduled && is_off(state.switch)
 }
 
-/// Whether an occurrence of a recurring job was to start before job and collection were enabled, and
-/// has not started.
-fn has_passed_while_disabled(run: &OpenRun, job: &Job, enabled_since: Instant) -> bool {
+/// Whether the run is an occurrence of a recurring job without an attempt.
+fn is_unattempted_occurrence(run: &OpenRun, job: &Job) -> bool {
     run.cause == Cause::Scheduled
         && job.definition.recurrence.is_some()
         && run.progress.is_unattempted()
-        && run.progress.next_at < enabled_since
 }
 
 async fn run_assignment(

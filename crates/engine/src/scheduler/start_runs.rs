@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kalends_domain::{
     ActionRole, DueDecision, DueInput, InFlight, Lifecycle, MissedPolicy, Overlap, RunStart,
-    StartTiming, Switch, decide_due, jittered, rule_of,
+    StartTiming, Switch, decide_due, has_passed_while_disabled, jittered, rule_of,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, JobForRun, JobKey, JobRecord, OpenRun, Progress, SlotKey};
@@ -343,7 +343,7 @@ impl Scheduler {
     /// The next attempt of a run that is due or whose owner's lease expired.
     fn progress_after_claim(&self, run: &OpenRun, job: &JobForRun, now: Instant) -> Progress {
         match run.claim {
-            None => resumed(run, job.enabled_since.min(now)),
+            None => resumed(run, job.enabled_since, now),
             // This node claimed it, but the response of the store was lost: no attempt started.
             Some(claim) if claim.owner == self.node => run.progress,
             // The owner's lease expired: the outcome of its attempt is unknown.
@@ -351,7 +351,7 @@ impl Scheduler {
                 redelivery: run.progress.redelivery + 1,
                 // Never early: the clock may have been stepped back since the claim.
                 next_at: run.progress.next_at.max(now),
-                ..resumed(run, job.enabled_since.min(now))
+                ..resumed(run, job.enabled_since, now)
             },
         }
     }
@@ -396,14 +396,16 @@ fn is_job_disabled(run: &OpenRun, job_for_run: &JobForRun) -> bool {
 
 /// The progress of a waiting run whose job and collection were enabled at `enabled_since`. The time for
 /// which they held its next attempt does not count towards the age limit of its retries.
-fn resumed(run: &OpenRun, enabled_since: Instant) -> Progress {
+fn resumed(run: &OpenRun, enabled_since: Instant, now: Instant) -> Progress {
     let progress = run.progress;
     match progress.first_started {
-        Some(first) if progress.next_at < enabled_since => Progress {
-            next_at: enabled_since,
-            first_started: Some(first.saturating_add(enabled_since.since(progress.next_at))),
-            ..progress
-        },
+        Some(first) if has_passed_while_disabled(progress.next_at, enabled_since, now) => {
+            Progress {
+                next_at: enabled_since,
+                first_started: Some(first.saturating_add(enabled_since.since(progress.next_at))),
+                ..progress
+            }
+        }
         _ => progress,
     }
 }

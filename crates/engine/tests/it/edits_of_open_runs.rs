@@ -482,3 +482,21 @@ fn enabling_a_job_does_not_start_an_occurrence_claimed_before_it_was_disabled() 
         assert_eq!(world.scheduled(), [at(120)]);
     });
 }
+
+#[test]
+fn occurrences_run_late_after_the_clock_was_set_back_to_before_the_collection_was_enabled() {
+    run(async {
+        let world = started().await;
+        world.pass(5).await;
+        world.jump(Duration::from_secs(3_600)).await;
+        for state in [CollectionState::Disabled, CollectionState::Enabled] {
+            world.switch_collection(state).await;
+        }
+        world.clock_back(3_600).await;
+        world.put("j", job(&at(60), Some(minutely()))).await;
+        world.pass(58).await;
+        world.jump(Duration::from_millis(1_500)).await;
+        world.jump(Duration::from_millis(2_500)).await;
+        assert_eq!(world.scheduled(), [at(60)]);
+    });
+}
