@@ -215,8 +215,8 @@ fn events_of_resources_the_caller_cannot_read_are_not_sent() {
         let job = new(&format!("{parent}/jobs/j"));
         let created = JOB.replace("Disabled", "Enabled");
         assert_eq!(request_as(&mut connection, &owner, "PUT", &job, Some(&created)).status, 201);
-        // The job was due immediately and the engine is off: the edit closes the occurrence.
-        let edit = r#"{"properties":{"state":"Disabled"}}"#;
+        // The job was due immediately and the engine is off: the new schedule supersedes the occurrence.
+        let edit = r#"{"properties":{"state":"Disabled","recurrence":{"frequency":"Month"}}}"#;
         assert_eq!(request_as(&mut connection, &owner, "PATCH", &job, Some(edit)).status, 200);
     }
     let received = followers.each_mut().map(|follower| {
