@@ -127,7 +127,7 @@ fn a_failed_sync_stops_the_writer_and_loses_nothing() {
         return;
     }
     // Earlier syncs precede the first acknowledged write.
-    for call in [32, 40] {
+    for call in [20, 28] {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("kalends.db");
         let (lines, is_done) =
