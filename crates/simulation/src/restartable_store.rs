@@ -54,6 +54,9 @@ pub(crate) enum Exit {
 /// A store whose process can end and start again.
 pub(crate) struct RestartableStore {
     backend: Backend,
+    /// Heartbeats of the nodes. A SQLite file belongs to one process and keeps none, but here it
+    /// stands for a store that several nodes share.
+    heartbeats: MemoryStore,
     /// Jobs whose definition cannot be read to run them.
     unreadable: Mutex<BTreeSet<JobKey>>,
 }
@@ -71,6 +74,7 @@ struct SqliteFile {
 
 impl RestartableStore {
     pub(crate) fn new(kind: StoreKind, clock: Arc<dyn Clock>) -> RestartableStore {
+        let heartbeats = MemoryStore::new(Arc::clone(&clock));
         let backend = match kind {
             StoreKind::Memory => Backend::Memory(Arc::new(MemoryStore::new(clock))),
             StoreKind::Sqlite => {
@@ -80,7 +84,7 @@ impl RestartableStore {
                 Backend::Sqlite(file)
             }
         };
-        RestartableStore { backend, unreadable: Mutex::default() }
+        RestartableStore { backend, heartbeats, unreadable: Mutex::default() }
     }
 
     /// Ends the process of the store and starts it again on the same file. The memory store stands
@@ -190,6 +194,10 @@ impl ApiStore for RestartableStore {
 }
 
 impl EngineStore for RestartableStore {
+    fn record_heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<Instant>> {
+        self.heartbeats.record_heartbeat(heartbeat)
+    }
+
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
         let (store, unreadable) = (self.current(), self.unreadable_of(&jobs));
         Box::pin(async move {
@@ -205,7 +213,6 @@ impl EngineStore for RestartableStore {
         gate_states(jobs: Vec<JobKey>) -> Vec<Option<GateState>>;
         commit(writes: Vec<RunWrite>) -> Vec<RunWriteResult>;
         claimable(until: Instant, limit: usize) -> Vec<OpenRun>;
-        record_heartbeat(heartbeat: Heartbeat) -> Option<Instant>;
         parked(key: SlotKey, limit: usize) -> Vec<OpenRun>;
         parked_keys(limit: usize) -> Vec<ParkedRuns>;
         expire_claims() -> usize;

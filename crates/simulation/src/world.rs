@@ -427,6 +427,8 @@ impl<'a> World<'a> {
                 self.nudge(what);
             }
             ScenarioEvent::FailWrites { lasts } => {
+                let faults_end = self.started + ticks(self.scenario.definitions.span.length());
+                let lasts = lasts.min(faults_end - now);
                 self.writes_fail_until = self.writes_fail_until.max(now + lasts);
                 self.recorder.trace(|| format!("writes fail for {} s", lasts / SECOND));
                 self.recorder.record_fault(None, now, now + lasts, FaultKind::Store);

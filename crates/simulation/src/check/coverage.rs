@@ -385,7 +385,11 @@ fn start_of(
 /// Whether a record was an open run at some time.
 fn is_open_at(record: &OccurrenceRecord, at: Instant) -> bool {
     let was_run = record.may_have_begun() && record.count == 1;
-    was_run && record.closed.is_none_or(|(_, closed)| closed > at)
+    was_run
+        && record.closed.is_none_or(|(how, closed)| {
+            // The edit itself closes a run that waits.
+            closed > at || closed == at && how == Disposition::Superseded
+        })
 }
 
 /// The generation that last changed the schedule, up to a version.
