@@ -25,7 +25,7 @@ run:
 ## Run all tests: the workspace with a temporary PostgreSQL server, simulated power failures, the
 ## published clients and real services. Also checks that bench/ and fuzz/ build.
 test: tools
-	scripts/with-postgres $(CARGO) test --workspace --locked
+	scripts/with-postgres $(CARGO) test --workspace --locked --no-fail-fast
 	scripts/power_cut.py $(DURABLE_WRITER) 3
 	$(CARGO) check --locked --manifest-path bench/Cargo.toml
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml

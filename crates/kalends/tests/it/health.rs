@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::connection::{Connection, Response};
 use crate::small_disk::{SmallDisk, ThinDisk};
 use crate::target::{TIMEOUT, target};
-use crate::test_server::{TestServer, database};
+use crate::test_server::TestServer;
 use crate::tokens::{STANDARD, code, collection, new};
 
 /// Limit of repeated requests; each waits for the server.
@@ -139,46 +139,6 @@ fn a_server_on_hold_is_ready_and_names_the_hold() {
     assert_eq!(put.status, 201);
     let sentence = blocked(&mut connection, "due");
     assert!(sentence.contains("--hold"), "{sentence}");
-}
-
-#[test]
-fn a_read_only_database_is_reported_until_it_accepts_writes() {
-    let Some(url) = database("read_only") else { return };
-    let psql = |sql: &str| {
-        let mut psql = Command::new("psql");
-        psql.args([&url, "-qc", sql]).env("PGOPTIONS", "-c default_transaction_read_only=off");
-        assert!(psql.status().unwrap().success());
-    };
-    let name = url.rsplit('/').next().unwrap();
-    // Existing connections keep their setting.
-    let set = |value: &str| {
-        psql(&format!("ALTER DATABASE {name} SET default_transaction_read_only = {value}"));
-        psql(
-            "select pg_terminate_backend(pid) from pg_stat_activity
-             where datname = current_database() and pid <> pg_backend_pid()",
-        );
-    };
-    let server = TestServer::start_in(&url, |command| {
-        command.env("KALENDS_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
-        command.env_remove("KALENDS_HOLD").env("KALENDS_AUDIT_LOG", "off");
-    });
-    let mut connection = server.connect();
-    create_collection(&mut connection);
-    assert_eq!(readyz(&mut connection).status, 200);
-    set("on");
-    let refused = until("not ready", || {
-        Some(readyz(&mut connection)).filter(|response| response.status == 503)
-    });
-    assert!(refused.body.contains("read-only"), "{refused:?}");
-    let refused = connection.request("PUT", &job("j"), Some(&body("http://example.org/")));
-    assert_eq!(code(&refused), (503, "StoreUnavailable".into()));
-    let old = job("j").replace("2026-11-01", "2016-03-01");
-    let refused = connection.request("PUT", &old, Some(&body("http://example.org/")));
-    assert_eq!(code(&refused), (503, "ServerBusy".into()));
-    assert!(server.line_with("store unavailable, retrying").contains("read-only"));
-    set("off");
-    server.line_with("store available again");
-    assert_eq!(readyz(&mut connection).status, 200);
 }
 
 #[test]

@@ -170,9 +170,14 @@ fn a_read_only_database_is_reported_and_jobs_run_when_it_is_writable_again() {
     run_job(&mut connection, "before");
     set_read_only("on");
     assert_unavailable(&mut connection);
+    assert!(server.line_with("store unavailable, retrying").contains("read-only"));
+    let ready = connection.request("GET", "/readyz", None);
+    assert!(ready.status == 503 && ready.body.contains("read-only"), "{ready:?}");
     assert_eq!(connection.request("GET", &new(&job("before")), None).status, 200);
     set_read_only("off");
+    server.line_with("store available again");
     run_job(&mut connection, "after");
+    assert_eq!(connection.request("GET", "/readyz", None).status, 200);
     assert_eq!(connection.request("GET", &new(&job("refused")), None).status, 404);
 }
 

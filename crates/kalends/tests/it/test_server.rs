@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -219,7 +220,9 @@ pub(crate) fn database(name: &str) -> Option<String> {
         eprintln!("SKIPPED: no PostgreSQL server is named in KALENDS_TEST_POSTGRES");
         return None;
     };
-    let name = format!("{name}_{}", std::process::id());
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("{name}_{}_{number}", std::process::id());
     let sql = format!("CREATE DATABASE {name}");
     let created = Command::new("psql").args([&server, "-qc", &sql]).status().unwrap();
     assert!(created.success());
