@@ -6,7 +6,7 @@ use std::time::Duration;
 use kalends_recurrence::{Instant, Rule};
 
 use crate::job::Switch;
-use crate::ledger::{Disposition, LedgerRecord};
+use crate::ledger::{Cause, Disposition, LedgerRecord};
 use crate::run::{AttemptStatus, HistoryEntry, Lifecycle};
 use crate::timeline::{
     COLLECTION_ATTEMPTS_MAX, HOST_ATTEMPTS_MAX, JobSnapshot, OccurrenceState, RunInFlight,
@@ -162,6 +162,9 @@ fn explain_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
     let (RunInFlight { scheduled, retry, attempt_at, .. }, now) = (*run, input.job.now);
     let occurrence = format!("The occurrence of {scheduled}");
     let number = retry + 1;
+    if input.job.holds(run) {
+        return explain_held_run(input, run);
+    }
     if let Some(obstacle) = input.obstacle.filter(|_| !run.is_claimed && attempt_at <= now) {
         let sentence = format!(
             "{occurrence} waits since {attempt_at}: attempt {number} does not start because {obstacle}."
@@ -199,6 +202,29 @@ fn explain_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
     (reason, Some(scheduled), sentence)
 }
 
+/// Explains a run that waits until its job or collection is enabled.
+fn explain_held_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
+    let RunInFlight { scheduled, retry, attempt_at, .. } = *run;
+    let (reason, what) = match input.job.collection {
+        Switch::Disabled => (ExplainReason::CollectionDisabled, "collection"),
+        Switch::Enabled => (ExplainReason::JobDisabled, "job"),
+    };
+    let is_skipped = run.is_unattempted
+        && run.cause == Cause::Scheduled
+        && input.rule.definition().recurrence.is_some()
+        && attempt_at <= input.job.now;
+    let sentence = match is_skipped {
+        true => format!(
+            "The occurrence of {scheduled} did not run: the {what} was disabled before its first attempt."
+        ),
+        false => format!(
+            "The occurrence of {scheduled} is held because the {what} is disabled; attempt {} starts when the {what} is enabled, not before {attempt_at}.",
+            retry + 1
+        ),
+    };
+    (reason, Some(scheduled), sentence)
+}
+
 fn explain_record(input: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> Finding {
     let entries = || input.history.iter().filter(|entry| entry.expected == row.from);
     let attempts = entries().filter(|entry| entry.status != AttemptStatus::Postponed).count();
@@ -221,7 +247,7 @@ fn explain_record(input: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> 
         }
         Disposition::Failed => (
             ExplainReason::Failed,
-            format!("failed at {closed}{after}; all tries are used up.{said}"),
+            format!("failed at {closed}{after}; all attempts are used up.{said}"),
         ),
         Disposition::SkippedOverlap => (
             ExplainReason::SkippedOverlap,
@@ -238,12 +264,12 @@ fn explain_record(input: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> 
         Disposition::Missed => (
             ExplainReason::Missed,
             format!(
-                "was missed: nothing could run at its time, as was found at {closed}, and it does not run later."
+                "was missed: no node could run it at its scheduled time (recorded at {closed}); it does not run later."
             ),
         ),
         Disposition::Superseded => (
             ExplainReason::Superseded,
-            format!("was given up at {closed}{after}, because the job was edited meanwhile."),
+            format!("was superseded at {closed}{after}, because an edit changed the schedule."),
         ),
     };
     (reason, Some(at), format!("The occurrence of {at} {what}{range}"))
@@ -285,7 +311,7 @@ fn explain_occurrence(input: &ExplainInput<'_>, at: Instant) -> Finding {
         return (ExplainReason::CountUsedUp, Some(at), sentence);
     }
     let sentence = format!(
-        "Nothing is kept of {at}: the job was defined otherwise then, or the record has been removed in time."
+        "No record of {at} exists: the job had another definition then, or retention deleted the record."
     );
     (ExplainReason::NotRetained, Some(at), sentence)
 }
@@ -345,7 +371,7 @@ fn finished(input: &ExplainInput<'_>) -> String {
     let at = finished.map_or_else(String::new, |at| format!(" since {at}"));
     match lifecycle {
         Lifecycle::Faulted => format!(
-            "The job is faulted{at}: all tries of its last run failed. It does not run again."
+            "The job is faulted{at}: all attempts of its last run failed. It does not run again."
         ),
         Lifecycle::Completed => format!("The job is completed{at} and does not run again."),
         Lifecycle::Active => "The schedule of the job has no more occurrences.".into(),

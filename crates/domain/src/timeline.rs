@@ -59,6 +59,8 @@ pub struct RunInFlight {
     pub role: ActionRole,
     /// Number of retries of that action so far.
     pub retry: u32,
+    /// Whether no attempt has started yet.
+    pub is_unattempted: bool,
     /// Planned start time of the current or next attempt.
     pub attempt_at: Instant,
     /// Whether a node has claimed the run and an attempt is in flight.
@@ -259,6 +261,13 @@ impl JobSnapshot {
     /// Whether an occurrence is upcoming, or would be if the job were enabled.
     pub(crate) fn is_upcoming(&self, rule: &Rule, at: Instant) -> bool {
         self.upcoming(rule, at, at).next().is_some()
+    }
+
+    /// Whether the run waits until its job and its collection are enabled. A manual run does not need
+    /// its job to be enabled.
+    pub(crate) fn holds(&self, run: &RunInFlight) -> bool {
+        let is_job_off = run.cause == Cause::Scheduled && self.switch == Switch::Disabled;
+        !run.is_claimed && (is_job_off || self.collection == Switch::Disabled)
     }
 
     pub(crate) fn state_of_upcoming(&self) -> OccurrenceState {

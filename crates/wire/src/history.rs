@@ -40,6 +40,7 @@ pub fn write_history_entry<'a>(
         .put("retryCount", entry.retry)
         .put("repeatCount", entry.repeat)
         .put("actionName", role)
+        .put_some("generation", entry.generation.filter(|_| !version.is_old()))
         .put_some("timing", if version.is_old() { None } else { timing(entry.timing) });
     ObjectBuilder::new()
         .put("id", format!("{}/history/{id}", job_id(path)))

@@ -189,6 +189,7 @@ mod tests {
             generation: 2,
             role: ActionRole::Main,
             retry: 1,
+            is_unattempted: false,
             attempt_at: at,
             is_claimed: false,
             waits_for: None,

@@ -84,6 +84,7 @@ fn run(is_claimed: bool, retry: u32, attempt_at: &str) -> RunInFlight {
         generation: 1,
         role: ActionRole::Main,
         retry,
+        is_unattempted: !is_claimed && retry == 0,
         attempt_at: at(attempt_at),
         is_claimed,
         waits_for: None,
@@ -117,13 +118,13 @@ fn every_disposition_is_explained() {
         (
             D::Failed,
             ExplainReason::Failed,
-            "failed at 2026-01-01T04:10:00Z; all tries are used up.",
+            "failed at 2026-01-01T04:10:00Z; all attempts are used up.",
         ),
         (D::SkippedOverlap, ExplainReason::SkippedOverlap, "the one before was still running"),
         (D::SkippedDisabled, ExplainReason::SkippedDisabled, "was disabled"),
         (D::SkippedQuota, ExplainReason::SkippedQuota, "too many runs of the job were open"),
-        (D::Missed, ExplainReason::Missed, "nothing could run at its time"),
-        (D::Superseded, ExplainReason::Superseded, "the job was edited meanwhile"),
+        (D::Missed, ExplainReason::Missed, "no node could run it at its scheduled time"),
+        (D::Superseded, ExplainReason::Superseded, "an edit changed the schedule"),
     ] {
         Case::closed(disposition).check("04:00", reason, words);
     }
@@ -175,6 +176,25 @@ fn a_run_in_flight_is_explained_with_its_attempt() {
 }
 
 #[test]
+fn a_run_that_waits_for_its_job_or_collection_says_so() {
+    let off = Case::with(|job| job.switch = Switch::Disabled);
+    let retrying = Case { runs: vec![run(false, 2, "04:35")], ..off };
+    retrying.check("", ExplainReason::JobDisabled, "attempt 3 starts when the job is enabled");
+    let off = Case::with(|job| job.switch = Switch::Disabled);
+    let unattempted = Case { runs: vec![run(false, 0, "04:10")], ..off };
+    unattempted.check("", ExplainReason::JobDisabled, "did not run: the job was disabled before");
+    let off = Case::with(|job| job.switch = Switch::Disabled);
+    let sent = Case { runs: vec![run(true, 2, "04:25")], ..off };
+    sent.check("", ExplainReason::Running, "attempt 3");
+    let manual = RunInFlight { cause: Cause::Manual, ..run(false, 0, "04:00") };
+    let off = Case::with(|job| job.switch = Switch::Disabled);
+    Case { runs: vec![manual], ..off }.check("", ExplainReason::Waiting, "waits for its turn");
+    let off = Case::with(|job| job.collection = Switch::Disabled);
+    let words = "attempt 1 starts when the collection is enabled";
+    Case { runs: vec![manual], ..off }.check("", ExplainReason::CollectionDisabled, words);
+}
+
+#[test]
 fn upcoming_occurrences_are_explained_with_what_prevents_them() {
     case().check("05:00", ExplainReason::Upcoming, "still to come");
     case().check("09:00", ExplainReason::Upcoming, "still to come");
@@ -191,7 +211,7 @@ fn upcoming_occurrences_are_explained_with_what_prevents_them() {
     let off = Case::with(|job| (job.switch, job.due) = (Switch::Disabled, None));
     off.check("05:00", ExplainReason::JobDisabled, "it would run at 2026-01-01T05:00:00Z");
     off.check("", ExplainReason::JobDisabled, "it would run next at 2026-01-01T05:00:00Z");
-    off.check("03:00", ExplainReason::NotRetained, "Nothing is kept");
+    off.check("03:00", ExplainReason::NotRetained, "No record of");
     let off = Case::with(|job| job.collection = Switch::Disabled);
     off.check("05:00", ExplainReason::CollectionDisabled, "collection is disabled");
     off.check("", ExplainReason::CollectionDisabled, "collection is disabled");
@@ -243,7 +263,7 @@ fn a_finished_job_is_explained_as_finished() {
     finished(Lifecycle::Completed).check("", ExplainReason::Finished, "The job is completed");
     finished(Lifecycle::Faulted).check("05:00", ExplainReason::Finished, "The job is faulted");
     finished(Lifecycle::Faulted).check("04:20", ExplainReason::Finished, "does not run again");
-    finished(Lifecycle::Completed).check("03:00", ExplainReason::NotRetained, "Nothing is kept");
+    finished(Lifecycle::Completed).check("03:00", ExplainReason::NotRetained, "No record of");
     assert_eq!(finished(Lifecycle::Completed).explain(Some(at("04:00"))).after, None);
 }
 

@@ -37,6 +37,7 @@ fn run(scheduled: &str, cause: Cause) -> RunInFlight {
         generation: 1,
         role: ActionRole::Main,
         retry: 0,
+        is_unattempted: false,
         attempt_at: at(scheduled),
         is_claimed: true,
         waits_for: None,

@@ -165,6 +165,7 @@ fn open_run(run: &OpenRun) -> RunInFlight {
         generation: run.generation,
         role: run.progress.role,
         retry: run.progress.retry,
+        is_unattempted: run.progress.is_unattempted(),
         attempt_at: run.progress.next_at,
         is_claimed: run.claim.is_some(),
         waits_for: run.waits_for.map(|key| match key.is_collection() {

@@ -164,12 +164,13 @@ fn history_omits_the_status_of_a_success_in_the_old_versions() {
     assert_eq!(written(AttemptStatus::Completed, main, OLD), expected);
     let with_status =
         |text: &str| expected.replace(r#""message""#, &format!(r#""status":"{text}","message""#));
-    assert_eq!(written(AttemptStatus::Completed, main, NEW), with_status("Completed"));
+    let new = |text: &str| with_status(text).replace("}}", r#","generation":1}}"#);
+    assert_eq!(written(AttemptStatus::Completed, main, NEW), new("Completed"));
     assert_eq!(written(AttemptStatus::Failed, main, OLD), with_status("failed"));
     assert_eq!(written(AttemptStatus::Postponed, main, OLD), with_status("postponed"));
     assert_eq!(
         written(AttemptStatus::Failed, error, NEW),
-        with_status("Failed").replace("MainAction", "ErrorAction")
+        new("Failed").replace("MainAction", "ErrorAction")
     );
 }
 
@@ -197,13 +198,13 @@ fn only_the_newest_version_returns_timing() {
         first_byte: some(1_000_000),
         total: some(61_500_000),
     };
-    let shown = r#""actionName":"MainAction","timing":{"dns":"PT0.001204S","connect":"PT0.000018S","tls":"PT0S","firstByte":"PT1S","total":"PT1M1.5S"}}}"#;
+    let shown = r#""actionName":"MainAction","generation":1,"timing":{"dns":"PT0.001204S","connect":"PT0.000018S","tls":"PT0S","firstByte":"PT1S","total":"PT1M1.5S"}}}"#;
     assert!(written(all, NEW).ends_with(shown), "{}", written(all, NEW));
     let reused = Timing { first_byte: some(1), total: some(2), ..Timing::default() };
     let shown = r#""timing":{"firstByte":"PT0.000001S","total":"PT0.000002S"}}}"#;
     assert!(written(reused, NEW).ends_with(shown), "{}", written(reused, NEW));
     let nothing = written(Timing::default(), NEW);
-    assert!(nothing.ends_with(r#""actionName":"MainAction"}}"#), "{nothing}");
+    assert!(nothing.ends_with(r#""actionName":"MainAction","generation":1}}"#), "{nothing}");
     for version in Version::ALL.into_iter().filter(|version| version.is_old()) {
         assert_eq!(written(all, version), written(Timing::default(), version));
     }
