@@ -159,6 +159,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     warn_if_clock_is_behind(&*store, &*health).await;
     let mut settings = Settings { egress: egress.policy.clone(), ..Settings::default() };
     settings.hosts = access.hosts;
+    settings.trusted_proxies = access.trusted_proxies;
     settings.schedules.start_delay = arguments.start_delay;
     settings.plans = arguments.limits.plans();
     settings.open_runs_max = arguments.limits.open_runs_max();

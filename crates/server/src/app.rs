@@ -13,6 +13,7 @@ use kalends_store::record::JobUid;
 use crate::access::AccessControl;
 use crate::allowed_hosts::AllowedHosts;
 use crate::events::EventSubscriptions;
+use crate::forwarded::TrustedProxies;
 use crate::health::Health;
 use crate::metrics::ServerMetrics;
 use crate::paging::PageKey;
@@ -29,6 +30,8 @@ pub struct Settings {
     pub schedules: kalends_recurrence::Settings,
     /// Host names that the server accepts in requests.
     pub hosts: AllowedHosts,
+    /// Reverse proxies that name client, scheme and host of the requests that they pass on.
+    pub trusted_proxies: TrustedProxies,
     /// Destinations that jobs may call.
     pub egress: EgressPolicy,
     /// Timeouts of client connections.

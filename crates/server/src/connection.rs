@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use hyper::service::Service;
 use kalends_wire::{ErrorCode, ErrorDetails, Version};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::access::Client;
 use crate::app::App;
 use crate::body::ResponseBody;
 use crate::connection_activity::ConnectionActivity;
+use crate::forwarded::{RequestSource, Scheme};
 use crate::listener::HEADERS_MAX;
 use crate::protocol::Protocol;
 use crate::resources;
@@ -28,8 +28,8 @@ const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 /// An open connection.
 pub(crate) struct Connection {
     pub(crate) app: Arc<App>,
-    /// Address of the peer.
-    pub(crate) client: SocketAddr,
+    /// Address of the peer: a client, or a proxy in front of it.
+    pub(crate) peer: IpAddr,
     pub(crate) protocol: Protocol,
     pub(crate) transport: Transport,
     pub(crate) activity: Arc<ConnectionActivity>,
@@ -40,9 +40,9 @@ pub(crate) struct Connection {
     pub(crate) connection_permits: Arc<Semaphore>,
 }
 
-/// The connection that a request arrived on.
+/// The origin of a request: its client, and the connection that it arrived on.
 pub(crate) struct RequestOrigin {
-    pub(crate) client: Client,
+    pub(crate) source: RequestSource,
     pub(crate) protocol: Protocol,
     pub(crate) permits: RequestPermits,
 }
@@ -60,6 +60,15 @@ pub(crate) enum Transport {
     Tls,
 }
 
+impl Transport {
+    fn scheme(self) -> Scheme {
+        match self {
+            Transport::Plain => Scheme::Http,
+            Transport::Tls => Scheme::Https,
+        }
+    }
+}
+
 impl Connection {
     /// Handles a request, records its metrics and logs it.
     async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
@@ -67,14 +76,19 @@ impl Connection {
         let _metrics = self.app.metrics.begin_request();
         let start = self.app.clock.uptime();
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        let response = self.handle(request).await;
+        let proxies = &self.app.settings.trusted_proxies;
+        let scheme = self.transport.scheme();
+        let source = RequestSource::read(proxies, self.peer, scheme, request.headers());
+        let (client, scheme) = (source.client, source.scheme);
+        let response = self.handle(request, source).await;
+        let response = self.add_hsts(response, scheme);
         let took = self.app.clock.uptime().saturating_sub(start);
         let status = response.status();
         let route = self.app.metrics.end_request(uri.path(), &method, status, took);
         let id = response.headers().get("x-ms-request-id").and_then(|id| id.to_str().ok());
         tracing::debug!(
             request = id.unwrap_or("-"),
-            client = %self.client,
+            client = %client.0,
             %method,
             route,
             status = status.as_u16(),
@@ -84,7 +98,11 @@ impl Connection {
         response
     }
 
-    async fn handle(&self, mut request: Request<Incoming>) -> Response<ResponseBody> {
+    async fn handle(
+        &self,
+        mut request: Request<Incoming>,
+        source: RequestSource,
+    ) -> Response<ResponseBody> {
         if self.protocol == Protocol::Http2
             && let Err(status) = normalise_http2(&mut request)
         {
@@ -92,10 +110,9 @@ impl Connection {
             *response.status_mut() = status;
             return response;
         }
-        let response = match self.acquire_permits().await {
+        match self.acquire_permits().await {
             Some(permits) => {
-                let client = Client(self.client);
-                let origin = RequestOrigin { client, protocol: self.protocol, permits };
+                let origin = RequestOrigin { source, protocol: self.protocol, permits };
                 resources::handle(&self.app, origin, request).await
             }
             None => {
@@ -105,8 +122,7 @@ impl Connection {
                 let ids = self.app.new_response_ids();
                 error.response(Version::V2016_03_01).into_http(&self.app, ids)
             }
-        };
-        self.add_hsts(response)
+        }
     }
 
     /// Waits for a permit of the connection. `None` if the server has no permit left: the request
@@ -119,9 +135,13 @@ impl Connection {
 
     /// Adds HSTS unless the host names are shared: HSTS for `localhost` would break other servers
     /// on the machine.
-    fn add_hsts(&self, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    fn add_hsts(
+        &self,
+        mut response: Response<ResponseBody>,
+        scheme: Scheme,
+    ) -> Response<ResponseBody> {
         let is_shared = self.app.settings.hosts.are_shared();
-        if self.transport == Transport::Tls && !is_shared {
+        if scheme == Scheme::Https && !is_shared {
             response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
         }
         response

@@ -2,24 +2,26 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Prefix length by which IPv6 clients are counted: a subscriber usually has a whole /64 network.
-const IPV6_PREFIX_BITS: u32 = 64;
+use crate::client::ClientNetwork;
+use crate::forwarded::TrustedProxies;
 
 /// Counts the open connections of each client and enforces their limit.
 pub(crate) struct ConnectionLimit {
     max: Option<NonZeroU16>,
     /// Only clients with an open connection have an entry, so the listener bounds the map.
-    open: Mutex<HashMap<IpAddr, u16>>,
+    open: Mutex<HashMap<ClientNetwork, u16>>,
+    /// Proxies have no limit: their connections are those of many clients.
+    proxies: TrustedProxies,
 }
 
 impl ConnectionLimit {
     /// `None` counts without a limit.
-    pub(crate) fn new(max: Option<NonZeroU16>) -> Arc<ConnectionLimit> {
-        Arc::new(ConnectionLimit { max, open: Mutex::default() })
+    pub(crate) fn new(max: Option<NonZeroU16>, proxies: TrustedProxies) -> Arc<ConnectionLimit> {
+        Arc::new(ConnectionLimit { max, open: Mutex::default(), proxies })
     }
 
     /// Counts a connection until the returned permit is dropped. `None` if its client has reached
@@ -28,10 +30,10 @@ impl ConnectionLimit {
         self: &Arc<ConnectionLimit>,
         address: IpAddr,
     ) -> Option<ConnectionPermit> {
-        let client = client_of(address);
+        let client = ClientNetwork::from(address);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.get(&client).copied().unwrap_or_default();
-        if self.max.is_some_and(|max| count >= max.get()) {
+        if self.max.is_some_and(|max| count >= max.get()) && !self.proxies.contain(address) {
             return None;
         }
         open.insert(client, count.saturating_add(1));
@@ -42,7 +44,7 @@ impl ConnectionLimit {
 /// An open connection that is counted.
 pub(crate) struct ConnectionPermit {
     limit: Arc<ConnectionLimit>,
-    client: IpAddr,
+    client: ClientNetwork,
 }
 
 impl Drop for ConnectionPermit {
@@ -57,19 +59,13 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// The client that an address belongs to: an IPv4 address or an IPv6 network.
-fn client_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => v4.into(),
-        IpAddr::V6(v6) => {
-            Ipv6Addr::from_bits(v6.to_bits() & !(u128::MAX >> IPV6_PREFIX_BITS)).into()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn limit(max: u16) -> Arc<ConnectionLimit> {
+        ConnectionLimit::new(NonZeroU16::new(max), TrustedProxies::default())
+    }
 
     fn address(text: &str) -> IpAddr {
         text.parse().unwrap()
@@ -77,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_closed_connection_frees_a_permit_of_its_client() {
-        let limit = ConnectionLimit::new(NonZeroU16::new(2));
+        let limit = limit(2);
         let acquire = |text| limit.acquire(address(text));
         let (first, _second) = (acquire("192.0.2.1").unwrap(), acquire("192.0.2.1").unwrap());
         assert!(acquire("192.0.2.1").is_none());
@@ -90,7 +86,7 @@ mod tests {
 
     #[test]
     fn all_addresses_of_an_ipv6_network_are_one_client() {
-        let limit = ConnectionLimit::new(NonZeroU16::new(1));
+        let limit = limit(1);
         let _first = limit.acquire(address("2001:db8:1:2::1")).unwrap();
         assert!(limit.acquire(address("2001:db8:1:2:ffff:ffff:ffff:ffff")).is_none());
         assert!(limit.acquire(address("2001:db8:1:3::1")).is_some());
@@ -98,7 +94,7 @@ mod tests {
 
     #[test]
     fn without_a_limit_every_connection_is_accepted() {
-        let limit = ConnectionLimit::new(None);
+        let limit = ConnectionLimit::new(None, TrustedProxies::default());
         let all: Vec<_> = (0..1_000).map(|_| limit.acquire(address("192.0.2.1"))).collect();
         assert!(all.iter().all(Option::is_some));
     }

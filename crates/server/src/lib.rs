@@ -7,6 +7,7 @@
 //! | `listener` | accepts connections, with limits on their number and their timeouts |
 //! | `strict_http1` | rejects HTTP/1.1 bytes that two parsers could frame differently |
 //! | `connection` | limits the requests in flight of a connection and of the server |
+//! | `forwarded` | finds the client, scheme and host of a request that a trusted proxy passes on |
 //! | `origin_policy` | rejects DNS rebinding and cross-origin writes |
 //! | `route` | parses the path |
 //! | `access` | authenticates the caller, limits its rate, checks its permissions |
@@ -19,12 +20,14 @@ mod allowed_hosts;
 mod app;
 mod audit;
 mod body;
+mod client;
 mod connection;
 mod connection_activity;
 mod connection_limit;
 mod edit;
 mod events;
 mod filter;
+mod forwarded;
 mod framing;
 mod health;
 mod listener;
@@ -47,6 +50,7 @@ pub use allowed_hosts::AllowedHosts;
 pub use app::{App, Settings, Timeouts};
 pub use audit::{AuditLog, AuditSettings, AuditTarget};
 pub use events::EventSubscriptions;
+pub use forwarded::TrustedProxies;
 pub use health::{Health, SchedulerHealth, SchedulerProblem};
 pub use listener::serve;
 pub use metrics::ServerMetrics;

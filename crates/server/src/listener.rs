@@ -68,7 +68,10 @@ pub async fn serve(
     let events = app.events.clone();
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX.into()));
     let (stopping, stopped) = watch::channel(());
-    let per_client = ConnectionLimit::new(app.settings.connections_per_client_max);
+    let per_client = ConnectionLimit::new(
+        app.settings.connections_per_client_max,
+        app.settings.trusted_proxies.clone(),
+    );
     let metrics = Arc::clone(&app.metrics);
     let server = Arc::new(Server::new(app, tls));
     let mut stop = pin!(stop);
@@ -203,7 +206,7 @@ impl Server {
         };
         let service = ConnectionService(Arc::new(Connection {
             app: Arc::clone(&self.app),
-            client,
+            peer: client.ip(),
             protocol,
             transport,
             activity: Arc::clone(&activity),

@@ -8,6 +8,7 @@ use http::{HeaderMap, Method, Uri, header};
 use kalends_wire::{ErrorCode, ErrorDetails};
 
 use crate::allowed_hosts::AllowedHosts;
+use crate::forwarded::RequestSource;
 
 /// Bytes of a path with its query. The longest valid path has about 500, the longest filter 256.
 const URI_BYTES_MAX: usize = 8 * 1024;
@@ -17,6 +18,7 @@ pub(crate) fn check(
     hosts: &AllowedHosts,
     method: &Method,
     uri: &Uri,
+    source: &RequestSource,
     headers: &HeaderMap,
 ) -> Result<(), ErrorDetails> {
     let length = uri.path_and_query().map_or(0, |target| target.as_str().len());
@@ -26,11 +28,12 @@ pub(crate) fn check(
     }
     let host = host(headers)?;
     let named = uri.authority().map(|authority| authority.as_str());
-    if ![Some(host), named].into_iter().flatten().all(|host| hosts.allow(host)) {
+    let forwarded = source.host.as_deref();
+    if ![Some(host), named, forwarded].into_iter().flatten().all(|host| hosts.allow(host)) {
         let message = format!("the server answers to {}", hosts.describe());
         return Err(ErrorDetails::one(ErrorCode::MisdirectedRequest, "", message));
     }
-    if !method.is_safe() && is_cross_origin(headers, host) {
+    if !method.is_safe() && is_cross_origin(headers, forwarded.unwrap_or(host)) {
         let message = "a page of another origin must not change anything here";
         return Err(ErrorDetails::one(ErrorCode::AuthorizationFailed, "", message));
     }
@@ -81,13 +84,18 @@ mod tests {
     use http::{HeaderName, HeaderValue};
 
     use super::*;
+    use crate::client::Client;
+    use crate::forwarded::Scheme;
 
     fn code(method: &Method, target: &str, headers: &[(&'static str, &str)]) -> Option<ErrorCode> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
         }
-        let checked = check(&AllowedHosts::Loopback, method, &target.parse().unwrap(), &map);
+        let client = Client(std::net::Ipv4Addr::LOCALHOST.into());
+        let source = RequestSource { client, scheme: Scheme::Http, host: None };
+        let target = target.parse().unwrap();
+        let checked = check(&AllowedHosts::Loopback, method, &target, &source, &map);
         checked.err().map(|errors| errors.code())
     }
 

@@ -173,7 +173,8 @@ impl<K> PageRequest<K> {
 
 fn link(request: &RequestContext, version: Version, size: usize, filter: Option<&str>) -> String {
     let host = request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let base = format!("http://{}{}", host.unwrap_or("localhost"), request.path);
+    let host = request.source.host.as_deref().or(host).unwrap_or("localhost");
+    let base = format!("{}://{host}{}", request.source.scheme.as_str(), request.path);
     let filter = filter.map_or_else(String::new, |filter| parameter("%24filter", filter));
     format!("{base}?api-version={}&%24top={size}{filter}", version.as_str())
 }

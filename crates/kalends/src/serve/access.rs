@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use kalends_actions::Fetcher;
-use kalends_domain::{EgressMode, Secret};
+use kalends_domain::{EgressMode, Network, Secret};
 use kalends_recurrence::Instant;
 use kalends_server::{
-    AccessControl, AllowedHosts, AuditLog, AuditSettings, AuditTarget, Authentication, RateSettings,
+    AccessControl, AllowedHosts, AuditLog, AuditSettings, AuditTarget, Authentication,
+    RateSettings, TrustedProxies,
 };
 use kalends_store::{Store, TokenHash};
 
@@ -32,6 +33,12 @@ pub(crate) struct AccessArguments {
     /// repeated
     #[arg(long, env = "KALENDS_HOST", value_name = "NAME", value_delimiter = ',')]
     host: Vec<String>,
+
+    /// Address of a reverse proxy, or a range such as 10.0.0.0/8: the server takes the address of
+    /// the client, the scheme and the host from its header Forwarded or its X-Forwarded headers; can
+    /// be repeated
+    #[arg(long, env = "KALENDS_TRUSTED_PROXY", value_name = "RANGE", value_delimiter = ',', value_parser = network)]
+    trusted_proxy: Vec<Network>,
 
     /// Destination of the audit log: a file, - for standard error, or off [default: audit.log next to
     /// the SQLite file, otherwise -]
@@ -73,6 +80,7 @@ pub(crate) struct ResolvedAccess {
     pub(crate) authentication: &'static str,
     /// Accepted values of the `Host` header.
     pub(crate) hosts: AllowedHosts,
+    pub(crate) trusted_proxies: TrustedProxies,
     /// Egress mode unless `--egress-mode` is given. Without authentication only local users reach
     /// the server, and they reach the other ports of the machine anyway.
     pub(crate) default_egress_mode: EgressMode,
@@ -81,6 +89,11 @@ pub(crate) struct ResolvedAccess {
 /// At a higher rate the interval between two requests would be below the resolution of the clock.
 fn per_minute() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=1_000_000)
+}
+
+fn network(text: &str) -> anyhow::Result<Network> {
+    let parsed = Network::parse(text.trim());
+    parsed.context("expected an IP address or a range such as 10.0.0.0/8 or fd00::/8")
 }
 
 fn token(text: &str) -> anyhow::Result<Secret> {
@@ -112,6 +125,7 @@ impl AccessArguments {
                 control: AccessControl::single_user(audit),
                 authentication: "none, single user",
                 hosts: AllowedHosts::Loopback,
+                trusted_proxies: TrustedProxies::default(),
                 default_egress_mode: EgressMode::SingleUser,
             });
         }
@@ -133,6 +147,7 @@ impl AccessArguments {
             control,
             authentication: authentication_mode,
             hosts,
+            trusted_proxies: TrustedProxies::new(self.trusted_proxy.clone()),
             default_egress_mode: EgressMode::Guarded,
         })
     }
@@ -147,8 +162,10 @@ impl AccessArguments {
                  or listen on 127.0.0.1"
             );
         }
-        if !self.host.is_empty() {
-            bail!("--host requires authentication, and none is configured; {remedy}");
+        for (setting, is_set) in
+            [("--host", !self.host.is_empty()), ("--trusted-proxy", !self.trusted_proxy.is_empty())]
+        {
+            ensure!(!is_set, "{setting} requires authentication, and none is configured; {remedy}");
         }
         Ok(())
     }

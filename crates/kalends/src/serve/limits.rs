@@ -18,9 +18,9 @@ pub(crate) struct LimitSettings {
     #[arg(long, env = "KALENDS_LIMITS_PLANS", value_name = "SWITCH", default_value = "on")]
     limits_plans: Switch,
 
-    /// Maximum number of open connections per client address; the server closes further ones. Behind
-    /// a reverse proxy all clients share one address: raise the limit, up to 512 [default: 128;
-    /// unlimited on a loopback address without authentication]
+    /// Maximum number of open connections per client address; the server closes further ones. A
+    /// reverse proxy in --trusted-proxy has no limit [default: 128; unlimited on a loopback address
+    /// without authentication]
     #[arg(long, env = "KALENDS_CONNECTIONS_PER_CLIENT", value_name = "NUMBER")]
     connections_per_client: Option<NonZeroU16>,
 

@@ -29,7 +29,15 @@ impl Response {
 
 impl Connection {
     pub(crate) fn new(address: SocketAddr) -> Connection {
-        let stream = TcpStream::connect(address).unwrap();
+        Connection::over(TcpStream::connect(address).unwrap(), address)
+    }
+
+    /// Connects from one of the loopback addresses.
+    pub(crate) fn from(client: [u8; 4], address: SocketAddr) -> Connection {
+        Connection::over(connect_from(client, address), address)
+    }
+
+    fn over(stream: TcpStream, address: SocketAddr) -> Connection {
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Connection { host: address.to_string(), reader: BufReader::new(stream) }
@@ -104,4 +112,16 @@ impl Connection {
         self.reader.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
+}
+
+/// A TCP connection from one of the loopback addresses.
+pub(crate) fn connect_from(client: [u8; 4], address: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let connected = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((client, 0).into()).unwrap();
+        socket.connect(address).await.unwrap().into_std().unwrap()
+    });
+    connected.set_nonblocking(false).unwrap();
+    connected
 }

@@ -6,6 +6,7 @@ mod access;
 mod api;
 mod audit;
 mod authorization;
+mod behind_a_proxy;
 mod clock_changes;
 mod clocked_server;
 mod config;

@@ -8,7 +8,7 @@ use rcgen::{CertifiedKey, generate_simple_self_signed};
 use crate::test_server::TestServer;
 
 /// Body and HTTP version of a response. Prints SKIPPED and returns `None` without curl.
-fn curl(arguments: &[&str], url: &str) -> Option<String> {
+pub(crate) fn curl(arguments: &[&str], url: &str) -> Option<String> {
     let mut command = Command::new("curl");
     command.args(["-sS", "-w", " over HTTP/%{http_version}", "--max-time", "60"]).args(arguments);
     match command.arg(url).env_remove("http_proxy").output() {
@@ -23,7 +23,7 @@ fn curl(arguments: &[&str], url: &str) -> Option<String> {
     }
 }
 
-fn write_certificate(folder: &Path) {
+pub(crate) fn write_certificate(folder: &Path) {
     let generated = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let CertifiedKey { cert, signing_key } = generated;
     std::fs::write(folder.join("tls.pem"), cert.pem()).unwrap();

@@ -1,8 +1,5 @@
 //! Authenticates requests, counts them against rate limits, and holds the audit log.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-
 use http::{HeaderMap, HeaderName, Method};
 use kalends_domain::CollectionPath;
 use kalends_wire::{ErrorCode, ErrorDetails, collection_id};
@@ -13,11 +10,8 @@ use crate::access::authorization::Requirement;
 use crate::access::rate_limit::{RateDecision, RateLimiter, RateSettings};
 use crate::app::App;
 use crate::audit::AuditLog;
+use crate::client::{Client, ClientNetwork};
 use crate::response::ApiError;
-
-/// Address of the peer of a connection: a client, or a proxy in front of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Client(pub(crate) SocketAddr);
 
 /// Access control of the API.
 pub struct AccessControl {
@@ -124,8 +118,8 @@ impl AccessControl {
 
 impl TokenAccess {
     /// Counts a failed authentication by client address and by token id, and replaces its error
-    /// where either exceeds the limit. The limit never affects a valid token: all clients behind a
-    /// proxy share one address.
+    /// where either exceeds the limit. The limit never affects a valid token: many clients may share
+    /// an address.
     fn count_failure(
         &self,
         app: &App,
@@ -138,7 +132,9 @@ impl TokenAccess {
         }
         let now = app.now();
         let token = presented_token(headers).map(|id| Caller::id_of_token(&id));
-        let sources = client.map(|client| source(client.0.ip())).into_iter().chain(token);
+        let address =
+            client.map(|client| format!("address:{}", ClientNetwork::from(client)).into());
+        let sources = address.into_iter().chain(token);
         let waits = sources.filter_map(|source| match self.failures.take(&source, now) {
             RateDecision::Allowed { .. } => None,
             RateDecision::Exceeded { retry_after } => Some(retry_after),
@@ -150,35 +146,7 @@ impl TokenAccess {
     }
 }
 
-/// The key under which failures of an address are counted. IPv6 addresses are counted by /64
-/// network, because a client can use any address of its network.
-fn source(address: IpAddr) -> Arc<str> {
-    let address = match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let network = u128::from(v6) & !u128::from(u64::MAX);
-            IpAddr::V6(Ipv6Addr::from(network))
-        }
-        v4 => v4,
-    };
-    format!("address:{address}").into()
-}
-
 fn too_many(message: &str, retry_after: u64) -> ApiError {
     let message = format!("{message}; try again in {retry_after} s");
     ApiError::rate_limited(ErrorDetails::one(ErrorCode::TooManyRequests, "", message), retry_after)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ipv6_clients_are_counted_by_network_and_mapped_ones_by_ipv4_address() {
-        let check = |address: &str, expected: &str| {
-            assert_eq!(&*source(address.parse().unwrap()), expected, "{address}");
-        };
-        check("192.0.2.7", "address:192.0.2.7");
-        check("::ffff:192.0.2.7", "address:192.0.2.7");
-        check("2001:db8:1:2:3:4:5:6", "address:2001:db8:1:2::");
-    }
 }

@@ -21,7 +21,6 @@ mod rate_limit;
 mod token_cache;
 
 pub use access_control::AccessControl;
-pub(crate) use access_control::Client;
 pub use authentication::Authentication;
 pub(crate) use caller::Caller;
 pub use oidc::{ClaimGrant, ClaimGrantError, OidcError, OidcProvider, OidcSettings};

@@ -7,7 +7,8 @@ use http::Method;
 use kalends_recurrence::Instant;
 use kalends_wire::{Json, Number};
 
-use crate::access::{Caller, Client};
+use crate::access::Caller;
+use crate::client::Client;
 
 /// Characters of a text before it is truncated; the longest valid path has about 500.
 const CHARS_MAX: usize = 600;
@@ -38,7 +39,7 @@ impl AuditEntry {
             ("request", Some(text(&self.request))),
             ("who", Some(caller.map_or(Json::Null, |caller| text(&caller.id)))),
             ("name", name.map(text)),
-            ("client", self.client.map(|client| text(&client.0.ip().to_string()))),
+            ("client", self.client.map(|client| text(&client.0.to_string()))),
             ("method", Some(text(self.method.as_str()))),
             ("operation", self.operation.map(text)),
             ("path", Some(text(&self.path))),
@@ -75,7 +76,7 @@ mod tests {
             time: Instant::from_ticks(0).unwrap(),
             request: "r".into(),
             caller: Some(Caller::single_user()),
-            client: Some(Client("127.0.0.1:5".parse().unwrap())),
+            client: Some(Client("127.0.0.1".parse().unwrap())),
             method: Method::PUT,
             operation: Some("Microsoft.Scheduler/jobCollections/write"),
             path: path.into(),

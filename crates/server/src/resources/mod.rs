@@ -34,6 +34,7 @@ use crate::app::App;
 use crate::audit::{AuditEntry, Wait};
 use crate::body::ResponseBody;
 use crate::connection::{RequestOrigin, RequestPermits};
+use crate::forwarded::RequestSource;
 use crate::origin_policy;
 use crate::protocol::Protocol;
 use crate::request::Query;
@@ -44,6 +45,8 @@ use crate::route::{Route, route};
 pub(crate) struct RequestContext {
     pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
+    /// The request as its client sent it.
+    pub(crate) source: RequestSource,
     /// Audit entry of the request.
     pub(crate) entry: AuditEntry,
     pub(crate) method: Method,
@@ -67,7 +70,7 @@ struct AuditTrace {
 /// Handles a request.
 pub(crate) async fn handle(
     app: &Arc<App>,
-    RequestOrigin { client, protocol, permits }: RequestOrigin,
+    RequestOrigin { source, protocol, permits }: RequestOrigin,
     request: Request<Incoming>,
 ) -> Response<ResponseBody> {
     let ids = app.new_response_ids();
@@ -75,7 +78,7 @@ pub(crate) async fn handle(
         time: app.now(),
         request: Arc::clone(&ids.request),
         caller: app.access.is_single_user().then(Caller::single_user),
-        client: Some(client),
+        client: Some(source.client),
         method: request.method().clone(),
         operation: None,
         path: request.uri().path().into(),
@@ -89,10 +92,12 @@ pub(crate) async fn handle(
     // Other requests run in their own task: if the client disconnects, an edit is still completed,
     // and a search holds its permits until it ends. A panic becomes a 500 either way.
     let processed = if runs_inline {
-        let work = process_and_audit(Arc::clone(app), entry.clone(), route, request, permits);
+        let work =
+            process_and_audit(Arc::clone(app), entry.clone(), source, route, request, permits);
         AssertUnwindSafe(work).catch_unwind().await.map_err(|_| "it panicked".to_owned())
     } else {
-        let work = process_and_audit(Arc::clone(app), entry.clone(), route, request, permits);
+        let work =
+            process_and_audit(Arc::clone(app), entry.clone(), source, route, request, permits);
         tokio::spawn(work).await.map_err(|error| error.to_string())
     };
     let response = match processed {
@@ -109,12 +114,13 @@ pub(crate) async fn handle(
 async fn process_and_audit(
     app: Arc<App>,
     entry: AuditEntry,
+    source: RequestSource,
     route: Result<Option<Route>, ErrorDetails>,
     request: Request<Incoming>,
     _permits: RequestPermits,
 ) -> ApiResponse {
     let mut trace = AuditTrace { entry, is_write: false, is_denied: false };
-    let response = process(&app, route, request, &mut trace).await;
+    let response = process(&app, source, route, request, &mut trace).await;
     audit(&app, trace, response.status).await;
     response
 }
@@ -134,6 +140,7 @@ async fn audit(app: &App, trace: AuditTrace, status: StatusCode) {
 /// Authenticates the caller of a request, counts the request against rate limits and executes it.
 async fn process(
     app: &Arc<App>,
+    source: RequestSource,
     route: Result<Option<Route>, ErrorDetails>,
     request: Request<Incoming>,
     trace: &mut AuditTrace,
@@ -144,7 +151,8 @@ async fn process(
     let version = query.as_ref().ok().and_then(|query| query.version().ok());
     let version = version.unwrap_or(Version::V2016_03_01);
     let Parts { method, uri, headers, .. } = parts;
-    if let Err(errors) = origin_policy::check(&app.settings.hosts, &method, &uri, &headers) {
+    if let Err(errors) = origin_policy::check(&app.settings.hosts, &method, &uri, &source, &headers)
+    {
         return ApiError::from(errors).response(version);
     }
     let known_route = route.as_ref().ok().and_then(Option::as_ref);
@@ -170,8 +178,17 @@ async fn process(
     };
     let (app, entry, body) = (Arc::clone(app), trace.entry.clone(), Some(body));
     let path = Arc::clone(&entry.path);
-    let context =
-        move |query| RequestContext { app, caller, entry, method, path, query, headers, body };
+    let context = move |query| RequestContext {
+        app,
+        caller,
+        source,
+        entry,
+        method,
+        path,
+        query,
+        headers,
+        body,
+    };
     let response = match route.map_err(ApiError::from) {
         Ok(None) => no_such_path(uri.path()).response(version),
         Ok(Some(route)) => match query.map(context) {
