@@ -1,5 +1,5 @@
-//! Requests of one connection: limits on the requests in flight, metrics, and the headers that
-//! depend on the connection.
+//! Requests of one connection: the limit on those in flight, metrics, and the headers that depend
+//! on the connection.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -10,11 +10,12 @@ use std::sync::Arc;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::service::Service;
-use kalends_wire::{ErrorCode, ErrorDetails, Version};
+use kalends_wire::Version;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::app::App;
 use crate::body::ResponseBody;
+use crate::capacity::{CapacityExceeded, RequestCapacity, RequestSlot};
 use crate::connection_activity::ConnectionActivity;
 use crate::forwarded::{RequestSource, Scheme};
 use crate::listener::HEADERS_MAX;
@@ -33,8 +34,8 @@ pub(crate) struct Connection {
     pub(crate) protocol: Protocol,
     pub(crate) transport: Transport,
     pub(crate) activity: Arc<ConnectionActivity>,
-    /// One permit for each request in flight on any connection.
-    pub(crate) server_permits: Arc<Semaphore>,
+    /// Capacity for the requests of all connections.
+    pub(crate) capacity: Arc<RequestCapacity>,
     /// One permit for each request in flight on this connection. A stream that the client resets
     /// keeps its permit until its handler ends, so resets do not raise the limit.
     pub(crate) connection_permits: Arc<Semaphore>,
@@ -44,14 +45,13 @@ pub(crate) struct Connection {
 pub(crate) struct RequestOrigin {
     pub(crate) source: RequestSource,
     pub(crate) protocol: Protocol,
-    pub(crate) permits: RequestPermits,
+    pub(crate) slot: Arc<RequestSlot>,
+    pub(crate) permit: ConnectionPermit,
 }
 
-/// Permits of a request in flight. The task that handles the request holds them until it ends.
-pub(crate) struct RequestPermits {
-    _connection: OwnedSemaphorePermit,
-    _server: OwnedSemaphorePermit,
-}
+/// Permit of a request in flight on its connection. The task that handles the request holds it until
+/// it ends.
+pub(crate) struct ConnectionPermit(#[expect(dead_code, reason = "held")] OwnedSemaphorePermit);
 
 /// Whether a connection is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Transport {
 impl Connection {
     /// Handles a request, records its metrics and logs it.
     async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
-        let _activity = self.activity.begin_request();
+        let Some(_activity) = self.activity.begin_request() else { return self.busy() };
         let _metrics = self.app.metrics.begin_request();
         let start = self.app.clock.uptime();
         let (method, uri) = (request.method().clone(), request.uri().clone());
@@ -82,6 +82,7 @@ impl Connection {
         let (client, scheme) = (source.client, source.scheme);
         let response = self.handle(request, source).await;
         let response = self.add_hsts(response, scheme);
+        let response = response.map(|body| body.on_connection(&self.activity));
         let took = self.app.clock.uptime().saturating_sub(start);
         let status = response.status();
         let route = self.app.metrics.end_request(uri.path(), &method, status, took);
@@ -110,27 +111,21 @@ impl Connection {
             *response.status_mut() = status;
             return response;
         }
-        match self.acquire_permits().await {
-            Some(permits) => {
-                let origin = RequestOrigin { source, protocol: self.protocol, permits };
-                resources::handle(&self.app, origin, request).await
-            }
-            None => {
-                self.app.metrics.request_rejected();
-                let message = "the server is handling too many requests; retry later";
-                let error = ApiError::from(ErrorDetails::one(ErrorCode::ServerBusy, "", message));
-                let ids = self.app.new_response_ids();
-                error.response(Version::V2016_03_01).into_http(&self.app, ids)
-            }
-        }
+        let permit = Arc::clone(&self.connection_permits).acquire_owned().await;
+        // Never closed.
+        let Ok(permit) = permit.map(ConnectionPermit) else { return self.busy() };
+        let slot = RequestSlot::outside(Arc::clone(&self.capacity), source.client.into());
+        let slot = Arc::new(slot);
+        let origin = RequestOrigin { source, protocol: self.protocol, slot, permit };
+        resources::handle(&self.app, origin, request).await
     }
 
-    /// Waits for a permit of the connection. `None` if the server has no permit left: the request
-    /// is rejected at once and does not wait.
-    async fn acquire_permits(&self) -> Option<RequestPermits> {
-        let connection = Arc::clone(&self.connection_permits).acquire_owned().await.ok()?;
-        let server = Arc::clone(&self.server_permits).try_acquire_owned().ok()?;
-        Some(RequestPermits { _connection: connection, _server: server })
+    /// The response to a request that is not handled.
+    fn busy(&self) -> Response<ResponseBody> {
+        self.app.metrics.request_rejected();
+        let error = ApiError::from(CapacityExceeded::Total);
+        let ids = self.app.new_response_ids();
+        error.response(Version::V2016_03_01).into_http(&self.app, ids)
     }
 
     /// Adds HSTS unless the host names are shared: HSTS for `localhost` would break other servers

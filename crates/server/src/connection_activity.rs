@@ -3,7 +3,8 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::task::{Context, Poll};
 
 use hyper::body::Bytes;
@@ -24,14 +25,67 @@ pub(crate) struct ConnectionActivity {
     bytes_read: AtomicU64,
     /// `requests_started` plus `bytes_written` at the last idle check.
     last_checked: AtomicU64,
+    /// Responses whose body is a stream.
+    streams: AtomicU64,
+    /// Number of the last activity in the order of all connections.
+    last: AtomicU64,
+    /// Counts the activities of all connections.
+    activities: Arc<AtomicU64>,
+    /// Whether the connection makes room for another.
+    is_closing: AtomicBool,
 }
 
 impl ConnectionActivity {
-    /// Counts a request as in flight until the returned guard is dropped.
-    pub(crate) fn begin_request(self: &Arc<ConnectionActivity>) -> RequestInFlight {
-        self.requests_started.fetch_add(1, Relaxed);
+    /// The activity of a new connection. `activities` counts those of all connections.
+    pub(crate) fn new(activities: Arc<AtomicU64>) -> ConnectionActivity {
+        let activity = ConnectionActivity { activities, ..ConnectionActivity::default() };
+        activity.note();
+        activity
+    }
+
+    /// Counts a request as in flight until the returned guard is dropped. `None` if the connection
+    /// is being closed.
+    pub(crate) fn begin_request(self: &Arc<ConnectionActivity>) -> Option<RequestInFlight> {
+        self.requests_started.fetch_add(1, SeqCst);
+        let request = RequestInFlight(Arc::clone(self));
+        if self.is_closing.load(SeqCst) {
+            return None;
+        }
         self.bytes_read.store(0, Relaxed);
-        RequestInFlight(Arc::clone(self))
+        self.note();
+        Some(request)
+    }
+
+    /// Counts a response whose body is a stream until the returned guard is dropped.
+    pub(crate) fn begin_stream(self: &Arc<ConnectionActivity>) -> StreamInFlight {
+        self.streams.fetch_add(1, SeqCst);
+        StreamInFlight(Arc::clone(self))
+    }
+
+    /// Whether a request or a stream is in flight.
+    pub(crate) fn has_requests(&self) -> bool {
+        let ended = self.requests_ended.load(SeqCst);
+        self.requests_started.load(SeqCst) != ended || self.streams.load(SeqCst) > 0
+    }
+
+    /// Lets no further request start if none is in flight. Returns whether that is so.
+    pub(crate) fn close_if_idle(&self) -> bool {
+        // A request that starts now sees the flag, or is seen here.
+        self.is_closing.store(true, SeqCst);
+        let is_idle = !self.has_requests();
+        if !is_idle {
+            self.is_closing.store(false, SeqCst);
+        }
+        is_idle
+    }
+
+    /// Number of the last activity: the lower, the longer the connection is idle.
+    pub(crate) fn last(&self) -> u64 {
+        self.last.load(Relaxed)
+    }
+
+    fn note(&self) {
+        self.last.store(self.activities.fetch_add(1, Relaxed), Relaxed);
     }
 
     /// Whether no request is in flight, and none was started and no byte written since the last
@@ -59,7 +113,19 @@ pub(crate) struct RequestInFlight(Arc<ConnectionActivity>);
 
 impl Drop for RequestInFlight {
     fn drop(&mut self) {
-        self.0.requests_ended.fetch_add(1, Relaxed);
+        self.0.note();
+        self.0.requests_ended.fetch_add(1, SeqCst);
+    }
+}
+
+/// Guard of a response whose body is a stream.
+#[derive(Debug)]
+pub(crate) struct StreamInFlight(Arc<ConnectionActivity>);
+
+impl Drop for StreamInFlight {
+    fn drop(&mut self) {
+        self.0.note();
+        self.0.streams.fetch_sub(1, SeqCst);
     }
 }
 
@@ -83,6 +149,7 @@ impl<S> MeteredStream<S> {
     fn count_written(&self, polled: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = polled {
             self.activity.bytes_written.fetch_add(*bytes as u64, Relaxed);
+            self.activity.note();
         }
     }
 }

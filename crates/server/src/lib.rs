@@ -6,7 +6,8 @@
 //! |---|---|
 //! | `listener` | accepts connections, with limits on their number and their timeouts |
 //! | `strict_http1` | rejects HTTP/1.1 bytes that two parsers could frame differently |
-//! | `connection` | limits the requests in flight of a connection and of the server |
+//! | `connection` | limits the requests in flight of a connection |
+//! | `capacity` | limits the requests in flight of a caller, of a client and of the server |
 //! | `forwarded` | finds the client, scheme and host of a request that a trusted proxy passes on |
 //! | `origin_policy` | rejects DNS rebinding and cross-origin writes |
 //! | `route` | parses the path |
@@ -20,10 +21,10 @@ mod allowed_hosts;
 mod app;
 mod audit;
 mod body;
+mod capacity;
 mod client;
 mod connection;
 mod connection_activity;
-mod connection_limit;
 mod edit;
 mod events;
 mod filter;
@@ -32,6 +33,7 @@ mod framing;
 mod health;
 mod listener;
 mod metrics;
+mod open_connections;
 mod origin_policy;
 mod paging;
 mod protocol;

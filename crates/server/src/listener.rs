@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,17 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::app::App;
+use crate::capacity::{RequestCapacity, ShareLimits, SharedCapacity};
 use crate::connection::{Connection, ConnectionService, Transport};
 use crate::connection_activity::{ConnectionActivity, MeteredStream};
-use crate::connection_limit::ConnectionLimit;
+use crate::metrics::ServerMetrics;
+use crate::open_connections::OpenConnections;
 use crate::protocol::{DetectedProtocol, Protocol, detect_protocol};
 use crate::strict_http1::StrictHttp1Stream;
 use crate::tls::{ALPN_HTTP2, Tls};
@@ -30,16 +32,15 @@ use crate::tls::{ALPN_HTTP2, Tls};
 const HEAD_BYTES_MAX: u32 = 16 * 1024;
 /// Headers of a request; clients of this API send about fifteen.
 pub(crate) const HEADERS_MAX: usize = 100;
-/// Open connections. Further ones wait in the accept queue of the kernel. Each uses a file
-/// descriptor, of which a process usually has 1,024.
+/// Open connections. A further one takes the place of an idle one; if none is idle, it waits in the
+/// accept queue of the kernel. Each uses a file descriptor, of which a process usually has 1,024.
 const CONNECTIONS_MAX: u16 = 512;
-/// Concurrent TLS handshakes: each costs about a hundred times as much CPU as a request.
-const HANDSHAKES_MAX: usize = 64;
+/// TLS handshakes in progress. Each connection has one, and waits for its own client only; a client
+/// with too many loses the connection.
+const HANDSHAKES: ShareLimits =
+    ShareLimits { total: CONNECTIONS_MAX as usize, per_client: 64, per_caller: 64 };
 /// Time for a TLS handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
-/// Requests in flight on all connections. HTTP/2 allows more of them than there are connections;
-/// requests above the limit are rejected at once.
-const REQUESTS_MAX: usize = 1_024;
 /// Requests in flight on one connection.
 const STREAMS_MAX: usize = 64;
 /// HTTP/2 flow-control windows: that of a stream holds the longest request body, that of the
@@ -56,6 +57,8 @@ const PING_TIME_MAX: Duration = Duration::from_secs(10);
 const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(30);
 /// Pause after `accept` failed; the usual cause, too many open files, is temporary.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Interval between two searches for an idle connection while all have requests in flight.
+const FULL_PAUSE: Duration = Duration::from_millis(20);
 
 /// Serves requests until `stop` completes, then shuts down gracefully: no further connection is
 /// accepted and requests in flight are finished.
@@ -68,7 +71,7 @@ pub async fn serve(
     let events = app.events.clone();
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX.into()));
     let (stopping, stopped) = watch::channel(());
-    let per_client = ConnectionLimit::new(
+    let open = OpenConnections::new(
         app.settings.connections_per_client_max,
         app.settings.trusted_proxies.clone(),
     );
@@ -76,12 +79,8 @@ pub async fn serve(
     let server = Arc::new(Server::new(app, tls));
     let mut stop = pin!(stop);
     loop {
-        let next = async {
-            let permit = connections.clone().acquire_owned().await.map_err(io::Error::other)?;
-            Ok::<_, io::Error>((listener.accept().await?, permit))
-        };
-        let ((stream, client), permit) = tokio::select! {
-            next = next => match next {
+        let (stream, client) = tokio::select! {
+            next = listener.accept() => match next {
                 Ok(next) => next,
                 Err(error) => {
                     tracing::warn!(%error, "accepting a connection failed");
@@ -91,16 +90,24 @@ pub async fn serve(
             },
             () = &mut stop => break,
         };
-        let Some(client_permit) = per_client.acquire(client.ip()) else {
+        let Some(mut connection) = open.open(client.ip()) else {
             // Dropping the stream closes the connection before a byte of it is read.
             metrics.connection_rejected();
             continue;
         };
+        let permit = tokio::select! {
+            permit = acquire_room(&connections, &open, &metrics) => permit,
+            () = &mut stop => break,
+        };
         let (server, stopped) = (Arc::clone(&server), stopped.clone());
         tokio::spawn(async move {
-            // Connection errors concern the client alone and are not logged.
-            let _ = server.serve_stream(stream, client, stopped).await;
-            drop((client_permit, permit));
+            let activity = Arc::clone(&connection.activity);
+            tokio::select! {
+                // Connection errors concern the client alone and are not logged.
+                _ = server.serve_stream(stream, client.ip(), activity, stopped) => {}
+                () = connection.closed() => {}
+            }
+            drop((connection, permit));
         });
     }
     drop(listener);
@@ -111,14 +118,33 @@ pub async fn serve(
     Ok(())
 }
 
+/// Waits for a permit for one more connection. Without a free one, idle connections make room.
+async fn acquire_room(
+    permits: &Arc<Semaphore>,
+    open: &OpenConnections,
+    metrics: &ServerMetrics,
+) -> io::Result<OwnedSemaphorePermit> {
+    loop {
+        if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
+            return Ok(permit);
+        }
+        if open.close_idle() {
+            metrics.connection_evicted();
+        }
+        if let Ok(permit) = timeout(FULL_PAUSE, Arc::clone(permits).acquire_owned()).await {
+            return permit.map_err(io::Error::other);
+        }
+    }
+}
+
 /// Protocol settings and limits that all connections share.
 struct Server {
     app: Arc<App>,
     tls: Option<Arc<Tls>>,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
-    handshakes: Semaphore,
-    requests: Arc<Semaphore>,
+    handshakes: Arc<SharedCapacity>,
+    requests: Arc<RequestCapacity>,
 }
 
 impl Server {
@@ -141,8 +167,10 @@ impl Server {
             .max_send_buf_size(STREAM_WINDOW as usize)
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIME_MAX);
-        let handshakes = Semaphore::new(HANDSHAKES_MAX);
-        let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
+        let is_single_user = app.access.is_single_user();
+        let handshakes = if is_single_user { HANDSHAKES.without_shares() } else { HANDSHAKES };
+        let handshakes = SharedCapacity::new(handshakes);
+        let requests = Arc::new(RequestCapacity::new(is_single_user));
         Server { app: Arc::new(app), tls, http1, http2, handshakes, requests }
     }
 
@@ -150,7 +178,8 @@ impl Server {
     async fn serve_stream(
         &self,
         stream: TcpStream,
-        client: SocketAddr,
+        peer: IpAddr,
+        activity: Arc<ConnectionActivity>,
         mut stopped: watch::Receiver<()>,
     ) -> io::Result<()> {
         // Responses are written whole; Nagle's algorithm would only delay them.
@@ -162,12 +191,13 @@ impl Server {
                     detected = timeout(time_max, detect_protocol(stream)) => detected??,
                     _ = stopped.changed() => return Ok(()),
                 };
-                self.serve_connection(detected, client, Transport::Plain, stopped).await;
+                let peer = Peer { address: peer, transport: Transport::Plain };
+                self.serve_connection(detected, peer, activity, stopped).await;
             }
             Some(tls) => {
                 let time_max = HANDSHAKE_TIME_MAX.min(time_max);
                 let stream = tokio::select! {
-                    accepted = timeout(time_max, self.accept_tls(stream, tls)) => accepted??,
+                    accepted = timeout(time_max, self.accept_tls(stream, peer, tls)) => accepted??,
                     _ = stopped.changed() => return Ok(()),
                 };
                 let protocol = match stream.get_ref().1.alpn_protocol() {
@@ -175,14 +205,25 @@ impl Server {
                     _ => Protocol::Http1,
                 };
                 let detected = DetectedProtocol { protocol, prefix: Bytes::new(), stream };
-                self.serve_connection(detected, client, Transport::Tls, stopped).await;
+                let peer = Peer { address: peer, transport: Transport::Tls };
+                self.serve_connection(detected, peer, activity, stopped).await;
             }
         }
         Ok(())
     }
 
-    async fn accept_tls(&self, stream: TcpStream, tls: &Tls) -> io::Result<TlsStream<TcpStream>> {
-        let _permit = self.handshakes.acquire().await.map_err(io::Error::other)?;
+    async fn accept_tls(
+        &self,
+        stream: TcpStream,
+        peer: IpAddr,
+        tls: &Tls,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let is_proxy = self.app.settings.trusted_proxies.contain(peer);
+        let permit = (!is_proxy).then(|| self.handshakes.acquire(peer.into(), None)).transpose();
+        let Ok(_permit) = permit else {
+            self.app.metrics.connection_rejected();
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        };
         let accepted = TlsAcceptor::from(tls.config()).accept(stream).await;
         accepted.inspect_err(|_| self.app.metrics.handshake_failed())
     }
@@ -190,13 +231,13 @@ impl Server {
     async fn serve_connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         &self,
         detected: DetectedProtocol<S>,
-        client: SocketAddr,
-        transport: Transport,
+        peer: Peer,
+        activity: Arc<ConnectionActivity>,
         stopped: watch::Receiver<()>,
     ) {
+        let Peer { address, transport } = peer;
         let DetectedProtocol { protocol, prefix, stream } = detected;
         let _open = self.app.metrics.connection_opened(protocol, transport);
-        let activity = Arc::new(ConnectionActivity::default());
         let stream = MeteredStream::new(prefix, stream, Arc::clone(&activity));
         let timeouts = self.app.settings.timeouts;
         let request_time_max = timeouts.request_head + timeouts.request_body;
@@ -206,11 +247,11 @@ impl Server {
         };
         let service = ConnectionService(Arc::new(Connection {
             app: Arc::clone(&self.app),
-            peer: client.ip(),
+            peer: address,
             protocol,
             transport,
             activity: Arc::clone(&activity),
-            server_permits: Arc::clone(&self.requests),
+            capacity: Arc::clone(&self.requests),
             connection_permits: Arc::new(Semaphore::new(STREAMS_MAX)),
         }));
         match protocol {
@@ -225,6 +266,12 @@ impl Server {
             }
         }
     }
+}
+
+/// The other end of a connection.
+struct Peer {
+    address: IpAddr,
+    transport: Transport,
 }
 
 /// Drives a connection until its client closes it, or the server stops, or the connection is idle

@@ -10,7 +10,9 @@ use kalends_wire::{ErrorCode, ErrorDetails, Json, Version};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 
+use crate::capacity::WaitsFor;
 use crate::resources::RequestContext;
+use crate::response::ApiError;
 
 /// Bytes of a body: a job of at most 16 KiB and a certificate in base64.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -109,10 +111,10 @@ pub(crate) fn invalid(path: &str, message: impl Into<String>) -> ErrorDetails {
 }
 
 /// Reads the body of a request as JSON.
-pub(crate) async fn read_json(request: &mut RequestContext) -> Result<Json<'static>, ErrorDetails> {
+pub(crate) async fn read_json(request: &mut RequestContext) -> Result<Json<'static>, ApiError> {
     check_media_type(&request.headers)?;
     // A body can be read once; a second call sees an empty one.
-    let Some(body) = request.body.take() else { return Json::parse(&[]).map(Json::into_owned) };
+    let Some(body) = request.body.take() else { return Ok(Json::parse(&[])?.into_owned()) };
     let time_max = request.app.settings.timeouts.request_body;
     let too_long = || {
         let message = format!("the body is longer than {BODY_BYTES_MAX} bytes");
@@ -120,25 +122,23 @@ pub(crate) async fn read_json(request: &mut RequestContext) -> Result<Json<'stat
     };
     // Reject by Content-Length, before the body is received.
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
-        return Err(too_long());
+        return Err(too_long().into());
     }
-    let whole = timeout(time_max, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    let whole = timeout(time_max, Limited::new(body, BODY_BYTES_MAX).collect());
+    let whole = request.slot.wait(WaitsFor::Body, whole).await?;
     let bytes = match whole {
         Ok(Ok(bytes)) => bytes,
-        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_long()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_long().into()),
         Ok(Err(_)) => {
-            return Err(ErrorDetails::one(
-                ErrorCode::InvalidRequest,
-                "",
-                "the body is cut or badly chunked",
-            ));
+            let message = "the body is cut or badly chunked";
+            return Err(ErrorDetails::one(ErrorCode::InvalidRequest, "", message).into());
         }
         Err(_) => {
             let message = format!("the body took longer than {} s", time_max.as_secs_f64());
-            return Err(ErrorDetails::one(ErrorCode::RequestTimeout, "", message));
+            return Err(ErrorDetails::one(ErrorCode::RequestTimeout, "", message).into());
         }
     };
-    Json::parse(&bytes.to_bytes()).map(Json::into_owned)
+    Ok(Json::parse(&bytes.to_bytes())?.into_owned())
 }
 
 fn check_media_type(headers: &HeaderMap) -> Result<(), ErrorDetails> {

@@ -10,6 +10,7 @@ use crate::access::authorization::Requirement;
 use crate::access::rate_limit::{RateDecision, RateLimiter, RateSettings};
 use crate::app::App;
 use crate::audit::AuditLog;
+use crate::capacity::RequestSlot;
 use crate::client::{Client, ClientNetwork};
 use crate::response::ApiError;
 
@@ -63,16 +64,17 @@ impl AccessControl {
     pub(crate) async fn authenticate(
         &self,
         app: &App,
-        client: Option<Client>,
+        client: Client,
         headers: &HeaderMap,
         requirement: &Requirement,
+        slot: &RequestSlot,
     ) -> Result<Caller, ApiError> {
         let Some(tokens) = &self.tokens else { return Ok(Caller::single_user()) };
         if *requirement == Requirement::Nothing {
             return Ok(Caller::anonymous());
         }
         // Boxed, because the future is large and the single user does not need it.
-        let caller = Box::pin(tokens.authentication.authenticate(app, headers)).await;
+        let caller = Box::pin(tokens.authentication.authenticate(app, headers, slot)).await;
         caller.map_err(|error| tokens.count_failure(app, client, headers, error))
     }
 
@@ -123,7 +125,7 @@ impl TokenAccess {
     fn count_failure(
         &self,
         app: &App,
-        client: Option<Client>,
+        client: Client,
         headers: &HeaderMap,
         error: ApiError,
     ) -> ApiError {
@@ -132,9 +134,8 @@ impl TokenAccess {
         }
         let now = app.now();
         let token = presented_token(headers).map(|id| Caller::id_of_token(&id));
-        let address =
-            client.map(|client| format!("address:{}", ClientNetwork::from(client)).into());
-        let sources = address.into_iter().chain(token);
+        let address = format!("address:{}", ClientNetwork::from(client)).into();
+        let sources = std::iter::once(address).chain(token);
         let waits = sources.filter_map(|source| match self.failures.take(&source, now) {
             RateDecision::Allowed { .. } => None,
             RateDecision::Exceeded { retry_after } => Some(retry_after),

@@ -10,6 +10,7 @@ use crate::access::Caller;
 use crate::access::oidc::OidcProvider;
 use crate::access::token_cache::TokenCache;
 use crate::app::App;
+use crate::capacity::RequestSlot;
 use crate::response::ApiError;
 
 /// Bytes of a token; those of identity providers have about two thousand.
@@ -34,6 +35,7 @@ impl Authentication {
         &self,
         app: &App,
         headers: &HeaderMap,
+        slot: &RequestSlot,
     ) -> Result<Caller, ApiError> {
         let text = bearer(headers)?;
         if self.start_token.is_some_and(|expected| expected == TokenHash::of(text)) {
@@ -41,7 +43,7 @@ impl Authentication {
         }
         match (parse_token(text), &self.oidc) {
             (Some((id, hash)), _) => self.verify_static(app, &id, hash).await,
-            (None, Some(oidc)) => oidc.authenticate(text, app.now()).await,
+            (None, Some(oidc)) => oidc.authenticate(text, app.now(), slot).await,
             (None, None) => Err(invalid("the token is of no known form").into()),
         }
     }

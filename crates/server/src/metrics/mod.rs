@@ -29,6 +29,7 @@ pub struct ServerMetrics {
     connections: [Counter; 4],
     connections_open: Gauge,
     connections_rejected: Counter,
+    connections_evicted: Counter,
     handshakes_failed: Counter,
     /// Other components on the page.
     others: Vec<Arc<dyn Metrics>>,
@@ -98,6 +99,11 @@ impl ServerMetrics {
         self.connections_rejected.increment();
     }
 
+    /// Counts an idle connection that was closed to make room for another.
+    pub(crate) fn connection_evicted(&self) {
+        self.connections_evicted.increment();
+    }
+
     pub(crate) fn handshake_failed(&self) {
         self.handshakes_failed.increment();
     }
@@ -140,6 +146,9 @@ impl Metrics for ServerMetrics {
         let help = "Connections closed because their client had reached its limit";
         page.counter("kalends_connections_refused_total", help)
             .value(&[], self.connections_rejected.get());
+        let help = "Idle connections closed to make room for others";
+        page.counter("kalends_connections_evicted_total", help)
+            .value(&[], self.connections_evicted.get());
         page.counter("kalends_handshakes_failed_total", "Failed TLS handshakes")
             .value(&[], self.handshakes_failed.get());
     }

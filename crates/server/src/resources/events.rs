@@ -56,7 +56,7 @@ pub(super) async fn stream(request: RequestContext) -> HandlerResult {
         subscriber.run(resume, newest, stopped).await;
         drop(permit);
     });
-    let response = ApiResponse::stream(StatusCode::OK, ResponseBody::Stream(receiver));
+    let response = ApiResponse::stream(StatusCode::OK, ResponseBody::stream(receiver));
     // Disables response buffering in nginx.
     let unbuffered = HeaderName::from_static("x-accel-buffering");
     Ok(response.with(header::CONTENT_TYPE, "text/event-stream").with(unbuffered, "no"))

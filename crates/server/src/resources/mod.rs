@@ -33,7 +33,8 @@ use crate::access::authorization::{self, Requirement};
 use crate::app::App;
 use crate::audit::{AuditEntry, Wait};
 use crate::body::ResponseBody;
-use crate::connection::{RequestOrigin, RequestPermits};
+use crate::capacity::{CapacityExceeded, RequestSlot};
+use crate::connection::{ConnectionPermit, RequestOrigin};
 use crate::forwarded::RequestSource;
 use crate::origin_policy;
 use crate::protocol::Protocol;
@@ -55,6 +56,7 @@ pub(crate) struct RequestContext {
     pub(crate) headers: HeaderMap,
     /// `None` once it was read.
     pub(crate) body: Option<Incoming>,
+    pub(crate) slot: Arc<RequestSlot>,
 }
 
 type HandlerResult = Result<ApiResponse, ApiError>;
@@ -67,10 +69,18 @@ struct AuditTrace {
     is_denied: bool,
 }
 
+/// A request before it is processed.
+struct ArrivedRequest {
+    source: RequestSource,
+    route: Result<Option<Route>, ErrorDetails>,
+    request: Request<Incoming>,
+    slot: Arc<RequestSlot>,
+}
+
 /// Handles a request.
 pub(crate) async fn handle(
     app: &Arc<App>,
-    RequestOrigin { source, protocol, permits }: RequestOrigin,
+    RequestOrigin { source, protocol, slot, permit }: RequestOrigin,
     request: Request<Incoming>,
 ) -> Response<ResponseBody> {
     let ids = app.new_response_ids();
@@ -90,14 +100,12 @@ pub(crate) async fn handle(
     // An HTTP/2 client can reset a stream, which drops this future, and keep its connection.
     let runs_inline = is_fast && protocol == Protocol::Http1;
     // Other requests run in their own task: if the client disconnects, an edit is still completed,
-    // and a search holds its permits until it ends. A panic becomes a 500 either way.
+    // and a search holds its slot until it ends. A panic becomes a 500 either way.
+    let arrived = ArrivedRequest { source, route, request, slot };
+    let work = process_and_audit(Arc::clone(app), entry.clone(), arrived, permit);
     let processed = if runs_inline {
-        let work =
-            process_and_audit(Arc::clone(app), entry.clone(), source, route, request, permits);
         AssertUnwindSafe(work).catch_unwind().await.map_err(|_| "it panicked".to_owned())
     } else {
-        let work =
-            process_and_audit(Arc::clone(app), entry.clone(), source, route, request, permits);
         tokio::spawn(work).await.map_err(|error| error.to_string())
     };
     let response = match processed {
@@ -114,13 +122,13 @@ pub(crate) async fn handle(
 async fn process_and_audit(
     app: Arc<App>,
     entry: AuditEntry,
-    source: RequestSource,
-    route: Result<Option<Route>, ErrorDetails>,
-    request: Request<Incoming>,
-    _permits: RequestPermits,
+    arrived: ArrivedRequest,
+    _permit: ConnectionPermit,
 ) -> ApiResponse {
+    // Held until the audit entry is written.
+    let _slot = Arc::clone(&arrived.slot);
     let mut trace = AuditTrace { entry, is_write: false, is_denied: false };
-    let response = process(&app, source, route, request, &mut trace).await;
+    let response = process(&app, arrived, &mut trace).await;
     audit(&app, trace, response.status).await;
     response
 }
@@ -138,13 +146,8 @@ async fn audit(app: &App, trace: AuditTrace, status: StatusCode) {
 }
 
 /// Authenticates the caller of a request, counts the request against rate limits and executes it.
-async fn process(
-    app: &Arc<App>,
-    source: RequestSource,
-    route: Result<Option<Route>, ErrorDetails>,
-    request: Request<Incoming>,
-    trace: &mut AuditTrace,
-) -> ApiResponse {
+async fn process(app: &Arc<App>, arrived: ArrivedRequest, trace: &mut AuditTrace) -> ApiResponse {
+    let ArrivedRequest { source, route, request, slot } = arrived;
     let (parts, body) = request.into_parts();
     let query = Query::read(parts.uri.query().unwrap_or(""));
     // Errors have the form of the requested API version, where that can be parsed.
@@ -163,8 +166,17 @@ async fn process(
         None => (Requirement::Token, None),
     };
     trace.entry.operation = operation;
-    let client = trace.entry.client;
-    let caller = match app.access.authenticate(app, client, &headers, &requirement).await {
+    let is_probe = matches!(&route, Ok(Some(Route::Live | Route::Ready | Route::Metrics)));
+    let busy = |exceeded: CapacityExceeded| {
+        app.metrics.request_rejected();
+        ApiError::from(exceeded).response(version)
+    };
+    if !is_probe && let Err(exceeded) = slot.enter() {
+        return busy(exceeded);
+    }
+    let client = source.client;
+    let caller = app.access.authenticate(app, client, &headers, &requirement, &slot).await;
+    let caller = match caller {
         Ok(caller) => caller,
         Err(error) => {
             app.health.request_failed(&error);
@@ -176,6 +188,9 @@ async fn process(
         Ok(remaining) => remaining,
         Err(error) => return error.response(version),
     };
+    if let Err(exceeded) = slot.assign(&caller.id) {
+        return busy(exceeded);
+    }
     let (app, entry, body) = (Arc::clone(app), trace.entry.clone(), Some(body));
     let path = Arc::clone(&entry.path);
     let context = move |query| RequestContext {
@@ -188,6 +203,7 @@ async fn process(
         query,
         headers,
         body,
+        slot,
     };
     let response = match route.map_err(ApiError::from) {
         Ok(None) => no_such_path(uri.path()).response(version),

@@ -10,6 +10,7 @@ use kalends_wire::Json;
 
 use crate::access::oidc::OidcError;
 use crate::access::oidc::public_key::{PublicKey, read_keys, text};
+use crate::capacity::{RequestSlot, WaitsFor};
 
 /// Age after which the next use starts a refresh in the background.
 const KEYS_TTL: Duration = Duration::from_secs(3_600);
@@ -43,7 +44,7 @@ impl CachedKeys {
     }
 }
 
-/// No keys could be fetched so far.
+/// No keys could be fetched so far, or too many requests wait for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeysUnavailable;
 
@@ -63,6 +64,7 @@ impl Jwks {
         self: &Arc<Jwks>,
         id: &str,
         now: Instant,
+        slot: &RequestSlot,
     ) -> Result<Option<PublicKey>, KeysUnavailable> {
         let cached = self.cached();
         if let Some(key) = cached.find(id) {
@@ -73,7 +75,8 @@ impl Jwks {
             return Ok(Some(key));
         }
         let interval = if cached.keys.is_empty() { RETRY_INTERVAL } else { REFRESH_INTERVAL };
-        self.refresh_if_due(now, interval).await;
+        let refreshed = slot.wait(WaitsFor::Keys, self.refresh_if_due(now, interval)).await;
+        refreshed.map_err(|_| KeysUnavailable)?;
         let cached = self.cached();
         match cached.keys.is_empty() {
             true => Err(KeysUnavailable),
@@ -84,6 +87,14 @@ impl Jwks {
     /// Fetches the keys now.
     pub(super) async fn refresh(&self, now: Instant) -> Result<(), OidcError> {
         let mut last_fetch = self.last_fetch.lock().await;
+        self.fetch_and_cache(&mut last_fetch, now).await
+    }
+
+    async fn fetch_and_cache(
+        &self,
+        last_fetch: &mut Option<Instant>,
+        now: Instant,
+    ) -> Result<(), OidcError> {
         *last_fetch = Some(now);
         let keys = self.fetch().await?;
         let cached = Arc::new(CachedKeys { keys, fetched_at: Some(now) });
@@ -92,11 +103,13 @@ impl Jwks {
     }
 
     async fn refresh_if_due(&self, now: Instant, interval: Duration) {
-        let last_fetch = *self.last_fetch.lock().await;
-        if last_fetch.is_some_and(|last_fetch| is_within(last_fetch, now, interval)) {
+        // Held from the check to the end of the fetch: of many requests that find a fetch due, one
+        // fetches, and the others find that it was recent.
+        let mut last_fetch = self.last_fetch.lock().await;
+        if last_fetch.is_some_and(|last_fetch| is_recent(last_fetch, now, interval)) {
             return;
         }
-        if let Err(error) = self.refresh(now).await {
+        if let Err(error) = self.fetch_and_cache(&mut last_fetch, now).await {
             let error = error.to_string().escape_debug().to_string();
             tracing::warn!(issuer = self.issuer, error, "fetching the keys of the issuer failed");
         }
@@ -142,6 +155,12 @@ impl Jwks {
     }
 }
 
+/// Whether less than `time` lies between the two. A request may have read the clock before the fetch
+/// that it waited for.
+fn is_recent(then: Instant, now: Instant, time: Duration) -> bool {
+    is_within(then, now, time) || is_within(now, then, time)
+}
+
 /// Whether `now` is less than `time` after `then`. False if the clock was set back before `then`.
 fn is_within(then: Instant, now: Instant, time: Duration) -> bool {
     then <= now && now < then.saturating_add(time)
@@ -155,6 +174,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::capacity::RequestCapacity;
 
     /// A provider whose document tests can change. Counts its requests.
     #[derive(Default)]
@@ -194,6 +214,18 @@ mod tests {
         (provider, Arc::new(Jwks::new(fetcher, "https://issuer.test".into(), Some(address))))
     }
 
+    impl Jwks {
+        async fn find_unlimited(
+            self: &Arc<Jwks>,
+            id: &str,
+            now: Instant,
+        ) -> Result<Option<PublicKey>, KeysUnavailable> {
+            let client = std::net::IpAddr::from([127, 0, 0, 1]).into();
+            let slot = RequestSlot::outside(Arc::new(RequestCapacity::new(true)), client);
+            self.find(id, now, &slot).await
+        }
+    }
+
     fn at(second: i64) -> Instant {
         Instant::from_unix_seconds(1_770_000_000 + second).unwrap()
     }
@@ -203,33 +235,46 @@ mod tests {
         let (provider, jwks) = provider().await;
         let requests = || provider.requests.load(Ordering::SeqCst);
         *provider.document.lock().unwrap() = set(&["a"]);
-        assert!(jwks.find("a", at(0)).await.unwrap().is_some());
+        assert!(jwks.find_unlimited("a", at(0)).await.unwrap().is_some());
         assert_eq!(requests(), 1);
         for number in 0..200 {
             let id = format!("flood-{number}");
-            assert_eq!(jwks.find(&id, at(299)).await, Ok(None));
+            assert_eq!(jwks.find_unlimited(&id, at(299)).await, Ok(None));
         }
         assert_eq!(requests(), 1);
         *provider.document.lock().unwrap() = set(&["a", "b"]);
-        assert_eq!(jwks.find("b", at(299)).await, Ok(None));
-        assert!(jwks.find("b", at(300)).await.unwrap().is_some());
+        assert_eq!(jwks.find_unlimited("b", at(299)).await, Ok(None));
+        assert!(jwks.find_unlimited("b", at(300)).await.unwrap().is_some());
         assert_eq!(requests(), 2);
     }
 
     #[tokio::test]
     async fn cached_keys_remain_in_use_while_a_refresh_fails() {
         let (provider, jwks) = provider().await;
-        assert_eq!(jwks.find("a", at(0)).await, Err(KeysUnavailable));
-        assert_eq!(jwks.find("a", at(9)).await, Err(KeysUnavailable));
+        assert_eq!(jwks.find_unlimited("a", at(0)).await, Err(KeysUnavailable));
+        assert_eq!(jwks.find_unlimited("a", at(9)).await, Err(KeysUnavailable));
         assert_eq!(provider.requests.load(Ordering::SeqCst), 1, "failed fetches are limited too");
         *provider.document.lock().unwrap() = set(&["a"]);
-        assert!(jwks.find("a", at(10)).await.unwrap().is_some());
+        assert!(jwks.find_unlimited("a", at(10)).await.unwrap().is_some());
         *provider.document.lock().unwrap() = None;
-        assert!(jwks.find("a", at(100_000)).await.unwrap().is_some());
+        assert!(jwks.find_unlimited("a", at(100_000)).await.unwrap().is_some());
         assert!(jwks.refresh(at(100_001)).await.is_err());
-        assert!(jwks.find("a", at(100_002)).await.unwrap().is_some());
+        assert!(jwks.find_unlimited("a", at(100_002)).await.unwrap().is_some());
         *provider.document.lock().unwrap() = Some(r#"{"keys":[]}"#.into());
         assert!(jwks.refresh(at(100_003)).await.is_err());
-        assert!(jwks.find("a", at(100_004)).await.unwrap().is_some());
+        assert!(jwks.find_unlimited("a", at(100_004)).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn concurrent_requests_with_unknown_keys_share_one_fetch() {
+        let (provider, jwks) = provider().await;
+        let found = (0..100).map(|number| {
+            let jwks = Arc::clone(&jwks);
+            // Requests that arrive later may be earlier at the lock.
+            async move { jwks.find_unlimited("a", at(number % 7)).await }
+        });
+        let found = futures_util::future::join_all(found).await;
+        assert!(found.iter().all(|found| *found == Err(KeysUnavailable)));
+        assert_eq!(provider.requests.load(Ordering::SeqCst), 1);
     }
 }

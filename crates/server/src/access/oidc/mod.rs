@@ -25,6 +25,7 @@ use kalends_wire::{ErrorCode, ErrorDetails};
 pub use claim_grant::{ClaimGrant, ClaimGrantError};
 
 use crate::access::Caller;
+use crate::capacity::RequestSlot;
 use crate::response::ApiError;
 use jwks::{Jwks, KeysUnavailable};
 use jwt::{Claims, Jwt};
@@ -95,9 +96,14 @@ impl OidcProvider {
     }
 
     /// The caller that a token identifies.
-    pub(super) async fn authenticate(&self, text: &str, now: Instant) -> Result<Caller, ApiError> {
+    pub(super) async fn authenticate(
+        &self,
+        text: &str,
+        now: Instant,
+        slot: &RequestSlot,
+    ) -> Result<Caller, ApiError> {
         let jwt = Jwt::read(text).map_err(invalid)?;
-        let key = match self.jwks.find(&jwt.key_id, now).await {
+        let key = match self.jwks.find(&jwt.key_id, now, slot).await {
             Ok(key) => {
                 key.ok_or_else(|| invalid("it names a key that its issuer does not have"))?
             }
