@@ -84,6 +84,12 @@ fn is_always_forbidden(address: IpAddr) -> bool {
     }
 }
 
+/// Whether a range entry can open an address that is forbidden without entries.
+fn is_openable(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    address.is_unspecified() || address.is_multicast()
+}
+
 fn collection() -> Option<CollectionPath> {
     let subscription = SubscriptionId::new("6c55a6f0-6593-472f-9b3e-a51a9a757b40").ok()?;
     let group = GroupPath { subscription, group: GroupName::new("rg").ok()? };
@@ -120,6 +126,7 @@ fuzz_target!(|input: Input| {
     assert_ne!(port, 0);
     let is_this_machine = input.is_ours || address.to_canonical().is_loopback();
     assert!(!(port == OWN_PORT && is_this_machine), "reached the server itself");
+    assert!(!is_always_forbidden(address) || is_openable(address), "{host} {address}");
     if has_entry {
         return;
     }

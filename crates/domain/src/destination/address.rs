@@ -1,6 +1,6 @@
 //! Classification of IP addresses by range.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::network::Network;
 
@@ -9,27 +9,33 @@ use super::network::Network;
 pub enum AddressClass {
     /// Globally routable.
     Public,
-    /// Loopback or private network.
+    /// Private network.
     Private,
-    /// Metadata services and host agents, link-local, tunnel and translation addresses (which could
-    /// bypass this table), multicast, documentation and unassigned addresses.
+    /// This machine.
+    Loopback,
+    /// Tunnel and translation addresses (which could bypass this table), multicast, documentation and
+    /// unassigned addresses. An operator can open them by range.
     Blocked,
+    /// Metadata services, host agents and link-local addresses. Nothing opens them: they give out
+    /// the credentials of the machine.
+    Forbidden,
 }
 
 /// The first network that contains an address determines its class.
-const V4: [(Network, AddressClass); 19] = [
+const V4: [(Network, AddressClass); 20] = [
     (Network::v4(0, 0, 0, 0, 8), AddressClass::Blocked),
     (Network::v4(10, 0, 0, 0, 8), AddressClass::Private),
     // Alibaba Cloud metadata service, inside the shared address space of carriers (100.64.0.0/10).
-    (Network::v4(100, 100, 100, 200, 32), AddressClass::Blocked),
+    (Network::v4(100, 100, 100, 200, 32), AddressClass::Forbidden),
     (Network::v4(100, 64, 0, 0, 10), AddressClass::Private),
-    (Network::v4(127, 0, 0, 0, 8), AddressClass::Private),
+    (Network::v4(127, 0, 0, 0, 8), AddressClass::Loopback),
     // Azure host agent (WireServer), a public address.
-    (Network::v4(168, 63, 129, 16, 32), AddressClass::Blocked),
+    (Network::v4(168, 63, 129, 16, 32), AddressClass::Forbidden),
     // Link-local; metadata service of most clouds at 169.254.169.254.
-    (Network::v4(169, 254, 0, 0, 16), AddressClass::Blocked),
+    (Network::v4(169, 254, 0, 0, 16), AddressClass::Forbidden),
     (Network::v4(172, 16, 0, 0, 12), AddressClass::Private),
-    // IETF protocol assignments; Oracle Cloud metadata service at 192.0.0.192.
+    // Oracle Cloud metadata service, inside the IETF protocol assignments (192.0.0.0/24).
+    (Network::v4(192, 0, 0, 192, 32), AddressClass::Forbidden),
     (Network::v4(192, 0, 0, 0, 24), AddressClass::Blocked),
     // Documentation.
     (Network::v4(192, 0, 2, 0, 24), AddressClass::Blocked),
@@ -56,11 +62,13 @@ const METADATA_OF_GOOGLE: Network =
 
 /// The first network that contains an address determines its class. Only 2000::/3 is public; the last
 /// row covers everything else, including IPv4 translation prefixes.
-const V6: [(Network, AddressClass); 10] = [
-    (Network::single(IpAddr::V6(Ipv6Addr::LOCALHOST)), AddressClass::Private),
-    (METADATA_OF_AWS, AddressClass::Blocked),
-    (METADATA_OF_GOOGLE, AddressClass::Blocked),
+const V6: [(Network, AddressClass); 11] = [
+    (Network::single(IpAddr::V6(Ipv6Addr::LOCALHOST)), AddressClass::Loopback),
+    (METADATA_OF_AWS, AddressClass::Forbidden),
+    (METADATA_OF_GOOGLE, AddressClass::Forbidden),
     (Network::v6([0xfc00, 0, 0, 0], 7), AddressClass::Private),
+    // Link-local, and its deprecated site-local neighbour.
+    (Network::v6([0xfe80, 0, 0, 0], 9), AddressClass::Forbidden),
     // Teredo, ORCHID, benchmarking.
     (Network::v6([0x2001, 0, 0, 0], 23), AddressClass::Blocked),
     // Documentation.
@@ -77,17 +85,34 @@ pub fn classify_address(address: IpAddr) -> AddressClass {
     let address = address.to_canonical();
     let table = match address {
         IpAddr::V4(_) => V4.as_slice(),
-        IpAddr::V6(v6) if is_isatap(v6) => return AddressClass::Blocked,
-        IpAddr::V6(_) => V6.as_slice(),
+        IpAddr::V6(v6) => match embedded_v4(v6).map(|v4| classify_address(v4.into())) {
+            Some(AddressClass::Forbidden) => return AddressClass::Forbidden,
+            Some(_) => return AddressClass::Blocked,
+            None => V6.as_slice(),
+        },
     };
     let row = table.iter().find(|(network, _)| network.contains(address));
-    row.map_or(AddressClass::Blocked, |(_, reach)| *reach)
+    row.map_or(AddressClass::Blocked, |(_, class)| *class)
 }
 
-/// Whether the address is an ISATAP address, which tunnels to the IPv4 address in its interface id.
-fn is_isatap(address: Ipv6Addr) -> bool {
-    let [_, _, _, _, high, low, _, _] = address.segments();
-    low == 0x5efe && (high & !0x200) == 0
+/// The IPv4 address that a tunnel or translation address leads to.
+fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let [a, b, c, d, e, f, g, h] = address.segments();
+    let v4 =
+        |high: u16, low: u16| Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
+    match [a, b, c, d, e, f] {
+        // NAT64: the well-known prefix, and the one for local use.
+        [0x64, 0xff9b, 0, 0, 0, 0] | [0x64, 0xff9b, 1, ..] => v4(g, h),
+        // 6to4.
+        [0x2002, high, low, ..] => v4(high, low),
+        // Teredo, which stores the inverted address.
+        [0x2001, 0, ..] => v4(!g, !h),
+        // IPv4-compatible, except for the unspecified and the loopback address.
+        [0, 0, 0, 0, 0, 0] if !(g == 0 && h <= 1) => v4(g, h),
+        // ISATAP.
+        [.., 0 | 0x200, 0x5efe] => v4(g, h),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -96,7 +121,7 @@ mod tests {
 
     #[test]
     fn every_range_is_classified_at_both_ends() {
-        let cases: [(AddressClass, &[&str]); 3] = [
+        let cases: [(AddressClass, &[&str]); 5] = [
             (
                 AddressClass::Public,
                 &[
@@ -128,17 +153,40 @@ mod tests {
                     "10.255.255.255",
                     "100.64.0.0",
                     "100.127.255.255",
-                    "127.0.0.1",
-                    "127.255.255.255",
                     "172.16.0.0",
                     "172.31.255.255",
                     "192.168.0.0",
                     "192.168.255.255",
-                    "::1",
                     "fc00::",
                     "fdff::1",
                     "::ffff:10.0.0.1",
-                    "::ffff:127.0.0.1",
+                ],
+            ),
+            (
+                AddressClass::Loopback,
+                &["127.0.0.0", "127.0.0.1", "127.255.255.255", "::1", "::ffff:127.0.0.1"],
+            ),
+            (
+                AddressClass::Forbidden,
+                &[
+                    "100.100.100.200",
+                    "168.63.129.16",
+                    "169.254.0.0",
+                    "169.254.169.254",
+                    "169.254.255.255",
+                    "192.0.0.192",
+                    "::ffff:169.254.169.254",
+                    "fd00:ec2::254",
+                    "fd20:ce::254",
+                    "fe80::1",
+                    "febf::1",
+                    "fec0::1",
+                    "64:ff9b::a9fe:a9fe",
+                    "64:ff9b:1::a9fe:a9fe",
+                    "2002:a83f:8110::",
+                    "2001:0:1:2:3:4:5601:5601",
+                    "::169.254.169.254",
+                    "2606:4700::5efe:169.254.169.254",
                 ],
             ),
             (
@@ -146,12 +194,8 @@ mod tests {
                 &[
                     "0.0.0.0",
                     "0.255.255.255",
-                    "100.100.100.200",
-                    "168.63.129.16",
-                    "169.254.0.0",
-                    "169.254.169.254",
-                    "169.254.170.2",
-                    "192.0.0.192",
+                    "192.0.0.191",
+                    "192.0.0.193",
                     "192.0.2.1",
                     "192.88.99.1",
                     "198.18.0.0",
@@ -163,7 +207,6 @@ mod tests {
                     "255.255.255.255",
                     "::",
                     "::7f00:1",
-                    "::ffff:169.254.169.254",
                     "64:ff9b::a00:1",
                     "64:ff9b:1::1",
                     "100::1",
@@ -174,10 +217,6 @@ mod tests {
                     "3fff::1",
                     "4000::1",
                     "5f00::1",
-                    "fd00:ec2::254",
-                    "fd20:ce::254",
-                    "fe80::1",
-                    "fec0::1",
                     "ff02::1",
                     "2606:4700::5efe:10.0.0.1",
                     "2606:4700::200:5efe:10.0.0.1",

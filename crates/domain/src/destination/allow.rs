@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use super::address::AddressClass;
 use super::name::{is_at_or_below, normalized};
 use super::network::Network;
 use crate::name::{CollectionName, CollectionPath, GroupName, GroupPath, SubscriptionId};
@@ -13,6 +14,10 @@ use crate::name::{CollectionName, CollectionPath, GroupName, GroupPath, Subscrip
 /// `[fd00::]/8`), an address, a host name, or `*.` and a domain for all its subdomains. An entry with a
 /// port applies to that port only, even if the port is blocked. An entry with a collection applies to
 /// the jobs of that collection only.
+///
+/// Whoever controls the DNS records of a name decides which addresses it has. A name therefore reaches
+/// public addresses only, and with `=private` (`db.internal=private:5432`) private networks too.
+/// Loopback addresses need a network entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowEntry {
     target: Target,
@@ -23,10 +28,25 @@ pub struct AllowEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Target {
     Network(Network),
-    Name(String),
-    /// All subdomains of this domain, without the domain itself.
-    Subdomains(String),
+    Name(Names, NameReach),
 }
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Names {
+    One(String),
+    /// All subdomains of this domain, without the domain itself.
+    Below(String),
+}
+
+/// The addresses that a name may resolve to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NameReach {
+    Public,
+    /// Private networks too, by `=private`.
+    Private,
+}
+
+const PRIVATE_SUFFIX: &str = "=private";
 
 /// Error of parsing an [`AllowEntry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +54,9 @@ pub enum AllowEntryError {
     /// The target is neither an address, a network nor a host name.
     #[error("expected an address, a range such as 10.1.0.0/16, or a host name")]
     Target,
+    /// `=private` follows a network.
+    #[error("expected =private after a host name only; a range needs no =private")]
+    PrivateNetwork,
     /// The port is not a number from 1 to 65535.
     #[error("expected a port from 1 to 65535 after the colon")]
     Port,
@@ -50,9 +73,14 @@ impl AllowEntry {
             None => (text.trim(), None),
         };
         let (target, port) = split_port(target)?;
-        let target = match Network::parse(&target.replace(['[', ']'], "")) {
-            Some(network) => Target::Network(network),
-            None => read_name(target)?,
+        let (target, reach) = match target.strip_suffix(PRIVATE_SUFFIX) {
+            Some(name) => (name, NameReach::Private),
+            None => (target, NameReach::Public),
+        };
+        let target = match (Network::parse(&target.replace(['[', ']'], "")), reach) {
+            (Some(network), NameReach::Public) => Target::Network(network),
+            (Some(_), NameReach::Private) => return Err(AllowEntryError::PrivateNetwork),
+            (None, reach) => Target::Name(read_names(target)?, reach),
         };
         Ok(AllowEntry { target, port, collection })
     }
@@ -78,16 +106,25 @@ impl AllowEntry {
         matches!(self.target, Target::Network(_))
     }
 
-    pub(super) fn has_address(&self, address: IpAddr) -> bool {
-        matches!(&self.target, Target::Network(network) if network.contains(address))
-    }
-
     pub(super) fn has_name(&self, name: &str) -> bool {
         let name = normalized(name);
         match &self.target {
             Target::Network(_) => false,
-            Target::Name(own) => *own == name,
-            Target::Subdomains(above) => name != *above && is_at_or_below(&name, above),
+            Target::Name(Names::One(own), _) => *own == name,
+            Target::Name(Names::Below(above), _) => name != *above && is_at_or_below(&name, above),
+        }
+    }
+
+    /// Whether the entry opens an address of this class, which belongs to a host called `name` or was
+    /// given directly.
+    pub(super) fn opens(&self, name: Option<&str>, address: IpAddr, class: AddressClass) -> bool {
+        let has_name = || name.is_some_and(|name| self.has_name(name));
+        match (&self.target, class) {
+            (_, AddressClass::Forbidden) => false,
+            (Target::Network(network), _) => network.contains(address),
+            (Target::Name(..), AddressClass::Public) => has_name(),
+            (Target::Name(_, NameReach::Private), AddressClass::Private) => has_name(),
+            (Target::Name(..), _) => false,
         }
     }
 }
@@ -99,8 +136,15 @@ impl fmt::Display for AllowEntry {
                 write!(f, "[{network}]")?;
             }
             (Target::Network(network), _) => write!(f, "{network}")?,
-            (Target::Name(name), _) => f.write_str(name)?,
-            (Target::Subdomains(name), _) => write!(f, "*.{name}")?,
+            (Target::Name(names, reach), _) => {
+                match names {
+                    Names::One(name) => f.write_str(name)?,
+                    Names::Below(name) => write!(f, "*.{name}")?,
+                }
+                if *reach == NameReach::Private {
+                    f.write_str(PRIVATE_SUFFIX)?;
+                }
+            }
         }
         if let Some(port) = self.port {
             write!(f, ":{port}")?;
@@ -127,7 +171,7 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), AllowEntryError> {
     Ok((target, Some(port.ok_or(AllowEntryError::Port)?)))
 }
 
-fn read_name(text: &str) -> Result<Target, AllowEntryError> {
+fn read_names(text: &str) -> Result<Names, AllowEntryError> {
     let (below, name) = match text.strip_prefix("*.") {
         Some(name) => (true, name),
         None => (false, text),
@@ -140,8 +184,8 @@ fn read_name(text: &str) -> Result<Target, AllowEntryError> {
         // A last label of digits only would parse as an IPv4 address.
         && name.rsplit('.').next().is_some_and(|last| last.contains(|c: char| !c.is_ascii_digit()));
     match (is_name, below) {
-        (true, true) => Ok(Target::Subdomains(name)),
-        (true, false) => Ok(Target::Name(name)),
+        (true, true) => Ok(Names::Below(name)),
+        (true, false) => Ok(Names::One(name)),
         (false, _) => Err(AllowEntryError::Target),
     }
 }
@@ -172,6 +216,8 @@ mod tests {
             "db.internal",
             "db.internal:5432",
             "*.corp.example",
+            "db.internal=private",
+            "*.corp.example=private:5432@6c55a6f0-6593-472f-9b3e-a51a9a757b40/rg/jc",
             "localhost:3000@6c55a6f0-6593-472f-9b3e-a51a9a757b40/rg/jc",
         ] {
             assert_eq!(AllowEntry::parse(text).map(|entry| entry.to_string()), Ok(text.to_owned()));
@@ -192,6 +238,11 @@ mod tests {
             ("x:0", AllowEntryError::Port),
             ("x:65536", AllowEntryError::Port),
             ("x:", AllowEntryError::Port),
+            ("10.1.0.0/16=private", AllowEntryError::PrivateNetwork),
+            ("[fd00::]/8=private:80", AllowEntryError::PrivateNetwork),
+            ("=private", AllowEntryError::Target),
+            ("x=public", AllowEntryError::Target),
+            ("x=private=private", AllowEntryError::Target),
             ("x@jc", AllowEntryError::Collection),
             ("x@a/b/c", AllowEntryError::Collection),
         ] {

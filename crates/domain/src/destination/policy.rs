@@ -116,8 +116,8 @@ impl EgressPolicy {
         let is_named = entries().any(|entry| entry.has_name(name));
         let kind = name::kind(name);
         let is_open = match (self.mode, kind) {
-            _ if is_named => true,
             (_, NameKind::Metadata) => false,
+            _ if is_named => true,
             (EgressMode::SingleUser, _) | (EgressMode::Guarded, NameKind::Public) => true,
             (EgressMode::Guarded, NameKind::Local) => false,
             // The resolved addresses can match an allow entry.
@@ -157,31 +157,25 @@ impl EgressPolicy {
             Host::Domain(name) => Some(name.as_ref()),
             _ => None,
         };
-        let is_named = |entry: &&AllowEntry| name.is_some_and(|name| entry.has_name(name));
-        let entries = || self.entries(port, collection);
-        let listed = |entry: &&AllowEntry| entry.has_address(address) || is_named(entry);
-        let reach = classify_address(address);
-        let is_single_user_private =
-            self.mode == EgressMode::SingleUser && reach == AddressClass::Private;
+        let class = classify_address(address);
+        let opening = || {
+            let entries = self.entries(port, collection);
+            entries.filter(|entry| entry.opens(name, address, class))
+        };
+        let is_inside = matches!(class, AddressClass::Private | AddressClass::Loopback);
+        let is_open_inside = self.mode == EgressMode::SingleUser && is_inside;
         let port_is_open = !port::is_blocked(port)
-            || (is_single_user_private && port != 0)
-            || entries().filter(listed).any(|entry| entry.names_port(port));
+            || (is_open_inside && port != 0)
+            || opening().any(|entry| entry.names_port(port));
         if !port_is_open {
             return Err(EgressDenial::Port(port));
         }
-        let is_open = match (reach, self.mode) {
-            (AddressClass::Public, EgressMode::SingleUser)
-            | (AddressClass::Private, EgressMode::SingleUser) => true,
-            (AddressClass::Public, EgressMode::Guarded) => {
-                owner == AddressOwner::Other || entries().any(|entry| listed(&entry))
-            }
-            (AddressClass::Public | AddressClass::Private, _) => {
-                entries().any(|entry| listed(&entry))
-            }
-            // An entry for a host name does not suffice: the owner of the name controls its
-            // addresses.
-            (AddressClass::Blocked, _) => entries().any(|entry| entry.has_address(address)),
+        let is_open_by_mode = match (self.mode, class) {
+            (EgressMode::SingleUser, AddressClass::Public) => true,
+            (EgressMode::Guarded, AddressClass::Public) => owner == AddressOwner::Other,
+            _ => is_open_inside,
         };
+        let is_open = is_open_by_mode || opening().next().is_some();
         match (is_open, self.mode) {
             (true, _) => Ok(()),
             (false, EgressMode::Listed) => Err(EgressDenial::NotListed),
@@ -352,10 +346,10 @@ mod tests {
         assert!(check(&by_address, "http://10.3.2.3/", None).is_err());
         assert_eq!(check(&by_address, "http://a.example/", Some("10.1.2.3")), Ok(()));
 
-        let by_name = policy(EgressMode::Guarded, &["db.internal", "queue.internal:5672"]);
+        let by_name =
+            policy(EgressMode::Guarded, &["db.internal=private", "queue.internal=private:5672"]);
         assert_eq!(check(&by_name, "http://db.internal/", Some("10.9.9.9")), Ok(()));
         assert_eq!(check(&by_name, "http://queue.internal:5672/", Some("10.9.9.9")), Ok(()));
-        assert!(check(&by_name, "http://db.internal/", Some("169.254.169.254")).is_err());
         assert!(check(&by_name, "http://db.internal:6379/", None).is_err());
         assert!(check(&by_name, "http://other.internal/", None).is_err());
 
@@ -365,6 +359,102 @@ mod tests {
         let here =
             policy(EgressMode::Guarded, &["10.0.0.0/8@6c55a6f0-6593-472f-9b3e-a51a9a757b40/RG/JC"]);
         assert_eq!(check(&here, "http://10.1.2.3/", None), Ok(()));
+    }
+
+    #[test]
+    fn a_name_opens_public_addresses_and_private_ones_only_on_request() {
+        let entries = ["plain.example.com:22", "inside.example.com=private", "*.corp.example"];
+        for mode in [EgressMode::Guarded, EgressMode::Listed] {
+            let policy = policy(mode, &entries);
+            let is_open = |uri: &str, address: &str| check(&policy, uri, Some(address)).is_ok();
+            assert!(is_open("http://plain.example.com:22/", "8.8.8.8"));
+            for name in ["inside.example.com", "a.corp.example"] {
+                let uri = format!("http://{name}/");
+                assert!(is_open(&uri, "8.8.8.8"), "{mode:?} {name}");
+                for inside in ["10.0.0.1", "192.168.1.1", "100.64.0.1", "fd00::1"] {
+                    let may = name == "inside.example.com";
+                    assert_eq!(is_open(&uri, inside), may, "{mode:?} {name} {inside}");
+                }
+            }
+            for address in ["10.0.0.1", "127.0.0.1", "::1"] {
+                assert!(!is_open("http://plain.example.com:22/", address), "{mode:?} {address}");
+            }
+            // The owner of a name could point it at this machine, or at a metadata service.
+            for address in
+                ["127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "169.254.169.254", "198.18.0.1"]
+            {
+                assert!(!is_open("http://inside.example.com/", address), "{mode:?} {address}");
+            }
+        }
+    }
+
+    #[test]
+    fn loopback_addresses_are_opened_by_a_network_entry() {
+        let policy = policy(EgressMode::Guarded, &["127.0.0.1:3000", "127.0.0.1:22"]);
+        assert_eq!(check(&policy, "http://127.0.0.1:3000/", None), Ok(()));
+        assert_eq!(check(&policy, "http://127.0.0.1:22/", None), Ok(()));
+        assert_eq!(check(&policy, "http://name.example.com:3000/", Some("127.0.0.1")), Ok(()));
+        assert!(check(&policy, "http://127.0.0.1:3001/", None).is_err());
+    }
+
+    #[test]
+    fn no_entry_opens_metadata_services_and_link_local_addresses() {
+        let entries = [
+            "0.0.0.0/0",
+            "::/0",
+            "169.254.169.254",
+            "169.254.0.0/16:80",
+            "fe80::/10",
+            "fd00:ec2::254",
+            "168.63.129.16",
+            "metadata.google.internal=private",
+            "x.example.com=private",
+        ];
+        for mode in [EgressMode::Guarded, EgressMode::SingleUser, EgressMode::Listed] {
+            let policy = policy(mode, &entries);
+            for address in [
+                "169.254.169.254",
+                "169.254.170.2",
+                "169.254.0.1",
+                "::ffff:169.254.169.254",
+                "64:ff9b::a9fe:a9fe",
+                "64:ff9b:1::a9fe:a9fe",
+                "2002:a9fe:a9fe::1",
+                "::a9fe:a9fe",
+                "2606:4700::5efe:169.254.169.254",
+                "2001:0:1:2:3:4:5601:5601",
+                "fe80::1",
+                "febf::1",
+                "fd00:ec2::254",
+                "fd20:ce::254",
+                "100.100.100.200",
+                "168.63.129.16",
+                "192.0.0.192",
+            ] {
+                let address: IpAddr = address.parse().unwrap();
+                let (literal, name) = match address {
+                    IpAddr::V4(v4) => (Host::<&str>::Ipv4(v4), Host::Domain("x.example.com")),
+                    IpAddr::V6(v6) => (Host::<&str>::Ipv6(v6), Host::Domain("x.example.com")),
+                };
+                for host in [literal, name] {
+                    let checked = policy.check_address(
+                        &host,
+                        address,
+                        80,
+                        &collection("jc"),
+                        AddressOwner::Other,
+                    );
+                    assert!(checked.is_err(), "{mode:?} {host} {address}");
+                }
+            }
+            let name = check(&policy, "http://metadata.google.internal/", Some("8.8.8.8"));
+            assert!(name.is_err(), "{mode:?}");
+        }
+        // Other special ranges can be opened by range, for laboratories and translation gateways.
+        let policy = policy(EgressMode::Guarded, &["198.18.0.0/15", "64:ff9b::/96"]);
+        assert_eq!(check(&policy, "http://198.18.0.1/", None), Ok(()));
+        assert_eq!(check(&policy, "http://[64:ff9b::808:808]/", None), Ok(()));
+        assert!(check(&policy, "http://198.51.100.1/", None).is_err());
     }
 
     #[test]

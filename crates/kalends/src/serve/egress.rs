@@ -25,7 +25,9 @@ pub(super) struct EgressArguments {
         value_parser = AllowEntry::parse,
         help = "Additional destination that jobs may reach: \
                 TARGET[:PORT][@SUBSCRIPTION/GROUP/COLLECTION], where TARGET is an address range such \
-                as 10.1.0.0/16, a host name, or *.DOMAIN; can be repeated"
+                as 10.1.0.0/16, a host name, or *.DOMAIN; can be repeated. A name opens public \
+                addresses only, NAME=private also private ones; loopback needs a range. Nothing \
+                opens metadata services and link-local addresses"
     )]
     egress_allow: Vec<AllowEntry>,
 

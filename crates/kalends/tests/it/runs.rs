@@ -138,6 +138,39 @@ fn a_guarded_server_calls_allowed_targets_and_never_itself() {
     assert!(other_calls.try_recv().is_err());
 }
 
+#[test]
+fn allow_entries_open_neither_metadata_services_nor_this_machine_by_name() {
+    let (address, calls) = target();
+    let port = address.port();
+    let names = format!("localhost:{port},localhost=private:{port}");
+    let ranges = "169.254.0.0/16,100.64.0.0/10,fe80::/10,168.63.129.16,fd00:ec2::254";
+    let entries = format!("{names},{ranges},metadata.google.internal=private");
+    let arguments = ["--egress-mode", "guarded", "--egress-allow", &entries];
+    let (_server, mut connection) = start_with(&arguments);
+    let none = json!({"retryType": "None"});
+    for host in [
+        "169.254.169.254",
+        "[::ffff:169.254.169.254]",
+        "[fe80::1]",
+        "168.63.129.16",
+        "100.100.100.200",
+        "[fd00:ec2::254]",
+        "metadata.google.internal",
+    ] {
+        let definition = job(&format!("http://{host}/"), none.clone());
+        let refused = connection.request("PUT", &path("/jobs/denied"), Some(&definition));
+        assert_eq!(refused.status, 400, "{host}: {refused:?}");
+        assert!(refused.body.contains("DestinationNotAllowed"), "{host}: {refused:?}");
+    }
+    let definition = job(&format!("http://localhost:{port}/"), none);
+    let created = connection.request("PUT", &path("/jobs/named"), Some(&definition));
+    assert_eq!(created.status, 201, "the address of a name is checked when the job runs");
+    assert_eq!(finished(&mut connection, "named")["properties"]["state"], "Faulted");
+    let message = history(&mut connection, "named")[0]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("EgressDenied"), "{message}");
+    assert!(calls.try_recv().is_err());
+}
+
 /// The keys that `kalends signing-keys` prints with these flags.
 fn printed_keys(server: &TestServer, flags: &[&str]) -> [String; 2] {
     let store = format!("sqlite:{}", server.folder().join("kalends.db").display());
