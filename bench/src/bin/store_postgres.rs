@@ -60,7 +60,7 @@ async fn main() -> anyhow::Result<()> {
 async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
     let entropy = Arc::new(SeededEntropy::new(1));
     let (key, _) = MasterKey::generate(&*entropy)?;
-    let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
+    let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), Default::default());
     let store = PostgresStore::connect(url, PostgresSettings::default(), codec).await?;
     let decide = |_: CollectionContext<'_>| Ok(CollectionWrite::Put(standard()));
     store.edit_collection(path("j")?.collection, Box::new(decide)).await?;

@@ -27,7 +27,7 @@ const START_TICKS: i64 = 17_672_256_000_000_000;
 pub fn codec() -> anyhow::Result<DefinitionCodec> {
     let entropy = Arc::new(SeededEntropy::new(1));
     let (key, _) = MasterKey::generate(&*entropy)?;
-    Ok(DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]))
+    Ok(DefinitionCodec::new(Cipher::new(key, vec![], entropy), Default::default()))
 }
 
 /// The collection with a number, from 0.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::{Outcome, Target};
+use kalends_domain::{Outcome, SecretHeaders, Target};
 use kalends_environment::{Clock, Entropy, Stopwatch};
 
 use crate::client::Client;
@@ -28,8 +28,8 @@ pub struct ExecutorSettings {
     pub egress: EgressSettings,
     /// Signs the requests of jobs with `signing` on; `None` signs no requests.
     pub signer: Option<Signer>,
-    /// Additional header names whose values are secret, in any case.
-    pub secret_headers: Vec<String>,
+    /// Headers whose values are secret.
+    pub secret_headers: SecretHeaders,
     /// Endpoints of queues, brokers and token endpoints.
     pub services: Services,
 }
@@ -71,7 +71,7 @@ impl NetworkExecutor {
             Arc::clone(&entropy),
             &services,
         );
-        let http = HttpExecutor::new(client, clock, entropy, tokens, signer, &secret_headers);
+        let http = HttpExecutor::new(client, clock, entropy, tokens, signer, secret_headers);
         Ok(NetworkExecutor { http, queues, service_bus })
     }
 }

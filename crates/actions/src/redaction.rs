@@ -8,7 +8,9 @@ use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kalends_domain::{HttpAuthentication, HttpRequest, SECRET_HEADERS, SECRET_PARAMETERS, Secret};
+use kalends_domain::{
+    HttpAuthentication, HttpRequest, SECRET_PARAMETERS, Secret, SecretHeaders, is_secret_parameter,
+};
 use url::Url;
 use zeroize::Zeroizing;
 
@@ -25,12 +27,6 @@ const LINE_CHARS_MAX: usize = 1_024;
 /// Query parameter of a shared access signature.
 const SIGNATURE_PARAMETER: &str = "sig=";
 
-/// Whether a header's value is secret: by default, or because `configured` names it.
-pub(crate) fn is_secret_header(name: &str, configured: &[String]) -> bool {
-    SECRET_HEADERS.iter().any(|secret| secret.eq_ignore_ascii_case(name))
-        || configured.iter().any(|secret| secret.eq_ignore_ascii_case(name))
-}
-
 /// Replaces the secrets of one attempt in texts.
 pub(crate) struct Redactor {
     /// In the order of replacement.
@@ -38,19 +34,20 @@ pub(crate) struct Redactor {
     placeholder: &'static str,
     /// Finds the values of secret query parameters in a text.
     find_values: fn(&str) -> Vec<Range<usize>>,
+    secret_headers: SecretHeaders,
 }
 
 impl Redactor {
     /// The secrets of an HTTP action: secret headers, Basic credentials and secret parameters of the
-    /// URL. `secret_headers` are header names that the operator configured as secret.
+    /// URL.
     pub(crate) fn for_http_request(
         request: &HttpRequest,
         url: &Url,
-        secret_headers: &[String],
+        secret_headers: &SecretHeaders,
     ) -> Redactor {
         let mut secrets = Vec::new();
         for (name, value) in request.headers.iter().flat_map(|headers| headers.iter()) {
-            if is_secret_header(name, secret_headers) {
+            if secret_headers.contains(name) {
                 // Of `Bearer x`, x alone is a secret too.
                 secrets.extend(value.split_once(' ').map(|(_, rest)| rest.to_owned()));
                 secrets.push(value.to_owned());
@@ -77,7 +74,12 @@ impl Redactor {
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.dedup();
         let secrets = secrets.into_iter().map(Zeroizing::new).collect();
-        Redactor { secrets, placeholder: HTTP_PLACEHOLDER, find_values: find_query_parameters }
+        Redactor {
+            secrets,
+            placeholder: HTTP_PLACEHOLDER,
+            find_values: find_query_parameters,
+            secret_headers: secret_headers.clone(),
+        }
     }
 
     /// Secrets sent to a service, in plain and percent-encoded form.
@@ -88,7 +90,12 @@ impl Redactor {
             [plain, encoded].into_iter().filter(|form| form.len() >= SECRET_CHARS_MIN)
         };
         let secrets = secrets.into_iter().flat_map(forms).collect();
-        Redactor { secrets, placeholder: SERVICE_PLACEHOLDER, find_values: find_signatures }
+        Redactor {
+            secrets,
+            placeholder: SERVICE_PLACEHOLDER,
+            find_values: find_signatures,
+            secret_headers: SecretHeaders::default(),
+        }
     }
 
     /// A shared access signature. A service may repeat its `sig` without the rest.
@@ -102,6 +109,11 @@ impl Redactor {
     /// Adds an access token. It is replaced first, because no other secret is longer.
     pub(crate) fn add_token(&mut self, token: &Secret) {
         self.secrets.insert(0, Zeroizing::new(token.reveal().to_owned()));
+    }
+
+    /// Whether the values of a header are secret, in a request or a response.
+    pub(crate) fn is_secret_header(&self, name: &str) -> bool {
+        self.secret_headers.contains(name)
     }
 
     /// The text with every secret replaced by the placeholder.
@@ -122,10 +134,6 @@ impl Redactor {
         let parts = text.split(char::is_control).filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join(" ").chars().take(LINE_CHARS_MAX).collect()
     }
-}
-
-fn is_secret_parameter(name: &str) -> bool {
-    SECRET_PARAMETERS.iter().any(|secret| secret.eq_ignore_ascii_case(name))
 }
 
 fn replace_ranges(text: String, ranges: Vec<Range<usize>>, placeholder: &str) -> String {
@@ -193,7 +201,11 @@ mod tests {
                 password: Some(Secret::new("canary-password".into())),
             }),
         };
-        Redactor::for_http_request(&request, &Url::parse(uri).unwrap(), &["x-token".into()])
+        Redactor::for_http_request(
+            &request,
+            &Url::parse(uri).unwrap(),
+            &SecretHeaders::new(["x-token".into()]),
+        )
     }
 
     #[test]

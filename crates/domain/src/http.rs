@@ -81,6 +81,16 @@ impl Uri {
         &self.text
     }
 
+    /// Scheme, host and port in a form to compare: `https://Example.com:443/x` has the origin
+    /// `https://example.com`.
+    pub fn origin(&self) -> String {
+        match Url::parse(&self.text) {
+            Ok(url) => url.origin().ascii_serialization(),
+            // Not an absolute URI, from a store that somebody edited: only equal to itself.
+            Err(_) => self.text.to_string(),
+        }
+    }
+
     /// Whether the scheme is https.
     pub fn is_https(&self) -> bool {
         self.is_https
@@ -348,6 +358,15 @@ mod tests {
         ] {
             assert_eq!(uri(text).map(|uri| uri.as_str().to_owned()), Ok(text.to_owned()));
         }
+    }
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        let origin = |text: &str| uri(text).unwrap().origin();
+        assert_eq!(origin("HTTPS://Example.com:443/x?y"), "https://example.com");
+        assert_eq!(origin("http://127.1:80/"), "http://127.0.0.1");
+        assert_eq!(origin("http://[::1]:81/"), "http://[::1]:81");
+        assert_ne!(origin("http://example.com/"), origin("https://example.com/"));
     }
 
     #[test]

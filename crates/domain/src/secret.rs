@@ -1,14 +1,42 @@
 //! Secret strings.
 
 use std::fmt;
+use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-/// Lower-case names of headers with secret values; an operator can add more.
-pub const SECRET_HEADERS: [&str; 4] =
-    ["authorization", "cookie", "proxy-authorization", "x-api-key"];
 /// Query parameters that make a URI secret: signatures and function keys.
 pub const SECRET_PARAMETERS: [&str; 2] = ["sig", "code"];
+
+/// Whether a query parameter is one of [`SECRET_PARAMETERS`], ignoring case.
+pub fn is_secret_parameter(name: &str) -> bool {
+    SECRET_PARAMETERS.iter().any(|secret| secret.eq_ignore_ascii_case(name))
+}
+
+/// The names of headers with secret values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretHeaders {
+    /// Names that the operator added, in lower case.
+    configured: Arc<[String]>,
+}
+
+impl SecretHeaders {
+    /// Names that are always secret.
+    const ALWAYS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
+
+    /// The names that are always secret, and those that an operator adds.
+    pub fn new(configured: impl IntoIterator<Item = String>) -> SecretHeaders {
+        let lower_case = |name: String| name.to_ascii_lowercase();
+        SecretHeaders { configured: configured.into_iter().map(lower_case).collect() }
+    }
+
+    /// Whether the values of a header are secret.
+    pub fn contains(&self, name: &str) -> bool {
+        let is_name = |secret: &str| secret.eq_ignore_ascii_case(name);
+        SecretHeaders::ALWAYS.into_iter().any(is_name)
+            || self.configured.iter().any(|secret| is_name(secret))
+    }
+}
 
 /// A string that `Debug` redacts and that is zeroed when dropped.
 #[derive(Clone, PartialEq, Eq)]
@@ -35,6 +63,13 @@ impl fmt::Debug for Secret {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn configured_headers_are_secret_in_addition_to_the_known_ones() {
+        let headers = SecretHeaders::new(["X-Token".to_owned()]);
+        assert!(headers.contains("x-TOKEN") && headers.contains("Authorization"));
+        assert!(!headers.contains("Accept") && !SecretHeaders::default().contains("X-Token"));
+    }
 
     #[test]
     fn debug_redacts_secrets() {

@@ -90,7 +90,7 @@ impl StoreLocation {
 
 /// The codec that encrypts and decrypts secrets with this key.
 pub(crate) fn codec(key: MasterKey) -> DefinitionCodec {
-    DefinitionCodec::new(Cipher::new(key, vec![], Arc::new(SystemEntropy)), &[])
+    DefinitionCodec::new(Cipher::new(key, vec![], Arc::new(SystemEntropy)), Default::default())
 }
 
 /// Creates the directory of a file and its parents.

@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::{EgressPolicy, Limits, OpenRunsMax, PlanLimits};
+use kalends_domain::{EgressPolicy, Limits, OpenRunsMax, PlanLimits, SecretHeaders};
 use kalends_environment::{Clock, Entropy, format_guid};
 use kalends_recurrence::Instant;
 use kalends_store::ApiStore;
@@ -41,6 +41,8 @@ pub struct Settings {
     pub connections_per_client_max: Option<NonZeroU16>,
     /// Maximum number of open runs of one job.
     pub open_runs_max: OpenRunsMax,
+    /// Headers of jobs whose values are secret.
+    pub secret_headers: SecretHeaders,
 }
 
 /// Timeouts of client connections.

@@ -132,7 +132,7 @@ impl SqliteFile {
     fn start(&self) -> SqliteStore {
         let entropy = Arc::new(SeededEntropy::new(1));
         let (key, _) = MasterKey::generate(&*entropy).expect("seeded entropy does not fail");
-        let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
+        let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), Default::default());
         let settings = SqliteSettings {
             readers: 1,
             threads: Threads::Caller,

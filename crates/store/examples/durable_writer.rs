@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 fn open(file: &Path) -> Outcome<SqliteStore> {
     let entropy = Arc::new(SeededEntropy::new(1));
     let (key, _) = MasterKey::generate(&*entropy)?;
-    let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
+    let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), Default::default());
     let settings =
         SqliteSettings { flush_threshold_rows: FLUSH_THRESHOLD_ROWS, ..SqliteSettings::default() };
     Ok(SqliteStore::open(file, settings, codec, Arc::new(SystemClock))?)

@@ -5,9 +5,7 @@
 
 use std::borrow::Cow;
 
-use kalends_domain::{
-    Action, Collection, CollectionPath, HttpAuthentication, JobDefinition, JobPath, Limits, Target,
-};
+use kalends_domain::{Collection, CollectionPath, JobDefinition, JobPath, Limits, SecretHeaders};
 
 use crate::action::foreign_payloads;
 use crate::collection::{complete_collection, keep_plan, read_collection};
@@ -16,6 +14,9 @@ use crate::id::{collection_id, job_id, job_name};
 use crate::job::{job_with_secrets, keep_extensions, read_job_with};
 use crate::json::Json;
 use crate::node::{Context, Node, Strictness, quoted};
+use crate::stored_secrets::{
+    check_kept_secrets, has_stored_placeholder, keep_certificates, keep_stored_secrets,
+};
 use crate::version::Version;
 
 type Object<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
@@ -27,13 +28,15 @@ const OLD_REMOVABLE: [&str; 6] =
 /// cannot remove a single entry.
 const OLD_REPLACED: [&str; 3] = ["headers", "tags", "customMessageProperties"];
 
-/// Returns the definition of a job after a patch.
+/// Returns the definition of a job after a patch. Secrets that the patch does not send are kept for
+/// the same recipient only.
 pub fn patch_job(
     path: &JobPath,
     stored: &JobDefinition,
     patch: Json<'_>,
     version: Version,
     limits: &Limits,
+    secret_headers: &SecretHeaders,
 ) -> Result<JobDefinition, ErrorDetails> {
     let full_name = job_name(path);
     check(&patch, &job_id(path), &[path.job.as_str(), &full_name])?;
@@ -44,10 +47,14 @@ pub fn patch_job(
     if read_job_with(&before, context).is_err() {
         context.strictness = Strictness::Lenient;
     }
-    let merged = merge_patch(before, patch, version);
+    let patch = normalise(patch);
+    let merged = merge(before, patch.clone(), version);
     let mut patched = read_job_with(&merged, context)?;
+    check_kept_secrets(stored, &patched, &patch, secret_headers)?;
     if version.is_old() {
         keep_extensions(stored, &mut patched);
+    } else if has_stored_placeholder(&patch) {
+        keep_stored_secrets(Some(stored), &mut patched, limits, secret_headers)?;
     }
     keep_certificates(stored, &mut patched);
     Ok(patched)
@@ -215,33 +222,5 @@ fn put_if_absent<'a>(object: Option<&mut Json<'a>>, name: &'static str, value: J
         && position(members, name).is_none()
     {
         members.push((Cow::Borrowed(name), value));
-    }
-}
-
-/// Keeps the data parsed from a client certificate if its file and password did not change.
-fn keep_certificates(stored: &JobDefinition, patched: &mut JobDefinition) {
-    keep_certificate(&stored.action.action, &mut patched.action.action);
-    if let (Some(stored), Some(patched)) =
-        (&stored.action.error_action, &mut patched.action.error_action)
-    {
-        keep_certificate(&stored.action, &mut patched.action);
-    }
-}
-
-fn keep_certificate(stored: &Action, patched: &mut Action) {
-    use HttpAuthentication::ClientCertificate;
-    let (Target::Http(stored), Target::Http(patched)) = (&stored.target, &mut patched.target)
-    else {
-        return;
-    };
-    let (
-        Some(ClientCertificate { pfx, password, certificate }),
-        Some(ClientCertificate { pfx: new_pfx, password: new_password, certificate: slot }),
-    ) = (&stored.authentication, &mut patched.authentication)
-    else {
-        return;
-    };
-    if pfx == new_pfx && password == new_password {
-        slot.clone_from(certificate);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::error::HttpActionError;
 use crate::client::Response;
-use crate::redaction::{HTTP_PLACEHOLDER, Redactor, is_secret_header};
+use crate::redaction::{HTTP_PLACEHOLDER, Redactor};
 use crate::status::status_name;
 
 /// Characters of a response's body that history stores.
@@ -16,7 +16,7 @@ pub(super) fn failure(host: &str, error: &HttpActionError) -> String {
 /// The message of an attempt with a response.
 pub(super) fn response(host: &str, response: &Response, redactor: &Redactor) -> String {
     let status = status_name(response.status);
-    let headers = redactor.redact(format_headers(response));
+    let headers = redactor.redact(format_headers(response, redactor));
     // Redacted before it is cut: otherwise the end could be a part of a secret.
     let body = redactor.redact(String::from_utf8_lossy(&response.body).into_owned());
     let body: String = body.chars().map(replace_nul).take(BODY_CHARS_MAX).collect();
@@ -31,7 +31,7 @@ fn replace_nul(c: char) -> char {
 }
 
 /// One line per header, with the values of repeated headers joined. Content headers are omitted.
-fn format_headers(response: &Response) -> String {
+fn format_headers(response: &Response, redactor: &Redactor) -> String {
     let mut joined: Vec<(&str, String)> = Vec::new();
     for (name, value) in response.headers.iter() {
         let lower = name.to_ascii_lowercase();
@@ -40,7 +40,7 @@ fn format_headers(response: &Response) -> String {
         if is_content_header {
             continue;
         }
-        let value = match is_secret_header(name, &[]) {
+        let value = match redactor.is_secret_header(name) {
             true => HTTP_PLACEHOLDER.into(),
             false => String::from_utf8_lossy(value),
         };

@@ -14,7 +14,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::{HttpAuthentication, HttpRequest, Outcome, Secret, Signing, Target};
+use kalends_domain::{
+    HttpAuthentication, HttpRequest, Outcome, Secret, SecretHeaders, Signing, Target,
+};
 use kalends_environment::{Clock, Entropy, Stopwatch};
 use kalends_recurrence::Instant;
 use url::Url;
@@ -26,7 +28,7 @@ use crate::client::{Client, Response};
 use crate::egress::{Destination, Identity};
 use crate::executor::{AttemptReport, AttemptRequest, PrewarmFuture};
 use crate::oauth::{ClientCredentials, TokenCache};
-use crate::redaction::{Redactor, is_secret_header};
+use crate::redaction::Redactor;
 use crate::send_fence::AttemptContext;
 use crate::signing::Signer;
 
@@ -41,8 +43,7 @@ pub(crate) struct HttpExecutor {
     entropy: Arc<dyn Entropy>,
     tokens: TokenCache,
     signer: Option<Signer>,
-    /// Additional secret header names, in lower case.
-    secret_headers: Vec<String>,
+    secret_headers: SecretHeaders,
 }
 
 /// The first request of an attempt and its credentials.
@@ -59,9 +60,8 @@ impl HttpExecutor {
         entropy: Arc<dyn Entropy>,
         tokens: TokenCache,
         signer: Option<Signer>,
-        secret_headers: &[String],
+        secret_headers: SecretHeaders,
     ) -> HttpExecutor {
-        let secret_headers = secret_headers.iter().map(|name| name.to_ascii_lowercase()).collect();
         HttpExecutor { client, clock, entropy, tokens, signer, secret_headers }
     }
 
@@ -149,7 +149,7 @@ impl HttpExecutor {
                 RedirectDecision::Refuse(error) => return failed(&url, error.into(), &redactor),
                 RedirectDecision::Follow(Redirect { to, method, body, origin }) => {
                     if origin == Origin::Cross {
-                        sent.remove_secrets(|name| is_secret_header(name, &self.secret_headers));
+                        sent.remove_secrets(|name| self.secret_headers.contains(name));
                         identity = Identity::none();
                     }
                     sent.redirect_to(&to, method, body);

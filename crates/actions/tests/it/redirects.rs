@@ -51,7 +51,7 @@ async fn secrets_are_not_sent_to_another_origin() {
     });
     let settings = kalends_actions::ExecutorSettings {
         egress: open(),
-        secret_headers: vec!["X-Token".into()],
+        secret_headers: kalends_domain::SecretHeaders::new(["X-Token".into()]),
         ..Default::default()
     };
     let report = execute(&crate::harness::with_settings(settings), attempt(sent)).await;

@@ -39,6 +39,7 @@ mod runs;
 mod several_nodes;
 mod small_disk;
 mod store_commands;
+mod stored_secrets;
 mod target;
 mod test_server;
 mod tidy;

@@ -18,7 +18,7 @@ use crate::test_server::{TestServer, run_jobs};
 fn create_store(path: &Path) -> SqliteStore {
     let entropy = Arc::new(SystemEntropy);
     let key = KeyFile::beside(path).read_or_create(path, &*entropy).unwrap();
-    let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
+    let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), Default::default());
     SqliteStore::open(path, SqliteSettings::default(), codec, Arc::new(SystemClock)).unwrap()
 }
 

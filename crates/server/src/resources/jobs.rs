@@ -1,5 +1,7 @@
 //! Jobs: list, CRUD and manual run.
 
+use std::sync::Arc;
+
 use http::{Method, StatusCode};
 use kalends_actions::certificate::read_pfx;
 use kalends_domain::{
@@ -10,13 +12,13 @@ use kalends_recurrence::Instant;
 use kalends_store::record::JobRecord;
 use kalends_store::{EditedJob, JobContext, JobFilter, JobWrite, JobsPage, StoreError};
 use kalends_wire::{
-    ErrorDetail, ErrorDetails, JobRuntimeState, Json, Version, keep_extensions, patch_job,
-    read_job, write_job, write_list,
+    ErrorDetail, ErrorDetails, JobRuntimeState, Json, Version, patch_job, write_job, write_list,
 };
 
+use super::job_draft::{JobDraft, StoredCertificates};
 use super::search::{SearchEnd, search};
 use super::{HandlerResult, RequestContext, missing_after_write, ok_empty};
-use crate::app::App;
+use crate::app::{App, Settings};
 use crate::edit::{
     Condition, JobEdit, Repetition, decide_run, precondition_failed, unread_certificates,
 };
@@ -109,15 +111,12 @@ pub(super) async fn run_one(app: &App, path: JobPath, version: Version) -> Resul
 
 async fn put(mut request: RequestContext, path: JobPath, version: Version) -> HandlerResult {
     let body = read_json(&mut request).await?;
-    let definition = read_job(&body, version, &request.app.settings.limits)?;
-    let definition = read_certificates(&request.app, definition).await?;
+    let draft =
+        JobDraft::read(&request.app, &path, &body, version, StoredCertificates::Read).await?;
     let edit_of_job =
         job_edit(&request.app, Condition::of(&request.headers), EditKind::Replace, version)?;
     let put = move |context: JobContext<'_>| {
-        let mut definition = definition.clone();
-        if let Some(existing) = context.existing.filter(|_| version.is_old()) {
-            keep_extensions(&existing.job.definition, &mut definition);
-        }
+        let definition = draft.complete(context.existing.map(|job| &job.job.definition))?;
         if context.unreadable.is_some() && edit_of_job.condition.must_be_new {
             return Err(precondition_failed("the job exists already"));
         }
@@ -135,10 +134,14 @@ async fn put(mut request: RequestContext, path: JobPath, version: Version) -> Ha
 
 async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> HandlerResult {
     let body = read_json(&mut request).await?;
-    let limits = request.app.settings.limits.clone();
+    let settings = Arc::clone(&request.app.settings);
+    let patch_of = move |path: &JobPath, stored: &JobDefinition| {
+        let Settings { limits, secret_headers, .. } = &*settings;
+        patch_job(path, stored, body.clone(), version, limits, secret_headers)
+    };
     // Certificates are parsed outside the transaction, from the current definition.
     let (job, _) = find(&request.app, &path).await?;
-    let patched = patch_job(&job.path, &job.job.definition, body.clone(), version, &limits)?;
+    let patched = patch_of(&job.path, &job.job.definition)?;
     let with_certificates = read_certificates(&request.app, patched).await?;
     let edit_of_job =
         job_edit(&request.app, Condition::of(&request.headers), EditKind::Change, version)?;
@@ -146,7 +149,7 @@ async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> 
     let patch = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(|| not_found(&name))?;
         let stored = &existing.job.definition;
-        let mut patched = patch_job(&existing.path, stored, body.clone(), version, &limits)?;
+        let mut patched = patch_of(&existing.path, stored)?;
         if unread_certificates(&mut patched).next().is_some() {
             // The same patch of the same definition: the certificates read outside are valid.
             match *stored == job.job.definition {
@@ -261,7 +264,7 @@ fn not_found(job: &JobName) -> ApiError {
     ErrorDetail::job_not_found(job).into()
 }
 
-fn changed_meanwhile() -> ApiError {
+pub(super) fn changed_meanwhile() -> ApiError {
     precondition_failed("the job was changed by somebody else meanwhile; try again")
 }
 

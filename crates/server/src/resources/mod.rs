@@ -8,6 +8,7 @@ mod groups;
 mod health;
 mod history;
 mod home;
+mod job_draft;
 mod jobs;
 mod metrics;
 mod occurrences;

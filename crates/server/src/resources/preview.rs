@@ -9,9 +9,10 @@ use kalends_domain::{AccessScope, EditKind, JobDefinition, JobPath, Permission};
 use kalends_recurrence::{ImmediateRun, Instant};
 use kalends_store::record::{Cause, Disposition};
 use kalends_store::{JobContext, JobFilterState, JobWrite, WaitingRuns};
-use kalends_wire::{Json, read_job};
+use kalends_wire::Json;
 
 use super::explain::state_word;
+use super::job_draft::{JobDraft, StoredCertificates};
 use super::occurrences::snapshot;
 use super::{HandlerResult, RequestContext, jobs};
 use crate::app::App;
@@ -28,20 +29,21 @@ pub(super) async fn preview(mut request: RequestContext, path: JobPath) -> Handl
     let version = request.new_version()?;
     let body = read_json(&mut request).await?;
     let app = &request.app;
-    let definition = read_job(&body, version, &app.settings.limits)?;
-    let definition = jobs::read_certificates(app, definition).await?;
     let scope = AccessScope::Collection(path.collection.clone());
-    let condition = Condition::of(&request.headers);
-    let edit = JobEdit {
-        // Equality would confirm a guessed secret, so it is revealed only to callers that may set
-        // secrets.
-        repetition: match request.caller.may(Permission::Write, &scope) {
-            true => Repetition::Keep,
-            false => Repetition::Replace,
-        },
-        ..jobs::job_edit(app, condition, EditKind::Replace, version)?
+    // Equality would confirm a guessed secret, and so would a certificate that opens: both are
+    // revealed only to callers who may save the definition.
+    let (repetition, certificates) = match request.caller.may(Permission::Write, &scope) {
+        true => (Repetition::Keep, StoredCertificates::Read),
+        false => (Repetition::Replace, StoredCertificates::Skip),
     };
-    let preview = decide_only(app, path, move |context| effect(&edit, &definition, &context));
+    let draft = JobDraft::read(app, &path, &body, version, certificates).await?;
+    let condition = Condition::of(&request.headers);
+    let edit =
+        JobEdit { repetition, ..jobs::job_edit(app, condition, EditKind::Replace, version)? };
+    let preview = decide_only(app, path, move |context| {
+        let definition = draft.complete(context.existing.map(|job| &job.job.definition))?;
+        effect(&edit, &definition, &context)
+    });
     Ok(ApiResponse::json(StatusCode::OK, &preview.await?))
 }
 

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use kalends_domain::{SECRET_HEADERS, SECRET_PARAMETERS, Secret};
+use kalends_domain::{Secret, SecretHeaders, is_secret_parameter};
 use serde::{Deserialize, Serialize};
 
 use crate::encryption::Cipher;
@@ -26,16 +26,13 @@ pub(crate) enum Text {
 #[derive(Clone, Debug)]
 pub struct DefinitionCodec {
     cipher: Cipher,
-    secret_headers: Vec<String>,
+    secret_headers: SecretHeaders,
 }
 
 impl DefinitionCodec {
-    /// A codec that encrypts with `cipher`. `secret_headers` names HTTP headers to encrypt in addition
-    /// to [`SECRET_HEADERS`].
-    pub fn new(cipher: Cipher, secret_headers: &[String]) -> DefinitionCodec {
-        let always = SECRET_HEADERS.iter().map(|name| name.to_string());
-        let named = secret_headers.iter().map(|name| name.to_ascii_lowercase());
-        DefinitionCodec { cipher, secret_headers: always.chain(named).collect() }
+    /// A codec that encrypts with `cipher`, also the values of `secret_headers`.
+    pub fn new(cipher: Cipher, secret_headers: SecretHeaders) -> DefinitionCodec {
+        DefinitionCodec { cipher, secret_headers }
     }
 
     /// The cipher for secrets.
@@ -85,7 +82,7 @@ impl DefinitionCodec {
         name: &str,
         value: &str,
     ) -> Result<Text, StoreError> {
-        match self.secret_headers.iter().any(|secret| secret.eq_ignore_ascii_case(name)) {
+        match self.secret_headers.contains(name) {
             true => self.encrypt(uid, &format!("{member}.{}", name.to_ascii_lowercase()), value),
             false => Ok(Text::Plain(value.to_owned())),
         }
@@ -101,7 +98,7 @@ impl DefinitionCodec {
         let query = uri.split_once('?').map_or("", |(_, query)| query);
         let is_secret = |parameter: &str| {
             let name = parameter.split_once('=').map_or(parameter, |(name, _)| name);
-            SECRET_PARAMETERS.iter().any(|secret| secret.eq_ignore_ascii_case(name))
+            is_secret_parameter(name)
         };
         match query.split('&').any(is_secret) {
             true => self.encrypt(uid, member, uri),

@@ -7,7 +7,7 @@ mod retry;
 mod service_bus;
 mod storage_queue;
 
-use kalends_domain::{Action, ErrorAction, MainAction, Target};
+use kalends_domain::{Action, ErrorAction, JobDefinition, MainAction, Target};
 
 use crate::enum_text::EnumText;
 use crate::error::ErrorDetails;
@@ -161,6 +161,23 @@ pub(crate) fn write_main(main: &MainAction, options: WriteOptions) -> ObjectBuil
     write(&main.action, options)
         .put_some("retryPolicy", retry)
         .put_some("errorAction", error_action)
+}
+
+/// Keeps the stored spelling of `type` where only its case differs. The newest version returns all
+/// types in PascalCase: a definition that it returned must not become another one when it is sent
+/// back.
+pub fn keep_type_spelling(stored: &JobDefinition, edited: &mut JobDefinition) {
+    let keep = |stored: &Action, edited: &mut Action| {
+        if edited.type_as_written.eq_ignore_ascii_case(&stored.type_as_written) {
+            edited.type_as_written.clone_from(&stored.type_as_written);
+        }
+    };
+    keep(&stored.action.action, &mut edited.action.action);
+    if let (Some(stored), Some(edited)) =
+        (&stored.action.error_action, &mut edited.action.error_action)
+    {
+        keep(&stored.action, &mut edited.action);
+    }
 }
 
 fn write(action: &Action, options: WriteOptions) -> ObjectBuilder<'_> {

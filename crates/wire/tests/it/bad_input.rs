@@ -107,7 +107,7 @@ fn validate_job(row: &Value, version: Version) -> Result<(), ErrorDetails> {
             let valid = valid_job().to_string();
             let stored = read_job(&Json::parse(valid.as_bytes())?, version, &limits)?;
             let text = body(row, json!({}));
-            patch_job(&path(), &stored, Json::parse(&text)?, version, &limits)?
+            patch_job(&path(), &stored, Json::parse(&text)?, version, &limits, &Default::default())?
         }
         _ => {
             let text = body(row, valid_job());

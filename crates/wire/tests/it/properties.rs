@@ -5,11 +5,12 @@ use std::borrow::Cow;
 
 use kalends_domain::{
     Action, CertificateFacts, CollectionState, HttpAuthentication, JobDefinition, JobStatus,
-    Lifecycle, Limits, Target,
+    Lifecycle, Limits, SecretHeaders, Target,
 };
 use kalends_wire::{
-    JobRuntimeState, Json, Number, Version, job_with_secrets, keep_extensions, merge_patch,
-    parse_duration, patch_job, read_job, write_duration, write_job,
+    JobRuntimeState, Json, Number, Version, has_stored_placeholder, job_with_secrets,
+    keep_extensions, keep_stored_secrets, keep_type_spelling, merge_patch, parse_duration,
+    patch_job, read_job, write_duration, write_job,
 };
 use proptest::prelude::*;
 
@@ -52,6 +53,63 @@ fn without_secrets(job: &JobDefinition) -> JobDefinition {
         }
     });
     job
+}
+
+/// Adds the data that the server reads from client certificates.
+fn add_certificates(job: &mut JobDefinition) {
+    each_action(job, |action| {
+        if let Target::Http(request) = &mut action.target
+            && let Some(HttpAuthentication::ClientCertificate { certificate, .. }) =
+                &mut request.authentication
+        {
+            *certificate = Some(CertificateFacts {
+                thumbprint: "00".to_owned(),
+                expiration: "2030-01-01".parse().unwrap(),
+                subject_name: "CN=x".to_owned(),
+            });
+        }
+    });
+}
+
+fn member<'m, 'a>(value: &'m mut Json<'a>, name: &str) -> Option<&'m mut Json<'a>> {
+    let Json::Object(members) = value else { return None };
+    members.iter_mut().find(|(other, _)| other == name).map(|(_, value)| value)
+}
+
+/// Puts `${stored}` where a response leaves a secret out, and in place of secrets that it shows.
+fn put_placeholders(action: &mut Json<'_>) {
+    if let Some(error) = member(action, "errorAction") {
+        put_placeholders(error);
+    }
+    let set = |object: &mut Json<'_>, name: &'static str| {
+        let Json::Object(members) = object else { panic!("no object") };
+        assert!(members.iter().all(|(other, _)| other != name), "{name} is in a response");
+        members.push((name.into(), "${stored}".into()));
+    };
+    if let Some(message) = member(action, "queueMessage") {
+        set(message, "sasToken");
+    }
+    for name in ["serviceBusQueueMessage", "serviceBusTopicMessage"] {
+        if let Some(message) = member(action, name) {
+            set(member(message, "authentication").unwrap(), "sasKey");
+        }
+    }
+    let Some(request) = member(action, "request") else { return };
+    if let Some(Json::String(uri)) = member(request, "uri") {
+        let (start, rest) = uri.split_once("sig=").unwrap();
+        let rest = rest.split_once('&').map_or("", |(_, rest)| rest);
+        *uri = format!("{start}sig=${{stored}}&{rest}").into();
+    }
+    if let Some(key) = member(request, "headers").and_then(|headers| member(headers, "X-Api-Key")) {
+        *key = "${stored}".into();
+    }
+    let Some(authentication) = member(request, "authentication") else { return };
+    let secrets: &[_] = match member(authentication, "type").unwrap().to_string().as_str() {
+        r#""Basic""# => &["password"],
+        r#""ClientCertificate""# => &["pfx", "password"],
+        _ => &["secret"],
+    };
+    secrets.iter().for_each(|name| set(authentication, name));
 }
 
 fn runtime_state() -> JobRuntimeState {
@@ -136,22 +194,26 @@ proptest! {
 
     #[test]
     fn a_patch_without_members_changes_nothing(mut job in job(Members::All)) {
-        each_action(&mut job, |action| {
-            if let Target::Http(request) = &mut action.target
-                && let Some(HttpAuthentication::ClientCertificate { certificate, .. }) =
-                    &mut request.authentication
-            {
-                *certificate = Some(CertificateFacts {
-                    thumbprint: "00".to_owned(),
-                    expiration: "2030-01-01".parse().unwrap(),
-                    subject_name: "CN=x".to_owned(),
-                });
-            }
-        });
+        add_certificates(&mut job);
         for version in Version::ALL {
-            let patched = patch_job(&path(), &job, empty(), version, &Limits::default());
+            let patched = patch_job(&path(), &job, empty(), version, &Limits::default(), &Default::default());
             prop_assert_eq!(patched.as_ref(), Ok(&job));
         }
+    }
+
+    #[test]
+    fn a_response_with_placeholders_for_its_secrets_reads_as_the_stored_job(
+        mut job in job(Members::All),
+    ) {
+        add_certificates(&mut job);
+        let mut body = write_job(&path(), &job, &runtime_state(), NEW);
+        put_placeholders(member(member(&mut body, "properties").unwrap(), "action").unwrap());
+        let mut put = reread(&body, NEW);
+        keep_type_spelling(&job, &mut put);
+        prop_assert!(has_stored_placeholder(&body) || put == job);
+        let (limits, headers) = (Limits::default(), SecretHeaders::default());
+        prop_assert_eq!(keep_stored_secrets(Some(&job), &mut put, &limits, &headers), Ok(()));
+        prop_assert_eq!(put, job);
     }
 
     #[test]
@@ -159,7 +221,7 @@ proptest! {
         job in job(Members::Old),
     ) {
         let bare = without_secrets(&job);
-        let patched = patch_job(&path(), &bare, empty(), NEW, &Limits::default());
+        let patched = patch_job(&path(), &bare, empty(), NEW, &Limits::default(), &Default::default());
         prop_assert_eq!(patched.as_ref(), Ok(&bare));
     }
 

@@ -238,7 +238,14 @@ fn check(exchange: &Exchange, defined: &mut Defined) -> bool {
                 }
                 ("PATCH", Some(body)) => {
                     let (_, stored) = history.last().expect(&label);
-                    let patched = patch_job(path, stored, body.clone(), version, &limits);
+                    let patched = patch_job(
+                        path,
+                        stored,
+                        body.clone(),
+                        version,
+                        &limits,
+                        &Default::default(),
+                    );
                     history.push((now.clone(), patched.expect(&label)));
                 }
                 _ => {}

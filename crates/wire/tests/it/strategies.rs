@@ -117,14 +117,17 @@ fn authentication() -> BoxedStrategy<HttpAuthentication> {
 }
 
 fn http() -> BoxedStrategy<(String, Target)> {
-    let headers = pairs("x-[a-z]{1,8}")
-        .prop_map(|headers| Headers::new(headers, &Limits::default()).unwrap());
+    let headers = (pairs("x-[a-z]{1,8}"), of("[!-~]{0,20}")).prop_map(|(mut headers, key)| {
+        headers.extend(key.map(|key| ("X-Api-Key".to_owned(), key)));
+        Headers::new(headers, &Limits::default()).unwrap()
+    });
     let method = select(vec!["GET", "get", "Post", "OPTIONS"]);
     let kind = select(vec!["Http", "http", "HTTPS", "Https"]);
-    let parts = ("[a-z]{1,8}", method, kind, of(headers), of(text()), of(authentication()));
+    let path = ("[a-z]{1,8}", "[A-Za-z0-9%${}]{0,8}");
+    let parts = (path, method, kind, of(headers), of(text()), of(authentication()));
     parts
-        .prop_map(|(path, method, kind, headers, body, authentication)| {
-            let uri = format!("https://example.com/{path}?a=%2d");
+        .prop_map(|((path, signature), method, kind, headers, body, authentication)| {
+            let uri = format!("https://example.com/{path}?a=%2d&sig={signature}&b=#c");
             let request = HttpRequest {
                 uri: Uri::new(&uri, &Limits::default()).unwrap(),
                 method: Method::new(method).unwrap(),

@@ -53,7 +53,10 @@ fn a_patch_reads_wall_times_in_the_time_zone_of_the_job_and_moves_no_other_time(
     let job = read(&body("2026-11-20", "2027-07-01", r#","timeZone":"Europe/Berlin""#), NEW);
     let patched = |patch: &str, version| {
         let patch = Json::parse(patch.as_bytes()).unwrap();
-        times(&patch_job(&path(), &job, patch, version, &Limits::default()).unwrap())
+        times(
+            &patch_job(&path(), &job, patch, version, &Limits::default(), &Default::default())
+                .unwrap(),
+        )
     };
     let end = r#"{"properties":{"recurrence":{"endTime":"2027-08-01"}}}"#;
     assert_eq!(patched(end, NEW), ["2026-11-19T23:00:00Z", "2027-07-31T22:00:00Z"]);

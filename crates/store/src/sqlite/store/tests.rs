@@ -12,7 +12,7 @@ use crate::sqlite::connection::WAL_BYTES_MAX;
 fn open(path: &Path) -> SqliteStore {
     let entropy = Arc::new(SeededEntropy::new(1));
     let (key, _) = MasterKey::generate(&*entropy).unwrap();
-    let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[]);
+    let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), Default::default());
     SqliteStore::open(path, SqliteSettings::default(), codec, Arc::new(SystemClock)).unwrap()
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn settings() -> PostgresSettings {
 pub(crate) fn codec(seed: u64) -> DefinitionCodec {
     let entropy = Arc::new(SeededEntropy::new(seed));
     let (key, _) = MasterKey::generate(&*entropy).unwrap();
-    DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[])
+    DefinitionCodec::new(Cipher::new(key, vec![], entropy), Default::default())
 }
 
 async fn connect(url: &str) -> Client {

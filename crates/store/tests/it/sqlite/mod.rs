@@ -27,7 +27,7 @@ use kalends_store::stored_form::DefinitionCodec;
 fn codec(seed: u64) -> DefinitionCodec {
     let entropy = Arc::new(SeededEntropy::new(seed));
     let (key, _) = MasterKey::generate(&*entropy).unwrap();
-    DefinitionCodec::new(Cipher::new(key, vec![], entropy), &[])
+    DefinitionCodec::new(Cipher::new(key, vec![], entropy), Default::default())
 }
 
 fn clock() -> Arc<ManualClock> {

@@ -56,7 +56,10 @@ fn hex(bytes: &[u8]) -> String {
 fn codec() -> DefinitionCodec {
     let key = Secret::new("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8".into());
     let entropy = std::sync::Arc::new(SystemEntropy);
-    DefinitionCodec::new(Cipher::new(MasterKey::parse(&key).unwrap(), vec![], entropy), &[])
+    DefinitionCodec::new(
+        Cipher::new(MasterKey::parse(&key).unwrap(), vec![], entropy),
+        Default::default(),
+    )
 }
 
 fn open(path: &Path) -> SqliteStore {
