@@ -6,6 +6,7 @@ mod endpoints;
 mod engine_thread;
 mod limits;
 mod oidc;
+mod secrets;
 mod signing;
 mod tls;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use kalends_actions::{ExecutorSettings, Fetcher, NetworkExecutor, Signer};
-use kalends_domain::EgressMode;
+use kalends_domain::{EgressMode, SecretHeaders};
 use kalends_engine::{
     ClockSource, Engine, EngineMetrics, EngineSettings, EngineState, Nodes, Nudge, OnViolation,
     StoreClock,
@@ -42,9 +43,10 @@ use self::endpoints::Endpoints;
 use self::engine_thread::EngineThread;
 use crate::log::LogSettings;
 use crate::serve::limits::LimitSettings;
+use crate::serve::secrets::SecretArguments;
 pub(crate) use crate::serve::signing::SigningSettings;
 use crate::serve::tls::TlsSettings;
-use crate::store_location::{Database, StoreLocation, codec, create_directory_of};
+use crate::store_location::{Database, StoreLocation, codec_with, create_directory_of};
 
 /// Context string for the derivation of signing keys from the master key. Part of the stored format:
 /// a change invalidates the keys of all receivers.
@@ -96,6 +98,9 @@ pub(crate) struct Arguments {
     egress: egress::EgressArguments,
 
     #[command(flatten)]
+    secrets: SecretArguments,
+
+    #[command(flatten)]
     endpoints: Endpoints,
 
     #[command(flatten)]
@@ -126,7 +131,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let engine_metrics = Arc::new(EngineMetrics::default());
     let started = SystemClock.now();
     let OpenedStore { store, engine_store, health, nodes, clock_source, nudges, signing_root } =
-        open_store(&arguments.location).await?;
+        open_store(&arguments.location, arguments.secrets.headers()).await?;
     let clock: Arc<dyn Clock> = match &clock_source {
         ClockSource::Node => Arc::new(SystemClock),
         ClockSource::Store(clock) => Arc::clone(clock) as _,
@@ -163,13 +168,14 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     settings.schedules.start_delay = arguments.start_delay;
     settings.plans = arguments.limits.plans();
     settings.open_runs_max = arguments.limits.open_runs_max();
+    settings.secret_headers = arguments.secrets.headers();
     settings.connections_per_client_max =
         arguments.limits.connections_per_client_max(access.default_egress_mode);
     let executor_settings = ExecutorSettings {
         egress,
         signer: Some(Signer::new(&signing_root, arguments.signing.key_versions()?)),
         services: arguments.endpoints.into(),
-        ..ExecutorSettings::default()
+        secret_headers: settings.secret_headers.clone(),
     };
     let engine = match arguments.hold {
         true => {
@@ -346,14 +352,17 @@ async fn forward_nudges(mut nudges: watch::Receiver<()>, nudge: Nudge) {
     }
 }
 
-async fn open_store(location: &StoreLocation) -> anyhow::Result<OpenedStore> {
+async fn open_store(
+    location: &StoreLocation,
+    secret_headers: SecretHeaders,
+) -> anyhow::Result<OpenedStore> {
     let database = location.database()?;
     if let Database::Sqlite(path) = database {
         create_directory_of(path)?;
     }
     let key = location.key_or_new()?;
     let signing_root = key.derive(SIGNING_KEY_CONTEXT);
-    let codec = codec(key);
+    let codec = codec_with(key, secret_headers);
     match database {
         Database::Postgres(url) => {
             let connected = PostgresStore::connect(url, PostgresSettings::default(), codec).await;

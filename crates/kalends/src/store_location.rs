@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use kalends_domain::SecretHeaders;
 use kalends_environment::SystemEntropy;
 use kalends_store::encryption::{Cipher, MasterKey};
 use kalends_store::stored_form::DefinitionCodec;
@@ -88,9 +89,14 @@ impl StoreLocation {
     }
 }
 
-/// The codec that encrypts and decrypts secrets with this key.
+/// The codec of a command that writes no definitions.
 pub(crate) fn codec(key: MasterKey) -> DefinitionCodec {
-    DefinitionCodec::new(Cipher::new(key, vec![], Arc::new(SystemEntropy)), Default::default())
+    codec_with(key, SecretHeaders::default())
+}
+
+/// The codec that encrypts and decrypts secrets with this key, also those of `secret_headers`.
+pub(crate) fn codec_with(key: MasterKey, secret_headers: SecretHeaders) -> DefinitionCodec {
+    DefinitionCodec::new(Cipher::new(key, vec![], Arc::new(SystemEntropy)), secret_headers)
 }
 
 /// Creates the directory of a file and its parents.

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use kalends_domain::{CollectionPath, HttpAuthentication, HttpRequest, Secret};
+use kalends_domain::{CollectionPath, HttpAuthentication, HttpRequest, Secret, SecretHeaders};
 use kalends_environment::{Entropy, format_guid};
 use url::{Position, Url};
 
@@ -20,6 +20,33 @@ use crate::signing::Signer;
 /// Initial capacity for headers.
 const HEADERS_CAPACITY: usize = 16;
 const HEADER_BYTES_CAPACITY: usize = 1_024;
+
+/// Headers of a job that a redirect to another origin takes along. Any other header may authenticate
+/// the job: names such as `X-Token` are a matter of taste.
+const JOB_HEADERS_KEPT: [&str; 8] = [
+    "accept",
+    "accept-charset",
+    "accept-language",
+    "cache-control",
+    "content-language",
+    "content-type",
+    "pragma",
+    "user-agent",
+];
+/// Headers of the scheduler. They hold no secret, and the final target needs them as much as the first:
+/// the most common redirect leads from http to https of the same host, and without the idempotency key
+/// its target could not recognise a repeated attempt. Jobs cannot set them.
+const OWN_HEADERS: [&str; 9] = [
+    "accept-encoding",
+    "idempotency-key",
+    "traceparent",
+    "x-ms-client-request-id",
+    "x-ms-execution-tag",
+    "x-ms-scheduler-expected-execution-time",
+    "x-ms-scheduler-jobcollection",
+    "x-ms-scheduler-jobid",
+    "x-ms-scheduler-region",
+];
 
 /// The request of an HTTP action.
 pub(super) struct ActionRequest {
@@ -88,10 +115,16 @@ impl ActionRequest {
         self.set_header("authorization", format_args!("Bearer {}", token.reveal()))
     }
 
-    /// Removes secret headers and the signature before a redirect to another origin.
-    pub(super) fn remove_secrets(&mut self, is_secret: impl Fn(&str) -> bool) {
-        let is_signature = |name: &str| name.eq_ignore_ascii_case("webhook-signature");
-        self.request.remove_headers(|name| is_secret(name) || is_signature(name));
+    /// Removes the headers that a redirect to another origin does not take along: all headers of the
+    /// job except harmless ones, its credentials and its signature.
+    pub(super) fn leave_origin(&mut self, secret_headers: &SecretHeaders) {
+        self.request.remove_headers(|name| {
+            let is_kept = JOB_HEADERS_KEPT
+                .iter()
+                .chain(&OWN_HEADERS)
+                .any(|kept| kept.eq_ignore_ascii_case(name));
+            !is_kept || secret_headers.contains(name)
+        });
     }
 
     /// Changes the request for a redirect.

@@ -149,7 +149,7 @@ impl HttpExecutor {
                 RedirectDecision::Refuse(error) => return failed(&url, error.into(), &redactor),
                 RedirectDecision::Follow(Redirect { to, method, body, origin }) => {
                     if origin == Origin::Cross {
-                        sent.remove_secrets(|name| self.secret_headers.contains(name));
+                        sent.leave_origin(&self.secret_headers);
                         identity = Identity::none();
                     }
                     sent.redirect_to(&to, method, body);

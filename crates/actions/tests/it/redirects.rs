@@ -43,7 +43,12 @@ async fn secrets_are_not_sent_to_another_origin() {
         ("Cookie", "canary-cookie"),
         ("X-Api-Key", "canary-key"),
         ("X-Token", "canary-token"),
-        ("X-Other", "seen"),
+        ("X-Customer", "canary-customer"),
+        ("Referer", "https://canary.example.com/"),
+        ("Accept", "text/plain"),
+        ("Accept-Language", "de"),
+        ("User-Agent", "nightly/1"),
+        ("Cache-Control", "canary-configured"),
     ]);
     sent.authentication = Some(HttpAuthentication::Basic {
         username: Some("user".into()),
@@ -51,7 +56,10 @@ async fn secrets_are_not_sent_to_another_origin() {
     });
     let settings = kalends_actions::ExecutorSettings {
         egress: open(),
-        secret_headers: kalends_domain::SecretHeaders::new(["X-Token".into()]),
+        secret_headers: kalends_domain::SecretHeaders::new([
+            "X-Token".into(),
+            "cache-control".into(),
+        ]),
         ..Default::default()
     };
     let report = execute(&crate::harness::with_settings(settings), attempt(sent)).await;
@@ -62,7 +70,14 @@ async fn secrets_are_not_sent_to_another_origin() {
         assert_eq!(header(&request, lost), None, "{lost}");
     }
     assert!(!request.contains("canary"), "{request}");
-    assert_eq!(header(&request, "x-other"), Some("seen"));
+    for (kept, value) in
+        [("accept", "text/plain"), ("accept-language", "de"), ("user-agent", "nightly/1")]
+    {
+        assert_eq!(header(&request, kept), Some(value), "{kept}");
+    }
+    for own in ["x-ms-scheduler-jobid", "x-ms-execution-tag", "idempotency-key", "traceparent"] {
+        assert!(header(&request, own).is_some(), "{own}");
+    }
 }
 
 #[tokio::test]

@@ -1,11 +1,14 @@
 //! Stored secrets and edits: a secret stays with the origin that it was given for.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use crate::connection::Connection;
-use crate::target::{STANDARD, TIMEOUT, get, path, start, target};
+use crate::target::{STANDARD, TIMEOUT, get, history, path, start, start_with, target, wait_for};
 use crate::test_server::TestServer;
 use crate::tokens::{self, collection, create, guarded, new, request_as};
 
@@ -315,4 +318,56 @@ fn a_client_certificate_is_kept_with_its_password_and_never_with_another_host() 
     let moved = job("b.example.com", "${stored}", "secret");
     assert_eq!(put(&mut connection, "j", &moved), (400, format!("MissingSecret {pfx}")));
     assert_eq!(get(&mut connection, &target), before);
+}
+
+/// Starts a target that returns the head of each request as its body.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.unwrap());
+            let mut head = String::new();
+            while reader.read_line(&mut head).is_ok_and(|length| length > 2) {}
+            let length = head.len();
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{head}");
+            // The client may have closed the connection.
+            let _ = reader.get_mut().write_all(text.as_bytes());
+        }
+    });
+    address
+}
+
+#[test]
+fn a_header_that_the_operator_calls_secret_is_encrypted_redacted_and_kept() {
+    let address = echo();
+    let (server, mut connection) = start_with(&["--secrets-headers", "x-token,X-Other"]);
+    let job = |host: &str, token: &str| {
+        let mut action = http(&format!("http://{host}/"), Value::Null);
+        action["request"]["headers"] = json!({"X-Token": token, "X-Seen": "visible"});
+        disabled(action)
+    };
+    assert_eq!(put(&mut connection, "j", &job(&address.to_string(), "canary-token")).0, 201);
+    assert_eq!(connection.request("POST", &path("/jobs/j/run"), None).status, 200);
+    let entry = wait_for(|| history(&mut connection, "j").pop()).expect("an attempt");
+    let message = entry["message"].as_str().unwrap();
+    assert!(message.contains("visible") && message.contains("[masked]"), "{message}");
+    assert!(!message.contains("canary"), "{message}");
+    let shown = get(&mut connection, &path("/jobs/j"));
+    let headers = &shown["properties"]["action"]["request"]["headers"];
+    assert_eq!(headers["X-Token"], "canary-token", "the API returns headers as they were sent");
+    let kept = put(&mut connection, "j", &job(&address.to_string(), "${stored}"));
+    assert_eq!(kept, (200, String::new()));
+    let moved = put(&mut connection, "j", &job("127.0.0.1:1", "${stored}"));
+    let target = "properties.action.request.headers.X-Token";
+    assert_eq!(moved, (400, format!("MissingSecret {target}")));
+    let mut files = 0;
+    for file in std::fs::read_dir(server.folder()).unwrap() {
+        let path = file.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        let has = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+        assert!(!has("canary"), "{}", path.display());
+        files += usize::from(has("visible"));
+    }
+    assert!(files > 0, "the definition is in one of the files");
 }
