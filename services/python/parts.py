@@ -142,14 +142,14 @@ class Kalends(Part):
         command = [binary, "serve", "--listen", "127.0.0.1:0", "--store", f"sqlite:{folder}/kalends.db"]
         self.log = open(folder / "log", "w+")
         super().__init__(command, env=environment, stderr=self.log)
-        line = until("the server", self._first_line)
-        self.url = line.removeprefix("listening on ")
+        self.url = until("the server", self._address)
 
-    def _first_line(self):
+    def _address(self):
         if self.process.poll() is not None:
             raise RuntimeError((self.folder / "log").read_text())
-        text = (self.folder / "log").read_text()
-        return text.split("\n")[0] if "\n" in text else None
+        lines = (self.folder / "log").read_text().split("\n")[:-1]
+        addresses = (line.removeprefix("listening on ") for line in lines if line.startswith("listening on "))
+        return next(addresses, None)
 
     def everything_written(self):
         """Contents of all files it wrote."""

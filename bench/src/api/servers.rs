@@ -37,8 +37,12 @@ impl Server {
     fn start(mut command: Command) -> anyhow::Result<Server> {
         let mut child = command.stderr(Stdio::piped()).spawn()?;
         let mut lines = BufReader::new(child.stderr.take().context("no output")?).lines();
-        let line = lines.next().context("it ended at once")??;
-        let address = line.strip_prefix("listening on http://").context(line.clone())?.parse()?;
+        let address = loop {
+            let line = lines.next().context("it ended at once")??;
+            if let Some(address) = line.strip_prefix("listening on http://") {
+                break address.parse()?;
+            }
+        };
         std::thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| eprintln!("{line}"))
         });
