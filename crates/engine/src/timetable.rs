@@ -48,7 +48,12 @@ impl Timetable {
 
     /// Adds a run or updates the time of its next attempt.
     pub(crate) fn add_run(&mut self, run: OpenRun) {
-        let at = run.progress.next_at;
+        self.add_run_not_before(run, run.progress.next_at);
+    }
+
+    /// Adds a run whose next attempt starts at its time, but not before `not_before`.
+    pub(crate) fn add_run_not_before(&mut self, run: OpenRun, not_before: Instant) {
+        let at = run.progress.next_at.max(not_before);
         if let Some(known) = self.known_runs.insert(run.id, at) {
             self.runs.remove(&(known, run.id));
         }

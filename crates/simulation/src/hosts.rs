@@ -40,11 +40,6 @@ impl Host {
         Host { state: first, change: rng.one_in(2).then_some((at, second)) }
     }
 
-    /// Whether it is healthy all the time.
-    pub(crate) fn is_healthy(&self) -> bool {
-        self.state == HostState::Healthy && self.change.is_none()
-    }
-
     pub(crate) fn state_at(&self, ticks: i64) -> HostState {
         self.change.filter(|&(at, _)| at <= ticks).map_or(self.state, |(_, state)| state)
     }

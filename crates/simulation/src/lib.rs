@@ -34,7 +34,6 @@ mod mutant;
 #[cfg(feature = "mutants")]
 mod mutant_store;
 mod node;
-mod pending;
 mod recorder;
 mod rehearsal;
 #[expect(

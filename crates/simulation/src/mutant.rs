@@ -2,19 +2,27 @@
 //! imitates a bug of the engine or of the store.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kalends_actions::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, SendFence};
+use kalends_actions::{
+    ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, NotSent, SendFence,
+};
 use kalends_domain::{ActionRole, AttemptStatus, HistoryEntry, Lifecycle, Outcome};
 use kalends_environment::{Clock, Sleep};
 use kalends_recurrence::Instant;
 use kalends_store::record::{
     Cause, Disposition, FencingToken, GateState, JobKey, JobRecord, LedgerRecord, Progress, RunId,
 };
-use kalends_store::{Advance, JobPut, JobWrite, RunWrite, RunWriteResult, Store, WaitingRuns};
+use kalends_store::{
+    Advance, DecideJob, JobContext, JobPut, JobWrite, Rejection, RunWrite, RunWriteResult, Store,
+    StoreError, WaitingRuns,
+};
 use tokio::sync::Semaphore;
 
 use crate::simulate::Mutation;
@@ -60,11 +68,18 @@ pub enum Mutant {
     FiresHeldRuns,
     ForgetsParkedRuns,
     StopsABatchForOneUnreadableJob,
+    CountsWaitingRunsAsRunning,
+    TriesOnlyTheFirstParkedRun,
+    LosesAnAttemptThatPanics,
+    DecidesEditsByAnOldClock,
+    IgnoresOtherNodes,
+    IgnoresFailedWrites,
+    AnswersOnceForTwoRunsOfAJob,
 }
 
 impl Mutant {
-    /// Every mutant that is detected today.
-    pub const ALL: [Mutant; 35] = [
+    /// Every mutant.
+    pub const ALL: [Mutant; 44] = [
         Mutant::DropsAnOccurrence,
         Mutant::DropsMissedRecords,
         Mutant::DropsOverlapRecords,
@@ -100,11 +115,16 @@ impl Mutant {
         Mutant::DeclaresMissedWhatWasDue,
         Mutant::FiresHeldRuns,
         Mutant::ForgetsParkedRuns,
+        Mutant::IgnoresTheSendFence,
+        Mutant::StopsABatchForOneUnreadableJob,
+        Mutant::CountsWaitingRunsAsRunning,
+        Mutant::TriesOnlyTheFirstParkedRun,
+        Mutant::LosesAnAttemptThatPanics,
+        Mutant::DecidesEditsByAnOldClock,
+        Mutant::IgnoresOtherNodes,
+        Mutant::IgnoresFailedWrites,
+        Mutant::AnswersOnceForTwoRunsOfAJob,
     ];
-
-    /// Mutants that need worlds with options of `Pending`.
-    pub const PENDING: [Mutant; 2] =
-        [Mutant::IgnoresTheSendFence, Mutant::StopsABatchForOneUnreadableJob];
 }
 
 /// A store with an imitated bug.
@@ -124,6 +144,8 @@ pub(crate) struct MutantStore {
 
 /// A node with [`Mutant::SendsAfterItsLease`] believes that its lease lasts this many times as long.
 const LEASE_SHARE: u32 = 10_000;
+/// How long an edit of [`Mutant::DecidesEditsByAnOldClock`] waits for the store.
+const EDIT_WAITS: Duration = Duration::from_secs(1);
 /// A rare mutant takes effect in one of this many opportunities.
 const TRIGGERS_ONCE_IN: u64 = 3;
 
@@ -145,8 +167,41 @@ impl MutantStore {
             == TRIGGERS_ONCE_IN - 1
     }
 
-    fn is(&self, mutant: Mutant) -> bool {
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
         self.mutant == mutant && self.triggers()
+    }
+
+    /// Results of writes that failed because the store is full. Every second failure is taken for the
+    /// success of another node.
+    pub(crate) fn results_of_failed(
+        &self,
+        writes: &[RunWrite],
+        error: StoreError,
+    ) -> Result<Vec<RunWriteResult>, StoreError> {
+        let starts =
+            |write: &RunWrite| matches!(write, RunWrite::Begin { .. } | RunWrite::Skip { .. });
+        let is_ignored = self.mutant == Mutant::IgnoresFailedWrites
+            && matches!(error, StoreError::Full)
+            && writes.iter().all(starts)
+            && self.opportunities.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+        if is_ignored { Ok(vec![RunWriteResult::Stale; writes.len()]) } else { Err(error) }
+    }
+
+    /// Decides an edit, possibly by the time at which it began to wait for the store.
+    pub(crate) fn decide(
+        mutant: Mutant,
+        decide: &mut DecideJob,
+        context: JobContext<'_>,
+    ) -> Result<JobWrite, Rejection> {
+        let before = JobContext { now: context.now.saturating_sub(EDIT_WAITS), ..context };
+        let moves = |write: &JobWrite| matches!(write, JobWrite::Put(put) if put.waiting == WaitingRuns::Supersede);
+        match mutant {
+            Mutant::DecidesEditsByAnOldClock if context.existing.is_some() => {
+                let write = decide(before)?;
+                if moves(&write) { Ok(write) } else { decide(context) }
+            }
+            _ => decide(context),
+        }
     }
 
     /// Changes a write before the store receives it.
@@ -437,13 +492,33 @@ impl ActionExecutor for MutantTargets {
                 Mutant::IgnoresTheSendFence => SendFence::unlimited(),
                 _ => fence,
             };
-            let report = self.inner.execute(request, fence).await;
+            let execution = self.inner.execute(request, fence);
+            let report = match self.mutant {
+                Mutant::LosesAnAttemptThatPanics => never_panics(execution).await,
+                _ => execution.await,
+            };
             if self.mutant == Mutant::NeverReportsAnAttempt && triggers {
                 std::future::pending::<()>().await;
             }
             report
         })
     }
+}
+
+/// Executes an attempt. If it panics, nothing is ever reported.
+async fn never_panics(mut execution: AttemptFuture<'_>) -> Result<AttemptReport, NotSent> {
+    let poll = |context: &mut Context<'_>| {
+        catch_unwind(AssertUnwindSafe(|| execution.as_mut().poll(context)))
+    };
+    let mut poll = Some(poll);
+    poll_fn(move |context| match poll.as_mut().map(|poll| poll(context)) {
+        Some(Ok(result)) => result,
+        _ => {
+            poll = None;
+            Poll::Pending
+        }
+    })
+    .await
 }
 
 /// A clock that is one millisecond ahead, as by a rounding error.
@@ -472,6 +547,13 @@ impl Clock for EarlyClock {
 impl Mutation for Mutant {
     fn store(&self, inner: Arc<dyn Store>) -> Arc<dyn Store> {
         Arc::new(MutantStore::new(*self, inner))
+    }
+
+    fn store_of_node(&self, link: Arc<dyn Store>) -> Arc<dyn Store> {
+        match self {
+            Mutant::IgnoresFailedWrites => Arc::new(MutantStore::new(*self, link)),
+            _ => link,
+        }
     }
 
     fn targets(&self, inner: Arc<dyn ActionExecutor>) -> Arc<dyn ActionExecutor> {

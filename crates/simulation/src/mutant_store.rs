@@ -1,5 +1,6 @@
 //! [`Store`] with the bug of a [`Mutant`] applied.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kalends_domain::{
@@ -19,6 +20,8 @@ use kalends_store::{
 
 use crate::mutant::{EARLY_BY, Existed, Mutant, MutantStore};
 
+/// Waiting runs from which [`Mutant::CountsWaitingRunsAsRunning`] starts no other.
+const WAITING_MAX: u64 = 8;
 /// Delay of [`Mutant::TakesOverLate`] after the end of a lease.
 const LATE_BY: Duration = Duration::from_secs(30);
 
@@ -60,11 +63,10 @@ impl ApiStore for MutantStore {
     }
 
     fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, EditedJob> {
-        let mut decide = decide;
-        let mut mutate = self.edit_mutator();
+        let (mutant, mut decide, mut mutate) = (self.mutant, decide, self.edit_mutator());
         let decide = move |context: kalends_store::JobContext<'_>| {
             let existed = if context.existing.is_some() { Existed::Yes } else { Existed::No };
-            decide(context).map(|write| mutate(write, existed))
+            MutantStore::decide(mutant, &mut decide, context).map(|write| mutate(write, existed))
         };
         Box::pin(async move {
             let edited = self.inner.edit_job(path, Box::new(decide)).await?;
@@ -120,6 +122,12 @@ impl EngineStore for MutantStore {
     fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         Box::pin(async move {
             let mut due = self.inner.due(until, limit).await?;
+            if self.mutant == Mutant::CountsWaitingRunsAsRunning {
+                let waiting = self.inner.parked_keys(usize::MAX).await?;
+                if waiting.iter().map(|parked| parked.count).sum::<u64>() >= WAITING_MAX {
+                    due.clear();
+                }
+            }
             if self.mutant == Mutant::MissesEditsForTenSeconds {
                 let now = self.inner.now().await?;
                 due.retain(|due| !self.was_just_edited(due.on.job, now));
@@ -152,15 +160,28 @@ impl EngineStore for MutantStore {
 
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
         Box::pin(async move {
-            let states = self.inner.gate_states(jobs.clone()).await?;
+            let mut states = self.inner.gate_states(jobs.clone()).await?;
+            if self.mutant == Mutant::AnswersOnceForTwoRunsOfAJob {
+                let mut seen = BTreeSet::new();
+                jobs.iter()
+                    .zip(&mut states)
+                    .filter(|(job, _)| !seen.insert(**job))
+                    .for_each(|(_, state)| *state = None);
+            }
             let states = jobs.into_iter().zip(states);
             Ok(states.map(|(job, state)| self.outdated_gate(job, state)).collect())
         })
     }
 
     fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>> {
-        let limit = if self.mutant == Mutant::ForgetsParkedRuns { 0 } else { limit };
-        self.inner.parked(key, limit)
+        self.inner.parked(
+            key,
+            match self.mutant {
+                Mutant::ForgetsParkedRuns => 0,
+                Mutant::TriesOnlyTheFirstParkedRun => limit.min(1),
+                _ => limit,
+            },
+        )
     }
 
     fn parked_keys(&self, limit: usize) -> Reply<'_, Vec<ParkedRuns>> {
@@ -180,14 +201,18 @@ impl EngineStore for MutantStore {
                 }
                 _ => mutated.collect(),
             };
-            let results = self.inner.commit(mutated.clone()).await?;
+            let results = self.inner.commit(mutated.clone()).await;
+            let results = results.or_else(|error| self.results_of_failed(&mutated, error))?;
             self.track_tokens(&mutated, &results);
             Ok(results)
         })
     }
 
     fn record_heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<Instant>> {
-        self.inner.record_heartbeat(heartbeat)
+        Box::pin(async move {
+            let others = self.inner.record_heartbeat(heartbeat).await?;
+            Ok(others.filter(|_| self.mutant != Mutant::IgnoresOtherNodes))
+        })
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {

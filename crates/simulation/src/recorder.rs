@@ -31,7 +31,12 @@ pub enum Tracing {
 #[derive(Debug, Default)]
 pub(crate) struct Observations {
     pub(crate) trace: Vec<String>,
+    /// Requests that targets received, in this order.
     pub(crate) calls: Vec<Call>,
+    /// Attempts that started and whose requests were not sent, by their number.
+    pub(crate) unsent: BTreeMap<u64, Call>,
+    /// Number of attempts that started.
+    pub(crate) attempts: u64,
     pub(crate) faults: Vec<InjectedFault>,
     /// Job and scheduled time of each run.
     pub(crate) runs: BTreeMap<RunId, (JobKey, Instant)>,
@@ -63,9 +68,9 @@ pub(crate) struct Call {
     pub(crate) host: u64,
     /// Number of the definition that the attempt used.
     pub(crate) definition: u64,
-    /// Start in virtual time, in ticks.
+    /// Start of the attempt in virtual time, in ticks: before the node connected to the target.
     pub(crate) started: i64,
-    /// Start by the store's clock, in ticks.
+    /// The same by the store's clock.
     pub(crate) started_by_store: i64,
     /// When the node received the response, in virtual time, and its outcome.
     pub(crate) response: Option<(i64, Outcome)>,

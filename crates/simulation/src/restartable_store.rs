@@ -1,6 +1,5 @@
 //! The store of a simulated world: in memory, or a real SQLite file that a crash closes and reopens.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,8 +56,8 @@ pub(crate) struct RestartableStore {
     /// Heartbeats of the nodes. A SQLite file belongs to one process and keeps none, but here it
     /// stands for a store that several nodes share.
     heartbeats: MemoryStore,
-    /// Jobs whose definition cannot be read to run them.
-    unreadable: Mutex<BTreeSet<JobKey>>,
+    /// A job whose definition cannot be read to run it.
+    unreadable: Mutex<Option<JobKey>>,
 }
 
 enum Backend {
@@ -101,16 +100,15 @@ impl RestartableStore {
         *open = Some(Arc::new(file.start()));
     }
 
-    /// Replaces the set of jobs that cannot be read.
-    pub(crate) fn set_unreadable(&self, jobs: BTreeSet<JobKey>) {
-        *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner) = jobs;
+    /// Chooses the job that cannot be read.
+    pub(crate) fn set_unreadable(&self, job: Option<JobKey>) {
+        *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner) = job;
     }
 
-    fn unreadable_of(&self, jobs: &[JobKey]) -> Vec<UnreadableJob> {
-        let unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = jobs.iter().filter(|job| unreadable.contains(job));
-        let reason = || "simulated".to_owned();
-        found.map(|&key| UnreadableJob { key, path: None, reason: reason() }).collect()
+    fn unreadable_of(&self, jobs: &[JobKey]) -> Option<UnreadableJob> {
+        let unreadable = *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = unreadable.filter(|job| jobs.contains(job))?;
+        Some(UnreadableJob { key, path: None, reason: "simulated".to_owned() })
     }
 
     fn current(&self) -> Arc<dyn Store> {
@@ -201,9 +199,9 @@ impl EngineStore for RestartableStore {
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
         let (store, unreadable) = (self.current(), self.unreadable_of(&jobs));
         Box::pin(async move {
-            match unreadable.is_empty() {
-                true => store.jobs_for_run(jobs).await,
-                false => Err(StoreError::Unreadable(unreadable)),
+            match unreadable {
+                None => store.jobs_for_run(jobs).await,
+                Some(job) => Err(StoreError::Unreadable(vec![job])),
             }
         })
     }

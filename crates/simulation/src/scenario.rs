@@ -9,7 +9,6 @@ use kalends_store::record::JobKey;
 use crate::definitions::{DefinitionOptions, Span};
 use crate::hosts::Host;
 use crate::link::LinkFaults;
-use crate::pending::Pending;
 use crate::rng::Rng;
 use crate::target::TargetBehavior;
 use crate::time::ticks;
@@ -32,8 +31,6 @@ pub(crate) struct Scenario {
     pub(crate) collections: u64,
     /// Number of jobs that exist at the start.
     pub(crate) jobs: u64,
-    /// Whether the first job cannot be read until the faults stop.
-    pub(crate) has_unreadable_job: bool,
     /// A user edits a job around one of this many claims of its runs; 0 for none.
     pub(crate) edit_one_in_claims: u64,
     /// Whether an edit nudges all nodes, not only the one that handled it.
@@ -131,6 +128,14 @@ pub(crate) enum ScenarioEvent {
         machine: usize,
         by: i64,
     },
+    /// The definition of a job cannot be read any more.
+    DamageJob {
+        number: u64,
+    },
+    /// A user replaces the job that cannot be read, or it can be read again.
+    RepairJob {
+        is_replaced: bool,
+    },
 }
 
 impl Scenario {
@@ -162,7 +167,6 @@ impl Scenario {
             limits: width.limits,
             collections: width.collections,
             edit_one_in_claims: width.edit_one_in_claims,
-            has_unreadable_job: width.has_unreadable_job,
             target_behavior: if rng.one_in(3) || width.jobs > 0 {
                 TargetBehavior::Reliable
             } else {
@@ -242,7 +246,21 @@ impl Scenario {
                 lasts: rng.pick([2, 20, 90, 300]) * SECOND,
             });
         }
+        scenario.add_unreadable_job(&Rng::derive(&[seed, 9]));
         scenario
+    }
+
+    /// In one of six worlds a job cannot be read for a while. It ends early enough for the job to
+    /// run again before the end.
+    fn add_unreadable_job(&mut self, rng: &Rng) {
+        if rng.one_in(6) {
+            let length = ticks(self.definitions.span.length()).unsigned_abs();
+            let from = rng.below(length / 2) as i64;
+            let to = from + rng.below(length / 4) as i64;
+            let number = rng.below(self.jobs);
+            self.events.push((from, ScenarioEvent::DamageJob { number }));
+            self.events.push((to, ScenarioEvent::RepairJob { is_replaced: rng.one_in(2) }));
+        }
     }
 
     fn add(&mut self, rng: &Rng, low: u64, high: u64, act: impl Fn(&Rng) -> ScenarioEvent) {
@@ -269,7 +287,6 @@ struct Width {
     /// Least number of jobs.
     jobs: u64,
     edit_one_in_claims: u64,
-    has_unreadable_job: bool,
     gate_hold_max: Duration,
     fails_writes: bool,
 }
@@ -295,7 +312,7 @@ impl Width {
         };
         let hosts: Vec<_> = (0..hosts).map(host).collect();
         let machine = |number| MachineStart {
-            at: if Pending::LateNodes.is_on() && number > 0 && rng.one_in(4) {
+            at: if number > 0 && rng.one_in(4) {
                 rng.below(length.unsigned_abs()) as i64
             } else {
                 0
@@ -313,8 +330,8 @@ impl Width {
                 has_jitter: rng.one_in(3),
             },
             hosts,
-            panic_one_in: if Pending::Panics.is_on() && has(6) { 30 } else { 0 },
-            limits: match is_crowded && Pending::SmallLimits.is_on() {
+            panic_one_in: if has(6) { 30 } else { 0 },
+            limits: match is_crowded {
                 true => AttemptLimits {
                     all: rng.pick([8, 16, 40]),
                     host: rng.pick([1, 2, 4]),
@@ -325,12 +342,11 @@ impl Width {
             collections: if is_crowded { rng.between(2, 6) } else { 2 },
             jobs: if is_crowded { rng.pick([20, 40, 80, 200]) } else { 0 },
             edit_one_in_claims: if rng.one_in(3) { rng.pick([5, 20]) } else { 0 },
-            has_unreadable_job: Pending::UnreadableJobs.is_on() && rng.one_in(6),
             gate_hold_max: match has(3) {
                 true => Duration::from_secs(rng.pick([1, 5, 9])),
                 false => Duration::ZERO,
             },
-            fails_writes: Pending::WriteOutages.is_on() && has(4),
+            fails_writes: has(4),
         }
     }
 }

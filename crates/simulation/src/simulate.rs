@@ -30,7 +30,10 @@ pub struct SimulationReport {
 
 /// Wraps the engine's dependencies, to change what the engine or the store sees.
 pub(crate) trait Mutation {
+    /// The store that all nodes share.
     fn store(&self, inner: Arc<dyn Store>) -> Arc<dyn Store>;
+    /// The store as a node sees it, behind the link.
+    fn store_of_node(&self, link: Arc<dyn Store>) -> Arc<dyn Store>;
     fn targets(&self, inner: Arc<dyn ActionExecutor>) -> Arc<dyn ActionExecutor>;
     fn clock(&self, inner: Arc<dyn Clock>) -> Arc<dyn Clock>;
 }
@@ -41,6 +44,10 @@ struct Unmodified;
 impl Mutation for Unmodified {
     fn store(&self, inner: Arc<dyn Store>) -> Arc<dyn Store> {
         inner
+    }
+
+    fn store_of_node(&self, link: Arc<dyn Store>) -> Arc<dyn Store> {
+        link
     }
 
     fn targets(&self, inner: Arc<dyn ActionExecutor>) -> Arc<dyn ActionExecutor> {

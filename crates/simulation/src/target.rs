@@ -9,7 +9,6 @@ use kalends_actions::{
 use kalends_domain::{ActionRole, Outcome};
 
 use crate::hosts::{self, Host, HostState};
-use crate::pending::Pending;
 use crate::recorder::{Call, Recorder};
 use crate::rng::Rng;
 use crate::time::{VirtualClock, VirtualTime};
@@ -47,11 +46,17 @@ impl ActionExecutor for Targets {
         Box::pin(async move {
             let [a, b, c, d, e, f, g, h, ..] = request.uid;
             let job = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+            let call = self.call(job, &request);
+            let attempt = self.start_attempt(call.clone());
             self.connect(&request).await;
             if !fence.is_open() {
+                let mut observations = self.recorder.observations();
+                if let Some(call) = observations.unsent.get_mut(&attempt) {
+                    call.response = Some((self.time.now(), Outcome::Indeterminate));
+                }
                 return Err(NotSent);
             }
-            let (index, repeats) = self.record(job, &request);
+            let (index, repeats) = self.record_sent(attempt, call);
             let (duration, outcome) = self.respond(job, &request, repeats);
             if self.panics(index) {
                 if let Some(call) = self.recorder.observations().calls.get_mut(index) {
@@ -78,8 +83,7 @@ impl Targets {
     async fn connect(&self, request: &AttemptRequest) {
         let parts = [self.seed, 8, request.scheduled.ticks() as u64, request.retry.into()];
         let rng = Rng::derive(&parts);
-        let may_wait = Pending::SlowConnections.is_on() && rng.one_in(4);
-        if may_wait && self.host_state(request) != HostState::Healthy {
+        if rng.one_in(4) && self.host_state(request) != HostState::Healthy {
             let wait = Duration::from_millis(rng.pick([10, 900, 4_000, 15_000]));
             self.node_clock.elapse(wait.min(request.timeout)).await;
         }
@@ -100,10 +104,10 @@ impl Targets {
         self.panic_one_in > 0 && self.time.now() < self.faults.1 && rng.one_in(self.panic_one_in)
     }
 
-    /// Records a call. Returns its index and the number of earlier calls of the same attempt.
-    fn record(&self, job: u64, request: &AttemptRequest) -> (usize, u64) {
+    /// The call of an attempt that starts now.
+    fn call(&self, job: u64, request: &AttemptRequest) -> Call {
         let (host, definition) = hosts::parse(&request.action);
-        let call = Call {
+        Call {
             host,
             definition,
             node: self.node,
@@ -115,10 +119,25 @@ impl Targets {
             started: self.time.now(),
             started_by_store: self.store_clock.reading(),
             response: None,
-        };
+        }
+    }
+
+    /// Records an attempt whose request is not sent yet. Returns its number.
+    fn start_attempt(&self, call: Call) -> u64 {
         let mut observations = self.recorder.observations();
+        observations.attempts += 1;
+        let number = observations.attempts;
+        observations.unsent.insert(number, call);
+        number
+    }
+
+    /// Records the call of an attempt. Returns its index and the number of earlier calls of the same
+    /// attempt.
+    fn record_sent(&self, attempt: u64, call: Call) -> (usize, u64) {
+        let mut observations = self.recorder.observations();
+        observations.unsent.remove(&attempt);
         let is_same_attempt = |other: &&Call| {
-            other.job == job
+            other.job == call.job
                 && other.scheduled == call.scheduled
                 && (other.role, other.retry) == (call.role, call.retry)
         };
@@ -127,17 +146,16 @@ impl Targets {
             observations.calls.iter().rev().take(64).filter(is_same_attempt).count() as u64;
         let lease_end = observations
             .keys
-            .get(&job)
+            .get(&call.job)
             .and_then(|&key| observations.leases.get(&(self.node, key, call.scheduled)).copied());
-        if lease_end.is_none_or(|until| call.started > until + LEASE_TOLERANCE) {
+        if lease_end.is_none_or(|until| self.time.now() > until + LEASE_TOLERANCE) {
             observations.violations.push(format!("FENCE {call:?}, lease ends at {lease_end:?}"));
         }
         let index = observations.calls.len();
-        observations.calls.push(call);
+        observations.calls.push(call.clone());
         drop(observations);
         self.recorder.trace(|| {
-            let AttemptRequest { generation, scheduled, role, retry, .. } = request;
-            let node = self.node;
+            let Call { node, job, generation, scheduled, role, retry, host, definition, .. } = call;
             format!(
                 "node {node}: call {index}: job {job}.{generation} of {scheduled} {role:?} \
                  retry {retry}, host {host}, definition {definition}"

@@ -21,6 +21,7 @@ use crate::definitions::{DefinitionOptions, action, random_definition, retry, se
 use crate::hosts;
 use crate::job_edit::JobEdit;
 use crate::recorder::Recorder;
+use crate::restartable_store::RestartableStore;
 use crate::rng::Rng;
 use crate::scenario::Scenario;
 
@@ -42,6 +43,8 @@ pub(crate) struct TrackedJob {
     pub(crate) manual: Vec<(Instant, u64)>,
     /// Deletion in virtual time.
     pub(crate) deleted_at: Option<i64>,
+    /// Start and end of the time in which its definition could not be read, in virtual time.
+    pub(crate) unreadable: Option<(i64, i64)>,
     /// Final state in the store, read before the deletion or at the end.
     pub(crate) stored: Option<StoredJob>,
 }
@@ -91,6 +94,8 @@ pub(crate) struct StoredJob {
 /// All users of a world.
 pub(crate) struct Users<'a> {
     pub(crate) store: &'a dyn Store,
+    /// The store below a mutant, in which a job can be damaged.
+    pub(crate) damage: &'a RestartableStore,
     pub(crate) recorder: &'a Recorder,
     pub(crate) scenario: &'a Scenario,
     pub(crate) tracked: Vec<TrackedJob>,
@@ -188,6 +193,11 @@ impl<'a> Users<'a> {
         });
         match (definition_now, rng.below(12)) {
             (None, _) => self.create(path, random_definition(rng, options, now), at, now),
+            (Some(_), 0 | 1) if self.is_unreadable(existing) => {
+                self.replace(path, random_definition(rng, options, now), at, now);
+            }
+            // The API rejects them.
+            (Some(_), 2..=6 | 10..) if self.is_unreadable(existing) => {}
             (Some(_), 0 | 1) => {
                 let new = random_definition(rng, options, now);
                 self.edit(path, new, EditKind::Replace, at, now);
@@ -255,6 +265,7 @@ impl<'a> Users<'a> {
                 versions: vec![version],
                 manual: vec![],
                 deleted_at: None,
+                unreadable: None,
                 stored: None,
             });
             self.recorder.observations().keys.insert(number, record.key);
@@ -309,8 +320,53 @@ impl<'a> Users<'a> {
         Some((after, changed))
     }
 
+    /// Makes the definition of a job unreadable, if the job exists.
+    pub(crate) fn damage(&mut self, number: u64, at: i64) {
+        let path = job_path(number, self.scenario.collections);
+        let Some(&index) = self.active.get(&path) else { return };
+        let job = &mut self.tracked[index];
+        job.unreadable = Some((at, i64::MAX));
+        self.damage.set_unreadable(Some(job.key));
+        self.recorder.trace(|| format!("{} cannot be read", path.job));
+    }
+
+    /// Replaces the job that cannot be read as `what` says, or makes it readable again.
+    pub(crate) fn repair(&mut self, what: Option<u64>, at: i64, now: Instant) {
+        let mut damaged = self.active.iter().filter(|(_, index)| self.is_unreadable(Some(**index)));
+        let Some((path, &index)) = damaged.next() else { return };
+        match what {
+            Some(what) => {
+                let new = random_definition(&Rng::new(what), self.scenario.definitions, now);
+                self.replace(path.clone(), new, at, now);
+            }
+            None => {
+                self.recorder.trace(|| format!("{} can be read again", path.job));
+                self.end_damage(index, at);
+            }
+        }
+    }
+
+    fn is_unreadable(&self, index: Option<usize>) -> bool {
+        let job = index.and_then(|index| self.tracked.get(index));
+        job.and_then(|job| job.unreadable).is_some_and(|(_, to)| to == i64::MAX)
+    }
+
+    fn end_damage(&mut self, index: usize, at: i64) {
+        if let Some((_, to)) = &mut self.tracked[index].unreadable {
+            *to = at.min(*to);
+            self.damage.set_unreadable(None);
+        }
+    }
+
+    /// Replaces a job that cannot be read: a new job without history takes its place.
+    fn replace(&mut self, path: JobPath, definition: JobDefinition, at: i64, now: Instant) {
+        self.delete(path.clone(), at);
+        self.create(path, definition, at, now);
+    }
+
     fn delete(&mut self, path: JobPath, at: i64) {
         let Some(index) = self.active.remove(&path) else { return };
+        self.end_damage(index, at);
         self.tracked[index].stored = self.read_stored(&self.tracked[index]);
         self.tracked[index].deleted_at = Some(at);
         let decide = |_: JobContext<'_>| Ok(JobWrite::Delete);

@@ -111,6 +111,7 @@ impl<'a> World<'a> {
         let WorldBase { time, recorder, store_clock, .. } = base;
         let users = Users {
             store: &**store,
+            damage: &base.store,
             recorder,
             scenario,
             tracked: vec![],
@@ -178,10 +179,6 @@ impl<'a> World<'a> {
             let definition = random_definition(&rng, self.scenario.definitions, now);
             let path = job_path(number, self.scenario.collections);
             self.users.create(path, definition, start, now);
-        }
-        if self.scenario.has_unreadable_job {
-            let first = self.users.tracked.first().map(|job| job.key);
-            self.base.store.set_unreadable(first.into_iter().collect());
         }
         // No node was running before.
         self.recorder.record_fault(None, start, start, FaultKind::Down);
@@ -341,7 +338,8 @@ impl<'a> World<'a> {
         };
         self.recorder.trace(|| format!("node {number} starts on machine {machine}"));
         let executor = self.mutation.targets(Arc::new(targets));
-        let node = Node::start(link.clone(), clock, executor, NodeId(number as u64), settings);
+        let store = self.mutation.store_of_node(link.clone());
+        let node = Node::start(store, clock, executor, NodeId(number as u64), settings);
         self.recorder.observations().lifetimes.insert(number, (self.time.now(), None));
         host.number = number;
         host.link = Some(link);
@@ -517,6 +515,13 @@ impl<'a> World<'a> {
                 self.recorder.record_fault(Some(number), now, now, FaultKind::ClockStep);
                 self.step_clock(&self.machines[machine].clock, by);
             }
+            ScenarioEvent::DamageJob { number } => self.users.damage(number, now),
+            ScenarioEvent::RepairJob { is_replaced } => {
+                let what = Rng::derive(&[self.seed, 10]).next();
+                let is_replaced = is_replaced && now >= self.writes_fail_until;
+                self.users.repair(is_replaced.then_some(what), now, self.api_now());
+                self.nudge(what);
+            }
         }
     }
 
@@ -529,7 +534,6 @@ impl<'a> World<'a> {
         self.recorder.trace(|| "faults stop".into());
         self.events.clear();
         self.writes_fail_until = i64::MIN;
-        self.base.store.set_unreadable(Default::default());
         for machine in 0..self.machines.len() {
             self.resume(machine);
             self.set_link_faults(machine, self.scenario.default_link_faults);

@@ -52,8 +52,8 @@ pub(super) enum WriteContext {
 pub(super) enum NextAttempt {
     /// The run is closed, or waits until its job and collection are enabled.
     None,
-    /// The run waits in the timetable.
-    Later(OpenRun),
+    /// The run waits in the timetable, at least until `not_before`.
+    Later { run: OpenRun, not_before: Instant },
     /// The attempt starts under the kept claim when the write is committed.
     Now {
         progress: Progress,
@@ -203,8 +203,8 @@ impl Scheduler {
                 self.held_claims.remove(&finished.run.id);
                 self.logged_failures.remove(&finished.run.id);
                 match next {
-                    NextAttempt::Later(run) if result == RunWriteResult::Done => {
-                        self.timetable.add_run(run);
+                    NextAttempt::Later { run, not_before } if result == RunWriteResult::Done => {
+                        self.timetable.add_run_not_before(run, not_before);
                         return None;
                     }
                     NextAttempt::Now { slot, .. } => self.admission.release(slot),

@@ -52,13 +52,17 @@ pub(super) async fn read_current_jobs(
     if edited.is_empty() {
         return Ok(current);
     }
-    let jobs = match store.jobs_for_run(edited.iter().copied().collect()).await {
-        // The definition that the attempt used decides.
-        Err(StoreError::Unreadable(_)) => return Ok(current),
+    let mut readable: Vec<_> = edited.into_iter().collect();
+    let jobs = match store.jobs_for_run(readable.clone()).await {
+        // The definitions that the attempts of these jobs used decide.
+        Err(StoreError::Unreadable(unreadable)) => {
+            readable.retain(|job| unreadable.iter().all(|other| other.key != *job));
+            store.jobs_for_run(readable.clone()).await?
+        }
         jobs => jobs?,
     };
     let jobs: HashMap<_, _> =
-        edited.into_iter().zip(jobs.into_iter().map(|job| job.map(Arc::new))).collect();
+        readable.into_iter().zip(jobs.into_iter().map(|job| job.map(Arc::new))).collect();
     for current in &mut current {
         let Some(CurrentJob { gate, job_for_run }) = current else { continue };
         match jobs.get(&job_for_run.job.key) {
@@ -130,7 +134,12 @@ impl Scheduler {
                     None if is_held => (ClaimAfter::Release, NextAttempt::None),
                     None => {
                         let waiting = OpenRun { progress, claim: None, ..run };
-                        (ClaimAfter::Release, NextAttempt::Later(waiting))
+                        let not_before = match finished.result {
+                            // Not at once: the cause may persist.
+                            AssignmentResult::NotStarted => now.saturating_add(STORE_RETRY),
+                            _ => progress.next_at,
+                        };
+                        (ClaimAfter::Release, NextAttempt::Later { run: waiting, not_before })
                     }
                 };
                 let write =
@@ -184,12 +193,8 @@ impl Scheduler {
     ) -> AfterAttempt {
         let run = finished.run;
         match &finished.result {
-            // Not at once: the cause may persist.
-            AssignmentResult::NotStarted => AfterAttempt::unattempted(Progress {
-                next_at: run.progress.next_at.max(now.saturating_add(STORE_RETRY)),
-                ..run.progress
-            }),
-            AssignmentResult::Edited | AssignmentResult::Held => {
+            // Unchanged: whether it passed while its job was disabled depends on its time.
+            AssignmentResult::NotStarted | AssignmentResult::Edited | AssignmentResult::Held => {
                 AfterAttempt::unattempted(run.progress)
             }
             AssignmentResult::Superseded => AfterAttempt::closed(Disposition::Superseded, None),

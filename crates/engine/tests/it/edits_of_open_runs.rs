@@ -1,5 +1,6 @@
 //! Edits, disabling and enabling of a job that has an open run.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kalends_domain::{
@@ -422,6 +423,26 @@ fn an_occurrence_whose_delayed_start_passes_while_the_collection_is_disabled_doe
         let state = world.job("j").await.state;
         let due = state.due.map(|due| due.to_string());
         assert_eq!((state.used, due, state.lifecycle), (0, Some(at(3_610)), Lifecycle::Active));
+    });
+}
+
+#[test]
+fn an_occurrence_that_passed_while_disabled_does_not_run_after_a_failed_read_of_its_gate() {
+    run(async {
+        let mut world = World::new().await;
+        let store = world.start_engine_on_faulty_store();
+        world.put("j", with_jitter(None)).await;
+        world.pass(12).await;
+        world.switch_collection(CollectionState::Disabled).await;
+        world.pass(20).await;
+        store.gates_fail.store(true, Ordering::Relaxed);
+        world.switch_collection(CollectionState::Enabled).await;
+        world.pass(2).await;
+        assert_eq!(closed(&world, "j").await, [], "nothing is known about the collection");
+        store.gates_fail.store(false, Ordering::Relaxed);
+        world.pass(5).await;
+        assert_eq!(world.calls(), []);
+        assert_eq!(closed(&world, "j").await, [(1, at(10), Disposition::SkippedDisabled)]);
     });
 }
 

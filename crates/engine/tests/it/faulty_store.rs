@@ -1,6 +1,6 @@
 //! A store in memory with injected faults.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use kalends_store::memory::MemoryStore;
 use kalends_store::record::{GateState, JobForRun, JobKey, OpenRun, SlotKey};
 use kalends_store::{
     Due, EngineStore, Heartbeat, LeaseClock, LeaseRenewal, ParkedRuns, RenewalResult, Reply,
-    Retention, RunWrite, RunWriteResult, ScanPage, StoreError,
+    Retention, RunWrite, RunWriteResult, ScanPage, StoreError, UnreadableJob,
 };
 
 /// A store whose calls fail or respond late on request.
@@ -28,6 +28,10 @@ pub(crate) struct FaultyStore {
     pub(crate) commits_fail: AtomicBool,
     /// Reads of due jobs panic.
     pub(crate) panics: AtomicBool,
+    /// Reads of gate states fail.
+    pub(crate) gates_fail: AtomicBool,
+    /// Jobs whose definitions cannot be read.
+    pub(crate) unreadable: Mutex<BTreeSet<JobKey>>,
     /// Time between the read of gate states and the response, for the next calls.
     pub(crate) gate_delays: Mutex<VecDeque<Duration>>,
 }
@@ -42,6 +46,8 @@ impl FaultyStore {
             commits_hang: AtomicBool::new(false),
             commits_fail: AtomicBool::new(false),
             panics: AtomicBool::new(false),
+            gates_fail: AtomicBool::new(false),
+            unreadable: Mutex::default(),
             gate_delays: Mutex::default(),
         })
     }
@@ -78,10 +84,20 @@ impl EngineStore for FaultyStore {
     }
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
-        self.inner.jobs_for_run(jobs)
+        let unreadable = self.unreadable.lock().unwrap();
+        let found = jobs.iter().filter(|job| unreadable.contains(job));
+        let describe = |&key| UnreadableJob { key, path: None, reason: "planned".into() };
+        let found: Vec<_> = found.map(describe).collect();
+        match found.is_empty() {
+            true => self.inner.jobs_for_run(jobs),
+            false => Box::pin(std::future::ready(Err(StoreError::Unreadable(found)))),
+        }
     }
 
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {
+        if self.gates_fail.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Err(StoreError::Busy("planned".into()))));
+        }
         let delay = self.gate_delays.lock().unwrap().pop_front().unwrap_or_default();
         Box::pin(async move {
             let states = self.inner.gate_states(jobs).await;

@@ -15,4 +15,5 @@ mod races;
 mod several_nodes;
 mod status;
 mod store_faults;
+mod unreadable_jobs;
 mod world;

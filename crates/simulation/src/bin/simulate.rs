@@ -1,6 +1,7 @@
 //! `simulate 100..300` runs a range of seeds and lists those that violated a guarantee;
 //! `simulate 123` runs one seed and prints its trace. `--store sqlite` before the seeds runs the worlds
-//! on a SQLite file instead of in memory. With the feature `mutants`, `--mutant NAME` plants a bug.
+//! on a SQLite file instead of in memory. With the feature `mutants`, `--mutant NAME` plants a bug and stops
+//! at the first seed that detects it.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -95,6 +96,9 @@ fn run_range(
                 output,
                 "seed {seed}: {first} (and {more} more)\n  make simulate SEEDS={seed}"
             )?;
+            if world.mutant.is_some() {
+                break;
+            }
         }
     }
     let took = SystemClock.now().duration_since(began).as_secs_f64();

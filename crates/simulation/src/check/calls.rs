@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 
 use kalends_domain::{ActionRole, Outcome};
 use kalends_recurrence::Instant;
-use kalends_store::record::Disposition;
+use kalends_store::record::{Cause, Disposition};
 
 use super::retry_policy::ExpectedRetries;
 use super::{Check, JobEvidence, RECORDING};
-use crate::pending::Pending;
 use crate::recorder::{Call, FaultKind};
 use crate::time::ticks;
 use crate::users::Version;
@@ -81,6 +80,27 @@ impl Check<'_> {
         }
     }
 
+    /// Every manual run that was acknowledged is open, completed or failed. No edit supersedes it.
+    pub(super) fn manual_runs(&mut self, job: JobEvidence<'_>) {
+        for &(at, generation) in &job.tracked.manual {
+            let rows = job.stored.ledger.iter().filter(|row| {
+                (row.cause, row.from, row.generation) == (Cause::Manual, at, generation)
+            });
+            let open = job.stored.open.iter().filter(|run| {
+                (run.cause, run.scheduled, run.generation) == (Cause::Manual, at, generation)
+            });
+            let closed: Vec<_> = rows.map(|row| row.disposition).collect();
+            let has_ended = match closed.as_slice() {
+                [] => open.count() == 1,
+                [how] => matches!(how, Disposition::Completed | Disposition::Failed),
+                _ => false,
+            };
+            if !has_ended {
+                self.violation(job, format!("LOST manual run of {at}: closed as {closed:?}"));
+            }
+        }
+    }
+
     /// Whether the job was edited between the claim of a run and the last response to its calls.
     fn was_edited<'c>(
         &self,
@@ -111,8 +131,7 @@ impl Check<'_> {
         let later = versions.iter().enumerate().filter(|(index, version)| {
             let supersedes = version.moves && !is_manual;
             used.is_none_or(|used| *index > used)
-                || (supersedes || !Pending::RunsSurviveEdits.is_on())
-                    && version.generation > call.generation
+                || supersedes && version.generation > call.generation
         });
         let later = later.map(|(_, version)| version);
         let edits = later.map(|version| version.acknowledged).chain(job.tracked.deleted_at);

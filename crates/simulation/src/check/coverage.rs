@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use kalends_domain::{Lifecycle, MissedPolicy, Overlap, Switch};
 use kalends_recurrence::{Instant, Rule, TICKS_PER_SECOND};
-use kalends_store::record::{Cause, Disposition};
+use kalends_store::record::{Cause, Disposition, OpenRun};
 
 use super::{Check, JobEvidence, OccurrenceRecord};
+use crate::recorder::Call;
 use crate::time::ticks;
 use crate::users::Version;
 
@@ -65,9 +66,17 @@ impl Check<'_> {
             }
             let before = position.zip(index.checked_sub(1).and_then(|index| versions.get(index)));
             let start = start_of(job, (version, &rule), before, &earlier);
-            let reached = self.check_records(job, version, &rule, &own, start);
-            position = Some(reached);
+            let mut reached = self.check_records(job, version, &rule, &own, start);
             let edit = versions.get(index + 1);
+            // The last occurrence gave its use of the count back.
+            let due = job.stored.record.state.due.filter(|due| {
+                reached.next.is_some_and(|next| next < *due)
+                    && returns_count(job, version, &rule, *due)
+            });
+            if edit.is_none() && due.is_some() {
+                reached.next = due;
+            }
+            position = Some(reached);
             for record in &own {
                 self.runs_after_outage(job, version, &rule, record);
                 let moved = versions.iter().skip(index + 1).any(|version| version.moves);
@@ -271,6 +280,19 @@ impl Check<'_> {
             .is_some_and(|last| last >= self.evidence.ended.ticks() - 2 * STUCK_AFTER)
     }
 
+    /// Whether all attempts of a claimed run ended long ago.
+    fn has_ended(&self, job: JobEvidence<'_>, run: &OpenRun) -> bool {
+        let is_own = |call: &&Call| {
+            (call.job, call.scheduled) == (job.tracked.number, run.scheduled)
+                && call.generation == run.generation
+        };
+        let attempts = self.observations.calls.iter().chain(self.observations.unsent.values());
+        let attempts: Vec<_> = attempts.filter(is_own).collect();
+        let ended = self.evidence.ended_at - STUCK_AFTER;
+        let has_ended = |call: &&Call| call.response.is_some_and(|(at, _)| at < ended);
+        !attempts.is_empty() && attempts.iter().all(has_ended)
+    }
+
     /// Checks the final state of a job.
     fn end(
         &mut self,
@@ -336,7 +358,8 @@ impl Check<'_> {
                 self.violation(job, format!("STUCK next attempt too far ahead: {run:?}"));
             }
             let is_off = !is_enabled && run.cause == Cause::Scheduled;
-            if is_due && !is_held && !waits && !is_off {
+            let is_lost = is_held && self.has_ended(job, run);
+            if is_due && (!is_held || is_lost) && !waits && !is_off {
                 self.violation(job, format!("STUCK no node works on {run:?}"));
             }
         }

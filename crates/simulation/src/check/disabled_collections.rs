@@ -54,6 +54,7 @@ impl Check<'_> {
                         && (start >= period.from - tolerance
                             || self.is_full(job, (to, period.from))
                             || waits_for_earlier(period.from)
+                            || job.readable_again(closed).is_some_and(|at| at >= period.from)
                             || self
                                 .had_fault_anywhere(from - HANDLED_WITHIN, closed + HANDLED_WITHIN))
                 };

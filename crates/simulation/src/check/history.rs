@@ -4,13 +4,10 @@ use kalends_domain::{ActionRole, AttemptStatus, HistoryEntry, Outcome};
 use kalends_store::record::Disposition;
 
 use super::{Check, JobEvidence, RECORDING};
-use crate::pending::Pending;
 use crate::recorder::Call;
 
 /// Longest link delay of any scenario, in ticks (7 s).
 const DELAY_MAX: i64 = 70_000_000;
-/// Longest wait for a connection, in ticks (15 s): an entry starts before it, a call after it.
-const CONNECTED_WITHIN: i64 = 150_000_000;
 
 impl Check<'_> {
     pub(super) fn history(&mut self, job: JobEvidence<'_>) {
@@ -94,13 +91,9 @@ impl Check<'_> {
     /// Whether an entry may describe a call. Start times differ by up to the link delay.
     fn matches(&self, entry: &HistoryEntry, call: &Call) -> bool {
         let difference = (call.started_by_store - entry.started.ticks()).abs();
-        let most = match Pending::SlowConnections.is_on() {
-            true => DELAY_MAX + CONNECTED_WITHIN,
-            false => DELAY_MAX,
-        };
         call.scheduled == entry.expected
             && (call.role, call.retry) == (entry.role, entry.retry)
-            && (difference <= most || self.clocks_were_stepped())
+            && (difference <= DELAY_MAX || self.clocks_were_stepped())
     }
 
     fn counters(&mut self, job: JobEvidence<'_>, entries: &[&HistoryEntry]) {

@@ -9,7 +9,6 @@ use kalends_recurrence::{Instant, TICKS_PER_SECOND};
 use super::retry_policy::ExpectedRetries;
 use super::{Check, JobEvidence};
 use crate::definitions::Span;
-use crate::pending::Pending;
 use crate::recorder::{Call, FaultKind, InjectedFault};
 use crate::time::ticks;
 use crate::users::Version;
@@ -21,8 +20,9 @@ const ON_TIME: i64 = SECOND;
 const CALM_AFTER: i64 = 60 * SECOND;
 /// Ticks (12 s) within which another node takes over: the lease and two seconds.
 const TAKEN_OVER_WITHIN: i64 = 12 * SECOND;
-/// Ticks (15 s) within which a slow host accepts a connection.
-const CONNECTED_WITHIN: i64 = 15 * SECOND;
+/// Ticks (315 s) within which a job is read again after it could not be read: the job is put aside for
+/// five minutes, and then found by a load.
+const READ_AGAIN_WITHIN: i64 = 315 * SECOND;
 /// Round trips of the longest chain of store calls before an attempt, with the pause between loads.
 const ROUND_TRIPS: i64 = 30;
 
@@ -78,12 +78,10 @@ impl Check<'_> {
         let switched = switched.filter(|(path, ..)| *path == job.tracked.path.collection);
         let changes = edits.chain(switched.map(|&(_, at, ..)| at));
         let expected = changes.filter(|&at| at <= call.started).fold(expected, i64::max);
-        let mut bound = ON_TIME + ROUND_TRIPS * 2 * ticks(self.delay_max());
-        // Connections to the host may take long.
-        let host = self.evidence.scenario.hosts.get(call.host as usize);
-        if host.is_some_and(|host| !host.is_healthy()) {
-            bound += CONNECTED_WITHIN;
-        }
+        let readable = job.readable_again(call.started);
+        let readable = readable.map(|at| at.saturating_add(self.longest_between_loads()));
+        let expected = readable.map_or(expected, |at| expected.max(at));
+        let bound = ON_TIME + ROUND_TRIPS * 2 * ticks(self.delay_max());
         if call.started <= expected + bound {
             return;
         }
@@ -93,10 +91,10 @@ impl Check<'_> {
             Disturbance::Fault => false,
             Disturbance::Crash { last } => {
                 let latest = expected.max(last) + TAKEN_OVER_WITHIN + bound;
-                Pending::TakeOver.is_on() && call.started > latest + self.longest_between_loads()
+                call.started > latest + self.longest_between_loads()
             }
         };
-        if is_calm && !self.is_full(job, (expected - SECOND, expected + bound)) {
+        if is_calm && !self.is_full_until(job, expected, call.started, bound) {
             let late = (call.started - expected) / (SECOND / 1_000);
             self.violation(job, format!("LATE by {late} ms: {call:?}"));
         }
@@ -135,6 +133,13 @@ impl Check<'_> {
         }
     }
 
+    /// Whether there was never a free slot for the job for longer than `bound` until an attempt
+    /// started.
+    fn is_full_until(&self, job: JobEvidence<'_>, from: i64, started: i64, bound: i64) -> bool {
+        let mut starts = (from..started - bound).step_by(bound.unsigned_abs() as usize);
+        starts.all(|at| self.is_full(job, (at - SECOND, at + bound)))
+    }
+
     /// Whether a node reached a limit that applies to the job at some time in a period.
     pub(super) fn is_full(&self, job: JobEvidence<'_>, (from, to): (i64, i64)) -> bool {
         let limits = self.evidence.scenario.limits;
@@ -147,7 +152,8 @@ impl Check<'_> {
         // Slots are taken before an attempt starts and returned after its result was received.
         let overlaps =
             |call: &&Call| call.started - SECOND <= to && self.ended(call) + SECOND >= from;
-        let calls: Vec<_> = self.observations.calls.iter().filter(overlaps).collect();
+        let attempts = self.observations.calls.iter().chain(self.observations.unsent.values());
+        let calls: Vec<_> = attempts.filter(overlaps).collect();
         let most = |applies: &dyn Fn(&Call) -> bool| {
             let nodes: BTreeSet<_> = calls.iter().map(|call| call.node).collect();
             let of_node = |node| {
@@ -216,7 +222,7 @@ impl Check<'_> {
     ) {
         let version = job.version(first.generation);
         let recurs = version.is_some_and(|version| version.definition.recurrence.is_some());
-        if !recurs || self.clocks_were_stepped() || !Pending::HeldOccurrences.is_on() {
+        if !recurs || self.clocks_were_stepped() {
             return;
         }
         let switched = self.evidence.users.switched.iter();
@@ -239,6 +245,12 @@ impl Check<'_> {
 }
 
 impl JobEvidence<'_> {
+    /// When a node certainly read a job again that could not be read before `at`.
+    pub(super) fn readable_again(&self, at: i64) -> Option<i64> {
+        let (_, to) = self.tracked.unreadable.filter(|&(from, _)| from <= at)?;
+        Some(to.saturating_add(READ_AGAIN_WITHIN))
+    }
+
     /// Scheduled time plus jitter, in ticks.
     pub(super) fn start_of(&self, generation: u64, scheduled: Instant) -> i64 {
         let Some(version) = self.version(generation) else { return scheduled.ticks() };

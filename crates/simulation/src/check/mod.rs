@@ -12,7 +12,6 @@ mod retry_policy;
 use kalends_recurrence::{Instant, Rule, Settings};
 use kalends_store::record::{Cause, Disposition};
 
-use crate::pending::Pending;
 use crate::recorder::{FaultKind, InjectedFault, Observations};
 use crate::users::{StoredJob, TrackedJob, Version};
 use crate::world::Evidence;
@@ -70,9 +69,7 @@ impl<'a> Check<'a> {
             violations: observations.violations.clone(),
             occurrences: 0,
         };
-        // Nothing is required of a job that could not be read.
-        let unreadable = usize::from(evidence.scenario.has_unreadable_job);
-        for tracked in evidence.users.tracked.iter().skip(unreadable) {
+        for tracked in &evidence.users.tracked {
             let Some(stored) = &tracked.stored else {
                 check
                     .violations
@@ -83,6 +80,7 @@ impl<'a> Check<'a> {
             check.coverage(job);
             check.history(job);
             check.calls(job);
+            check.manual_runs(job);
             check.lateness(job);
         }
         check
@@ -107,7 +105,7 @@ impl<'a> Check<'a> {
             fault.node.is_none_or(|other| other == node)
                 && fault.from <= to
                 && fault.to >= from
-                && (fault.kind != FaultKind::SlowGate || !Pending::StaleGates.is_on())
+                && fault.kind != FaultKind::SlowGate
         };
         self.observations.faults.iter().any(|fault| overlaps(&fault))
     }

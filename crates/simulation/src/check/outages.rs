@@ -6,7 +6,6 @@ use kalends_recurrence::{Instant, Rule, TICKS_PER_SECOND};
 use kalends_store::record::Disposition;
 
 use super::{Check, JobEvidence, OccurrenceRecord};
-use crate::pending::Pending;
 use crate::recorder::{FaultKind, InjectedFault};
 use crate::time::ticks;
 use crate::users::Version;
@@ -77,7 +76,7 @@ impl Check<'_> {
         self.observations.faults.iter().any(|fault| {
             let is_other_node_down = fault.node.is_none() && fault.kind == FaultKind::Down;
             fault.node.is_none_or(|other| other == node)
-                && !(is_other_node_down && Pending::LateNodes.is_on())
+                && !is_other_node_down
                 && fault.from <= to
                 && fault.to >= from
         })

@@ -2,24 +2,31 @@
 
 use kalends_simulation::{Mutant, StoreKind, Tracing, simulate, simulate_mutant};
 
-/// Every mutant must be detected within this many seeds.
+/// Every mutant must be detected within this many seeds; `make simulate` runs more of them.
 const SEEDS: u64 = 300;
+/// Seeds that are tried first because their worlds are short and detect many mutants.
+const SHORT_SEEDS: [u64; 0] = [];
 /// Seeds that must pass without a mutant; `make simulate` runs more of them.
-const MEMORY_SEEDS: u64 = 120;
+const MEMORY_SEEDS: u64 = 60;
 /// The same on SQLite, whose worlds take several times as long.
-const SQLITE_SEEDS: u64 = 30;
+const SQLITE_SEEDS: u64 = 20;
 
 fn check_that_mutants_are_detected(store: StoreKind) {
-    let detects = |seed: u64, mutant| {
-        !simulate_mutant(seed, store, Tracing::Off, mutant).violations.is_empty()
-    };
-    let is_detected = |mutant: &Mutant| (0..SEEDS).any(|seed| detects(seed, *mutant));
-    let missed: Vec<_> = Mutant::ALL.into_iter().filter(|mutant| !is_detected(mutant)).collect();
+    let mut missed = Vec::new();
+    for mutant in Mutant::ALL {
+        let detects =
+            |seed: &u64| !simulate_mutant(*seed, store, Tracing::Off, mutant).violations.is_empty();
+        let mut seeds = SHORT_SEEDS.into_iter().chain(0..SEEDS);
+        match seeds.find(detects) {
+            Some(seed) => println!("{mutant:?} is detected by seed {seed}"),
+            None => missed.push(mutant),
+        }
+    }
     assert!(missed.is_empty(), "the checker does not detect {missed:?} on {store:?}");
 }
 
 fn check_that_seeds_pass(store: StoreKind, seeds: u64) {
-    for seed in 0..seeds {
+    for seed in SHORT_SEEDS.into_iter().chain(0..seeds) {
         let violations = simulate(seed, store, Tracing::Off).violations;
         assert_eq!(violations, Vec::<String>::new(), "seed {seed} on {store:?}");
     }
