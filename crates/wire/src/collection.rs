@@ -12,7 +12,9 @@ use crate::id::{COLLECTION_TYPE, collection_id};
 use crate::json::Json;
 use crate::node::{Node, quoted};
 use crate::object::{ObjectBuilder, pairs};
+use crate::shape;
 use crate::tags::read_tags;
+use crate::unknown_members::reject_unknown_members;
 use crate::version::Version;
 
 const PLANS: &EnumText<Plan> = &[
@@ -29,14 +31,16 @@ const STATES: &EnumText<CollectionState> = &[
     ("Suspended", CollectionState::Suspended),
 ];
 
-/// Reads the body of a PUT. `id`, `name` and `type` are ignored like unknown members.
+/// Reads the body of a PUT. Members that clients send back from an earlier response are ignored.
 pub fn read_collection(
     body: &Json<'_>,
     version: Version,
     limits: &Limits,
 ) -> Result<Collection, ErrorDetails> {
     let mut errors = ErrorDetails::default();
-    let collection = read(Node::root(body), version, limits, &mut errors);
+    let root = Node::root(body, &shape::COLLECTION, version);
+    reject_unknown_members(root, &mut errors);
+    let collection = read(root, version, limits, &mut errors);
     collection.filter(|_| errors.is_empty()).ok_or(errors)
 }
 

@@ -54,7 +54,7 @@ impl ErrorDetail {
         let target = Some(self.path.as_str()).filter(|path| !path.is_empty());
         ObjectBuilder::new()
             .put("code", self.code.as_str())
-            .put("message", &self.message)
+            .put("message", self.to_string())
             .put_some("target", target)
     }
 }

@@ -1,9 +1,10 @@
 //! JSON bodies of the REST API, in every API version.
 //!
 //! Parsing is strict about structure and lenient about spelling. Member names and enum values are
-//! case-insensitive, unknown members are ignored, and a scalar is accepted as a list of one. A
-//! duplicate member, a wrong type or a NUL character is an error with the path of the member. All
-//! errors of a body are collected, so that one response reports them together.
+//! case-insensitive, and a scalar is accepted as a list of one. The old versions ignore unknown
+//! members, the newest rejects them. A duplicate member, a wrong type or a NUL character is an error
+//! with the path of the member. All errors of a body are collected, so that one response reports them
+//! together.
 //!
 //! Serialisation is exact: member order, casing and format are those of the retired service.
 //! Responses never contain secrets.
@@ -12,11 +13,13 @@
 //! in by the caller.
 
 mod action;
+mod bulk;
 mod collection;
 mod duration;
 mod enum_text;
 mod error;
 mod error_code;
+mod group;
 mod history;
 mod id;
 mod job;
@@ -27,24 +30,30 @@ mod node;
 mod object;
 mod patch;
 mod recurrence;
+mod shape;
 mod stored_secrets;
 mod tags;
 mod timeline;
+mod unknown_members;
 mod version;
 mod write_options;
 
 pub use action::keep_type_spelling;
+pub use bulk::{BulkAction, BulkEdit, BulkJobs};
 pub use collection::{keep_plan, read_collection, write_collection};
 pub use duration::{parse_duration, write_duration};
 pub use error::{ErrorDetail, ErrorDetails};
 pub use error_code::ErrorCode;
+pub use group::{GroupBody, read_group};
 pub use history::write_history_entry;
 pub use id::{collection_id, job_id};
-pub use job::{JobRuntimeState, job_with_secrets, keep_extensions, read_job, write_job};
+pub use job::{
+    FinalState, JobBody, JobRuntimeState, job_with_secrets, keep_extensions, read_job, write_job,
+};
 pub use json::{Json, Number};
 pub use list::write_list;
 pub use next::NextRequest;
-pub use patch::{merge_patch, patch_collection, patch_job};
+pub use patch::{ignore_final_state, merge_patch, patch_collection, patch_job};
 pub use recurrence::read_definition;
 pub use stored_secrets::{has_stored_placeholder, keep_stored_secrets};
 pub use timeline::{ExplainContext, write_closed_occurrence, write_explanation, write_occurrence};

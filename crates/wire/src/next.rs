@@ -7,6 +7,8 @@ use crate::error_code::ErrorCode;
 use crate::json::Json;
 use crate::node::Node;
 use crate::recurrence::definition;
+use crate::shape;
+use crate::version::Version;
 
 /// A definition and the range of its occurrences to compute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +31,7 @@ impl NextRequest {
     pub fn read(line: &[u8], now: Instant) -> Result<NextRequest, ErrorDetails> {
         let body = Json::parse(line)?;
         let mut errors = ErrorDetails::default();
-        let node = Node::root(&body);
+        let node = Node::root(&body, &shape::NEXT_REQUEST, Version::V2026_11_01);
         let request =
             if node.is_object(&mut errors) { request(node, now, &mut errors) } else { None };
         request.filter(|_| errors.is_empty()).ok_or(errors)

@@ -11,6 +11,7 @@ use crate::duration::parse_duration;
 use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::json::{Json, Number};
+use crate::shape::{Contents, Shape};
 use crate::version::Version;
 
 /// Characters of a client's value that a message quotes at most.
@@ -94,11 +95,20 @@ pub(crate) struct Node<'v> {
     pub(crate) path: JsonPath<'v>,
     /// The code of errors in this value, unless a check returns its own.
     pub(crate) code: ErrorCode,
+    pub(crate) contents: Contents,
+    pub(crate) version: Version,
 }
 
 impl<'v> Node<'v> {
-    pub(crate) fn root(value: &'v Json<'v>) -> Node<'v> {
-        Node { value, path: JsonPath::ROOT, code: ErrorCode::InvalidRequestContent }
+    /// The body of a request in `version`, an object with the members of `shape`.
+    pub(crate) fn root(value: &'v Json<'v>, shape: &'static Shape, version: Version) -> Node<'v> {
+        Node {
+            value,
+            path: JsonPath::ROOT,
+            code: ErrorCode::InvalidRequestContent,
+            contents: Contents::Object(shape),
+            version,
+        }
     }
 
     /// Sets the code of errors in this value.
@@ -144,7 +154,11 @@ impl<'v> Node<'v> {
         };
         let found = members.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         let (_, value) = found.filter(|(_, value)| *value != Json::Null)?;
-        Some(Node { value, path: self.path.member(name), code: self.code })
+        let contents = match self.contents {
+            Contents::Object(shape) => shape.find(name).map_or(Contents::Value, |it| it.contents),
+            other => other,
+        };
+        Some(Node { value, path: self.path.member(name), contents, ..*self })
     }
 
     /// Returns whether the value is an object, and adds an error if not.
@@ -300,7 +314,7 @@ impl<'v> Node<'v> {
         };
         let mut entries = Vec::with_capacity(members.len());
         for (name, value) in members {
-            let node = Node { value, path: self.path.member(name), code: self.code };
+            let node = Node { value, path: self.path.member(name), ..*self };
             entries.extend(node.text(errors).map(|text| (name.to_string(), text.to_owned())));
         }
         Some(entries)
@@ -317,10 +331,7 @@ impl<'v> Node<'v> {
         };
         let mut list = Vec::with_capacity(values.len());
         for (index, value) in values.iter().enumerate() {
-            list.extend(read(
-                Node { value, path: self.path.index(index), code: self.code },
-                errors,
-            ));
+            list.extend(read(Node { value, path: self.path.index(index), ..*self }, errors));
         }
         Some(list)
     }

@@ -5,18 +5,22 @@
 
 use std::borrow::Cow;
 
-use kalends_domain::{Collection, CollectionPath, JobDefinition, JobPath, Limits, SecretHeaders};
+use kalends_domain::{
+    Collection, CollectionPath, JobDefinition, JobPath, Lifecycle, Limits, SecretHeaders,
+};
 
 use crate::action::foreign_payloads;
 use crate::collection::{complete_collection, keep_plan, read_collection};
 use crate::error::ErrorDetails;
 use crate::id::{collection_id, job_id, job_name};
-use crate::job::{job_with_secrets, keep_extensions, read_job_with};
+use crate::job::{JobBody, job_node, job_with_secrets, keep_extensions};
 use crate::json::Json;
 use crate::node::{Context, Node, Strictness, quoted};
+use crate::shape;
 use crate::stored_secrets::{
     check_kept_secrets, has_stored_placeholder, keep_certificates, keep_stored_secrets,
 };
+use crate::unknown_members::reject_unknown_members;
 use crate::version::Version;
 
 type Object<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
@@ -39,17 +43,17 @@ pub fn patch_job(
     secret_headers: &SecretHeaders,
 ) -> Result<JobDefinition, ErrorDetails> {
     let full_name = job_name(path);
-    check(&patch, &job_id(path), &[path.job.as_str(), &full_name])?;
+    check(job_node(&patch, version), &job_id(path), &[path.job.as_str(), &full_name])?;
     let before = job_with_secrets(stored, version);
     let mut context = Context::new(version, limits);
     // An incomplete definition, created through an old version, must remain patchable, for example
     // to disable the job.
-    if read_job_with(&before, context).is_err() {
+    if JobBody::read_with(&before, context).is_err() {
         context.strictness = Strictness::Lenient;
     }
     let patch = normalise(patch);
     let merged = merge(before, patch.clone(), version);
-    let mut patched = read_job_with(&merged, context)?;
+    let mut patched = JobBody::read_with(&merged, context)?.for_new_job()?;
     check_kept_secrets(stored, &patched, &patch, secret_headers)?;
     if version.is_old() {
         keep_extensions(stored, &mut patched);
@@ -60,6 +64,26 @@ pub fn patch_job(
     Ok(patched)
 }
 
+/// Removes `state` from a patch of the newest version if it repeats the final state of the job:
+/// clients send back what they read.
+pub fn ignore_final_state<'a>(patch: Json<'a>, present: Lifecycle, version: Version) -> Json<'a> {
+    let state = match present {
+        Lifecycle::Active => return patch,
+        Lifecycle::Completed => "Completed",
+        Lifecycle::Faulted => "Faulted",
+    };
+    let mut patch = normalise(patch);
+    if let Json::Object(root) = &mut patch
+        && let Some(Json::Object(properties)) = get_mut(root, "properties")
+        && !version.is_old()
+    {
+        let is_repeated = |value: &Json<'_>| matches!(value, Json::String(text) if text.eq_ignore_ascii_case(state));
+        properties
+            .retain(|(name, value)| !name.eq_ignore_ascii_case("state") || !is_repeated(value));
+    }
+    patch
+}
+
 /// Returns a collection after a patch.
 pub fn patch_collection(
     path: &CollectionPath,
@@ -68,17 +92,19 @@ pub fn patch_collection(
     version: Version,
     limits: &Limits,
 ) -> Result<Collection, ErrorDetails> {
-    check(&patch, &collection_id(path), &[path.collection.as_str()])?;
+    let root = Node::root(&patch, &shape::COLLECTION, version);
+    check(root, &collection_id(path), &[path.collection.as_str()])?;
     let merged = merge_patch(complete_collection(stored, version), patch, version);
     let mut patched = read_collection(&merged, version, limits)?;
     keep_plan(stored, &mut patched, version);
     Ok(patched)
 }
 
-/// Rejects a patch that names another resource or sets `status`, which belongs to the service.
-fn check(patch: &Json<'_>, id: &str, names: &[&str]) -> Result<(), ErrorDetails> {
+/// Rejects a patch that has unknown members, names another resource or sets `status`, which belongs to
+/// the service.
+fn check(root: Node<'_>, id: &str, names: &[&str]) -> Result<(), ErrorDetails> {
     let mut errors = ErrorDetails::default();
-    let root = Node::root(patch);
+    reject_unknown_members(root, &mut errors);
     if root.is_object(&mut errors) {
         for (member, allowed) in [("id", &[id][..]), ("name", names)] {
             let Some(node) = root.member(member) else { continue };

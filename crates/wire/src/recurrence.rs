@@ -10,12 +10,13 @@ use crate::error_code::ErrorCode;
 use crate::json::Json;
 use crate::node::{Node, quoted};
 use crate::object::{ObjectBuilder, list};
+use crate::shape;
 use crate::version::Version;
 
 /// Reads `startTime` and `recurrence` of an object, or of its `properties` if it is a whole job.
 pub fn read_definition(body: &Json<'_>, created: Instant) -> Result<Definition, ErrorDetails> {
     let mut errors = ErrorDetails::default();
-    let root = Node::root(body);
+    let root = Node::root(body, &shape::NEXT_REQUEST, Version::V2026_11_01);
     let definition = if root.is_object(&mut errors) {
         let properties = root.member("properties");
         let node = properties.unwrap_or(root);

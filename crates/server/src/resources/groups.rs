@@ -1,16 +1,13 @@
 //! Resource groups, as far as clients of the scheduler use them.
 
 use http::{Method, StatusCode};
-use kalends_domain::{AccessScope, GroupPath, Location, Permission, SubscriptionId};
+use kalends_domain::{AccessScope, GroupPath, Permission, SubscriptionId};
 use kalends_store::record::GroupRecord;
-use kalends_wire::{ErrorCode, ErrorDetails, Json};
+use kalends_wire::{ErrorCode, ErrorDetails, GroupBody, Json, Version, read_group};
 
 use super::{HandlerResult, RequestContext, ok_empty};
 use crate::request::read_json;
 use crate::response::{ApiError, ApiResponse};
-
-/// Tags of a group.
-const TAGS_MAX: usize = 15;
 
 pub(super) async fn list(request: RequestContext, subscription: SubscriptionId) -> HandlerResult {
     let scope = AccessScope::Subscription(subscription.clone());
@@ -40,7 +37,11 @@ pub(super) async fn one(mut request: RequestContext, path: GroupPath) -> Handler
         },
         Method::PUT => {
             let body = read_json(&mut request).await?;
-            let group = read(path.clone(), &body)?;
+            // Clients of the Resource Manager send versions that the scheduler does not have.
+            let version = request.query.version().unwrap_or(Version::V2016_03_01);
+            let GroupBody { location, tags } =
+                read_group(&body, version, &request.app.settings.limits)?;
+            let group = GroupRecord { path: path.clone(), location, tags };
             let is_new = store.put_group(group).await?;
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
             match store.group(path.clone()).await? {
@@ -58,37 +59,6 @@ pub(super) async fn one(mut request: RequestContext, path: GroupPath) -> Handler
 pub(crate) fn not_found(path: &GroupPath) -> ApiError {
     let message = format!("Resource group '{}' could not be found.", path.group);
     ApiError::from(ErrorDetails::one(ErrorCode::ResourceNotFound, "", message))
-}
-
-fn read(path: GroupPath, body: &Json<'_>) -> Result<GroupRecord, ApiError> {
-    let invalid = |member: &str, message: &str| {
-        ApiError::from(ErrorDetails::one(ErrorCode::InvalidRequestContent, member, message))
-    };
-    let Json::Object(members) = body else { return Err(invalid("", "expected an object")) };
-    let member = |name: &str| {
-        members.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
-    };
-    let location = match member("location") {
-        None | Some(Json::Null) => None,
-        Some(Json::String(text)) => {
-            let location =
-                Location::new(text).map_err(|fault| invalid("location", &fault.message))?;
-            Some(location.as_str().to_owned())
-        }
-        Some(_) => return Err(invalid("location", "expected a string")),
-    };
-    let tags = match member("tags") {
-        None | Some(Json::Null) => vec![],
-        Some(Json::Object(tags)) if tags.len() <= TAGS_MAX => {
-            let tag = |(name, value): &(std::borrow::Cow<'_, str>, Json<'_>)| match value {
-                Json::String(value) => Ok((name.to_string(), value.to_string())),
-                _ => Err(invalid("tags", "expected strings")),
-            };
-            tags.iter().map(tag).collect::<Result<_, _>>()?
-        }
-        Some(_) => return Err(invalid("tags", "expected an object of at most 15 strings")),
-    };
-    Ok(GroupRecord { path, location, tags })
 }
 
 fn write(group: &GroupRecord) -> Json<'_> {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use kalends_domain::{JobDefinition, JobPath};
 use kalends_store::StoreError;
+use kalends_store::record::JobRecord;
 use kalends_wire::{
-    ErrorDetails, Json, Version, has_stored_placeholder, keep_extensions, keep_stored_secrets,
-    keep_type_spelling, read_job,
+    ErrorDetails, FinalState, JobBody, Json, Version, has_stored_placeholder, keep_extensions,
+    keep_stored_secrets, keep_type_spelling,
 };
 
 use super::jobs::{changed_meanwhile, read_certificates, store_error};
@@ -30,6 +31,7 @@ pub(super) struct JobDraft {
     version: Version,
     /// As read, with the data of its certificates unless it keeps stored secrets.
     definition: JobDefinition,
+    final_state: Option<FinalState>,
     kept: Option<KeptSecrets>,
 }
 
@@ -50,8 +52,8 @@ impl JobDraft {
         certificates: StoredCertificates,
     ) -> Result<JobDraft, ApiError> {
         let settings = Arc::clone(&app.settings);
-        let definition = read_job(body, version, &settings.limits)?;
-        let draft = JobDraft { settings, version, definition, kept: None };
+        let JobBody { definition, final_state } = JobBody::read(body, version, &settings.limits)?;
+        let draft = JobDraft { settings, version, definition, final_state, kept: None };
         if version.is_old() || !has_stored_placeholder(body) {
             let definition = read_certificates(app, draft.definition).await?;
             return Ok(JobDraft { definition, ..draft });
@@ -70,8 +72,17 @@ impl JobDraft {
         Ok(JobDraft { kept: Some(KeptSecrets { stored, complete, certificates }), ..draft })
     }
 
-    /// The definition to save in place of the stored one.
-    pub(super) fn complete(
+    /// The definition to save in place of the existing job's.
+    pub(super) fn complete(&self, existing: Option<&JobRecord>) -> Result<JobDefinition, ApiError> {
+        let mut complete = self.with_stored_members(existing.map(|job| &job.job.definition))?;
+        if let Some(state) = &self.final_state {
+            let present = existing.map(|job| (job.state.lifecycle, job.job.definition.switch));
+            complete.switch = state.switch_of(present)?;
+        }
+        Ok(complete)
+    }
+
+    fn with_stored_members(
         &self,
         stored: Option<&JobDefinition>,
     ) -> Result<JobDefinition, ApiError> {

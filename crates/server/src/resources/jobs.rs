@@ -12,7 +12,8 @@ use kalends_recurrence::Instant;
 use kalends_store::record::JobRecord;
 use kalends_store::{EditedJob, JobContext, JobFilter, JobWrite, JobsPage, StoreError};
 use kalends_wire::{
-    ErrorDetail, ErrorDetails, JobRuntimeState, Json, Version, patch_job, write_job, write_list,
+    ErrorDetail, ErrorDetails, JobRuntimeState, Json, Version, ignore_final_state, patch_job,
+    write_job, write_list,
 };
 
 use super::job_draft::{JobDraft, StoredCertificates};
@@ -116,7 +117,7 @@ async fn put(mut request: RequestContext, path: JobPath, version: Version) -> Ha
     let edit_of_job =
         job_edit(&request.app, Condition::of(&request.headers), EditKind::Replace, version)?;
     let put = move |context: JobContext<'_>| {
-        let definition = draft.complete(context.existing.map(|job| &job.job.definition))?;
+        let definition = draft.complete(context.existing)?;
         if context.unreadable.is_some() && edit_of_job.condition.must_be_new {
             return Err(precondition_failed("the job exists already"));
         }
@@ -135,24 +136,24 @@ async fn put(mut request: RequestContext, path: JobPath, version: Version) -> Ha
 async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> HandlerResult {
     let body = read_json(&mut request).await?;
     let settings = Arc::clone(&request.app.settings);
-    let patch_of = move |path: &JobPath, stored: &JobDefinition| {
+    let patch_of = move |job: &JobRecord| {
         let Settings { limits, secret_headers, .. } = &*settings;
-        patch_job(path, stored, body.clone(), version, limits, secret_headers)
+        let patch = ignore_final_state(body.clone(), job.state.lifecycle, version);
+        patch_job(&job.path, &job.job.definition, patch, version, limits, secret_headers)
     };
     // Certificates are parsed outside the transaction, from the current definition.
     let (job, _) = find(&request.app, &path).await?;
-    let patched = patch_of(&job.path, &job.job.definition)?;
+    let patched = patch_of(&job)?;
     let with_certificates = read_certificates(&request.app, patched).await?;
     let edit_of_job =
         job_edit(&request.app, Condition::of(&request.headers), EditKind::Change, version)?;
     let name = path.job.clone();
     let patch = move |context: JobContext<'_>| {
         let existing = context.existing.ok_or_else(|| not_found(&name))?;
-        let stored = &existing.job.definition;
-        let mut patched = patch_of(&existing.path, stored)?;
+        let mut patched = patch_of(existing)?;
         if unread_certificates(&mut patched).next().is_some() {
             // The same patch of the same definition: the certificates read outside are valid.
-            match *stored == job.job.definition {
+            match existing.job.definition == job.job.definition {
                 true => patched = with_certificates.clone(),
                 false => return Err(changed_meanwhile()),
             }

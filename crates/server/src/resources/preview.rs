@@ -41,8 +41,8 @@ pub(super) async fn preview(mut request: RequestContext, path: JobPath) -> Handl
     let edit =
         JobEdit { repetition, ..jobs::job_edit(app, condition, EditKind::Replace, version)? };
     let preview = decide_only(app, path, move |context| {
-        let definition = draft.complete(context.existing.map(|job| &job.job.definition))?;
-        effect(&edit, &definition, &context)
+        let definition = draft.complete(context.existing)?;
+        effect(&edit, definition, &context)
     });
     Ok(ApiResponse::json(StatusCode::OK, &preview.await?))
 }
@@ -70,7 +70,7 @@ async fn decide_only<T: Send + 'static>(
 /// The body of a preview.
 fn effect(
     edit: &JobEdit,
-    definition: &JobDefinition,
+    definition: JobDefinition,
     context: &JobContext<'_>,
 ) -> Result<Json<'static>, ApiError> {
     let write = edit.decide(definition.clone(), context)?;
@@ -81,8 +81,8 @@ fn effect(
         (_, existing) => ("Nothing", existing.map(|existing| existing.state).unwrap_or_default()),
     };
     let now = context.now;
-    let rule = edit.rule(definition, context)?;
-    let snapshot = snapshot(definition, &state, context.collection.collection.state, now);
+    let rule = edit.rule(&definition, context)?;
+    let snapshot = snapshot(&definition, &state, context.collection.collection.state, now);
     let upcoming = rule.without_count();
     let upcoming = snapshot.upcoming(&upcoming, Instant::MIN, Instant::MAX);
     let occurrences: Vec<_> = upcoming.take(OCCURRENCES_SHOWN).collect();

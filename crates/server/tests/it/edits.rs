@@ -276,6 +276,64 @@ async fn a_repeated_put_of_a_finished_job_changes_nothing() {
     }
 }
 
+#[tokio::test]
+async fn a_body_may_repeat_the_final_state_of_its_job() {
+    let api = Api::at("2026-11-01T10:00:00Z").await;
+    let once = job(r#""startTime":"2026-11-02T06:00:00Z""#);
+    assert_eq!(api.job("PUT", "", &once, NEW).await.0, 201);
+    let repeat =
+        |state: &str| job(&format!(r#""startTime":"2026-11-02T06:00:00Z","state":"{state}""#));
+    let (status, body) = api.job("PUT", "", &repeat("Completed"), NEW).await;
+    assert_eq!((status, at(&body, "error.code")), (400, "InvalidJobState".to_owned()), "{body}");
+
+    api.complete(1).await;
+    let (status, shown) = api.job("GET", "", "", NEW).await;
+    assert_eq!((status, at(&shown, "properties.state")), (200, "Completed".to_owned()));
+    let before = api.stored().await;
+    assert_eq!(api.job("PUT", "", &shown, NEW).await, (200, shown.clone()));
+    assert_eq!(api.stored().await.version, before.version);
+    let preview = api.job("POST", "/preview", &shown, NEW).await;
+    assert_eq!((preview.0, at(&preview.1, "effect")), (200, "Nothing".to_owned()), "{preview:?}");
+    let later = change(r#""startTime":"2026-11-20T06:00:00Z","state":"Completed""#);
+    let (status, body) = api.job("PATCH", "", &later, NEW).await;
+    assert_eq!((status, at(&body, "properties.state")), (200, "Enabled".to_owned()), "{body}");
+
+    api.complete(1).await;
+    let (status, body) = api.job("PUT", "", &repeat("Faulted"), NEW).await;
+    assert_eq!((status, at(&body, "error.target")), (400, "properties.state".to_owned()), "{body}");
+    assert_eq!(api.job("PUT", "", &repeat("Completed"), OLD).await.0, 400);
+}
+
+#[tokio::test]
+async fn unknown_members_of_groups_previews_and_bulk_edits_are_refused() {
+    let api = Api::at("2026-11-01T10:00:00Z").await;
+    let group = COLLECTION.split("/providers/").next().unwrap();
+    let group = |version: &str| format!("{group}?api-version={version}");
+    let unknown = |(status, body): (u16, String)| {
+        assert_eq!(
+            (status, at(&body, "error.code")),
+            (400, "UnknownProperty".to_owned()),
+            "{body}"
+        );
+        at(&body, "error.message")
+    };
+    let named = r#"{"locaton":"West US"}"#;
+    let message = unknown(api.request("PUT", &group(NEW), named).await);
+    assert!(message.ends_with("did you mean location?"), "{message}");
+    assert_eq!(api.request("PUT", &group(OLD), named).await.0, 200);
+    assert_eq!(api.request("PUT", &group("2021-04-01"), named).await.0, 200);
+    let shown = api.request("GET", &group(NEW), "").await.1;
+    assert_eq!(api.request("PUT", &group(NEW), &shown).await.0, 200, "{shown}");
+
+    let preview = job(r#""startTme":"2026-11-02T06:00:00Z""#);
+    let message = unknown(api.job("POST", "/preview", &preview, NEW).await);
+    assert!(message.ends_with("did you mean startTime?"), "{message}");
+    let bulk = jobs("/bulk");
+    let body = r#"{"action":"Disable","name":["j"]}"#;
+    let message = unknown(api.request("POST", &bulk, body).await);
+    assert!(message.ends_with("did you mean names?"), "{message}");
+}
+
 /// Definitions, each a possible successor of each other.
 fn definitions() -> Vec<String> {
     let schedules = [

@@ -5,6 +5,6 @@ mod read;
 mod write;
 
 pub use extensions::keep_extensions;
-pub use read::read_job;
-pub(crate) use read::read_job_with;
+pub(crate) use read::job_node;
+pub use read::{FinalState, JobBody, read_job};
 pub use write::{JobRuntimeState, job_with_secrets, write_job};

@@ -1,6 +1,6 @@
 //! Reading the body of a job.
 
-use kalends_domain::{JobDefinition, Limits, Switch};
+use kalends_domain::{JobDefinition, Lifecycle, Limits, Switch};
 
 use super::extensions;
 use crate::action;
@@ -9,42 +9,105 @@ use crate::error_code::ErrorCode;
 use crate::json::Json;
 use crate::node::{Context, Node, quoted};
 use crate::recurrence::{recurrence, zone_of_times};
+use crate::shape;
+use crate::unknown_members::reject_unknown_members;
 use crate::version::Version;
 
-/// Reads the body of a PUT. `id`, `name`, `type` and `status`, which clients send back from an
-/// earlier response, are ignored like unknown members. A body with `action` but without `properties`
-/// is read as the value of `properties`.
+/// The body of a PUT.
+///
+/// Members that clients send back from an earlier response are ignored, see
+/// [`crate::shape::Access::Ignored`]. A body with `action` but without `properties` is read as the
+/// value of `properties`.
 ///
 /// Callers validate the schedule with [`kalends_recurrence::Rule`] and parse client certificates
 /// themselves.
+#[derive(Clone, Debug)]
+pub struct JobBody {
+    /// The definition, except for a final state.
+    pub definition: JobDefinition,
+    /// A `state` that only the service sets.
+    pub final_state: Option<FinalState>,
+}
+
+/// A final state in a body. The newest version accepts that of the job itself, because clients send
+/// back what they read.
+#[derive(Clone, Debug)]
+pub struct FinalState {
+    state: Lifecycle,
+    path: String,
+}
+
+impl FinalState {
+    /// Returns the switch of a job in this state, which a body that repeats the state leaves as it
+    /// is. The job has the state `existing`; `None` is a new job.
+    pub fn switch_of(&self, existing: Option<(Lifecycle, Switch)>) -> Result<Switch, ErrorDetails> {
+        match existing.filter(|(present, _)| *present == self.state) {
+            Some((_, switch)) => Ok(switch),
+            None => {
+                let message = "is set by the service; allowed are Enabled, Disabled";
+                Err(ErrorDetails::one(ErrorCode::InvalidJobState, self.path.as_str(), message))
+            }
+        }
+    }
+}
+
+impl JobBody {
+    /// Reads a body.
+    pub fn read(
+        body: &Json<'_>,
+        version: Version,
+        limits: &Limits,
+    ) -> Result<JobBody, ErrorDetails> {
+        JobBody::read_with(body, Context::new(version, limits))
+    }
+
+    pub(crate) fn read_with(
+        body: &Json<'_>,
+        context: Context<'_>,
+    ) -> Result<JobBody, ErrorDetails> {
+        let bytes = body.compact_bytes();
+        let max = context.limits.job_bytes_max;
+        if bytes > max {
+            let message = format!("the job has {bytes} bytes as compact JSON; allowed are {max}");
+            return Err(ErrorDetails::one(ErrorCode::JobTooLarge, "", message));
+        }
+        let mut errors = ErrorDetails::default();
+        let root = job_node(body, context.version);
+        reject_unknown_members(root, &mut errors);
+        let job = read_body(root, context, &mut errors);
+        job.filter(|_| errors.is_empty()).ok_or(errors)
+    }
+
+    /// The definition of a new job.
+    pub(crate) fn for_new_job(self) -> Result<JobDefinition, ErrorDetails> {
+        match self.final_state {
+            Some(state) => {
+                state.switch_of(None).map(|switch| JobDefinition { switch, ..self.definition })
+            }
+            None => Ok(self.definition),
+        }
+    }
+}
+
+/// Reads the body of a new job.
 pub fn read_job(
     body: &Json<'_>,
     version: Version,
     limits: &Limits,
 ) -> Result<JobDefinition, ErrorDetails> {
-    read_job_with(body, Context::new(version, limits))
+    JobBody::read(body, version, limits)?.for_new_job()
 }
 
-pub(crate) fn read_job_with(
-    body: &Json<'_>,
-    context: Context<'_>,
-) -> Result<JobDefinition, ErrorDetails> {
-    let bytes = body.compact_bytes();
-    let max = context.limits.job_bytes_max;
-    if bytes > max {
-        let message = format!("the job has {bytes} bytes as compact JSON; allowed are {max}");
-        return Err(ErrorDetails::one(ErrorCode::JobTooLarge, "", message));
+/// The root of a job's body, or of a patch.
+pub(crate) fn job_node<'v>(body: &'v Json<'v>, version: Version) -> Node<'v> {
+    let root = Node::root(body, &shape::JOB, version);
+    match root.member("properties").is_none() && root.member("action").is_some() {
+        true => Node::root(body, &shape::JOB_WITHOUT_PROPERTIES, version),
+        false => root,
     }
-    let mut errors = ErrorDetails::default();
-    let job = read_body(Node::root(body), context, &mut errors);
-    job.filter(|_| errors.is_empty()).ok_or(errors)
 }
 
-fn read_body(
-    root: Node<'_>,
-    context: Context<'_>,
-    errors: &mut ErrorDetails,
-) -> Option<JobDefinition> {
+fn read_body(root: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Option<JobBody> {
     if !root.is_object(errors) {
         return None;
     }
@@ -63,7 +126,7 @@ fn read_properties(
     node: Node<'_>,
     context: Context<'_>,
     errors: &mut ErrorDetails,
-) -> Option<JobDefinition> {
+) -> Option<JobBody> {
     if !node.is_object(errors) {
         return None;
     }
@@ -80,30 +143,42 @@ fn read_properties(
     };
     let recurrence =
         node.member("recurrence").and_then(|node| recurrence(node, context.version, errors));
-    let switch = node.member("state").and_then(|node| read_switch(node, errors));
+    let state = node.member("state").and_then(|node| read_state(node, errors));
+    let (switch, final_state) = match state {
+        Some(State::Final(state)) => (Switch::default(), Some(state)),
+        Some(State::Switch(switch)) => (switch, None),
+        None => (Switch::default(), None),
+    };
     let extensions = match context.version.is_old() {
         true => Default::default(),
         false => extensions::read(node, context.limits, errors),
     };
-    Some(JobDefinition {
-        start,
-        action: action?,
-        recurrence,
-        switch: switch.unwrap_or_default(),
-        extensions,
-    })
+    let definition = JobDefinition { start, action: action?, recurrence, switch, extensions };
+    Some(JobBody { definition, final_state })
 }
 
-fn read_switch(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Switch> {
+enum State {
+    Switch(Switch),
+    Final(FinalState),
+}
+
+fn read_state(node: Node<'_>, errors: &mut ErrorDetails) -> Option<State> {
     let node = node.with_code(ErrorCode::InvalidJobState);
     let text = node.text(errors)?;
-    let set_by_service = ["Completed", "Faulted", "Deleted"];
-    if set_by_service.iter().any(|state| state.eq_ignore_ascii_case(text)) {
-        let message =
-            format!("{} is set by the service; allowed are Enabled, Disabled", quoted(text));
-        node.reject(message, errors);
-        return None;
+    let known = [("Completed", Lifecycle::Completed), ("Faulted", Lifecycle::Faulted)];
+    let known = known.into_iter().find(|(state, _)| state.eq_ignore_ascii_case(text));
+    match known {
+        Some((_, state)) if !node.version.is_old() => {
+            return Some(State::Final(FinalState { state, path: node.path.to_string() }));
+        }
+        None if !text.eq_ignore_ascii_case("Deleted") => {}
+        _ => {
+            let message =
+                format!("{} is set by the service; allowed are Enabled, Disabled", quoted(text));
+            node.reject(message, errors);
+            return None;
+        }
     }
     let allowed = [("Enabled", Switch::Enabled), ("Disabled", Switch::Disabled)];
-    node.enum_value(allowed.into_iter(), errors)
+    node.enum_value(allowed.into_iter(), errors).map(State::Switch)
 }

@@ -14,6 +14,7 @@ mod recording_files;
 mod recordings;
 mod responses;
 mod strategies;
+mod unknown_members;
 mod variants;
 mod wall_times;
 mod worked_examples;

@@ -247,7 +247,7 @@ fn error_bodies_have_the_format_of_the_version() {
         errors.response(NEW),
         (
             400,
-            r#"{"error":{"code":"InvalidUri","message":"it is odd","target":"properties.action.request.uri","details":[]}}"#
+            r#"{"error":{"code":"InvalidUri","message":"properties.action.request.uri: it is odd","target":"properties.action.request.uri","details":[]}}"#
                 .to_owned()
         )
     );
@@ -255,7 +255,7 @@ fn error_bodies_have_the_format_of_the_version() {
     let (_, body) = errors.response(NEW);
     assert_eq!(
         body,
-        r#"{"error":{"code":"InvalidUri","message":"it is odd","target":"properties.action.request.uri","details":[{"code":"InvalidUri","message":"it is odd","target":"properties.action.request.uri"},{"code":"InvalidJobState","message":"it is odder","target":"properties.state"}]}}"#
+        r#"{"error":{"code":"InvalidUri","message":"properties.action.request.uri: it is odd","target":"properties.action.request.uri","details":[{"code":"InvalidUri","message":"properties.action.request.uri: it is odd","target":"properties.action.request.uri"},{"code":"InvalidJobState","message":"properties.state: it is odder","target":"properties.state"}]}}"#
     );
     let internal = ErrorDetails::one(ErrorCode::InternalError, "", "request 7");
     let expected = r#"{"error":{"code":"InternalError","message":"request 7"}}"#;
