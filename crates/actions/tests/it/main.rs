@@ -3,6 +3,7 @@
 // Lints treat code outside the test functions as test code too.
 #![cfg(test)]
 
+mod amqp_send_fence;
 mod egress_policy;
 mod harness;
 mod hostile_pfx;

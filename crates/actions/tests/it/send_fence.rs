@@ -32,15 +32,19 @@ use crate::harness::{
 use crate::http2::{Tasks, acceptor};
 use crate::tls::Authority;
 
-type Execution = JoinHandle<Result<AttemptReport, NotSent>>;
+pub(crate) type Execution = JoinHandle<Result<AttemptReport, NotSent>>;
 
 /// Executes an attempt in the background.
-fn begin(executor: &Arc<NetworkExecutor>, attempt: AttemptRequest, fence: &SendFence) -> Execution {
+pub(crate) fn begin(
+    executor: &Arc<NetworkExecutor>,
+    attempt: AttemptRequest,
+    fence: &SendFence,
+) -> Execution {
     let (executor, fence) = (Arc::clone(executor), fence.clone());
     tokio::spawn(async move { executor.execute(attempt, fence).await })
 }
 
-async fn end(execution: Execution) -> Result<AttemptReport, NotSent> {
+pub(crate) async fn end(execution: Execution) -> Result<AttemptReport, NotSent> {
     tokio::time::timeout(crate::harness::TEST_TIMEOUT, execution).await.unwrap().unwrap()
 }
 
