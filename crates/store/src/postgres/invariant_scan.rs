@@ -49,7 +49,11 @@ impl PostgresStore {
         let mut page = ScanPage::default();
         for row in &found {
             match get::<Option<i64>>(row, "job")? {
-                Some(_) => page.jobs.push(scanned_job(row)?),
+                Some(_) => match scanned_job(row) {
+                    // A state that cannot be read is reported when it is due.
+                    Err(StoreError::Damaged(_)) => {}
+                    job => page.jobs.push(job?),
+                },
                 None => page.orphans.push(Orphan::Job(JobKey(get(row, "key")?))),
             }
         }

@@ -54,6 +54,19 @@ impl SqliteError {
         Ok(UnreadableJob { key, path: None, reason })
     }
 
+    /// The same error, as [`StoreError::Unreadable`] if the contents of the job's row caused it.
+    pub(crate) fn of_job(self, key: JobKey) -> SqliteError {
+        match self.into_unreadable(key) {
+            Ok(job) => StoreError::Unreadable(vec![job]).into(),
+            Err(other) => other,
+        }
+    }
+
+    /// Whether the contents of a job's row caused this error.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        matches!(self, SqliteError::Store(StoreError::Unreadable(_)))
+    }
+
     /// Whether the disk or the file failed, so that the store must stop writing.
     pub(crate) fn is_fatal(error: &Error) -> bool {
         let fatal = [

@@ -8,7 +8,7 @@ use crate::invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 use crate::record::{CollectionKey, JobKey};
 use crate::sqlite::code::{Coded, collect, nth, nth_option, rows_max};
 use crate::sqlite::collections::CollectionSwitch;
-use crate::sqlite::error::SqliteResult;
+use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::history::walk;
 use crate::sqlite::jobs_for_run::gate_state_of;
 use crate::sqlite::runs;
@@ -75,9 +75,15 @@ fn newest_key(snapshot: &Snapshot) -> SqliteResult<JobKey> {
 /// Adds a job to the page and returns the number of rows read.
 fn scan_job(snapshot: &Snapshot, row: &JobRow, page: &mut ScanPage) -> SqliteResult<u64> {
     let Some(switch) = row.switch else { return Ok(1) };
-    let Some(state) = snapshot.state(row.job)? else {
-        page.orphans.push(Orphan::Job(row.job));
-        return Ok(1);
+    let state = match snapshot.state(row.job) {
+        Ok(Some(state)) => state,
+        Ok(None) => {
+            page.orphans.push(Orphan::Job(row.job));
+            return Ok(1);
+        }
+        // Reported when it is due.
+        Err(error) if error.is_unreadable() => return Ok(1),
+        Err(error) => return Err(error),
     };
     let history = count_history(snapshot, &state)?;
     let open = runs::of_job(snapshot, row.job);
@@ -121,7 +127,8 @@ fn find_orphans(
     )?;
     let found = statement.query((Coded(after), Coded(until), rows_max(limit as u64)))?;
     for job in collect(found, |row| Ok(nth(row, 0)?))? {
-        if snapshot.state(job)?.is_some() {
+        let state = snapshot.state(job);
+        if state.as_ref().is_err_and(SqliteError::is_unreadable) || state?.is_some() {
             page.orphans.push(Orphan::State(job));
         }
     }

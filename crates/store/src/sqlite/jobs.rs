@@ -11,7 +11,7 @@ use crate::sqlite::code::{Coded, collect, nth, nth_option, read};
 use crate::sqlite::collection_cache::CacheVersion;
 use crate::sqlite::collection_of_job::{CollectionOfJob, CollectionsOfJobs};
 use crate::sqlite::collections::{CollectionLocation, locate};
-use crate::sqlite::error::SqliteResult;
+use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::groups::invalid_name;
 use crate::sqlite::path_keys::PathKeys;
 use crate::sqlite::state::{ReadState, StateRow, read_state};
@@ -41,13 +41,43 @@ pub(crate) use select_job;
 const STATE_COLUMN: usize = 6;
 
 /// The key and state of a job in a row of `select_job!`. A dirty row takes precedence over the table.
-pub(crate) fn state_of(states: &impl ReadState, row: &Row<'_>) -> SqliteResult<(JobKey, StateRow)> {
+/// Fails with [`StoreError::Unreadable`] if the state cannot be decoded.
+pub(crate) fn state_of(
+    states: &impl ReadState,
+    row: &Row<'_>,
+    collection: &CollectionPath,
+) -> SqliteResult<(JobKey, StateRow)> {
     let key = nth(row, 0)?;
-    let state = match states.dirty_state(key).flatten() {
-        Some(changed) => changed,
-        None => read_state(row, STATE_COLUMN)?,
+    state_or(row, key, states.dirty_state(key).flatten(), || Some(collection.to_string()))
+}
+
+/// The dirty state of a job, or the one in a row of `select_job!`. `collection` is for an error.
+fn state_or(
+    row: &Row<'_>,
+    key: JobKey,
+    dirty: Option<StateRow>,
+    collection: impl FnOnce() -> Option<String>,
+) -> SqliteResult<(JobKey, StateRow)> {
+    match dirty.map_or_else(|| read_state(row, STATE_COLUMN), Ok) {
+        Ok(state) => Ok((key, state)),
+        Err(error) => Err(with_path(error.into(), row, key, collection())),
+    }
+}
+
+/// The error of a job in a row of `select_job!`: [`StoreError::Unreadable`] if its contents caused it.
+fn with_path(
+    error: SqliteError,
+    row: &Row<'_>,
+    key: JobKey,
+    collection: Option<String>,
+) -> SqliteError {
+    let job = match error.into_unreadable(key) {
+        Ok(job) => job,
+        Err(other) => return other,
     };
-    Ok((key, state))
+    let name = row.get::<_, String>(1).ok();
+    let path = collection.zip(name).map(|(collection, name)| format!("{collection}/jobs/{name}"));
+    StoreError::Unreadable(vec![UnreadableJob { path, ..job }]).into()
 }
 
 /// Reads a job from a row of `select_job!`. Fails with [`StoreError::Unreadable`] if its contents
@@ -58,13 +88,8 @@ pub(crate) fn read_job(
     collection: CollectionPath,
     (key, state): (JobKey, StateRow),
 ) -> SqliteResult<JobRecord> {
-    let error = match decode_job(row, codec, &collection, (key, state)) {
-        Ok(job) => return Ok(job),
-        Err(error) => error.into_unreadable(key)?,
-    };
-    let name = row.get::<_, String>(1).ok();
-    let path = name.map(|name| format!("{collection}/jobs/{name}"));
-    Err(StoreError::Unreadable(vec![UnreadableJob { path, ..error }]).into())
+    decode_job(row, codec, &collection, (key, state))
+        .map_err(|error| with_path(error, row, key, Some(collection.to_string())))
 }
 
 fn decode_job(
@@ -122,7 +147,7 @@ pub(crate) fn find(
     let mut statement = transaction.connection().prepare_cached(sql)?;
     let mut found = statement.query((id, &keys.job))?;
     let Some(row) = found.next()? else { return Ok(None) };
-    let (key, state) = state_of(transaction, row)?;
+    let (key, state) = state_of(transaction, row, collection)?;
     Ok(Some(EditableJob {
         record: read_job(row, codec, collection.clone(), (key, state))?,
         row: state,
@@ -157,11 +182,9 @@ pub(crate) fn by_path(
     let Some(row) = found.next()? else { return Ok(None) };
     let key = nth(row, 0)?;
     let seen = nth_option(row, MORE_COLUMNS)?.unwrap_or_default();
-    let state = match snapshot.as_of(key, seen).flatten() {
-        Some(changed) => changed,
-        None => read_state(row, STATE_COLUMN)?,
-    };
-    let job = read_job(row, codec, collection.path.clone(), (key, state))?;
+    let dirty = snapshot.as_of(key, seen).flatten();
+    let state = state_or(row, key, dirty, || Some(collection.path.to_string()))?;
+    let job = read_job(row, codec, collection.path.clone(), state)?;
     Ok(Some((job, collection.state)))
 }
 
@@ -195,9 +218,19 @@ pub(crate) fn by_key(
     let mut statement = connection.prepare_cached(select_job!("WHERE j.job = ?"))?;
     let mut found = statement.query([Coded(key)])?;
     let Some(row) = found.next()? else { return Ok(None) };
-    let (key, state) = state_of(states, row)?;
+    let dirty = states.dirty_state(key).flatten();
+    let (key, state) = state_or(row, key, dirty, || path_of_collection(connection, key))?;
     // Jobs of a deleted collection are not visible.
     let Some(collection) = collections.get(connection, state.collection)? else { return Ok(None) };
     let job = read_job(row, codec, collection.path.clone(), (key, state))?;
     Ok(Some((job, collection)))
+}
+
+/// The path of a job's collection; `None` if it cannot be read. For errors only.
+fn path_of_collection(connection: &Connection, job: JobKey) -> Option<String> {
+    let mut statement =
+        connection.prepare_cached("SELECT collection FROM jobs WHERE job = ?").ok()?;
+    let id = statement.query_row([Coded(job)], |row| row.get(0)).ok()?;
+    let collection = CollectionsOfJobs::default().get(connection, id).ok()??;
+    Some(collection.path.to_string())
 }

@@ -6,7 +6,7 @@ use crate::engine_store::Retention;
 use crate::record::JobKey;
 use crate::sqlite::chain::{self, ChainKind};
 use crate::sqlite::code::{Coded, collect, read, rows_max};
-use crate::sqlite::error::SqliteResult;
+use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::removal::delete_job;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::Snapshot;
@@ -79,7 +79,10 @@ fn remove_jobs(
     drop(statement);
     let mut removed = Removed { found: found.len(), visible: 0 };
     for job in found {
-        if let Some(row) = transaction.state(job)? {
+        let state = transaction.state(job);
+        if state.as_ref().is_err_and(SqliteError::is_unreadable) {
+            removed.visible += 1;
+        } else if let Some(row) = state? {
             removed.visible +=
                 usize::from(transaction.collection_enabled(row.collection)?.is_some());
         }
@@ -213,9 +216,11 @@ pub(crate) fn find_excess_history(
 
 /// The excess entries of a job, oldest first.
 fn excess_of(snapshot: &Snapshot, job: JobKey, keep: u64) -> SqliteResult<Vec<i64>> {
-    let Some(row) = snapshot.state(job)?.filter(|row| row.entries > keep) else {
-        return Ok(vec![]);
+    let state = match snapshot.state(job) {
+        Err(error) if error.is_unreadable() => None,
+        state => state?,
     };
+    let Some(row) = state.filter(|row| row.entries > keep) else { return Ok(vec![]) };
     let (mut at, mut kept, mut excess) = (row.newest_entry, 0, Vec::new());
     while let Some(link) = ChainKind::History.link(snapshot.connection(), at)? {
         match kept < keep {

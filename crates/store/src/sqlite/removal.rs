@@ -22,17 +22,36 @@ pub(crate) fn delete_job(transaction: &mut WriteTransaction, job: JobKey) -> Sql
     let Some((collection, authenticated)) = deleted else { return Ok(()) };
     connection.prepare_cached("DELETE FROM tags WHERE job = ?")?.execute([Coded(job)])?;
     recount(connection, collection, -1, -authenticated)?;
-    if let Some(row) = transaction.state(job)? {
-        connection.prepare_cached("DELETE FROM state WHERE job = ?")?.execute([Coded(job)])?;
-        if row.entries > 0 || row.newest_ledger_row > 0 {
-            connection
-                .prepare_cached(
-                    "INSERT INTO leftovers (job, newest_entry, newest_closing) VALUES (?, ?, ?)",
-                )?
-                .execute((Coded(job), row.newest_entry, row.newest_ledger_row))?;
-            transaction.has_removals = true;
-        }
-        transaction.set_state(job, &row, None)?;
+    // `None` if it cannot be read, which must not keep the job.
+    let state = match transaction.state(job) {
+        Err(error) if error.is_unreadable() => None,
+        state => Some(state?),
+    };
+    let deleted: Option<(i64, i64, i64)> = connection
+        .prepare_cached(
+            "DELETE FROM state WHERE job = ? RETURNING entries, newest_entry, newest_closing",
+        )?
+        .query_row([Coded(job)], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    // The row in the table may be older than the state.
+    let chains = match &state {
+        Some(row) => row.map(|row| (row.entries != 0, row.newest_entry, row.newest_ledger_row)),
+        None => deleted.map(|(entries, entry, ledger_row)| (entries != 0, entry, ledger_row)),
+    };
+    if let Some((has_entries, newest_entry, newest_ledger_row)) = chains
+        && (has_entries || newest_ledger_row > 0)
+    {
+        connection
+            .prepare_cached(
+                "INSERT INTO leftovers (job, newest_entry, newest_closing) VALUES (?, ?, ?)",
+            )?
+            .execute((Coded(job), newest_entry, newest_ledger_row))?;
+        transaction.has_removals = true;
+    }
+    match &state {
+        Some(Some(row)) => transaction.set_state(job, row, None)?,
+        Some(None) => {}
+        None => transaction.delete_unreadable_state(job)?,
     }
     for row in transaction.runs_of(job) {
         transaction.set_run(row.run.id, None);

@@ -8,10 +8,9 @@ use rusqlite::{Connection, OptionalExtension as _, ToSql, named_params};
 
 use crate::api_store::{JobFilter, JobsPage, Page};
 use crate::error::StoreError;
-use crate::record::JobRecord;
 use crate::sqlite::code::{collect, rows_max};
 use crate::sqlite::collections::{CollectionLocation, locate};
-use crate::sqlite::error::{SqliteError, SqliteResult};
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::groups::invalid_name;
 use crate::sqlite::jobs::{read_job, select_job, state_of};
 use crate::sqlite::path_keys::CollectionKeys;
@@ -39,7 +38,7 @@ pub(crate) fn jobs(
         ))?;
         let (limit, skip) = (rows_max(page.limit as u64), rows_max(page.skip));
         let rows = collect(statement.query((id, after, limit, skip))?, |row| {
-            let job = state_of(states, row)
+            let job = state_of(states, row, &collection)
                 .and_then(|state| read_job(row, codec, collection.clone(), state));
             Ok((JobName::new(&row.get::<_, String>(1)?).ok(), readable(job)?))
         })?;
@@ -97,7 +96,7 @@ pub(crate) fn jobs(
     while jobs.len() < page.limit
         && let Some(row) = found.next()?
     {
-        let (key, state) = state_of(states, row)?;
+        let Some((key, state)) = readable(state_of(states, row, &collection))? else { continue };
         if filter.state.is_none_or(|state_filter| state_filter == state.filter_state()) {
             match skip {
                 0 => jobs.extend(readable(read_job(row, codec, collection.clone(), (key, state)))?),
@@ -109,10 +108,10 @@ pub(crate) fn jobs(
     Ok(JobsPage::new((jobs, collection_state), page, skip, end))
 }
 
-/// A job of a list; `None` if it cannot be read, so that the list shows the others.
-fn readable(job: SqliteResult<JobRecord>) -> SqliteResult<Option<JobRecord>> {
+/// A job of a list, or its state; `None` if it cannot be read, so that the list shows the others.
+fn readable<T>(job: SqliteResult<T>) -> SqliteResult<Option<T>> {
     match job {
-        Err(SqliteError::Store(StoreError::Unreadable(_))) => Ok(None),
+        Err(error) if error.is_unreadable() => Ok(None),
         job => job.map(Some),
     }
 }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Statement, params};
 use crate::api_store::JobFilterState;
 use crate::record::{JobKey, JobState};
 use crate::sqlite::code::{Code as _, Coded, nth, nth_option};
-use crate::sqlite::error::SqliteResult;
+use crate::sqlite::error::{SqliteError, SqliteResult};
 
 /// A row of `state` without its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,9 @@ pub(crate) trait ReadState {
     /// The dirty row of a job: `None` if the table has it, `Some(None)` if the job was deleted.
     fn dirty_state(&self, job: JobKey) -> Option<Option<StateRow>>;
 
-    /// The state of a job.
+    /// The state of a job. Fails with [`Unreadable`] if the row cannot be decoded.
+    ///
+    /// [`Unreadable`]: crate::StoreError::Unreadable
     fn state(&self, job: JobKey) -> SqliteResult<Option<StateRow>> {
         match self.dirty_state(job) {
             Some(dirty) => Ok(dirty),
@@ -69,7 +71,8 @@ fn find(connection: &Connection, job: JobKey) -> SqliteResult<Option<StateRow>> 
              schedule_generation, enabled_since
          FROM state WHERE job = ?",
     )?;
-    Ok(statement.query_row([Coded(job)], |row| read_state(row, 0)).optional()?)
+    let found = statement.query_row([Coded(job)], |row| read_state(row, 0)).optional();
+    found.map_err(|error| SqliteError::from(error).of_job(job))
 }
 
 /// Reads the columns of a state in table order, beginning with column `first`.

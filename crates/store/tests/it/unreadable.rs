@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kalends_domain::Target;
+use kalends_domain::{HttpAuthentication, Secret, Target};
 use kalends_environment::ManualClock;
 use kalends_recurrence::Instant;
 use kalends_store::{
@@ -13,6 +13,18 @@ use kalends_store::{
 
 use crate::repair::RepairTest;
 use crate::sample::{collection, collection_path, definition, job_path, put, request};
+
+/// Makes the states of `bad` and `worse` unreadable: times that are out of range. The names of the
+/// tables and of their keys differ between the stores.
+pub(crate) fn damage_states(states: &str, key: &str) -> String {
+    let of = |name: &str| format!("job = (SELECT {key} FROM jobs WHERE name = '{name}')");
+    let (bad, worse) = (of("bad"), of("worse"));
+    format!(
+        "UPDATE {states} SET last_execution = {max} WHERE {bad};
+         UPDATE {states} SET enabled_since = {max} WHERE {worse}",
+        max = i64::MAX,
+    )
+}
 
 /// Creates the jobs `bad`, `good` and `worse`, due at `due`. The caller damages `bad` and `worse`.
 pub(crate) async fn create_jobs(store: &dyn Store, due: Instant) {
@@ -24,11 +36,11 @@ pub(crate) async fn create_jobs(store: &dyn Store, due: Instant) {
 }
 
 fn new_job(number: u128, due: Instant) -> JobWrite {
-    JobWrite::Put(Box::new(put(
-        definition(Target::Http(request("http://example.com"))),
-        number,
-        due,
-    )))
+    let mut request = request("http://example.com");
+    let password = Some(Secret::new("secret".into()));
+    request.authentication =
+        Some(HttpAuthentication::Basic { username: Some("user".into()), password });
+    JobWrite::Put(Box::new(put(definition(Target::Http(request)), number, due)))
 }
 
 async fn edit(store: &dyn Store, name: &str, write: JobWrite) -> Result<EditedJob, StoreError> {

@@ -252,6 +252,18 @@ impl WriteTransaction {
         index_finished(&self.connection, job, Some(before), after.as_ref())
     }
 
+    /// Deletes a state that cannot be read from memory, `due` and `finished`. Reads all rows of both
+    /// tables, because their keys are in the state.
+    pub(crate) fn delete_unreadable_state(&mut self, job: JobKey) -> SqliteResult<()> {
+        let undo = self.shared.dirty_rows.set(job, (self.transaction(), None));
+        self.jobs.push((job, undo));
+        self.shared.dirty_rows.mark_removed_from_due(job);
+        for delete in ["DELETE FROM due WHERE job = ?", "DELETE FROM finished WHERE job = ?"] {
+            self.connection.prepare_cached(delete)?.execute([Coded(job)])?;
+        }
+        Ok(())
+    }
+
     /// Inserts the state of a new job at the end of its table. Its row in `due` may belong on any
     /// page, and therefore waits for a flush.
     pub(crate) fn add_state(&mut self, job: JobKey, row: &StateRow) -> SqliteResult<()> {

@@ -129,3 +129,34 @@ fn jobs_that_cannot_be_read_do_not_stop_the_others_and_can_be_replaced_and_delet
         unreadable::check(store, &clock(), at(60)).await;
     });
 }
+
+#[test]
+fn jobs_whose_state_cannot_be_read_do_not_stop_the_others_and_can_be_replaced_and_deleted() {
+    with_server(async {
+        let database = TestDatabase::create().await;
+        let store = Arc::new(database.connect().await);
+        unreadable::create_jobs(&*store, at(60)).await;
+        let damage = unreadable::damage_states("states", "key");
+        database.client().await.batch_execute(&damage).await.unwrap();
+        unreadable::check(store, &clock(), at(60)).await;
+    });
+}
+
+#[test]
+fn jobs_encrypted_with_an_unknown_key_do_not_stop_the_others_and_can_be_replaced_and_deleted() {
+    with_server(async {
+        let (database, other) = (TestDatabase::create().await, TestDatabase::create().await);
+        let store = Arc::new(database.connect().await);
+        unreadable::create_jobs(&*store, at(60)).await;
+        let with_other_key = PostgresStore::connect(&other.url, settings(), codec(2)).await;
+        unreadable::create_jobs(&with_other_key.unwrap(), at(60)).await;
+        let (client, other) = (database.client().await, other.client().await);
+        for name in ["bad", "worse"] {
+            let definition = "SELECT definition FROM jobs WHERE name = $1";
+            let row = other.query_one(definition, &[&name]).await.unwrap();
+            let copy = "UPDATE jobs SET definition = $2 WHERE name = $1";
+            client.execute(copy, &[&name, &row.get::<_, &str>(0)]).await.unwrap();
+        }
+        unreadable::check(store, &clock(), at(60)).await;
+    });
+}

@@ -222,3 +222,42 @@ fn jobs_that_cannot_be_read_do_not_stop_the_others_and_can_be_replaced_and_delet
         unreadable::check(store, &clock, at(60)).await;
     });
 }
+
+#[test]
+fn jobs_whose_state_cannot_be_read_do_not_stop_the_others_and_can_be_replaced_and_deleted() {
+    block_on(async {
+        let (clock, folder) = (clock(), tempfile::tempdir().unwrap());
+        let path = folder.path().join("store");
+        unreadable::create_jobs(&*open(&path, &clock), at(60)).await;
+        // While the store is closed, because its memory contains recent states.
+        damage(&path, &unreadable::damage_states("state", "job"));
+        unreadable::check(open(&path, &clock), &clock, at(60)).await;
+        let reopened = open(&path, &clock);
+        let deleted = reopened.job(job_path("c", "worse").unwrap()).await.unwrap();
+        assert_eq!(deleted, None, "the change log does not restore it");
+        assert_eq!(reopened.check().await.unwrap(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn jobs_encrypted_with_an_unknown_key_do_not_stop_the_others_and_can_be_replaced_and_deleted() {
+    block_on(async {
+        let (clock, folder) = (clock(), tempfile::tempdir().unwrap());
+        let (path, other) = (folder.path().join("store"), folder.path().join("other"));
+        let settings = SqliteSettings::default();
+        let with_other_key = SqliteStore::open(&other, settings, codec(2), clock.clone()).unwrap();
+        unreadable::create_jobs(&with_other_key, at(60)).await;
+        drop(with_other_key);
+        let store = open(&path, &clock);
+        unreadable::create_jobs(&*store, at(60)).await;
+        let copy = format!(
+            "ATTACH '{}' AS other;
+             UPDATE jobs SET definition =
+                 (SELECT o.definition FROM other.jobs o WHERE o.name = jobs.name)
+             WHERE name IN ('bad', 'worse')",
+            other.display()
+        );
+        damage(&path, &copy);
+        unreadable::check(store, &clock, at(60)).await;
+    });
+}
