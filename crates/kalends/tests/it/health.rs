@@ -1,6 +1,8 @@
 //! Readiness, log, metrics and explanations while the store or the scheduler does not work.
 
-use std::process::Command;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -121,6 +123,92 @@ fn an_io_error_of_the_disk_ends_the_process_with_an_error() {
     assert!(code == "StoreUnavailable" || code == "OperationOutcomeUnknown", "{code}");
     let line = server.line_with("shutting down after a failure");
     assert!(line.contains("I/O error"), "{line}");
+    server.line_with("stopped");
+    assert_eq!(server.wait().code(), Some(1));
+}
+
+/// A program that makes system calls of a server fail, until it is dropped.
+struct FaultInjection(Child);
+
+impl FaultInjection {
+    /// Attaches strace to a thread, or to all threads of a process with `-f`. Prints SKIPPED and
+    /// returns `None` without strace or the permission to trace.
+    fn attach(thread: u32, arguments: &[&str]) -> Option<FaultInjection> {
+        let mut command = Command::new("strace");
+        command.args(arguments).args(["-o", "/dev/null", "-p", &thread.to_string()]);
+        let spawned = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let Ok(mut child) = spawned else {
+            eprintln!("SKIPPED: strace is not installed");
+            return None;
+        };
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let injection = FaultInjection(child);
+        if !lines.any(|line| line.contains("attached")) {
+            eprintln!("SKIPPED: no permission to trace a process");
+            return None;
+        }
+        // Drain the pipe, or strace would block.
+        std::thread::spawn(move || lines.for_each(drop));
+        Some(injection)
+    }
+}
+
+impl Drop for FaultInjection {
+    fn drop(&mut self) {
+        // Detaches; SIGKILL would leave threads stopped.
+        let _ = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_exceeded_quota_is_reported_as_a_full_disk_until_there_is_room() {
+    let server = TestServer::start_with(|command, _| {
+        command.env_remove("KALENDS_HOLD").env("KALENDS_AUDIT_LOG", "off");
+    });
+    let mut connection = server.connect();
+    create_collection(&mut connection);
+    let body = body("http://127.0.0.1:9/");
+    let wal = server.folder().join("kalends.db-wal").display().to_string();
+    let faults = "inject=pwrite64,write:error=EDQUOT";
+    let arguments = ["-f", "-P", &wal, "-e", "trace=pwrite64,write", "-e", faults];
+    let Some(injection) = FaultInjection::attach(server.id(), &arguments) else { return };
+    // Threads are attached one after the other.
+    let refused = until("refused", || {
+        let response = connection.request("PUT", &job("refused"), Some(&body));
+        (response.status != 201 && response.status != 200).then_some(response)
+    });
+    assert_eq!(code(&refused), (507, "InsufficientStorage".into()));
+    let unready = until("not ready", || {
+        Some(readyz(&mut connection)).filter(|response| response.status == 503)
+    });
+    assert!(unready.body.contains("disk of the store is full"), "{unready:?}");
+    drop(injection);
+    server.line_with("store available again");
+    assert_eq!(connection.request("PUT", &job("accepted"), Some(&body)).status, 201);
+    assert_eq!(readyz(&mut connection).status, 200);
+}
+
+#[test]
+fn a_panic_of_the_scheduler_thread_ends_the_process_with_an_error() {
+    let mut server = TestServer::start_with(|command, _| {
+        command.env_remove("KALENDS_HOLD");
+    });
+    create_collection(&mut server.connect());
+    let threads = fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
+    let is_engine = |name: &String| name.trim_end() == "engine";
+    let engine = threads.flatten().find(|thread| {
+        fs::read_to_string(thread.path().join("comm")).ok().as_ref().is_some_and(is_engine)
+    });
+    let engine = engine.unwrap().file_name().to_string_lossy().parse().unwrap();
+    // The runtime panics if it cannot wait for events.
+    let waits = "?epoll_wait,?epoll_pwait";
+    let (trace, faults) = (format!("trace={waits}"), format!("inject={waits}:error=EBADF"));
+    let Some(_injection) = FaultInjection::attach(engine, &["-e", &trace, "-e", &faults]) else {
+        return;
+    };
+    let line = server.line_with("shutting down after a failure");
+    assert!(line.contains("the scheduler stopped unexpectedly"), "{line}");
     server.line_with("stopped");
     assert_eq!(server.wait().code(), Some(1));
 }

@@ -1,6 +1,8 @@
 //! Errors of the SQLite store.
 
-use rusqlite::{Error, ErrorCode};
+use std::io;
+
+use rusqlite::{Error, ErrorCode, ffi};
 
 use crate::error::{StoreError, UnreadableJob};
 use crate::record::JobKey;
@@ -25,7 +27,10 @@ impl From<StoreError> for SqliteError {
 
 impl From<Error> for SqliteError {
     fn from(error: Error) -> SqliteError {
-        SqliteError::Sql(error)
+        match has_exceeded_quota(&error) {
+            true => SqliteError::Store(StoreError::Full),
+            false => SqliteError::Sql(error),
+        }
     }
 }
 
@@ -78,6 +83,16 @@ impl SqliteError {
         ];
         error.sqlite_error_code().is_some_and(|code| fatal.contains(&code))
     }
+}
+
+/// Whether a write failed because a disk quota is exceeded. SQLite reports `ENOSPC` as a full disk, but
+/// `EDQUOT` as an I/O error, and treats both alike: it rolls the transaction back.
+///
+/// Must be called on the thread of the write, before another system call can fail: the reason is only
+/// in `errno`.
+fn has_exceeded_quota(error: &Error) -> bool {
+    matches!(error, Error::SqliteFailure(failure, _) if failure.extended_code == ffi::SQLITE_IOERR_WRITE)
+        && io::Error::last_os_error().kind() == io::ErrorKind::QuotaExceeded
 }
 
 fn to_store_error(error: &Error) -> StoreError {

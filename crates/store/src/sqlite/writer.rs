@@ -184,7 +184,7 @@ impl From<SqliteError> for TransactionError {
 
 impl From<rusqlite::Error> for TransactionError {
     fn from(error: rusqlite::Error) -> TransactionError {
-        TransactionError::from(SqliteError::Sql(error))
+        TransactionError::from(SqliteError::from(error))
     }
 }
 
@@ -396,13 +396,13 @@ impl WriteLoop {
     fn commit(&mut self) -> Result<(), TransactionError> {
         self.transaction.append_to_change_log()?;
         let committed = self.transaction.connection().prepare_cached("COMMIT")?.execute(());
-        committed.map(drop).map_err(|error| match SqliteError::is_fatal(&error) {
+        committed.map(drop).map_err(|error| match SqliteError::from(error) {
             // The transaction may be in the WAL all the same, and the next start may recover it.
-            true => {
+            SqliteError::Sql(error) if SqliteError::is_fatal(&error) => {
                 let why = StoreError::from(SqliteError::Sql(error));
                 TransactionError::Stop { reply: StoreError::Unknown(why.to_string()), why }
             }
-            false => TransactionError::from(error),
+            error => TransactionError::from(error),
         })
     }
 

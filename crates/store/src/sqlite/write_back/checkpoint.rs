@@ -204,9 +204,11 @@ fn checkpoint(connection: &Connection) -> Result<u32, StoreError> {
     let copied = connection
         .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")
         .and_then(|mut statement| statement.query_row((), |row| row.get::<_, i64>(2)));
-    match copied {
+    match copied.map_err(SqliteError::from) {
         Ok(copied) => Ok(u32::try_from(copied).unwrap_or(0)),
-        Err(error) if SqliteError::is_fatal(&error) => Err(SqliteError::Sql(error).into()),
+        Err(SqliteError::Sql(error)) if SqliteError::is_fatal(&error) => {
+            Err(SqliteError::Sql(error).into())
+        }
         Err(_) => Ok(0),
     }
 }
