@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use arbitrary::Arbitrary;
 use kalends_domain::{
-    AllowEntry, CollectionName, CollectionPath, EgressMode, EgressPolicy, ForbiddenEndpoint, GroupName,
-    GroupPath, Limits, SubscriptionId, Uri, AddressOwner,
+    AddressOwner, AllowEntry, CollectionName, CollectionPath, EgressMode, EgressPolicy,
+    ForbiddenEndpoint, GroupName, GroupPath, Limits, SubscriptionId, Uri,
 };
 use libfuzzer_sys::fuzz_target;
 use url::{Host, Url};
@@ -100,7 +100,11 @@ fuzz_target!(|input: Input| {
     let Some(collection) = collection() else { return };
     let entry = input.allow.as_deref().and_then(|text| AllowEntry::parse(text).ok());
     if let Some(entry) = &entry {
-        assert_eq!(AllowEntry::parse(&entry.to_string()).as_ref(), Ok(entry), "an entry parses its own text");
+        assert_eq!(
+            AllowEntry::parse(&entry.to_string()).as_ref(),
+            Ok(entry),
+            "an entry parses its own text"
+        );
     }
     let mode = if input.single_user { EgressMode::SingleUser } else { EgressMode::Guarded };
     let forbidden = vec![ForbiddenEndpoint::OwnPort(OWN_PORT)];
@@ -137,7 +141,8 @@ fuzz_target!(|input: Input| {
             assert!(!input.is_ours, "{host} {address}");
             assert!(![22, 25, 53, 6379, 5432].contains(&port), "{port}");
             let name = host.to_string().trim_end_matches('.').to_ascii_lowercase();
-            let is_local = name == "localhost" || name.ends_with(".internal") || !name.contains('.');
+            let is_local =
+                name == "localhost" || name.ends_with(".internal") || !name.contains('.');
             assert!(literal || !is_local, "{name}");
         }
     }

@@ -4,7 +4,7 @@
 #![no_main]
 
 use kalends_domain::Limits;
-use kalends_wire::{Json, Version, merge_patch, read_job, job_with_secrets};
+use kalends_wire::{Json, Version, job_with_secrets, merge_patch, read_job};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|body: &[u8]| {

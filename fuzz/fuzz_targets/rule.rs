@@ -4,8 +4,8 @@
 
 use arbitrary::Arbitrary;
 use kalends_recurrence::{
-    Definition, Frequency, Instant, IntervalMax, MonthlyOccurrence, Recurrence, Rule, Schedule,
-    Settings, Weekday, Zone,
+    Definition, Frequency, Instant, Interval, IntervalMax, MonthlyOccurrence, Recurrence,
+    RecurrencePattern, Rule, Schedule, Settings, Weekday, Zone,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -68,13 +68,15 @@ fuzz_target!(|input: Input| {
         months: numbers(input.months),
     };
     let recurrence = Recurrence {
-        frequency: Frequency::ALL[usize::from(input.frequency % 6)],
-        interval: i64::from(input.interval),
+        pattern: RecurrencePattern::Interval(Interval {
+            frequency: Frequency::ALL[usize::from(input.frequency % 6)],
+            interval: i64::from(input.interval),
+            first_day_of_week: weekday(input.first_day),
+            schedule: (schedule != Schedule::default()).then_some(schedule),
+        }),
         count: input.count.map(i64::from),
         end: input.end_after.map(|ticks| later(created, ticks)),
         zone,
-        first_day_of_week: weekday(input.first_day),
-        schedule: (schedule != Schedule::default()).then_some(schedule),
     };
     let widest = IntervalMax {
         minutes: i64::MAX,

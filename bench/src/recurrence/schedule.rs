@@ -115,10 +115,12 @@ impl Schedule {
     }
 
     fn recurrence(self) -> Recurrence {
-        let every = |interval, frequency, times| {
-            let mut recurrence = Recurrence::every(interval, frequency);
-            recurrence.schedule = times;
-            recurrence
+        let every = |interval, frequency, times: Option<Times>| {
+            let recurrence = Recurrence::every(interval, frequency);
+            match times {
+                Some(times) => recurrence.with_schedule(times),
+                None => recurrence,
+            }
         };
         let at = |hours: &[i64], minutes: &[i64]| Times {
             hours: Some(hours.to_vec()),

@@ -86,7 +86,7 @@ impl Uri {
     pub fn origin(&self) -> String {
         match Url::parse(&self.text) {
             Ok(url) => url.origin().ascii_serialization(),
-            // Not an absolute URI, from a store that somebody edited: only equal to itself.
+            // Not an absolute URI, from a store that was edited by hand: only equal to itself.
             Err(_) => self.text.to_string(),
         }
     }

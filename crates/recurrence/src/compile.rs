@@ -3,10 +3,14 @@
 //! The meaning of a schedule member depends on the frequency. With minute and hour, a member of the
 //! same or a larger unit filters the points and a smaller one splits them. With day and above, `hours`
 //! and `minutes` are the times of each selected day, and the reference time supplies absent members.
+//!
+//! A cron expression is a calendar pattern too: selected days of selected months, independent of the
+//! reference time.
 
 use crate::Zone;
 use crate::civil;
-use crate::definition::{Frequency, Recurrence, Schedule, Weekday};
+use crate::cron::Cron;
+use crate::definition::{Frequency, Interval, Recurrence, RecurrencePattern, Schedule, Weekday};
 use crate::expand::{
     Calendar, Cycle, Dates, Days, EARLIEST, Months, Pattern, Periods, Stride, Times,
 };
@@ -19,6 +23,25 @@ const ALL_MONTHS: u32 = (1 << 12) - 1;
 
 /// Compiles `recurrence`, whose members must be in range. `reference` is a UTC time.
 pub(crate) fn compile(recurrence: &Recurrence, reference: Ticks) -> ZonedPattern {
+    let zone = recurrence.zone.clone().unwrap_or_else(Zone::utc);
+    match &recurrence.pattern {
+        RecurrencePattern::Interval(interval) => compile_interval(interval, zone, reference),
+        RecurrencePattern::Cron(cron) => compile_cron(cron, zone),
+    }
+}
+
+fn compile_cron(cron: &Cron, zone: Zone) -> ZonedPattern {
+    // Every month belongs to a period of one month, whichever is the first.
+    let dates = Dates::Months(Months::monthly(0, 1, cron.months_from_zero(), cron.days()));
+    let times = Times { hours: cron.hours, minutes: cron.minutes, within_minute: 0 };
+    let basis = match cron.follows_elapsed_time {
+        true => TimeBasis::Elapsed,
+        false => TimeBasis::WallClock,
+    };
+    ZonedPattern::new(Pattern::Calendar(Calendar { dates, times }), zone, basis, Ticks::MIN)
+}
+
+fn compile_interval(pattern: &Interval, zone: Zone, reference: Ticks) -> ZonedPattern {
     static NONE: Schedule = Schedule {
         minutes: None,
         hours: None,
@@ -27,35 +50,34 @@ pub(crate) fn compile(recurrence: &Recurrence, reference: Ticks) -> ZonedPattern
         monthly_occurrences: None,
         months: None,
     };
-    let zone = recurrence.zone.clone().unwrap_or_else(Zone::utc);
     let local = reference + zone.segment_at(reference).1.offset;
-    let schedule = recurrence.schedule.as_ref().unwrap_or(&NONE);
-    match recurrence.frequency {
+    let schedule = pattern.schedule.as_ref().unwrap_or(&NONE);
+    match pattern.frequency {
         Frequency::Minute | Frequency::Hour => {
-            elapsed(recurrence, schedule, zone, ReferenceTime { utc: reference, local })
+            elapsed(pattern, schedule, zone, ReferenceTime { utc: reference, local })
         }
         _ => {
             let day = local.div_euclid(TICKS_PER_DAY);
             let times = times(schedule, local.rem_euclid(TICKS_PER_DAY));
-            let dates = dates(recurrence, schedule, day);
-            let pattern = Pattern::Calendar(Calendar { dates, times });
+            let dates = dates(pattern, schedule, day);
             let basis = match (&schedule.hours, &schedule.minutes) {
                 (None, Some(_)) => TimeBasis::Elapsed,
                 _ => TimeBasis::WallClock,
             };
-            let first_local = first_day_of_period(recurrence, day) * TICKS_PER_DAY;
-            ZonedPattern::new(pattern, zone, basis, first_local)
+            let first_local = first_day_of_period(pattern, day) * TICKS_PER_DAY;
+            let calendar = Pattern::Calendar(Calendar { dates, times });
+            ZonedPattern::new(calendar, zone, basis, first_local)
         }
     }
 }
 
 /// The first day of the week, month or year that contains the day `reference`.
-fn first_day_of_period(recurrence: &Recurrence, reference: i64) -> i64 {
+fn first_day_of_period(pattern: &Interval, reference: i64) -> i64 {
     let (year, month, _) = civil::date(reference);
-    match recurrence.frequency {
+    match pattern.frequency {
         Frequency::Minute | Frequency::Hour | Frequency::Day => reference,
         Frequency::Week => {
-            reference - days_since(recurrence.first_day_of_week, civil::weekday(reference))
+            reference - days_since(pattern.first_day_of_week, civil::weekday(reference))
         }
         Frequency::Month => civil::day_number(year, month, 1),
         Frequency::Year => civil::day_number(year, 1, 1),
@@ -69,16 +91,16 @@ struct ReferenceTime {
 }
 
 fn elapsed(
-    recurrence: &Recurrence,
+    pattern: &Interval,
     schedule: &Schedule,
     zone: Zone,
     reference: ReferenceTime,
 ) -> ZonedPattern {
-    let hourly = recurrence.frequency == Frequency::Hour;
-    let step = recurrence.interval * if hourly { TICKS_PER_HOUR } else { TICKS_PER_MINUTE };
+    let hourly = pattern.frequency == Frequency::Hour;
+    let step = pattern.interval * if hourly { TICKS_PER_HOUR } else { TICKS_PER_MINUTE };
     if schedule.hours.is_none() && schedule.minutes.is_none() {
-        let pattern = Pattern::Elapsed(Periods::new(reference.utc, step, EARLIEST));
-        return ZonedPattern::new(pattern, Zone::utc(), TimeBasis::Elapsed, Ticks::MIN);
+        let periods = Pattern::Elapsed(Periods::new(reference.utc, step, EARLIEST));
+        return ZonedPattern::new(periods, Zone::utc(), TimeBasis::Elapsed, Ticks::MIN);
     }
     let hours = schedule.hours.as_deref().map_or(ALL_HOURS, |hours| bits(hours) as u32);
     let minutes = schedule.minutes.as_deref().map_or(ALL_MINUTES, bits);
@@ -90,9 +112,9 @@ fn elapsed(
         _ => Cycle::filtered(reference.utc, step, offset, hours, minutes),
     };
     let offsets = zone.offsets_from(reference.utc).into_iter();
-    let pattern =
+    let cycles =
         Pattern::ElapsedByOffset(offsets.map(|offset| (offset, cycle_at(offset))).collect());
-    ZonedPattern::new(pattern, zone, TimeBasis::Elapsed, Ticks::MIN)
+    ZonedPattern::new(cycles, zone, TimeBasis::Elapsed, Ticks::MIN)
 }
 
 fn times(schedule: &Schedule, reference_time_of_day: Ticks) -> Times {
@@ -113,17 +135,17 @@ fn times(schedule: &Schedule, reference_time_of_day: Ticks) -> Times {
     }
 }
 
-fn dates(recurrence: &Recurrence, schedule: &Schedule, reference: i64) -> Dates {
-    let interval = recurrence.interval;
+fn dates(pattern: &Interval, schedule: &Schedule, reference: i64) -> Dates {
+    let interval = pattern.interval;
     let (year, month, _) = civil::date(reference);
-    match recurrence.frequency {
+    match pattern.frequency {
         Frequency::Minute | Frequency::Hour | Frequency::Day => {
             Dates::Stride(Stride::days(reference, interval))
         }
         Frequency::Week => {
-            let first = recurrence.first_day_of_week;
+            let first = pattern.first_day_of_week;
             let weekday = civil::weekday(reference);
-            let begins = first_day_of_period(recurrence, reference);
+            let begins = first_day_of_period(pattern, reference);
             let chosen = match schedule.week_days.as_deref() {
                 Some(days) => {
                     days.iter().fold(0, |bits, &day| bits | 1 << days_since(first, day as i64))

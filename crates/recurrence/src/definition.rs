@@ -2,7 +2,7 @@
 //! order and duplicates so that the API can return the request unchanged. [`Rule`](crate::Rule) is the
 //! validated form.
 
-use crate::{Instant, Zone};
+use crate::{Cron, Instant, Zone};
 
 /// Everything that determines when a job is due: start time, creation time and recurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,16 +18,32 @@ pub struct Definition {
 /// The `recurrence` member of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recurrence {
-    /// The unit of `interval`.
-    pub frequency: Frequency,
-    /// Number of units from one period to the next, from 1.
-    pub interval: i64,
+    /// Dates and times of the occurrences.
+    pub pattern: RecurrencePattern,
     /// Maximum number of occurrences; unlimited if absent.
     pub count: Option<i64>,
     /// `endTime`: no occurrence is later than this.
     pub end: Option<Instant>,
     /// Time zone of hours, days and weeks; UTC if absent.
     pub zone: Option<Zone>,
+}
+
+/// The two ways to write dates and times of a recurrence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecurrencePattern {
+    /// `frequency`, `interval` and `schedule`.
+    Interval(Interval),
+    /// `cron`.
+    Cron(Cron),
+}
+
+/// A recurrence every n units, with the days and times within each period.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// The unit of `interval`.
+    pub frequency: Frequency,
+    /// Number of units from one period to the next, from 1.
+    pub interval: i64,
     /// First day of the week. It only matters if weeks are skipped (`interval` above 1).
     pub first_day_of_week: Weekday,
     /// Days and times within each period. If absent, those of the reference time apply.
@@ -35,17 +51,43 @@ pub struct Recurrence {
 }
 
 impl Recurrence {
+    /// An unlimited recurrence in UTC.
+    pub fn new(pattern: RecurrencePattern) -> Recurrence {
+        Recurrence { pattern, count: None, end: None, zone: None }
+    }
+
     /// An unlimited recurrence every `interval` units, in UTC, without a schedule.
     pub fn every(interval: i64, frequency: Frequency) -> Recurrence {
-        Recurrence {
-            frequency,
-            interval,
-            count: None,
-            end: None,
-            zone: None,
-            first_day_of_week: Weekday::Sunday,
-            schedule: None,
+        Recurrence::new(RecurrencePattern::Interval(Interval::new(interval, frequency)))
+    }
+
+    /// The same recurrence with a schedule. A cron expression has none and stays as it is.
+    #[must_use]
+    pub fn with_schedule(mut self, schedule: Schedule) -> Recurrence {
+        if let RecurrencePattern::Interval(interval) = &mut self.pattern {
+            interval.schedule = Some(schedule);
         }
+        self
+    }
+
+    /// Whether the dates and times are a cron expression.
+    pub fn is_cron(&self) -> bool {
+        matches!(self.pattern, RecurrencePattern::Cron(_))
+    }
+
+    /// Frequency, interval and schedule; `None` for a cron expression.
+    pub fn interval(&self) -> Option<&Interval> {
+        match &self.pattern {
+            RecurrencePattern::Interval(interval) => Some(interval),
+            RecurrencePattern::Cron(_) => None,
+        }
+    }
+}
+
+impl Interval {
+    /// Every `interval` units, without a schedule, with weeks that begin on Sunday.
+    pub fn new(interval: i64, frequency: Frequency) -> Interval {
+        Interval { frequency, interval, first_day_of_week: Weekday::Sunday, schedule: None }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Describes a rule in one English sentence.
 
 use crate::civil;
-use crate::definition::{Definition, Frequency, Recurrence, Schedule, Weekday};
+use crate::cron::{Cron, numbers};
+use crate::definition::{Definition, Frequency, Interval, RecurrencePattern, Schedule, Weekday};
 use crate::instant::{
     Fraction, TICKS_PER_DAY, TICKS_PER_HOUR, TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks,
     write_date_and_time,
@@ -58,22 +59,13 @@ impl Rule {
             };
         };
         let zone = self.zone();
-        let local =
-            self.reference_time().ticks() + zone.segment_at(self.reference_time().ticks()).1.offset;
-        let description =
-            Description { recurrence, schedule: recurrence.schedule.as_ref(), reference: local };
-        let mut sentence = match recurrence.frequency {
-            Frequency::Minute | Frequency::Hour => description.elapsed(),
-            _ => format!("{} {}", description.times(), description.dates()),
+        let mut sentence = match &recurrence.pattern {
+            RecurrencePattern::Interval(pattern) => {
+                let runs_at_once = immediate == ImmediateRun::Pending && start.is_none();
+                self.describe_interval(pattern, runs_at_once)
+            }
+            RecurrencePattern::Cron(cron) => describe_cron(cron),
         };
-        let runs_at_once = immediate == ImmediateRun::Pending && start.is_none();
-        if runs_at_once && recurrence.schedule.is_some() {
-            let (first, rest) = sentence.split_at(1);
-            sentence = format!("At once, then {}{rest}", first.to_ascii_lowercase());
-        }
-        if recurrence.interval > 1 {
-            sentence += &format!(", counted from {}", description.counted_from());
-        }
         sentence += &format!(", {}", zone.name());
         match (recurrence.count, recurrence.end) {
             (Some(count), Some(end)) => {
@@ -85,6 +77,71 @@ impl Rule {
         }
         sentence
     }
+}
+
+impl Rule {
+    fn describe_interval(&self, pattern: &Interval, runs_at_once: bool) -> String {
+        let reference = self.reference_time().ticks();
+        let reference = reference + self.zone().segment_at(reference).1.offset;
+        let description = Description { pattern, schedule: pattern.schedule.as_ref(), reference };
+        let mut sentence = match pattern.frequency {
+            Frequency::Minute | Frequency::Hour => description.elapsed(),
+            _ => format!("{} {}", description.times(), description.dates()),
+        };
+        if runs_at_once && pattern.schedule.is_some() {
+            let (first, rest) = sentence.split_at(1);
+            sentence = format!("At once, then {}{rest}", first.to_ascii_lowercase());
+        }
+        if pattern.interval > 1 {
+            sentence += &format!(", counted from {}", description.counted_from());
+        }
+        sentence
+    }
+}
+
+fn describe_cron(cron: &Cron) -> String {
+    let (frequency, schedule) = cron.to_schedule().unwrap_or_else(|| {
+        let (by_number, _) = cron.day_schedules();
+        (Frequency::Month, by_number)
+    });
+    let pattern = Interval::new(1, frequency);
+    let description = |schedule| Description { pattern: &pattern, schedule, reference: 0 };
+    let of_all = description(Some(&schedule));
+    let times = every_few_minutes(cron).unwrap_or_else(|| of_all.times());
+    if cron.to_schedule().is_none() {
+        let (_, by_weekday) = cron.day_schedules();
+        let weekdays = description(Some(&by_weekday)).days_of_month();
+        let (numbers, months) = (of_all.days_of_month(), of_all.months_in_words());
+        return match cron.needs_both_days() {
+            true => format!("{times} on {weekdays} of {months} that is {numbers}"),
+            false => format!("{times} on {numbers} and {weekdays} of {months}"),
+        };
+    }
+    match (frequency, times.starts_with("Every")) {
+        (Frequency::Day, true) => times,
+        (_, true) => format!("{times}, {}", of_all.dates()),
+        (_, false) => format!("{times} {}", of_all.dates()),
+    }
+}
+
+/// `Every 5 minutes`, if the minutes are evenly spread over the hour.
+fn every_few_minutes(cron: &Cron) -> Option<String> {
+    let minutes = numbers(cron.minutes);
+    let (&first, &second) = (minutes.first()?, minutes.get(1)?);
+    let step = second - first;
+    let is_even = 60 % step == 0
+        && minutes.len() as i64 * step == 60
+        && minutes.windows(2).all(|pair| matches!(pair, [a, b] if b - a == step));
+    let from = match first {
+        0 => String::new(),
+        _ => format!(" from minute {first}"),
+    };
+    let hours = numbers(cron.hours.into());
+    let in_hours = match hours.len() {
+        24 => String::new(),
+        _ => format!(" in {}", hours_in_words(&hours)),
+    };
+    is_even.then(|| format!("E{}{from}{in_hours}", &every(step, "minute")[1..]))
 }
 
 fn times_in_all(count: i64) -> String {
@@ -102,7 +159,7 @@ fn short(at: Instant) -> String {
 }
 
 struct Description<'a> {
-    recurrence: &'a Recurrence,
+    pattern: &'a Interval,
     schedule: Option<&'a Schedule>,
     /// The reference time in local time.
     reference: Ticks,
@@ -119,8 +176,8 @@ impl Description<'_> {
 
     /// Minute and hour rules.
     fn elapsed(&self) -> String {
-        let interval = self.recurrence.interval;
-        let hourly = self.recurrence.frequency == Frequency::Hour;
+        let interval = self.pattern.interval;
+        let hourly = self.pattern.frequency == Frequency::Hour;
         let in_hours = self.hours().map(|hours| format!(" in {}", hours_in_words(&hours)));
         let in_hours = in_hours.unwrap_or_default();
         match self.minutes() {
@@ -134,7 +191,7 @@ impl Description<'_> {
             }
             minutes => {
                 let minutes = minutes.map(|minutes| format!(" at {}", minutes_in_words(&minutes)));
-                let unit = self.recurrence.frequency.word();
+                let unit = self.pattern.frequency.word();
                 let every = every(interval, unit);
                 let filters = format!("{in_hours}{}", minutes.unwrap_or_default());
                 let only = if filters.is_empty() { "" } else { ", only" };
@@ -171,8 +228,8 @@ impl Description<'_> {
 
     /// The dates of a calendar rule.
     fn dates(&self) -> String {
-        let interval = self.recurrence.interval;
-        match self.recurrence.frequency {
+        let interval = self.pattern.interval;
+        match self.pattern.frequency {
             Frequency::Minute | Frequency::Hour | Frequency::Day => every(interval, "day"),
             Frequency::Week => {
                 let days = list(self.week_days().iter().map(|day| day.name().to_owned()).collect());
@@ -182,18 +239,7 @@ impl Description<'_> {
                 }
             }
             Frequency::Month => {
-                let months = match self.months() {
-                    Some(months) if interval == 1 => {
-                        format!("every {}", list_or(month_names(&months)))
-                    }
-                    Some(months) => format!(
-                        "{} that is {}",
-                        every_nth(interval, "month"),
-                        list_or(month_names(&months))
-                    ),
-                    None => every_nth(interval, "month"),
-                };
-                format!("on {} of {months}", self.days_of_month())
+                format!("on {} of {}", self.days_of_month(), self.months_in_words())
             }
             Frequency::Year => {
                 let (_, month, _) = civil::date(self.reference.div_euclid(TICKS_PER_DAY));
@@ -224,6 +270,20 @@ impl Description<'_> {
         self.schedule.and_then(|schedule| schedule.months.as_deref()).map(sorted)
     }
 
+    /// The months of a monthly rule.
+    fn months_in_words(&self) -> String {
+        let interval = self.pattern.interval;
+        match self.months() {
+            Some(months) if interval == 1 => format!("every {}", list_or(month_names(&months))),
+            Some(months) => format!(
+                "{} that is {}",
+                every_nth(interval, "month"),
+                list_or(month_names(&months))
+            ),
+            None => every_nth(interval, "month"),
+        }
+    }
+
     fn days_of_month(&self) -> String {
         let schedule = self.schedule;
         if let Some(numbers) = schedule.and_then(|schedule| schedule.month_days.as_deref()) {
@@ -250,7 +310,7 @@ impl Description<'_> {
     fn counted_from(&self) -> String {
         let text = write_date_and_time(self.reference, Fraction::Never);
         let (date, time) = text.as_str().split_once('T').unwrap_or_default();
-        match self.recurrence.frequency {
+        match self.pattern.frequency {
             Frequency::Minute | Frequency::Hour => {
                 format!("{date} {}", time.strip_suffix(":00").unwrap_or(time))
             }

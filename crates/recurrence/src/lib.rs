@@ -14,6 +14,7 @@
 
 mod civil;
 mod compile;
+mod cron;
 mod definition;
 mod describe;
 mod dst_notes;
@@ -26,7 +27,11 @@ mod validate;
 mod zone;
 mod zoned_pattern;
 
-pub use definition::{Definition, Frequency, MonthlyOccurrence, Recurrence, Schedule, Weekday};
+pub use cron::{Cron, CronError};
+pub use definition::{
+    Definition, Frequency, Interval, MonthlyOccurrence, Recurrence, RecurrencePattern, Schedule,
+    Weekday,
+};
 pub use describe::ImmediateRun;
 pub use dst_notes::DstNote;
 pub use error::{RuleError, RuleErrorKind, RuleErrors};

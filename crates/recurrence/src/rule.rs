@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::compile::compile;
-use crate::definition::Definition;
+use crate::definition::{Definition, Recurrence};
 use crate::error::{RuleError, RuleErrorKind, RuleErrors};
 use crate::instant::{Ticks, ticks_to_duration};
 use crate::settings::Settings;
@@ -22,8 +22,7 @@ use crate::{Instant, Zone};
 /// ```
 /// use kalends_recurrence::{Definition, Frequency, Recurrence, Rule, Schedule, Settings, Weekday};
 ///
-/// let mut fridays = Recurrence::every(1, Frequency::Week);
-/// fridays.schedule = Some(Schedule {
+/// let fridays = Recurrence::every(1, Frequency::Week).with_schedule(Schedule {
 ///     week_days: Some(vec![Weekday::Friday]),
 ///     hours: Some(vec![17]),
 ///     minutes: Some(vec![30]),
@@ -91,6 +90,10 @@ impl Rule {
             .map(|recurrence| compile(recurrence, start.unwrap_or(*created).ticks()));
         let (opening, from) = match (start, &zoned_pattern) {
             (Some(start), None) if start >= created => (Some(start.ticks()), at_once),
+            // A cron expression never runs at once.
+            (None, Some(_)) if recurrence.as_ref().is_some_and(Recurrence::is_cron) => {
+                (None, created.ticks() + 1)
+            }
             (_, None) | (None, _) => (Some(at_once), at_once + 1),
             (Some(start), Some(_)) if start < created => (None, created.ticks() + 1),
             (Some(start), Some(points)) => {

@@ -2,7 +2,7 @@
 //!
 //! [`crate::Rule::new`] also rejects rules with valid members that never fire.
 
-use crate::definition::{Definition, Frequency, Recurrence, Schedule};
+use crate::definition::{Definition, Frequency, Interval, Recurrence, RecurrencePattern, Schedule};
 use crate::error::{RuleError, RuleErrorKind};
 use crate::settings::Settings;
 
@@ -42,7 +42,20 @@ impl ErrorCollector {
     }
 
     fn check_recurrence(&mut self, recurrence: &Recurrence, settings: &Settings) {
-        let Recurrence { frequency, interval, count, .. } = recurrence;
+        let count = recurrence.count;
+        if let Some(count) = count.filter(|count| !(1..=COUNT_MAX).contains(count)) {
+            self.add("recurrence.count", RuleErrorKind::InvalidRecurrence, || {
+                format!("{count} is no count; allowed are whole numbers from 1 to {COUNT_MAX}")
+            });
+        }
+        // A cron expression is validated when it is parsed.
+        if let RecurrencePattern::Interval(interval) = &recurrence.pattern {
+            self.check_interval(interval, settings);
+        }
+    }
+
+    fn check_interval(&mut self, pattern: &Interval, settings: &Settings) {
+        let Interval { frequency, interval, schedule, .. } = pattern;
         let unit = frequency.word();
         let max = settings.interval_max(*frequency);
         if *interval < 1 {
@@ -54,12 +67,7 @@ impl ErrorCollector {
                 format!("{interval} is too long; allowed are 1 to {max} for frequency {unit}")
             });
         }
-        if let Some(count) = count.filter(|count| !(1..=COUNT_MAX).contains(count)) {
-            self.add("recurrence.count", RuleErrorKind::InvalidRecurrence, || {
-                format!("{count} is no count; allowed are whole numbers from 1 to {COUNT_MAX}")
-            });
-        }
-        if let Some(schedule) = &recurrence.schedule {
+        if let Some(schedule) = schedule {
             self.check_schedule(schedule, *frequency);
         }
     }

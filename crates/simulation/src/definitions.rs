@@ -7,7 +7,8 @@ use kalends_domain::{
     MissedPolicy, MissedRuns, Overlap, RetryKind, RetryPolicy, Switch, Target, Uri, Verbatim,
 };
 use kalends_recurrence::{
-    Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
+    Frequency, Instant, Interval, MonthlyOccurrence, Recurrence, RecurrencePattern, Schedule,
+    Weekday, Zone,
 };
 
 use crate::hosts;
@@ -189,7 +190,9 @@ fn recurrence(rng: &Rng, span: Span, now: Instant) -> Recurrence {
         count: rng.one_in(3).then(|| rng.between(1, 6) as i64),
         end: rng.one_in(5).then(|| now.saturating_add(Duration::from_secs(rng.below(length + 1)))),
         zone: zone.map(|name| Zone::named(name).unwrap()),
-        schedule,
-        ..Recurrence::every(interval, frequency)
+        pattern: RecurrencePattern::Interval(Interval {
+            schedule,
+            ..Interval::new(interval, frequency)
+        }),
     }
 }

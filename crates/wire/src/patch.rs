@@ -16,6 +16,7 @@ use crate::id::{collection_id, job_id, job_name};
 use crate::job::{JobBody, job_node, job_with_secrets, keep_extensions};
 use crate::json::Json;
 use crate::node::{Context, Node, Strictness, quoted};
+use crate::recurrence::INTERVAL_MEMBERS;
 use crate::shape;
 use crate::stored_secrets::{
     check_kept_secrets, has_stored_placeholder, keep_certificates, keep_stored_secrets,
@@ -173,6 +174,9 @@ fn merge_base<'a>(name: &str, before: Json<'a>, change: &Json<'a>, version: Vers
     if version.is_old() && OLD_REPLACED.iter().any(|known| is(known)) {
         return Json::Null;
     }
+    if is("recurrence") {
+        return without_replaced_pattern(before, change);
+    }
     let new_type = match (text_of(&before, "type"), text_of(change, "type")) {
         (Some(old), Some(new)) if !old.eq_ignore_ascii_case(new) => new,
         _ => return before,
@@ -187,6 +191,22 @@ fn merge_base<'a>(name: &str, before: Json<'a>, change: &Json<'a>, version: Vers
         }
         before => before,
     }
+}
+
+/// Removes frequency, interval and schedule if a change sets `cron`, and the other way round.
+fn without_replaced_pattern<'a>(before: Json<'a>, change: &Json<'a>) -> Json<'a> {
+    let (Json::Object(mut members), Json::Object(changes)) = (before, change) else {
+        return Json::Null;
+    };
+    let is_in = |names: &[&str], name: &str| names.iter().any(|of| of.eq_ignore_ascii_case(name));
+    let sets = |names: &[&str]| {
+        changes.iter().any(|(name, value)| is_in(names, name) && *value != Json::Null)
+    };
+    let (by_cron, by_interval) = (sets(&["cron"]), sets(&INTERVAL_MEMBERS));
+    members.retain(|(name, _)| {
+        !(by_cron && is_in(&INTERVAL_MEMBERS, name) || by_interval && is_in(&["cron"], name))
+    });
+    Json::Object(members)
 }
 
 fn text_of<'j>(value: &'j Json<'_>, name: &str) -> Option<&'j str> {

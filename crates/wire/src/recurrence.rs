@@ -1,7 +1,8 @@
 //! Reading and serialising `startTime` and `recurrence` of a job.
 
 use kalends_recurrence::{
-    Definition, Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
+    Cron, Definition, Frequency, Instant, Interval, MonthlyOccurrence, Recurrence,
+    RecurrencePattern, Schedule, Weekday, Zone,
 };
 
 use crate::enum_text;
@@ -64,6 +65,40 @@ pub(crate) fn recurrence(
         return None;
     }
     let node = node.with_code(ErrorCode::InvalidRecurrence);
+    let extension = |name| node.member(name).filter(|_| !version.is_old());
+    let pattern = match extension("cron") {
+        Some(member) => cron(node, member, errors).map(RecurrencePattern::Cron),
+        None => interval(node, version, errors).map(RecurrencePattern::Interval),
+    };
+    let count = node.member("count").and_then(|node| node.integer(errors));
+    let wall_times = zone_of_recurrence(node, version);
+    let end = node.member("endTime").and_then(|node| node.instant_in(&wall_times, errors));
+    let zone = extension("timeZone").and_then(|node| zone(node, errors));
+    Some(Recurrence { pattern: pattern?, count, end, zone })
+}
+
+/// Members that `cron` replaces.
+pub(crate) const INTERVAL_MEMBERS: [&str; 4] =
+    ["frequency", "interval", "schedule", "firstDayOfWeek"];
+
+fn cron(recurrence: Node<'_>, member: Node<'_>, errors: &mut ErrorDetails) -> Option<Cron> {
+    let mut is_alone = true;
+    for name in INTERVAL_MEMBERS {
+        if let Some(other) = recurrence.member(name) {
+            other.reject("cannot be combined with recurrence.cron; remove one of them", errors);
+            is_alone = false;
+        }
+    }
+    match member.text(errors)?.parse() {
+        Ok(cron) => Some(cron).filter(|_| is_alone),
+        Err(error) => {
+            member.reject(error.to_string(), errors);
+            None
+        }
+    }
+}
+
+fn interval(node: Node<'_>, version: Version, errors: &mut ErrorDetails) -> Option<Interval> {
     let frequency = match node.member("frequency") {
         Some(node) => node.enum_value(Frequency::ALL.iter().map(|&f| (f.word(), f)), errors),
         None => {
@@ -74,19 +109,12 @@ pub(crate) fn recurrence(
         }
     };
     let interval = node.member("interval").map_or(Some(1), |node| node.integer(errors));
-    let count = node.member("count").and_then(|node| node.integer(errors));
-    let wall_times = zone_of_recurrence(node, version);
-    let end = node.member("endTime").and_then(|node| node.instant_in(&wall_times, errors));
-    let extension = |name| node.member(name).filter(|_| !version.is_old());
-    let zone = extension("timeZone").and_then(|node| zone(node, errors));
-    let first_day_of_week = extension("firstDayOfWeek").and_then(|node| weekday(node, errors));
+    let first_day_of_week = node.member("firstDayOfWeek").filter(|_| !version.is_old());
+    let first_day_of_week = first_day_of_week.and_then(|node| weekday(node, errors));
     let schedule = node.member("schedule").and_then(|node| schedule(node, errors));
-    Some(Recurrence {
+    Some(Interval {
         frequency: frequency?,
         interval: interval?,
-        count,
-        end,
-        zone,
         first_day_of_week: first_day_of_week.unwrap_or(Weekday::Sunday),
         schedule,
     })
@@ -149,29 +177,49 @@ fn zone(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Zone> {
     }
 }
 
-/// Serialises a recurrence. `interval` is always present; `timeZone` and `firstDayOfWeek` only in
-/// the newest version.
-pub(crate) fn write_recurrence(recurrence: &Recurrence, version: Version) -> Json<'_> {
+/// Serialises a recurrence. `interval` is always present; `cron`, `timeZone` and `firstDayOfWeek` only
+/// in the newest version. `None` in an old version if the recurrence is a cron expression without an
+/// equal schedule.
+pub(crate) fn write_recurrence(recurrence: &Recurrence, version: Version) -> Option<Json<'static>> {
+    let zone = recurrence.zone.as_ref().filter(|_| !version.is_old());
+    let time_zone = zone.map(|zone| zone.name().to_owned());
+    let interval = match &recurrence.pattern {
+        RecurrencePattern::Cron(cron) if !version.is_old() => {
+            let members = ObjectBuilder::new()
+                .put("cron", cron.to_string())
+                .put_some("count", recurrence.count)
+                .put_some("endTime", recurrence.end)
+                .put_some("timeZone", time_zone);
+            return Some(members.into());
+        }
+        pattern => seen_by_old_versions(pattern)?,
+    };
+    let first_day = Some(interval.first_day_of_week).filter(|_| !version.is_old());
+    let first_day = first_day.filter(|&day| day != Weekday::Sunday);
+    let schedule = interval.schedule.as_ref().map(|schedule| write_schedule(schedule, version));
     let members = ObjectBuilder::new()
-        .put("frequency", enum_text::frequency(recurrence.frequency, version))
+        .put("frequency", enum_text::frequency(interval.frequency, version))
         .put_some("count", recurrence.count)
         .put_some("endTime", recurrence.end)
-        .put("interval", recurrence.interval);
-    let members = match version.is_old() {
-        true => members,
-        false => {
-            let first_day = Some(recurrence.first_day_of_week);
-            let first_day = first_day.filter(|&day| day != Weekday::Sunday);
-            members
-                .put_some("timeZone", recurrence.zone.as_ref().map(Zone::name))
-                .put_some("firstDayOfWeek", first_day.map(Weekday::name))
-        }
-    };
-    let schedule = recurrence.schedule.as_ref();
-    members.put_some("schedule", schedule.map(|schedule| write_schedule(schedule, version))).into()
+        .put("interval", interval.interval)
+        .put_some("timeZone", time_zone)
+        .put_some("firstDayOfWeek", first_day.map(Weekday::name))
+        .put_some("schedule", schedule);
+    Some(members.into())
 }
 
-fn write_schedule(schedule: &Schedule, version: Version) -> Json<'_> {
+/// Frequency, interval and schedule: those of a cron expression are equal ones, if there are such.
+pub(crate) fn seen_by_old_versions(pattern: &RecurrencePattern) -> Option<Interval> {
+    match pattern {
+        RecurrencePattern::Interval(interval) => Some(interval.clone()),
+        RecurrencePattern::Cron(cron) => {
+            let (frequency, schedule) = cron.to_schedule()?;
+            Some(Interval { schedule: Some(schedule), ..Interval::new(1, frequency) })
+        }
+    }
+}
+
+fn write_schedule(schedule: &Schedule, version: Version) -> Json<'static> {
     let numbers =
         |list_of: &Option<Vec<i64>>| list_of.as_ref().map(|numbers| list(numbers.iter().copied()));
     let weekday = move |day: &Weekday| enum_text::weekday(*day, version);

@@ -142,6 +142,7 @@ static RECURRENCE: Shape = Shape::of(&[
     value("interval"),
     value("count"),
     value("endTime"),
+    value("cron").newest(),
     value("timeZone").newest(),
     value("firstDayOfWeek").newest(),
     object("schedule", &SCHEDULE),

@@ -15,9 +15,9 @@ use crate::name::{CollectionName, CollectionPath, GroupName, GroupPath, Subscrip
 /// port applies to that port only, even if the port is blocked. An entry with a collection applies to
 /// the jobs of that collection only.
 ///
-/// Whoever controls the DNS records of a name decides which addresses it has. A name therefore reaches
-/// public addresses only, and with `=private` (`db.internal=private:5432`) private networks too.
-/// Loopback addresses need a network entry.
+/// The owner of a DNS zone decides which addresses a name has. A name therefore reaches public addresses
+/// only, and with `=private` (`db.internal=private:5432`) private networks too. Loopback addresses need
+/// a network entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowEntry {
     target: Target,

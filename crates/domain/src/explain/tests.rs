@@ -282,10 +282,10 @@ fn a_whole_second_matches_an_occurrence_within_it() {
 
 #[test]
 fn a_dst_transition_nearby_is_noted() {
-    let mut recurrence = Recurrence::every(1, Frequency::Day);
+    let half_past_two =
+        Schedule { hours: Some(vec![2]), minutes: Some(vec![30]), ..Schedule::default() };
+    let mut recurrence = Recurrence::every(1, Frequency::Day).with_schedule(half_past_two);
     recurrence.zone = Some(Zone::named("Europe/Berlin").unwrap());
-    recurrence.schedule =
-        Some(Schedule { hours: Some(vec![2]), minutes: Some(vec![30]), ..Schedule::default() });
     let case = Case { rule: rule(recurrence), ..case() };
     let notes = |text: &str| case.explain(Some(text.parse().unwrap())).notes;
     let gap = notes("2026-03-29T01:30:00Z");

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, anyhow, bail};
 use kalends_recurrence::{
-    Definition, Frequency, Instant, MonthlyOccurrence, Recurrence, Rule, Schedule as Members,
-    Settings, Weekday, Zone,
+    Definition, Frequency, Instant, Interval, MonthlyOccurrence, Recurrence, RecurrencePattern,
+    Rule, Schedule as Members, Settings, Weekday, Zone,
 };
 
 #[derive(clap::Args)]
@@ -14,6 +14,14 @@ pub(super) struct Schedule {
     /// Interval: 15min, 2h, day, 2d, week, 2w, month, 3months, year
     #[arg(long, value_name = "INTERVAL")]
     every: Option<String>,
+
+    /// Cron expression with five fields, such as "0 2 * * 1-5", or a shorthand such as @daily
+    #[arg(
+        long,
+        value_name = "EXPRESSION",
+        conflicts_with_all = ["every", "at", "hours", "minutes", "on", "months"]
+    )]
+    cron: Option<String>,
 
     /// Times of day: 05:15 or 05:15,17:15
     #[arg(long, value_name = "HH:MM", value_delimiter = ',', conflicts_with_all = ["hours", "minutes"])]
@@ -54,8 +62,9 @@ pub(super) struct Schedule {
 
 impl Schedule {
     pub(super) fn is_given(&self) -> bool {
-        let Schedule { every, at, hours, minutes, on, months, zone, start, end, count } = self;
-        let texts = [every, hours, minutes, months, zone, start, end];
+        let Schedule { every, cron, at, hours, minutes, on, months, zone, start, end, count } =
+            self;
+        let texts = [every, cron, hours, minutes, months, zone, start, end];
         texts.iter().any(|text| text.is_some())
             || !at.is_empty()
             || !on.is_empty()
@@ -80,26 +89,32 @@ impl Schedule {
         } else {
             hours_and_minutes(&self.at).context("--at")?
         };
-        let mut recurrence = Recurrence::every(interval, frequency);
+        let mut pattern = Interval::new(interval, frequency);
         let wall_times = zone.clone().unwrap_or_else(Zone::utc);
         let time = |text: &str| Instant::parse_in(text, &wall_times);
-        recurrence.zone = zone;
-        recurrence.count = self.count;
-        recurrence.end = self.end.as_deref().map(time).transpose().context("--end")?;
+        let end = self.end.as_deref().map(time).transpose().context("--end")?;
+        let recurrence =
+            |pattern| Recurrence { pattern, count: self.count, end, zone: zone.clone() };
         // A job without a start time runs immediately, which does not match a schedule with days and
         // times.
         let start = self.start.as_deref().map(time).transpose().context("--start")?;
         let start = Some(start.unwrap_or(created));
         let mut definition = Definition { start, created, recurrence: None };
-        if frequency == Frequency::Day && !days.weekdays.is_empty() {
-            let daily = Recurrence { schedule: if_any(members.clone()), ..recurrence.clone() };
-            definition.recurrence = Some(daily);
-            (definition.start, recurrence.interval) = days.as_weeks(&definition, settings)?;
-            recurrence.frequency = Frequency::Week;
+        if let Some(text) = &self.cron {
+            let cron = text.parse().map_err(|error| anyhow!("--cron {error}"))?;
+            definition.recurrence = Some(recurrence(RecurrencePattern::Cron(cron)));
+            return Ok(definition);
         }
-        days.add_to(&mut members, recurrence.frequency);
-        recurrence.schedule = if_any(members);
-        definition.recurrence = Some(recurrence);
+        if frequency == Frequency::Day && !days.weekdays.is_empty() {
+            let daily = Interval { schedule: if_any(members.clone()), ..pattern.clone() };
+            definition.recurrence = Some(recurrence(RecurrencePattern::Interval(daily)));
+            (definition.start, pattern.interval) =
+                days.as_weeks(&definition, pattern.interval, settings)?;
+            pattern.frequency = Frequency::Week;
+        }
+        days.add_to(&mut members, pattern.frequency);
+        pattern.schedule = if_any(members);
+        definition.recurrence = Some(recurrence(RecurrencePattern::Interval(pattern)));
         Ok(definition)
     }
 }
@@ -225,9 +240,9 @@ impl Days {
     fn as_weeks(
         &self,
         daily: &Definition,
+        interval: i64,
         settings: &Settings,
     ) -> anyhow::Result<(Option<Instant>, i64)> {
-        let interval = daily.recurrence.as_ref().map_or(1, |recurrence| recurrence.interval);
         if interval == 1 {
             return Ok((daily.start, 1));
         }
@@ -238,8 +253,9 @@ impl Days {
         };
         let rule = Rule::new(daily.clone(), settings)?;
         let zone = rule.zone();
-        let times_a_day = daily.recurrence.iter().flat_map(|recurrence| &recurrence.schedule);
-        let times_a_day = times_a_day.map(|s| s.hours.as_ref().map_or(24, Vec::len) * 60).max();
+        let pattern = daily.recurrence.as_ref().and_then(Recurrence::interval);
+        let times_a_day = pattern.and_then(|pattern| pattern.schedule.as_ref());
+        let times_a_day = times_a_day.map(|times| times.hours.as_ref().map_or(24, Vec::len) * 60);
         let a_week_of_runs = 7 * times_a_day.unwrap_or(1);
         let first =
             rule.occurrences().take(a_week_of_runs).find(|&at| zone.weekday(at) == *weekday);

@@ -45,6 +45,43 @@ fn check_refused(arguments: &[&str], input: &str, phrase: &str) {
 }
 
 #[test]
+fn cron_expressions_are_described_and_listed() {
+    let check = |cron: &str, sentence: &str, expected: &[&str]| {
+        let zone = ["--zone", "Europe/Berlin", "-n", "3"];
+        let flags: Vec<_> = ["--cron", cron].into_iter().chain(zone).chain(CREATED).collect();
+        let output = kalends(&flags, "");
+        let shown = text(&output.stdout);
+        assert_eq!(shown.lines().next(), Some(sentence), "{cron}: {}", text(&output.stderr));
+        let rows = shown.lines().skip(3).take(expected.len());
+        let found: Vec<_> = rows.map(|row| row.split_whitespace().nth(1).unwrap()).collect();
+        assert_eq!(found, expected, "{cron}");
+    };
+    check(
+        "0 2 * * 1-5",
+        "At 02:00 every Monday, Tuesday, Wednesday, Thursday and Friday, Europe/Berlin",
+        &["2026-03-05T01:00:00Z", "2026-03-06T01:00:00Z", "2026-03-09T01:00:00Z"],
+    );
+    check(
+        "*/20 * * * *",
+        "Every 20 minutes, Europe/Berlin",
+        &["2026-03-04T12:40:00Z", "2026-03-04T13:00:00Z", "2026-03-04T13:20:00Z"],
+    );
+    check(
+        "0 2 13 * 5",
+        "At 02:00 on day 13 and every Friday of every month, Europe/Berlin",
+        &["2026-03-06T01:00:00Z", "2026-03-13T01:00:00Z", "2026-03-20T01:00:00Z"],
+    );
+    check("@monthly", "At 00:00 on day 1 of every month, Europe/Berlin", &["2026-03-31T22:00:00Z"]);
+    check(
+        "0 9 */10 * MON",
+        "At 09:00 on every Monday of every month that is day 1, day 11, day 21 and day 31, Europe/Berlin",
+        &["2026-05-11T07:00:00Z"],
+    );
+    check_refused(&["--cron", "0 0 2 * * *"], "", "a field for seconds is not supported");
+    check_refused(&["--cron", "0 0 31 2 *"], "", "400-year cycle");
+}
+
+#[test]
 fn flags_make_a_schedule() {
     check(
         "--at 05:15,17:15 --on 3rd-wed",

@@ -234,6 +234,16 @@ impl Days {
         })
     }
 
+    /// Days that both select.
+    pub(crate) fn and(&self, other: &Days) -> Days {
+        Days(std::array::from_fn(|shape| self.of_shape(shape) & other.of_shape(shape)))
+    }
+
+    /// Days that either selects.
+    pub(crate) fn or(&self, other: &Days) -> Days {
+        Days(std::array::from_fn(|shape| self.of_shape(shape) | other.of_shape(shape)))
+    }
+
     fn build(chosen: impl Fn(i64, i64) -> u32) -> Days {
         Days(std::array::from_fn(|shape| {
             let (length, begins_on) = civil::length_and_first_weekday(shape);
@@ -242,6 +252,10 @@ impl Days {
     }
 
     fn of(&self, month: Month) -> u32 {
-        self.0.get(month.shape()).copied().unwrap_or(0)
+        self.of_shape(month.shape())
+    }
+
+    fn of_shape(&self, shape: usize) -> u32 {
+        self.0.get(shape).copied().unwrap_or(0)
     }
 }

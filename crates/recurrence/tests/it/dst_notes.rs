@@ -6,8 +6,10 @@ use kalends_recurrence::{
 
 fn check(zone: &str, frequency: Frequency, schedule: Option<Schedule>, expected: &[&str]) {
     let mut recurrence = Recurrence::every(1, frequency);
+    if let Some(schedule) = schedule {
+        recurrence = recurrence.with_schedule(schedule);
+    }
     recurrence.zone = Some(Zone::named(zone).unwrap());
-    recurrence.schedule = schedule;
     check_recurrence(recurrence, expected);
 }
 
@@ -57,9 +59,9 @@ fn elapsed_times_do_not_run_in_the_gap_and_run_twice_in_the_overlap() {
 
 #[test]
 fn transitions_after_the_end_of_a_rule_have_no_note() {
-    let mut recurrence = Recurrence::every(1, Frequency::Day);
+    let half_past_two = times(Some(&[2]), &[30]).unwrap();
+    let mut recurrence = Recurrence::every(1, Frequency::Day).with_schedule(half_past_two);
     recurrence.zone = Some(Zone::named("Europe/Berlin").unwrap());
-    recurrence.schedule = times(Some(&[2]), &[30]);
     recurrence.end = Some("2027-06-01".parse().unwrap());
     let expected = ["On 2027-03-28 Europe/Berlin skips 02:00 to 03:00: 02:30 runs at 03:30"];
     check_recurrence(recurrence, &expected);

@@ -59,7 +59,7 @@ fn every(interval: i64, frequency: Frequency, zone: &str, start: &str) -> Defini
 }
 
 fn with(mut definition: Definition, schedule: Schedule) -> Definition {
-    definition.recurrence.as_mut().unwrap().schedule = Some(schedule);
+    definition.recurrence = definition.recurrence.map(|all| all.with_schedule(schedule));
     definition
 }
 

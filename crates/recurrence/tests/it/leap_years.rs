@@ -62,7 +62,11 @@ fn the_years_2100_and_2200_have_no_29_february() {
 
 fn every(frequency: Frequency, start: &str, schedule: Option<Schedule>) -> Definition {
     let start: Instant = start.parse().unwrap();
-    let recurrence = Recurrence { schedule, ..Recurrence::every(1, frequency) };
+    let recurrence = Recurrence::every(1, frequency);
+    let recurrence = match schedule {
+        Some(schedule) => recurrence.with_schedule(schedule),
+        None => recurrence,
+    };
     Definition { start: Some(start), created: start, recurrence: Some(recurrence) }
 }
 

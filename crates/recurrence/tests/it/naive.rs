@@ -6,8 +6,8 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 use kalends_recurrence::{
-    Definition, Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Settings, Weekday,
-    Zone,
+    Definition, Frequency, Instant, Interval, MonthlyOccurrence, Recurrence, RecurrencePattern,
+    Schedule, Settings, Weekday, Zone,
 };
 
 pub(crate) const SECOND: i64 = 10_000_000;
@@ -32,8 +32,10 @@ pub(crate) fn occurrences(
         };
         return instants(vec![once], from, to);
     };
+    let is_cron = matches!(recurrence.pattern, RecurrencePattern::Cron(_));
     // Earliest possible point of the rule.
     let begin = match definition.start {
+        None if is_cron => created + 1,
         None => immediate,
         Some(start) if start < definition.created => created + 1,
         Some(start) => start.ticks(),
@@ -42,7 +44,7 @@ pub(crate) fn occurrences(
     // A count applies from the first occurrence.
     let first = if recurrence.count.is_some() { begin } else { begin.max(from) };
     let mut all = NaiveRule::new(definition, recurrence).points(first, last);
-    if definition.start.is_none() && immediate <= last {
+    if definition.start.is_none() && immediate <= last && !is_cron {
         all.push(immediate);
     }
     all.sort_unstable();
@@ -74,22 +76,31 @@ fn instants(ticks: Vec<i64>, from: i64, to: i64) -> Vec<Instant> {
     within.map(|at| Instant::from_ticks(at).unwrap()).collect()
 }
 
-struct NaiveRule<'a> {
-    recurrence: &'a Recurrence,
+struct NaiveRule {
+    interval: Interval,
     schedule: Schedule,
+    /// If present, it replaces the interval and the schedule.
+    cron: Option<NaiveCron>,
     zone: TimeZone,
     reference: i64,
     /// The reference time in local time.
     reference_local: DateTime,
 }
 
-impl<'a> NaiveRule<'a> {
-    fn new(definition: &Definition, recurrence: &'a Recurrence) -> NaiveRule<'a> {
+impl NaiveRule {
+    fn new(definition: &Definition, recurrence: &Recurrence) -> NaiveRule {
+        let (interval, cron) = match &recurrence.pattern {
+            RecurrencePattern::Interval(interval) => (interval.clone(), None),
+            RecurrencePattern::Cron(cron) => {
+                (Interval::new(1, Frequency::Day), Some(NaiveCron::parse(&cron.to_string())))
+            }
+        };
         let zone = time_zone(recurrence.zone.as_ref());
         let reference = definition.start.unwrap_or(definition.created).ticks();
         NaiveRule {
-            recurrence,
-            schedule: recurrence.schedule.clone().unwrap_or_default(),
+            schedule: interval.schedule.clone().unwrap_or_default(),
+            interval,
+            cron,
             reference_local: local_at(&zone, reference),
             zone,
             reference,
@@ -102,7 +113,7 @@ impl<'a> NaiveRule<'a> {
         if from > to {
             return Vec::new();
         }
-        let mut points = match (self.recurrence.frequency, &self.schedule.minutes) {
+        let mut points = match (self.interval.frequency, &self.schedule.minutes) {
             (Frequency::Minute, _) => self.elapsed(MINUTE, from, to),
             (Frequency::Hour, None) => self.elapsed(HOUR, from, to),
             (Frequency::Hour, Some(_)) => self.minutes_of_elapsed_hours(from, to),
@@ -115,7 +126,7 @@ impl<'a> NaiveRule<'a> {
     /// Every `interval` units of elapsed time from the reference time whose local hour and minute are
     /// listed.
     fn elapsed(&self, unit: i64, from: i64, to: i64) -> Vec<i64> {
-        let step = self.recurrence.interval * unit;
+        let step = self.interval.interval * unit;
         let mut at = self.reference + (from - self.reference) / step * step;
         let mut points = Vec::new();
         while at <= to {
@@ -133,7 +144,7 @@ impl<'a> NaiveRule<'a> {
     /// In every `interval`-th elapsed hour, counted from the start of the local hour of the reference
     /// time, the starts of the listed local minutes in the listed local hours.
     fn minutes_of_elapsed_hours(&self, from: i64, to: i64) -> Vec<i64> {
-        let step = self.recurrence.interval * HOUR;
+        let step = self.interval.interval * HOUR;
         let local = self.reference_local;
         let first_cell = self.reference
             - i64::from(local.minute()) * MINUTE
@@ -166,7 +177,10 @@ impl<'a> NaiveRule<'a> {
     fn calendar(&self, from: i64, to: i64) -> Vec<i64> {
         let mut day = self.local_at(from).date().saturating_sub(2.days());
         let end = self.local_at(to).date().saturating_add(2.days());
-        let is_elapsed = self.schedule.minutes.is_some() && self.schedule.hours.is_none();
+        let is_elapsed = match &self.cron {
+            Some(cron) => cron.hour.starts_with('*'),
+            None => self.schedule.minutes.is_some() && self.schedule.hours.is_none(),
+        };
         let mut points = Vec::new();
         while day <= end {
             if self.is_day(day) {
@@ -191,6 +205,10 @@ impl<'a> NaiveRule<'a> {
 
     /// The local time of the rule within that minute; `None` if the minute does not match.
     fn time(&self, day: Date, hour: i8, minute: i8) -> Option<DateTime> {
+        if let Some(cron) = &self.cron {
+            let fits = is_in(&cron.hour, hour, 0, 23) && is_in(&cron.minute, minute, 0, 59);
+            return fits.then(|| day.at(hour, minute, 0, 0));
+        }
         let reference = self.reference_local;
         let hour_fits = match (&self.schedule.hours, &self.schedule.minutes) {
             (None, None) => hour == reference.hour(),
@@ -232,19 +250,22 @@ impl<'a> NaiveRule<'a> {
     }
 
     fn is_day(&self, day: Date) -> bool {
+        if let Some(cron) = &self.cron {
+            return cron.is_day(day);
+        }
         let first = self.reference_local.date();
         let months = |date: Date| i64::from(date.year()) * 12 + i64::from(date.month());
-        let periods = match self.recurrence.frequency {
+        let periods = match self.interval.frequency {
             Frequency::Minute | Frequency::Hour => unreachable!("elapsed-time frequency"),
             Frequency::Day => days_between(first, day),
             Frequency::Week => days_between(self.week_of(first), self.week_of(day)) / 7,
             Frequency::Month => months(day) - months(first),
             Frequency::Year => i64::from(day.year()) - i64::from(first.year()),
         };
-        if periods < 0 || periods % self.recurrence.interval != 0 {
+        if periods < 0 || periods % self.interval.interval != 0 {
             return false;
         }
-        match self.recurrence.frequency {
+        match self.interval.frequency {
             Frequency::Minute | Frequency::Hour | Frequency::Day => true,
             Frequency::Week => match &self.schedule.week_days {
                 Some(listed) => listed.contains(&weekday(day)),
@@ -279,7 +300,7 @@ impl<'a> NaiveRule<'a> {
     /// The first day of the week of `day`.
     fn week_of(&self, day: Date) -> Date {
         let mut first = day;
-        while weekday(first) != self.recurrence.first_day_of_week {
+        while weekday(first) != self.interval.first_day_of_week {
             first = first.yesterday().unwrap();
         }
         first
@@ -288,6 +309,78 @@ impl<'a> NaiveRule<'a> {
     fn local_at(&self, ticks: i64) -> DateTime {
         local_at(&self.zone, ticks)
     }
+}
+
+/// A cron expression that is read again for every day and minute.
+struct NaiveCron {
+    minute: String,
+    hour: String,
+    month_day: String,
+    month: String,
+    week_day: String,
+}
+
+impl NaiveCron {
+    fn parse(text: &str) -> NaiveCron {
+        let mut fields = text.split(' ').map(str::to_owned);
+        let mut next = || fields.next().unwrap();
+        NaiveCron {
+            minute: next(),
+            hour: next(),
+            month_day: next(),
+            month: next(),
+            week_day: next(),
+        }
+    }
+
+    fn is_day(&self, day: Date) -> bool {
+        let is_last = day.day() == day.days_in_month();
+        let by_number = self.month_day.split(',').any(|item| match item {
+            "L" => is_last,
+            _ => is_in(item, day.day(), 1, 31),
+        });
+        let by_weekday = self.week_day.split(',').any(|item| is_weekday_item(item, day));
+        let either = !self.month_day.starts_with('*') && !self.week_day.starts_with('*');
+        let is_chosen = if either { by_number || by_weekday } else { by_number && by_weekday };
+        is_chosen && is_in(&self.month, day.month(), 1, 12)
+    }
+}
+
+fn is_weekday_item(item: &str, day: Date) -> bool {
+    let named = |number: &str, occurrence| {
+        let number: usize = number.parse().unwrap();
+        is_named(day, MonthlyOccurrence { day: Weekday::ALL[number], occurrence })
+    };
+    match item {
+        "SUN" | "7" => weekday(day) == Weekday::Sunday,
+        "mon" => weekday(day) == Weekday::Monday,
+        "Fri" => weekday(day) == Weekday::Friday,
+        "6-0" => [Weekday::Saturday, Weekday::Sunday].contains(&weekday(day)),
+        "5-7" => [Weekday::Friday, Weekday::Saturday, Weekday::Sunday].contains(&weekday(day)),
+        _ => match (item.split_once('#'), item.strip_suffix('L')) {
+            (Some((number, occurrence)), _) => named(number, Some(occurrence.parse().unwrap())),
+            (_, Some(number)) => named(number, Some(-1)),
+            _ => is_in(item, weekday(day) as i8, 0, 6),
+        },
+    }
+}
+
+/// Whether a value is in a list of numbers, ranges and steps.
+fn is_in(field: &str, value: i8, min: i8, max: i8) -> bool {
+    field.split(',').any(|item| {
+        let (range, step) = item.split_once('/').unwrap_or((item, "1"));
+        let has_step = item.contains('/');
+        let (first, last) = match (range, range.split_once('-')) {
+            ("*", _) => (min, max),
+            (_, Some((first, last))) => (first.parse().unwrap(), last.parse().unwrap()),
+            (number, None) => {
+                let number = number.parse().unwrap();
+                (number, if has_step { max } else { number })
+            }
+        };
+        let step: i8 = step.parse().unwrap();
+        (first..=last).contains(&value) && (value - first) % step == 0
+    })
 }
 
 /// The local time at `ticks`. The lookup truncates to whole seconds, because `jiff` rounds times before

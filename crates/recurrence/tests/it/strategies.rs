@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kalends_recurrence::{
-    Definition, Frequency, Instant, MonthlyOccurrence, Recurrence, Rule, RuleErrorKind, Schedule,
-    Settings, Weekday, Zone,
+    Definition, Frequency, Instant, Interval, MonthlyOccurrence, Recurrence, RecurrencePattern,
+    Rule, RuleErrorKind, Schedule, Settings, Weekday, Zone,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -139,8 +139,10 @@ pub(crate) fn start_of_year(year: i64) -> i64 {
 /// A duration that contains several periods of the rule and that the naive implementation handles
 /// quickly.
 pub(crate) fn span_of_some_periods(recurrence: &Recurrence) -> i64 {
-    let interval = recurrence.interval;
-    match recurrence.frequency {
+    let Some(&Interval { interval, frequency, .. }) = recurrence.interval() else {
+        return 300 * DAY;
+    };
+    match frequency {
         Frequency::Minute => (interval * 3_000 * MINUTE).min(5 * DAY),
         Frequency::Hour => (interval * 100 * HOUR).min(25 * DAY),
         Frequency::Day => (interval * 25 * DAY).min(800 * DAY),
@@ -256,20 +258,69 @@ fn delay() -> impl Strategy<Value = Duration> {
 
 /// A recurrence in UTC without `endTime`.
 fn recurrence() -> impl Strategy<Value = Recurrence> {
+    prop_oneof![6 => interval(), 1 => cron()]
+}
+
+fn interval() -> impl Strategy<Value = Recurrence> {
     select(&Frequency::ALL[..]).prop_flat_map(|frequency| {
         let longest = Settings::default().interval_max(frequency);
         let interval = prop_oneof![3 => Just(1), 3 => 1..=longest.min(7), 1 => 1..=longest];
         let count = option::weighted(0.25, 1..40_i64);
         let first_day = prop_oneof![Just(Weekday::Sunday), select(&Weekday::ALL[..])];
         (interval, count, first_day, option::weighted(0.75, schedule(frequency))).prop_map(
-            move |(interval, count, first_day_of_week, schedule)| Recurrence {
-                count,
-                first_day_of_week,
-                schedule: schedule.filter(|schedule| *schedule != Schedule::default()),
-                ..Recurrence::every(interval, frequency)
+            move |(interval, count, first_day_of_week, schedule)| {
+                let schedule = schedule.filter(|schedule| *schedule != Schedule::default());
+                let interval =
+                    Interval { first_day_of_week, schedule, ..Interval::new(interval, frequency) };
+                let pattern = RecurrencePattern::Interval(interval);
+                Recurrence { count, ..Recurrence::new(pattern) }
             },
         )
     })
+}
+
+/// A cron expression in UTC.
+fn cron() -> impl Strategy<Value = Recurrence> {
+    let field = |item: BoxedStrategy<String>| {
+        prop_oneof![
+            3 => Just("*".to_owned()),
+            1 => (2..20_i64).prop_map(|step| format!("*/{step}")),
+            4 => proptest::collection::vec(item, 1..=3).prop_map(|items| items.join(",")),
+        ]
+    };
+    let numbers = |min: i64, max: i64| {
+        prop_oneof![
+            3 => (min..=max).prop_map(|number| number.to_string()),
+            2 => (min..=max, 0..6_i64)
+                .prop_map(move |(first, more)| format!("{first}-{}", (first + more).min(max))),
+            1 => (min..=max, 1..9_i64)
+                .prop_map(move |(first, step)| format!("{first}-{max}/{step}")),
+            1 => (min..=max, 1..9_i64).prop_map(|(first, step)| format!("{first}/{step}")),
+        ]
+        .boxed()
+    };
+    let month_day = prop_oneof![4 => numbers(1, 31), 1 => Just("L".to_owned())].boxed();
+    let week_day = prop_oneof![
+        3 => numbers(0, 6),
+        1 => select(vec!["SUN", "mon", "Fri", "7", "6-0", "5-7"]).prop_map(str::to_owned),
+        1 => (0..7_i64, 1..=5_i64).prop_map(|(day, number)| format!("{day}#{number}")),
+        1 => (0..7_i64).prop_map(|day| format!("{day}L")),
+    ]
+    .boxed();
+    let fields = (
+        field(numbers(0, 59)),
+        field(numbers(0, 23)),
+        field(month_day),
+        field(numbers(1, 12)),
+        field(week_day),
+    );
+    (fields, option::weighted(0.25, 1..40_i64)).prop_map(
+        |((minute, hour, month_day, month, week_day), count)| {
+            let text = format!("{minute} {hour} {month_day} {month} {week_day}");
+            let pattern = RecurrencePattern::Cron(text.parse().unwrap());
+            Recurrence { count, ..Recurrence::new(pattern) }
+        },
+    )
 }
 
 fn schedule(frequency: Frequency) -> impl Strategy<Value = Schedule> {

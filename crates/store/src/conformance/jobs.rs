@@ -7,7 +7,7 @@ use crate::api_store::{
 };
 use crate::conformance::Subject;
 use crate::conformance::sample::{
-    at, begin, collection_path, definition, full_definition, job_path, put, request, standard,
+    at, begin, collection_path, cron, definition, full_definition, job_path, put, request, standard,
 };
 use crate::error::StoreError;
 use crate::record::{JobKey, JobState, JobUid};
@@ -68,6 +68,10 @@ pub async fn every_member_of_a_definition_round_trips(subject: Subject) {
         subject.put_job("j", crate::JobPut { state, ..put(full_definition(), None) }).await;
     assert_eq!((&created.job.definition, created.state), (&full_definition(), state));
     assert_eq!(subject.job("j").await, Some(created));
+    let mut by_cron = full_definition();
+    by_cron.recurrence = Some(cron("0 2 * * MON-FRI"));
+    let created = subject.put_job("by-cron", put(by_cron, None)).await;
+    assert_eq!(subject.job("by-cron").await, Some(created));
 }
 
 /// Reads of jobs return the state of their collection.

@@ -10,7 +10,8 @@ use kalends_domain::{
     Secret, Signing, StorageQueueMessage, SubscriptionId, Switch, Target, Timing, Uri, Verbatim,
 };
 use kalends_recurrence::{
-    Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
+    Frequency, Instant, Interval, MonthlyOccurrence, Recurrence, RecurrencePattern, Schedule,
+    Weekday, Zone,
 };
 
 use crate::api_store::{CollectionWrite, EditedJob, JobPut, JobWrite, Page, WaitingRuns};
@@ -82,18 +83,17 @@ pub(crate) fn request(uri: &str) -> Action {
 }
 
 /// A definition that sets nearly every member.
+pub(crate) fn cron(expression: &str) -> Recurrence {
+    Recurrence::new(RecurrencePattern::Cron(expression.parse().unwrap()))
+}
+
 pub(crate) fn full_definition() -> JobDefinition {
     let minute = || Some(Verbatim::new("00:01:00", Duration::from_secs(60)));
     let headers = vec![
         ("Content-Type".to_owned(), "text/plain".to_owned()),
         ("Authorization".to_owned(), "canary-header".to_owned()),
     ];
-    let mut recurrence = Recurrence::every(2, Frequency::Month);
-    recurrence.count = Some(12);
-    recurrence.end = Some(at(100_000_000));
-    recurrence.zone = Some(Zone::named("Europe/Berlin").unwrap());
-    recurrence.first_day_of_week = Weekday::Monday;
-    recurrence.schedule = Some(Schedule {
+    let schedule = Schedule {
         minutes: Some(vec![30, 0, 30]),
         hours: Some(vec![2]),
         monthly_occurrences: Some(vec![MonthlyOccurrence {
@@ -101,7 +101,17 @@ pub(crate) fn full_definition() -> JobDefinition {
             occurrence: Some(-1),
         }]),
         ..Schedule::default()
-    });
+    };
+    let recurrence = Recurrence {
+        pattern: RecurrencePattern::Interval(Interval {
+            first_day_of_week: Weekday::Monday,
+            schedule: Some(schedule),
+            ..Interval::new(2, Frequency::Month)
+        }),
+        count: Some(12),
+        end: Some(at(100_000_000)),
+        zone: Some(Zone::named("Europe/Berlin").unwrap()),
+    };
     JobDefinition {
         start: Instant::from_ticks(at(0).ticks() + 6_617_338),
         action: MainAction {

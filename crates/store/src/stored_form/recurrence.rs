@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use kalends_domain::Verbatim;
 use kalends_recurrence::{
-    Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone, duration_to_ticks,
-    ticks_to_duration,
+    Frequency, Instant, Interval, MonthlyOccurrence, Recurrence, RecurrencePattern, Schedule,
+    Weekday, Zone, duration_to_ticks, ticks_to_duration,
 };
 use serde::{Deserialize, Serialize};
 
@@ -36,8 +36,13 @@ pub(crate) fn instant(ticks: i64) -> Result<Instant, StoreError> {
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RecurrenceForm {
-    frequency: String,
-    interval: i64,
+    /// Absent in a cron expression, like `interval`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frequency: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cron: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,15 +73,22 @@ struct ScheduleForm {
 
 impl From<&Recurrence> for RecurrenceForm {
     fn from(recurrence: &Recurrence) -> RecurrenceForm {
-        let first = recurrence.first_day_of_week;
+        let (interval, cron) = match &recurrence.pattern {
+            RecurrencePattern::Interval(interval) => (Some(interval), None),
+            RecurrencePattern::Cron(cron) => (None, Some(cron.to_string())),
+        };
+        let first_day = interval.map(|interval| interval.first_day_of_week);
         RecurrenceForm {
-            frequency: recurrence.frequency.word().to_owned(),
-            interval: recurrence.interval,
+            frequency: interval.map(|interval| interval.frequency.word().to_owned()),
+            interval: interval.map(|interval| interval.interval),
+            cron,
             count: recurrence.count,
             end: recurrence.end.map(Instant::ticks),
             zone: recurrence.zone.as_ref().map(|zone| zone.name().to_owned()),
-            first_day_of_week: (first != Weekday::Sunday).then_some(first as u8),
-            schedule: recurrence.schedule.as_ref().map(ScheduleForm::from),
+            first_day_of_week: first_day.filter(|&day| day != Weekday::Sunday).map(|day| day as u8),
+            schedule: interval
+                .and_then(|interval| interval.schedule.as_ref())
+                .map(ScheduleForm::from),
         }
     }
 }
@@ -100,17 +112,24 @@ impl From<&Schedule> for ScheduleForm {
 
 impl RecurrenceForm {
     pub(crate) fn read(self) -> Result<Recurrence, StoreError> {
-        let frequency = Frequency::ALL.into_iter().find(|f| f.word() == self.frequency);
         let zone = self.zone.as_deref().map(Zone::named).transpose().map_err(damaged)?;
-        Ok(Recurrence {
-            frequency: frequency.ok_or_else(|| damaged("an unknown frequency"))?,
-            interval: self.interval,
-            count: self.count,
-            end: self.end.map(instant).transpose()?,
-            zone,
-            first_day_of_week: self.first_day_of_week.map_or(Ok(Weekday::Sunday), weekday)?,
-            schedule: self.schedule.map(ScheduleForm::read).transpose()?,
-        })
+        let pattern = match (self.cron, self.frequency, self.interval) {
+            (Some(text), _, _) => RecurrencePattern::Cron(text.parse().map_err(damaged)?),
+            (None, Some(word), Some(interval)) => {
+                let frequency = Frequency::ALL.into_iter().find(|f| f.word() == word);
+                RecurrencePattern::Interval(Interval {
+                    frequency: frequency.ok_or_else(|| damaged("an unknown frequency"))?,
+                    interval,
+                    first_day_of_week: self
+                        .first_day_of_week
+                        .map_or(Ok(Weekday::Sunday), weekday)?,
+                    schedule: self.schedule.map(ScheduleForm::read).transpose()?,
+                })
+            }
+            _ => return Err(damaged("a recurrence without frequency and interval")),
+        };
+        let end = self.end.map(instant).transpose()?;
+        Ok(Recurrence { pattern, count: self.count, end, zone })
     }
 }
 

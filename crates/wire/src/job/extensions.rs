@@ -7,12 +7,14 @@ use kalends_domain::{
     Action, Extensions, JobDefinition, Limits, MissedPolicy, MissedRuns, Overlap, RetryKind,
     RetryPolicy, Signing, Target, Verbatim,
 };
+use kalends_recurrence::{Recurrence, RecurrencePattern};
 
 use crate::enum_text::{EnumText, OldCasing, enum_text};
 use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::node::Node;
 use crate::object::{ObjectBuilder, pairs};
+use crate::recurrence::seen_by_old_versions;
 use crate::tags::read_tags;
 use crate::version::Version;
 
@@ -27,10 +29,7 @@ const SIGNINGS: &EnumText<Signing> = &[("On", Signing::On), ("Off", Signing::Off
 /// An `Exponential` retry policy, which the client sees as `Fixed`, stays `Exponential`.
 pub fn keep_extensions(stored: &JobDefinition, edited: &mut JobDefinition) {
     edited.extensions = stored.extensions.clone();
-    if let (Some(stored), Some(edited)) = (&stored.recurrence, &mut edited.recurrence) {
-        edited.zone = stored.zone.clone();
-        edited.first_day_of_week = stored.first_day_of_week;
-    }
+    keep_recurrence_extensions(&stored.recurrence, &mut edited.recurrence);
     keep_message_format(&stored.action.action, &mut edited.action.action);
     keep_retry_extensions(&stored.action.retry, &mut edited.action.retry);
     if let (Some(stored), Some(edited)) =
@@ -38,6 +37,31 @@ pub fn keep_extensions(stored: &JobDefinition, edited: &mut JobDefinition) {
     {
         keep_message_format(&stored.action, &mut edited.action);
         keep_retry_extensions(&stored.retry, &mut edited.retry);
+    }
+}
+
+/// A cron expression is kept if the client did not change what it saw: an equal schedule, or no
+/// recurrence if there is no equal one.
+fn keep_recurrence_extensions(stored: &Option<Recurrence>, edited: &mut Option<Recurrence>) {
+    let Some(stored) = stored else { return };
+    let seen = seen_by_old_versions(&stored.pattern);
+    match (edited, &stored.pattern) {
+        (edited @ None, RecurrencePattern::Cron(_)) if seen.is_none() => {
+            *edited = Some(stored.clone());
+        }
+        (None, _) => {}
+        (Some(edited), RecurrencePattern::Interval(stored_interval)) => {
+            edited.zone = stored.zone.clone();
+            if let RecurrencePattern::Interval(interval) = &mut edited.pattern {
+                interval.first_day_of_week = stored_interval.first_day_of_week;
+            }
+        }
+        (Some(edited), RecurrencePattern::Cron(_)) => {
+            edited.zone = stored.zone.clone();
+            if edited.interval() == seen.as_ref() {
+                edited.pattern = stored.pattern.clone();
+            }
+        }
     }
 }
 

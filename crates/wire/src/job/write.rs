@@ -61,7 +61,7 @@ fn write_properties<'a>(
     extensions::write_head(extensions)
         .put_some("startTime", job.start)
         .put("action", extensions::write_signing(action, extensions))
-        .put_some("recurrence", recurrence.map(|rule| write_recurrence(rule, options.version)))
+        .put_some("recurrence", recurrence.and_then(|rule| write_recurrence(rule, options.version)))
         .append(extensions::write_tail(extensions))
         .put("state", enum_text(&[(state, ())], &(), OldCasing::Lower, options.version))
 }

@@ -138,7 +138,13 @@ fn duplicates_and_scalars_in_lists_are_accepted() {
     let rule = rule(&text, CREATED).unwrap();
     let first: Vec<_> = rule.occurrences().take(2).map(|at| at.to_string()).collect();
     assert_eq!(first, ["2030-01-07T05:00:00Z", "2030-01-14T05:00:00Z"]);
-    let kept = rule.definition().recurrence.as_ref().and_then(|r| r.schedule.as_ref()).unwrap();
+    let interval = rule
+        .definition()
+        .recurrence
+        .as_ref()
+        .and_then(kalends_recurrence::Recurrence::interval)
+        .unwrap();
+    let kept = interval.schedule.as_ref().unwrap();
     assert_eq!(kept.minutes, Some(vec![0, 0]));
 }
 

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod collected_definitions;
+mod cron;
 mod documented_schedules;
 mod exchange;
 mod invalid_definitions;

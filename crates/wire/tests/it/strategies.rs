@@ -10,7 +10,8 @@ use kalends_domain::{
     Verbatim,
 };
 use kalends_recurrence::{
-    Frequency, Instant, MonthlyOccurrence, Recurrence, Schedule, Weekday, Zone,
+    Frequency, Instant, Interval, MonthlyOccurrence, Recurrence, RecurrencePattern, Schedule,
+    Weekday, Zone,
 };
 use kalends_wire::{parse_duration, write_duration};
 use proptest::collection::{hash_map, vec};
@@ -262,13 +263,15 @@ fn recurrence(members: Members) -> BoxedStrategy<Recurrence> {
     let frequency = select(Frequency::ALL.to_vec());
     (frequency, 1..100_i64, of(1..100_i64), of(instant()), zone, first_day, of(schedule()))
         .prop_map(|(frequency, interval, count, end, zone, first_day, schedule)| Recurrence {
-            frequency,
-            interval,
+            pattern: RecurrencePattern::Interval(Interval {
+                frequency,
+                interval,
+                first_day_of_week: first_day.unwrap_or(Weekday::Sunday),
+                schedule,
+            }),
             count,
             end,
             zone: zone.map(|name| Zone::named(name).unwrap()),
-            first_day_of_week: first_day.unwrap_or(Weekday::Sunday),
-            schedule,
         })
         .boxed()
 }

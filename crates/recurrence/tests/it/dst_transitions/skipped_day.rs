@@ -66,7 +66,11 @@ fn the_skipped_friday_counts_in_the_week_of_the_start_time() {
     let friday = Schedule { hours: Some(vec![8]), ..week_days(&[Weekday::Friday]) };
     let mut definition = with(every(1, Week, ZONE, start), friday);
     check(&definition, WEEK, &["2011-12-31T08:00+14:00", "2012-01-06T08:00+14:00"]);
-    definition.recurrence.as_mut().unwrap().first_day_of_week = Weekday::Saturday;
+    let pattern = &mut definition.recurrence.as_mut().unwrap().pattern;
+    let kalends_recurrence::RecurrencePattern::Interval(interval) = pattern else {
+        panic!("no interval")
+    };
+    interval.first_day_of_week = Weekday::Saturday;
     check(&definition, WEEK, &["2012-01-06T08:00+14:00"]);
 }
 
