@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use kalends_actions::certificate::PfxLimit;
 use kalends_actions::{ExecutorSettings, Fetcher, NetworkExecutor, Signer};
 use kalends_domain::{EgressMode, SecretHeaders};
 use kalends_engine::{
@@ -223,6 +224,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         metrics: Arc::new(ServerMetrics::new(others, started)),
         events: EventSubscriptions::default(),
         health: Arc::clone(&health),
+        certificates: PfxLimit::default(),
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

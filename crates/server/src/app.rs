@@ -4,6 +4,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kalends_actions::certificate::PfxLimit;
 use kalends_domain::{EgressPolicy, Limits, OpenRunsMax, PlanLimits, SecretHeaders};
 use kalends_environment::{Clock, Entropy, format_guid};
 use kalends_recurrence::Instant;
@@ -91,6 +92,8 @@ pub struct App {
     pub events: EventSubscriptions,
     /// Health of store and scheduler.
     pub health: Arc<Health>,
+    /// Limits the client certificates that are read at the same time.
+    pub certificates: PfxLimit,
 }
 
 /// Ids that a response carries in its headers.

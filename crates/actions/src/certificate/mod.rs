@@ -2,7 +2,7 @@
 //!
 //! [`read_pfx`] validates the file when a job is defined; the same code reads it when the job runs.
 //! It is pure and CPU-bound: at most [`ITERATIONS_MAX`] iterations of key derivation, some tenths of
-//! a second, so call it on a thread for blocking work.
+//! a second, so call it through [`PfxLimit`].
 //!
 //! File and password come from an untrusted user, who also controls the encrypted parts. Steps:
 //!
@@ -27,6 +27,7 @@ mod identity;
 mod iterations;
 mod key;
 mod mac;
+mod pfx_limit;
 mod protection;
 mod read;
 mod subject;
@@ -35,5 +36,6 @@ pub use chain::CERTIFICATES_MAX;
 pub(crate) use error::PfxError;
 pub use identity::{ClientIdentity, PrivateKey};
 pub use iterations::ITERATIONS_MAX;
+pub use pfx_limit::PfxLimit;
 pub(crate) use read::open_pfx;
 pub use read::read_pfx;

@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use super::connect::Protocols;
 use super::error::{ConnectError, IdentityError};
 use super::transport::Transport;
-use crate::certificate::open_pfx;
+use crate::certificate::{PfxLimit, open_pfx};
 
 /// Cached client certificates; the least recently used is evicted.
 const IDENTITIES_MAX: usize = 256;
@@ -61,6 +61,7 @@ pub(super) struct TlsClient {
     provider: Arc<CryptoProvider>,
     anonymous: ClientConfigs,
     identities: Mutex<HashMap<[u8; 32], (Stopwatch, CachedIdentity)>>,
+    pfx_limit: PfxLimit,
 }
 
 impl TlsClient {
@@ -79,7 +80,8 @@ impl TlsClient {
             .with_root_certificates(roots.clone())
             .with_no_client_auth();
         let anonymous = ClientConfigs::of(anonymous);
-        Ok(TlsClient { anonymous, roots, provider, identities: Mutex::default() })
+        let (identities, pfx_limit) = (Mutex::default(), PfxLimit::default());
+        Ok(TlsClient { anonymous, roots, provider, identities, pfx_limit })
     }
 
     /// Reads the identity in a PFX file, on a blocking thread, and caches it.
@@ -92,7 +94,7 @@ impl TlsClient {
         let cached = self.cached(digest);
         let read = || async {
             let (tls, pfx, password) = (self.clone(), pfx.clone(), password.clone());
-            let read = tokio::task::spawn_blocking(move || tls.read(digest, &pfx, &password));
+            let read = self.pfx_limit.run(move || tls.read(digest, &pfx, &password));
             read.await.map_err(Arc::new)?
         };
         cached.get_or_init(read).await.clone()

@@ -12,8 +12,8 @@ use kalends_recurrence::Instant;
 use kalends_store::record::JobRecord;
 use kalends_store::{EditedJob, JobContext, JobFilter, JobWrite, JobsPage, StoreError};
 use kalends_wire::{
-    ErrorDetail, ErrorDetails, JobRuntimeState, Json, Version, ignore_final_state, patch_job,
-    write_job, write_list,
+    ErrorCode, ErrorDetail, ErrorDetails, JobRuntimeState, Json, Version, ignore_final_state,
+    patch_job, write_job, write_list,
 };
 
 use super::job_draft::{JobDraft, StoredCertificates};
@@ -185,7 +185,8 @@ pub(super) fn job_edit(
     })
 }
 
-/// Parses the certificates of a definition on a blocking thread.
+/// Parses the certificates of a definition on a blocking thread. Fails if too many definitions wait
+/// for that already.
 pub(super) async fn read_certificates(
     app: &App,
     mut job: JobDefinition,
@@ -193,6 +194,10 @@ pub(super) async fn read_certificates(
     if unread_certificates(&mut job).next().is_none() {
         return Ok(job);
     }
+    let Some(_place) = app.certificates.take_place() else {
+        let message = "too many certificates are being read; retry later";
+        return Err(ErrorDetails::one(ErrorCode::ServerBusy, "", message).into());
+    };
     let limits = app.settings.limits.clone();
     let read = move || {
         for (path, authentication) in unread_certificates(&mut job) {
@@ -211,9 +216,7 @@ pub(super) async fn read_certificates(
         }
         Ok(job)
     };
-    tokio::task::spawn_blocking(read)
-        .await
-        .map_err(|error| ApiError::internal(error.to_string()))?
+    app.certificates.run(read).await.map_err(|error| ApiError::internal(error.to_string()))?
 }
 
 /// Finds a job and the state of its collection.

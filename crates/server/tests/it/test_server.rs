@@ -58,6 +58,7 @@ pub(crate) async fn start_at(
         settings: Arc::new(settings),
         events: EventSubscriptions::default(),
         metrics: Arc::default(),
+        certificates: Default::default(),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
