@@ -19,6 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::app::App;
+use crate::audit::Windows;
 use crate::capacity::{RequestCapacity, ShareLimits, SharedCapacity};
 use crate::connection::{Connection, ConnectionService, Transport};
 use crate::connection_activity::{ConnectionActivity, MeteredStream};
@@ -60,6 +61,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Interval between two searches for an idle connection while all have requests in flight.
 const FULL_PAUSE: Duration = Duration::from_millis(20);
 
+/// Time between two searches for counts of refused requests that are due.
+const REFUSALS_PAUSE: Duration = Duration::from_secs(5);
+
 /// Serves requests until `stop` completes, then shuts down gracefully: no further connection is
 /// accepted and requests in flight are finished.
 pub async fn serve(
@@ -77,6 +81,8 @@ pub async fn serve(
     );
     let metrics = Arc::clone(&app.metrics);
     let server = Arc::new(Server::new(app, tls));
+    let app = Arc::clone(&server.app);
+    let counting = tokio::spawn(write_refusal_counts(Arc::clone(&app)));
     let mut stop = pin!(stop);
     loop {
         let (stream, client) = tokio::select! {
@@ -115,7 +121,17 @@ pub async fn serve(
     stopping.send_replace(());
     // All permits are available once all connections are closed.
     let _ = timeout(SHUTDOWN_TIME_MAX, connections.acquire_many(CONNECTIONS_MAX.into())).await;
+    counting.abort();
+    app.access.audit.write_refusal_counts(app.now(), Windows::All).await;
     Ok(())
+}
+
+/// Writes the counts of refused requests to the audit log while the server runs.
+async fn write_refusal_counts(app: Arc<App>) {
+    loop {
+        pause(REFUSALS_PAUSE).await;
+        app.access.audit.write_refusal_counts(app.now(), Windows::Ended).await;
+    }
 }
 
 /// Waits for a permit for one more connection. Without a free one, idle connections make room.

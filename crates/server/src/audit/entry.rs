@@ -26,12 +26,35 @@ pub(crate) struct AuditEntry {
     pub(crate) operation: Option<&'static str>,
     pub(crate) path: Arc<str>,
     pub(crate) status: u16,
+    /// Set if the entry stands for several refused requests, of which it is the last.
+    pub(crate) refusals: Option<RefusalCount>,
+}
+
+/// The number of refused requests that one entry stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RefusalCount {
+    /// Time of the entry before, which they are not part of.
+    pub(crate) since: Instant,
+    pub(crate) count: u64,
 }
 
 impl AuditEntry {
+    /// The entry with its path truncated as in its line, to be kept in memory.
+    pub(super) fn with_short_path(self) -> AuditEntry {
+        match self.path.char_indices().nth(CHARS_MAX) {
+            Some((end, _)) => {
+                let path = self.path.get(..end).unwrap_or_default().into();
+                AuditEntry { path, ..self }
+            }
+            None => self,
+        }
+    }
+
     /// The entry as one line of JSON in printable ASCII, safe against log injection.
     pub(crate) fn line(&self) -> String {
         let text = |text: &str| Json::String(Cow::Owned(text.chars().take(CHARS_MAX).collect()));
+        let number =
+            |number: u64| Json::Number(Number::Integer(i64::try_from(number).unwrap_or(i64::MAX)));
         let caller = self.caller.as_ref();
         let name = caller.and_then(|caller| caller.name.as_deref());
         let members = [
@@ -44,6 +67,8 @@ impl AuditEntry {
             ("operation", self.operation.map(text)),
             ("path", Some(text(&self.path))),
             ("status", Some(Json::Number(Number::Integer(self.status.into())))),
+            ("since", self.refusals.map(|refusals| text(&refusals.since.to_string()))),
+            ("count", self.refusals.map(|refusals| number(refusals.count))),
         ];
         let members = members.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
         ascii(&Json::Object(members.collect()).to_string()) + "\n"
@@ -81,6 +106,7 @@ mod tests {
             operation: Some("Microsoft.Scheduler/jobCollections/write"),
             path: path.into(),
             status: 201,
+            refusals: None,
         }
     }
 
@@ -93,6 +119,15 @@ mod tests {
         assert!(
             unauthenticated.line().contains(r#""request":"r","who":null,"method":"PUT","path""#)
         );
+    }
+
+    #[test]
+    fn a_count_has_the_time_since_which_it_counts() {
+        let since = Instant::from_ticks(0).unwrap();
+        let counted =
+            AuditEntry { refusals: Some(RefusalCount { since, count: 7 }), ..entry("/x") };
+        let end = r#""status":201,"since":"1970-01-01T00:00:00Z","count":7}"#;
+        assert!(counted.line().ends_with(&format!("{end}\n")), "{}", counted.line());
     }
 
     #[test]

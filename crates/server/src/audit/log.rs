@@ -2,13 +2,16 @@
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use kalends_recurrence::Instant;
+use kalends_wire::ErrorCode;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::audit::AuditEntry;
 use crate::audit::file::LogFile;
+use crate::audit::refusals::{Refusals, Windows};
 
 /// Queued lines. Requests that add more wait for the disk.
 const QUEUE_MAX: usize = 1_024;
@@ -45,6 +48,7 @@ impl Default for AuditSettings {
 pub struct AuditLog(Option<Arc<Writer>>);
 
 struct Writer {
+    refusals: Mutex<Refusals>,
     queue: Option<mpsc::Sender<Line>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -83,7 +87,37 @@ impl AuditLog {
         let (queue, lines) = mpsc::channel(QUEUE_MAX);
         let thread = thread::Builder::new().name("audit-log".into());
         let thread = thread.spawn(move || run(output, lines))?;
-        Ok(AuditLog(Some(Arc::new(Writer { queue: Some(queue), thread: Some(thread) }))))
+        let refusals = Mutex::default();
+        let writer = Writer { refusals, queue: Some(queue), thread: Some(thread) };
+        Ok(AuditLog(Some(Arc::new(writer))))
+    }
+
+    /// Writes the entry of a request that was refused before its permission was checked, if it is
+    /// the first of its source and reason, and counts it otherwise.
+    pub(crate) async fn write_refusal(
+        &self,
+        source: Arc<str>,
+        reason: ErrorCode,
+        entry: AuditEntry,
+    ) {
+        let Some(writer) = &self.0 else { return };
+        let first = writer.refusals().add(source, reason, entry);
+        if let Some(first) = first {
+            self.write(&first, Wait::UntilQueued).await;
+        }
+    }
+
+    /// Writes the counts of refused requests.
+    pub(crate) async fn write_refusal_counts(&self, now: Instant, which: Windows) {
+        let Some(writer) = &self.0 else { return };
+        let counts = writer.refusals().take_counts(now, which);
+        let wait = match which {
+            Windows::Ended => Wait::UntilQueued,
+            Windows::All => Wait::UntilWritten,
+        };
+        for count in counts {
+            self.write(&count, wait).await;
+        }
     }
 
     /// Writes an entry. Lines are written in the order of the calls.
@@ -103,6 +137,12 @@ impl AuditLog {
         if let Some(written) = written {
             let _ = written.await;
         }
+    }
+}
+
+impl Writer {
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -35,6 +35,7 @@ use crate::app::App;
 use crate::audit::{AuditEntry, Wait};
 use crate::body::ResponseBody;
 use crate::capacity::{CapacityExceeded, RequestSlot};
+use crate::client::ClientNetwork;
 use crate::connection::{ConnectionPermit, RequestOrigin};
 use crate::forwarded::RequestSource;
 use crate::origin_policy;
@@ -68,6 +69,23 @@ struct AuditTrace {
     is_write: bool,
     /// Whether the caller lacked the permission: the response is 403, or 404 to hide the resource.
     is_denied: bool,
+    /// Source and reason of a request that was refused before its permission was checked.
+    refusal: Option<(Arc<str>, ErrorCode)>,
+}
+
+impl AuditTrace {
+    fn new(entry: AuditEntry) -> AuditTrace {
+        AuditTrace { entry, is_write: false, is_denied: false, refusal: None }
+    }
+
+    /// Notes that the request was refused before its permission was checked. `caller` is absent if
+    /// authentication failed.
+    fn refuse(&mut self, caller: Option<&Caller>, reason: ErrorCode) {
+        let network = |client| format!("address:{}", ClientNetwork::from(client)).into();
+        let client = self.entry.client.map(network);
+        let source = caller.map(|caller| Arc::clone(&caller.id)).or(client);
+        self.refusal = source.map(|source| (source, reason));
+    }
 }
 
 /// A request before it is processed.
@@ -94,6 +112,7 @@ pub(crate) async fn handle(
         operation: None,
         path: request.uri().path().into(),
         status: StatusCode::INTERNAL_SERVER_ERROR.as_u16(),
+        refusals: None,
     };
     let is_write = !request.method().is_safe();
     let route = route(request.method(), request.uri().path());
@@ -112,7 +131,7 @@ pub(crate) async fn handle(
     let response = match processed {
         Ok(response) => response,
         Err(error) => {
-            let trace = AuditTrace { entry, is_write, is_denied: false };
+            let trace = AuditTrace { is_write, ..AuditTrace::new(entry) };
             audit(app, trace, StatusCode::INTERNAL_SERVER_ERROR).await;
             ApiError::internal(error).response(Version::V2016_03_01)
         }
@@ -128,13 +147,14 @@ async fn process_and_audit(
 ) -> ApiResponse {
     // Held until the audit entry is written.
     let _slot = Arc::clone(&arrived.slot);
-    let mut trace = AuditTrace { entry, is_write: false, is_denied: false };
+    let mut trace = AuditTrace::new(entry);
     let response = process(&app, arrived, &mut trace).await;
     audit(&app, trace, response.status).await;
     response
 }
 
-/// Writes an audit entry for every write and every denied request. Writes wait until it is written.
+/// Writes an audit entry for every write and every denied request, or counts it. Writes wait until it
+/// is written.
 async fn audit(app: &App, trace: AuditTrace, status: StatusCode) {
     let denials = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
     let wait = match trace.is_write {
@@ -143,7 +163,10 @@ async fn audit(app: &App, trace: AuditTrace, status: StatusCode) {
         false => return,
     };
     let entry = AuditEntry { status: status.as_u16(), ..trace.entry };
-    app.access.audit.write(&entry, wait).await;
+    match trace.refusal {
+        Some((source, reason)) => app.access.audit.write_refusal(source, reason, entry).await,
+        None => app.access.audit.write(&entry, wait).await,
+    }
 }
 
 /// Authenticates the caller of a request, counts the request against rate limits and executes it.
@@ -157,6 +180,7 @@ async fn process(app: &Arc<App>, arrived: ArrivedRequest, trace: &mut AuditTrace
     let Parts { method, uri, headers, .. } = parts;
     if let Err(errors) = origin_policy::check(&app.settings.hosts, &method, &uri, &source, &headers)
     {
+        trace.refuse(None, errors.code());
         return ApiError::from(errors).response(version);
     }
     let known_route = route.as_ref().ok().and_then(Option::as_ref);
@@ -181,13 +205,17 @@ async fn process(app: &Arc<App>, arrived: ArrivedRequest, trace: &mut AuditTrace
         Ok(caller) => caller,
         Err(error) => {
             app.health.request_failed(&error);
+            trace.refuse(None, error.code());
             return error.response(version);
         }
     };
     trace.entry.caller = Some(caller.clone());
     let remaining = match app.access.count_request(app, &caller, &method, &requirement) {
         Ok(remaining) => remaining,
-        Err(error) => return error.response(version),
+        Err(error) => {
+            trace.refuse(Some(&caller), error.code());
+            return error.response(version);
+        }
     };
     if let Err(exceeded) = slot.assign(&caller.id) {
         return busy(exceeded);
