@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Body as _;
+use hyper::body::{Body as _, Bytes};
 use kalends_recurrence::Instant;
 use kalends_wire::{ErrorCode, ErrorDetails, Json, Version};
 use percent_encoding::percent_decode_str;
@@ -14,8 +14,21 @@ use crate::capacity::WaitsFor;
 use crate::resources::RequestContext;
 use crate::response::ApiError;
 
-/// Bytes of a body: a job of at most 16 KiB and a certificate in base64.
-const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Size of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BodyLimit {
+    pub(crate) bytes_max: usize,
+    /// Members of all its objects together.
+    pub(crate) members_max: usize,
+}
+
+impl Default for BodyLimit {
+    /// A job of at most 16 KiB and a certificate in base64.
+    fn default() -> BodyLimit {
+        BodyLimit { bytes_max: 64 * 1024, members_max: Json::MEMBERS_MAX }
+    }
+}
+
 /// Parameters of a query; the API has about ten.
 const PARAMETERS_MAX: usize = 50;
 
@@ -112,19 +125,41 @@ pub(crate) fn invalid(path: &str, message: impl Into<String>) -> ErrorDetails {
 
 /// Reads the body of a request as JSON.
 pub(crate) async fn read_json(request: &mut RequestContext) -> Result<Json<'static>, ApiError> {
+    read_json_up_to(request, BodyLimit::default()).await
+}
+
+/// Reads the body of a request as JSON, up to another limit.
+pub(crate) async fn read_json_up_to(
+    request: &mut RequestContext,
+    limit: BodyLimit,
+) -> Result<Json<'static>, ApiError> {
     check_media_type(&request.headers)?;
+    let bytes = read_bytes(request, limit.bytes_max).await?;
+    Ok(Json::parse_up_to(&bytes, limit.members_max)?.into_owned())
+}
+
+/// Reads and ignores the body of a request that needs none, so that a broken one is an error before
+/// the request has an effect.
+pub(crate) async fn ignore_body(request: &mut RequestContext) -> Result<(), ApiError> {
+    match request.body.as_ref().is_none_or(|body| body.is_end_stream()) {
+        true => Ok(()),
+        false => read_bytes(request, BodyLimit::default().bytes_max).await.map(drop),
+    }
+}
+
+async fn read_bytes(request: &mut RequestContext, bytes_max: usize) -> Result<Bytes, ApiError> {
     // A body can be read once; a second call sees an empty one.
-    let Some(body) = request.body.take() else { return Ok(Json::parse(&[])?.into_owned()) };
+    let Some(body) = request.body.take() else { return Ok(Bytes::new()) };
     let time_max = request.app.settings.timeouts.request_body;
     let too_long = || {
-        let message = format!("the body is longer than {BODY_BYTES_MAX} bytes");
+        let message = format!("the body is longer than {bytes_max} bytes");
         ErrorDetails::one(ErrorCode::RequestEntityTooLarge, "", message)
     };
     // Reject by Content-Length, before the body is received.
-    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+    if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_long().into());
     }
-    let whole = timeout(time_max, Limited::new(body, BODY_BYTES_MAX).collect());
+    let whole = timeout(time_max, Limited::new(body, bytes_max).collect());
     let whole = request.slot.wait(WaitsFor::Body, whole).await?;
     let bytes = match whole {
         Ok(Ok(bytes)) => bytes,
@@ -138,7 +173,7 @@ pub(crate) async fn read_json(request: &mut RequestContext) -> Result<Json<'stat
             return Err(ErrorDetails::one(ErrorCode::RequestTimeout, "", message).into());
         }
     };
-    Ok(Json::parse(&bytes.to_bytes())?.into_owned())
+    Ok(bytes.to_bytes())
 }
 
 fn check_media_type(headers: &HeaderMap) -> Result<(), ErrorDetails> {

@@ -27,6 +27,7 @@ pub(crate) enum Route {
     SwitchCollection { collection: CollectionPath, on: bool },
     Jobs(CollectionPath),
     Bulk(CollectionPath),
+    BulkPreview(CollectionPath),
     Job(JobPath),
     Run(JobPath),
     History(JobPath),
@@ -64,9 +65,17 @@ impl Route {
             Route::Register { .. }
             | Route::SwitchCollection { .. }
             | Route::Bulk(_)
+            | Route::BulkPreview(_)
             | Route::Run(_)
             | Route::Preview(_) => "POST",
         }
+    }
+
+    /// Whether the handler of a request reads its body.
+    pub(crate) fn reads_body(&self, method: &Method) -> bool {
+        *method == Method::PUT
+            || *method == Method::PATCH
+            || matches!(self, Route::Bulk(_) | Route::BulkPreview(_) | Route::Preview(_))
     }
 
     pub(crate) fn allows(&self, method: &Method) -> bool {
@@ -179,9 +188,14 @@ impl<'a> Segments<'a> {
         if name.is_empty() && self.is_end() {
             return Ok(None);
         }
-        // A job may be named "bulk"; jobs themselves have no POST.
-        if name.eq_ignore_ascii_case("bulk") && self.is_end() && method == Method::POST {
-            return Ok(Some(Route::Bulk(collection)));
+        // A job may be named "bulk" or "preview"; jobs themselves have no POST.
+        if self.is_end() && method == Method::POST {
+            if name.eq_ignore_ascii_case("bulk") {
+                return Ok(Some(Route::Bulk(collection)));
+            }
+            if name.eq_ignore_ascii_case("preview") {
+                return Ok(Some(Route::BulkPreview(collection)));
+            }
         }
         let job = JobName::new(name).map_err(|error| invalid_name(error, name))?;
         let job = JobPath { collection, job };
@@ -246,6 +260,9 @@ mod tests {
         is(&format!("{JC}/jobs/bulk"), |r| matches!(r, Route::Job(_)));
         let bulk = super::route(&Method::POST, &format!("{JC}/jobs/bulk")).unwrap();
         assert!(matches!(bulk, Some(Route::Bulk(_))), "{bulk:?}");
+        is(&format!("{JC}/jobs/preview"), |r| matches!(r, Route::Job(_)));
+        let preview = super::route(&Method::POST, &format!("{JC}/jobs/Preview")).unwrap();
+        assert!(matches!(preview, Some(Route::BulkPreview(_))), "{preview:?}");
         is(&format!("{subscription}/resourcegroups"), |r| matches!(r, Route::Groups { .. }));
         is(&format!("{subscription}/resourcegroups/x"), |r| matches!(r, Route::Group(_)));
         is(&format!("{subscription}/providers/Microsoft.Scheduler/jobCollections"), |r| {
@@ -313,6 +330,7 @@ mod tests {
             Route::Occurrences(_) => 21,
             Route::Explain(_) => 22,
             Route::Events => 23,
+            Route::BulkPreview(_) => 24,
         }
     }
 
@@ -336,7 +354,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_lists_exactly_the_routes() {
-        let mut seen = [false; 24];
+        let mut seen = [false; 25];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -352,6 +370,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 24]);
+        assert_eq!(seen, [true; 25]);
     }
 }

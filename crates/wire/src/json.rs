@@ -15,8 +15,6 @@ use crate::node::JsonPath;
 
 /// Bodies of this API nest at most eight levels deep.
 const DEPTH_MAX: usize = 16;
-/// A job has about sixty members and at most fifty headers.
-const MEMBERS_MAX: usize = 500;
 /// Bytes of a member's name; not less than the limit of all headers of a request together.
 const NAME_BYTES_MAX: usize = 4_096;
 
@@ -42,8 +40,16 @@ pub enum Number {
 }
 
 impl<'a> Json<'a> {
+    /// Members of a document. A job has about sixty, and at most fifty headers.
+    pub const MEMBERS_MAX: usize = 500;
+
     /// Parses one JSON document and checks the limits of this module.
     pub fn parse(text: &'a [u8]) -> Result<Json<'a>, ErrorDetails> {
+        Json::parse_up_to(text, Json::MEMBERS_MAX)
+    }
+
+    /// Parses a document of many definitions, with at most `members_max` members in all.
+    pub fn parse_up_to(text: &'a [u8], members_max: usize) -> Result<Json<'a>, ErrorDetails> {
         let mut errors = ErrorDetails::default();
         let value = match serde_json::from_slice::<Json<'a>>(text) {
             Ok(value) => value,
@@ -58,8 +64,8 @@ impl<'a> Json<'a> {
         };
         let mut members = 0;
         value.check(JsonPath::ROOT, 0, &mut members, &mut errors);
-        if members > MEMBERS_MAX {
-            let message = format!("it has {members} members; allowed are {MEMBERS_MAX}");
+        if members > members_max {
+            let message = format!("it has {members} members; allowed are {members_max}");
             errors.add(ErrorCode::InvalidRequestContent, "", message);
         }
         if errors.is_empty() { Ok(value) } else { Err(errors) }
@@ -141,7 +147,7 @@ impl<'a> Json<'a> {
                 } else {
                     ErrorCode::DuplicateProperty
                 };
-                for (number, (name, value)) in entries.iter().enumerate().take(MEMBERS_MAX) {
+                for (number, (name, value)) in entries.iter().enumerate().take(Json::MEMBERS_MAX) {
                     if name.len() > NAME_BYTES_MAX {
                         let message = format!(
                             "a member's name has {} bytes; allowed are {NAME_BYTES_MAX}",

@@ -20,7 +20,7 @@ enum Requires {
 }
 
 /// All operations, written independently of the implementation. A missing one fails the test.
-const OPERATIONS: [(&str, &str, Requires); 33] = [
+const OPERATIONS: [(&str, &str, Requires); 34] = [
     ("GET", "/", Requires::Nothing),
     ("GET", "/livez", Requires::Nothing),
     ("GET", "/readyz", Requires::Nothing),
@@ -45,6 +45,7 @@ const OPERATIONS: [(&str, &str, Requires); 33] = [
     ("POST", "C/disable", Requires::Collection(1)),
     ("GET", "C/jobs", Requires::Collection(0)),
     ("POST", "C/jobs/bulk", Requires::Collection(1)),
+    ("POST", "C/jobs/preview", Requires::Collection(0)),
     ("GET", "C/jobs/J", Requires::Collection(0)),
     ("PUT", "C/jobs/J", Requires::Collection(2)),
     ("PATCH", "C/jobs/J", Requires::Collection(2)),

@@ -1,6 +1,7 @@
 //! Malformed, ambiguous and oversized requests.
 
 use crate::test_server::TestServer;
+use crate::tokens::{JOB, STANDARD};
 
 const COLLECTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/rg/providers/Microsoft.Scheduler/jobCollections/jc?api-version=2026-11-01";
 
@@ -52,6 +53,34 @@ fn ambiguous_requests_are_refused() {
         let bytes = bytes.replace("HTTP/1.1\r\n\r\n", "HTTP/1.1\r\nConnection: close\r\n\r\n");
         check(&server, &bytes, "400");
     }
+}
+
+#[test]
+fn a_broken_body_is_refused_where_no_body_is_needed() {
+    let server = TestServer::start();
+    let mut connection = server.connect();
+    let job = COLLECTION.replace("?", "/jobs/j?");
+    assert_eq!(connection.request("PUT", COLLECTION, Some(STANDARD)).status, 201);
+    assert_eq!(connection.request("PUT", &job, Some(JOB)).status, 201);
+    let run = job.replace("?", "/run?");
+    for (method, target) in [
+        ("GET", COLLECTION),
+        ("GET", &job),
+        ("GET", "/livez"),
+        ("POST", &run),
+        ("DELETE", &job),
+        ("DELETE", COLLECTION),
+    ] {
+        for body in ["zz\r\n{}\r\n0\r\n\r\n", "2\r\n{}x\r\n0\r\n\r\n", "2\n{}\n0\n\n"] {
+            let head = "Host: localhost\r\nTransfer-Encoding: chunked\r\n";
+            let bytes = format!("{method} {target} HTTP/1.1\r\n{head}\r\n{body}");
+            check(&server, &bytes, "400");
+        }
+    }
+    assert_eq!(connection.request("GET", &job, None).status, 200, "nothing was deleted");
+    // A body that nobody needs is accepted, as long as it is sound.
+    let sound = connection.request("POST", &job.replace("?", "/run?"), Some("{}"));
+    assert_eq!(sound.status, 200, "{sound:?}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Rate limits and connection limits.
 
-use crate::connection::Connection;
+use serde_json::{Value, json};
+
+use crate::connection::{Connection, Response};
 use crate::tokens::{
     JOB, STANDARD, SUBSCRIPTION, code, collection, create, guarded, new, request_as,
 };
@@ -28,6 +30,49 @@ fn the_write_limit_applies_to_each_token() {
     assert_eq!(request_as(&mut connection, &owner, "GET", &target, None).status, 200);
     let other = create(server.folder(), "contributor", SUBSCRIPTION, &[]);
     assert_eq!(request_as(&mut connection, &other, "PUT", &target, Some(STANDARD)).status, 201);
+}
+
+#[test]
+fn a_preview_counts_as_a_write_and_a_preview_of_many_definitions_once() {
+    let (server, owner) = guarded(&[("KALENDS_WRITES_PER_MINUTE", "4")]);
+    let mut connection = server.connect();
+    let path = collection("g", "c");
+    assert_eq!(request_as(&mut connection, &owner, "PUT", &new(&path), Some(STANDARD)).status, 201);
+    let left = |response: &Response| {
+        let header = response.header("x-ms-ratelimit-remaining-subscription-writes");
+        header.map(str::to_owned)
+    };
+    let one = new(&format!("{path}/jobs/j/preview"));
+    let preview = request_as(&mut connection, &owner, "POST", &one, Some(JOB));
+    assert_eq!((preview.status, left(&preview).as_deref()), (200, Some("2")));
+    let many = new(&format!("{path}/jobs/preview"));
+    let definition: Value = serde_json::from_str(JOB).unwrap();
+    let job = |number: usize| match number {
+        7 => json!({"name": "j7", "definition": {"properties": {}}}),
+        _ => json!({"name": format!("j{number}"), "definition": definition}),
+    };
+    let body = |count: usize| json!({"jobs": (0..count).map(job).collect::<Vec<_>>()}).to_string();
+    let preview = request_as(&mut connection, &owner, "POST", &many, Some(&body(1_000)));
+    assert_eq!((preview.status, left(&preview).as_deref()), (200, Some("1")), "{preview:?}");
+    let list: Value = serde_json::from_str(&preview.body).unwrap();
+    let values = list["value"].as_array().unwrap();
+    assert_eq!(values.len(), 1_000);
+    for (number, value) in values.iter().enumerate() {
+        assert_eq!(value["name"], format!("c/j{number}"));
+        match number {
+            7 => {
+                assert_eq!(value["error"]["code"], "MissingRequiredProperty");
+                assert_eq!(value["error"]["target"], "properties.action");
+            }
+            _ => assert_eq!(value["preview"]["effect"], "Create", "{value}"),
+        }
+    }
+    let more = request_as(&mut connection, &owner, "POST", &many, Some(&body(1_001)));
+    assert_eq!(code(&more), (400, "InvalidRequestContent".into()));
+    let refused = request_as(&mut connection, &owner, "POST", &one, Some(JOB));
+    assert_eq!(code(&refused), (429, "TooManyRequests".into()));
+    let listed = request_as(&mut connection, &owner, "GET", &new(&format!("{path}/jobs")), None);
+    assert!(listed.body.contains(r#""value":[]"#), "nothing was saved: {listed:?}");
 }
 
 #[test]

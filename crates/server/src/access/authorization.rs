@@ -85,6 +85,9 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
         Route::Bulk(path) => {
             (collection(Operate, path), "Microsoft.Scheduler/jobCollections/jobs/bulk/action")
         }
+        Route::BulkPreview(path) => {
+            (collection(Read, path), "Microsoft.Scheduler/jobCollections/jobs/preview/action")
+        }
         Route::Job(path) => match (reads, deletes) {
             (true, _) => {
                 (collection(Read, &path.collection), "Microsoft.Scheduler/jobCollections/jobs/read")

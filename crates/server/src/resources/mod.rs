@@ -1,6 +1,7 @@
 //! Request handling: routing, access checks, audit, and one module for each kind of resource.
 
 mod bulk;
+mod bulk_preview;
 mod collections;
 mod events;
 mod explain;
@@ -40,7 +41,7 @@ use crate::connection::{ConnectionPermit, RequestOrigin};
 use crate::forwarded::RequestSource;
 use crate::origin_policy;
 use crate::protocol::Protocol;
-use crate::request::Query;
+use crate::request::{Query, ignore_body};
 use crate::response::{ApiError, ApiResponse};
 use crate::route::{Route, route};
 
@@ -276,6 +277,9 @@ async fn execute(
 }
 
 async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
+    if !route.reads_body(&request.method) {
+        ignore_body(&mut request).await?;
+    }
     // hyper omits the body of the response. Groups have their own HEAD, with status 204.
     if request.method == Method::HEAD && !matches!(route, Route::Group(_)) {
         request.method = Method::GET;
@@ -307,6 +311,7 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         }
         Route::Jobs(path) => Box::pin(jobs::list(request, path)).await,
         Route::Bulk(path) => Box::pin(bulk::edit(request, path)).await,
+        Route::BulkPreview(path) => Box::pin(bulk_preview::preview(request, path)).await,
         Route::Job(path) if request.method == Method::GET => jobs::get(request, path).await,
         Route::Job(path) => Box::pin(jobs::change(request, path)).await,
         Route::Run(path) => Box::pin(jobs::run(request, path)).await,

@@ -5,16 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
-use kalends_domain::{AccessScope, EditKind, JobDefinition, JobPath, Permission};
+use kalends_domain::{AccessScope, CollectionPath, EditKind, JobDefinition, JobPath, Permission};
 use kalends_recurrence::{ImmediateRun, Instant};
 use kalends_store::record::{Cause, Disposition};
 use kalends_store::{JobContext, JobFilterState, JobWrite, WaitingRuns};
-use kalends_wire::Json;
+use kalends_wire::{Json, Version};
 
 use super::explain::state_word;
 use super::job_draft::{JobDraft, StoredCertificates};
 use super::occurrences::snapshot;
 use super::{HandlerResult, RequestContext, jobs};
+use crate::access::Caller;
 use crate::app::App;
 use crate::edit::{Condition, JobEdit, Repetition};
 use crate::request::read_json;
@@ -28,23 +29,67 @@ const NOTES_AHEAD: Duration = Duration::from_secs(366 * 86_400);
 pub(super) async fn preview(mut request: RequestContext, path: JobPath) -> HandlerResult {
     let version = request.new_version()?;
     let body = read_json(&mut request).await?;
-    let app = &request.app;
-    let scope = AccessScope::Collection(path.collection.clone());
-    // Equality would confirm a guessed secret, and so would a certificate that opens: both are
-    // revealed only to callers who may save the definition.
-    let (repetition, certificates) = match request.caller.may(Permission::Write, &scope) {
-        true => (Repetition::Keep, StoredCertificates::Read),
-        false => (Repetition::Replace, StoredCertificates::Skip),
-    };
-    let draft = JobDraft::read(app, &path, &body, version, certificates).await?;
+    let access = PreviewAccess::of(&request.caller, &path.collection);
     let condition = Condition::of(&request.headers);
-    let edit =
-        JobEdit { repetition, ..jobs::job_edit(app, condition, EditKind::Replace, version)? };
-    let preview = decide_only(app, path, move |context| {
-        let definition = draft.complete(context.existing)?;
-        effect(&edit, definition, &context)
-    });
-    Ok(ApiResponse::json(StatusCode::OK, &preview.await?))
+    let app = &request.app;
+    let prepared = PreparedPreview::read(app, &path, &body, condition, version, access).await?;
+    Ok(ApiResponse::json(StatusCode::OK, &prepared.decide(app).await?))
+}
+
+/// How much a preview reveals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PreviewAccess {
+    /// The caller may save the definition.
+    Save,
+    /// The caller may not. That a definition equals the stored one, or that a password opens the stored
+    /// certificate, would confirm a guessed secret and is not revealed.
+    Read,
+}
+
+impl PreviewAccess {
+    pub(super) fn of(caller: &Caller, collection: &CollectionPath) -> PreviewAccess {
+        match caller.may(Permission::Write, &AccessScope::Collection(collection.clone())) {
+            true => PreviewAccess::Save,
+            false => PreviewAccess::Read,
+        }
+    }
+}
+
+/// A definition that was read for its preview.
+pub(super) struct PreparedPreview {
+    path: JobPath,
+    draft: JobDraft,
+    edit: JobEdit,
+}
+
+impl PreparedPreview {
+    pub(super) async fn read(
+        app: &App,
+        path: &JobPath,
+        body: &Json<'_>,
+        condition: Condition,
+        version: Version,
+        access: PreviewAccess,
+    ) -> Result<PreparedPreview, ApiError> {
+        let (repetition, certificates) = match access {
+            PreviewAccess::Save => (Repetition::Keep, StoredCertificates::Read),
+            PreviewAccess::Read => (Repetition::Replace, StoredCertificates::Skip),
+        };
+        let draft = JobDraft::read(app, path, body, version, certificates).await?;
+        let edit = jobs::job_edit(app, condition, EditKind::Replace, version)?;
+        let edit = JobEdit { repetition, ..edit };
+        Ok(PreparedPreview { path: path.clone(), draft, edit })
+    }
+
+    /// The body of the preview.
+    pub(super) async fn decide(self, app: &App) -> Result<Json<'static>, ApiError> {
+        let PreparedPreview { path, draft, edit } = self;
+        decide_only(app, path, move |context| {
+            let definition = draft.complete(context.existing)?;
+            effect(&edit, definition, &context)
+        })
+        .await
+    }
 }
 
 /// Decides an edit on the state that saving it would find, and changes nothing.
