@@ -58,7 +58,9 @@ impl Uri {
             return Err(invalid("expected // and a host after the scheme"));
         }
         let url = Url::parse(text).map_err(|error| invalid(&format!("not an address: {error}")))?;
-        if !url.username().is_empty() || url.password().is_some() {
+        // The URL parser drops an empty user and password (`http://:@host/`).
+        let authority = rest.trim_start_matches('/').split(['/', '?', '#']).next();
+        if authority.is_some_and(|authority| authority.contains('@')) {
             return Err(invalid("no user or password in it; use authentication"));
         }
         if url.port() == Some(0) {
@@ -355,6 +357,7 @@ mod tests {
             "https://mywebserviceendpoint.com",
             "HTTP://example.org",
             "http://127.0.0.1:8080/x",
+            "http://example.com/@x?y=a@b#c@d",
         ] {
             assert_eq!(uri(text).map(|uri| uri.as_str().to_owned()), Ok(text.to_owned()));
         }
@@ -382,6 +385,9 @@ mod tests {
             "http://",
             "http://user:pw@example.com/",
             "http://a@127.0.0.1/",
+            "http://:@example.com/",
+            "http://@example.com",
+            "http://@example.com?x",
             "http://example.com:65536/",
             "http://example.com:abc/",
             "http://example.com/\r\nX-Injected: 1",

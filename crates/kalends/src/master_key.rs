@@ -1,6 +1,6 @@
 //! The encryption key of a store: from a key file or from the environment.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use kalends_domain::Secret;
@@ -36,6 +36,16 @@ pub(crate) fn read_for_database(key_file: Option<&Path>) -> anyhow::Result<Maste
         }
         (None, None) => bail!("a PostgreSQL store needs --key-file, or its key in {VARIABLE}"),
     }
+}
+
+/// The key file of an SQLite store; `None` if the environment contains the key.
+pub(crate) fn file_of(store: &Path, key_file: Option<&Path>) -> Option<PathBuf> {
+    is_in_file().then(|| file(store, key_file).path().to_owned())
+}
+
+/// Whether the key is in a file and not in the environment.
+pub(crate) fn is_in_file() -> bool {
+    std::env::var_os(VARIABLE).is_none()
 }
 
 fn from_environment() -> Option<anyhow::Result<MasterKey>> {

@@ -4,6 +4,7 @@ mod access;
 mod egress;
 mod endpoints;
 mod engine_thread;
+mod hardening;
 mod limits;
 mod oidc;
 mod secrets;
@@ -128,6 +129,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     arguments.log.install(Arc::new(SystemClock));
+    hardening::disable_core_dumps();
     let tls = arguments.tls.read()?;
     let engine_metrics = Arc::new(EngineMetrics::default());
     let started = SystemClock.now();
@@ -361,8 +363,12 @@ async fn open_store(
     let database = location.database()?;
     if let Database::Sqlite(path) = database {
         create_directory_of(path)?;
+        hardening::warn_if_directory_is_shared(path.parent().unwrap_or(path));
     }
     let key = location.key_or_new()?;
+    if let Some(file) = location.key_file()? {
+        hardening::warn_if_key_file_is_shared(&file);
+    }
     let signing_root = key.derive(SIGNING_KEY_CONTEXT);
     let codec = codec_with(key, secret_headers);
     match database {

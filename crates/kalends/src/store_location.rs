@@ -72,6 +72,14 @@ impl StoreLocation {
         }
     }
 
+    /// The key file; `None` if the environment contains the key.
+    pub(crate) fn key_file(&self) -> anyhow::Result<Option<PathBuf>> {
+        Ok(match self.database()? {
+            Database::Sqlite(path) => master_key::file_of(path, self.key_file.as_deref()),
+            Database::Postgres(_) => self.key_file.clone().filter(|_| master_key::is_in_file()),
+        })
+    }
+
     /// Key of an existing store.
     pub(crate) fn key(&self) -> anyhow::Result<MasterKey> {
         match self.database()? {
@@ -99,10 +107,12 @@ pub(crate) fn codec_with(key: MasterKey, secret_headers: SecretHeaders) -> Defin
     DefinitionCodec::new(Cipher::new(key, vec![], Arc::new(SystemEntropy)), secret_headers)
 }
 
-/// Creates the directory of a file and its parents.
+/// Creates the directory of a file and its parents, for the owner only.
 pub(crate) fn create_directory_of(file: &Path) -> anyhow::Result<()> {
     if let Some(directory) = file.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-        let created = std::fs::create_dir_all(directory);
+        let mut builder = std::fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        let created = builder.recursive(true).create(directory);
         created.with_context(|| format!("cannot create the directory {}", directory.display()))?;
     }
     Ok(())

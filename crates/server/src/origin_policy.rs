@@ -33,6 +33,12 @@ pub(crate) fn check(
         let message = format!("the server answers to {}", hosts.describe());
         return Err(ErrorDetails::one(ErrorCode::MisdirectedRequest, "", message));
     }
+    for name in ["origin", "sec-fetch-site"] {
+        if headers.get_all(name).iter().nth(1).is_some() {
+            let message = format!("expected one {name} header");
+            return Err(ErrorDetails::one(ErrorCode::InvalidRequest, "", message));
+        }
+    }
     if !method.is_safe() && is_cross_origin(headers, forwarded.unwrap_or(host)) {
         let message = "a page of another origin must not change anything here";
         return Err(ErrorDetails::one(ErrorCode::AuthorizationFailed, "", message));
@@ -145,6 +151,19 @@ mod tests {
         check(&Method::POST, "sec-fetch-site", "same-origin", None);
         check(&Method::PUT, "origin", "http://localhost:8080", None);
         check(&Method::GET, "origin", "http://evil.test", None);
+    }
+
+    #[test]
+    fn a_repeated_origin_is_rejected() {
+        let (host, own) = (("host", "localhost:8080"), ("origin", "http://localhost:8080"));
+        let invalid = Some(ErrorCode::InvalidRequest);
+        for other in [("origin", "http://evil.test"), own] {
+            assert_eq!(code(&Method::PUT, "/", &[host, own, other]), invalid, "{other:?}");
+            assert_eq!(code(&Method::GET, "/", &[host, own, other]), invalid, "{other:?}");
+        }
+        let site = |value| ("sec-fetch-site", value);
+        let sites = [host, site("same-origin"), site("cross-site")];
+        assert_eq!(code(&Method::POST, "/", &sites), invalid);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod edits;
 mod events;
 mod forwarder;
 mod hanging_target;
+mod hardening;
 mod health;
 mod hostile_targets;
 mod http2_frames;

@@ -1,7 +1,9 @@
 //! A server for tests: the real binary with its store in a temporary directory.
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,6 +75,8 @@ impl TestServer {
     /// Starts a server that listens on this address.
     pub(crate) fn listen_on(listen: &str, prepare: impl FnOnce(&mut Command, &Path)) -> TestServer {
         let folder = TempDir::new().unwrap();
+        // The server warns about a directory that other users can access.
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
         let (child, log, address) = spawn(&folder, listen, prepare);
         TestServer { child, folder, log, prepare: None, address }
     }
