@@ -34,7 +34,7 @@ fn the_write_limit_applies_to_each_token() {
 
 #[test]
 fn a_preview_counts_as_a_write_and_a_preview_of_many_definitions_once() {
-    let (server, owner) = guarded(&[("KALENDS_WRITES_PER_MINUTE", "4")]);
+    let (server, owner) = guarded(&[("KALENDS_WRITES_PER_MINUTE", "5")]);
     let mut connection = server.connect();
     let path = collection("g", "c");
     assert_eq!(request_as(&mut connection, &owner, "PUT", &new(&path), Some(STANDARD)).status, 201);
@@ -44,7 +44,7 @@ fn a_preview_counts_as_a_write_and_a_preview_of_many_definitions_once() {
     };
     let one = new(&format!("{path}/jobs/j/preview"));
     let preview = request_as(&mut connection, &owner, "POST", &one, Some(JOB));
-    assert_eq!((preview.status, left(&preview).as_deref()), (200, Some("2")));
+    assert_eq!((preview.status, left(&preview).as_deref()), (200, Some("3")));
     let many = new(&format!("{path}/jobs/preview"));
     let definition: Value = serde_json::from_str(JOB).unwrap();
     let job = |number: usize| match number {
@@ -53,7 +53,7 @@ fn a_preview_counts_as_a_write_and_a_preview_of_many_definitions_once() {
     };
     let body = |count: usize| json!({"jobs": (0..count).map(job).collect::<Vec<_>>()}).to_string();
     let preview = request_as(&mut connection, &owner, "POST", &many, Some(&body(1_000)));
-    assert_eq!((preview.status, left(&preview).as_deref()), (200, Some("1")), "{preview:?}");
+    assert_eq!((preview.status, left(&preview).as_deref()), (200, Some("2")), "{preview:?}");
     let list: Value = serde_json::from_str(&preview.body).unwrap();
     let values = list["value"].as_array().unwrap();
     assert_eq!(values.len(), 1_000);
@@ -69,6 +69,9 @@ fn a_preview_counts_as_a_write_and_a_preview_of_many_definitions_once() {
     }
     let more = request_as(&mut connection, &owner, "POST", &many, Some(&body(1_001)));
     assert_eq!(code(&more), (400, "InvalidRequestContent".into()));
+    let unknown = r#"{"jobs":[{"name":"a","definition":{},"kind":"x"}]}"#;
+    let unknown = request_as(&mut connection, &owner, "POST", &many, Some(unknown));
+    assert_eq!(code(&unknown), (400, "UnknownProperty".into()));
     let refused = request_as(&mut connection, &owner, "POST", &one, Some(JOB));
     assert_eq!(code(&refused), (429, "TooManyRequests".into()));
     let listed = request_as(&mut connection, &owner, "GET", &new(&format!("{path}/jobs")), None);
