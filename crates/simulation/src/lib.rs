@@ -33,6 +33,8 @@ mod linked_store;
 mod mutant;
 #[cfg(feature = "mutants")]
 mod mutant_store;
+#[cfg(feature = "mutants")]
+mod mutant_targets;
 mod node;
 mod recorder;
 mod rehearsal;

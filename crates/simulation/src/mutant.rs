@@ -2,19 +2,13 @@
 //! imitates a bug of the engine or of the store.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use jiff::Timestamp;
-use kalends_actions::{
-    ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, NotSent, SendFence,
-};
-use kalends_domain::{ActionRole, AttemptStatus, HistoryEntry, Lifecycle, Outcome};
-use kalends_environment::{Clock, Sleep};
+use kalends_actions::ActionExecutor;
+use kalends_domain::{ActionRole, AttemptStatus, HistoryEntry, Lifecycle};
+use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::record::{
     Cause, Disposition, FencingToken, GateState, JobKey, JobRecord, LedgerRecord, Progress, RunId,
@@ -23,8 +17,8 @@ use kalends_store::{
     Advance, DecideJob, JobContext, JobPut, JobWrite, Rejection, RunWrite, RunWriteResult, Store,
     StoreError, WaitingRuns,
 };
-use tokio::sync::Semaphore;
 
+use crate::mutant_targets::{EarlyClock, MutantTargets};
 use crate::simulate::Mutation;
 
 /// An imitated bug.
@@ -147,7 +141,7 @@ const LEASE_SHARE: u32 = 10_000;
 /// How long an edit of [`Mutant::DecidesEditsByAnOldClock`] waits for the store.
 const EDIT_WAITS: Duration = Duration::from_secs(1);
 /// A rare mutant takes effect in one of this many opportunities.
-const TRIGGERS_ONCE_IN: u64 = 3;
+pub(crate) const TRIGGERS_ONCE_IN: u64 = 3;
 
 impl MutantStore {
     pub(crate) fn new(mutant: Mutant, inner: Arc<dyn Store>) -> MutantStore {
@@ -458,92 +452,6 @@ pub(crate) enum Existed {
     No,
 }
 
-/// Targets with an imitated bug of the engine in front.
-pub(crate) struct MutantTargets {
-    pub(crate) mutant: Mutant,
-    pub(crate) inner: Arc<dyn ActionExecutor>,
-    pub(crate) calls: AtomicU64,
-    /// Slots that all hosts share.
-    pub(crate) slots: Semaphore,
-}
-
-impl ActionExecutor for MutantTargets {
-    fn execute(&self, request: AttemptRequest, fence: SendFence) -> AttemptFuture<'_> {
-        Box::pin(async move {
-            let triggers = self.calls.fetch_add(1, Ordering::Relaxed) % TRIGGERS_ONCE_IN
-                == TRIGGERS_ONCE_IN - 1;
-            let is_error = request.role == ActionRole::Error;
-            let twice = match self.mutant {
-                Mutant::SendsTwice => triggers,
-                Mutant::RunsTheErrorActionTwice => is_error,
-                _ => false,
-            };
-            if self.mutant == Mutant::ForgetsTheErrorAction && is_error {
-                return Ok(AttemptReport::new(Outcome::Succeeded, "never sent"));
-            }
-            if twice {
-                self.inner.execute(request.clone(), fence.clone()).await?;
-            }
-            let _slot = match self.mutant {
-                Mutant::DelaysJobsBecauseAnotherHostHangs => self.slots.acquire().await.ok(),
-                _ => None,
-            };
-            let fence = match self.mutant {
-                Mutant::IgnoresTheSendFence => SendFence::unlimited(),
-                _ => fence,
-            };
-            let execution = self.inner.execute(request, fence);
-            let report = match self.mutant {
-                Mutant::LosesAnAttemptThatPanics => never_panics(execution).await,
-                _ => execution.await,
-            };
-            if self.mutant == Mutant::NeverReportsAnAttempt && triggers {
-                std::future::pending::<()>().await;
-            }
-            report
-        })
-    }
-}
-
-/// Executes an attempt. If it panics, nothing is ever reported.
-async fn never_panics(mut execution: AttemptFuture<'_>) -> Result<AttemptReport, NotSent> {
-    let poll = |context: &mut Context<'_>| {
-        catch_unwind(AssertUnwindSafe(|| execution.as_mut().poll(context)))
-    };
-    let mut poll = Some(poll);
-    poll_fn(move |context| match poll.as_mut().map(|poll| poll(context)) {
-        Some(Ok(result)) => result,
-        _ => {
-            poll = None;
-            Poll::Pending
-        }
-    })
-    .await
-}
-
-/// A clock that is one millisecond ahead, as by a rounding error.
-pub(crate) struct EarlyClock(pub(crate) Arc<dyn Clock>);
-
-pub(crate) const EARLY_BY: Duration = Duration::from_millis(1);
-
-impl Clock for EarlyClock {
-    fn now(&self) -> Timestamp {
-        self.0.now().saturating_add(EARLY_BY).unwrap_or(Timestamp::MAX)
-    }
-
-    fn sleep_until(&self, until: Timestamp) -> Sleep<'_> {
-        self.0.sleep_until(until.saturating_sub(EARLY_BY).unwrap_or(until))
-    }
-
-    fn uptime(&self) -> Duration {
-        self.0.uptime()
-    }
-
-    fn sleep(&self, duration: Duration) -> Sleep<'_> {
-        self.0.sleep(duration)
-    }
-}
-
 impl Mutation for Mutant {
     fn store(&self, inner: Arc<dyn Store>) -> Arc<dyn Store> {
         Arc::new(MutantStore::new(*self, inner))
@@ -557,12 +465,7 @@ impl Mutation for Mutant {
     }
 
     fn targets(&self, inner: Arc<dyn ActionExecutor>) -> Arc<dyn ActionExecutor> {
-        Arc::new(MutantTargets {
-            mutant: *self,
-            inner,
-            calls: AtomicU64::new(0),
-            slots: Semaphore::new(2),
-        })
+        Arc::new(MutantTargets::new(*self, inner))
     }
 
     fn clock(&self, inner: Arc<dyn Clock>) -> Arc<dyn Clock> {

@@ -18,7 +18,8 @@ use kalends_store::{
     TokenRecord, Tokens,
 };
 
-use crate::mutant::{EARLY_BY, Existed, Mutant, MutantStore};
+use crate::mutant::{Existed, Mutant, MutantStore};
+use crate::mutant_targets::EARLY_BY;
 
 /// Waiting runs from which [`Mutant::CountsWaitingRunsAsRunning`] starts no other.
 const WAITING_MAX: u64 = 8;

@@ -4,8 +4,8 @@ use kalends_simulation::{Mutant, StoreKind, Tracing, simulate, simulate_mutant};
 
 /// Every mutant must be detected within this many seeds; `make simulate` runs more of them.
 const SEEDS: u64 = 300;
-/// Seeds that are tried first because their worlds are short and detect many mutants.
-const SHORT_SEEDS: [u64; 0] = [];
+/// Seeds that are tried first: together they detect every mutant, and most of their worlds are short.
+const LIKELY_SEEDS: [u64; 14] = [1, 4, 26, 25, 30, 77, 81, 55, 21, 33, 0, 36, 76, 131];
 /// Seeds that must pass without a mutant; `make simulate` runs more of them.
 const MEMORY_SEEDS: u64 = 60;
 /// The same on SQLite, whose worlds take several times as long.
@@ -16,7 +16,7 @@ fn check_that_mutants_are_detected(store: StoreKind) {
     for mutant in Mutant::ALL {
         let detects =
             |seed: &u64| !simulate_mutant(*seed, store, Tracing::Off, mutant).violations.is_empty();
-        let mut seeds = SHORT_SEEDS.into_iter().chain(0..SEEDS);
+        let mut seeds = LIKELY_SEEDS.into_iter().chain(0..SEEDS);
         match seeds.find(detects) {
             Some(seed) => println!("{mutant:?} is detected by seed {seed}"),
             None => missed.push(mutant),
@@ -26,7 +26,7 @@ fn check_that_mutants_are_detected(store: StoreKind) {
 }
 
 fn check_that_seeds_pass(store: StoreKind, seeds: u64) {
-    for seed in SHORT_SEEDS.into_iter().chain(0..seeds) {
+    for seed in LIKELY_SEEDS.into_iter().chain(0..seeds) {
         let violations = simulate(seed, store, Tracing::Off).violations;
         assert_eq!(violations, Vec::<String>::new(), "seed {seed} on {store:?}");
     }
