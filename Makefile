@@ -15,7 +15,7 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients openapi services settings tools simulate crash crash-store power-cut check fmt bench bench-neighbours fuzz clean
+.PHONY: run test clients cron openapi services settings tools simulate crash crash-store power-cut check fmt bench bench-neighbours fuzz clean
 
 ## Build and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -30,6 +30,7 @@ test: tools
 	$(CARGO) check --locked --manifest-path bench/Cargo.toml
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml
 	$(MAKE) clients
+	$(MAKE) cron
 	$(MAKE) openapi
 	$(MAKE) services
 
@@ -37,6 +38,11 @@ test: tools
 clients:
 	$(CARGO) build --locked
 	clients/run
+
+## Compare cron expressions with a Python library.
+cron:
+	$(CARGO) build --locked
+	clients/cron/run
 
 ## Test this build with requests generated from its OpenAPI document; see SEED and SECONDS_MAX in
 ## clients/openapi/run.

@@ -3,6 +3,7 @@
 // Makes the lints treat helpers outside test functions as test code.
 #![cfg(test)]
 
+mod cron_peer;
 mod dst_notes;
 mod dst_transitions;
 mod leap_years;

@@ -281,6 +281,14 @@ fn interval() -> impl Strategy<Value = Recurrence> {
 
 /// A cron expression in UTC.
 fn cron() -> impl Strategy<Value = Recurrence> {
+    (cron_text(), option::weighted(0.25, 1..40_i64)).prop_map(|(text, count)| {
+        let pattern = RecurrencePattern::Cron(text.parse().unwrap());
+        Recurrence { count, ..Recurrence::new(pattern) }
+    })
+}
+
+/// A cron expression.
+pub(crate) fn cron_text() -> impl Strategy<Value = String> {
     let field = |item: BoxedStrategy<String>| {
         prop_oneof![
             3 => Just("*".to_owned()),
@@ -314,13 +322,9 @@ fn cron() -> impl Strategy<Value = Recurrence> {
         field(numbers(1, 12)),
         field(week_day),
     );
-    (fields, option::weighted(0.25, 1..40_i64)).prop_map(
-        |((minute, hour, month_day, month, week_day), count)| {
-            let text = format!("{minute} {hour} {month_day} {month} {week_day}");
-            let pattern = RecurrencePattern::Cron(text.parse().unwrap());
-            Recurrence { count, ..Recurrence::new(pattern) }
-        },
-    )
+    fields.prop_map(|(minute, hour, month_day, month, week_day)| {
+        format!("{minute} {hour} {month_day} {month} {week_day}")
+    })
 }
 
 fn schedule(frequency: Frequency) -> impl Strategy<Value = Schedule> {
