@@ -127,6 +127,39 @@ fn an_io_error_of_the_disk_ends_the_process_with_an_error() {
     assert_eq!(server.wait().code(), Some(1));
 }
 
+#[test]
+fn a_file_system_that_becomes_read_only_ends_the_process_and_a_restart_runs_due_jobs() {
+    let Some(disk) = ThinDisk::mount() else { return };
+    let start = || {
+        TestServer::start_in(&disk.store(), |command| {
+            command.env_remove("KALENDS_HOLD").env("KALENDS_START_DELAY", "PT2S");
+            command.env("KALENDS_AUDIT_LOG", "off");
+        })
+    };
+    let mut server = start();
+    let mut connection = server.connect();
+    let (address, calls) = target();
+    create_collection(&mut connection);
+    let body = body(&format!("http://{address}/"));
+    assert_eq!(connection.request("PUT", &job("due"), Some(&body)).status, 201);
+    disk.abort();
+    let refused = connection.request("PUT", &job("refused"), Some(&body));
+    let (status, code) = code(&refused);
+    assert_eq!(status, 503, "{refused:?}");
+    assert!(code == "StoreUnavailable" || code == "OperationOutcomeUnknown", "{refused:?}");
+    let line = server.line_with("shutting down after a failure");
+    assert!(line.contains("ERROR") && line.contains("the disk failed"), "{line}");
+    assert_eq!(server.wait().code(), Some(1));
+    assert!(calls.try_recv().is_err(), "nothing was sent that could not be recorded");
+
+    disk.mount_again();
+    let server = start();
+    assert!(calls.recv_timeout(TIMEOUT).is_ok(), "the job runs");
+    let mut connection = server.connect();
+    assert_eq!(readyz(&mut connection).status, 200);
+    assert_eq!(connection.request("PUT", &job("refused"), Some(&body)).status, 201);
+}
+
 /// A program that makes system calls of a server fail, until it is dropped.
 struct FaultInjection(Child);
 

@@ -64,8 +64,25 @@ impl ThinDisk {
         File::create(&image).unwrap().set_len(64 << 20).unwrap();
         let made = Command::new("mkfs.ext4").arg("-q").arg(&image).status();
         assert!(made.is_ok_and(|status| status.success()), "mkfs.ext4 failed");
-        let image = image.display().to_string();
-        is_mounted(&["-o", "loop", &image], folder.path()).then_some(ThinDisk { folder, below })
+        let disk = ThinDisk { folder, below };
+        disk.mount_image().then_some(disk)
+    }
+
+    fn mount_image(&self) -> bool {
+        let image = self.below.path().join("image").display().to_string();
+        is_mounted(&["-o", "loop", &image], self.folder.path())
+    }
+
+    /// Makes the file system read-only, as an error that it detects does.
+    pub(crate) fn abort(&self) {
+        assert!(is_mounted(&["-o", "remount,abort"], self.folder.path()), "cannot abort");
+    }
+
+    /// Makes the file system writable again after [`ThinDisk::abort`]. No file may be open.
+    pub(crate) fn mount_again(&self) {
+        let unmounted = Command::new("umount").arg(self.folder.path()).status();
+        assert!(unmounted.is_ok_and(|status| status.success()), "cannot unmount");
+        assert!(self.mount_image(), "cannot mount");
     }
 
     /// Location of a store on this disk.
