@@ -19,7 +19,7 @@ use crate::request::invalid;
 use crate::resources::RequestContext;
 
 /// Largest and default page size.
-const PAGE_MAX: usize = 100;
+pub(crate) const PAGE_MAX: usize = 100;
 /// Bytes of a signature: HMAC-SHA-256, truncated to 128 bits.
 const TAG_BYTES: usize = 16;
 

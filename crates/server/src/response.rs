@@ -213,6 +213,7 @@ impl From<StoreError> for ApiError {
             StoreError::NoCollection => {
                 one(ErrorCode::ResourceNotFound, "there is no such collection")
             }
+            StoreError::TooManyGroups => one(ErrorCode::QuotaExceeded, &error.to_string()),
             StoreError::Busy(_) => {
                 one(ErrorCode::ServerBusy, "the server is handling too many requests; retry later")
             }

@@ -1,7 +1,7 @@
 //! The store as seen from a node: every call passes its [`Link`].
 
 use kalends_domain::{
-    CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,
+    CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
@@ -27,8 +27,12 @@ impl ApiStore for Link {
         Box::pin(self.call(Access::Read, move || self.inner.group(path)))
     }
 
-    fn groups(&self, subscription: SubscriptionId) -> Reply<'_, Vec<GroupRecord>> {
-        Box::pin(self.call(Access::Read, move || self.inner.groups(subscription)))
+    fn groups(
+        &self,
+        subscription: SubscriptionId,
+        page: Page<GroupName>,
+    ) -> Reply<'_, Vec<GroupRecord>> {
+        Box::pin(self.call(Access::Read, move || self.inner.groups(subscription, page)))
     }
 
     fn delete_group(&self, path: GroupPath) -> Reply<'_, bool> {

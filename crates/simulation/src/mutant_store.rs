@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kalends_domain::{
-    CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,
+    CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
@@ -35,8 +35,12 @@ impl ApiStore for MutantStore {
         self.inner.group(path)
     }
 
-    fn groups(&self, subscription: SubscriptionId) -> Reply<'_, Vec<GroupRecord>> {
-        self.inner.groups(subscription)
+    fn groups(
+        &self,
+        subscription: SubscriptionId,
+        page: Page<GroupName>,
+    ) -> Reply<'_, Vec<GroupRecord>> {
+        self.inner.groups(subscription, page)
     }
 
     fn delete_group(&self, path: GroupPath) -> Reply<'_, bool> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kalends_domain::{
-    CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,
+    CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
 };
 use kalends_environment::{Clock, SeededEntropy};
 use kalends_recurrence::Instant;
@@ -176,7 +176,7 @@ impl ApiStore for RestartableStore {
     delegate! {
         put_group(group: GroupRecord) -> bool;
         group(path: GroupPath) -> Option<GroupRecord>;
-        groups(subscription: SubscriptionId) -> Vec<GroupRecord>;
+        groups(subscription: SubscriptionId, page: Page<GroupName>) -> Vec<GroupRecord>;
         delete_group(path: GroupPath) -> bool;
         edit_collection(path: CollectionPath, decide: DecideCollection) -> Edited<CollectionRecord>;
         collection(path: CollectionPath) -> Option<CollectionRecord>;

@@ -4,8 +4,8 @@
 //! and time, so that two concurrent edits cannot both decide on the same state.
 
 use kalends_domain::{
-    AttemptStatus, Collection, CollectionPath, CollectionState, GroupPath, JobDefinition, JobName,
-    JobPath, Lifecycle, OpenScheduledRuns, Plan, SubscriptionId, Switch,
+    AttemptStatus, Collection, CollectionPath, CollectionState, GroupName, GroupPath,
+    JobDefinition, JobName, JobPath, Lifecycle, OpenScheduledRuns, Plan, SubscriptionId, Switch,
 };
 use kalends_recurrence::Instant;
 
@@ -21,21 +21,29 @@ use crate::tokens::Tokens;
 
 /// The calls of the REST API.
 pub trait ApiStore: Tokens + LeaseClock {
-    /// Creates or replaces a group. Returns `true` if it is new.
+    /// Creates or replaces a group. Returns `true` if it is new. Fails with
+    /// [`StoreError::TooManyGroups`] if its subscription has no room for a new one.
+    ///
+    /// [`StoreError::TooManyGroups`]: crate::StoreError::TooManyGroups
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool>;
 
     /// Reads a group.
     fn group(&self, path: GroupPath) -> Reply<'_, Option<GroupRecord>>;
 
     /// Lists the groups of a subscription by name.
-    fn groups(&self, subscription: SubscriptionId) -> Reply<'_, Vec<GroupRecord>>;
+    fn groups(
+        &self,
+        subscription: SubscriptionId,
+        page: Page<GroupName>,
+    ) -> Reply<'_, Vec<GroupRecord>>;
 
     /// Deletes a group with its collections, their jobs and history. Returns `false` if there was
     /// none.
     fn delete_group(&self, path: GroupPath) -> Reply<'_, bool>;
 
     /// Creates, changes or deletes a collection as `decide` says. Creating a collection creates its
-    /// group as well; deleting one deletes its jobs, their runs and their history.
+    /// group as well, and fails like [`ApiStore::put_group`]; deleting one deletes its jobs, their
+    /// runs and their history.
     fn edit_collection(
         &self,
         path: CollectionPath,
@@ -263,6 +271,10 @@ impl<K> Page<K> {
         Page { after: None, skip: 0, limit }
     }
 }
+
+/// Resource groups of a subscription: the limit of Azure Resource Manager. Groups have no other
+/// limit, and are created on first use.
+pub const GROUPS_PER_SUBSCRIPTION_MAX: usize = 980;
 
 /// Jobs that one search examines before it yields to others: some milliseconds of work.
 pub const SCAN_MAX: usize = 5_000;

@@ -11,6 +11,14 @@ pub enum StoreError {
     /// The collection does not exist.
     #[error("there is no such collection")]
     NoCollection,
+    /// The subscription has [`GROUPS_PER_SUBSCRIPTION_MAX`] resource groups. Nothing changed.
+    ///
+    /// [`GROUPS_PER_SUBSCRIPTION_MAX`]: crate::GROUPS_PER_SUBSCRIPTION_MAX
+    #[error(
+        "the subscription has {} resource groups, as many as are allowed",
+        crate::GROUPS_PER_SUBSCRIPTION_MAX
+    )]
+    TooManyGroups,
     /// The caller's `decide` function rejected the edit. Nothing changed.
     #[error("{0}")]
     Rejected(Rejection),

@@ -45,8 +45,8 @@ mod tokens;
 
 pub use api_store::{
     ApiStore, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Edited, EditedJob,
-    HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, JobsPage, Page,
-    SCAN_MAX, Scope, WaitingRuns,
+    GROUPS_PER_SUBSCRIPTION_MAX, HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut,
+    JobWrite, JobsPage, Page, SCAN_MAX, Scope, WaitingRuns,
 };
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use dump::{DumpError, WriteLine};

@@ -36,6 +36,7 @@ mod rate_limits;
 mod recorded_exchange;
 mod rehearse;
 mod replay;
+mod resource_groups;
 mod runs;
 mod several_nodes;
 mod small_disk;

@@ -1,27 +1,64 @@
 //! Resource groups, as far as clients of the scheduler use them.
 
+use std::collections::BTreeSet;
+
 use http::{Method, StatusCode};
-use kalends_domain::{AccessScope, GroupPath, Permission, SubscriptionId};
+use kalends_domain::{AccessScope, GroupName, GroupPath, Permission, SubscriptionId};
 use kalends_store::record::GroupRecord;
+use kalends_store::{Page, StoreError};
 use kalends_wire::{ErrorCode, ErrorDetails, GroupBody, Json, Version, read_group};
 
 use super::{HandlerResult, RequestContext, ok_empty};
+use crate::access::Caller;
+use crate::app::App;
+use crate::paging::{PAGE_MAX, PageRequest};
 use crate::request::read_json;
 use crate::response::{ApiError, ApiResponse};
 
+/// The API version of links. Clients list groups with versions of Azure Resource Manager, all of
+/// which have pages.
+const LINK_VERSION: Version = Version::V2026_11_01;
+
 pub(super) async fn list(request: RequestContext, subscription: SubscriptionId) -> HandlerResult {
+    let page_request =
+        PageRequest::read(&request, LINK_VERSION, PAGE_MAX, |name| GroupName::new(name).ok())?;
+    let page = page_request.page.clone();
+    let mut groups = readable(&request.app, &request.caller, subscription, page).await?;
+    let next = page_request.truncate(&mut groups, |group| group.path.group.to_string());
+    let values = groups.iter().map(write).collect();
+    Ok(ApiResponse::json(StatusCode::OK, &kalends_wire::write_list(values, next.as_deref())))
+}
+
+/// A page of the groups that the caller may read. Others are not read from the store, so that
+/// neither the page nor the cursor reveals them.
+async fn readable(
+    app: &App,
+    caller: &Caller,
+    subscription: SubscriptionId,
+    page: Page<GroupName>,
+) -> Result<Vec<GroupRecord>, StoreError> {
     let scope = AccessScope::Subscription(subscription.clone());
-    let can_see_some = request.caller.may(Permission::Read, &scope)
-        || request.caller.readable_in(&scope).next().is_some();
-    let groups = match can_see_some {
-        true => request.app.store.groups(subscription).await?,
-        false => vec![],
-    };
-    let may_read = |group: &&GroupRecord| {
-        request.caller.may(Permission::Read, &AccessScope::Group(group.path.clone()))
-    };
-    let values = groups.iter().filter(may_read).map(write).collect();
-    Ok(ApiResponse::json(StatusCode::OK, &kalends_wire::write_list(values, None)))
+    if caller.may(Permission::Read, &scope) {
+        return app.store.groups(subscription, page).await;
+    }
+    let granted = caller.readable_in(&scope).filter_map(|scope| match scope {
+        AccessScope::Group(path) => Some(path),
+        _ => None,
+    });
+    let is_after = |path: &&GroupPath| page.after.as_ref().is_none_or(|after| path.group > *after);
+    let paths: BTreeSet<_> = granted.filter(is_after).collect();
+    let mut skip = page.skip;
+    let mut groups = Vec::new();
+    for path in paths {
+        if groups.len() >= page.limit {
+            break;
+        }
+        match app.store.group(path.clone()).await? {
+            Some(_) if skip > 0 => skip -= 1,
+            found => groups.extend(found),
+        }
+    }
+    Ok(groups)
 }
 
 pub(super) async fn one(mut request: RequestContext, path: GroupPath) -> HandlerResult {

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use kalends_domain::{CollectionState, Plan};
 
-use crate::api_store::{CollectionContext, CollectionWrite, JobContext, JobWrite, Page, Scope};
+use crate::api_store::{
+    CollectionContext, CollectionWrite, GROUPS_PER_SUBSCRIPTION_MAX, JobContext, JobWrite, Page,
+    Scope,
+};
 use crate::conformance::Subject;
 use crate::conformance::sample::{collection_path, definition, group, job_path, put, standard};
 use crate::error::StoreError;
@@ -28,7 +31,7 @@ pub async fn a_group_is_created_replaced_listed_and_deleted_with_its_contents(su
 
     subject.create_collection().await;
     subject.create_due_job("j").await;
-    let groups = store.groups(group("g").subscription).await.unwrap();
+    let groups = store.groups(group("g").subscription, Page::first(9)).await.unwrap();
     let names: Vec<_> = groups.iter().map(|group| group.path.group.as_str()).collect();
     assert_eq!(names, ["g", "Zoo"], "creating a collection creates its group");
 
@@ -38,6 +41,41 @@ pub async fn a_group_is_created_replaced_listed_and_deleted_with_its_contents(su
     assert_eq!(store.collection(collection_path("g", "c")).await.unwrap(), None);
     assert_eq!(store.job(job_path("j")).await, Err(StoreError::NoCollection));
     assert_eq!(store.due(kalends_recurrence::Instant::MAX, 9).await.unwrap(), []);
+}
+
+/// Groups are created on first use too.
+pub async fn the_groups_of_a_subscription_are_limited_and_paged(subject: Subject) {
+    let store = &subject.store;
+    let name = |number: usize| format!("g{number:03}");
+    let record = |number| GroupRecord { path: group(&name(number)), location: None, tags: vec![] };
+    for number in 0..GROUPS_PER_SUBSCRIPTION_MAX {
+        assert!(store.put_group(record(number)).await.unwrap());
+    }
+    let one_more = record(GROUPS_PER_SUBSCRIPTION_MAX);
+    assert_eq!(store.put_group(one_more.clone()).await, Err(StoreError::TooManyGroups));
+    let put = |path| {
+        let decide = |_: CollectionContext<'_>| Ok(CollectionWrite::Put(standard()));
+        store.edit_collection(path, Box::new(decide))
+    };
+    let refused = put(collection_path("more", "c")).await;
+    assert_eq!(refused.err(), Some(StoreError::TooManyGroups));
+    assert_eq!(store.group(group("more")).await.unwrap(), None);
+    assert!(put(collection_path("g000", "c")).await.is_ok(), "in a group that exists");
+    assert!(!store.put_group(record(0)).await.unwrap(), "an existing group is replaced");
+
+    let list = async |after: Option<&str>, skip, limit| {
+        let after = after.map(|name| group(name).group);
+        let page = Page { after, skip, limit };
+        let groups = store.groups(group("g").subscription, page).await.unwrap();
+        groups.into_iter().map(|group| group.path.group.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(list(None, 0, 2).await, ["g000", "g001"]);
+    assert_eq!(list(Some("G001"), 1, 2).await, ["g003", "g004"]);
+    assert_eq!(list(Some("g978"), 0, 9).await, ["g979"]);
+    assert_eq!(list(None, 0, 9_999).await.len(), GROUPS_PER_SUBSCRIPTION_MAX);
+
+    assert!(store.delete_group(group("g500")).await.unwrap());
+    assert!(store.put_group(one_more).await.unwrap());
 }
 
 /// A replaced collection keeps its time of creation.

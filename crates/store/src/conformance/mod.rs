@@ -41,6 +41,7 @@ macro_rules! conformance_tests {
         $crate::conformance_tests!(@tests $new_subject, $block_on,
             collections: [
                 a_group_is_created_replaced_listed_and_deleted_with_its_contents,
+                the_groups_of_a_subscription_are_limited_and_paged,
                 a_collection_is_created_replaced_and_deleted,
                 enabled_since_changes_only_when_a_collection_is_enabled,
                 names_are_case_insensitive_and_keep_their_first_spelling,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kalends_domain::{
-    CollectionPath, CollectionState, GroupPath, JobName, JobPath, Plan, SubscriptionId,
+    CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, Plan, SubscriptionId,
 };
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
@@ -65,6 +65,9 @@ impl ApiStore for MemoryStore {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {
         let mut tables = self.tables();
         let existing = tables.groups.get(&group.path).map(|existing| existing.path.clone());
+        if existing.is_none() && !tables.has_room_for_group(&group.path.subscription) {
+            return ready(Err(StoreError::TooManyGroups));
+        }
         let path = existing.clone().unwrap_or_else(|| group.path.clone());
         tables.groups.insert(path.clone(), GroupRecord { path, ..group });
         ready(Ok(existing.is_none()))
@@ -74,9 +77,18 @@ impl ApiStore for MemoryStore {
         ready(Ok(self.tables().groups.get(&path).cloned()))
     }
 
-    fn groups(&self, subscription: SubscriptionId) -> Reply<'_, Vec<GroupRecord>> {
+    fn groups(
+        &self,
+        subscription: SubscriptionId,
+        page: Page<GroupName>,
+    ) -> Reply<'_, Vec<GroupRecord>> {
         let tables = self.tables();
         let groups = tables.groups.values().filter(|group| group.path.subscription == subscription);
+        let after = |group: &&GroupRecord| {
+            page.after.as_ref().is_none_or(|after| group.path.group > *after)
+        };
+        let skip = usize::try_from(page.skip).unwrap_or(usize::MAX);
+        let groups = groups.filter(after).skip(skip).take(page.limit);
         ready(Ok(groups.cloned().collect()))
     }
 
@@ -118,6 +130,10 @@ impl ApiStore for MemoryStore {
                 None
             }
             CollectionWrite::Put(collection) => {
+                let is_new = !tables.groups.contains_key(&path.group);
+                if is_new && !tables.has_room_for_group(&path.group.subscription) {
+                    return ready(Err(StoreError::TooManyGroups));
+                }
                 let group = tables.groups.entry(path.group.clone());
                 let group = group.or_insert_with(|| GroupRecord {
                     path: path.group.clone(),

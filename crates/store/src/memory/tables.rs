@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 
-use kalends_domain::{CollectionPath, CollectionState, GroupPath, JobPath, Lifecycle, Switch};
+use kalends_domain::{
+    CollectionPath, CollectionState, GroupPath, JobPath, Lifecycle, SubscriptionId, Switch,
+};
 use kalends_recurrence::Instant;
 
-use crate::api_store::{JobPut, WaitingRuns};
+use crate::api_store::{GROUPS_PER_SUBSCRIPTION_MAX, JobPut, WaitingRuns};
 use crate::engine_store::Heartbeat;
 use crate::engine_store::{DueJob, Retention};
 use crate::record::{
@@ -46,6 +48,12 @@ pub(super) struct JobRow {
 }
 
 impl Tables {
+    /// Whether a subscription may have another group.
+    pub(super) fn has_room_for_group(&self, subscription: &SubscriptionId) -> bool {
+        let same = |path: &&GroupPath| path.subscription == *subscription;
+        self.groups.keys().filter(same).count() < GROUPS_PER_SUBSCRIPTION_MAX
+    }
+
     pub(super) fn jobs_of<'a>(
         &'a self,
         path: &'a CollectionPath,

@@ -1,10 +1,12 @@
 //! Resource groups: reads and edits.
 
 use deadpool_postgres::Transaction;
-use kalends_domain::{GroupPath, SubscriptionId};
+use kalends_domain::{GroupName, GroupPath, SubscriptionId};
 
+use crate::api_store::{GROUPS_PER_SUBSCRIPTION_MAX, Page};
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
+use crate::postgres::code::rows_max;
 use crate::postgres::error::PostgresError;
 use crate::postgres::removal::delete_collections;
 use crate::postgres::row::{self, get, write_group};
@@ -25,10 +27,16 @@ impl PostgresStore {
     pub(super) async fn read_groups(
         &self,
         subscription: SubscriptionId,
+        page: Page<GroupName>,
     ) -> Result<Vec<GroupRecord>, StoreError> {
         let sql = "SELECT subscription, name AS group_name, definition AS group_definition
-             FROM groups WHERE subscription_key = $1 ORDER BY group_key";
-        self.query(sql, &[&subscription.key()]).await?.iter().map(row::group).collect()
+             FROM groups WHERE subscription_key = $1 AND group_key > $2
+             ORDER BY group_key OFFSET $3 LIMIT $4";
+        // Every name sorts after the empty string.
+        let after = page.after.as_ref().map(GroupName::key).unwrap_or_default();
+        let (skip, limit) = (rows_max(page.skip), rows_max(page.limit));
+        let rows = self.query(sql, &[&subscription.key(), &after, &skip, &limit]).await?;
+        rows.iter().map(row::group).collect()
     }
 }
 
@@ -95,11 +103,19 @@ pub(super) async fn group_id(
     Ok(found.first().map(|row| get(row, "id")).transpose()?)
 }
 
+/// Inserts a group and returns its id. The subscription must be locked. Fails if it has no room for
+/// another group.
 pub(super) async fn insert_group(
     transaction: &Transaction<'_>,
     path: &GroupPath,
     definition: &str,
 ) -> Result<i64, PostgresError> {
+    let count = "SELECT count(*) AS count FROM groups WHERE subscription_key = $1";
+    let count = query(transaction, count, &[&path.subscription.key()]).await?;
+    let count: i64 = count.first().map(|row| get(row, "count")).transpose()?.unwrap_or_default();
+    if count >= rows_max(GROUPS_PER_SUBSCRIPTION_MAX) {
+        return Err(StoreError::TooManyGroups.into());
+    }
     let insert = "INSERT INTO groups (subscription_key, group_key, subscription, name, definition)
          VALUES ($1, $2, $3, $4, $5) RETURNING id";
     let (subscription, name) = (path.subscription.as_str(), path.group.as_str());

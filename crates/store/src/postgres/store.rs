@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use kalends_domain::{
-    CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,
+    CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
 };
 use kalends_recurrence::Instant;
 
@@ -54,8 +54,12 @@ impl ApiStore for PostgresStore {
         Box::pin(self.read_group(path))
     }
 
-    fn groups(&self, subscription: SubscriptionId) -> Reply<'_, Vec<GroupRecord>> {
-        Box::pin(self.read_groups(subscription))
+    fn groups(
+        &self,
+        subscription: SubscriptionId,
+        page: Page<GroupName>,
+    ) -> Reply<'_, Vec<GroupRecord>> {
+        Box::pin(self.read_groups(subscription, page))
     }
 
     fn delete_group(&self, path: GroupPath) -> Reply<'_, bool> {

@@ -3,13 +3,16 @@
 use kalends_domain::{GroupName, GroupPath, NameError, SubscriptionId};
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
+use crate::api_store::{GROUPS_PER_SUBSCRIPTION_MAX, Page};
 use crate::error::StoreError;
 use crate::record::GroupRecord;
-use crate::sqlite::code::collect;
+use crate::sqlite::code::{collect, rows_max};
 use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::removal::delete_collection;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::WriteTransaction;
+
+const GROUPS_MAX: i64 = GROUPS_PER_SUBSCRIPTION_MAX as i64;
 
 /// The error for an invalid name in the database.
 pub(crate) fn invalid_name(error: NameError) -> SqliteError {
@@ -32,11 +35,15 @@ fn read_group(row: &Row<'_>) -> SqliteResult<GroupRecord> {
     Ok(GroupRecord { path: read_path(row)?, location: row.get("location")?, tags })
 }
 
-/// Creates a group, or replaces its location and tags. Returns `true` for a new group.
+/// Creates a group, or replaces its location and tags. Returns `true` for a new group. Fails if the
+/// subscription has no room for a new one.
 pub(crate) fn put(connection: &Connection, group: &GroupRecord) -> SqliteResult<bool> {
     let tags = serde_json::to_string(&group.tags)
         .map_err(|error| StoreError::Failed(format!("tags of a group: {error}")))?;
     let is_new = id(connection, &group.path)?.is_none();
+    if is_new && count(connection, &group.path.subscription)? >= GROUPS_MAX {
+        return Err(StoreError::TooManyGroups.into());
+    }
     connection
         .prepare_cached(
             "INSERT INTO groups (subscription_key, name_key, subscription, name, location, tags)
@@ -53,6 +60,13 @@ pub(crate) fn put(connection: &Connection, group: &GroupRecord) -> SqliteResult<
             tags,
         ))?;
     Ok(is_new)
+}
+
+fn count(connection: &Connection, subscription: &SubscriptionId) -> SqliteResult<i64> {
+    let count = connection
+        .prepare_cached("SELECT count(*) FROM groups WHERE subscription_key = ?")?
+        .query_row([subscription.key()], |row| row.get(0))?;
+    Ok(count)
 }
 
 fn id(connection: &Connection, path: &GroupPath) -> SqliteResult<Option<i64>> {
@@ -82,16 +96,20 @@ pub(crate) fn find(connection: &Connection, path: &GroupPath) -> SqliteResult<Op
     Ok(collect(rows, read_group)?.pop())
 }
 
-/// The groups of a subscription in name order.
+/// A page of the groups of a subscription in name order.
 pub(crate) fn list(
     connection: &Connection,
     subscription: &SubscriptionId,
+    page: &Page<GroupName>,
 ) -> SqliteResult<Vec<GroupRecord>> {
     let mut statement = connection.prepare_cached(
         "SELECT subscription, name AS group_name, location, tags FROM groups
-         WHERE subscription_key = ? ORDER BY name_key",
+         WHERE subscription_key = ? AND name_key > ? ORDER BY name_key LIMIT ? OFFSET ?",
     )?;
-    collect(statement.query([subscription.key()])?, read_group)
+    // Without a position, the empty key: it sorts before every name.
+    let after = page.after.as_ref().map(GroupName::key).unwrap_or_default();
+    let (limit, skip) = (rows_max(page.limit as u64), rows_max(page.skip));
+    collect(statement.query((subscription.key(), after, limit, skip))?, read_group)
 }
 
 /// Deletes a group with its collections. Returns `false` if it does not exist.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kalends_domain::{
-    CollectionPath, CollectionState, GroupPath, JobName, JobPath, SubscriptionId,
+    CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
 };
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
@@ -266,8 +266,12 @@ impl ApiStore for SqliteStore {
         self.read(move |snapshot, _| groups::find(snapshot.connection(), &path))
     }
 
-    fn groups(&self, subscription: SubscriptionId) -> Reply<'_, Vec<GroupRecord>> {
-        self.read(move |snapshot, _| groups::list(snapshot.connection(), &subscription))
+    fn groups(
+        &self,
+        subscription: SubscriptionId,
+        page: Page<GroupName>,
+    ) -> Reply<'_, Vec<GroupRecord>> {
+        self.read(move |snapshot, _| groups::list(snapshot.connection(), &subscription, &page))
     }
 
     fn delete_group(&self, path: GroupPath) -> Reply<'_, bool> {

@@ -300,7 +300,7 @@ async fn observe(store: &dyn Store) -> Vec<String> {
     let subscription = group.subscription.clone();
     let mut seen = vec![
         format!("{:?}", store.group(group.clone()).await),
-        format!("{:?}", store.groups(subscription.clone()).await),
+        format!("{:?}", store.groups(subscription.clone(), Page::first(100)).await),
         format!("{:?}", due(store, at(40), 3).await),
         format!("{:?}", due(store, Instant::MAX, 100).await),
         format!("{:?}", store.claimable(at(100), 2).await),

@@ -91,7 +91,7 @@ fn collection(name: &str) -> CollectionPath {
 
 /// Everything in the store, in the format of the expected contents.
 async fn contents(store: &SqliteStore) -> Value {
-    let groups = store.groups(group().subscription).await.unwrap();
+    let groups = store.groups(group().subscription, Page::first(100)).await.unwrap();
     let groups: Vec<_> = groups
         .iter()
         .map(|group| {
