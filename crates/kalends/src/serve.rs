@@ -28,7 +28,7 @@ use kalends_environment::{Clock, Entropy, SystemClock, SystemEntropy};
 use kalends_metrics::Metrics;
 use kalends_recurrence::Zone;
 use kalends_server::{
-    App, EventSubscriptions, Health, PageKey, SchedulerHealth, SchedulerProblem, ServerMetrics,
+    App, EventSubscriptions, Health, PositionKey, SchedulerHealth, SchedulerProblem, ServerMetrics,
     Settings,
 };
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
@@ -53,6 +53,10 @@ use crate::store_location::{Database, StoreLocation, codec_with, create_director
 /// Context string for the derivation of signing keys from the master key. Part of the stored format:
 /// a change invalidates the keys of all receivers.
 pub(crate) const SIGNING_KEY_CONTEXT: &str = "webhook signatures";
+
+/// Context string for the derivation of the key of cursors and event ids from the master key. A
+/// change makes clients start again.
+const POSITION_KEY_CONTEXT: &str = "positions";
 
 /// Difference between the newest entry and the clock that is no reason for a warning.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
@@ -133,8 +137,16 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let tls = arguments.tls.read()?;
     let engine_metrics = Arc::new(EngineMetrics::default());
     let started = SystemClock.now();
-    let OpenedStore { store, engine_store, health, nodes, clock_source, nudges, signing_root } =
-        open_store(&arguments.location, arguments.secrets.headers()).await?;
+    let OpenedStore {
+        store,
+        engine_store,
+        health,
+        nodes,
+        clock_source,
+        nudges,
+        signing_root,
+        position_root,
+    } = open_store(&arguments.location, arguments.secrets.headers()).await?;
     let clock: Arc<dyn Clock> = match &clock_source {
         ClockSource::Node => Arc::new(SystemClock),
         ClockSource::Store(clock) => Arc::clone(clock) as _,
@@ -221,10 +233,10 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         entropy: Arc::new(SystemEntropy),
         settings: Arc::new(settings),
         on_edit: Arc::new(move || nudge.nudge()),
-        page_key: PageKey::new(&SystemEntropy)?,
+        position_key: PositionKey::new(&position_root),
+        events: EventSubscriptions::new(&access.control),
         access: Arc::new(access.control),
         metrics: Arc::new(ServerMetrics::new(others, started)),
-        events: EventSubscriptions::default(),
         health: Arc::clone(&health),
         certificates: PfxLimit::default(),
     };
@@ -347,6 +359,8 @@ struct OpenedStore {
     nudges: Option<watch::Receiver<()>>,
     /// Key from which the signing keys of collections are derived.
     signing_root: Zeroizing<[u8; 32]>,
+    /// Key from which the key of cursors and event ids is derived.
+    position_root: Zeroizing<[u8; 32]>,
 }
 
 /// Wakes the engine when another node edits a job.
@@ -370,6 +384,7 @@ async fn open_store(
         hardening::warn_if_key_file_is_shared(&file);
     }
     let signing_root = key.derive(SIGNING_KEY_CONTEXT);
+    let position_root = key.derive(POSITION_KEY_CONTEXT);
     let codec = codec_with(key, secret_headers);
     match database {
         Database::Postgres(url) => {
@@ -388,6 +403,7 @@ async fn open_store(
                 clock_source: ClockSource::Store(Arc::new(clock)),
                 nudges,
                 signing_root,
+                position_root,
             })
         }
         Database::Sqlite(path) => {
@@ -404,6 +420,7 @@ async fn open_store(
                 clock_source: ClockSource::Node,
                 nudges: None,
                 signing_root,
+                position_root,
             })
         }
     }

@@ -17,7 +17,7 @@ use crate::events::EventSubscriptions;
 use crate::forwarded::TrustedProxies;
 use crate::health::Health;
 use crate::metrics::ServerMetrics;
-use crate::paging::PageKey;
+use crate::position_key::PositionKey;
 use crate::response::ApiError;
 
 /// Settings of the API.
@@ -82,8 +82,8 @@ pub struct App {
     pub settings: Arc<Settings>,
     /// Called after every committed edit; wakes the engine.
     pub on_edit: Arc<dyn Fn() + Send + Sync>,
-    /// Signs the cursors of `nextLink`.
-    pub page_key: PageKey,
+    /// Encrypts the cursors of `nextLink` and the ids of events.
+    pub position_key: PositionKey,
     /// Authentication, rate limits and the audit log.
     pub access: Arc<AccessControl>,
     /// Metrics of the server.

@@ -209,6 +209,11 @@ impl RequestSlot {
         RequestSlot { capacity, client, working: Mutex::default() }
     }
 
+    /// A slot of the same client for what outlasts the request.
+    pub(crate) fn outside_again(&self) -> RequestSlot {
+        RequestSlot::outside(Arc::clone(&self.capacity), self.client)
+    }
+
     /// Starts work on the request.
     pub(crate) fn enter(&self) -> Result<(), CapacityExceeded> {
         *self.working() = Some(self.capacity.working.acquire(self.client, None)?);

@@ -12,30 +12,39 @@ use kalends_domain::{CollectionName, GroupName, JobName, JobPath, SubscriptionId
 use kalends_recurrence::Instant;
 use kalends_store::record::HistoryRecord;
 use kalends_store::{LedgerEvent, NUMBERS_COMPLETE_AFTER};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
+
+use crate::access::{AccessControl, Caller};
+use crate::capacity::{CapacityExceeded, CapacityPermit, ShareLimits, SharedCapacity};
+use crate::client::ClientNetwork;
 
 /// Concurrent subscribers: each has a connection, and polls the store twice a second.
-const SUBSCRIBERS_MAX: usize = 64;
+const SUBSCRIBERS: ShareLimits = ShareLimits { total: 64, per_client: 16, per_caller: 8 };
 
 /// The subscriptions to events: their limit and their stop signal.
 #[derive(Clone, Debug)]
 pub struct EventSubscriptions {
-    permits: Arc<Semaphore>,
+    capacity: Arc<SharedCapacity>,
     stopped: watch::Sender<bool>,
 }
 
-impl Default for EventSubscriptions {
-    fn default() -> EventSubscriptions {
-        let permits = Arc::new(Semaphore::new(SUBSCRIBERS_MAX));
-        EventSubscriptions { permits, stopped: watch::Sender::new(false) }
-    }
-}
-
 impl EventSubscriptions {
-    /// A permit for a further subscriber and its stop signal. `None` if there are too many.
-    pub(crate) fn subscribe(&self) -> Option<(OwnedSemaphorePermit, watch::Receiver<bool>)> {
-        let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
-        Some((permit, self.stopped.subscribe()))
+    /// No subscriptions yet. Callers have shares unless the server has a single user.
+    pub fn new(access: &AccessControl) -> EventSubscriptions {
+        let limits =
+            if access.is_single_user() { SUBSCRIBERS.without_shares() } else { SUBSCRIBERS };
+        let capacity = SharedCapacity::new(limits);
+        EventSubscriptions { capacity, stopped: watch::Sender::new(false) }
+    }
+
+    /// A permit for a further subscriber, and its stop signal.
+    pub(crate) fn subscribe(
+        &self,
+        client: ClientNetwork,
+        caller: &Caller,
+    ) -> Result<(CapacityPermit, watch::Receiver<bool>), CapacityExceeded> {
+        let permit = self.capacity.acquire(client, Some(&caller.id))?;
+        Ok((permit, self.stopped.subscribe()))
     }
 
     /// Ends all subscriptions when the server stops.

@@ -1,70 +1,22 @@
-//! Paging of lists: `$top`, `$skip` and the signed cursor in `nextLink`.
+//! Paging of lists: `$top`, `$skip` and the encrypted cursor in `nextLink`.
 //!
 //! Old API versions have a single page of `$top` entries. In the newest version `$top` is the page
 //! size, and a cursor (`$skiptoken`) says where the next page starts. A cursor is valid for the
 //! caller, the list and the filter that it was issued for.
 
-use std::fmt;
+use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header;
-use kalends_environment::{Entropy, EntropyError};
 use kalends_store::Page;
 use kalends_wire::{ErrorDetails, Version};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use ring::hmac;
 
+use crate::app::App;
 use crate::request::invalid;
 use crate::resources::RequestContext;
 
 /// Largest and default page size.
 pub(crate) const PAGE_MAX: usize = 100;
-/// Bytes of a signature: HMAC-SHA-256, truncated to 128 bits.
-const TAG_BYTES: usize = 16;
-
-/// The key that signs cursors. Each process has its own: after a restart, clients have to start a
-/// list from its first page.
-#[derive(Clone)]
-pub struct PageKey(hmac::Key);
-
-impl PageKey {
-    /// Generates a key.
-    pub fn new(entropy: &dyn Entropy) -> Result<PageKey, EntropyError> {
-        let mut bytes = [0; 32];
-        entropy.fill(&mut bytes)?;
-        Ok(PageKey(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
-    }
-
-    fn tag(&self, list: &str, position: &str) -> Vec<u8> {
-        let signed = format!("{list}\n{position}");
-        let tag = hmac::sign(&self.0, signed.as_bytes());
-        tag.as_ref().iter().copied().take(TAG_BYTES).collect()
-    }
-
-    fn sign(&self, list: &str, position: &str) -> String {
-        let mut token = self.tag(list, position);
-        token.extend(position.as_bytes());
-        URL_SAFE_NO_PAD.encode(token)
-    }
-
-    /// The position in a cursor, if its signature is valid for the list.
-    fn verify(&self, list: &str, token: &str) -> Option<String> {
-        let token = URL_SAFE_NO_PAD.decode(token).ok()?;
-        let (tag, position) = token.split_at_checked(TAG_BYTES)?;
-        let position = std::str::from_utf8(position).ok()?;
-        let expected = self.tag(list, position);
-        // Constant-time comparison.
-        let differs = tag.iter().zip(&expected).fold(0, |found, (a, b)| found | (a ^ b));
-        (differs == 0).then(|| position.to_owned())
-    }
-}
-
-impl fmt::Debug for PageKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PageKey")
-    }
-}
 
 /// A requested page.
 pub(crate) struct PageRequest<K> {
@@ -79,7 +31,7 @@ pub(crate) struct PageRequest<K> {
 
 /// The link to the next page, up to its cursor.
 struct NextLink {
-    key: PageKey,
+    app: Arc<App>,
     /// Caller, path and filter that a cursor is valid for.
     list: String,
     link: String,
@@ -87,8 +39,15 @@ struct NextLink {
 
 impl NextLink {
     fn after(&self, position: &str) -> String {
-        let token = self.key.sign(&self.list, position);
+        let key = &self.app.position_key;
+        let token = key.encrypt(&self.list, position.as_bytes(), &*self.app.entropy);
         format!("{}&%24skiptoken={token}", self.link)
+    }
+
+    /// The position in a cursor of this list.
+    fn position(&self, token: &str) -> Option<String> {
+        let position = self.app.position_key.decrypt(&self.list, token)?;
+        String::from_utf8(position).ok()
     }
 }
 
@@ -123,9 +82,9 @@ impl<K> PageRequest<K> {
         let parameters: String =
             parameters.iter().map(|(name, value)| parameter(name, value)).collect();
         let next = NextLink {
-            key: request.app.page_key.clone(),
+            app: Arc::clone(&request.app),
             list: format!(
-                "{}\n{}\n{}{parameters}",
+                "list\n{}\n{}\n{}{parameters}",
                 request.caller.id,
                 request.path.to_ascii_lowercase(),
                 filter.unwrap_or("")
@@ -135,7 +94,7 @@ impl<K> PageRequest<K> {
         let after = match request.query.skip_token()? {
             None => None,
             Some(token) => {
-                let position = next.key.verify(&next.list, token);
+                let position = next.position(token);
                 let key = position.and_then(|position| key_of(&position)).filter(|_| skip == 0);
                 let message = "it is none of this list; take nextLink as it is, or begin again";
                 Some(key.ok_or_else(|| invalid("$skiptoken", message))?)
@@ -181,25 +140,4 @@ fn link(request: &RequestContext, version: Version, size: usize, filter: Option<
 
 fn parameter(name: &str, value: &str) -> String {
     format!("&{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC))
-}
-
-#[cfg(test)]
-mod tests {
-    use kalends_environment::SeededEntropy;
-
-    use super::*;
-
-    #[test]
-    fn a_cursor_is_valid_for_its_list_only() {
-        let key = PageKey::new(&SeededEntropy::new(1)).unwrap();
-        let token = key.sign("jobs", "nightly");
-        assert_eq!(key.verify("jobs", &token).as_deref(), Some("nightly"));
-        assert_eq!(key.verify("history", &token), None);
-        let other = PageKey::new(&SeededEntropy::new(2)).unwrap();
-        assert_eq!(other.verify("jobs", &token), None);
-        let forged = URL_SAFE_NO_PAD.encode([[0; TAG_BYTES].as_slice(), b"nightly"].concat());
-        for bad in ["", "x", "!", &token[1..], &forged, &format!("{token}A")] {
-            assert_eq!(key.verify("jobs", bad), None, "{bad}");
-        }
-    }
 }

@@ -19,14 +19,14 @@ const STATUSES: &EnumText<AttemptStatus> = &[
     ("Postponed", AttemptStatus::Postponed),
 ];
 
-/// Serialises an entry. `sequence` orders and distinguishes entries that started at the same time.
+/// Serialises an entry. `number` distinguishes entries that started at the same time.
 pub fn write_history_entry<'a>(
     path: &JobPath,
     entry: &'a HistoryEntry,
-    sequence: u64,
+    number: u64,
     version: Version,
 ) -> Json<'a> {
-    let id = history_id(entry.started, sequence);
+    let id = history_id(entry.started, number);
     // The old versions omit the status of a success, and their clients rely on that.
     let has_status = !version.is_old() || entry.status != AttemptStatus::Completed;
     let status = has_status.then(|| enum_text(STATUSES, &entry.status, OldCasing::Lower, version));

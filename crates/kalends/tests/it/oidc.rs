@@ -12,21 +12,21 @@ use crate::test_server::TestServer;
 use crate::tokens::{STANDARD, SUBSCRIPTION, code, collection, new, request_as};
 
 /// Current Unix time in seconds.
-fn now() -> i64 {
+pub(crate) fn now() -> i64 {
     SystemClock.now().as_second()
 }
 
 /// A server that trusts a provider with an RSA and an EC key.
-struct Setup {
+pub(crate) struct Setup {
     provider: Provider,
     keys: Vec<(String, SigningKey)>,
-    server: TestServer,
+    pub(crate) server: TestServer,
 }
 
 const TENANT: &str = "72f988bf-86f1-41af-91ab-2d7cd011db47";
 
 impl Setup {
-    fn new(settings: &[(&str, &str)]) -> Setup {
+    pub(crate) fn new(settings: &[(&str, &str)]) -> Setup {
         let keys = [Some(SigningKey::p256()), SigningKey::rsa()];
         let keys: Vec<_> =
             keys.into_iter().flatten().map(|key| (key.algorithm().to_lowercase(), key)).collect();
@@ -52,7 +52,7 @@ impl Setup {
     }
 
     /// Valid claims with changes; null removes a claim.
-    fn claims_with(&self, changes: Value) -> Value {
+    pub(crate) fn claims_with(&self, changes: Value) -> Value {
         let mut claims = self.claims();
         for (name, value) in changes.as_object().unwrap() {
             let claims = claims.as_object_mut().unwrap();
@@ -64,7 +64,7 @@ impl Setup {
         claims
     }
 
-    fn sign(&self, claims: &Value) -> String {
+    pub(crate) fn sign(&self, claims: &Value) -> String {
         let (name, key) = &self.keys[0];
         key.sign(&json!({"alg": key.algorithm(), "kid": name, "typ": "JWT"}), claims)
     }

@@ -78,6 +78,20 @@ impl AccessControl {
         caller.map_err(|error| tokens.count_failure(app, client, headers, error))
     }
 
+    /// The caller of a request that was authenticated before: its token may have expired or been
+    /// revoked since. Counts against no limit.
+    pub(crate) async fn authenticate_again(
+        &self,
+        app: &App,
+        headers: &HeaderMap,
+        slot: &RequestSlot,
+    ) -> Result<Caller, ApiError> {
+        match &self.tokens {
+            None => Ok(Caller::single_user()),
+            Some(tokens) => tokens.authentication.authenticate(app, headers, slot).await,
+        }
+    }
+
     /// Counts a request against the rate limit of its caller. Returns the number of requests that
     /// remain, where there is a limit.
     pub(crate) fn count_request(

@@ -1,5 +1,6 @@
 //! The caller of a request.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use kalends_domain::{AccessScope, Grant, Permission, Role};
@@ -47,6 +48,13 @@ impl Caller {
 
     pub(crate) fn new(id: Arc<str>, name: Option<Arc<str>>, grants: Arc<[Grant]>) -> Caller {
         Caller { id, name, grants }
+    }
+
+    /// The scopes of the grants as a text. Callers with the same scopes have the same text.
+    pub(crate) fn scopes(&self) -> String {
+        let scopes = self.grants.iter().map(|grant| grant.scope.to_string().to_ascii_lowercase());
+        let scopes: BTreeSet<_> = scopes.collect();
+        scopes.into_iter().collect::<Vec<_>>().join("\n")
     }
 
     pub(crate) fn may(&self, permission: Permission, scope: &AccessScope) -> bool {

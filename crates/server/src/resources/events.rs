@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, StatusCode, header};
+use http::{HeaderMap, HeaderName, StatusCode, header};
 use hyper::body::Bytes;
 use kalends_domain::{
     AccessScope, AttemptStatus, CollectionName, GroupName, JobName, NameError, Permission,
@@ -21,10 +21,11 @@ use super::{HandlerResult, RequestContext};
 use crate::access::Caller;
 use crate::app::App;
 use crate::body::ResponseBody;
+use crate::capacity::{CapacityExceeded, RequestSlot};
 use crate::events::{Cursor, Event, EventFilter, StreamItem, merge};
 use crate::request::invalid;
 use crate::resources::explain::state_word;
-use crate::response::ApiResponse;
+use crate::response::{ApiError, ApiResponse};
 
 /// Interval between two polls of the store.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -37,6 +38,8 @@ const BATCH: usize = 100;
 const BUFFER: usize = 16;
 /// Time after which a client that reads nothing is disconnected. It can resume at its position.
 const SEND_TIME_MAX: Duration = Duration::from_secs(30);
+/// Last event id of a client that wants all retained events.
+const BEGINNING: &str = "0";
 /// Reconnect delay of clients.
 const RETRY_MILLISECONDS: u32 = 2_000;
 
@@ -44,16 +47,22 @@ pub(super) async fn stream(request: RequestContext) -> HandlerResult {
     let version = request.new_version()?;
     let filter = filter(&request)?;
     let resume = resume_position(&request)?;
-    let Some((permit, stopped)) = request.app.events.subscribe() else {
-        let message = "too many follow events; try again later";
-        return Err(ErrorDetails::one(ErrorCode::ServerBusy, "", message).into());
-    };
+    let client = request.source.client.into();
+    let subscribed = request.app.events.subscribe(client, &request.caller);
+    let (permit, stopped) = subscribed.map_err(too_many_subscribers)?;
     let newest = request.app.store.events(None, 0).await?.newest;
     let (sender, receiver) = mpsc::channel(BUFFER);
-    let subscriber =
-        Subscriber { app: request.app, caller: request.caller, version, filter, sender };
+    let subscriber = Subscriber {
+        context: context(&request.caller),
+        app: request.app,
+        headers: request.headers,
+        slot: request.slot.outside_again(),
+        version,
+        filter,
+        sender,
+    };
     tokio::spawn(async move {
-        subscriber.run(resume, newest, stopped).await;
+        subscriber.run(request.caller, resume, newest, stopped).await;
         drop(permit);
     });
     let response = ApiResponse::stream(StatusCode::OK, ResponseBody::stream(receiver));
@@ -62,38 +71,39 @@ pub(super) async fn stream(request: RequestContext) -> HandlerResult {
     Ok(response.with(header::CONTENT_TYPE, "text/event-stream").with(unbuffered, "no"))
 }
 
-/// The position after which a client resumes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ResumePosition {
-    history: u64,
-    /// `None` if the id has the form without a ledger position; closed occurrences then start with
-    /// the next one.
-    ledger: Option<u64>,
-}
-
-impl ResumePosition {
-    fn parse(text: &str) -> Option<ResumePosition> {
-        let number = |text: &str| text.parse().ok().filter(|&number: &u64| number < u64::MAX);
-        match text.split_once('-') {
-            None => Some(ResumePosition { history: number(text)?, ledger: None }),
-            Some((history, ledger)) => {
-                Some(ResumePosition { history: number(history)?, ledger: Some(number(ledger)?) })
-            }
+fn too_many_subscribers(exceeded: CapacityExceeded) -> ApiError {
+    let (code, message) = match exceeded {
+        CapacityExceeded::Total => {
+            (ErrorCode::ServerBusy, "too many clients follow events; try again later")
         }
-    }
+        CapacityExceeded::Share => (
+            ErrorCode::TooManyRequests,
+            "this caller or its address follows too many event streams; close one first",
+        ),
+    };
+    let details = ErrorDetails::one(code, "", message);
+    ApiError::rate_limited(details, u64::from(RETRY_MILLISECONDS / 1_000))
 }
 
-/// The event id of a position.
-fn id(position: EventPosition) -> String {
-    format!("{}-{}", position.history, position.ledger)
+/// The context of event ids: they are valid for callers with the same scopes, such as a token that
+/// replaces another.
+fn context(caller: &Caller) -> String {
+    format!("events\n{}", caller.scopes())
 }
 
 /// `Last-Event-ID`, or `lastEventId` for clients that cannot send headers.
-fn resume_position(request: &RequestContext) -> Result<Option<ResumePosition>, ErrorDetails> {
+fn resume_position(request: &RequestContext) -> Result<Option<EventPosition>, ErrorDetails> {
     let header = request.headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
     let Some(text) = header.or(request.query.text("lastEventId")?) else { return Ok(None) };
-    let message = "expected the id of an event as it was sent";
-    ResumePosition::parse(text).map(Some).ok_or_else(|| invalid("Last-Event-ID", message))
+    if text == BEGINNING {
+        return Ok(Some(EventPosition { history: 0, ledger: 0 }));
+    }
+    let position = request.app.position_key.decrypt(&context(&request.caller), text);
+    let position = position.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
+    let message = "expected the id of an event that a caller with the same scopes received, or 0";
+    let position = position.ok_or_else(|| invalid("Last-Event-ID", message))?;
+    let position = u128::from_be_bytes(position);
+    Ok(Some(EventPosition { history: (position >> 64) as u64, ledger: position as u64 }))
 }
 
 fn filter(request: &RequestContext) -> Result<EventFilter, ErrorDetails> {
@@ -115,40 +125,43 @@ fn filter(request: &RequestContext) -> Result<EventFilter, ErrorDetails> {
 
 struct Subscriber {
     app: Arc<App>,
-    /// Receives the events of the collections that it may read.
-    caller: Caller,
+    /// Context of the event ids.
+    context: String,
+    /// Headers of the request, with its token.
+    headers: HeaderMap,
+    slot: RequestSlot,
     version: Version,
     filter: EventFilter,
     sender: Sender<Bytes>,
 }
 
-/// The client has disconnected or reads nothing.
+/// The client has disconnected or reads nothing, or its token is no longer valid.
 struct StreamClosed;
 
 impl Subscriber {
     async fn run(
         self,
-        resume: Option<ResumePosition>,
+        caller: Caller,
+        resume: Option<EventPosition>,
         newest: EventPosition,
         mut stopped: watch::Receiver<bool>,
     ) {
         tokio::select! {
-            _ = self.send_all(resume, newest) => {}
+            _ = self.send_all(caller, resume, newest) => {}
             () = self.sender.closed() => {}
             // Also completes if the sender of the signal is dropped.
             _ = stopped.wait_for(|&stopped| stopped) => {}
         }
     }
 
+    /// Sends events to a caller for as long as its token is valid.
     async fn send_all(
         &self,
-        resume: Option<ResumePosition>,
+        mut caller: Caller,
+        resume: Option<EventPosition>,
         newest: EventPosition,
     ) -> Result<(), StreamClosed> {
-        let requested = EventPosition {
-            history: resume.map_or(newest.history, |resume| resume.history),
-            ledger: resume.and_then(|resume| resume.ledger).unwrap_or(newest.ledger),
-        };
+        let requested = resume.unwrap_or(newest);
         let mut sent = EventPosition {
             history: requested.history.min(newest.history),
             ledger: requested.ledger.min(newest.ledger),
@@ -158,11 +171,12 @@ impl Subscriber {
             self.send_gap(sent, requested).await?;
         }
         let (mut history, mut ledger) = (Cursor::new(sent.history), Cursor::new(sent.ledger));
-        let open = id(sent);
+        let open = self.id(sent);
         self.send(format!("retry: {RETRY_MILLISECONDS}\nid: {open}\nevent: open\ndata: {{}}\n\n"))
             .await?;
         let mut silent_polls = 0;
         loop {
+            caller = self.authenticate_again(caller).await?;
             let after = EventPosition { history: history.position, ledger: ledger.position };
             // After a failed read the next poll reads the same events.
             let found = self.app.store.events(Some(after), BATCH).await.unwrap_or_default();
@@ -172,7 +186,7 @@ impl Subscriber {
                 merge(history.advance(found.history, now), ledger.advance(found.ledger, now));
             let has_advanced = !events.is_empty();
             for event in events {
-                if self.send_event(event, &mut sent).await? {
+                if self.send_event(event, &caller, &mut sent).await? {
                     silent_polls = 0;
                 }
             }
@@ -183,10 +197,32 @@ impl Subscriber {
             if silent_polls > SILENT_POLLS_MAX {
                 silent_polls = 0;
                 // With the position, so that a client that resumes skips what was filtered out.
-                self.send(format!(": still here\nid: {}\n\n", id(sent))).await?;
+                self.send(format!(": still here\nid: {}\n\n", self.id(sent))).await?;
             }
             let _ = timeout(POLL_INTERVAL, self.sender.closed()).await;
         }
+    }
+
+    /// The caller, whose token may have changed since. Ends the stream if it is no longer valid;
+    /// other failures leave the caller as it is.
+    async fn authenticate_again(&self, caller: Caller) -> Result<Caller, StreamClosed> {
+        let access = &self.app.access;
+        match access.authenticate_again(&self.app, &self.headers, &self.slot).await {
+            Ok(caller) => Ok(caller),
+            Err(error) if error.code().status() != 401 => Ok(caller),
+            Err(error) => {
+                let data = format!("{{\"code\":\"{}\"}}", error.code().as_str());
+                self.send(format!("event: end\ndata: {data}\n\n")).await?;
+                Err(StreamClosed)
+            }
+        }
+    }
+
+    /// The event id of a position.
+    fn id(&self, position: EventPosition) -> String {
+        let bytes = [position.history.to_be_bytes(), position.ledger.to_be_bytes()];
+        let key = &self.app.position_key;
+        key.encrypt(&self.context, bytes.as_flattened(), &*self.app.entropy)
     }
 
     /// Sends an event and updates the position. `false` if the event does not match the filter or
@@ -194,6 +230,7 @@ impl Subscriber {
     async fn send_event(
         &self,
         event: Event,
+        caller: &Caller,
         sent: &mut EventPosition,
     ) -> Result<bool, StreamClosed> {
         let (path, kind, data) = match &event {
@@ -211,7 +248,7 @@ impl Subscriber {
                     AttemptStatus::Postponed => "postponed",
                     _ => "attempt",
                 };
-                let number = record.sequence;
+                let number = self.app.position_key.pseudonym(record.sequence);
                 (path, kind, write_history_entry(path, &record.entry, number, self.version))
             }
             Event::Ledger(StreamItem::Record((path, record))) => {
@@ -221,10 +258,10 @@ impl Subscriber {
             }
         };
         let scope = AccessScope::Collection(path.collection.clone());
-        if !self.filter.matches(path) || !self.caller.may(Permission::Read, &scope) {
+        if !self.filter.matches(path) || !caller.may(Permission::Read, &scope) {
             return Ok(false);
         }
-        let text = format!("id: {}\nevent: {kind}\ndata: {data}\n\n", id(*sent));
+        let text = format!("id: {}\nevent: {kind}\ndata: {data}\n\n", self.id(*sent));
         self.send(text).await.map(|()| true)
     }
 
@@ -233,7 +270,8 @@ impl Subscriber {
         after: EventPosition,
         before: EventPosition,
     ) -> Result<(), StreamClosed> {
-        let data = format!("{{\"after\":\"{}\",\"before\":\"{}\"}}", id(after), id(before));
+        let data =
+            format!("{{\"after\":\"{}\",\"before\":\"{}\"}}", self.id(after), self.id(before));
         self.send(format!("event: gap\ndata: {data}\n\n")).await
     }
 

@@ -57,7 +57,9 @@ pub(super) async fn explain(request: RequestContext, path: JobPath) -> HandlerRe
     let is_of_occurrence =
         |record: &&HistoryRecord| from.is_some_and(|from| record.entry.expected == from);
     let shown = history.iter().filter(is_of_occurrence).take(HISTORY_SHOWN_MAX);
-    let shown = shown.map(|one| write_history_entry(&path, &one.entry, one.sequence, version));
+    let shown = shown.map(|one| {
+        write_history_entry(&path, &one.entry, app.position_key.pseudonym(one.sequence), version)
+    });
     let state = JobFilterState::of(timeline.job.job.definition.switch, timeline.snapshot.lifecycle);
     let facts = ExplainContext {
         job_state: state_word(state),

@@ -29,7 +29,8 @@ pub(super) async fn list(request: RequestContext, path: JobPath) -> HandlerResul
     };
     let next = page_request.truncate(&mut history, |record| record.sequence.to_string());
     let entry = |record: &HistoryRecord| {
-        write_history_entry(&path, &record.entry, record.sequence, version).into_owned()
+        let number = request.app.position_key.pseudonym(record.sequence);
+        write_history_entry(&path, &record.entry, number, version).into_owned()
     };
     let values = history.iter().map(entry).collect();
     Ok(ApiResponse::json(StatusCode::OK, &write_list(values, next.as_deref())))

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kalends_environment::{Clock, SeededEntropy, SystemClock};
 use kalends_server::{
-    AccessControl, App, AuditLog, EventSubscriptions, Health, PageKey, SchedulerHealth, Settings,
-    Timeouts, Tls, serve,
+    AccessControl, App, AuditLog, EventSubscriptions, Health, PositionKey, SchedulerHealth,
+    Settings, Timeouts, Tls, serve,
 };
 use kalends_store::memory::MemoryStore;
 use tokio::net::TcpListener;
@@ -47,16 +47,17 @@ pub(crate) async fn start_at(
     let entropy = Arc::new(SeededEntropy::new(1));
     let store = Arc::new(MemoryStore::new(store_clock));
     let health = Health::new(store.clone(), clock.clone(), SchedulerHealth::OnHold);
+    let access = AccessControl::single_user(AuditLog::off());
     let app = App {
         store: store.clone(),
         clock,
         health: Arc::new(health),
-        page_key: PageKey::new(&*entropy).unwrap(),
+        position_key: PositionKey::new(&[7; 32]),
         on_edit: Arc::new(|| {}),
         entropy,
-        access: Arc::new(AccessControl::single_user(AuditLog::off())),
+        events: EventSubscriptions::new(&access),
+        access: Arc::new(access),
         settings: Arc::new(settings),
-        events: EventSubscriptions::default(),
         metrics: Arc::default(),
         certificates: Default::default(),
     };
