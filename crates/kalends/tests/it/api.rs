@@ -52,6 +52,24 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
+fn the_page_at_the_root_runs_no_script_and_cannot_be_framed() {
+    let (_server, mut connection) = with_jobs(&[]);
+    let page = connection.request("GET", "/", None);
+    assert_eq!(page.status, 200);
+    assert_eq!(page.header("X-Content-Type-Options"), Some("nosniff"));
+    let policy = page.header("Content-Security-Policy").unwrap();
+    for directive in ["default-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"] {
+        assert!(policy.split("; ").any(|found| found == directive), "{policy}");
+    }
+    assert!(!policy.contains("script-src") && !policy.contains("unsafe"), "{policy}");
+    assert!(!page.body.contains("<script") && !page.body.contains(" style="));
+    for (name, _) in &page.headers {
+        assert!(!name.to_ascii_lowercase().starts_with("access-control-"), "{name}");
+        assert!(!name.eq_ignore_ascii_case("server"), "{name}");
+    }
+}
+
+#[test]
 fn unsupported_methods_return_405_with_the_allowed_ones() {
     let (_server, mut connection) = with_jobs(&[]);
     let job = format!("{}/jobs/j", collection("jc"));

@@ -111,6 +111,20 @@ fn the_architecture_page_names_only_files_that_exist() {
 }
 
 #[test]
+fn the_security_page_names_only_tests_that_exist() {
+    let page = std::fs::read_to_string(root().join("docs/security.md")).unwrap();
+    let spans = page.split('`').skip(1).step_by(2);
+    let tests: Vec<_> = spans.filter_map(|span| span.split_once(".rs::")).collect();
+    assert!(tests.len() > 50, "{}", tests.len());
+    let is_missing = |(file, test): &&(&str, &str)| {
+        let text = std::fs::read_to_string(root().join(format!("crates/{file}.rs")));
+        !text.is_ok_and(|text| text.contains(&format!("fn {test}(")))
+    };
+    let missing: Vec<_> = tests.iter().filter(is_missing).collect();
+    assert_eq!(missing, Vec::<&(&str, &str)>::new());
+}
+
+#[test]
 fn no_module_has_a_meaningless_name() {
     let empty_names = ["utils", "util", "common", "helpers", "helper", "manager", "misc"];
     let named = rust_files("crates")
