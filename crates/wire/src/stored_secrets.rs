@@ -39,6 +39,7 @@ pub fn keep_stored_secrets(
     secret_headers: &SecretHeaders,
 ) -> Result<(), ErrorDetails> {
     let mut stored = stored.cloned();
+    let as_read = edited.clone();
     let mut errors = ErrorDetails::default();
     for place in Place::ALL {
         let Some(edited) = place.action(edited) else { continue };
@@ -53,7 +54,9 @@ pub fn keep_stored_secrets(
     }
     let bytes = job_with_secrets(edited, Version::V2026_11_01).compact_bytes();
     let max = limits.job_bytes_max;
-    if bytes > max && stored.as_ref() != Some(edited) {
+    // The definition as it was read, and the stored one, were accepted before.
+    let is_new = *edited != as_read && stored.as_ref() != Some(edited);
+    if bytes > max && is_new {
         let message = format!("the job has {bytes} bytes with its secrets; allowed are {max}");
         return Err(ErrorDetails::one(ErrorCode::JobTooLarge, "", message));
     }

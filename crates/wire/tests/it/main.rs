@@ -14,6 +14,7 @@ mod recorded_vectors;
 mod recording_files;
 mod recordings;
 mod responses;
+mod stored_secrets;
 mod strategies;
 mod unknown_members;
 mod variants;
