@@ -121,6 +121,11 @@ impl Location {
         Location(text.into())
     }
 
+    /// The region of collections that the server creates by itself.
+    pub fn local() -> Location {
+        Location("local".into())
+    }
+
     /// The region names that the API lists.
     pub fn known() -> impl Iterator<Item = &'static str> {
         KNOWN_LOCATIONS.into_iter()

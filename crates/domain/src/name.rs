@@ -154,6 +154,18 @@ pub struct GroupPath {
     pub group: GroupName,
 }
 
+impl Default for GroupPath {
+    /// The subscription and the resource group of users who need neither.
+    fn default() -> GroupPath {
+        GroupPath {
+            subscription: SubscriptionId(CaseInsensitive(
+                "00000000-0000-0000-0000-000000000000".into(),
+            )),
+            group: GroupName(CaseInsensitive("default".into())),
+        }
+    }
+}
+
 /// The path of a collection. Ordered by group, then by name, as in lists.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CollectionPath {

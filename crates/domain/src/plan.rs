@@ -21,6 +21,8 @@ pub enum Plan {
     Standard,
     P10Premium,
     P20Premium,
+    /// `Standard` without limits: the plan of collections that the first PUT of a job created.
+    StandardUnlimited,
 }
 
 /// Whether plan limits are enforced. An operator can turn them off.
@@ -64,6 +66,7 @@ impl Plan {
             Plan::Free => 5,
             Plan::Standard | Plan::P10Premium => 50,
             Plan::P20Premium => 1_000,
+            Plan::StandardUnlimited => u32::MAX,
         }
     }
 
@@ -73,6 +76,7 @@ impl Plan {
             Plan::Free => 1,
             Plan::Standard => 100,
             Plan::P10Premium | Plan::P20Premium => 10_000,
+            Plan::StandardUnlimited => u32::MAX,
         }
     }
 
@@ -80,7 +84,8 @@ impl Plan {
     pub fn gap_min(self) -> Duration {
         match self {
             Plan::Free => HOUR,
-            _ => MINUTE,
+            Plan::Standard | Plan::P10Premium | Plan::P20Premium => MINUTE,
+            Plan::StandardUnlimited => Duration::ZERO,
         }
     }
 }

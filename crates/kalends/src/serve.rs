@@ -8,6 +8,7 @@ mod hardening;
 mod limits;
 mod oidc;
 mod secrets;
+mod short_paths;
 mod signing;
 mod tls;
 
@@ -98,6 +99,9 @@ pub(crate) struct Arguments {
     hold: bool,
 
     #[command(flatten)]
+    short_paths: short_paths::ShortPathSettings,
+
+    #[command(flatten)]
     access: access::AccessArguments,
 
     #[command(flatten)]
@@ -184,6 +188,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     settings.plans = arguments.limits.plans();
     settings.open_runs_max = arguments.limits.open_runs_max();
     settings.secret_headers = arguments.secrets.headers();
+    settings.default_group = arguments.short_paths.group();
     settings.connections_per_client_max =
         arguments.limits.connections_per_client_max(access.default_egress_mode);
     let executor_settings = ExecutorSettings {

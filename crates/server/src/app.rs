@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_actions::certificate::PfxLimit;
-use kalends_domain::{EgressPolicy, Limits, OpenRunsMax, PlanLimits, SecretHeaders};
+use kalends_domain::{EgressPolicy, GroupPath, Limits, OpenRunsMax, PlanLimits, SecretHeaders};
 use kalends_environment::{Clock, Entropy, format_guid};
 use kalends_recurrence::Instant;
 use kalends_store::ApiStore;
@@ -44,6 +44,8 @@ pub struct Settings {
     pub open_runs_max: OpenRunsMax,
     /// Headers of jobs whose values are secret.
     pub secret_headers: SecretHeaders,
+    /// Subscription and resource group of short paths.
+    pub default_group: GroupPath,
 }
 
 /// Timeouts of client connections.

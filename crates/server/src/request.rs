@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use crate::capacity::WaitsFor;
 use crate::resources::RequestContext;
 use crate::response::ApiError;
+use crate::route::PathForm;
 
 /// Size of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +35,15 @@ const PARAMETERS_MAX: usize = 50;
 
 /// Decoded query parameters. Names are compared without regard to case.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Query(Vec<(String, String)>);
+pub(crate) struct Query {
+    parameters: Vec<(String, String)>,
+    /// The API version of a request without `api-version`.
+    default_version: Option<Version>,
+}
 
 impl Query {
     /// Parses the part after the question mark. A plus sign stands for a space.
-    pub(crate) fn read(text: &str) -> Result<Query, ErrorDetails> {
+    pub(crate) fn read(text: &str, form: PathForm) -> Result<Query, ErrorDetails> {
         let decode = |text: &str| {
             let spaced = match text.contains('+') {
                 true => Cow::Owned(text.replace('+', " ")),
@@ -58,11 +63,13 @@ impl Query {
         if parameters.len() > PARAMETERS_MAX {
             return Err(invalid("", format!("more than {PARAMETERS_MAX} parameters")));
         }
-        Ok(Query(parameters))
+        let default_version = (form == PathForm::Short).then_some(Version::NEWEST);
+        Ok(Query { parameters, default_version })
     }
 
     fn get(&self, name: &str) -> Result<Option<&str>, ErrorDetails> {
-        let mut found = self.0.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
+        let mut found =
+            self.parameters.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
         let first = found.next().map(|(_, value)| value.as_str());
         match found.next() {
             Some(_) => Err(invalid(name, "it is given twice")),
@@ -75,7 +82,10 @@ impl Query {
             let message = "it is given twice";
             ErrorDetails::one(ErrorCode::InvalidApiVersionParameter, "api-version", message)
         };
-        Version::from_query(self.get("api-version").map_err(twice)?)
+        match (self.get("api-version").map_err(twice)?, self.default_version) {
+            (None, Some(default)) => Ok(default),
+            (text, _) => Version::from_query(text),
+        }
     }
 
     /// `$top`, from 1 to `max`.
@@ -201,8 +211,11 @@ mod tests {
 
     #[test]
     fn queries_of_real_clients_are_parsed() {
-        let query =
-            Query::read("api-version=2016-03-01&%24filter=state+eq%20Disabled&$top=5").unwrap();
+        let query = Query::read(
+            "api-version=2016-03-01&%24filter=state+eq%20Disabled&$top=5",
+            PathForm::Arm,
+        )
+        .unwrap();
         assert_eq!(query.version(), Ok(Version::V2016_03_01));
         assert_eq!(query.filter(), Ok(Some("state eq Disabled")));
         assert_eq!((query.top(100, 100), query.skip()), (Ok(5), Ok(0)));
@@ -211,7 +224,7 @@ mod tests {
     #[test]
     fn invalid_paging_parameters_are_rejected() {
         for bad in ["0", "-1", "101", "1e3", "abc", ""] {
-            let query = Query::read(&format!("$top={bad}")).unwrap();
+            let query = Query::read(&format!("$top={bad}"), PathForm::Arm).unwrap();
             assert_eq!(
                 query.top(9, 100).unwrap_err().code(),
                 ErrorCode::InvalidQueryParameter,
@@ -219,9 +232,14 @@ mod tests {
             );
         }
         for bad in ["-5", "99999999999999999999"] {
-            assert!(Query::read(&format!("$skip={bad}")).unwrap().skip().is_err(), "{bad}");
+            assert!(
+                Query::read(&format!("$skip={bad}"), PathForm::Arm).unwrap().skip().is_err(),
+                "{bad}"
+            );
         }
-        let twice = Query::read("api-version=2016-03-01&api-version=2014-08-01-preview").unwrap();
+        let twice =
+            Query::read("api-version=2016-03-01&api-version=2014-08-01-preview", PathForm::Arm)
+                .unwrap();
         assert_eq!(twice.version().unwrap_err().code(), ErrorCode::InvalidApiVersionParameter);
     }
 }

@@ -83,8 +83,31 @@ impl Route {
     }
 }
 
-/// Parses a path. `Ok(None)` if no route has its form.
-pub(crate) fn route(method: &Method, path: &str) -> Result<Option<Route>, ErrorDetails> {
+/// The form of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathForm {
+    /// With subscription and resource group.
+    Arm,
+    /// Below `/api`, in the default subscription and resource group.
+    Short,
+}
+
+impl PathForm {
+    pub(crate) fn of(path: &str) -> PathForm {
+        let first = path.strip_prefix('/').and_then(|path| path.split('/').next());
+        match first {
+            Some(first) if first.eq_ignore_ascii_case("api") => PathForm::Short,
+            _ => PathForm::Arm,
+        }
+    }
+}
+
+/// Parses a path. `Ok(None)` if no route has its form. Short paths are those of `default_group`.
+pub(crate) fn route(
+    method: &Method,
+    path: &str,
+    default_group: &GroupPath,
+) -> Result<Option<Route>, ErrorDetails> {
     let mut segments = Vec::new();
     for segment in path.strip_prefix('/').unwrap_or(path).split('/') {
         let decoded = percent_decode_str(segment).decode_utf8();
@@ -93,7 +116,7 @@ pub(crate) fn route(method: &Method, path: &str) -> Result<Option<Route>, ErrorD
             .push(decoded.map_err(|_| ErrorDetails::one(ErrorCode::InvalidRequest, "", message))?);
     }
     let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
-    Segments(&segments).route(method)
+    Segments(&segments).route(method, default_group)
 }
 
 struct Segments<'a>(&'a [&'a str]);
@@ -119,7 +142,11 @@ impl<'a> Segments<'a> {
         self.0.is_empty()
     }
 
-    fn route(mut self, method: &Method) -> Result<Option<Route>, ErrorDetails> {
+    fn route(
+        mut self,
+        method: &Method,
+        default_group: &GroupPath,
+    ) -> Result<Option<Route>, ErrorDetails> {
         match self.0 {
             [""] => return Ok(Some(Route::Home)),
             ["livez"] => return Ok(Some(Route::Live)),
@@ -128,6 +155,9 @@ impl<'a> Segments<'a> {
             ["events"] => return Ok(Some(Route::Events)),
             ["openapi.json"] => return Ok(Some(Route::OpenApi)),
             _ => {}
+        }
+        if self.keywords(&["api", "collections"]) {
+            return self.in_group(default_group.clone(), method);
         }
         if self.keywords(&["providers", "Microsoft.Scheduler", "operations"]) {
             return Ok(self.is_end().then_some(Route::Operations));
@@ -221,7 +251,25 @@ mod tests {
     use super::*;
 
     fn route(path: &str) -> Result<Option<Route>, ErrorDetails> {
-        super::route(&Method::GET, path)
+        route_of(&Method::GET, path)
+    }
+
+    fn route_of(method: &Method, path: &str) -> Result<Option<Route>, ErrorDetails> {
+        super::route(method, path, &GroupPath::default())
+    }
+
+    #[test]
+    fn short_paths_are_those_of_the_default_group() {
+        let group = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/default";
+        let collections = format!("{group}/providers/Microsoft.Scheduler/jobCollections");
+        for rest in ["", "/c", "/c/jobs", "/c/jobs/j", "/c/jobs/j/history", "/c/disable"] {
+            let short = route(&format!("/api/collections{rest}"));
+            assert_eq!(short, route(&format!("{collections}{rest}")), "{rest}");
+            assert!(matches!(short, Ok(Some(_))), "{rest}");
+        }
+        assert_eq!(route("/api"), Ok(None));
+        assert_eq!(route("/api/jobs/j"), Ok(None));
+        assert!(route("/api/collections/1x").is_err());
     }
 
     const JC: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/Rg/providers/Microsoft.Scheduler/jobCollections/Jc";
@@ -258,10 +306,10 @@ mod tests {
         is("/openapi.json", |r| *r == Route::OpenApi);
         is("/providers/Microsoft.Scheduler/operations", |r| *r == Route::Operations);
         is(&format!("{JC}/jobs/bulk"), |r| matches!(r, Route::Job(_)));
-        let bulk = super::route(&Method::POST, &format!("{JC}/jobs/bulk")).unwrap();
+        let bulk = route_of(&Method::POST, &format!("{JC}/jobs/bulk")).unwrap();
         assert!(matches!(bulk, Some(Route::Bulk(_))), "{bulk:?}");
         is(&format!("{JC}/jobs/preview"), |r| matches!(r, Route::Job(_)));
-        let preview = super::route(&Method::POST, &format!("{JC}/jobs/Preview")).unwrap();
+        let preview = route_of(&Method::POST, &format!("{JC}/jobs/Preview")).unwrap();
         assert!(matches!(preview, Some(Route::BulkPreview(_))), "{preview:?}");
         is(&format!("{subscription}/resourcegroups"), |r| matches!(r, Route::Groups { .. }));
         is(&format!("{subscription}/resourcegroups/x"), |r| matches!(r, Route::Group(_)));
@@ -360,7 +408,7 @@ mod tests {
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
                 .replace(['{', '}'], "");
             let first = Method::from_bytes(methods[0].as_bytes()).unwrap();
-            let route = super::route(&first, &path).unwrap().expect(template);
+            let route = route_of(&first, &path).unwrap().expect(template);
             seen[index(&route)] = true;
             // HEAD is documented only where it differs from GET.
             let is_own = |method: &&str| *method != "HEAD" || matches!(route, Route::Group(_));

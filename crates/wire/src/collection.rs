@@ -44,15 +44,19 @@ pub fn read_collection(
     collection.filter(|_| errors.is_empty()).ok_or(errors)
 }
 
-/// Keeps the stored premium plan when a version that has only `Premium` edits the collection.
+/// Keeps the stored plan if the client sent the name that it saw for it: `Premium` in versions that have
+/// only that, and `Standard` for the plan without limits.
 pub fn keep_plan(stored: &Collection, edited: &mut Collection, version: Version) {
-    if version.has_one_premium() && edited.plan == Plan::P10Premium && is_premium(stored.plan) {
+    let is_kept = match stored.plan {
+        Plan::P10Premium | Plan::P20Premium => {
+            version.has_one_premium() && edited.plan == Plan::P10Premium
+        }
+        Plan::StandardUnlimited => edited.plan == Plan::Standard,
+        Plan::Free | Plan::Standard => false,
+    };
+    if is_kept {
         edited.plan = stored.plan;
     }
-}
-
-fn is_premium(plan: Plan) -> bool {
-    matches!(plan, Plan::P10Premium | Plan::P20Premium)
 }
 
 fn read(
@@ -188,9 +192,10 @@ fn write_members<'a>(
     quota: Option<ObjectBuilder<'a>>,
     version: Version,
 ) -> ObjectBuilder<'a> {
-    let plan = match version.has_one_premium() && is_premium(collection.plan) {
-        true => Json::from("Premium"),
-        false => enum_text(PLANS, &collection.plan, OldCasing::Pascal, version),
+    let plan = match collection.plan {
+        Plan::P10Premium | Plan::P20Premium if version.has_one_premium() => Json::from("Premium"),
+        Plan::StandardUnlimited => Json::from("Standard"),
+        plan => enum_text(PLANS, &plan, OldCasing::Pascal, version),
     };
     let properties = ObjectBuilder::new()
         .put("sku", ObjectBuilder::new().put("name", plan))

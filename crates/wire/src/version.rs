@@ -27,6 +27,9 @@ impl Version {
         Version::V2026_11_01,
     ];
 
+    /// The version of new clients.
+    pub const NEWEST: Version = Version::V2026_11_01;
+
     /// Parses the query parameter `api-version`, case-insensitively.
     pub fn from_query(text: Option<&str>) -> Result<Version, ErrorDetails> {
         let supported = Version::ALL.map(Version::as_str).join(", ");

@@ -39,6 +39,7 @@ mod replay;
 mod resource_groups;
 mod runs;
 mod several_nodes;
+mod short_paths;
 mod small_disk;
 mod store_commands;
 mod stored_secrets;

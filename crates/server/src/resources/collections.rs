@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use kalends_domain::{
     AccessScope, Collection, CollectionName, CollectionPath, CollectionState, GroupName, GroupPath,
-    Permission,
+    Location, Permission, Plan,
 };
 use kalends_store::record::CollectionRecord;
 use kalends_store::{CollectionContext, CollectionWrite, Page, Scope, StoreError};
@@ -177,6 +177,37 @@ async fn patch(
     };
     let record = edit(&request.app, path, patch).await?;
     Ok(collection_response(StatusCode::OK, &record.ok_or_else(missing_after_write)?, version))
+}
+
+/// The collection without plan limits that the first job of a short path creates; `None` if there is
+/// one already.
+pub(super) async fn missing(
+    app: &App,
+    path: &CollectionPath,
+) -> Result<Option<CollectionRecord>, ApiError> {
+    if app.store.collection(path.clone()).await?.is_some() {
+        return Ok(None);
+    }
+    let collection = Collection {
+        location: Location::local(),
+        tags: None,
+        plan: Plan::StandardUnlimited,
+        state: CollectionState::Enabled,
+        quota: None,
+    };
+    let now = app.now();
+    let (path, created, enabled_since) = (path.clone(), now, now);
+    Ok(Some(CollectionRecord { path, collection, created, enabled_since, version: 0 }))
+}
+
+/// Creates a collection unless it exists.
+pub(super) async fn create(app: &App, record: CollectionRecord) -> Result<(), ApiError> {
+    let CollectionRecord { path, collection, .. } = record;
+    let create = move |context: CollectionContext<'_>| match context.existing {
+        Some(_) => Ok(CollectionWrite::Keep),
+        None => Ok(CollectionWrite::Put(collection.clone())),
+    };
+    edit(app, path, create).await.map(drop)
 }
 
 async fn edit(

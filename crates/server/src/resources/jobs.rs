@@ -18,7 +18,7 @@ use kalends_wire::{
 
 use super::job_draft::{JobDraft, StoredCertificates};
 use super::search::{SearchEnd, search};
-use super::{HandlerResult, RequestContext, missing_after_write, ok_empty};
+use super::{HandlerResult, RequestContext, collections, missing_after_write, ok_empty};
 use crate::app::{App, Settings};
 use crate::edit::{
     Condition, JobEdit, Repetition, decide_run, precondition_failed, unread_certificates,
@@ -27,6 +27,7 @@ use crate::filter;
 use crate::paging::PageRequest;
 use crate::request::read_json;
 use crate::response::{ApiError, ApiResponse};
+use crate::route::PathForm;
 
 /// Page size of old API versions without `$top`; no plan allows more jobs in a collection.
 const OLD_PAGE_DEFAULT: usize = 1_000;
@@ -123,6 +124,20 @@ async fn put(mut request: RequestContext, path: JobPath, version: Version) -> Ha
         }
         edit_of_job.decide(definition, &context)
     };
+    if PathForm::of(&request.path) == PathForm::Short
+        && let Some(collection) = collections::missing(&request.app, &path.collection).await?
+    {
+        // A job that would be rejected leaves no empty collection.
+        put(JobContext {
+            collection: &collection,
+            jobs: 0,
+            existing: None,
+            unreadable: None,
+            now: collection.created,
+            open: &[],
+        })?;
+        collections::create(&request.app, collection).await?;
+    }
     let edited = edit_or_replace(&request.app, path, put).await?;
     let status = if edited.before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
     Ok(job_response(

@@ -43,7 +43,7 @@ use crate::origin_policy;
 use crate::protocol::Protocol;
 use crate::request::{Query, ignore_body};
 use crate::response::{ApiError, ApiResponse};
-use crate::route::{Route, route};
+use crate::route::{PathForm, Route, route};
 
 /// A parsed request with its caller.
 pub(crate) struct RequestContext {
@@ -116,7 +116,7 @@ pub(crate) async fn handle(
         refusals: None,
     };
     let is_write = !request.method().is_safe();
-    let route = route(request.method(), request.uri().path());
+    let route = route(request.method(), request.uri().path(), &app.settings.default_group);
     let is_fast = !is_write && matches!(&route, Ok(Some(route)) if route.is_fast_read());
     // An HTTP/2 client can reset a stream, which drops this future, and keep its connection.
     let runs_inline = is_fast && protocol == Protocol::Http1;
@@ -174,7 +174,8 @@ async fn audit(app: &App, trace: AuditTrace, status: StatusCode) {
 async fn process(app: &Arc<App>, arrived: ArrivedRequest, trace: &mut AuditTrace) -> ApiResponse {
     let ArrivedRequest { source, route, request, slot } = arrived;
     let (parts, body) = request.into_parts();
-    let query = Query::read(parts.uri.query().unwrap_or(""));
+    let form = PathForm::of(parts.uri.path());
+    let query = Query::read(parts.uri.query().unwrap_or(""), form);
     // Errors have the form of the requested API version, where that can be parsed.
     let version = query.as_ref().ok().and_then(|query| query.version().ok());
     let version = version.unwrap_or(Version::V2016_03_01);

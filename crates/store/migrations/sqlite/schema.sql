@@ -189,8 +189,7 @@ CREATE VIEW v_collections AS SELECT
     '/subscriptions/' || g.subscription || '/resourceGroups/' || g.name
         || '/providers/Microsoft.Scheduler/jobCollections/' || c.name AS collection,
     c.name,
-    CASE c.plan WHEN 0 THEN 'Free' WHEN 1 THEN 'Standard'
-        WHEN 2 THEN 'P10Premium' WHEN 3 THEN 'P20Premium' END AS plan,
+    json_extract(c.definition, '$.plan') AS plan,
     json_extract(c.definition, '$.state') AS state,
     c.jobs,
     strftime('%Y-%m-%dT%H:%M:%S', (c.created - 9999999 * (c.created < 0)) / 10000000,

@@ -31,8 +31,13 @@ impl Code for Lifecycle {
 }
 
 impl Code for Plan {
-    const CODES: &'static [(Plan, i16)] =
-        &[(Plan::Free, 0), (Plan::Standard, 1), (Plan::P10Premium, 2), (Plan::P20Premium, 3)];
+    const CODES: &'static [(Plan, i16)] = &[
+        (Plan::Free, 0),
+        (Plan::Standard, 1),
+        (Plan::P10Premium, 2),
+        (Plan::P20Premium, 3),
+        (Plan::StandardUnlimited, 4),
+    ];
 }
 
 impl Code for Cause {

@@ -12,7 +12,7 @@ use crate::postgres::error::{PostgresError, TransactionFailure, connection_error
 use crate::stored_form::DefinitionCodec;
 
 /// All migrations; the number of a migration is its position, from 1. Never change a published one.
-const MIGRATIONS: [(&str, &str); 9] = [
+const MIGRATIONS: [(&str, &str); 10] = [
     ("first", include_str!("../../migrations/postgres/0001_first.sql")),
     ("tokens", include_str!("../../migrations/postgres/0002_tokens.sql")),
     ("timing", include_str!("../../migrations/postgres/0003_timing.sql")),
@@ -22,6 +22,7 @@ const MIGRATIONS: [(&str, &str); 9] = [
     ("contention", include_str!("../../migrations/postgres/0007_contention.sql")),
     ("nodes", include_str!("../../migrations/postgres/0008_nodes.sql")),
     ("parked runs", include_str!("../../migrations/postgres/0009_parked_runs.sql")),
+    ("plan names", include_str!("../../migrations/postgres/0010_plan_names.sql")),
 ];
 
 /// The key of the advisory lock: "kalends" in ASCII, unlikely to collide with other programs.

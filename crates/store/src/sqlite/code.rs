@@ -175,7 +175,13 @@ macro_rules! coded_enum {
 
 // The SQL of `inspect` relies on Active = 0.
 coded_enum!(Lifecycle { Active = 0, Completed = 1, Faulted = 2 });
-coded_enum!(Plan { Free = 0, Standard = 1, P10Premium = 2, P20Premium = 3 });
+coded_enum!(Plan {
+    Free = 0,
+    Standard = 1,
+    P10Premium = 2,
+    P20Premium = 3,
+    StandardUnlimited = 4
+});
 coded_enum!(Cause { Scheduled = 0, Manual = 1 });
 coded_enum!(ActionRole { Main = 0, Error = 1 });
 coded_enum!(AttemptStatus { Completed = 0, Failed = 1, Postponed = 2 });

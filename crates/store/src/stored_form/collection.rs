@@ -24,6 +24,7 @@ enum PlanForm {
     Standard,
     P10Premium,
     P20Premium,
+    StandardUnlimited,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -58,6 +59,7 @@ pub fn write_collection(collection: &Collection) -> Result<String, StoreError> {
             Plan::Standard => PlanForm::Standard,
             Plan::P10Premium => PlanForm::P10Premium,
             Plan::P20Premium => PlanForm::P20Premium,
+            Plan::StandardUnlimited => PlanForm::StandardUnlimited,
         },
         state: match collection.state {
             CollectionState::Enabled => StateForm::Enabled,
@@ -80,6 +82,7 @@ pub fn read_collection(text: &str) -> Result<Collection, StoreError> {
             PlanForm::Standard => Plan::Standard,
             PlanForm::P10Premium => Plan::P10Premium,
             PlanForm::P20Premium => Plan::P20Premium,
+            PlanForm::StandardUnlimited => Plan::StandardUnlimited,
         },
         state: match form.state {
             StateForm::Enabled => CollectionState::Enabled,
