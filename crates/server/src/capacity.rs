@@ -25,6 +25,8 @@ const WAITING_FOR_BODY: ShareLimits = ShareLimits { total: 1_024, per_client: 25
 /// Requests that wait until the keys of an identity provider are fetched. Their caller is unknown.
 const WAITING_FOR_KEYS: ShareLimits = ShareLimits { total: 256, per_client: 32, per_caller: 32 };
 
+/// Requests whose body may have several mebibytes, from their body to their response.
+const LARGE_BODIES: ShareLimits = ShareLimits { total: 8, per_client: 4, per_caller: 2 };
 /// `Retry-After` of a request above a share: requests in flight end soon.
 const RETRY_SECONDS: u64 = 1;
 
@@ -169,6 +171,7 @@ pub(crate) struct RequestCapacity {
     working: Arc<SharedCapacity>,
     waiting_for_body: Arc<SharedCapacity>,
     waiting_for_keys: Arc<SharedCapacity>,
+    large_bodies: Arc<SharedCapacity>,
 }
 
 /// An event that requests wait for without work of the server.
@@ -190,6 +193,7 @@ impl RequestCapacity {
             working: shared(WORKING),
             waiting_for_body: shared(WAITING_FOR_BODY),
             waiting_for_keys: shared(WAITING_FOR_KEYS),
+            large_bodies: shared(LARGE_BODIES),
         }
     }
 }
@@ -223,6 +227,12 @@ impl RequestSlot {
     /// Counts the request against the share of its caller.
     pub(crate) fn assign(&self, caller: &Arc<str>) -> Result<(), CapacityExceeded> {
         self.working().as_mut().map_or(Ok(()), |permit| permit.assign(caller))
+    }
+
+    /// A permit for a large body, to be held until the request ends.
+    pub(crate) fn acquire_large_body(&self) -> Result<CapacityPermit, CapacityExceeded> {
+        let caller = self.working().as_ref().and_then(|permit| permit.caller.clone());
+        self.capacity.large_bodies.acquire(self.client, caller.as_ref())
     }
 
     /// Awaits a future without holding the slot, unless the future is ready immediately.
@@ -317,6 +327,7 @@ mod tests {
             working: one(),
             waiting_for_body: one(),
             waiting_for_keys: one(),
+            large_bodies: one(),
         });
         let slot = |number| RequestSlot::outside(Arc::clone(&capacity), client(number));
         let (first, second) = (slot(1), slot(2));

@@ -13,7 +13,7 @@ use crate::http2_frames::{Body, Http2Connection};
 use crate::identity_provider::SigningKey;
 use crate::test_server::TestServer;
 use crate::tls_and_http2::{curl, write_certificate};
-use crate::tokens::{STANDARD, SUBSCRIPTION, collection, create, guarded, new, request_as};
+use crate::tokens::{JOB, STANDARD, SUBSCRIPTION, collection, create, guarded, new, request_as};
 
 const ATTACKER: [u8; 4] = [127, 0, 0, 2];
 const OTHER: [u8; 4] = [127, 0, 0, 1];
@@ -65,6 +65,31 @@ fn unsent_bodies_of_one_caller_do_not_block_other_callers() {
     for from in [OTHER, ATTACKER] {
         let found = measure(&server, "unsent bodies", || statuses(server.address, from, &owner));
         assert_eq!(found, [200, 200, 200, 201, 200], "{from:?}");
+    }
+    drop(attack);
+}
+
+#[test]
+fn unsent_bodies_of_large_previews_do_not_block_those_of_other_callers() {
+    let (server, owner) = guarded(&[]);
+    let reader = create(server.folder(), "reader", SUBSCRIPTION, &[]);
+    let mut connection = server.connect();
+    let parent = collection("g", "c");
+    let put = request_as(&mut connection, &owner, "PUT", &new(&parent), Some(STANDARD));
+    assert_eq!(put.status, 201);
+    let target = new(&format!("{parent}/jobs/preview"));
+    let mut attack = Http2Connection::from(ATTACKER, server.address);
+    for _ in 0..STREAMS {
+        attack.send_head("POST", &target, &reader, Body::Unsent);
+    }
+    attack.ping();
+    let body = format!(r#"{{"jobs":[{{"name":"j","definition":{JOB}}}]}}"#);
+    for from in [OTHER, ATTACKER] {
+        let mut connection = Connection::from(from, server.address);
+        let response = measure(&server, "unsent previews", || {
+            request_as(&mut connection, &owner, "POST", &target, Some(&body))
+        });
+        assert_eq!(response.status, 200, "{from:?}: {response:?}");
     }
     drop(attack);
 }

@@ -302,8 +302,8 @@ fn history_entries_are_not_numbered_over_all_collections() {
     let definition = job(&format!("http://{address}/"), json!({"retryType": "None"}));
     let mut follower = Follower::new(server.connect(), "", None);
     let mut of_event = || {
-        let events = std::iter::repeat_with(|| follower.next().unwrap());
-        let (.., data) = events.filter(|(_, kind, _)| kind == "attempt").next().unwrap();
+        let mut events = std::iter::repeat_with(|| follower.next().unwrap());
+        let (.., data) = events.find(|(_, kind, _)| kind == "attempt").unwrap();
         data["name"].as_str().unwrap().to_owned()
     };
     let mut numbers = Vec::new();

@@ -135,7 +135,10 @@ fn chain_of_forwarded(headers: &HeaderMap) -> Option<Chain> {
     Some(Chain {
         addresses: elements.iter().map(|element| element.address).collect(),
         schemes: elements.iter().map(|element| Scheme::parse(element.scheme.as_deref()?)).collect(),
-        hosts: elements.into_iter().map(|element| element.host.filter(is_host)).collect(),
+        hosts: elements
+            .into_iter()
+            .map(|element| element.host.filter(|host| is_host(host)))
+            .collect(),
     })
 }
 
@@ -154,15 +157,15 @@ fn chain_of_x_headers(headers: &HeaderMap) -> Option<Chain> {
     Some(Chain {
         addresses: addresses.into_iter().map(node_address).collect(),
         schemes: schemes.into_iter().map(Scheme::parse).collect(),
-        hosts: hosts.into_iter().map(|host| Some(host.to_owned()).filter(is_host)).collect(),
+        hosts: hosts.into_iter().map(|host| is_host(host).then(|| host.to_owned())).collect(),
     })
 }
 
 /// Whether a text is a host with an optional port, and nothing else that a URL would give a meaning.
-fn is_host(text: &String) -> bool {
+fn is_host(text: &str) -> bool {
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, Some(port)),
-        _ => (text.as_str(), None),
+        _ => (text, None),
     };
     let is_name = |name: &str| {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);

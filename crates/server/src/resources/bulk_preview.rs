@@ -9,7 +9,6 @@ use std::sync::Arc;
 use http::StatusCode;
 use kalends_domain::{CollectionPath, JobName, JobPath};
 use kalends_wire::{ErrorCode, ErrorDetail, ErrorDetails, Json, job_id};
-use tokio::sync::Semaphore;
 
 use super::preview::{PreparedPreview, PreviewAccess};
 use super::{HandlerResult, RequestContext};
@@ -24,15 +23,9 @@ const CONCURRENT_MAX: usize = 32;
 /// Size of the body: 1,000 definitions of 4 KiB, or 250 of the largest ones.
 const BODY_LIMIT: BodyLimit = BodyLimit { bytes_max: 4 * 1024 * 1024, members_max: 100 * JOBS_MAX };
 
-/// Requests in flight: their bodies are much larger than those of other requests.
-static IN_FLIGHT: Semaphore = Semaphore::const_new(4);
-
 pub(super) async fn preview(mut request: RequestContext, path: CollectionPath) -> HandlerResult {
     let version = request.new_version()?;
-    let Ok(_permit) = IN_FLIGHT.try_acquire() else {
-        let message = "too many previews of many definitions are in progress; retry later";
-        return Err(ErrorDetails::one(ErrorCode::ServerBusy, "", message).into());
-    };
+    let _permit = request.slot.acquire_large_body()?;
     let body = read_json_up_to(&mut request, BODY_LIMIT).await?;
     let jobs = read_body(body)?;
     let access = PreviewAccess::of(&request.caller, &path);
