@@ -110,12 +110,12 @@ def amqp(checks, api, broker, name, key):
         api.put(job, action("Queue", entity, who, secret, "AMQP"))
         checks.says(job, api.entry(job), "Failed", f"{failed} '{entity}' namespace 'contoso-ns' {words}")
     api.put("a-silent", action("Queue", "silent", name, key, "AMQP"), timeout="PT1S")
-    checks.says("no answer", api.entry("a-silent"), "Failed", "Timeout", "may or may not have been taken")
+    checks.says("no answer", api.entry("a-silent"), "Failed", "Timeout", "may or may not have been accepted")
     api.put("a-cut", action("Queue", "silent", name, key, "AMQP"), timeout="PT30M")
     until("the second message without an answer", lambda: broker.ask()["unanswered"] == 2)
     broker.ask("/drop", "POST")
     checks.says("no answer any more", api.entry("a-cut"), "Failed",
-                "The broker closed the connection; the message may or may not have been taken")
+                "The broker closed the connection; the message may or may not have been accepted")
     reuse(checks, api, broker, name, key)
 
 

@@ -45,7 +45,7 @@ pub enum Endpoint {
 
 /// An endpoint that cannot be parsed, with a description of the expected form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected {0}")]
+#[error("must be {0}")]
 pub struct ParseEndpointError(&'static str);
 
 impl Endpoint {

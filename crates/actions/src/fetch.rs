@@ -27,7 +27,7 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The URL is invalid, or plain http to another machine.
-    #[error("expected an https URL, or an http URL of this machine")]
+    #[error("must be an https URL, or an http URL of this machine")]
     InvalidUrl,
     /// No connection, or no HTTP response.
     #[error("{0}")]

@@ -42,7 +42,7 @@ pub(crate) enum TokenError {
     #[error("the job has no tenant, audience, clientId or secret for its authentication")]
     IncompleteCredentials,
     /// The configured endpoint and the tenant do not form a URL.
-    #[error("the token endpoint's address is unusable")]
+    #[error("the URI of the token endpoint is invalid")]
     InvalidEndpoint,
     /// The token request failed.
     #[error(
@@ -269,7 +269,7 @@ fn parse_token(
         return Err(refused(parts.into_iter().flatten().collect::<Vec<_>>().join(" ")));
     }
     let token = text("access_token").filter(|token| !token.is_empty());
-    let token = token.ok_or_else(|| refused(format!("{status}, but the answer has no token")))?;
+    let token = token.ok_or_else(|| refused(format!("{status}, but the response has no token")))?;
     // Some endpoints return the number as a string.
     let lifetime = json.get("expires_in").and_then(|lifetime| match lifetime {
         serde_json::Value::String(text) => text.parse().ok(),
@@ -421,6 +421,6 @@ mod tests {
             "Unauthorized invalid_client AADSTS7000215: wrong",
         );
         check(500, "<html>", "InternalServerError");
-        check(200, "{}", "OK, but the answer has no token");
+        check(200, "{}", "OK, but the response has no token");
     }
 }

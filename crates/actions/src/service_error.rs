@@ -21,16 +21,16 @@ pub struct ServiceError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum XmlError {
     /// The body exceeds the length limit.
-    #[error("the answer is too long")]
+    #[error("the response is too long")]
     TooLong,
     /// The elements exceed the depth limit.
-    #[error("the answer goes too deep")]
+    #[error("the response is nested too deep")]
     TooDeep,
     /// The body contains a document type, CDATA or an unknown entity.
-    #[error("the answer declares types or entities")]
+    #[error("the response declares types or entities")]
     Forbidden,
     /// The body is not well-formed XML.
-    #[error("the answer is no XML")]
+    #[error("the response is not XML")]
     Malformed,
 }
 

@@ -108,7 +108,7 @@ impl Location {
         if text.trim().is_empty() || text.len() > LOCATION_CHARS_MAX || !text.chars().all(is_plain)
         {
             let message = format!(
-                "expected a place such as West US, of at most {LOCATION_CHARS_MAX} letters, digits and blanks"
+                "must be a region such as West US, with at most {LOCATION_CHARS_MAX} letters, digits, spaces and -_()"
             );
             return Err(ValidationError::new(ValidationErrorKind::LocationRequired, message));
         }

@@ -30,7 +30,7 @@ pub fn check_end_time(
             path: "recurrence.endTime".into(),
             kind: RuleErrorKind::NeverFires,
             message: format!(
-                "endTime must not lie before the first possible occurrence, {first} (found {end})"
+                "must not lie before the first possible occurrence, {first} (found {end})"
             ),
         }])),
     }

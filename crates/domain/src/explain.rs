@@ -251,7 +251,7 @@ fn explain_record(input: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> 
         ),
         Disposition::SkippedOverlap => (
             ExplainReason::SkippedOverlap,
-            "did not run because the one before was still running or retrying.".into(),
+            "did not run because the previous one was still running or retrying.".into(),
         ),
         Disposition::SkippedDisabled => (
             ExplainReason::SkippedDisabled,

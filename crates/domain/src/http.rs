@@ -32,16 +32,18 @@ impl Uri {
             |message: &str| ValidationError::new(ValidationErrorKind::InvalidUri, message);
         let max = limits.uri_chars_max;
         if text.chars().count() > max {
-            return Err(invalid(&format!("it is longer than {max} characters")));
+            let found = format!("{} characters", text.chars().count());
+            return Err(invalid(&format!("must have at most {max} characters")).found(found));
         }
         // The URL parser drops or rewrites these characters, so they are rejected first.
         let rewritten = |c: char| c.is_control() || c.is_whitespace() || c == '\\' || c == '\u{ad}';
         if text.contains(rewritten) {
-            return Err(invalid("it holds a blank, a control character or a backslash"));
+            return Err(invalid(
+                "must not contain whitespace, control characters, backslashes or soft hyphens",
+            ));
         }
-        let (scheme, rest) = text.split_once(':').ok_or_else(|| {
-            invalid("expected an absolute address such as https://example.com/path")
-        })?;
+        let relative = || invalid("must be an absolute URI such as https://example.com/path");
+        let (scheme, rest) = text.split_once(':').ok_or_else(relative)?;
         let is_https = scheme.eq_ignore_ascii_case("https");
         if !is_https && !scheme.eq_ignore_ascii_case("http") {
             let is_scheme =
@@ -49,24 +51,26 @@ impl Uri {
             return Err(match is_scheme && !scheme.is_empty() && !scheme.contains('.') {
                 true => ValidationError::new(
                     ValidationErrorKind::UnsupportedUriScheme,
-                    "allowed are http and https",
+                    "must have the scheme http or https",
                 ),
-                false => invalid("expected an absolute address such as https://example.com/path"),
+                false => relative(),
             });
         }
         if !rest.starts_with("//") || rest.starts_with("///") {
-            return Err(invalid("expected // and a host after the scheme"));
+            return Err(invalid("must have // and a host after the scheme"));
         }
-        let url = Url::parse(text).map_err(|error| invalid(&format!("not an address: {error}")))?;
+        let url =
+            Url::parse(text).map_err(|error| invalid(&format!("must be a valid URI: {error}")))?;
         // The URL parser drops an empty user and password (`http://:@host/`).
         let authority = rest.trim_start_matches('/').split(['/', '?', '#']).next();
         if authority.is_some_and(|authority| authority.contains('@')) {
-            return Err(invalid("no user or password in it; use authentication"));
+            let error = invalid("must not contain a user name or password").without_value();
+            return Err(error.hint("use authentication"));
         }
         if url.port() == Some(0) {
             return Err(ValidationError::new(
                 ValidationErrorKind::PortNotAllowed,
-                "port 0 is not allowed",
+                "must have a port between 1 and 65535",
             ));
         }
         Ok(Uri { text: text.into(), is_https })
@@ -111,7 +115,7 @@ impl Method {
         match Method::ALLOWED.iter().any(|allowed| allowed.eq_ignore_ascii_case(text)) {
             true => Ok(Method(text.into())),
             false => {
-                let message = format!("allowed are {}", Method::ALLOWED.join(", "));
+                let message = format!("must be one of {}", Method::ALLOWED.join(", "));
                 Err(ValidationError::new(ValidationErrorKind::InvalidHttpMethod, message))
             }
         }
@@ -169,18 +173,20 @@ const HEADER_PREFIXES_NOT_ALLOWED: [&str; 4] =
 impl Headers {
     /// Validates headers. The error names the header.
     pub fn new(headers: Vec<(String, String)>, limits: &Limits) -> Result<Headers, HeaderError> {
-        let whole =
-            |kind, message| HeaderError { name: None, error: ValidationError::new(kind, message) };
+        let whole = |kind, message: String, found: usize| {
+            let error = ValidationError::new(kind, message).found(found.to_string());
+            HeaderError { name: None, error }
+        };
         if headers.len() > limits.headers_max {
-            let message = format!("{} headers; allowed are {}", headers.len(), limits.headers_max);
-            return Err(whole(ValidationErrorKind::TooManyHeaders, message));
+            let message = format!("must have at most {} headers", limits.headers_max);
+            return Err(whole(ValidationErrorKind::TooManyHeaders, message, headers.len()));
         }
         let chars = |text: &str| text.chars().count();
         let total: usize = headers.iter().map(|(name, value)| chars(name) + chars(value)).sum();
         if total > limits.headers_chars_max {
             let max = limits.headers_chars_max;
-            let message = format!("{total} characters in all; allowed are {max}");
-            return Err(whole(ValidationErrorKind::HeadersTooLarge, message));
+            let message = format!("must have at most {max} characters in all names and values");
+            return Err(whole(ValidationErrorKind::HeadersTooLarge, message, total));
         }
         for (number, (name, value)) in headers.iter().enumerate() {
             let earlier = headers.iter().take(number);
@@ -192,7 +198,7 @@ impl Headers {
                     .then(|| {
                         ValidationError::new(
                             ValidationErrorKind::DuplicateHeader,
-                            "it is given twice; case plays no part",
+                            "is given twice; names of headers are case-insensitive",
                         )
                     }),
             };
@@ -232,20 +238,21 @@ pub struct HeaderError {
 fn check_header(name: &str, value: &str) -> Result<(), ValidationError> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
-        let message = "a header's name has letters, digits and !#$%&'*+-.^_`|~ only";
+        let message = "must have a name of letters, digits and !#$%&'*+-.^_`|~";
         return Err(ValidationError::new(ValidationErrorKind::InvalidHeader, message));
     }
     let lower = name.to_ascii_lowercase();
     let is_reserved = HEADERS_NOT_ALLOWED.contains(&lower.as_str())
         || HEADER_PREFIXES_NOT_ALLOWED.iter().any(|prefix| lower.starts_with(prefix));
     if is_reserved {
-        let message = "a job may not set this header";
+        let message = "is a reserved header that jobs cannot set";
         return Err(ValidationError::new(ValidationErrorKind::HeaderNotAllowed, message));
     }
     let is_visible = |byte: u8| (b' '..=b'~').contains(&byte) || byte == b'\t';
     let has_edges = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
     if !value.bytes().all(is_visible) || has_edges {
-        let message = "a header's value has visible ASCII characters, with blanks only inside";
+        let message =
+            "must have a value of visible ASCII characters, with spaces and tabs only inside";
         return Err(ValidationError::new(ValidationErrorKind::InvalidHeader, message));
     }
     Ok(())
@@ -322,7 +329,7 @@ pub fn check_tenant(text: &str) -> Result<(), ValidationError> {
     match text.len() <= 253 && text.split('.').all(is_label) {
         true => Ok(()),
         false => {
-            let message = "expected the GUID or the domain name of a directory";
+            let message = "must be the GUID or a domain name of a directory";
             Err(ValidationError::new(ValidationErrorKind::InvalidAuthentication, message))
         }
     }
@@ -336,7 +343,8 @@ pub fn check_audience(text: &str) -> Result<(), ValidationError> {
     match (is_uri || is_guid) && !text.contains(char::is_control) && text.len() <= 2_048 {
         true => Ok(()),
         false => {
-            let message = "expected an absolute URI such as https://management.core.windows.net/";
+            let message =
+                "must be an absolute URI such as https://management.core.windows.net/, or a GUID";
             Err(ValidationError::new(ValidationErrorKind::InvalidAuthentication, message))
         }
     }

@@ -57,7 +57,8 @@ pub use occurrence::{
     StartTiming, decide_due, has_passed_while_disabled,
 };
 pub use plan::{
-    CollectionFacts, JobFacts, Plan, PlanLimits, check_collection, check_job, facts_of, jobs_max,
+    CollectionFacts, JobFacts, Plan, PlanLimits, check_collection, check_job, counted, facts_of,
+    jobs_max,
 };
 pub use retry::{Retries, RetryKind, RetryPolicy};
 pub use revival::{NotRevived, schedule_state_of_revived};
@@ -75,5 +76,5 @@ pub use timeline::{
     SlotLimit, Timeline, TimelineRow,
 };
 pub use timing::{Micros, Timing};
-pub use validation_error::{ValidationError, ValidationErrorKind};
+pub use validation_error::{Found, ValidationError, ValidationErrorKind};
 pub use verbatim::Verbatim;

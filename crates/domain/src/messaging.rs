@@ -117,7 +117,7 @@ pub enum TimeToLive {
 /// Validates a storage account name: 3 to 24 letters and digits.
 pub fn check_storage_account(text: &str) -> Result<(), ValidationError> {
     let valid = (3..=24).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric());
-    let message = "a storage account has 3 to 24 letters and digits";
+    let message = "must have 3 to 24 letters and digits";
     valid
         .then_some(())
         .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidStorageAccount, message))
@@ -130,7 +130,7 @@ pub fn check_queue_name(text: &str) -> Result<(), ValidationError> {
         && !text.starts_with('-')
         && !text.ends_with('-')
         && !text.contains("--");
-    let message = "a queue has 3 to 63 letters, digits and single dashes, none at its ends";
+    let message = "must have 3 to 63 letters, digits and single dashes, and no dash first or last";
     valid
         .then_some(())
         .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidQueueName, message))
@@ -142,8 +142,7 @@ pub fn check_namespace(text: &str) -> Result<(), ValidationError> {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         && text.starts_with(|first: char| first.is_ascii_alphabetic())
         && !text.ends_with('-');
-    let message =
-        "a namespace has 6 to 50 letters, digits and dashes, a letter first and no dash last";
+    let message = "must have 6 to 50 letters, digits and dashes, a letter first and no dash last";
     valid
         .then_some(())
         .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidServiceBus, message))
@@ -156,7 +155,8 @@ pub fn check_entity(text: &str) -> Result<(), ValidationError> {
         !part.is_empty() && part != "." && part != ".." && part.bytes().all(allowed)
     };
     let valid = (1..=260).contains(&text.len()) && text.split('/').all(part);
-    let message = "a queue or topic has 1 to 260 letters, digits and -_.~, in parts divided by single slashes";
+    let message =
+        "must have 1 to 260 letters, digits and -_.~$, in segments separated by single slashes";
     valid
         .then_some(())
         .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidServiceBus, message))
@@ -166,7 +166,7 @@ pub fn check_entity(text: &str) -> Result<(), ValidationError> {
 pub fn check_property(text: &str) -> Result<(), ValidationError> {
     const CHARS_MAX: usize = 128;
     let valid = text.chars().count() <= CHARS_MAX && !text.contains(char::is_control);
-    let message = format!("at most {CHARS_MAX} characters, without control characters");
+    let message = format!("must have at most {CHARS_MAX} characters and no control characters");
     valid
         .then_some(())
         .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidBrokeredProperty, message))

@@ -9,13 +9,13 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// Invalid name of a collection or job.
-    #[error("a name begins with a letter and has 1 to 100 letters, digits, - and _")]
+    #[error("must begin with a letter and have 1 to 100 letters, digits, - and _")]
     Resource,
     /// Invalid name of a resource group.
-    #[error("a resource group has 1 to 90 letters, digits, - _ . ( ) and does not end with a dot")]
+    #[error("must have 1 to 90 letters, digits and -_.(), and must not end with a dot")]
     Group,
     /// Invalid subscription id.
-    #[error("a subscription id is a GUID such as 6c55a6f0-6593-472f-9b3e-a51a9a757b40")]
+    #[error("must be a GUID such as 6c55a6f0-6593-472f-9b3e-a51a9a757b40")]
     Subscription,
 }
 

@@ -130,13 +130,13 @@ fn check_quota(
     let error =
         |message: String| ValidationError::new(ValidationErrorKind::QuotaAbovePlan, message);
     if let Some(count) = quota.max_job_count.filter(|&count| count > plan.jobs_max()) {
-        let message = format!("{count} is more than the plan allows ({})", plan.jobs_max());
-        return Err(("quota.maxJobCount", error(message)));
+        let message = format!("must be at most {}, the limit of its plan", plan.jobs_max());
+        return Err(("quota.maxJobCount", error(message).found(count.to_string())));
     }
-    if quota.max_recurrence.is_some_and(|max| max.gap_min() < plan.gap_min()) {
+    if let Some(max) = quota.max_recurrence.filter(|max| max.gap_min() < plan.gap_min()) {
         let message =
-            format!("it is more frequent than the plan allows ({})", in_words(plan.gap_min()));
-        return Err(("quota.maxRecurrence", error(message)));
+            format!("must be at least {}, the limit of its plan", in_words(plan.gap_min()));
+        return Err(("quota.maxRecurrence", error(message).found(in_words(max.gap_min()))));
     }
     Ok(())
 }
@@ -169,27 +169,24 @@ pub fn check_job(
     let gap_min = gap_min(collection, limits);
     if let Some(gap) = facts.shortest_gap.filter(|&gap| gap < gap_min) {
         let message = format!(
-            "two of its occurrences are {} apart; the collection allows {} and more",
-            in_words(gap),
+            "must leave at least {} between two occurrences, the limit of the collection",
             in_words(gap_min)
         );
-        return Err((
-            "recurrence",
-            ValidationError::new(ValidationErrorKind::RecurrenceTooFrequent, message),
-        ));
+        let error = ValidationError::new(ValidationErrorKind::RecurrenceTooFrequent, message);
+        return Err(("recurrence", error.found(in_words(gap))));
     }
     if limits == PlanLimits::Off || collection.plan != Plan::Free {
         return Ok(());
     }
     let error = |message: &str| ValidationError::new(ValidationErrorKind::NotInFreePlan, message);
     if facts.authenticated {
-        let message = "the Free plan has no authentication; choose another plan or leave it out";
-        return Err(("action.request.authentication", error(message)));
+        let error = error("is not available in the Free plan").without_value();
+        let hint = "choose another plan for the collection, or leave it out";
+        return Err(("action.request.authentication", error.hint(hint)));
     }
-    if facts.shortest_retry.is_some_and(|wait| wait < HOUR) {
-        let message =
-            "the Free plan retries after an hour at the earliest; allowed are PT1H and more";
-        return Err(("action.retryPolicy.retryInterval", error(message)));
+    if let Some(wait) = facts.shortest_retry.filter(|&wait| wait < HOUR) {
+        let error = error("must be at least PT1H in the Free plan");
+        return Err(("action.retryPolicy.retryInterval", error.found(iso_duration(wait))));
     }
     Ok(())
 }
@@ -204,39 +201,33 @@ pub fn check_collection(
 ) -> Result<(), (&'static str, ValidationError)> {
     check_quota(collection, limits)?;
     let max = jobs_max(collection, limits);
-    let conflict =
-        |message: String| ValidationError::new(ValidationErrorKind::QuotaConflict, message);
+    let conflict = |message: String| {
+        ValidationError::new(ValidationErrorKind::QuotaConflict, message).without_value()
+    };
     if facts.jobs > u64::from(max) {
-        let message = format!("it has {} jobs, and would be allowed {max}", facts.jobs);
-        return Err(("quota.maxJobCount", conflict(message)));
+        let message = format!("must be at least {}, the number of its jobs", facts.jobs);
+        return Err(("quota.maxJobCount", conflict(message).found(max.to_string())));
     }
     let gap_min = gap_min(collection, limits);
     if let Some(gap) = facts.shortest_gap.filter(|&gap| gap < gap_min) {
-        let (gap, gap_min) = (in_words(gap), in_words(gap_min));
-        let message = format!(
-            "it has a job that recurs after {gap}, and would be allowed {gap_min} and more"
-        );
-        return Err(("quota.maxRecurrence", conflict(message)));
+        let message =
+            format!("must be at most {}, the shortest interval of its jobs", in_words(gap));
+        return Err(("quota.maxRecurrence", conflict(message).found(in_words(gap_min))));
     }
     if limits == PlanLimits::Off {
         return Ok(());
     }
     if others_of_plan >= u64::from(collection.plan.collections_max()) {
-        let max = collection.plan.collections_max();
-        let message = format!(
-            "the subscription has {others_of_plan} other collections of this plan; allowed are {max}"
-        );
-        return Err((
-            "sku.name",
-            ValidationError::new(ValidationErrorKind::CollectionsMax, message),
-        ));
+        let max = counted(collection.plan.collections_max().into(), "collection");
+        let message = format!("allows {max} per subscription");
+        let error = ValidationError::new(ValidationErrorKind::CollectionsMax, message);
+        let found = format!("{} of this plan", counted(others_of_plan, "other collection"));
+        return Err(("sku.name", error.found(found)));
     }
     if collection.plan == Plan::Free && facts.authenticated > 0 {
-        let message = format!(
-            "{} of its jobs use authentication, which the Free plan does not have",
-            facts.authenticated
-        );
-        return Err(("sku.name", conflict(message)));
+        let jobs = counted(facts.authenticated, "job");
+        let error = conflict("must not be Free, which has no authentication".to_owned());
+        return Err(("sku.name", error.found(format!("{jobs} with authentication"))));
     }
     Ok(())
 }
@@ -249,13 +240,31 @@ fn gap_min(collection: &Collection, limits: PlanLimits) -> Duration {
     by_quota.into_iter().chain(by_plan).max().unwrap_or_default()
 }
 
+/// A duration in its largest unit, for messages.
 fn in_words(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
-        0..60 => format!("{seconds} seconds"),
-        60..3_600 => format!("{} minutes", seconds / 60),
-        3_600..86_400 => format!("{} hours", seconds / 3_600),
-        _ => format!("{} days", seconds / 86_400),
+        0..60 => counted(seconds, "second"),
+        60..3_600 => counted(seconds / 60, "minute"),
+        3_600..86_400 => counted(seconds / 3_600, "hour"),
+        _ => counted(seconds / 86_400, "day"),
+    }
+}
+
+/// A number with the singular or plural of what it counts: `1 job`, `2 jobs`.
+pub fn counted(number: u64, singular: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {singular}{plural}")
+}
+
+/// A duration in ISO 8601 form, in its largest whole unit, for messages.
+pub(crate) fn iso_duration(duration: Duration) -> String {
+    match duration.as_secs() {
+        0 => "PT0S".to_owned(),
+        seconds if seconds % 86_400 == 0 => format!("P{}D", seconds / 86_400),
+        seconds if seconds % 3_600 == 0 => format!("PT{}H", seconds / 3_600),
+        seconds if seconds % 60 == 0 => format!("PT{}M", seconds / 60),
+        seconds => format!("PT{seconds}S"),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kalends_recurrence::Instant;
 
 use crate::limits::Limits;
+use crate::plan::iso_duration;
 use crate::validation_error::{ValidationError, ValidationErrorKind};
 use crate::verbatim::Verbatim;
 
@@ -51,14 +52,16 @@ impl RetryPolicy {
             [("retryInterval", &self.interval), ("maxInterval", &self.interval_max)]
         {
             if wait.as_ref().is_some_and(|wait| !(min..=max).contains(wait.value())) {
-                let (min, max) = (min.as_secs(), max.as_secs() / 86_400);
-                let message = format!("allowed are {min} seconds to {max} days");
-                return Err((member, error(message)));
+                let found = wait.as_ref().map_or("", |wait| wait.text());
+                let message =
+                    format!("must be between {} and {}", iso_duration(min), iso_duration(max));
+                return Err((member, error(message).found(format!("{found:?}"))));
             }
         }
         let count_max = limits.retry_count_max;
-        if self.count.is_some_and(|count| count > count_max) {
-            return Err(("retryCount", error(format!("allowed are 0 to {count_max}"))));
+        if let Some(count) = self.count.filter(|&count| count > count_max) {
+            let message = format!("must be between 0 and {count_max}");
+            return Err(("retryCount", error(message).found(count.to_string())));
         }
         Ok(())
     }

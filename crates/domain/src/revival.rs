@@ -11,7 +11,7 @@ use crate::schedule_state::ScheduleState;
 pub enum NotRevived {
     /// The job runs once, at a time that has passed.
     #[error(
-        "startTime must lie after {now} to start it again; a recurrence or a run request starts it too"
+        "properties.startTime must lie after {now} to start it again; a recurrence or a run request starts it too"
     )]
     TimePassed {
         /// Time of the edit.
@@ -19,7 +19,7 @@ pub enum NotRevived {
     },
     /// The occurrences that `count` allows have started.
     #[error(
-        "recurrence.count must be greater than {used}, the number of runs so far, to start it again (found {count})"
+        "properties.recurrence.count must be greater than {used}, the number of runs so far, to start it again (found {count})"
     )]
     CountUsedUp {
         /// Occurrences that started a run.
@@ -29,7 +29,7 @@ pub enum NotRevived {
     },
     /// The schedule has ended.
     #[error(
-        "recurrence.endTime must not lie before the next possible occurrence, {next}, to start it again (found {end})"
+        "properties.recurrence.endTime must not lie before the next possible occurrence, {next}, to start it again (found {end})"
     )]
     Ended {
         /// The value of `endTime`.

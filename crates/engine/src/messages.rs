@@ -18,7 +18,9 @@ pub(crate) fn postponed(
     };
     let why = match closed.reason {
         CloseReason::Missed => "could not run at their time and do not run later",
-        CloseReason::Overlap => "did not run because the one before was still running or retrying",
+        CloseReason::Overlap => {
+            "did not run because the previous one was still running or retrying"
+        }
         CloseReason::Edited => "did not run before the job was edited",
         CloseReason::Quota => "did not run because too many runs of the job were open",
         CloseReason::Disabled => "did not run because the job or its collection was disabled",

@@ -60,7 +60,7 @@ fn duration(text: &str) -> anyhow::Result<Duration> {
     let seconds = text.strip_suffix('s').and_then(|number| number.parse().ok());
     match seconds {
         Some(seconds) => Ok(Duration::from_secs(seconds)),
-        None => parse_duration(text).context("expected a duration such as 90s or PT1M30S"),
+        None => parse_duration(text).context("must be a duration such as 90s or PT1M30S"),
     }
 }
 
@@ -69,7 +69,7 @@ fn period(text: &str) -> anyhow::Result<(Instant, Instant)> {
         let ends: (Instant, Instant) = (from.parse().ok()?, to.parse().ok()?);
         (ends.0 < ends.1).then_some(ends)
     });
-    ends.context("expected START/END, such as 2026-03-01T02:00Z/2026-03-01T08:00Z")
+    ends.context("must be START/END, such as 2026-03-01T02:00Z/2026-03-01T08:00Z")
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ mod short_paths;
 mod signing;
 mod tls;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,8 +83,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     print_config: bool,
 
-    /// Address and port to listen on; port 0 selects a free port
-    #[arg(long, env = "KALENDS_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    /// Address and port to listen on, or a port of 127.0.0.1; port 0 selects a free port
+    #[arg(long, env = "KALENDS_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = listen_address)]
     listen: SocketAddr,
 
     #[command(flatten)]
@@ -127,7 +127,17 @@ pub(crate) struct Arguments {
 }
 
 fn duration(text: &str) -> anyhow::Result<Duration> {
-    kalends_wire::parse_duration(text).context("expected a duration such as PT20S")
+    kalends_wire::parse_duration(text).context("must be a duration such as PT20S")
+}
+
+/// Parses `127.0.0.1:8080`, `localhost:8080` or `8080`.
+fn listen_address(text: &str) -> anyhow::Result<SocketAddr> {
+    let port = text.strip_prefix("localhost:").unwrap_or(text);
+    let address = match port.parse() {
+        Ok(port) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        Err(_) => text.parse(),
+    };
+    address.ok().context("must be a port, or an IP address and a port such as 0.0.0.0:8080")
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {

@@ -29,7 +29,7 @@ pub(crate) fn collection(text: &str) -> anyhow::Result<CollectionPath> {
     let (subscription, group, collection) = match parts.as_slice() {
         [subscription, group, collection] => (subscription, group, collection),
         [_, subscription, _, group, _, _, _, collection] => (subscription, group, collection),
-        _ => bail!("expected SUBSCRIPTION/GROUP/COLLECTION"),
+        _ => bail!("must be SUBSCRIPTION/GROUP/COLLECTION"),
     };
     let subscription = SubscriptionId::new(subscription)?;
     let group = GroupPath { subscription, group: GroupName::new(group)? };

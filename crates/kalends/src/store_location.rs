@@ -45,7 +45,7 @@ impl StoreLocation {
         }
         match self.store.strip_prefix("sqlite:") {
             Some("") | None => {
-                bail!("--store: expected sqlite:PATH or postgres://USER@HOST/DATABASE")
+                bail!("--store must be sqlite:PATH or postgres://USER@HOST/DATABASE")
             }
             Some(path) => Ok(Database::Sqlite(Path::new(path))),
         }
@@ -68,7 +68,7 @@ impl StoreLocation {
     pub(crate) fn sqlite_path(&self) -> anyhow::Result<&Path> {
         match self.database() {
             Ok(Database::Sqlite(path)) => Ok(path),
-            _ => bail!("--store {}: expected sqlite:PATH", self.store),
+            _ => bail!("--store must be sqlite:PATH; this command needs a SQLite store"),
         }
     }
 

@@ -9,7 +9,7 @@ pub struct RuleError {
     pub path: String,
     /// Category, from which callers derive an error code.
     pub kind: RuleErrorKind,
-    /// The value found and the values allowed.
+    /// The problem, the value found and the values allowed: a sentence whose subject is the member.
     pub message: String,
 }
 
@@ -35,14 +35,14 @@ pub struct RuleErrors(pub Vec<RuleError>);
 
 impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
+        write!(f, "{} {}", self.path, self.message)
     }
 }
 
 impl fmt::Display for RuleErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, error) in self.0.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
+            let separator = if index == 0 { "" } else { ". " };
             write!(f, "{separator}{error}")?;
         }
         Ok(())

@@ -234,13 +234,15 @@ pub(crate) fn write_date_and_time(ticks: Ticks, fraction: Fraction) -> Timestamp
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstantError {
     /// The text is not an ISO 8601 date or date-time.
-    #[error("expected an ISO 8601 date-time such as 2026-11-20T09:30:00Z")]
+    #[error("must be an ISO 8601 date-time such as 2026-11-20T09:30:00Z")]
     Malformed,
     /// A component is out of range, such as 30 February or hour 25.
-    #[error("there is no such date or time on the calendar")]
+    #[error(
+        "must be a date, time and UTC offset that exist; hours are 00 to 23 and seconds 00 to 59"
+    )]
     NotOnCalendar,
     /// The year, after conversion to UTC, is outside 0001 to 9999.
-    #[error("the year must lie between 0001 and 9999")]
+    #[error("must be a date-time in the years 0001 to 9999")]
     OutOfRange,
 }
 

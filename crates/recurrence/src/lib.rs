@@ -25,6 +25,7 @@ mod rule;
 mod settings;
 mod validate;
 mod zone;
+mod zone_suggestions;
 mod zoned_pattern;
 
 pub use cron::{Cron, CronError};

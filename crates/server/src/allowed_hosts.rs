@@ -55,10 +55,10 @@ impl AllowedHosts {
     pub(crate) fn describe(&self) -> String {
         match self {
             AllowedHosts::Any => "any name".into(),
-            AllowedHosts::Loopback => "localhost, 127.0.0.1 and [::1] only".into(),
+            AllowedHosts::Loopback => "localhost, 127.0.0.1 or [::1]".into(),
             AllowedHosts::Named { listen, names } => {
                 let names = [&[listen.to_string()], names.as_slice()].concat();
-                format!("{} only; --host adds a name", names.join(", "))
+                format!("one of {} or a name of the setting host", names.join(", "))
             }
         }
     }

@@ -60,11 +60,11 @@ impl From<CapacityExceeded> for ApiError {
     fn from(exceeded: CapacityExceeded) -> ApiError {
         match exceeded {
             CapacityExceeded::Total => {
-                let message = "the server is handling too many requests; retry later";
+                let message = "The server is handling too many requests; retry later";
                 ErrorDetails::one(ErrorCode::ServerBusy, "", message).into()
             }
             CapacityExceeded::Share => {
-                let message = "this caller or its address has too many requests in flight; retry \
+                let message = "The caller or its address has too many requests in flight; retry \
                                later";
                 let details = ErrorDetails::one(ErrorCode::TooManyRequests, "", message);
                 ApiError::rate_limited(details, RETRY_SECONDS)

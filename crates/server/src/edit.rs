@@ -8,15 +8,15 @@ use kalends_domain::{
     Collection, CollectionPath, EditKind, EgressPolicy, HttpAuthentication, JobDefinition,
     Lifecycle, OpenRunsMax, ScheduleEdit, ScheduleState, Target, Uri, ValidationError,
     ValidationErrorKind, changes_schedule, check_collection, check_end_time, check_job,
-    closed_by_edit, facts_of, jobs_max, rule_of, schedule_state_after_edit, schedule_state_of_new,
-    schedule_state_of_revived, stored_rule_of,
+    closed_by_edit, counted, facts_of, jobs_max, rule_of, schedule_state_after_edit,
+    schedule_state_of_new, schedule_state_of_revived, stored_rule_of,
 };
 use kalends_recurrence::Rule;
 use kalends_store::record::{JobRecord, JobState, JobUid, LedgerRecord};
 use kalends_store::{
     CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, WaitingRuns,
 };
-use kalends_wire::{ErrorCode, ErrorDetails, Version};
+use kalends_wire::{ErrorCode, ErrorDetails, Version, quoted};
 
 use crate::app::Settings;
 use crate::response::ApiError;
@@ -41,26 +41,46 @@ impl Condition {
     }
 
     pub(crate) fn check(&self, version: Option<u64>) -> Result<(), ApiError> {
-        let is_match = |wanted: &String| {
-            version.is_some_and(|version| {
-                let own = format!("\"{version}\"");
-                wanted.split(',').map(str::trim).any(|wanted| wanted == "*" || wanted == own)
-            })
-        };
-        let holds =
-            self.matches.as_ref().is_none_or(is_match) && !(self.must_be_new && version.is_some());
-        match holds {
-            true => Ok(()),
-            false => Err(precondition_failed(
-                "the resource has changed since it was read, or exists already",
-            )),
+        if self.must_be_new && version.is_some() {
+            let message = "must not be * because the resource exists".to_owned();
+            return Err(precondition_failed("If-None-Match", message));
         }
+        let Some(wanted) = &self.matches else { return Ok(()) };
+        let Some(version) = version else {
+            let message = "requires an existing resource; there is none".to_owned();
+            return Err(precondition_failed("If-Match", message));
+        };
+        let own = format!("\"{version}\"");
+        let tags = || wanted.split(',').map(str::trim);
+        if tags().any(|tag| tag == "*" || tag == own) {
+            return Ok(());
+        }
+        let is_quoted = |tag: &str| tag.starts_with('"') && tag.ends_with('"') && tag.len() > 1;
+        let message = match tags().all(is_quoted) {
+            true => format!(
+                "must be the ETag {own} (found {}); the resource has changed since it was read",
+                shown_tag(wanted)
+            ),
+            false => format!(
+                "must be an ETag with its double quotes, such as {own}, or * (found {})",
+                shown_tag(wanted)
+            ),
+        };
+        Err(precondition_failed("If-Match", message))
+    }
+}
+
+/// A tag for a message: as it was sent, with its quotes, and cut.
+fn shown_tag(tag: &str) -> String {
+    match tag.chars().count() > 64 || tag.chars().any(char::is_control) {
+        true => quoted(tag),
+        false => tag.to_owned(),
     }
 }
 
 /// An edit whose precondition does not hold.
-pub(crate) fn precondition_failed(message: &str) -> ApiError {
-    ErrorDetails::one(ErrorCode::PreconditionFailed, "", message).into()
+pub(crate) fn precondition_failed(header: &str, message: String) -> ApiError {
+    ErrorDetails::one(ErrorCode::PreconditionFailed, header, message).into()
 }
 
 /// The inputs of a job edit.
@@ -117,7 +137,9 @@ impl JobEdit {
         let max = jobs_max(&context.collection.collection, plans);
         let is_new = context.existing.is_none() && context.unreadable.is_none();
         if is_new && context.jobs >= u64::from(max) {
-            let message = format!("the collection has {} jobs; allowed are {max}", context.jobs);
+            let jobs = counted(context.jobs, "job");
+            let message =
+                format!("The collection already has {jobs}; its plan and quota allow {max}");
             return Err(ErrorDetails::one(ErrorCode::MaxJobCountExceeded, "", message).into());
         }
         let schedule = match context.existing {
@@ -126,7 +148,7 @@ impl JobEdit {
                 let (used, old) = (existing.state.used, &existing.job.definition);
                 schedule_state_of_revived(used, old, &new, &rule, context.now).map_err(|error| {
                     let state = lifecycle_word(existing.state.lifecycle);
-                    state_final(format!("the job is {state}; {error}"))
+                    state_final(format!("The job is {state}; {error}"))
                 })?
             }
             Some(existing) => {
@@ -209,7 +231,7 @@ pub(crate) fn check_destinations(
     let mut errors = ErrorDetails::default();
     for (path, uri) in uris(new).filter(|uri| !known.contains(uri)) {
         if let Err(fault) = policy.check_uri(uri, collection) {
-            errors.add(fault.kind.into(), format!("{path}.request.uri"), fault.message);
+            errors.add(fault.kind.into(), format!("{path}.request.uri"), fault.to_string());
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
@@ -238,7 +260,7 @@ fn state_final(message: String) -> ApiError {
 /// The message of the old API versions, in which a finished job can only be deleted.
 fn finished_message(job: &JobRecord) -> String {
     let state = lifecycle_word(job.state.lifecycle);
-    format!("the job is {state} and cannot be changed or run; delete it first")
+    format!("The job is {state} and cannot be changed or run; delete it first")
 }
 
 fn lifecycle_word(lifecycle: Lifecycle) -> &'static str {
@@ -267,8 +289,8 @@ pub(crate) fn decide_run(
     let open = context.open.len();
     if !open_runs_max.allows_another(open) {
         let message = format!(
-            "the job has {open} open runs (allowed are {}); retry when one of them has finished",
-            open_runs_max.0
+            "The job already has {}, the maximum; retry when one has finished",
+            counted(open.try_into().unwrap_or(u64::MAX), "open run")
         );
         let errors = ErrorDetails::one(ErrorCode::TooManyRequests, "", message);
         return Err(ApiError::rate_limited(errors, RUN_AGAIN_SECONDS));
@@ -303,7 +325,7 @@ fn plan_error(path: &str, error: ValidationError) -> ApiError {
         }
         _ => ErrorCode::QuotaConflict,
     };
-    ErrorDetails::one(code, format!("properties.{path}"), error.message).into()
+    ErrorDetails::one(code, format!("properties.{path}"), error.to_string()).into()
 }
 
 /// The client certificates of a job whose contents are still to be read.

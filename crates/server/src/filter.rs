@@ -11,6 +11,10 @@ const TERMS_MAX: usize = 4;
 
 /// Parses a filter of jobs: `state eq Enabled`, `contains(name,'export')`, `tag eq 'team=billing'`.
 pub(crate) fn jobs(text: &str) -> Result<JobFilter, ErrorDetails> {
+    read_jobs(text).map_err(|error| error.of(text))
+}
+
+fn read_jobs(text: &str) -> Result<JobFilter, FilterError> {
     let mut filter = JobFilter::default();
     for term in terms(text)? {
         match term {
@@ -31,7 +35,7 @@ pub(crate) fn jobs(text: &str) -> Result<JobFilter, ErrorDetails> {
                 filter.tag = Some((name, value));
             }
             Term::Contains(text) => filter.contains = Some(text),
-            Term::Equal(name, _) => return Err(unknown(name, "state and tag")),
+            Term::Equal(..) => return Err(unknown("state, tag or contains")),
         }
     }
     Ok(filter)
@@ -39,6 +43,10 @@ pub(crate) fn jobs(text: &str) -> Result<JobFilter, ErrorDetails> {
 
 /// Parses a filter of history entries: `status eq 'Failed'`.
 pub(crate) fn history(text: &str) -> Result<HistoryFilter, ErrorDetails> {
+    read_history(text).map_err(|error| error.of(text))
+}
+
+fn read_history(text: &str) -> Result<HistoryFilter, FilterError> {
     let mut filter = HistoryFilter::default();
     for term in terms(text)? {
         match term {
@@ -50,8 +58,8 @@ pub(crate) fn history(text: &str) -> Result<HistoryFilter, ErrorDetails> {
                 ];
                 filter.status = Some(word(&statuses, &value)?);
             }
-            Term::Equal(name, _) => return Err(unknown(name, "status")),
-            Term::Contains(_) => return Err(unknown("contains", "status")),
+            Term::Equal(..) => return Err(unknown("status")),
+            Term::Contains(_) => return Err(unknown("status")),
         }
     }
     Ok(filter)
@@ -62,9 +70,9 @@ enum Term<'a> {
     Contains(String),
 }
 
-fn terms(text: &str) -> Result<Vec<Term<'_>>, ErrorDetails> {
+fn terms(text: &str) -> Result<Vec<Term<'_>>, FilterError> {
     if text.chars().count() > CHARS_MAX {
-        return Err(invalid(format!("it is longer than {CHARS_MAX} characters")));
+        return Err(invalid(format!("must have at most {CHARS_MAX} characters")));
     }
     let mut rest = text.trim();
     let mut terms = Vec::new();
@@ -78,12 +86,16 @@ fn terms(text: &str) -> Result<Vec<Term<'_>>, ErrorDetails> {
         let joined = rest.get(..3).is_some_and(|word| word.eq_ignore_ascii_case("and"));
         match rest.get(3..).filter(|_| joined && terms.len() < TERMS_MAX) {
             Some(after) if after.starts_with(' ') => rest = after.trim_start(),
-            _ => return Err(invalid(format!("expected and, up to {TERMS_MAX} comparisons"))),
+            _ => {
+                return Err(invalid(format!(
+                    "must have at most {TERMS_MAX} comparisons, joined by and"
+                )));
+            }
         }
     }
 }
 
-fn term(text: &str) -> Result<(Term<'_>, &str), ErrorDetails> {
+fn term(text: &str) -> Result<(Term<'_>, &str), FilterError> {
     let call = "contains(";
     if text.get(..call.len()).is_some_and(|head| head.eq_ignore_ascii_case(call)) {
         let inside = text.get(call.len()..).unwrap_or_default();
@@ -95,17 +107,17 @@ fn term(text: &str) -> Result<(Term<'_>, &str), ErrorDetails> {
         let rest = rest.trim_start().strip_prefix(')');
         return match rest {
             Some(rest) => Ok((Term::Contains(value), rest)),
-            None => Err(invalid("expected contains(name,'text')")),
+            None => Err(invalid("must have the form contains(name,'text')")),
         };
     }
     let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
     let (operator, rest) = rest.trim_start().split_once(' ').unwrap_or((rest, ""));
     if !operator.eq_ignore_ascii_case("eq") {
-        return Err(invalid("expected a comparison such as state eq 'Enabled'"));
+        return Err(invalid("must have comparisons such as state eq 'Enabled'"));
     }
     let name =
         ["state", "status", "tag"].into_iter().find(|known| known.eq_ignore_ascii_case(name));
-    let name = name.ok_or_else(|| invalid("allowed are state, status, tag and contains"))?;
+    let name = name.ok_or_else(|| invalid("must compare state, status or tag, or use contains"))?;
     let rest = rest.trim_start();
     if rest.starts_with('\'') {
         let (value, rest) = quoted(rest)?;
@@ -114,18 +126,18 @@ fn term(text: &str) -> Result<(Term<'_>, &str), ErrorDetails> {
     let (value, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     match !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         true => Ok((Term::Equal(name, value.to_owned()), rest)),
-        false => Err(invalid("expected a word, or a text in single quotes")),
+        false => Err(invalid("must compare with a word, or a text in single quotes")),
     }
 }
 
 /// A string in single quotes; two quotes stand for one.
-fn quoted(text: &str) -> Result<(String, &str), ErrorDetails> {
+fn quoted(text: &str) -> Result<(String, &str), FilterError> {
     let mut rest =
-        text.strip_prefix('\'').ok_or_else(|| invalid("expected a text in single quotes"))?;
+        text.strip_prefix('\'').ok_or_else(|| invalid("must have texts in single quotes"))?;
     let mut value = String::new();
     loop {
         let (part, after) =
-            rest.split_once('\'').ok_or_else(|| invalid("a quote is not closed"))?;
+            rest.split_once('\'').ok_or_else(|| invalid("must close its single quotes"))?;
         value.push_str(part);
         match after.strip_prefix('\'') {
             Some(after) => {
@@ -137,20 +149,31 @@ fn quoted(text: &str) -> Result<(String, &str), ErrorDetails> {
     }
 }
 
-fn word<T: Copy>(words: &[(&str, T)], value: &str) -> Result<T, ErrorDetails> {
+fn word<T: Copy>(words: &[(&str, T)], value: &str) -> Result<T, FilterError> {
     let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(value));
     let allowed: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        invalid(format!("{value:?} is not allowed; allowed are {}", allowed.join(", ")))
-    })
+    found
+        .map(|(_, value)| *value)
+        .ok_or_else(|| invalid(format!("must compare with one of {}", allowed.join(", "))))
 }
 
-fn unknown(name: &str, allowed: &str) -> ErrorDetails {
-    invalid(format!("{name} is not allowed here; allowed are {allowed}"))
+/// A problem of a filter.
+struct FilterError(String);
+
+impl FilterError {
+    /// The error of the filter `text`.
+    fn of(self, text: &str) -> ErrorDetails {
+        let message = format!("{} (found {})", self.0, kalends_wire::quoted(text));
+        ErrorDetails::one(ErrorCode::InvalidFilter, "$filter", message)
+    }
 }
 
-fn invalid(message: impl Into<String>) -> ErrorDetails {
-    ErrorDetails::one(ErrorCode::InvalidFilter, "$filter", message)
+fn unknown(allowed: &str) -> FilterError {
+    invalid(format!("must use {allowed}"))
+}
+
+fn invalid(message: impl Into<String>) -> FilterError {
+    FilterError(message.into())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! stops the former, the `Origin` and content type checks the latter.
 
 use http::{HeaderMap, Method, Uri, header};
-use kalends_wire::{ErrorCode, ErrorDetails};
+use kalends_wire::{ErrorCode, ErrorDetails, quoted};
 
 use crate::allowed_hosts::AllowedHosts;
 use crate::forwarded::RequestSource;
@@ -23,24 +23,27 @@ pub(crate) fn check(
 ) -> Result<(), ErrorDetails> {
     let length = uri.path_and_query().map_or(0, |target| target.as_str().len());
     if length > URI_BYTES_MAX {
-        let message = format!("the path has {length} bytes; allowed are {URI_BYTES_MAX}");
+        let message =
+            format!("The path and query must have at most {URI_BYTES_MAX} bytes (found {length})");
         return Err(ErrorDetails::one(ErrorCode::RequestUriTooLong, "", message));
     }
     let host = host(headers)?;
     let named = uri.authority().map(|authority| authority.as_str());
     let forwarded = source.host.as_deref();
-    if ![Some(host), named, forwarded].into_iter().flatten().all(|host| hosts.allow(host)) {
-        let message = format!("the server answers to {}", hosts.describe());
-        return Err(ErrorDetails::one(ErrorCode::MisdirectedRequest, "", message));
+    let mut presented = [Some(host), named, forwarded].into_iter().flatten();
+    if let Some(host) = presented.find(|host| !hosts.allow(host)) {
+        let found = quoted(host);
+        let message = format!("must be {} (found {found})", hosts.describe());
+        return Err(ErrorDetails::one(ErrorCode::MisdirectedRequest, "Host", message));
     }
     for name in ["origin", "sec-fetch-site"] {
         if headers.get_all(name).iter().nth(1).is_some() {
-            let message = format!("expected one {name} header");
-            return Err(ErrorDetails::one(ErrorCode::InvalidRequest, "", message));
+            let message = "is given twice; send it once";
+            return Err(ErrorDetails::one(ErrorCode::InvalidRequest, name, message));
         }
     }
     if !method.is_safe() && is_cross_origin(headers, forwarded.unwrap_or(host)) {
-        let message = "a page of another origin must not change anything here";
+        let message = "A web page of another origin cannot send write requests to this server";
         return Err(ErrorDetails::one(ErrorCode::AuthorizationFailed, "", message));
     }
     if method == Method::POST || method == Method::DELETE {
@@ -53,7 +56,11 @@ fn host(headers: &HeaderMap) -> Result<&str, ErrorDetails> {
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next().and_then(|host| host.to_str().ok()), hosts.next()) {
         (Some(host), None) => Ok(host),
-        _ => Err(ErrorDetails::one(ErrorCode::InvalidRequest, "", "expected one Host header")),
+        (None, _) => Err(ErrorDetails::one(ErrorCode::InvalidRequest, "Host", "is missing")),
+        (Some(_), Some(_)) => {
+            let message = "is given twice; send it once";
+            Err(ErrorDetails::one(ErrorCode::InvalidRequest, "Host", message))
+        }
     }
 }
 
@@ -78,8 +85,9 @@ fn check_no_form(headers: &HeaderMap) -> Result<(), ErrorDetails> {
     let media_type = media_type.unwrap_or("").split(';').next().unwrap_or("").trim();
     match forms.iter().any(|form| form.eq_ignore_ascii_case(media_type)) {
         true => {
-            let message = "expected no body, or Content-Type application/json in UTF-8";
-            Err(ErrorDetails::one(ErrorCode::UnsupportedMediaType, "", message))
+            let found = quoted(media_type);
+            let message = format!("must be absent, or application/json in UTF-8 (found {found})");
+            Err(ErrorDetails::one(ErrorCode::UnsupportedMediaType, "Content-Type", message))
         }
         false => Ok(()),
     }

@@ -96,7 +96,7 @@ impl<K> PageRequest<K> {
             Some(token) => {
                 let position = next.position(token);
                 let key = position.and_then(|position| key_of(&position)).filter(|_| skip == 0);
-                let message = "it is none of this list; take nextLink as it is, or begin again";
+                let message = "must come from a nextLink of the same caller, list and filter; request the first page again";
                 Some(key.ok_or_else(|| invalid("$skiptoken", message))?)
             }
         };

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes};
-use kalends_recurrence::Instant;
-use kalends_wire::{ErrorCode, ErrorDetails, Json, Version};
+use kalends_recurrence::{Instant, InstantError};
+use kalends_wire::{ErrorCode, ErrorDetails, Json, Version, quoted};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 
@@ -56,12 +56,15 @@ impl Query {
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (Ok(name), Ok(value)) = (decode(name), decode(value)) else {
-                return Err(invalid("", "the query is not UTF-8"));
+                return Err(invalid("", "The query must be percent-encoded UTF-8"));
             };
             parameters.push((name, value));
         }
         if parameters.len() > PARAMETERS_MAX {
-            return Err(invalid("", format!("more than {PARAMETERS_MAX} parameters")));
+            let found = parameters.len();
+            let message =
+                format!("The query must have at most {PARAMETERS_MAX} parameters (found {found})");
+            return Err(invalid("", message));
         }
         let default_version = (form == PathForm::Short).then_some(Version::NEWEST);
         Ok(Query { parameters, default_version })
@@ -72,14 +75,14 @@ impl Query {
             self.parameters.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
         let first = found.next().map(|(_, value)| value.as_str());
         match found.next() {
-            Some(_) => Err(invalid(name, "it is given twice")),
+            Some(_) => Err(invalid(name, "is given twice; send it once")),
             None => Ok(first),
         }
     }
 
     pub(crate) fn version(&self) -> Result<Version, ErrorDetails> {
         let twice = |_| {
-            let message = "it is given twice";
+            let message = "is given twice; send it once";
             ErrorDetails::one(ErrorCode::InvalidApiVersionParameter, "api-version", message)
         };
         match (self.get("api-version").map_err(twice)?, self.default_version) {
@@ -92,7 +95,10 @@ impl Query {
     pub(crate) fn top(&self, default: usize, max: usize) -> Result<usize, ErrorDetails> {
         let Some(text) = self.get("$top")? else { return Ok(default) };
         let number = text.parse::<usize>().ok().filter(|number| (1..=max).contains(number));
-        number.ok_or_else(|| invalid("$top", format!("allowed are whole numbers from 1 to {max}")))
+        number.ok_or_else(|| {
+            let found = quoted(text);
+            invalid("$top", format!("must be a whole number from 1 to {max} (found {found})"))
+        })
     }
 
     /// `$skip`, 0 if absent.
@@ -101,7 +107,8 @@ impl Query {
         let Some(text) = self.get("$skip")? else { return Ok(0) };
         let number = text.parse::<u64>().ok().filter(|&number| number <= SKIP_MAX);
         number.ok_or_else(|| {
-            invalid("$skip", format!("allowed are whole numbers from 0 to {SKIP_MAX}"))
+            let found = quoted(text);
+            invalid("$skip", format!("must be a whole number from 0 to {SKIP_MAX} (found {found})"))
         })
     }
 
@@ -119,8 +126,9 @@ impl Query {
         let Some(text) = self.get(name)? else { return Ok(None) };
         // Clients often send the plus sign of an offset unescaped, which decodes to a space.
         let time = text.replace(' ', "+").parse();
-        let message = "expected a date and time such as 2026-11-15T10:00:00Z";
-        time.map(Some).map_err(|_| invalid(name, message))
+        time.map(Some).map_err(|error: InstantError| {
+            invalid(name, format!("{error} (found {})", quoted(text)))
+        })
     }
 
     /// A text parameter; an empty one counts as absent.
@@ -162,7 +170,7 @@ async fn read_bytes(request: &mut RequestContext, bytes_max: usize) -> Result<By
     let Some(body) = request.body.take() else { return Ok(Bytes::new()) };
     let time_max = request.app.settings.timeouts.request_body;
     let too_long = || {
-        let message = format!("the body is longer than {bytes_max} bytes");
+        let message = format!("The request body must have at most {bytes_max} bytes");
         ErrorDetails::one(ErrorCode::RequestEntityTooLarge, "", message)
     };
     // Reject by Content-Length, before the body is received.
@@ -175,11 +183,12 @@ async fn read_bytes(request: &mut RequestContext, bytes_max: usize) -> Result<By
         Ok(Ok(bytes)) => bytes,
         Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_long().into()),
         Ok(Err(_)) => {
-            let message = "the body is cut or badly chunked";
+            let message = "The request body ended early or has invalid chunks";
             return Err(ErrorDetails::one(ErrorCode::InvalidRequest, "", message).into());
         }
         Err(_) => {
-            let message = format!("the body took longer than {} s", time_max.as_secs_f64());
+            let message =
+                format!("The request body must arrive within {} s", time_max.as_secs_f64());
             return Err(ErrorDetails::one(ErrorCode::RequestTimeout, "", message).into());
         }
     };
@@ -187,10 +196,13 @@ async fn read_bytes(request: &mut RequestContext, bytes_max: usize) -> Result<By
 }
 
 fn check_media_type(headers: &HeaderMap) -> Result<(), ErrorDetails> {
-    let unsupported =
-        |message: &str| Err(ErrorDetails::one(ErrorCode::UnsupportedMediaType, "", message));
-    if headers.contains_key(header::CONTENT_ENCODING) {
-        return unsupported("the body must not be compressed");
+    let unsupported = |path: &str, message: String| {
+        Err(ErrorDetails::one(ErrorCode::UnsupportedMediaType, path, message))
+    };
+    if let Some(encoding) = headers.get(header::CONTENT_ENCODING) {
+        let found = quoted(&String::from_utf8_lossy(encoding.as_bytes()));
+        let message = format!("must be absent (found {found}); send the body uncompressed");
+        return unsupported("Content-Encoding", message);
     }
     let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let mut parts = text.unwrap_or("").split(';').map(|part| part.trim().to_ascii_lowercase());
@@ -201,7 +213,11 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ErrorDetails> {
     });
     match is_json && is_utf8 {
         true => Ok(()),
-        false => unsupported("expected Content-Type application/json in UTF-8"),
+        false => {
+            let found = text.map_or_else(|| "none".to_owned(), quoted);
+            let message = format!("must be application/json in UTF-8 (found {found})");
+            unsupported("Content-Type", message)
+        }
     }
 }
 

@@ -141,7 +141,7 @@ impl ApiError {
 
     /// A failure that the client did not cause.
     pub(crate) fn internal(cause: impl Into<Arc<str>>) -> ApiError {
-        let message = "it failed; the log has more under the request id";
+        let message = "Internal error. Quote the request id (x-ms-request-id) when you report it.";
         let errors = ErrorDetails::one(ErrorCode::InternalError, "", message);
         ApiError { cause: Some(cause.into()), ..ApiError::from(errors) }
     }
@@ -211,22 +211,24 @@ impl From<StoreError> for ApiError {
                 None => ApiError::internal(rejection.to_string()),
             },
             StoreError::NoCollection => {
-                one(ErrorCode::ResourceNotFound, "there is no such collection")
+                one(ErrorCode::ResourceNotFound, "The collection was not found")
             }
             StoreError::TooManyGroups => one(ErrorCode::QuotaExceeded, &error.to_string()),
             StoreError::Busy(_) => {
-                one(ErrorCode::ServerBusy, "the server is handling too many requests; retry later")
+                one(ErrorCode::ServerBusy, "The server is handling too many requests; retry later")
             }
             StoreError::Unavailable(_) => {
                 one(ErrorCode::StoreUnavailable, &format!("{error}; retry later"))
             }
             StoreError::Unknown(_) => {
-                let message = "whether it was done is not known; ask again, a repeated PUT is safe";
+                let message =
+                    "The outcome of the write is unknown; read the resource, or repeat the PUT";
                 one(ErrorCode::OperationOutcomeUnknown, message)
             }
-            StoreError::Full => {
-                one(ErrorCode::InsufficientStorage, "the disk of the store is full")
-            }
+            StoreError::Full => one(
+                ErrorCode::InsufficientStorage,
+                "The disk of the store is full; retry when there is space",
+            ),
             StoreError::Unreadable(_) => {
                 let message = format!("{error}; replace it with PUT, or delete it");
                 ApiError {

@@ -2,9 +2,10 @@
 
 use http::Method;
 use kalends_domain::{
-    CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
+    CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, NameError,
+    SubscriptionId,
 };
-use kalends_wire::{ErrorCode, ErrorDetails};
+use kalends_wire::{ErrorCode, ErrorDetails, quoted};
 use percent_encoding::percent_decode_str;
 
 /// The resource or action that a path names.
@@ -111,7 +112,7 @@ pub(crate) fn route(
     let mut segments = Vec::new();
     for segment in path.strip_prefix('/').unwrap_or(path).split('/') {
         let decoded = percent_decode_str(segment).decode_utf8();
-        let message = "the path is not UTF-8";
+        let message = "The path must be percent-encoded UTF-8";
         segments
             .push(decoded.map_err(|_| ErrorDetails::one(ErrorCode::InvalidRequest, "", message))?);
     }
@@ -241,9 +242,13 @@ impl<'a> Segments<'a> {
     }
 }
 
-fn invalid_name(error: kalends_domain::NameError, name: &str) -> ErrorDetails {
-    let shown: String = name.chars().take(100).collect();
-    ErrorDetails::one(error.into(), "", format!("{shown:?} is no name: {error}"))
+fn invalid_name(error: NameError, name: &str) -> ErrorDetails {
+    let kind = match error {
+        NameError::Resource => "The name of a collection or job",
+        NameError::Group => "The name of a resource group",
+        NameError::Subscription => "The subscription id",
+    };
+    ErrorDetails::one(error.into(), "", format!("{kind} {error} (found {})", quoted(name)))
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub enum StoreError {
     #[error("{}", first(.0))]
     Unreadable(Vec<UnreadableJob>),
     /// The store was written by a newer version of this program.
-    #[error("the store has format {found}; this program knows up to {known}")]
+    #[error("the store has schema version {found}; this program supports up to {known}")]
     TooNew {
         /// Format of the store.
         found: u32,

@@ -74,7 +74,7 @@ fn read(root: Node<'_>, errors: &mut ErrorDetails) -> Option<BulkEdit> {
         (Some(names), None) => read_names(names, errors).map(BulkJobs::Names),
         (None, Some(filter)) => filter.text(errors).map(|text| BulkJobs::Filter(text.to_owned())),
         _ => {
-            root.reject("expected names or filter, and not both", errors);
+            root.reject_any("must have either names or filter", errors);
             None
         }
     };
@@ -85,11 +85,11 @@ fn read_names(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Vec<JobName>>
     let max = BulkEdit::JOBS_MAX;
     // A name outside a list is more likely an error than a list of one, and a deletion is final.
     if !matches!(node.value, Json::Array(names) if names.len() <= max) {
-        node.reject(format!("expected a list of at most {max} names"), errors);
+        node.reject_with_list_length(format!("must be a list of at most {max} names"), errors);
         return None;
     }
     node.list(errors, |node, errors| {
         let name = JobName::new(node.text(errors)?);
-        name.map_err(|error| node.with_code(error.into()).reject(error.to_string(), errors)).ok()
+        name.map_err(|error| node.with_code(error.into()).reject(error, errors)).ok()
     })
 }

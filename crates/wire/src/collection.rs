@@ -10,7 +10,7 @@ use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::id::{COLLECTION_TYPE, collection_id};
 use crate::json::Json;
-use crate::node::{Node, quoted};
+use crate::node::Node;
 use crate::object::{ObjectBuilder, pairs};
 use crate::shape;
 use crate::tags::read_tags;
@@ -71,7 +71,7 @@ fn read(
     let location = read_location(root, errors);
     let tags = root.member("tags").and_then(|node| read_tags(node, limits, errors));
     let Some(properties) = root.member("properties") else {
-        root.missing("properties", ErrorCode::MissingRequiredProperty, "expected sku", errors);
+        root.missing_object("properties", errors);
         return None;
     };
     if !properties.is_object(errors) {
@@ -87,7 +87,7 @@ fn read(
 
 fn read_location(root: Node<'_>, errors: &mut ErrorDetails) -> Option<Location> {
     let Some(node) = root.member("location") else {
-        let expected = "expected a place such as West US";
+        let expected = "a collection has a region such as West US";
         root.missing("location", ErrorCode::LocationRequired, expected, errors);
         return None;
     };
@@ -102,7 +102,7 @@ fn read_plan(properties: Node<'_>, version: Version, errors: &mut ErrorDetails) 
     let allowed: Vec<_> = known.clone().map(|(word, _)| word).collect();
     let allowed = format!("allowed are {}", allowed.join(", "));
     let Some(sku) = properties.member("sku") else {
-        properties.missing("sku", ErrorCode::MissingRequiredProperty, allowed, errors);
+        properties.missing_object("sku", errors);
         return None;
     };
     let sku = sku.with_code(ErrorCode::InvalidSku);
@@ -156,8 +156,7 @@ fn positive(node: Node<'_>, errors: &mut ErrorDetails) -> Option<u32> {
     // Clients read signed 32-bit integers.
     let valid = u32::try_from(number).ok().filter(|number| (1..=i32::MAX as u32).contains(number));
     if valid.is_none() {
-        let number = quoted(&number.to_string());
-        node.reject(format!("{number} is not allowed; allowed are 1 to {}", i32::MAX), errors);
+        node.reject(format!("must be between 1 and {}", i32::MAX), errors);
     }
     valid
 }

@@ -21,6 +21,28 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     }
 }
 
+/// Parses the durations that people type: a number and a unit, such as `90d`, `2 weeks`, `15min` or
+/// `30 seconds`.
+pub fn parse_short_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (written, unit) = text.split_at(digits);
+    let seconds = match unit.trim().to_ascii_lowercase().as_str() {
+        "s" | "sec" | "secs" | "second" | "seconds" => 1,
+        "m" | "min" | "mins" | "minute" | "minutes" => MINUTE,
+        "h" | "hour" | "hours" => HOUR,
+        "d" | "day" | "days" => DAY,
+        "w" | "week" | "weeks" => 7 * DAY,
+        _ => return None,
+    };
+    number(written)?.checked_mul(seconds).map(Duration::from_secs)
+}
+
+/// The ISO 8601 form of a duration in the form that people type.
+pub(crate) fn suggest_duration(text: &str) -> Option<String> {
+    parse_short_duration(text).map(write_duration)
+}
+
 /// Formats a duration in ISO 8601, such as `PT30S` and `P1DT12H`. For values of the service;
 /// durations of a definition keep the text of their author.
 pub fn write_duration(duration: Duration) -> String {
@@ -121,6 +143,25 @@ fn fraction(digits: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_and_a_unit_are_a_short_duration() {
+        for (text, seconds) in [
+            ("90d", 90 * DAY),
+            ("2w", 14 * DAY),
+            ("1 week", 7 * DAY),
+            ("15min", 15 * MINUTE),
+            ("15m", 15 * MINUTE),
+            ("12H", 12 * HOUR),
+            ("30 seconds", 30),
+        ] {
+            assert_eq!(parse_short_duration(text), Some(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "90", "d", "-1d", "1.5h", "3 months", "99999999999d", "PT30S"] {
+            assert_eq!(parse_short_duration(text), None, "{text}");
+        }
+        assert_eq!(suggest_duration("36 hours").as_deref(), Some("P1DT12H"));
+    }
 
     #[test]
     fn both_formats_are_parsed() {

@@ -17,7 +17,8 @@ pub struct ErrorDetail {
     pub code: ErrorCode,
     /// Path of the member, such as `recurrence.schedule.hours[1]`; empty for the whole request.
     pub path: String,
-    /// The value found and the values allowed. It never quotes a secret.
+    /// The problem, the value found and the values allowed: a sentence whose subject is the member,
+    /// or a complete sentence if there is no path. It never quotes a secret.
     pub message: String,
 }
 
@@ -63,7 +64,7 @@ impl fmt::Display for ErrorDetail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.path.as_str() {
             "" => f.write_str(&self.message),
-            path => write!(f, "{path}: {}", self.message),
+            path => write!(f, "{path} {}", self.message),
         }
     }
 }
@@ -96,7 +97,7 @@ impl ErrorDetails {
 
     /// Converts an error of `member` of the `properties` of a job or collection.
     pub fn from_validation_error(member: &str, error: ValidationError) -> ErrorDetails {
-        ErrorDetails::one(error.kind.into(), format!("properties.{member}"), error.message)
+        ErrorDetails::one(error.kind.into(), format!("properties.{member}"), error.to_string())
     }
 
     /// Returns the HTTP status and the body of the response.
@@ -156,7 +157,7 @@ impl FromIterator<ErrorDetail> for ErrorDetails {
 impl fmt::Display for ErrorDetails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, error) in self.0.iter().enumerate() {
-            let separator = if number == 0 { "" } else { "; " };
+            let separator = if number == 0 { "" } else { ". " };
             write!(f, "{separator}{error}")?;
         }
         Ok(())

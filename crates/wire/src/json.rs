@@ -54,18 +54,17 @@ impl<'a> Json<'a> {
         let value = match serde_json::from_slice::<Json<'a>>(text) {
             Ok(value) => value,
             Err(error) => {
-                errors.add(
-                    ErrorCode::InvalidRequestContent,
-                    "",
-                    format!("not valid JSON: {error}"),
-                );
+                let message = syntax_message(text, &error);
+                errors.add(ErrorCode::InvalidRequestContent, "", message);
                 return Err(errors);
             }
         };
         let mut members = 0;
         value.check(JsonPath::ROOT, 0, &mut members, &mut errors);
         if members > members_max {
-            let message = format!("it has {members} members; allowed are {members_max}");
+            let message = format!(
+                "The request body must have at most {members_max} members (found {members})"
+            );
             errors.add(ErrorCode::InvalidRequestContent, "", message);
         }
         if errors.is_empty() { Ok(value) } else { Err(errors) }
@@ -128,7 +127,7 @@ impl<'a> Json<'a> {
         errors: &mut ErrorDetails,
     ) {
         if depth > DEPTH_MAX {
-            let message = format!("it nests deeper than {DEPTH_MAX}");
+            let message = format!("must not be nested deeper than {DEPTH_MAX} levels");
             errors.add(ErrorCode::InvalidRequestContent, path.to_string(), message);
             return;
         }
@@ -150,7 +149,7 @@ impl<'a> Json<'a> {
                 for (number, (name, value)) in entries.iter().enumerate().take(Json::MEMBERS_MAX) {
                     if name.len() > NAME_BYTES_MAX {
                         let message = format!(
-                            "a member's name has {} bytes; allowed are {NAME_BYTES_MAX}",
+                            "must have names of at most {NAME_BYTES_MAX} bytes (found {})",
                             name.len()
                         );
                         errors.add(ErrorCode::InvalidRequestContent, path.to_string(), message);
@@ -160,7 +159,7 @@ impl<'a> Json<'a> {
                     check_text(name, path, errors);
                     let earlier = entries.iter().take(number);
                     if earlier.into_iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
-                        let message = "it is given twice; names are read without regard to case";
+                        let message = "is given twice; names are case-insensitive";
                         errors.add(duplicate, path.to_string(), message);
                     }
                     value.check(path, depth + 1, members, errors);
@@ -171,12 +170,31 @@ impl<'a> Json<'a> {
     }
 }
 
+/// The message of invalid JSON, with the line and column.
+fn syntax_message(text: &[u8], error: &serde_json::Error) -> String {
+    if text.trim_ascii().is_empty() {
+        return "The request body must be a JSON object (found an empty body)".to_owned();
+    }
+    let lines = text.split(|&byte| byte == b'\n');
+    let rest = lines
+        .skip(error.line().saturating_sub(1))
+        .flat_map(|line| line.get(error.column().saturating_sub(1)..));
+    let at = rest.into_iter().next().unwrap_or_default();
+    let hint = match at.first() {
+        Some(b'/') => "; comments are not allowed",
+        Some(b'\'') => "; strings have double quotes",
+        Some(0xef) if text.starts_with(b"\xef\xbb\xbf") => "; remove the byte order mark",
+        _ => "",
+    };
+    format!("The request body must be valid JSON: {error}{hint}")
+}
+
 fn check_text(text: &str, path: JsonPath<'_>, errors: &mut ErrorDetails) {
     if text.contains('\0') {
         errors.add(
             ErrorCode::InvalidCharacter,
             path.to_string(),
-            "it holds the character NUL (\\u0000)",
+            "must not contain the character NUL (\\u0000)",
         );
     }
 }
@@ -296,14 +314,16 @@ mod tests {
     #[test]
     fn invalid_json_is_rejected_with_its_position() {
         let code = ErrorCode::InvalidRequestContent;
-        check("", code, "", "line 1 column 0");
+        check("", code, "", "(found an empty body)");
         check("{\"a\":", code, "", "line 1 column 5");
         check("{} x", code, "", "trailing characters at line 1 column 4");
-        check("{'a':1}", code, "", "line 1 column 2");
+        check("{'a':1}", code, "", "line 1 column 2; strings have double quotes");
         check("{\"a\":NaN}", code, "", "line 1");
         check("{\"a\":1e400}", code, "", "number out of range");
         check("{\"a\":1,}", code, "", "trailing comma");
-        check("// note\n{}", code, "", "line 1 column 1");
+        check("// note\n{}", code, "", "line 1 column 1; comments are not allowed");
+        check("{}\n /* x */", code, "", "line 2 column 2; comments are not allowed");
+        check("\u{feff}{}", code, "", "remove the byte order mark");
         check("\"\\ud800\"", code, "", "line 1");
         check(&"[".repeat(100_000), code, "", "recursion limit");
     }
@@ -317,7 +337,7 @@ mod tests {
     #[test]
     fn nul_is_rejected_in_values_and_names() {
         check("{\"a\":\"x\\u0000\"}", ErrorCode::InvalidCharacter, "a", "NUL");
-        check("{\"a\\u0000\":1}", ErrorCode::InvalidCharacter, "a\0", "NUL");
+        check("{\"a\\u0000\":1}", ErrorCode::InvalidCharacter, "[\"a\\0\"]", "NUL");
     }
 
     #[test]
@@ -332,9 +352,9 @@ mod tests {
         };
         let named = |length: usize| format!("{{\"a\":{{\"{}\":0}}}}", "x".repeat(length));
         assert!(Json::parse(named(4_096).as_bytes()).is_ok());
-        check(&named(4_097), ErrorCode::InvalidRequestContent, "a", "4097 bytes");
+        check(&named(4_097), ErrorCode::InvalidRequestContent, "a", "4096 bytes (found 4097)");
         assert!(Json::parse(members(500).as_bytes()).is_ok());
-        check(&members(501), ErrorCode::InvalidRequestContent, "", "501 members");
+        check(&members(501), ErrorCode::InvalidRequestContent, "", "(found 501)");
     }
 
     #[test]

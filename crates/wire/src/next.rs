@@ -43,7 +43,7 @@ fn request(node: Node<'_>, now: Instant, errors: &mut ErrorDetails) -> Option<Ne
     let after = node.member("after").and_then(|node| node.instant(errors));
     let limit = node.member("limit").map_or(Some(LIMIT_DEFAULT), |node| node.integer(errors));
     if let Some(limit) = limit.filter(|limit| !(0..=LIMIT_MAX).contains(limit)) {
-        let message = format!("{limit} is not allowed; allowed are 0 to {LIMIT_MAX}");
+        let message = format!("must be between 0 and {LIMIT_MAX} (found {limit})");
         errors.add(ErrorCode::InvalidRequestContent, "limit", message);
     }
     let definition = definition(node, created.unwrap_or(now), errors)?;

@@ -1,21 +1,19 @@
 //! Reading a JSON value member by member, with the path of every error.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use kalends_domain::{Limits, Secret, ValidationError, Verbatim};
+use kalends_domain::{Found, Limits, Secret, ValidationError, Verbatim};
 use kalends_recurrence::{Instant, InstantError, Zone};
 
-use crate::duration::parse_duration;
+use crate::duration::{parse_duration, suggest_duration};
 use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::json::{Json, Number};
+use crate::quoting::{quoted, shortened};
 use crate::shape::{Contents, Shape};
+use crate::unknown_members::{names, nearest_word};
 use crate::version::Version;
-
-/// Characters of a client's value that a message quotes at most.
-const QUOTED_CHARS_MAX: usize = 100;
 
 /// Settings that apply to a whole body while it is read.
 #[derive(Clone, Copy)]
@@ -66,6 +64,11 @@ impl<'p> JsonPath<'p> {
         JsonPath { parent: Some(self), step: Step::Index(index) }
     }
 
+    /// Whether this is the path of the whole body.
+    pub(crate) fn is_root(&self) -> bool {
+        matches!(self.step, Step::Root)
+    }
+
     /// Whether the last step is a member called `name`.
     pub(crate) fn is_member(&self, name: &str) -> bool {
         matches!(self.step, Step::Member(own) if own.eq_ignore_ascii_case(name))
@@ -80,8 +83,13 @@ impl fmt::Display for JsonPath<'_> {
         match self.step {
             Step::Root => Ok(()),
             Step::Member(name) => {
+                let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-$".contains(c);
                 let below_root = self.parent.is_none_or(|parent| matches!(parent.step, Step::Root));
-                write!(f, "{}{}", if below_root { "" } else { "." }, shortened(name))
+                match !name.is_empty() && name.chars().all(is_plain) {
+                    true if below_root => f.write_str(&shortened(name)),
+                    true => write!(f, ".{}", shortened(name)),
+                    false => write!(f, "[{}]", quoted(name)),
+                }
             }
             Step::Index(index) => write!(f, "[{index}]"),
         }
@@ -116,13 +124,77 @@ impl<'v> Node<'v> {
         Node { code, ..self }
     }
 
-    pub(crate) fn reject(&self, message: impl Into<String>, errors: &mut ErrorDetails) {
+    /// Adds an error: `problem`, a sentence whose subject is this value, and the value found.
+    pub(crate) fn reject(&self, problem: impl fmt::Display, errors: &mut ErrorDetails) {
+        self.reject_found(problem, Some(self.found()), None, errors);
+    }
+
+    /// Like [`Node::reject`], with advice after the value found.
+    pub(crate) fn reject_with_hint(
+        &self,
+        problem: impl fmt::Display,
+        hint: Option<String>,
+        errors: &mut ErrorDetails,
+    ) {
+        self.reject_found(problem, Some(self.found()), hint, errors);
+    }
+
+    /// Like [`Node::reject`], with the number of entries of a list.
+    pub(crate) fn reject_with_list_length(
+        &self,
+        problem: impl fmt::Display,
+        errors: &mut ErrorDetails,
+    ) {
+        let found = match self.value {
+            Json::Array(entries) => entries.len().to_string(),
+            _ => self.found(),
+        };
+        self.reject_found(problem, Some(found), None, errors);
+    }
+
+    /// Adds an error that does not depend on the value.
+    pub(crate) fn reject_any(&self, problem: impl fmt::Display, errors: &mut ErrorDetails) {
+        self.reject_found(problem, None, None, errors);
+    }
+
+    fn reject_found(
+        &self,
+        problem: impl fmt::Display,
+        found: Option<String>,
+        hint: Option<String>,
+        errors: &mut ErrorDetails,
+    ) {
+        let subject = if self.path.is_root() { "The request body " } else { "" };
+        let found = found.map_or_else(String::new, |found| format!(" (found {found})"));
+        let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+        let message = format!("{subject}{problem}{found}{hint}");
         errors.add(self.code, self.path.to_string(), message);
+    }
+
+    /// The value for a message: quoted and cut, or only its type if it can contain a secret.
+    fn found(&self) -> String {
+        let is_secret = match self.contents {
+            Contents::Value => false,
+            Contents::Secret => true,
+            Contents::Object(shape) => shape.has_secrets(),
+        };
+        match self.value {
+            _ if is_secret => self.value.kind().to_owned(),
+            Json::String(text) => quoted(text),
+            Json::Number(_) | Json::Bool(_) => shortened(&self.value.to_string()),
+            Json::Null | Json::Array(_) | Json::Object(_) => self.value.kind().to_owned(),
+        }
     }
 
     /// Adds the error of a check.
     pub(crate) fn add_error(&self, error: &ValidationError, errors: &mut ErrorDetails) {
-        errors.add(error.kind.into(), self.path.to_string(), &error.message);
+        let found = match &error.found {
+            Found::Value => Some(self.found()),
+            Found::Text(text) => Some(text.clone()),
+            Found::Nothing => None,
+        };
+        let node = self.with_code(error.kind.into());
+        node.reject_found(&error.message, found, error.hint.clone(), errors);
     }
 
     /// Adds the error of a missing member.
@@ -134,7 +206,21 @@ impl<'v> Node<'v> {
         errors: &mut ErrorDetails,
     ) {
         let path = self.path.member(name).to_string();
-        errors.add(code, path, format!("it is missing; {expected}"));
+        errors.add(code, path, format!("is missing; {expected}"));
+    }
+
+    /// Adds the error of a missing member that is an object.
+    pub(crate) fn missing_object(&self, name: &str, errors: &mut ErrorDetails) {
+        let member = match self.contents {
+            Contents::Object(shape) => shape.find(name).map(|member| member.contents),
+            Contents::Value | Contents::Secret => None,
+        };
+        let members = match member {
+            Some(Contents::Object(shape)) => format!(" with {}", names(shape, self.version)),
+            _ => String::new(),
+        };
+        let expected = format!("it must be an object{members}");
+        self.missing(name, ErrorCode::MissingRequiredProperty, expected, errors);
     }
 
     /// Adds an error for each missing member that the action requires. Bodies of the old versions
@@ -142,7 +228,7 @@ impl<'v> Node<'v> {
     pub(crate) fn require(&self, names: &[&str], context: Context<'_>, errors: &mut ErrorDetails) {
         let missing = names.iter().filter(|name| self.member(name).is_none());
         for name in missing.filter(|_| context.strictness == Strictness::Complete) {
-            let expected = "nothing can be sent without it";
+            let expected = "this type of action requires it";
             self.missing(name, ErrorCode::MissingRequiredProperty, expected, errors);
         }
     }
@@ -165,7 +251,11 @@ impl<'v> Node<'v> {
     pub(crate) fn is_object(&self, errors: &mut ErrorDetails) -> bool {
         let is_object = matches!(self.value, Json::Object(_));
         if !is_object {
-            self.reject(format!("expected an object, found {}", self.value.kind()), errors);
+            let members = match self.contents {
+                Contents::Object(shape) => format!(" with {}", names(shape, self.version)),
+                Contents::Value | Contents::Secret => " of strings".to_owned(),
+            };
+            self.reject(format!("must be an object{members}"), errors);
         }
         is_object
     }
@@ -173,8 +263,8 @@ impl<'v> Node<'v> {
     pub(crate) fn text(&self, errors: &mut ErrorDetails) -> Option<&'v str> {
         match self.value {
             Json::String(text) => Some(text),
-            other => {
-                self.reject(format!("expected a string, found {}", other.kind()), errors);
+            _ => {
+                self.reject("must be a string", errors);
                 None
             }
         }
@@ -183,8 +273,8 @@ impl<'v> Node<'v> {
     pub(crate) fn integer(&self, errors: &mut ErrorDetails) -> Option<i64> {
         match self.value {
             Json::Number(Number::Integer(number)) => Some(*number),
-            other => {
-                self.reject(format!("expected a whole number, found {}", other.kind()), errors);
+            _ => {
+                self.reject("must be a whole number", errors);
                 None
             }
         }
@@ -193,8 +283,8 @@ impl<'v> Node<'v> {
     pub(crate) fn boolean(&self, errors: &mut ErrorDetails) -> Option<bool> {
         match self.value {
             Json::Bool(value) => Some(*value),
-            other => {
-                self.reject(format!("expected true or false, found {}", other.kind()), errors);
+            _ => {
+                self.reject("must be true or false", errors);
                 None
             }
         }
@@ -209,7 +299,7 @@ impl<'v> Node<'v> {
     ) -> Option<Secret> {
         let member = self.member(name);
         if member.is_none() && context.strictness == Strictness::Complete {
-            let expected = "secrets are never answered and must be sent with every definition";
+            let expected = "send the secret, or \"${stored}\" to keep the stored one";
             self.missing(name, ErrorCode::MissingSecret, expected, errors);
         }
         member?.text(errors).map(|text| Secret::new(text.to_owned()))
@@ -220,7 +310,8 @@ impl<'v> Node<'v> {
         let text = self.text(errors)?;
         let length = text.chars().count();
         if length > max {
-            self.reject(format!("it has {length} characters; allowed are {max}"), errors);
+            let problem = format!("must have at most {max} characters");
+            self.reject_found(problem, Some(format!("{length} characters")), None, errors);
             return None;
         }
         Some(text.to_owned())
@@ -251,40 +342,29 @@ impl<'v> Node<'v> {
     /// `InvalidDateTime`.
     pub(crate) fn instant_in(&self, zone: &Zone, errors: &mut ErrorDetails) -> Option<Instant> {
         let node = self.with_code(ErrorCode::InvalidDateTime);
-        let text = node.text(errors)?;
-        node.parsed_date_time(text, Instant::parse_in(text, zone), errors)
+        node.parsed_date_time(Instant::parse_in(node.text(errors)?, zone), errors)
     }
 
     /// Reads a date-time; errors have the code of this node.
     pub(crate) fn date_time(&self, errors: &mut ErrorDetails) -> Option<Instant> {
-        let text = self.text(errors)?;
-        self.parsed_date_time(text, text.parse(), errors)
+        self.parsed_date_time(self.text(errors)?.parse(), errors)
     }
 
     fn parsed_date_time(
         &self,
-        text: &str,
         parsed: Result<Instant, InstantError>,
         errors: &mut ErrorDetails,
     ) -> Option<Instant> {
-        match parsed {
-            Ok(instant) => Some(instant),
-            Err(error) => {
-                self.reject(format!("{} is not a date-time: {error}", quoted(text)), errors);
-                None
-            }
-        }
+        parsed.map_err(|error| self.reject(error, errors)).ok()
     }
 
     pub(crate) fn duration(&self, errors: &mut ErrorDetails) -> Option<Verbatim<Duration>> {
         let text = self.text(errors)?;
         let value = parse_duration(text);
         if value.is_none() {
-            let message = format!(
-                "{} is not a duration; expected one such as PT30S, P1DT12H or 1.12:00:00",
-                quoted(text)
-            );
-            self.reject(message, errors);
+            let problem = "must be a duration such as PT30S, P1DT12H or 1.12:00:00";
+            let hint = suggest_duration(text).map(|near| format!("did you mean {near}?"));
+            self.reject_with_hint(problem, hint, errors);
         }
         value.map(|value| Verbatim::new(text, value))
     }
@@ -295,13 +375,16 @@ impl<'v> Node<'v> {
         allowed: impl Iterator<Item = (&'static str, T)> + Clone,
         errors: &mut ErrorDetails,
     ) -> Option<T> {
-        let text = self.text(errors)?;
+        let Json::String(text) = self.value else {
+            let allowed: Vec<_> = allowed.map(|(known, _)| known).collect();
+            self.reject(one_of(&allowed), errors);
+            return None;
+        };
         let found = allowed.clone().find(|(known, _)| known.eq_ignore_ascii_case(text));
         if found.is_none() {
             let allowed: Vec<_> = allowed.map(|(known, _)| known).collect();
-            let message =
-                format!("{} is not allowed; allowed are {}", quoted(text), allowed.join(", "));
-            self.reject(message, errors);
+            let hint = nearest_word(text, &allowed).map(|near| format!("did you mean {near}?"));
+            self.reject_with_hint(one_of(&allowed), hint, errors);
         }
         found.map(|(_, value)| value)
     }
@@ -337,14 +420,6 @@ impl<'v> Node<'v> {
     }
 }
 
-/// Quotes a client's value for a message: escaped, and cut to [`QUOTED_CHARS_MAX`].
-pub(crate) fn quoted(text: &str) -> String {
-    format!("{:?}", shortened(text))
-}
-
-fn shortened(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(QUOTED_CHARS_MAX) {
-        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
-        None => Cow::Borrowed(text),
-    }
+fn one_of(allowed: &[&str]) -> String {
+    format!("must be one of {}", allowed.join(", "))
 }

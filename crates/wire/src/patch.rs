@@ -15,7 +15,7 @@ use crate::error::ErrorDetails;
 use crate::id::{collection_id, job_id, job_name};
 use crate::job::{JobBody, job_node, job_with_secrets, keep_extensions};
 use crate::json::Json;
-use crate::node::{Context, Node, Strictness, quoted};
+use crate::node::{Context, Node, Strictness};
 use crate::recurrence::INTERVAL_MEMBERS;
 use crate::shape;
 use crate::stored_secrets::{
@@ -111,14 +111,14 @@ fn check(root: Node<'_>, id: &str, names: &[&str]) -> Result<(), ErrorDetails> {
             let Some(node) = root.member(member) else { continue };
             let Some(text) = node.text(&mut errors) else { continue };
             if !allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(text)) {
-                let message = format!("{} is another resource; leave it out", quoted(text));
-                node.reject(message, &mut errors);
+                let own = allowed.first().copied().unwrap_or_default();
+                node.reject(format!("must be {own:?} or be left out"), &mut errors);
             }
         }
         let properties = root.member("properties");
         for node in [&root].into_iter().chain(&properties) {
             if let Some(status) = node.member("status") {
-                status.reject("it is the service's and cannot be set", &mut errors);
+                status.reject_any("is set by the service; leave it out", &mut errors);
             }
         }
     }

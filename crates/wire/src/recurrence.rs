@@ -9,8 +9,9 @@ use crate::enum_text;
 use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::json::Json;
-use crate::node::{Node, quoted};
+use crate::node::Node;
 use crate::object::{ObjectBuilder, list};
+use crate::quoting::quoted;
 use crate::shape;
 use crate::version::Version;
 
@@ -61,6 +62,14 @@ pub(crate) fn recurrence(
     version: Version,
     errors: &mut ErrorDetails,
 ) -> Option<Recurrence> {
+    if let Json::String(text) = node.value
+        && text.parse::<Cron>().is_ok()
+        && !version.is_old()
+    {
+        let hint = format!("did you mean {{\"cron\": {}}}?", quoted(text));
+        node.reject_with_hint("must be an object", Some(hint), errors);
+        return None;
+    }
     if !node.is_object(errors) {
         return None;
     }
@@ -85,14 +94,14 @@ fn cron(recurrence: Node<'_>, member: Node<'_>, errors: &mut ErrorDetails) -> Op
     let mut is_alone = true;
     for name in INTERVAL_MEMBERS {
         if let Some(other) = recurrence.member(name) {
-            other.reject("cannot be combined with recurrence.cron; remove one of them", errors);
+            other.reject_any("cannot be combined with recurrence.cron; remove one of them", errors);
             is_alone = false;
         }
     }
     match member.text(errors)?.parse() {
         Ok(cron) => Some(cron).filter(|_| is_alone),
         Err(error) => {
-            member.reject(error.to_string(), errors);
+            member.reject_any(error, errors);
             None
         }
     }
@@ -171,7 +180,8 @@ fn zone(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Zone> {
     match Zone::named(text) {
         Ok(zone) => Some(zone),
         Err(error) => {
-            node.reject(format!("{}: {error}", quoted(text)), errors);
+            let hint = error.suggestion.map(|near| format!("did you mean {near}?"));
+            node.reject_with_hint(error, hint, errors);
             None
         }
     }

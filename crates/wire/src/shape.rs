@@ -32,7 +32,7 @@ pub(crate) enum Contents {
     Object(&'static Shape),
 }
 
-/// Who sets a member.
+/// The clients that set a member.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Clients of every version.
@@ -64,8 +64,17 @@ impl Shape {
         })
     }
 
+    /// Whether the object can contain secrets at any depth.
+    pub(crate) fn has_secrets(&self) -> bool {
+        self.all().any(|member| match member.contents {
+            Contents::Value => false,
+            Contents::Secret => true,
+            Contents::Object(shape) => shape.has_secrets(),
+        })
+    }
+
     fn all(&self) -> impl Iterator<Item = &'static Member> + use<> {
-        self.own.iter().chain(self.base.map_or(&[][..], |base| base.own))
+        self.base.map_or(&[][..], |base| base.own).iter().chain(self.own)
     }
 }
 

@@ -57,7 +57,8 @@ pub fn keep_stored_secrets(
     // The definition as it was read, and the stored one, were accepted before.
     let is_new = *edited != as_read && stored.as_ref() != Some(edited);
     if bytes > max && is_new {
-        let message = format!("the job has {bytes} bytes with its secrets; allowed are {max}");
+        let message =
+            format!("The job must have at most {max} bytes with its secrets (found {bytes})");
         return Err(ErrorDetails::one(ErrorCode::JobTooLarge, "", message));
     }
     Ok(())
@@ -136,9 +137,8 @@ impl Place {
 
     /// Adds the error of a secret that the definition does not have.
     fn reject(self, path: &[&str], problem: &str, errors: &mut ErrorDetails) {
-        let name = path.last().copied().unwrap_or_default();
         let path = [self.path(), path].concat().join(".");
-        errors.add(ErrorCode::MissingSecret, path, format!("{name} {problem}"));
+        errors.add(ErrorCode::MissingSecret, path, problem);
     }
 }
 
@@ -322,12 +322,12 @@ fn secret_parameters(uri: &str) -> Vec<(&str, &str)> {
 fn check_limits(place: Place, request: &HttpRequest, limits: &Limits, errors: &mut ErrorDetails) {
     let path = |member: &str| format!("{}.request.{member}", place.path().join("."));
     if let Err(error) = Uri::new(request.uri.as_str(), limits) {
-        errors.add(error.kind.into(), path("uri"), error.message);
+        errors.add(error.kind.into(), path("uri"), error.to_string());
     }
     let headers = request.headers.iter().flat_map(Headers::iter);
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     if let Err(error) = Headers::new(headers, limits) {
-        errors.add(error.error.kind.into(), path("headers"), error.error.message);
+        errors.add(error.error.kind.into(), path("headers"), error.error.to_string());
     }
 }
 

@@ -14,13 +14,15 @@ pub(crate) fn read_tags(
     let node = node.with_code(ErrorCode::InvalidTag);
     let tags = node.map(errors)?;
     if tags.len() > limits.tags_max {
-        node.reject(format!("{} tags; allowed are {}", tags.len(), limits.tags_max), errors);
+        let (max, found) = (limits.tags_max, tags.len());
+        node.reject_any(format!("must have at most {max} tags (found {found})"), errors);
     }
     for (name, value) in &tags {
         let mut check = |part: &str, text: &str, max: usize| {
             let length = text.chars().count();
             if length > max {
-                let message = format!("its {part} has {length} characters; allowed are {max}");
+                let message =
+                    format!("must have a {part} of at most {max} characters (found {length})");
                 errors.add(ErrorCode::InvalidTag, node.path.member(name).to_string(), message);
             }
         };

@@ -99,18 +99,22 @@ pub(crate) fn names(shape: &Shape, version: Version) -> String {
 /// The known member nearest to `name`: its name if the object has it, else its path.
 fn suggestion(name: &str, node: Node<'_>, shape: &Shape, root: Node<'_>) -> Option<String> {
     let own = || shape.settable(node.version).map(|member| member.name);
-    let near = own().find(|known| is_same(name, known)).or_else(|| {
-        let distances = own().map(|known| (distance(&plain(name), &plain(known)), known));
-        let near = distances.filter(|(distance, known)| {
-            *distance <= DISTANCE_MAX && distance * 2 < known.len().max(name.len()) - 1
-        });
-        near.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
-    });
+    let near = own().find(|known| is_same(name, known)).or_else(|| nearest(name, own()));
     if let Some(near) = near {
         return Some(near.to_owned());
     }
     let below = |node: Node<'_>| find_below(name, node.contents, node.path, node.version);
     below(node).or_else(|| below(root))
+}
+
+/// The name that fewest edits turn into `name`. Short names allow fewer edits than long ones.
+fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let name = plain(name);
+    let distances = known.map(|known| (distance(&name, &plain(known)), known));
+    let near = distances.filter(|(distance, known)| {
+        *distance <= DISTANCE_MAX && distance * 2 + 1 < known.len().max(name.len())
+    });
+    near.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
 }
 
 /// The path of the member called `name` in the objects below, nearest to the top.
@@ -129,6 +133,38 @@ fn find_below(
         .settable(version)
         .filter_map(|member| find_below(name, member.contents, path.member(member.name), version));
     below.min_by_key(|path| path.matches('.').count())
+}
+
+/// Values that users write for a value of an enum.
+const ENUM_SYNONYMS: &[(&str, &str)] = &[
+    ("active", "Enabled"),
+    ("annually", "year"),
+    ("constant", "Fixed"),
+    ("daily", "day"),
+    ("disable", "Disabled"),
+    ("enable", "Enabled"),
+    ("off", "Disabled"),
+    ("on", "Enabled"),
+    ("paused", "Disabled"),
+    ("yearly", "year"),
+];
+
+/// The word of `known` that `text` probably means: a misspelt, longer or shorter form.
+pub(crate) fn nearest_word<'k>(text: &str, known: &[&'k str]) -> Option<&'k str> {
+    let plain_text = plain(text);
+    let is_form = |word: &str| {
+        let word = plain(word);
+        let shorter = plain_text.len().min(word.len());
+        shorter >= 3 && (word.starts_with(&plain_text) || plain_text.starts_with(&word))
+            || plain_text == word
+    };
+    let is_synonym = |word: &str| {
+        ENUM_SYNONYMS
+            .iter()
+            .any(|(other, own)| *other == plain_text && word.eq_ignore_ascii_case(own))
+    };
+    let exact = known.iter().find(|word| is_form(word) || is_synonym(word));
+    exact.copied().or_else(|| nearest(text, known.iter().copied()))
 }
 
 /// Whether two names differ only in case, style or number, or are synonyms.

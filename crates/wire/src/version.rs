@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
-use crate::node::quoted;
+use crate::quoting::quoted;
 
 /// An API version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,14 +35,13 @@ impl Version {
         let supported = Version::ALL.map(Version::as_str).join(", ");
         let reject = |code, message| Err(ErrorDetails::one(code, "api-version", message));
         let Some(text) = text.filter(|text| !text.is_empty()) else {
-            let message = format!("the query parameter is missing; supported are {supported}");
+            let message = format!("is missing from the query; supported versions are {supported}");
             return reject(ErrorCode::MissingApiVersionParameter, message);
         };
         match Version::ALL.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(text)) {
             Some(version) => Ok(version),
             None => {
-                let message =
-                    format!("{} is not supported; supported are {supported}", quoted(text));
+                let message = format!("must be one of {supported} (found {})", quoted(text));
                 reject(ErrorCode::InvalidApiVersionParameter, message)
             }
         }

@@ -5,10 +5,10 @@ use kalends_domain::{ValidationError, ValidationErrorKind};
 use super::chain::CERTIFICATES_MAX;
 use super::iterations::ITERATIONS_MAX;
 
-/// Why a PFX file is refused. The text is the message of the API's error.
+/// Why a PFX file is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PfxError {
-    #[error("expected a PFX (PKCS#12) file in base64")]
+    #[error("the text is not a PFX (PKCS#12) file in base64")]
     NotBase64,
     #[error("the PFX file must not be larger than {bytes_max} bytes")]
     TooLarge { bytes_max: usize },
@@ -23,18 +23,18 @@ pub(crate) enum PfxError {
     TooMuchWork,
     #[error("the password does not open the PFX file")]
     Password,
-    #[error("the PFX file holds no private key")]
+    #[error("the PFX file contains no private key")]
     NoKey,
-    #[error("the PFX file holds more than one private key")]
+    #[error("the PFX file contains more than one private key")]
     ManyKeys,
     #[error(
         "the private key is of a kind that cannot be used; \
          supported are RSA with 2048 to 4096 bits, P-256, P-384 and Ed25519"
     )]
     KeyKind,
-    #[error("the PFX file holds no certificate")]
+    #[error("the PFX file contains no certificate")]
     NoCertificate,
-    #[error("the PFX file must not hold more than {CERTIFICATES_MAX} certificates")]
+    #[error("the PFX file must not contain more than {CERTIFICATES_MAX} certificates")]
     ManyCertificates,
     #[error("a certificate in the PFX file cannot be read")]
     Certificate,
@@ -44,7 +44,8 @@ pub(crate) enum PfxError {
 
 impl From<PfxError> for ValidationError {
     fn from(error: PfxError) -> ValidationError {
-        ValidationError::new(ValidationErrorKind::InvalidClientCertificate, error.to_string())
+        let message = format!("cannot be used: {error}");
+        ValidationError::new(ValidationErrorKind::InvalidClientCertificate, message).without_value()
     }
 }
 

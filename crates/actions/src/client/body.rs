@@ -136,7 +136,7 @@ impl Body {
 fn step(state: State, byte: u8) -> Result<State, &'static str> {
     /// Hexadecimal digits of a 64-bit size.
     const DIGITS_MAX: usize = 16;
-    const GARBAGE: &str = "the chunks of the answer cannot be read";
+    const GARBAGE: &str = "the response has invalid chunks";
     let after_size = |size: u64| match size {
         0 => State::Trailer,
         size => State::Chunk(size),

@@ -16,7 +16,7 @@ pub(crate) enum ClientError {
     /// The target closed a keep-alive connection while it was reused. It may or may not have seen
     /// the request.
     #[error(
-        "KeepAliveFailure The target closed a connection that was kept alive; it may or may not have got the request"
+        "KeepAliveFailure The target closed a keep-alive connection; it may or may not have received the request"
     )]
     KeepAliveClosed,
     /// The target closed the connection before the response was complete.
@@ -38,7 +38,7 @@ pub(crate) enum ClientError {
     #[error(transparent)]
     Fenced(NotSent),
     /// The URL or a header cannot be sent over HTTP.
-    #[error("the address or a header cannot be sent")]
+    #[error("the URI or a header cannot be sent")]
     InvalidRequest,
 }
 

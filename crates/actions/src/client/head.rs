@@ -51,13 +51,13 @@ pub(super) fn find_head_end(bytes: &[u8], from: usize) -> Option<usize> {
 /// Parses a complete head.
 pub(super) fn parse_head(bytes: &[u8], request: RequestKind) -> Result<Head, &'static str> {
     if bytes.len() > HEAD_BYTES_MAX {
-        return Err("the head of the answer is too long");
+        return Err("the response headers are too long");
     }
     let mut parsed = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut parsed);
     match response.parse(bytes) {
         Ok(httparse::Status::Complete(_)) => {}
-        Err(httparse::Error::TooManyHeaders) => return Err("the answer has too many headers"),
+        Err(httparse::Error::TooManyHeaders) => return Err("the response has too many headers"),
         _ => return Err("what the target sent is not HTTP/1"),
     }
     let status = response.code.unwrap_or_default();
@@ -105,14 +105,14 @@ impl FramingHeaders {
         for (name, value) in headers.iter() {
             let is = |known: &str| name.eq_ignore_ascii_case(known);
             if is("content-length") {
-                let length = length(value).ok_or("the length of the answer cannot be read")?;
+                let length = length(value).ok_or("the response has an invalid Content-Length")?;
                 if framing.length.is_some_and(|other| other != length) {
-                    return Err("the answer has two lengths");
+                    return Err("the response has two Content-Length headers");
                 }
                 framing.length = Some(length);
             } else if is("transfer-encoding") {
                 if framing.chunked || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                    return Err("the answer has a transfer encoding other than chunked");
+                    return Err("the response has a transfer encoding other than chunked");
                 }
                 framing.chunked = true;
             } else if is("connection") {
@@ -194,7 +194,7 @@ mod tests {
             assert!(read(text).is_err(), "{text}");
         }
         let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_MAX + 1));
-        assert_eq!(read(&many), Err("the answer has too many headers"));
+        assert_eq!(read(&many), Err("the response has too many headers"));
         let most = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_MAX));
         assert!(read(&most).is_ok());
     }

@@ -35,7 +35,7 @@ pub(super) struct Http1 {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Http1Error {
     /// No byte of the request was written.
-    #[error("nothing could be sent")]
+    #[error("the request could not be sent")]
     NotSent,
     /// The request was written, at least partly, and no byte of a response arrived.
     #[error(transparent)]
@@ -106,7 +106,7 @@ impl Http1 {
                 }
                 searched = self.buffer.len();
                 if searched >= HEAD_BYTES_MAX {
-                    return Err(ClientError::Protocol("the head of the answer is too long").into());
+                    return Err(ClientError::Protocol("the response headers are too long").into());
                 }
                 match self.read().await {
                     Ok(0) if searched == 0 && !has_bytes => {
@@ -136,7 +136,7 @@ impl Http1 {
     /// The error for a connection that was closed within the head.
     fn incomplete_head(&self) -> ClientError {
         match self.buffer.starts_with(b"HTTP/") {
-            true => ClientError::Closed("the answer ended in its head"),
+            true => ClientError::Closed("the response ended in its headers"),
             false => ClientError::Protocol("what the target sent is not HTTP/1"),
         }
     }
@@ -161,7 +161,7 @@ impl Http1 {
                 0 if body.ends_when_closed() => {
                     return Ok((body.into_content(), BodyEnd::Reached));
                 }
-                0 => return Err(ClientError::Closed("the answer ended in its body")),
+                0 => return Err(ClientError::Closed("the response ended in its body")),
                 _ => {}
             }
         }

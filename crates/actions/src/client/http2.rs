@@ -37,7 +37,7 @@ pub(super) struct Http2 {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Http2Error {
     /// The target did not process the request.
-    #[error("the request was not taken")]
+    #[error("the target did not accept the request")]
     NotSent,
     /// The exchange failed after the request was sent.
     #[error(transparent)]
@@ -179,7 +179,7 @@ async fn read_response(
 ) -> Result<Response, ClientError> {
     let (head, mut incoming) = response.into_parts();
     if head.headers.len() > HEADERS_MAX {
-        return Err(ClientError::Protocol("the answer has too many headers"));
+        return Err(ClientError::Protocol("the response has too many headers"));
     }
     let mut headers = ResponseHeaders::with_capacity(head.headers.len(), 1_024);
     for (name, value) in &head.headers {

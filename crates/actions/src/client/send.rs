@@ -153,14 +153,14 @@ impl Client {
             self.pool.share_http2(target, &connection);
             let result = connection.exchange(request, body_bytes_max, context).await;
             result.map_err(|error| match error {
-                Http2Error::NotSent => ClientError::Closed("the request was not taken"),
+                Http2Error::NotSent => ClientError::Closed("the target did not accept the request"),
                 Http2Error::Failed(error) => error,
             })
         } else {
             let connection = Http1::new(transport);
             let result = self.exchange(connection, request, target, body_bytes_max, context).await;
             result.map_err(|error| match error {
-                Http1Error::NotSent => ClientError::Closed("nothing could be sent"),
+                Http1Error::NotSent => ClientError::Closed("the request could not be sent"),
                 Http1Error::NoResponse(error) | Http1Error::Failed(error) => error,
             })
         }

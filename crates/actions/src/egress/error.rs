@@ -24,11 +24,11 @@ pub(crate) enum ConnectError {
     #[error("ConnectFailure Unable to connect to the remote server")]
     Refused,
     /// The proxy did not open the connection.
-    #[error("ConnectFailure The proxy did not make the connection: {0}")]
+    #[error("ConnectFailure The proxy did not open the connection: {0}")]
     Proxy(#[from] ProxyError),
     /// The server name cannot occur in a certificate.
     #[error(
-        "TrustFailure Could not establish trust relationship for the SSL/TLS secure channel: no certificate is for such a name"
+        "TrustFailure Could not establish trust relationship for the SSL/TLS secure channel: no certificate can have this server name"
     )]
     InvalidServerName,
     /// The server's certificate is not valid for the name or not trusted.
@@ -38,7 +38,7 @@ pub(crate) enum ConnectError {
     Untrusted(#[source] Arc<io::Error>),
     /// The server did not complete the TLS handshake in time.
     #[error(
-        "SecureChannelFailure Could not create SSL/TLS secure channel: the other side is silent"
+        "SecureChannelFailure Could not create SSL/TLS secure channel: the server did not respond"
     )]
     HandshakeTimeout,
     /// The TLS handshake failed.
@@ -50,19 +50,19 @@ pub(crate) enum ConnectError {
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub(crate) enum ProxyError {
     /// The proxy does not accept connections.
-    #[error("nobody answers there")]
+    #[error("it cannot be reached")]
     Unreachable,
     /// The proxy closed the connection before it responded.
     #[error("it closed the connection")]
     Closed,
     /// The response's head exceeds the limit.
-    #[error("its answer is too long")]
+    #[error("its response is too long")]
     ResponseTooLong,
     /// The proxy responded with a status other than 2xx.
-    #[error("it answers {0}")]
+    #[error("it returned the status {0}")]
     Status(u16),
     /// The response is not HTTP.
-    #[error("it does not speak HTTP")]
+    #[error("its response is not HTTP")]
     NotHttp,
 }
 

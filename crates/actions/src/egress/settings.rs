@@ -48,7 +48,7 @@ pub struct Proxy {
 
 /// A proxy URL that cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected http://HOST:PORT without user, path or query")]
+#[error("must be http://HOST:PORT without user, path or query")]
 pub struct ParseProxyError;
 
 impl Proxy {

@@ -9,13 +9,13 @@ use crate::oauth::TokenError;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpActionError {
     /// The URL of the job or of a redirect cannot be parsed.
-    #[error("the address cannot be read")]
+    #[error("the URI of the request is invalid")]
     InvalidUrl,
     /// The name or the value of this header cannot be sent.
     #[error("the header {0} cannot be sent")]
     InvalidHeader(String),
     /// Basic authentication lacks the user or the password.
-    #[error("the job has no user or no password for its authentication")]
+    #[error("the job has no username or no password for its authentication")]
     MissingPassword,
     /// Certificate authentication lacks the PFX file.
     #[error("the job has no certificate for its authentication")]

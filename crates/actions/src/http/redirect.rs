@@ -55,16 +55,16 @@ pub(super) enum RedirectError {
     #[error("more than {REDIRECTS_MAX} redirects")]
     TooMany,
     /// `Location` is not a URL.
-    #[error("its location cannot be read")]
+    #[error("the redirect has an invalid Location")]
     InvalidLocation,
     /// `Location` violates the rules for URLs of jobs.
-    #[error("its location is not allowed: {0}")]
+    #[error("the Location of the redirect {0}")]
     NotAllowed(#[from] ValidationError),
     /// The redirect leads from https to http.
-    #[error("it leads from https to http")]
+    #[error("the redirect leads from https to http")]
     Downgrade,
     /// The redirect would send the body to another origin.
-    #[error("it leads to another host and asks for the body again")]
+    #[error("the redirect would send the body to another origin")]
     BodyToOtherOrigin,
 }
 

@@ -14,13 +14,13 @@ pub(super) enum ServiceBusError {
     #[error("the job has no {0} for its message")]
     Incomplete(&'static str),
     /// Endpoint, namespace and entity do not form a URL.
-    #[error("the address is unusable")]
+    #[error("the URI of the request is invalid")]
     InvalidAddress,
     /// The value of this header cannot be sent.
     #[error("the header {0} cannot have this value")]
     InvalidHeader(String),
     /// The message's `timeToLive` is a time in the past.
-    #[error("the message was to live until {0}, which is past")]
+    #[error("the timeToLive of the message ended at {0}")]
     Expired(kalends_recurrence::Instant),
     /// No connection; nothing was sent.
     #[error(transparent)]
@@ -52,13 +52,13 @@ pub(super) enum ServiceBusError {
     #[error(transparent)]
     Fenced(#[from] NotSent),
     /// No response to a request that may have been sent.
-    #[error("{0}; the message may or may not have been taken")]
+    #[error("{0}; the message may or may not have been accepted")]
     NoResponse(#[source] ClientError),
     /// The broker may or may not have accepted the message.
-    #[error("{0}; the message may or may not have been taken")]
+    #[error("{0}; the message may or may not have been accepted")]
     Indeterminate(String),
     /// The attempt exceeded its timeout.
-    #[error("Timeout The operation has timed out; the message may or may not have been taken")]
+    #[error("Timeout The operation has timed out; the message may or may not have been accepted")]
     Timeout,
 }
 

@@ -6,7 +6,7 @@ use crate::client::ClientError;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StorageQueueError {
     /// The job lacks the account or the queue.
-    #[error("the job names no storage account or no queue")]
+    #[error("the job has no storageAccount or no queueName")]
     MissingName,
     /// The job lacks the credential.
     #[error("the job has no sasToken")]
@@ -15,10 +15,10 @@ pub(super) enum StorageQueueError {
     #[error("the sasToken is neither a shared access signature nor an account key")]
     InvalidToken,
     /// Endpoint, account and queue do not form a URL.
-    #[error("the address is unusable")]
+    #[error("the URI of the request is invalid")]
     InvalidAddress,
     /// The envelope cannot contain the message.
-    #[error("the message has characters that XML cannot hold; messageFormat Raw sends it as it is")]
+    #[error("the message has characters that XML cannot represent; use messageFormat Raw")]
     NotXml,
     /// The current time cannot be formatted.
     #[error(transparent)]

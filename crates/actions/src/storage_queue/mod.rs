@@ -245,7 +245,7 @@ mod tests {
         check(
             response(500, "<!DOCTYPE x>"),
             "StorageQueue Action - Put message to account 'acc' queue 'work' failed: \
-             InternalServerError the answer declares types or entities",
+             InternalServerError the response declares types or entities",
         );
         assert!(
             name.no_account("acc.x").message.contains("'acc' of queue 'work' could not be found")

@@ -86,7 +86,7 @@ fn keys_inside_encrypted_parts_share_the_budget() {
 #[test]
 fn encrypted_parts_are_decrypted_up_to_the_budget() {
     let parts: Vec<_> = (0..30).map(|_| encrypted_safe(&[], 20_000)).collect();
-    check(&pfx(&parts, None), "the PFX file holds no private key");
+    check(&pfx(&parts, None), "the PFX file contains no private key");
     let one_more = [parts, vec![encrypted_safe(&[], 1)]].concat();
     check(&pfx(&one_more, None), TOO_MUCH_WORK);
 }
@@ -97,10 +97,10 @@ fn nested_safes_are_skipped() {
     for _ in 0..200 {
         bags = vec![nested_safe_bag(&bags)];
     }
-    check(&pfx(&[plain_safe(&bags)], None), "the PFX file holds no private key");
+    check(&pfx(&[plain_safe(&bags)], None), "the PFX file contains no private key");
     let bomb = key_of_ciphertext(&pbes2(1 << 31), &[0; 16]);
     let hidden = encrypted_safe(&[nested_safe_bag(&[bomb])], 1);
-    check(&pfx(&[hidden], None), "the PFX file holds no private key");
+    check(&pfx(&[hidden], None), "the PFX file contains no private key");
 }
 
 /// Nested values, at the maximum depth of a file.

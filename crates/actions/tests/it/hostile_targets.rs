@@ -190,9 +190,9 @@ async fn endless_responses_are_truncated() {
         repeat(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", AT_ONCE);
     check("endless chunks", chunks, Ok("Body: xxxx")).await;
     let head = repeat(b"HTTP/1.1 200 OK\r\nX: ", &[b'x'; 4096], AT_ONCE);
-    check("an endless head", head, Err("the head of the answer is too long")).await;
+    check("an endless head", head, Err("the response headers are too long")).await;
     let many = repeat(b"HTTP/1.1 200 OK\r\n", b"a: b\r\n", AT_ONCE);
-    check("100,000 headers", many, Err("the head of the answer is too long")).await;
+    check("100,000 headers", many, Err("the response headers are too long")).await;
     let hundred = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(101));
     check("101 headers", send(hundred), Err("too many headers")).await;
     let interim = repeat(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", AT_ONCE);

@@ -46,5 +46,6 @@ fn read(file: &[u8], password: &str) -> Result<ClientIdentity, ValidationError> 
 fn refusal_message(result: Result<ClientIdentity, ValidationError>) -> String {
     let fault = result.expect_err("expected a refusal");
     assert_eq!(fault.kind, ValidationErrorKind::InvalidClientCertificate);
-    fault.message
+    let reason = fault.message.strip_prefix("cannot be used: ");
+    reason.unwrap_or_else(|| panic!("{fault}")).to_owned()
 }

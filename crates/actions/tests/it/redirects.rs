@@ -85,12 +85,12 @@ async fn redirects_that_could_leak_or_mislead_are_refused_with_a_reason() {
     let mut other = Sink::responding(|_| OK.into()).await;
     let elsewhere = other.uri("/");
     for (status, location, reason) in [
-        (307, elsewhere.as_str(), "asks for the body again"),
-        (308, elsewhere.as_str(), "asks for the body again"),
-        (302, "file:///etc/passwd", "allowed are http and https"),
-        (302, "gopher://x/", "allowed are http and https"),
-        (302, "http://user:pw@127.0.0.1/", "no user or password"),
-        (302, "http://127.0.0.1:0/", "port 0"),
+        (307, elsewhere.as_str(), "send the body to another origin"),
+        (308, elsewhere.as_str(), "send the body to another origin"),
+        (302, "file:///etc/passwd", "must have the scheme http or https"),
+        (302, "gopher://x/", "must have the scheme http or https"),
+        (302, "http://user:pw@127.0.0.1/", "must not contain a user name or password"),
+        (302, "http://127.0.0.1:0/", "must have a port between 1 and 65535"),
         (302, "/", "more than 10 redirects"),
         (302, "http://169.254.169.254/latest/meta-data/", "EgressDenied"),
         (302, "http://[::ffff:169.254.169.254]/", "EgressDenied"),

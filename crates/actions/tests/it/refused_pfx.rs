@@ -8,7 +8,7 @@ use kalends_domain::{Limits, Secret};
 use crate::pfx_builder::{certificate_bag, encrypted_key_bag, key_bag, pfx, plain_safe};
 use crate::{data, read, read_text, refusal_message};
 
-const NOT_BASE64: &str = "expected a PFX (PKCS#12) file in base64";
+const NOT_BASE64: &str = "the text is not a PFX (PKCS#12) file in base64";
 const MALFORMED: &str = "the text is not a PFX (PKCS#12) file, or the file is damaged";
 const PASSWORD: &str = "the password does not open the PFX file";
 const PROTECTION: &str = "the PFX file is protected in a way that is not supported; \
@@ -43,15 +43,15 @@ fn a_wrong_password_is_reported() {
 #[test]
 fn a_file_holds_exactly_one_key() {
     let refused = |file: &str| refusal_message(read(&data(file), "secret"));
-    assert_eq!(refused("no-key.pfx"), "the PFX file holds no private key");
-    assert_eq!(refused("two-keys.pfx"), "the PFX file holds more than one private key");
+    assert_eq!(refused("no-key.pfx"), "the PFX file contains no private key");
+    assert_eq!(refused("two-keys.pfx"), "the PFX file contains more than one private key");
 }
 
 #[test]
 fn a_file_holds_one_to_five_certificates() {
     let refused = |file: &str| refusal_message(read(&data(file), "secret"));
-    assert_eq!(refused("no-certificate.pfx"), "the PFX file holds no certificate");
-    let many = "the PFX file must not hold more than 5 certificates";
+    assert_eq!(refused("no-certificate.pfx"), "the PFX file contains no certificate");
+    let many = "the PFX file must not contain more than 5 certificates";
     assert_eq!(refused("chain-of-6.pfx"), many);
 }
 

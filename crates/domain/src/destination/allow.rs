@@ -52,16 +52,16 @@ const PRIVATE_SUFFIX: &str = "=private";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AllowEntryError {
     /// The target is neither an address, a network nor a host name.
-    #[error("expected an address, a range such as 10.1.0.0/16, or a host name")]
+    #[error("must be an address, a range such as 10.1.0.0/16, or a host name")]
     Target,
     /// `=private` follows a network.
-    #[error("expected =private after a host name only; a range needs no =private")]
+    #[error("must have =private after a host name only; a range needs none")]
     PrivateNetwork,
     /// The port is not a number from 1 to 65535.
-    #[error("expected a port from 1 to 65535 after the colon")]
+    #[error("must have a port from 1 to 65535 after the colon")]
     Port,
     /// The collection path is invalid.
-    #[error("expected SUBSCRIPTION/GROUP/COLLECTION after the @")]
+    #[error("must have SUBSCRIPTION/GROUP/COLLECTION after the @")]
     Collection,
 }
 

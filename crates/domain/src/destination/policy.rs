@@ -47,19 +47,19 @@ pub enum AddressOwner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EgressDenial {
     /// The address is private or blocked.
-    #[error("the address {0} may not be reached")]
+    #[error("jobs may not reach the address {0}")]
     Address(IpAddr),
     /// The host name is local or that of a metadata service.
-    #[error("this name may not be reached")]
+    #[error("jobs may not reach this name")]
     Name,
     /// The port is blocked.
-    #[error("port {0} may not be reached")]
+    #[error("jobs may not reach port {0}")]
     Port(u16),
     /// [`EgressMode::Listed`] is active, and no allow entry matches.
-    #[error("it is not on the list of what may be reached")]
+    #[error("jobs may reach allowed destinations only")]
     NotListed,
     /// The destination is the server itself, its database or its proxy.
-    #[error("the server itself may not be reached")]
+    #[error("jobs may not reach the server, its database or its proxy")]
     OwnService,
 }
 
@@ -79,15 +79,21 @@ impl EgressPolicy {
     pub fn check_uri(&self, uri: &Uri, collection: &CollectionPath) -> Result<(), ValidationError> {
         let invalid =
             |message: &str| ValidationError::new(ValidationErrorKind::InvalidUri, message);
-        let url = Url::parse(uri.as_str()).map_err(|_| invalid("not an address"))?;
-        let host = url.host().ok_or_else(|| invalid("expected a host"))?;
+        let url = Url::parse(uri.as_str()).map_err(|_| invalid("must be a valid URI"))?;
+        let host = url.host().ok_or_else(|| invalid("must have a host"))?;
         let port = url.port_or_known_default().unwrap_or_default();
         self.check_host(&host, port, collection).map_err(|denial| {
             let kind = match denial {
                 EgressDenial::Port(_) => ValidationErrorKind::PortNotAllowed,
                 _ => ValidationErrorKind::DestinationNotAllowed,
             };
-            ValidationError::new(kind, denial.to_string())
+            let error = ValidationError::new(kind, format!("must not target {host}: {denial}"));
+            let error = error.without_value();
+            match denial {
+                // No allow entry opens it.
+                EgressDenial::OwnService => error,
+                _ => error.hint("operators allow destinations with --egress-allow"),
+            }
         })
     }
 

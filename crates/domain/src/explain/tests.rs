@@ -120,7 +120,7 @@ fn every_disposition_is_explained() {
             ExplainReason::Failed,
             "failed at 2026-01-01T04:10:00Z; all attempts are used up.",
         ),
-        (D::SkippedOverlap, ExplainReason::SkippedOverlap, "the one before was still running"),
+        (D::SkippedOverlap, ExplainReason::SkippedOverlap, "the previous one was still running"),
         (D::SkippedDisabled, ExplainReason::SkippedDisabled, "was disabled"),
         (D::SkippedQuota, ExplainReason::SkippedQuota, "too many runs of the job were open"),
         (D::Missed, ExplainReason::Missed, "no node could run it at its scheduled time"),

@@ -247,14 +247,14 @@ mod tests {
         check_refused(
             "hold = 'yes'\nworkers = '5'\nlisten = ['a']",
             &[
-                "k.toml:1: hold: expected true or false (found a string)",
-                "k.toml:2: workers: expected a number (found a string)",
-                "k.toml:3: listen: expected a string (found an array)",
+                "k.toml:1: hold: must be true or false (found a string)",
+                "k.toml:2: workers: must be a number (found a string)",
+                "k.toml:3: listen: must be a string (found an array)",
             ],
         );
         check_refused(
             "[egress]\nallow = [1]",
-            &["k.toml:2: egress-allow: expected a string or an array of them (found an integer)"],
+            &["k.toml:2: egress-allow: must be a string or an array of them (found an integer)"],
         );
         check_refused("workers = 65", &["k.toml:1: workers: 65 is not in 1..=64"]);
         check_refused("log-format = 'xml'", &["k.toml:1: log-format: must be one of text, json"]);

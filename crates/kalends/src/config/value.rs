@@ -83,7 +83,7 @@ fn text(argument: &Arg, value: &DeValue<'_>) -> anyhow::Result<String> {
             let list = if is_list(argument) { " or an array of them" } else { "" };
             let found = value.type_str();
             let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
-            bail!("expected {}{list} (found {article} {found})", kind.name());
+            bail!("must be {}{list} (found {article} {found})", kind.name());
         }
     };
     check(argument, &text)?;

@@ -47,10 +47,10 @@ fn levels(text: &str) -> anyhow::Result<Targets> {
         let level = entry.rsplit('=').next().unwrap_or_default().trim();
         ensure!(
             !level.is_empty() && level.parse::<LevelFilter>().is_ok(),
-            "{level:?} is not a log level; expected error, warn, info, debug, trace or off"
+            "must have levels out of error, warn, info, debug, trace and off (found {level:?})"
         );
     }
-    text.parse().context("expected levels such as info,kalends_server=debug")
+    text.parse().context("must be levels such as info,kalends_server=debug")
 }
 
 impl LogSettings {

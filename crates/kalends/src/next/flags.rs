@@ -35,7 +35,7 @@ pub(super) struct Schedule {
     #[arg(long, value_name = "MINUTES")]
     minutes: Option<String>,
 
-    /// Days: fri or mon,wed; 1,15,last (days of the month); last-fri,3rd-wed
+    /// Days: fri, mon,wed or mon-fri; 1,15,last or 1-7 (days of the month); last-fri,3rd-wed
     #[arg(long, value_name = "DAYS", value_delimiter = ',', allow_hyphen_values = true)]
     on: Vec<String>,
 
@@ -76,28 +76,32 @@ impl Schedule {
         created: Instant,
         settings: &Settings,
     ) -> anyhow::Result<Definition> {
-        let zone = self.zone.as_deref().map(Zone::named).transpose().context("--zone")?;
-        let days = Days::read(&self.on).context("--on")?;
+        let zone = self.zone.as_deref().map(zone).transpose()?;
+        let days = Days::read(&self.on)?;
         let (interval, frequency) = match &self.every {
-            Some(text) => interval(text).with_context(|| format!("--every {text}"))?,
+            Some(text) => interval(text)?,
             None => (1, days.default_frequency()),
         };
         let mut members =
-            Members { months: numbers(&self.months).context("--months")?, ..Members::default() };
+            Members { months: numbers("--months", &self.months)?, ..Members::default() };
         (members.hours, members.minutes) = if self.at.is_empty() {
-            (numbers(&self.hours).context("--hours")?, numbers(&self.minutes).context("--minutes")?)
+            (numbers("--hours", &self.hours)?, numbers("--minutes", &self.minutes)?)
         } else {
-            hours_and_minutes(&self.at).context("--at")?
+            hours_and_minutes(&self.at)?
         };
         let mut pattern = Interval::new(interval, frequency);
         let wall_times = zone.clone().unwrap_or_else(Zone::utc);
-        let time = |text: &str| Instant::parse_in(text, &wall_times);
-        let end = self.end.as_deref().map(time).transpose().context("--end")?;
+        let time = |flag: &str, text: &Option<String>| {
+            let Some(text) = text else { return Ok(None) };
+            let time = Instant::parse_in(text, &wall_times);
+            time.map(Some).map_err(|error| anyhow!("{flag} {error} (found {text:?})"))
+        };
+        let end = time("--end", &self.end)?;
         let recurrence =
             |pattern| Recurrence { pattern, count: self.count, end, zone: zone.clone() };
         // A job without a start time runs immediately, which does not match a schedule with days and
         // times.
-        let start = self.start.as_deref().map(time).transpose().context("--start")?;
+        let start = time("--start", &self.start)?;
         let start = Some(start.unwrap_or(created));
         let mut definition = Definition { start, created, recurrence: None };
         if let Some(text) = &self.cron {
@@ -124,11 +128,23 @@ fn if_any(members: Members) -> Option<Members> {
     (members != Members::default()).then_some(members)
 }
 
+/// Looks up a time zone.
+fn zone(name: &str) -> anyhow::Result<Zone> {
+    Zone::named(name).map_err(|error| {
+        let near = error.suggestion.map(|zone| format!("; did you mean {zone}?"));
+        anyhow!("--zone {error} (found {name:?}){}", near.unwrap_or_default())
+    })
+}
+
 /// Parses `2w`, `15min` or `month`.
 fn interval(text: &str) -> anyhow::Result<(i64, Frequency)> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
-    let interval = if number.is_empty() { 1 } else { number.parse()? };
+    let expected = "--every must be a number and min, h, d, w, month or year, such as 15min or 2w";
+    let interval = match number.is_empty() {
+        true => 1,
+        false => number.parse().map_err(|_| anyhow!("{expected} (found {text:?})"))?,
+    };
     let frequency = match unit.trim().to_ascii_lowercase().as_str() {
         "m" | "min" | "mins" | "minute" | "minutes" => Frequency::Minute,
         "h" | "hour" | "hours" => Frequency::Hour,
@@ -136,13 +152,13 @@ fn interval(text: &str) -> anyhow::Result<(i64, Frequency)> {
         "w" | "week" | "weeks" => Frequency::Week,
         "mo" | "month" | "months" => Frequency::Month,
         "y" | "year" | "years" => Frequency::Year,
-        _ => bail!("expected a number and min, h, d, w, month or year, such as 15min or 2w"),
+        _ => bail!("{expected} (found {text:?})"),
     };
     Ok((interval, frequency))
 }
 
 /// Parses `9-16,20`.
-fn numbers(text: &Option<String>) -> anyhow::Result<Option<Vec<i64>>> {
+fn numbers(flag: &str, text: &Option<String>) -> anyhow::Result<Option<Vec<i64>>> {
     let Some(text) = text else { return Ok(None) };
     let mut numbers = Vec::new();
     for part in text.split(',') {
@@ -150,7 +166,7 @@ fn numbers(text: &Option<String>) -> anyhow::Result<Option<Vec<i64>>> {
             let number = text.trim().parse::<u8>();
             number
                 .map(i64::from)
-                .map_err(|_| anyhow!("{part:?}: expected numbers such as 9 or 9-16"))
+                .map_err(|_| anyhow!("{flag} must be numbers such as 9 or 9-16 (found {part:?})"))
         };
         match part.split_once('-') {
             Some((first, last)) => numbers.extend(number(first)?..=number(last)?),
@@ -170,7 +186,7 @@ fn hours_and_minutes(times: &[String]) -> anyhow::Result<(Numbers, Numbers)> {
         let time = text.trim().split_once(':');
         let time = time.and_then(|(hour, minute)| Some((hour.parse().ok()?, minute.parse().ok()?)));
         let Some((hour @ 0..=23, minute @ 0..=59)) = time else {
-            bail!("{text:?}: expected a time between 00:00 and 23:59")
+            bail!("--at must be times between 00:00 and 23:59 (found {text:?})")
         };
         wanted.insert((hour, minute));
     }
@@ -178,9 +194,8 @@ fn hours_and_minutes(times: &[String]) -> anyhow::Result<(Numbers, Numbers)> {
     let minutes: BTreeSet<i64> = wanted.iter().map(|&(_, minute)| minute).collect();
     if hours.len() * minutes.len() != wanted.len() {
         bail!(
-            "a schedule runs at every combination of its hours and minutes, so {} would add other \
-             times; use two jobs",
-            times.join(" and ")
+            "--at must be every combination of its hours and minutes (found {}); use two jobs",
+            times.join(", ")
         );
     }
     Ok((Some(hours.into_iter().collect()), Some(minutes.into_iter().collect())))
@@ -206,8 +221,18 @@ impl Days {
                 days.numbered.push(number);
             } else if let Some(wanted) = occurrence(&word) {
                 days.of_month.push(wanted);
+            } else if let Some((first, last)) = range(&word, weekday) {
+                let week = Weekday::ALL.into_iter().cycle();
+                let from_first = week.skip_while(|day| *day != first).take(Weekday::ALL.len());
+                let until_last = from_first.take_while(|day| *day != last);
+                days.weekdays.extend(until_last.chain([last]));
+            } else if let Some((first, last)) = range(&word, |text| text.parse::<i64>().ok()) {
+                days.numbered.extend(first..=last);
             } else {
-                bail!("{text:?}: expected days such as fri, 15, last, last-fri or 3rd-wed");
+                bail!(
+                    "--on must be days such as fri, mon-fri, 15, 1-7, last, last-fri or 3rd-wed \
+                     (found {text:?})"
+                );
             }
         }
         Ok(days)
@@ -265,6 +290,12 @@ impl Days {
         let weeks = if interval % 7 == 0 { interval / 7 } else { interval };
         Ok((Some(first), weeks))
     }
+}
+
+/// Parses `mon-fri` or `1-7`.
+fn range<T>(word: &str, read: impl Fn(&str) -> Option<T>) -> Option<(T, T)> {
+    let (first, last) = word.split_once('-')?;
+    Some((read(first)?, read(last)?))
 }
 
 fn weekday(word: &str) -> Option<Weekday> {

@@ -120,7 +120,7 @@ mod tests {
             ),
             &[
                 r#"{"occurrences":["2026-03-02T09:00:00Z","2026-03-03T09:00:00Z"]}"#,
-                r#"{"error":{"code":"InvalidSchedule","message":"recurrence.schedule.hours[0]: 24 is not allowed; allowed are 0 to 23 (write 0 for midnight)"}}"#,
+                r#"{"error":{"code":"InvalidSchedule","message":"recurrence.schedule.hours[0] must be between 0 and 23 (found 24); write 0 for midnight"}}"#,
                 r#"{"occurrences":["2026-11-20T00:00:00.12345Z"]}"#,
             ],
         );

@@ -101,7 +101,7 @@ fn token(text: &str) -> anyhow::Result<Secret> {
         text.chars().count() >= TOKEN_CHARS_MIN && text.bytes().all(|byte| byte.is_ascii_graphic());
     ensure!(
         is_token,
-        "expected at least {TOKEN_CHARS_MIN} printable ASCII characters without spaces"
+        "must have at least {TOKEN_CHARS_MIN} printable ASCII characters without spaces"
     );
     Ok(Secret::new(text.to_owned()))
 }

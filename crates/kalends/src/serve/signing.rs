@@ -40,7 +40,7 @@ impl FromStr for CollectionKeyVersion {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<CollectionKeyVersion> {
-        let expected = "expected SUBSCRIPTION/GROUP/COLLECTION=NUMBER, where NUMBER is at least 1";
+        let expected = "must be SUBSCRIPTION/GROUP/COLLECTION=NUMBER, where NUMBER is at least 1";
         let (path, version) = text.trim().rsplit_once('=').context(expected)?;
         let version = version.parse().ok().filter(|version| *version >= 1).context(expected)?;
         Ok(CollectionKeyVersion { collection: collection(path)?, version })

@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             Ok(writeln!(io::stdout(), "{from} dumped to {to}, without the key file")?)
         }
         (Database::Sqlite(path), None) => print_sqlite(location, path),
-        (Database::Postgres(_), Some(_)) => bail!("--to: expected --store sqlite:PATH"),
+        (Database::Postgres(_), Some(_)) => bail!("--to requires --store sqlite:PATH"),
         (Database::Postgres(url), None) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(print_postgres(location, url))

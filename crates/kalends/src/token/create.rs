@@ -7,6 +7,7 @@ use kalends_domain::{AccessScope, Grant, Role};
 use kalends_environment::SystemEntropy;
 use kalends_recurrence::Instant;
 use kalends_store::{NewToken, TOKENS_MAX, TokenRecord};
+use kalends_wire::{parse_duration, parse_short_duration};
 
 use crate::token::token_store::{IfMissing, OpenTokens, TokenStore};
 
@@ -19,7 +20,7 @@ const NAME_CHARS_MAX: usize = 100;
 ///
 /// Examples:
 ///   kalends token create --role owner --scope / --name admin
-///   kalends token create --role operator --scope /subscriptions/S/resourceGroups/G --expires P90D
+///   kalends token create --role operator --scope /subscriptions/S/resourceGroups/G --expires 90d
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -40,19 +41,20 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "", hide_default_value = true, value_parser = name)]
     name: String,
 
-    /// Expiration: a time such as 2027-01-01, or a duration from now such as P90D [default: never]
+    /// Expiration: a time such as 2027-01-01, or a duration from now such as 90d, 12h or P90D
+    /// [default: never]
     #[arg(long, value_name = "WHEN")]
     expires: Option<String>,
 }
 
 fn role(text: &str) -> anyhow::Result<Role> {
     let allowed = Role::ALL.map(Role::as_str).join(", ");
-    Role::named(text).with_context(|| format!("expected one of {allowed}"))
+    Role::named(text).with_context(|| format!("must be one of {allowed}"))
 }
 
 fn name(text: &str) -> anyhow::Result<String> {
     let is_name = text.chars().count() <= NAME_CHARS_MAX && !text.chars().any(char::is_control);
-    ensure!(is_name, "expected at most {NAME_CHARS_MAX} printable characters");
+    ensure!(is_name, "must have at most {NAME_CHARS_MAX} printable characters");
     Ok(text.to_owned())
 }
 
@@ -87,12 +89,17 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 fn expiration(text: &str, now: Instant) -> anyhow::Result<Instant> {
-    let at = match kalends_wire::parse_duration(text) {
-        Some(duration) => now.saturating_add(duration),
-        None => text.parse().with_context(|| format!("--expires {text}"))?,
+    let duration = parse_duration(text).or_else(|| parse_short_duration(text));
+    let at = match (duration, text.parse()) {
+        (Some(duration), _) => now.saturating_add(duration),
+        (None, Ok(at)) => at,
+        (None, Err(_)) => bail!(
+            "--expires must be a time such as 2027-01-01, or a duration such as 90d, 12h, 2w or \
+             P90D (found {text:?})"
+        ),
     };
     if at <= now {
-        bail!("--expires {text}: is in the past");
+        bail!("--expires must be in the future (found {text:?}, which is in the past)");
     }
     Ok(at)
 }

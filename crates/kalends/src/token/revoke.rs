@@ -29,8 +29,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let id =
-        TokenId::new(&arguments.id).context("expected the 16 hexadecimal digits of a token id")?;
+    let id = TokenId::new(&arguments.id).context("the token id must have 16 hexadecimal digits")?;
     let OpenTokens { tokens, now } = arguments.store.open(IfMissing::Fail).await?;
     let (exists, done) = match arguments.delete {
         true => (tokens.delete_token(id.clone()).await?, "deleted"),

@@ -53,7 +53,7 @@ impl TokenStore {
 
     fn open_sqlite(&self, path: &Path, if_missing: IfMissing) -> anyhow::Result<Box<dyn Tokens>> {
         if if_missing == IfMissing::Fail && !path.is_file() {
-            bail!("there is no file {}", path.display());
+            bail!("--store: there is no file {}", path.display());
         }
         create_directory_of(path)?;
         let key = || self.location.key_or_new().map(codec);

@@ -134,6 +134,17 @@ fn an_expired_token_returns_its_own_error_code() {
         &["create", "--role", "reader", "--scope", "/", "--expires", "2020-01-01"],
     );
     assert!(String::from_utf8(past.stderr).unwrap().contains("is in the past"));
+    for expires in ["90d", "12h", "2w", "30min", "P90D"] {
+        let token = create(server.folder(), "reader", "/", &["--expires", expires]);
+        assert_eq!(request_as(&mut connection, &token, "GET", &list(), None).status, 200);
+    }
+    let wrong = kalends_token(
+        server.folder(),
+        &["create", "--role", "reader", "--scope", "/", "--expires", "someday"],
+    );
+    let message = String::from_utf8(wrong.stderr).unwrap();
+    assert!(message.contains("--expires must be a time such as 2027-01-01"), "{message}");
+    assert!(message.contains("(found \"someday\")"), "{message}");
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn all_errors_of_a_settings_file_are_reported() {
         "{message}"
     );
     assert!(
-        message.contains(&format!("{path}:3: start-delay: expected a duration such as PT20S")),
+        message.contains(&format!("{path}:3: start-delay: must be a duration such as PT20S")),
         "{message}"
     );
 }
@@ -93,4 +93,22 @@ fn deprecated_flags_and_variables_still_work_and_give_a_warning() {
     assert!(warning.contains("signing-epoch is deprecated; use signing-key-version"), "{warning}");
     let (line, _) = print(&["--config", file], &old);
     assert_eq!(line, "signing-key-version = 2 # KALENDS_SIGNING_EPOCH (deprecated)");
+}
+
+#[test]
+fn a_server_listens_on_a_port_or_on_localhost() {
+    for listen in ["0", "localhost:0", "127.0.0.1:0"] {
+        let server = TestServer::listen_on(listen, |_, _| {});
+        assert!(server.address.ip().is_loopback() && server.address.is_ipv4(), "{listen}");
+        assert_eq!(server.connect().request("GET", "/livez", None).status, 200, "{listen}");
+    }
+    for listen in ["example", ":8080", "localhost", "70000"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_kalends"))
+            .args(["serve", "--listen", listen])
+            .output()
+            .unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{listen}");
+        assert!(message.contains("must be a port, or an IP address and a port"), "{message}");
+    }
 }

@@ -165,28 +165,51 @@ fn json_output_is_one_object() {
 }
 
 #[test]
+fn ranges_of_days_stand_for_each_day() {
+    for (range, list) in [
+        ("mon-fri", "mon,tue,wed,thu,fri"),
+        ("saturday-mon", "sat,sun,mon"),
+        ("fri-fri", "fri"),
+        ("1-3,last", "1,2,3,last"),
+    ] {
+        let next = |days: &str| {
+            let flags = ["--on", days, "--at", "05:15", "-n", "9"].into_iter().chain(CREATED);
+            kalends(&flags.collect::<Vec<_>>(), "")
+        };
+        let (of_range, of_list) = (next(range), next(list));
+        assert!(of_range.status.success(), "{range}: {}", text(&of_range.stderr));
+        assert_eq!(text(&of_range.stdout), text(&of_list.stdout), "{range}");
+    }
+    let found = |value: &str| format!("(found {value:?})");
+    check_refused(&["--on", "mon-someday"], "", &found("mon-someday"));
+    check_refused(&["--zone", "PST"], "", "did you mean America/Los_Angeles?");
+    check_refused(&["--start", "soon"], "", "--start must be an ISO 8601 date-time");
+    check_refused(&["--hours", "x"], "", "--hours must be numbers such as 9 or 9-16 (found \"x\")");
+}
+
+#[test]
 fn jsonl_writes_one_response_per_line() {
     let output = kalends(&["--jsonl"], "{\"startTime\":\"2999-01-01\"}\nnonsense\n");
     let lines: Vec<_> = text(&output.stdout).lines().collect();
     assert!(output.status.success());
     assert_eq!(lines.len(), 2);
-    assert!(
-        lines[0].starts_with(r#"{"error":{"code":"StartTimeOutOfRange","message":"startTime: "#)
-    );
-    assert!(
-        lines[1].starts_with(r#"{"error":{"code":"InvalidRequestContent","message":"not valid"#)
-    );
+    assert!(lines[0].starts_with(
+        r#"{"error":{"code":"StartTimeOutOfRange","message":"startTime must be at most 18 months "#
+    ));
+    assert!(lines[1].starts_with(
+        r#"{"error":{"code":"InvalidRequestContent","message":"The request body must be valid JSON"#
+    ));
 }
 
 #[test]
 fn invalid_schedules_are_refused_with_an_explanation() {
-    check_refused(&["--hours", "25"], "", "allowed are 0 to 23");
+    check_refused(&["--hours", "25"], "", "must be between 0 and 23 (found 25)");
     check_refused(&["--at", "05:15,17:45"], "", "use two jobs");
     check_refused(&["--at", "25:00"], "", "between 00:00 and 23:59");
     check_refused(&["--every", "3moons"], "", "such as 15min or 2w");
     check_refused(&["--on", "someday"], "", "last-fri");
     check_refused(&["--zone", "Mars/Olympus"], "", "IANA");
-    check_refused(&["-"], "{\"recurrence\":{}}", "recurrence.frequency: it is missing");
+    check_refused(&["-"], "{\"recurrence\":{}}", "recurrence.frequency is missing");
     check_refused(&["/nonexistent.json"], "", "cannot open /nonexistent.json");
     check_refused(&["--every", "year", "--on", "30", "--months", "2"], "", "400-year");
 }

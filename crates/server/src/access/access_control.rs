@@ -113,7 +113,7 @@ impl AccessControl {
         match limiter.take(&caller.id, app.now()) {
             RateDecision::Allowed { remaining: number } => Ok(remaining(number)),
             RateDecision::Exceeded { retry_after } => {
-                let error = too_many("this token asks too often", retry_after);
+                let error = too_many("Too many requests with this token", retry_after);
                 Err(error.with_remaining(remaining(0)))
             }
         }
@@ -126,7 +126,7 @@ impl AccessControl {
         match tokens.runs.take(&collection, app.now()) {
             RateDecision::Allowed { .. } => Ok(()),
             RateDecision::Exceeded { retry_after } => {
-                Err(too_many("the jobs of this collection are run too often by hand", retry_after))
+                Err(too_many("Too many manual runs of jobs in this collection", retry_after))
             }
         }
     }
@@ -156,12 +156,12 @@ impl TokenAccess {
         });
         match waits.max() {
             None => error,
-            Some(retry_after) => too_many("too many tokens were wrong", retry_after),
+            Some(retry_after) => too_many("Too many invalid tokens", retry_after),
         }
     }
 }
 
 fn too_many(message: &str, retry_after: u64) -> ApiError {
-    let message = format!("{message}; try again in {retry_after} s");
+    let message = format!("{message}; retry after {retry_after} s");
     ApiError::rate_limited(ErrorDetails::one(ErrorCode::TooManyRequests, "", message), retry_after)
 }

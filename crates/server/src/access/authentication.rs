@@ -44,7 +44,7 @@ impl Authentication {
         match (parse_token(text), &self.oidc) {
             (Some((id, hash)), _) => self.verify_static(app, &id, hash).await,
             (None, Some(oidc)) => oidc.authenticate(text, app.now(), slot).await,
-            (None, None) => Err(invalid("the token is of no known form").into()),
+            (None, None) => Err(invalid("The token has an unknown form").into()),
         }
     }
 
@@ -56,13 +56,13 @@ impl Authentication {
     ) -> Result<Caller, ApiError> {
         let now = app.now();
         let found = self.tokens.find(&*app.store, id, now).await?;
-        let unknown = || invalid("the token is not known, or was revoked");
+        let unknown = || invalid("The token is unknown or revoked");
         let token = found.filter(|token| token.hash == hash).ok_or_else(unknown)?;
         if token.revoked.is_some() {
             return Err(unknown().into());
         }
         if !token.is_valid(now) {
-            let message = "the token has expired";
+            let message = "The token has expired";
             return Err(
                 ErrorDetails::one(ErrorCode::ExpiredAuthenticationToken, "", message).into()
             );
@@ -85,11 +85,11 @@ pub(super) fn presented_token(headers: &HeaderMap) -> Option<TokenId> {
 fn bearer(headers: &HeaderMap) -> Result<&str, ErrorDetails> {
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
     let Some(value) = all.next() else {
-        let message = "expected the header Authorization: Bearer with a token";
+        let message = "The header Authorization is missing; send Authorization: Bearer and a token";
         return Err(ErrorDetails::one(ErrorCode::AuthenticationFailed, "", message));
     };
     if all.next().is_some() {
-        let message = "the header Authorization is given twice";
+        let message = "The header Authorization is given twice; send it once";
         return Err(ErrorDetails::one(ErrorCode::InvalidRequest, "", message));
     }
     let text = value.to_str().ok().and_then(|text| text.split_once(' '));
@@ -101,7 +101,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, ErrorDetails> {
     };
     token.filter(is_token).ok_or_else(|| {
         invalid(&format!(
-            "expected the scheme Bearer and a token of at most {TOKEN_BYTES_MAX} bytes"
+            "The header Authorization must be Bearer and a token of at most {TOKEN_BYTES_MAX} bytes"
         ))
     })
 }

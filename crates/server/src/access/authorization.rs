@@ -139,9 +139,8 @@ pub(crate) fn check(
         return Err(not_found(scope));
     }
     let role = Role::needed_for(*permission);
-    let message = format!(
-        "the caller may see {scope} but not do {operation} there; that needs the role {role}"
-    );
+    let message =
+        format!("The caller may read {scope}, but {operation} requires the role {role} there");
     Err(ErrorDetails::one(ErrorCode::AuthorizationFailed, "", message).into())
 }
 
@@ -151,7 +150,7 @@ fn not_found(scope: &AccessScope) -> ApiError {
         AccessScope::Group(path) => group_not_found(path),
         AccessScope::Collection(path) => ErrorDetail::collection_not_found(path).into(),
         AccessScope::Everything | AccessScope::Subscription(_) => {
-            ErrorDetails::one(ErrorCode::ResourceNotFound, "", "there is no such resource").into()
+            ErrorDetails::one(ErrorCode::ResourceNotFound, "", "The resource was not found").into()
         }
     }
 }

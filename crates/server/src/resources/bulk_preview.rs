@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use kalends_domain::{CollectionPath, JobName, JobPath};
-use kalends_wire::{ErrorCode, ErrorDetail, ErrorDetails, Json, job_id};
+use kalends_wire::{ErrorCode, ErrorDetail, ErrorDetails, Json, job_id, quoted};
 
 use super::preview::{PreparedPreview, PreviewAccess};
 use super::{HandlerResult, RequestContext};
@@ -66,7 +66,7 @@ fn write_errors(errors: &ErrorDetails) -> Json<'static> {
     let members = |error: &ErrorDetail| {
         let mut members = vec![
             ("code".into(), error.code.as_str().into()),
-            ("message".into(), error.message.clone().into()),
+            ("message".into(), error.to_string().into()),
         ];
         if !error.path.is_empty() {
             members.push(("target".into(), error.path.clone().into()));
@@ -81,8 +81,7 @@ fn write_errors(errors: &ErrorDetails) -> Json<'static> {
 }
 
 fn read_body(mut body: Json<'static>) -> Result<Vec<(JobName, Json<'static>)>, ErrorDetails> {
-    let expected = "expected an object with jobs, a list of at most 1000 objects with name and \
-                    definition";
+    let expected = "must be a list of at most 1000 objects with name and definition";
     let Some(Json::Array(jobs)) = take(&mut body, "jobs") else { return wrong("jobs", expected) };
     if jobs.len() > JOBS_MAX {
         return wrong("jobs", expected);
@@ -92,12 +91,14 @@ fn read_body(mut body: Json<'static>) -> Result<Vec<(JobName, Json<'static>)>, E
     for (index, mut job) in jobs.into_iter().enumerate() {
         let path = |member: &str| format!("jobs[{index}].{member}");
         let Some(Json::String(name)) = take(&mut job, "name") else {
-            return wrong(&path("name"), "expected the name of a job");
+            return wrong(&path("name"), "must be the name of a job");
         };
-        let name = JobName::new(&name)
-            .map_err(|error| ErrorDetails::one(error.into(), path("name"), error.to_string()))?;
+        let name = JobName::new(&name).map_err(|error| {
+            let message = format!("{error} (found {})", quoted(&name));
+            ErrorDetails::one(error.into(), path("name"), message)
+        })?;
         let Some(definition @ Json::Object(_)) = take(&mut job, "definition") else {
-            return wrong(&path("definition"), "expected the definition of a job, an object");
+            return wrong(&path("definition"), "must be the definition of a job, an object");
         };
         reject_rest(&job, &path(""), "name and definition")?;
         read.push((name, definition));
@@ -116,7 +117,7 @@ fn reject_rest(object: &Json<'_>, above: &str, known: &str) -> Result<(), ErrorD
     let Json::Object(members) = object else { return Ok(()) };
     let Some((name, _)) = members.first() else { return Ok(()) };
     let name: String = name.chars().take(64).collect();
-    let message = format!("{name:?} is unknown; allowed are {known}");
+    let message = format!("is unknown; the members are {known}");
     Err(ErrorDetails::one(ErrorCode::UnknownProperty, format!("{above}{name}"), message))
 }
 

@@ -11,7 +11,7 @@ use kalends_domain::{
 };
 use kalends_store::EventPosition;
 use kalends_wire::{
-    ErrorCode, ErrorDetails, Version, write_closed_occurrence, write_history_entry,
+    ErrorCode, ErrorDetails, Version, quoted, write_closed_occurrence, write_history_entry,
 };
 use tokio::sync::mpsc::{self, Sender};
 use tokio::sync::watch;
@@ -74,11 +74,11 @@ pub(super) async fn stream(request: RequestContext) -> HandlerResult {
 fn too_many_subscribers(exceeded: CapacityExceeded) -> ApiError {
     let (code, message) = match exceeded {
         CapacityExceeded::Total => {
-            (ErrorCode::ServerBusy, "too many clients follow events; try again later")
+            (ErrorCode::ServerBusy, "The server has too many event streams; retry later")
         }
         CapacityExceeded::Share => (
             ErrorCode::TooManyRequests,
-            "this caller or its address follows too many event streams; close one first",
+            "The caller or its address has too many event streams; close one first",
         ),
     };
     let details = ErrorDetails::one(code, "", message);
@@ -100,8 +100,9 @@ fn resume_position(request: &RequestContext) -> Result<Option<EventPosition>, Er
     }
     let position = request.app.position_key.decrypt(&context(&request.caller), text);
     let position = position.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
-    let message = "expected the id of an event that a caller with the same scopes received, or 0";
-    let position = position.ok_or_else(|| invalid("Last-Event-ID", message))?;
+    let message = "must be the id of an event that a caller with the same scopes received, or 0";
+    let message = || format!("{message} (found {})", quoted(text));
+    let position = position.ok_or_else(|| invalid("Last-Event-ID", message()))?;
     let position = u128::from_be_bytes(position);
     Ok(Some(EventPosition { history: (position >> 64) as u64, ledger: position as u64 }))
 }
@@ -113,7 +114,9 @@ fn filter(request: &RequestContext) -> Result<EventFilter, ErrorDetails> {
         new: impl Fn(&str) -> Result<T, NameError>,
     ) -> Result<Option<T>, ErrorDetails> {
         let text = request.query.text(name)?;
-        text.map(new).transpose().map_err(|error| invalid(name, error.to_string()))
+        let found = quoted(text.unwrap_or_default());
+        let invalid = |error| invalid(name, format!("{error} (found {found})"));
+        text.map(new).transpose().map_err(invalid)
     }
     Ok(EventFilter {
         subscription: read(request, "subscription", SubscriptionId::new)?,

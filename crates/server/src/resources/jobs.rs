@@ -120,7 +120,10 @@ async fn put(mut request: RequestContext, path: JobPath, version: Version) -> Ha
     let put = move |context: JobContext<'_>| {
         let definition = draft.complete(context.existing)?;
         if context.unreadable.is_some() && edit_of_job.condition.must_be_new {
-            return Err(precondition_failed("the job exists already"));
+            return Err(precondition_failed(
+                "If-None-Match",
+                "must not be * because the job exists".to_owned(),
+            ));
         }
         edit_of_job.decide(definition, &context)
     };
@@ -210,7 +213,7 @@ pub(super) async fn read_certificates(
         return Ok(job);
     }
     let Some(_place) = app.certificates.take_place() else {
-        let message = "too many certificates are being read; retry later";
+        let message = "The server is reading too many certificates; retry later";
         return Err(ErrorDetails::one(ErrorCode::ServerBusy, "", message).into());
     };
     let limits = app.settings.limits.clone();
@@ -225,7 +228,7 @@ pub(super) async fn read_certificates(
             let identity = read_pfx(pfx, password.as_ref().unwrap_or(&empty), &limits);
             let path = format!("{path}.request.authentication.pfx");
             let identity = identity.map_err(|fault| {
-                ApiError::from(ErrorDetails::one(fault.kind.into(), path, fault.message))
+                ApiError::from(ErrorDetails::one(fault.kind.into(), path, fault.to_string()))
             })?;
             *certificate = Some(identity.facts().clone());
         }
@@ -284,7 +287,7 @@ fn not_found(job: &JobName) -> ApiError {
 }
 
 pub(super) fn changed_meanwhile() -> ApiError {
-    precondition_failed("the job was changed by somebody else meanwhile; try again")
+    precondition_failed("", "The job was changed during the request; retry".to_owned())
 }
 
 fn write(job: &JobRecord, collection: CollectionState, version: Version) -> Json<'_> {

@@ -26,7 +26,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use kalends_domain::{AccessScope, Permission};
-use kalends_wire::{ErrorCode, ErrorDetails, Version};
+use kalends_wire::{ErrorCode, ErrorDetails, Version, quoted};
 
 pub(crate) use groups::not_found as group_not_found;
 
@@ -256,7 +256,8 @@ async fn execute(
     trace: &mut AuditTrace,
 ) -> ApiResponse {
     if !route.allows(&request.method) {
-        let message = format!("allowed are {}", route.methods());
+        let found = quoted(request.method.as_str());
+        let message = format!("The method must be one of {} (found {found})", route.methods());
         let error = ApiError::from(ErrorDetails::one(ErrorCode::MethodNotAllowed, "", message));
         return error.response(version).with(header::ALLOW, route.methods());
     }

@@ -49,7 +49,10 @@ pub(super) async fn list(request: RequestContext, path: JobPath) -> HandlerResul
     let from = request.query.time("from")?.unwrap_or_else(|| now.saturating_sub(PAST_DEFAULT));
     let to = request.query.time("to")?.unwrap_or_else(|| now.saturating_add(FUTURE_DEFAULT));
     if from > to {
-        return Err(ApiError::from(invalid("to", "it lies before from")));
+        return Err(ApiError::from(invalid(
+            "to",
+            format!("must not lie before from, {from} (found {to})"),
+        )));
     }
     let span = [("from", from.to_string()), ("to", to.to_string())];
     let page = PageRequest::read_with(&request, version, 0, &span, Position::parse)?;

@@ -243,20 +243,20 @@ async fn an_edit_that_leaves_a_job_finished_says_what_would_revive_it() {
     let found = edit_of_completed(&counted, 5, "PATCH", &described).await;
     assert_eq!(
         found,
-        "JobStateFinal the job is completed; recurrence.count must be greater than 5, the number of runs so far, to start it again (found 5)"
+        "JobStateFinal The job is completed; properties.recurrence.count must be greater than 5, the number of runs so far, to start it again (found 5)"
     );
     let ended = counted.replace(r#""count":5"#, r#""endTime":"2026-11-10""#);
     let found = edit_of_completed(&ended, 9, "PATCH", &described).await;
     assert_eq!(
         found,
-        "JobStateFinal the job is completed; recurrence.endTime must not lie before the next possible occurrence, 2026-11-17T06:00:00Z, to start it again (found 2026-11-10T00:00:00Z)"
+        "JobStateFinal The job is completed; properties.recurrence.endTime must not lie before the next possible occurrence, 2026-11-17T06:00:00Z, to start it again (found 2026-11-10T00:00:00Z)"
     );
     let once = job(r#""startTime":"2026-11-02T06:00:00Z""#);
     let enable = change(r#""state":"Enabled""#);
     let found = edit_of_completed(&once, 1, "PATCH", &enable).await;
     assert_eq!(
         found,
-        "JobStateFinal the job is completed; startTime must lie after 2026-11-16T10:00:00Z to start it again; a recurrence or a run request starts it too"
+        "JobStateFinal The job is completed; properties.startTime must lie after 2026-11-16T10:00:00Z to start it again; a recurrence or a run request starts it too"
     );
     let invalid = change(r#""recurrence":{"frequency":"Day","interval":0}"#);
     let found = edit_of_completed(&once, 1, "PATCH", &invalid).await;
@@ -516,7 +516,7 @@ async fn a_job_with_too_many_open_runs_refuses_another() {
         let (status, body) = api.job("POST", "/run", "", version).await;
         assert_eq!((status, at(&body, "error.code").as_str()), (429, "TooManyRequests"));
         let message = at(&body, "error.message");
-        assert!(message.contains("2 open runs (allowed are 2)"), "{message}");
+        assert!(message.contains("already has 2 open runs, the maximum"), "{message}");
     }
     let runs = api.server.store.open_runs(api.stored().await.key).await.unwrap();
     assert_eq!(runs.len(), 2);

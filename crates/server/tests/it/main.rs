@@ -2,8 +2,11 @@
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+#[path = "../../../wire/tests/it/catalogue.rs"]
+mod catalogue;
 mod connection_limits;
 mod edits;
+mod error_messages;
 mod http2;
 mod search;
 mod test_server;

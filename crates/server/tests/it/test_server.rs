@@ -37,6 +37,12 @@ pub(crate) async fn start_with(settings: Settings, tls: Option<Arc<Tls>>) -> Ser
     start_at(settings, tls, Arc::new(SystemClock), Arc::new(SystemClock)).await
 }
 
+/// Starts a server that requires tokens.
+pub(crate) async fn start_with_access(access: AccessControl) -> Server {
+    let clock = Arc::new(SystemClock);
+    start_full(Settings::default(), None, clock.clone(), clock, access).await
+}
+
 /// Starts a server whose clock may differ from that of its store.
 pub(crate) async fn start_at(
     settings: Settings,
@@ -44,10 +50,20 @@ pub(crate) async fn start_at(
     clock: Arc<dyn Clock>,
     store_clock: Arc<dyn Clock>,
 ) -> Server {
+    let access = AccessControl::single_user(AuditLog::off());
+    start_full(settings, tls, clock, store_clock, access).await
+}
+
+async fn start_full(
+    settings: Settings,
+    tls: Option<Arc<Tls>>,
+    clock: Arc<dyn Clock>,
+    store_clock: Arc<dyn Clock>,
+    access: AccessControl,
+) -> Server {
     let entropy = Arc::new(SeededEntropy::new(1));
     let store = Arc::new(MemoryStore::new(store_clock));
     let health = Health::new(store.clone(), clock.clone(), SchedulerHealth::OnHold);
-    let access = AccessControl::single_user(AuditLog::off());
     let app = App {
         store: store.clone(),
         clock,

@@ -55,7 +55,7 @@ pub(super) fn read(
     match kind.enum_value(KINDS.iter().copied(), errors)? {
         Kind::NotSpecified => {
             for part in PARTS.iter().filter_map(|name| node.member(name)) {
-                part.reject("it does not go with type NotSpecified; say which type", errors);
+                part.reject_any("requires a type other than NotSpecified", errors);
             }
             None
         }
@@ -88,7 +88,7 @@ fn part(
         Some(node) => node.checked(check, errors),
         None => {
             if context.strictness == Strictness::Complete {
-                let expected = "this type of authentication has it";
+                let expected = "this type of authentication requires it";
                 node.missing(name, ErrorCode::InvalidAuthentication, expected, errors);
             }
             None
@@ -102,7 +102,7 @@ fn pfx(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Optio
     // Four characters of base64 encode three bytes.
     if pfx.reveal().len() / 4 * 3 > max {
         let path = node.path.member("pfx").to_string();
-        let message = format!("the file is larger than {max} bytes");
+        let message = format!("must be a file of at most {max} bytes");
         errors.add(ErrorCode::InvalidClientCertificate, path, message);
     }
     Some(pfx)
@@ -111,7 +111,7 @@ fn pfx(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Optio
 fn check_username(text: &str) -> Result<(), ValidationError> {
     // A colon separates name and password in the Basic scheme.
     let valid = !text.contains(|c: char| c == ':' || c.is_control());
-    let message = "a user's name has no colon and no control characters";
+    let message = "must not contain colons or control characters";
     valid
         .then_some(())
         .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidAuthentication, message))
@@ -120,7 +120,8 @@ fn check_username(text: &str) -> Result<(), ValidationError> {
 fn check_client_id(text: &str) -> Result<(), ValidationError> {
     let valid = (1..=CLIENT_ID_CHARS_MAX).contains(&text.chars().count())
         && !text.contains(char::is_control);
-    let message = format!("expected 1 to {CLIENT_ID_CHARS_MAX} characters");
+    let message =
+        format!("must have 1 to {CLIENT_ID_CHARS_MAX} characters and no control characters");
     valid
         .then_some(())
         .ok_or_else(|| ValidationError::new(ValidationErrorKind::InvalidAuthentication, message))

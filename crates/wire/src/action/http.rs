@@ -31,7 +31,8 @@ pub(super) fn read(
     let is_plain = uri.as_ref().is_some_and(|uri| !uri.is_https());
     if context.strictness == Strictness::Complete && is_certificate && is_plain {
         let path = node.path.member("authentication").to_string();
-        let message = "a client certificate needs an https address";
+        let message =
+            "must not be ClientCertificate for an http URI; a client certificate requires https";
         errors.add(ErrorCode::InvalidAuthentication, path, message);
     }
     Some(HttpRequest { uri: uri?, method: method?, headers, body, authentication })
@@ -39,7 +40,7 @@ pub(super) fn read(
 
 fn read_uri(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Option<Uri> {
     let Some(node) = node.member("uri") else {
-        let expected = "expected an absolute address such as https://example.com/path";
+        let expected = "a request has an absolute URI such as https://example.com/path";
         node.missing("uri", ErrorCode::InvalidUri, expected, errors);
         return None;
     };
@@ -53,7 +54,7 @@ fn read_method(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Method> {
         node.missing(
             "method",
             ErrorCode::InvalidHttpMethod,
-            "expected one such as GET or POST",
+            "a request has a method such as GET or POST",
             errors,
         );
         return None;
@@ -76,7 +77,7 @@ fn read_headers(
                 Some(name) => node.path.member(name).to_string(),
                 None => node.path.to_string(),
             };
-            errors.add(error.error.kind.into(), path, error.error.message);
+            errors.add(error.error.kind.into(), path, error.error.to_string());
         })
         .ok()
 }

@@ -91,7 +91,7 @@ fn read_error_action(
         return None;
     }
     if let Some(nested) = node.member("errorAction") {
-        nested.reject("an error action has no error action of its own", errors);
+        nested.reject_any("is not allowed; an error action has no error action", errors);
     }
     let action = read(node, context, errors);
     let request = node.member("request");
@@ -117,12 +117,12 @@ fn read(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Opti
     let mut has_foreign = false;
     for foreign in foreign.filter_map(|payload| node.member(payload)) {
         has_foreign = true;
-        let message = format!("it does not go with type {type_as_written}, which has {own}");
-        foreign.with_code(ErrorCode::ActionMismatch).reject(message, errors);
+        let message = format!("is not allowed with type {type_as_written}, which has {own}");
+        foreign.with_code(ErrorCode::ActionMismatch).reject_any(message, errors);
     }
     let Some(payload) = node.member(own) else {
         if !has_foreign {
-            let expected = format!("an action of type {type_as_written} has one");
+            let expected = format!("type {type_as_written} requires it");
             node.missing(own, ErrorCode::MissingRequiredProperty, expected, errors);
         }
         return None;
@@ -135,7 +135,7 @@ fn read(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Opti
             let request = http::read(payload, context, errors)?;
             if kind == Kind::Https && !request.uri.is_https() {
                 let path = payload.path.member("uri").to_string();
-                let message = "type Https calls https addresses only; write type Http";
+                let message = "must have the scheme https, because the type is Https";
                 errors.add(ErrorCode::ActionMismatch, path, message);
             }
             Target::Http(request)

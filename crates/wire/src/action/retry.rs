@@ -41,14 +41,14 @@ pub(super) fn read(
     let count = node.member("retryCount").and_then(|node| {
         let count = u32::try_from(node.integer(errors)?);
         let max = context.limits.retry_count_max;
-        count.map_err(|_| node.reject(format!("allowed are 0 to {max}"), errors)).ok()
+        count.map_err(|_| node.reject(format!("must be between 0 and {max}"), errors)).ok()
     });
     let extension = |name| node.member(name).filter(|_| !is_old);
     let interval_max = extension("maxInterval").and_then(|node| node.duration(errors));
     let age_max = extension("maxAge").and_then(|node| node.duration(errors));
     let policy = RetryPolicy { kind: kind?, interval, count, interval_max, age_max };
     if let Err((member, error)) = policy.check(context.limits) {
-        errors.add(error.kind.into(), node.path.member(member).to_string(), error.message);
+        errors.add(error.kind.into(), node.path.member(member).to_string(), error.to_string());
     }
     Some(policy)
 }

@@ -64,7 +64,7 @@ fn read_authentication(
     let is_unspecified = kind == Some(ServiceBusAuthenticationKind::NotSpecified);
     if is_unspecified && node.member("sasKey").is_none() {
         let path = node.path.member("type").to_string();
-        let message = "without a key nothing can be sent; allowed is SharedAccessKey";
+        let message = "must be SharedAccessKey (found \"NotSpecified\")";
         errors.add(ErrorCode::InvalidServiceBus, path, message);
         return None;
     }
@@ -90,16 +90,18 @@ fn read_custom(
     let custom = node.map(errors)?;
     let max = context.limits.custom_properties_max;
     if custom.len() > max {
-        node.reject(format!("{} properties; allowed are {max}", custom.len()), errors);
+        let found = custom.len();
+        node.reject_any(format!("must have at most {max} properties (found {found})"), errors);
         return None;
     }
     for (name, value) in &custom {
         let path = node.path.member(name);
         if let Err(error) = check_property(name) {
-            errors.add(error.kind.into(), path.to_string(), error.message);
+            let message = error.message.replacen("must have", "must have a name with", 1);
+            errors.add(error.kind.into(), path.to_string(), message);
         }
         if value.contains(char::is_control) {
-            let message = "a property has no control characters";
+            let message = "must not contain control characters";
             errors.add(ErrorCode::InvalidBrokeredProperty, path.to_string(), message);
         }
     }

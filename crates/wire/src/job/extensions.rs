@@ -9,6 +9,7 @@ use kalends_domain::{
 };
 use kalends_recurrence::{Recurrence, RecurrencePattern};
 
+use crate::duration::write_duration;
 use crate::enum_text::{EnumText, OldCasing, enum_text};
 use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
@@ -128,7 +129,7 @@ fn read_timeout(
     let timeout = node.duration(errors)?;
     let max = limits.timeout_max;
     if timeout.value().is_zero() || *timeout.value() > max {
-        let message = format!("allowed are more than 0 and at most {} seconds", max.as_secs());
+        let message = format!("must be longer than 0 and at most {}", write_duration(max));
         node.reject(message, errors);
     }
     Some(timeout)

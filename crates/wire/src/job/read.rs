@@ -7,7 +7,7 @@ use crate::action;
 use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
 use crate::json::Json;
-use crate::node::{Context, Node, quoted};
+use crate::node::{Context, Node};
 use crate::recurrence::{recurrence, zone_of_times};
 use crate::shape;
 use crate::unknown_members::reject_unknown_members;
@@ -44,7 +44,10 @@ impl FinalState {
         match existing.filter(|(present, _)| *present == self.state) {
             Some((_, switch)) => Ok(switch),
             None => {
-                let message = "is set by the service; allowed are Enabled, Disabled";
+                let message = format!(
+                    "must be Enabled or Disabled (found \"{:?}\"); the service sets the others",
+                    self.state
+                );
                 Err(ErrorDetails::one(ErrorCode::InvalidJobState, self.path.as_str(), message))
             }
         }
@@ -68,7 +71,8 @@ impl JobBody {
         let bytes = body.compact_bytes();
         let max = context.limits.job_bytes_max;
         if bytes > max {
-            let message = format!("the job has {bytes} bytes as compact JSON; allowed are {max}");
+            let message =
+                format!("The job must have at most {max} bytes as compact JSON (found {bytes})");
             return Err(ErrorDetails::one(ErrorCode::JobTooLarge, "", message));
         }
         let mut errors = ErrorDetails::default();
@@ -115,8 +119,7 @@ fn read_body(root: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) ->
         Some(properties) => read_properties(properties, context, errors),
         None if root.member("action").is_some() => read_properties(root, context, errors),
         None => {
-            let expected = "expected an object with action, startTime, recurrence and state";
-            root.missing("properties", ErrorCode::MissingRequiredProperty, expected, errors);
+            root.missing_object("properties", errors);
             None
         }
     }
@@ -136,8 +139,7 @@ fn read_properties(
     let action = match action_node {
         Some(action) => action::read_main(action, node, context, errors),
         None => {
-            let expected = "expected an object with type and what it calls";
-            node.missing("action", ErrorCode::MissingRequiredProperty, expected, errors);
+            node.missing_object("action", errors);
             None
         }
     };
@@ -164,7 +166,10 @@ enum State {
 
 fn read_state(node: Node<'_>, errors: &mut ErrorDetails) -> Option<State> {
     let node = node.with_code(ErrorCode::InvalidJobState);
-    let text = node.text(errors)?;
+    let text = match node.value {
+        Json::String(text) => text,
+        _ => "",
+    };
     let known = [("Completed", Lifecycle::Completed), ("Faulted", Lifecycle::Faulted)];
     let known = known.into_iter().find(|(state, _)| state.eq_ignore_ascii_case(text));
     match known {
@@ -173,9 +178,8 @@ fn read_state(node: Node<'_>, errors: &mut ErrorDetails) -> Option<State> {
         }
         None if !text.eq_ignore_ascii_case("Deleted") => {}
         _ => {
-            let message =
-                format!("{} is set by the service; allowed are Enabled, Disabled", quoted(text));
-            node.reject(message, errors);
+            let hint = Some("the service sets the others".to_owned());
+            node.reject_with_hint("must be Enabled or Disabled", hint, errors);
             return None;
         }
     }

@@ -3,6 +3,7 @@
 #![cfg(test)] // lets clippy accept `unwrap` in helpers too
 
 mod bad_input;
+mod catalogue;
 mod collected_definitions;
 mod cron;
 mod documented_schedules;

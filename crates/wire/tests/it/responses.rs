@@ -234,12 +234,12 @@ fn a_quota_without_effect_is_not_returned() {
 #[test]
 fn error_bodies_have_the_format_of_the_version() {
     let mut errors =
-        ErrorDetails::one(ErrorCode::InvalidUri, "properties.action.request.uri", "it is odd");
+        ErrorDetails::one(ErrorCode::InvalidUri, "properties.action.request.uri", "is odd");
     assert_eq!(
         errors.response(OLD),
         (
             400,
-            r#"{"error":{"code":"BadRequest","message":"properties.action.request.uri: it is odd"}}"#
+            r#"{"error":{"code":"BadRequest","message":"properties.action.request.uri is odd"}}"#
                 .to_owned()
         )
     );
@@ -247,15 +247,15 @@ fn error_bodies_have_the_format_of_the_version() {
         errors.response(NEW),
         (
             400,
-            r#"{"error":{"code":"InvalidUri","message":"properties.action.request.uri: it is odd","target":"properties.action.request.uri","details":[]}}"#
+            r#"{"error":{"code":"InvalidUri","message":"properties.action.request.uri is odd","target":"properties.action.request.uri","details":[]}}"#
                 .to_owned()
         )
     );
-    errors.add(ErrorCode::InvalidJobState, "properties.state", "it is odder");
+    errors.add(ErrorCode::InvalidJobState, "properties.state", "is odder");
     let (_, body) = errors.response(NEW);
     assert_eq!(
         body,
-        r#"{"error":{"code":"InvalidUri","message":"properties.action.request.uri: it is odd","target":"properties.action.request.uri","details":[{"code":"InvalidUri","message":"properties.action.request.uri: it is odd","target":"properties.action.request.uri"},{"code":"InvalidJobState","message":"properties.state: it is odder","target":"properties.state"}]}}"#
+        r#"{"error":{"code":"InvalidUri","message":"properties.action.request.uri is odd","target":"properties.action.request.uri","details":[{"code":"InvalidUri","message":"properties.action.request.uri is odd","target":"properties.action.request.uri"},{"code":"InvalidJobState","message":"properties.state is odder","target":"properties.state"}]}}"#
     );
     let internal = ErrorDetails::one(ErrorCode::InternalError, "", "request 7");
     let expected = r#"{"error":{"code":"InternalError","message":"request 7"}}"#;

@@ -16,10 +16,10 @@ pub struct ClaimGrant {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimGrantError {
     /// The text does not have the form `claim=value:role:scope`.
-    #[error("expected claim=value:role:scope, such as roles=Jobs.Admin:owner:/")]
+    #[error("must be claim=value:role:scope, such as roles=Jobs.Admin:owner:/")]
     Form,
     /// The role does not exist.
-    #[error("{0} is no role; roles are {roles}", roles = Role::ALL.map(Role::as_str).join(", "))]
+    #[error("must have one of the roles {roles} (found {0:?})", roles = Role::ALL.map(Role::as_str).join(", "))]
     Role(String),
     /// The scope is invalid.
     #[error(transparent)]

@@ -28,35 +28,35 @@ pub(super) struct Jwt<'a> {
 
 impl<'a> Jwt<'a> {
     pub(super) fn read(text: &'a str) -> Result<Jwt<'a>, &'static str> {
-        let form = "it has not the three parts of a signed token";
+        let form = "lacks the three parts of a signed JWT";
         let (signed, signature) = text.rsplit_once('.').ok_or(form)?;
         let (head, claims) = signed.split_once('.').ok_or(form)?;
         if claims.contains('.') {
             return Err(form);
         }
-        let head = object(head).ok_or("its head cannot be read")?;
+        let head = object(head).ok_or("has an unreadable header")?;
         let algorithm = match head.text("alg") {
             Some("RS256") => Algorithm::Rs256,
             Some("ES256") => Algorithm::Es256,
-            _ => return Err("its algorithm is neither RS256 nor ES256"),
+            _ => return Err("must have the algorithm RS256 or ES256"),
         };
         let types = ["JWT", "at+jwt", "application/at+jwt"];
         let is_known = |kind: &str| types.iter().any(|known| known.eq_ignore_ascii_case(kind));
         if head.get("typ").is_some() && !head.text("typ").is_some_and(is_known) {
-            return Err("it is of another type than JWT");
+            return Err("must have the type JWT");
         }
         // Nested tokens and critical extensions are not supported.
         if head.get("cty").is_some() || head.get("crit").is_some() {
-            return Err("its head asks for more than is known here");
+            return Err("must not have the headers cty and crit");
         }
-        let key_id = head.text("kid").ok_or("it does not name its key")?.to_owned();
+        let key_id = head.text("kid").ok_or("lacks the header kid")?.to_owned();
         let signature = URL_SAFE_NO_PAD.decode(signature).ok();
-        let signature = signature.ok_or("its signature cannot be read")?;
+        let signature = signature.ok_or("has an unreadable signature")?;
         Ok(Jwt { algorithm, key_id, signed: signed.as_bytes(), signature, claims })
     }
 
     pub(super) fn claims(&self) -> Result<Claims, &'static str> {
-        object(self.claims).ok_or("its claims cannot be read")
+        object(self.claims).ok_or("has unreadable claims")
     }
 }
 
@@ -113,7 +113,7 @@ impl Claims {
             Some(_) => None,
         };
         let instant = seconds.and_then(Instant::from_unix_seconds);
-        instant.map(Some).ok_or_else(|| invalid(format!("its {name} is no time")))
+        instant.map(Some).ok_or_else(|| invalid(format!("must have a time as {name}")))
     }
 }
 

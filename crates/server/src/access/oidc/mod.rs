@@ -104,16 +104,14 @@ impl OidcProvider {
     ) -> Result<Caller, ApiError> {
         let jwt = Jwt::read(text).map_err(invalid)?;
         let key = match self.jwks.find(&jwt.key_id, now, slot).await {
-            Ok(key) => {
-                key.ok_or_else(|| invalid("it names a key that its issuer does not have"))?
-            }
+            Ok(key) => key.ok_or_else(|| invalid("names a key that its issuer does not have"))?,
             Err(KeysUnavailable) => {
-                let message = "the keys of the token's issuer cannot be fetched; try again";
+                let message = "The keys of the token's issuer cannot be fetched; retry later";
                 return Err(ErrorDetails::one(ErrorCode::ServerBusy, "", message).into());
             }
         };
         if !key.verifies(jwt.algorithm, jwt.signed, &jwt.signature) {
-            return Err(invalid("it is not signed by its issuer").into());
+            return Err(invalid("is not signed by its issuer").into());
         }
         // The claims are trusted only after the signature is verified.
         let claims = jwt.claims().map_err(invalid)?;
@@ -122,33 +120,33 @@ impl OidcProvider {
 
     fn caller(&self, claims: &Claims, now: Instant) -> Result<Caller, ErrorDetails> {
         let rejected =
-            |code, message: &str| ErrorDetails::one(code, "", format!("the token: {message}"));
+            |code, message: &str| ErrorDetails::one(code, "", format!("The token {message}"));
         let settings = &self.settings;
         if claims.text("iss") != Some(&settings.issuer) {
-            return Err(invalid("it is of another issuer"));
+            return Err(invalid("has another issuer"));
         }
         let mut audiences = settings.audiences.iter();
         if !audiences.any(|audience| claims.has("aud", audience)) {
-            let message = "it is for another audience";
+            let message = "is for another audience";
             return Err(rejected(ErrorCode::InvalidAuthenticationTokenAudience, message));
         }
         if settings.tenant.as_ref().is_some_and(|tenant| claims.text("tid") != Some(tenant)) {
-            let message = "it is of another tenant";
+            let message = "is of another tenant";
             return Err(rejected(ErrorCode::InvalidAuthenticationTokenTenant, message));
         }
-        let expires = claims.time("exp")?.ok_or_else(|| invalid("it does not say exp"))?;
+        let expires = claims.time("exp")?.ok_or_else(|| invalid("lacks the claim exp"))?;
         if now >= expires.saturating_add(CLOCK_SKEW_MAX) {
-            return Err(rejected(ErrorCode::ExpiredAuthenticationToken, "it has expired"));
+            return Err(rejected(ErrorCode::ExpiredAuthenticationToken, "has expired"));
         }
         if claims.time("nbf")?.is_some_and(|from| now.saturating_add(CLOCK_SKEW_MAX) < from) {
-            return Err(invalid("it is not valid yet"));
+            return Err(invalid("is not valid yet"));
         }
         let subject = claims.text("sub").filter(|subject| !subject.is_empty());
         let subject = subject.filter(|subject| {
             let is_printable = !subject.chars().any(char::is_control);
             is_printable && subject.chars().count() <= SUBJECT_CHARS_MAX
         });
-        let subject = subject.ok_or_else(|| invalid("it does not say sub"))?;
+        let subject = subject.ok_or_else(|| invalid("lacks a valid claim sub"))?;
         let names = ["preferred_username", "upn", "email", "azp", "appid"];
         let name = names.into_iter().find_map(|name| claims.text(name));
         let grants = settings.grants.iter().filter(|grant| grant.matches(claims));
@@ -158,6 +156,6 @@ impl OidcProvider {
 }
 
 fn invalid(message: impl AsRef<str>) -> ErrorDetails {
-    let message = format!("the token: {}", message.as_ref());
+    let message = format!("The token {}", message.as_ref());
     ErrorDetails::one(ErrorCode::InvalidAuthenticationToken, "", message)
 }
