@@ -73,7 +73,9 @@ fn edited_jobs_are_concluded_by_their_new_definitions_beside_unreadable_ones() {
             let key = world.job(name).await.key;
             store.unreadable.lock().unwrap().insert(key);
         }
-        world.open_target();
+        for _ in EDITED.into_iter().chain(DAMAGED) {
+            world.open_target();
+        }
         world.pass(1).await;
         let calls = world.calls();
         let errors = calls.iter().filter(|call| call.role == ActionRole::Error).count();

@@ -1,5 +1,7 @@
 //! Authorization: every operation of the OpenAPI document with every role in every kind of scope.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::connection::Connection;
@@ -83,7 +85,9 @@ fn path(template: &str) -> (String, String) {
         .replace("{jobName}", "j");
     assert!(!real.contains('{'), "{template}: unknown parameter");
     let group = format!("{SUBSCRIPTION}/resourceGroups/g");
+    let collections = "/providers/Microsoft.Scheduler/jobCollections";
     let short = real
+        .replace("/api/collections", &format!("{group}{collections}"))
         .replace("/resourcegroups/g", "/resourceGroups/g")
         .replace(&collection("g", "c"), "C")
         .replace(&group, "G")
@@ -123,12 +127,17 @@ fn probe(
 
 #[test]
 fn every_operation_is_allowed_exactly_for_the_documented_roles_and_scopes() {
-    let (server, owner) = guarded(&[("KALENDS_FAILURES_PER_MINUTE", "100000")]);
+    let (server, owner) = guarded(&[
+        ("KALENDS_FAILURES_PER_MINUTE", "100000"),
+        ("KALENDS_API_SUBSCRIPTION", SUBSCRIPTION.trim_start_matches("/subscriptions/")),
+        ("KALENDS_API_GROUP", "g"),
+    ]);
     let mut connection = server.connect();
     create_resources(&mut connection, &owner);
     let document = connection.request("GET", "/openapi.json", None).body;
     let document: Value = serde_json::from_str(&document).unwrap();
     let mut operations = Vec::new();
+    let mut seen = BTreeSet::new();
     for (template, methods) in document["paths"].as_object().unwrap() {
         let methods = methods.as_object().unwrap().keys().map(|method| method.to_uppercase());
         for method in methods.filter(|method| method != "PARAMETERS") {
@@ -137,10 +146,11 @@ fn every_operation_is_allowed_exactly_for_the_documented_roles_and_scopes() {
                 OPERATIONS.iter().find(|operation| (operation.0, operation.1) == (&method, &short));
             let operation =
                 operation.unwrap_or_else(|| panic!("add {method} {short} to OPERATIONS"));
+            seen.insert((operation.0, operation.1));
             operations.push((method, real, operation.2));
         }
     }
-    assert_eq!(operations.len(), OPERATIONS.len(), "an operation is missing in the document");
+    assert_eq!(seen.len(), OPERATIONS.len(), "an operation is missing in the document");
 
     for (method, path, requires) in &operations {
         let (status, _) = probe(&mut connection, None, method, path);

@@ -283,7 +283,7 @@ fn status_and_history_have_the_form_of_each_api_version() {
         assert!(history.contains(&start), "{version}: {history}");
         let end = r#""retryCount":0,"repeatCount":1,"actionName":"MainAction""#;
         let end = match version {
-            "2026-11-01" => format!(r#"{end},"timing":{{"connect":"PT"#),
+            "2026-11-01" => format!(r#"{end},"generation":1,"timing":{{"connect":"PT"#),
             _ => format!(r#"{end}}}}}],"nextLink":null}}"#),
         };
         assert!(history.contains(&end), "{version}: {history}");
