@@ -15,7 +15,7 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients cron openapi services settings tools simulate crash crash-store power-cut check fmt bench bench-neighbours fuzz clean
+.PHONY: run test clients cron openapi services settings tools simulate crash crash-store power-cut check fmt bench bench-neighbours fuzz clean nodes
 
 ## Build and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -70,6 +70,12 @@ tools:
 ## Kill a server KILLS times while jobs run and compare its history with the requests of the target.
 crash: tools
 	KALENDS_KILLS=$(KILLS) $(CARGO) test --locked --package kalends --test it -- crash:: --nocapture
+
+## Edit jobs through three nodes for MINUTES minutes while responses of their database are delayed.
+MINUTES ?= 10
+nodes: tools
+	KALENDS_SECONDS=$$(($(MINUTES) * 60)) scripts/with-postgres $(CARGO) test --locked --package kalends --test it -- \
+		edits_on_several_nodes:: --nocapture
 
 ## Run the engine in seeded simulations with crashes, lost responses and wrong clocks. A failure names
 ## its seed; SEEDS=that seed repeats it with a full trace.

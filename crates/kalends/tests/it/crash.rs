@@ -28,25 +28,29 @@ const MINUTELY: i64 = 60;
 const ONCE: std::ops::RangeInclusive<i64> = 100..=800;
 /// Number of disabled jobs that run on request.
 const ON_REQUEST: i64 = 40;
-const SECOND: i64 = 10_000_000;
+pub(crate) const SECOND: i64 = 10_000_000;
 
-fn number_from_environment(name: &str) -> Option<u64> {
+pub(crate) fn number_from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     SystemClock.now().into()
 }
 
-fn later(at: Instant, ticks: i64) -> Instant {
+pub(crate) fn later(at: Instant, ticks: i64) -> Instant {
     Instant::from_ticks(at.ticks() + ticks).unwrap()
 }
 
 /// Reproducible random numbers.
-struct Random(SeededEntropy);
+pub(crate) struct Random(SeededEntropy);
 
 impl Random {
-    fn below(&self, end: u64) -> u64 {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(SeededEntropy::new(seed))
+    }
+
+    pub(crate) fn below(&self, end: u64) -> u64 {
         let mut bytes = [0; 8];
         self.0.fill(&mut bytes).unwrap();
         u64::from_le_bytes(bytes) % end
@@ -58,7 +62,7 @@ fn no_occurrence_is_lost_or_repeated_when_the_server_is_killed_repeatedly() {
     let kills = number_from_environment("KALENDS_KILLS").unwrap_or(KILLS);
     let seed = number_from_environment("KALENDS_SEED").unwrap_or(1);
     println!("{kills} kills with seed {seed}");
-    let random = Random(SeededEntropy::new(seed));
+    let random = Random::new(seed);
     let sink = Sink::start();
     let mut server = TestServer::start_working();
     let first = later(now().whole_second(), 4 * SECOND);

@@ -2,8 +2,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
+
+/// A slow link delays each response of a connection whose number is a multiple of this.
+const SLOW_INTERVAL: usize = 6;
 
 /// State of the forwarded connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,12 +17,22 @@ pub(crate) enum Link {
     Down,
     /// A commit is forwarded and the connection is closed before its response.
     DownDuringCommit,
+    /// Every sixth response of a connection arrives this much later, unless the link is up again before.
+    Slow(Duration),
+}
+
+/// Direction of forwarded bytes.
+#[derive(Clone, Copy, PartialEq)]
+enum Direction {
+    Requests,
+    Responses,
 }
 
 #[derive(Clone)]
 pub(crate) struct Forwarder {
     pub(crate) address: SocketAddr,
     link: Arc<Mutex<Link>>,
+    changed: Arc<Condvar>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -28,6 +42,7 @@ impl Forwarder {
         let forwarder = Forwarder {
             address: listener.local_addr().unwrap(),
             link: Arc::new(Mutex::new(Link::Up)),
+            changed: Arc::default(),
             open: Arc::default(),
         };
         let (own, upstream) = (forwarder.clone(), upstream.to_owned());
@@ -40,8 +55,8 @@ impl Forwarder {
                 own.open.lock().unwrap().extend([client.try_clone().unwrap()]);
                 let (to, from) = (server.try_clone().unwrap(), client.try_clone().unwrap());
                 let (there, back) = (own.clone(), own.clone());
-                thread::spawn(move || there.forward(from, to));
-                thread::spawn(move || back.forward(server, client));
+                thread::spawn(move || there.forward(from, to, Direction::Requests));
+                thread::spawn(move || back.forward(server, client, Direction::Responses));
             }
         });
         forwarder
@@ -49,6 +64,7 @@ impl Forwarder {
 
     pub(crate) fn set(&self, link: Link) {
         *self.link.lock().unwrap() = link;
+        self.changed.notify_all();
         if link == Link::Down {
             for stream in self.open.lock().unwrap().drain(..) {
                 let _ = stream.shutdown(Shutdown::Both);
@@ -56,9 +72,14 @@ impl Forwarder {
         }
     }
 
-    fn forward(&self, mut from: TcpStream, mut to: TcpStream) {
+    fn forward(&self, mut from: TcpStream, mut to: TcpStream, direction: Direction) {
         let mut bytes = [0; 16 * 1024];
+        let mut number = 0;
         while let Ok(length @ 1..) = from.read(&mut bytes) {
+            number += 1;
+            if direction == Direction::Responses && number % SLOW_INTERVAL == 0 {
+                self.delay();
+            }
             let bytes = &bytes[..length];
             let is_commit = bytes.windows(6).any(|word| word == b"COMMIT");
             let is_cut = is_commit && *self.link.lock().unwrap() == Link::DownDuringCommit;
@@ -72,6 +93,14 @@ impl Forwarder {
         }
         for stream in [from, to] {
             let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn delay(&self) {
+        let link = self.link.lock().unwrap();
+        if let Link::Slow(delay) = *link {
+            let is_slow = |link: &mut Link| matches!(link, Link::Slow(_));
+            drop(self.changed.wait_timeout_while(link, delay, is_slow).unwrap());
         }
     }
 }

@@ -15,6 +15,7 @@ mod connection;
 mod crash;
 mod denial_of_service;
 mod edits;
+mod edits_on_several_nodes;
 mod events;
 mod forwarder;
 mod hanging_target;

@@ -11,14 +11,14 @@ use crate::target::{TIMEOUT, target};
 use crate::test_server::{TestServer, clock_library, database, run_jobs};
 use crate::tokens::{JOB, STANDARD, code, collection, new};
 
-const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+pub(crate) const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 fn job(name: &str) -> String {
     format!("{}/jobs/{name}", collection("g", "c"))
 }
 
 /// The output of a script in `tests/data/postgres`.
-fn psql(database: &str, script: &str, variables: &[(&str, &str)]) -> String {
+pub(crate) fn psql(database: &str, script: &str, variables: &[(&str, &str)]) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/postgres");
     let mut command = Command::new("psql");
     command.args([database, "-qAtX", "-v", "ON_ERROR_STOP=1"]);
@@ -44,7 +44,7 @@ fn seconds(text: &str) -> f64 {
 }
 
 /// Sets the clock of a process one hour ahead. Its monotonic clock is that of the machine.
-fn one_hour_ahead(command: &mut Command, library: &std::path::Path) {
+pub(crate) fn one_hour_ahead(command: &mut Command, library: &std::path::Path) {
     command
         .env("LD_PRELOAD", library)
         .env("FAKETIME", "+1h")
