@@ -46,6 +46,17 @@ impl PostgresStore {
         rows.iter().map(row::run).collect()
     }
 
+    /// The plan of a search for claimable runs with its actual costs, as text of the database.
+    pub async fn explain_claimable(
+        &self,
+        until: Instant,
+        limit: usize,
+    ) -> Result<String, StoreError> {
+        let (until, limit) = (until.ticks(), rows_max(limit));
+        let floor = self.lease_floor().await?;
+        self.explain(CLAIMABLE, &[&until, &limit, &Cause::Manual.code(), &floor]).await
+    }
+
     pub(super) async fn read_parked(
         &self,
         key: SlotKey,

@@ -220,11 +220,25 @@ async fn advance(store: &PostgresStore, jobs: &[JobRecord], rounds: u64) {
     }
 }
 
-/// Pages that a search for due jobs reads.
-async fn pages_of_due(store: &PostgresStore, until: Instant) -> u64 {
-    let plan = store.explain_due(until, 1_000).await.unwrap();
+/// Limit of searches until a lower bound has risen.
+const SEARCHES_MAX: usize = 10_000;
+
+/// Pages that a search reads, from its plan.
+fn pages(plan: &str) -> u64 {
     let (_, pages) = plan.split_once("Buffers: shared hit=").unwrap();
     pages.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
+/// Pages that a search for due jobs reads.
+async fn pages_of_due(store: &PostgresStore, until: Instant) -> u64 {
+    pages(&store.explain_due(until, 1_000).await.unwrap())
+}
+
+/// Opens a transaction with a snapshot, as a backup does.
+async fn open_snapshot(database: &TestDatabase) -> Client {
+    let backup = hold(database, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").await;
+    backup.query_one("SELECT count(*) FROM states", &[]).await.unwrap();
+    backup
 }
 
 /// A backup holds a snapshot for hours, and every run leaves an entry in the index of due jobs.
@@ -234,9 +248,7 @@ fn a_search_for_due_jobs_does_not_read_the_past_while_an_old_snapshot_is_open() 
         let database = TestDatabase::create().await;
         let store = database.connect().await;
         let jobs = due_jobs(&store, 50).await;
-        let snapshot = "SELECT count(*) FROM states";
-        let backup = hold(&database, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").await;
-        backup.query_one(snapshot, &[]).await.unwrap();
+        let backup = open_snapshot(&database).await;
         advance(&store, &jobs, 200).await;
         let before_the_next = at(60 + 200 * 60 - 1);
         let unbounded = pages_of_due(&store, before_the_next).await;
@@ -247,6 +259,39 @@ fn a_search_for_due_jobs_does_not_read_the_past_while_an_old_snapshot_is_open() 
         let bounded = pages_of_due(&store, before_the_next).await;
         assert!(bounded < 20, "{bounded} pages");
         assert_eq!(store.due(at(60 + 200 * 60), 1_000).await.unwrap().len(), 50);
+        backup.batch_execute("ROLLBACK").await.unwrap();
+    });
+}
+
+/// Every claim leaves an entry in the index of leases.
+#[test]
+fn a_search_for_claimable_runs_does_not_read_the_past_while_an_old_snapshot_is_open() {
+    with_server(async {
+        let database = TestDatabase::create().await;
+        let store = database.connect().await.for_engine();
+        due_jobs(&store, 50).await;
+        let backup = open_snapshot(&database).await;
+        // Runs that were claimed an hour ago and have finished.
+        let past = "INSERT INTO runs (id, job, generation, scheduled, cause, repeat, role, retry,
+                redelivery, next_at, owner, token, lease_until, last_token)
+             SELECT key * 1000 + number, key, 1, 0, 0, 1, 0, 0, 0, 0, 1, 1,
+                (extract(epoch FROM clock_timestamp() - INTERVAL '1 hour') * 10000000)::bigint, 1
+             FROM jobs, generate_series(1, 100) number;
+             DELETE FROM runs";
+        database.client().await.batch_execute(past).await.unwrap();
+        let search = async || pages(&store.explain_claimable(at(0), 1_000).await.unwrap());
+        let unbounded = search().await;
+        assert!(unbounded > 100, "the past is not large enough: {unbounded} pages");
+        // The bound rises when transactions have ended, also those of other tests.
+        let mut bounded = unbounded;
+        for _ in 0..SEARCHES_MAX {
+            assert_eq!(store.claimable(at(0), 1_000).await.unwrap(), []);
+            bounded = search().await;
+            if bounded < 20 {
+                break;
+            }
+        }
+        assert!(bounded < 20, "{bounded} pages");
         backup.batch_execute("ROLLBACK").await.unwrap();
     });
 }
