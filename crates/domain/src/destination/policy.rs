@@ -89,10 +89,9 @@ impl EgressPolicy {
             };
             let error = ValidationError::new(kind, format!("must not target {host}: {denial}"));
             let error = error.without_value();
-            match denial {
-                // No allow entry opens it.
-                EgressDenial::OwnService => error,
-                _ => error.hint("operators allow destinations with --egress-allow"),
+            match denial == EgressDenial::OwnService || is_never_open(&host) {
+                true => error.hint("no setting allows it"),
+                false => error.hint("operators allow destinations with --egress-allow"),
             }
         })
     }
@@ -204,6 +203,17 @@ impl EgressPolicy {
         collection: &'a CollectionPath,
     ) -> impl Iterator<Item = &'a AllowEntry> {
         self.allow.iter().filter(move |entry| entry.is_for(collection) && entry.is_for_port(port))
+    }
+}
+
+/// Whether no allow entry opens a host.
+fn is_never_open(host: &Host<&str>) -> bool {
+    let is_forbidden =
+        |address: IpAddr| classify_address(address.to_canonical()) == AddressClass::Forbidden;
+    match host {
+        Host::Domain(name) => name::kind(name) == NameKind::Metadata,
+        Host::Ipv4(v4) => is_forbidden(IpAddr::V4(*v4)),
+        Host::Ipv6(v6) => is_forbidden(IpAddr::V6(*v6)),
     }
 }
 
