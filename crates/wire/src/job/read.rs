@@ -16,7 +16,7 @@ use crate::version::Version;
 /// The body of a PUT.
 ///
 /// Members that clients send back from an earlier response are ignored, see
-/// [`crate::shape::Access::Ignored`]. A body with `action` but without `properties` is read as the
+/// `Access::Ignored`. A body with `action` but without `properties` is read as the
 /// value of `properties`.
 ///
 /// Callers validate the schedule with [`kalends_recurrence::Rule`] and parse client certificates
