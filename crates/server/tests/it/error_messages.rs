@@ -16,11 +16,10 @@ use kalends_store::record::JobState;
 use kalends_store::{
     ApiStore as _, JobContext, JobPut, JobWrite, NewToken, TokenRecord, Tokens as _, WaitingRuns,
 };
-use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::catalogue::{body, rows, valid_collection, valid_job};
+use crate::catalogue::{Value, body, json, parse, rows, valid_collection, valid_job};
 use crate::search::collection;
 use crate::test_server::{Server, start_at, start_with_access};
 
@@ -40,7 +39,7 @@ struct Response {
 impl Response {
     /// Status, code, target and message; `None` for a success.
     fn error(&self) -> Option<(String, String)> {
-        let body: Value = serde_json::from_str(&self.body).ok()?;
+        let body = parse(&self.body)?;
         let error = body.get("error")?;
         let text = |name: &str| error[name].as_str().unwrap_or_default();
         let target = match text("target") {
@@ -326,7 +325,7 @@ async fn the_messages_of_all_errors_match_the_reviewed_file() {
     let mut text = "The errors of the API for every row of the catalogue of bad input: the request in short, and the\nresponses of the newest and of an old version.\n".to_owned();
     let requests = include_str!("../data/bad-requests.jsonl").lines();
     let mut all: Vec<(Value, bool)> =
-        requests.map(|line| (serde_json::from_str(line).expect(line), true)).collect();
+        requests.map(|line| (parse(line).expect(line), true)).collect();
     let is_covered = |row: &Value| all.iter().any(|(other, _)| other["id"] == row["id"]);
     let definitions: Vec<_> =
         rows().into_iter().filter(|row| !(row["left"].is_string() && is_covered(row))).collect();
