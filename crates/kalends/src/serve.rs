@@ -190,6 +190,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         zone_data = Zone::data_version(),
         "starting"
     );
+    hardening::warn_if_files_are_shared(&arguments.location)?;
     warn_if_clock_is_behind(&*store, &*health).await;
     let mut settings = Settings { egress: egress.policy.clone(), ..Settings::default() };
     settings.hosts = access.hosts;
@@ -392,12 +393,8 @@ async fn open_store(
     let database = location.database()?;
     if let Database::Sqlite(path) = database {
         create_directory_of(path)?;
-        hardening::warn_if_directory_is_shared(path.parent().unwrap_or(path));
     }
     let key = location.key_or_new()?;
-    if let Some(file) = location.key_file()? {
-        hardening::warn_if_key_file_is_shared(&file);
-    }
     let signing_root = key.derive(SIGNING_KEY_CONTEXT);
     let position_root = key.derive(POSITION_KEY_CONTEXT);
     let codec = codec_with(key, secret_headers);

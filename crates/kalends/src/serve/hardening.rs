@@ -5,6 +5,8 @@ use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+use crate::store_location::{Database, StoreLocation};
+
 /// Disables core dumps, which would contain decrypted secrets.
 pub(super) fn disable_core_dumps() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
@@ -13,8 +15,18 @@ pub(super) fn disable_core_dumps() {
     }
 }
 
-/// Warns about a directory of the store that other users can read or write.
-pub(super) fn warn_if_directory_is_shared(directory: &Path) {
+/// Warns about a directory and a key file of the store that other users can read or write.
+pub(super) fn warn_if_files_are_shared(location: &StoreLocation) -> anyhow::Result<()> {
+    if let Database::Sqlite(path) = location.database()? {
+        warn_if_directory_is_shared(path.parent().unwrap_or(path));
+    }
+    if let Some(file) = location.key_file()? {
+        warn_if_key_file_is_shared(&file);
+    }
+    Ok(())
+}
+
+fn warn_if_directory_is_shared(directory: &Path) {
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     if let Some(mode) = shared_mode(directory) {
         tracing::warn!(
@@ -25,8 +37,7 @@ pub(super) fn warn_if_directory_is_shared(directory: &Path) {
     }
 }
 
-/// Warns about a key file that other users can read or write.
-pub(super) fn warn_if_key_file_is_shared(file: &Path) {
+fn warn_if_key_file_is_shared(file: &Path) {
     if let Some(mode) = shared_mode(file) {
         tracing::warn!(
             file = %file.display(),

@@ -47,6 +47,8 @@ fn a_directory_or_a_key_file_that_others_can_read_is_reported() {
     set_mode(&key, 0o640);
     set_mode(server.folder(), 0o755);
     server.restart();
+    // The first line, as always.
+    server.line_with("starting");
     let line = server.line_with("directory of the store");
     assert!(line.contains("WARN") && line.contains("0755"), "{line}");
     let line = server.line_with("key file of the store");
