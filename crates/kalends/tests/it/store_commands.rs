@@ -65,7 +65,7 @@ fn problems_are_reported() {
     let other = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     check(&["check", "--store", &store], Some(other), 1, "another key");
     check(&["check", "--store", &store], Some("no key"), 1, "KALENDS_KEY");
-    check(&["check", "--store", "mysql:x"], Some(other), 1, "expected sqlite:PATH");
+    check(&["check", "--store", "mysql:x"], Some(other), 1, "--store must be sqlite:PATH");
     check(&["check", "--store", "sqlite:/nowhere/x.db"], Some(other), 1, "there is no file");
 
     let mut bytes = std::fs::read(&path).unwrap();
@@ -125,5 +125,5 @@ fn a_dump_shows_runs_of_a_running_server_that_are_not_flushed() {
     let copied = format!("sqlite:{copy}");
     check(&["check", "--store", &copied, "--key-file", &key_file], None, 0, "no problems found");
     let postgres = ["dump", "--store", "postgres://localhost/x", "--to", "x.db"];
-    check(&postgres, None, 1, "--to: expected --store sqlite:PATH");
+    check(&postgres, None, 1, "--to requires --store sqlite:PATH");
 }
