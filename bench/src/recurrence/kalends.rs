@@ -51,8 +51,10 @@ fn counted(count: Count) -> Result<Rule> {
         let mut definition = Schedule::QuarterHours.definition(place)?;
         let mut recurrence = Recurrence::every(1, Frequency::Minute);
         recurrence.zone = Some(Zone::named(place.zone_name())?);
-        recurrence.schedule = hours
-            .map(|hours| kalends_recurrence::Schedule { hours: Some(hours), ..<_>::default() });
+        if hours.is_some() {
+            let filter = kalends_recurrence::Schedule { hours, ..<_>::default() };
+            recurrence = recurrence.with_schedule(filter);
+        }
         definition.recurrence = Some(recurrence);
         Ok(definition)
     };

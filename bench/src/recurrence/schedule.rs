@@ -1,7 +1,8 @@
 //! The benchmark schedules in the format of each contender.
 
 use kalends_recurrence::{
-    Definition, Frequency, MonthlyOccurrence, Recurrence, Schedule as Times, Weekday, Zone,
+    Definition, Frequency, MonthlyOccurrence, Recurrence, RecurrencePattern, Schedule as Times,
+    Weekday, Zone,
 };
 
 use crate::recurrence::kalends;
@@ -105,7 +106,9 @@ impl Schedule {
 
     pub(crate) fn definition(self, place: Place) -> anyhow::Result<Definition> {
         let mut recurrence = self.recurrence();
-        recurrence.first_day_of_week = Weekday::Monday;
+        if let RecurrencePattern::Interval(pattern) = &mut recurrence.pattern {
+            pattern.first_day_of_week = Weekday::Monday;
+        }
         recurrence.zone = match place {
             Place::Utc => None,
             Place::Berlin => Some(Zone::named(place.zone_name())?),
