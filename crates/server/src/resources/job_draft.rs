@@ -18,10 +18,10 @@ use crate::response::ApiError;
 /// The certificates of a definition that keeps stored secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoredCertificates {
-    /// They are parsed, as before every save.
+    /// Parsed, as before every save.
     Read,
-    /// They are not parsed: the result would confirm a guessed password of the stored file to a caller
-    /// who may not save the definition.
+    /// Not parsed: the result would confirm a guessed password of the stored file to a caller who may
+    /// not save the definition.
     Skip,
 }
 
