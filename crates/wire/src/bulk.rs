@@ -1,5 +1,5 @@
-//! Reading bulk edits: `{"action": "Disable", "names": ["a", "b"]}`, or `"filter"` instead of
-//! `"names"`.
+//! Reading bulk requests: edits such as `{"action": "Disable", "names": ["a", "b"]}`, or `"filter"`
+//! instead of `"names"`, and previews such as `{"jobs": [{"name": "a", "definition": {…}}]}`.
 
 use kalends_domain::JobName;
 
@@ -88,8 +88,55 @@ fn read_names(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Vec<JobName>>
         node.reject_with_list_length(format!("must be a list of at most {max} names"), errors);
         return None;
     }
-    node.list(errors, |node, errors| {
-        let name = JobName::new(node.text(errors)?);
-        name.map_err(|error| node.with_code(error.into()).reject(error, errors)).ok()
+    node.list(errors, read_name)
+}
+
+fn read_name(node: Node<'_>, errors: &mut ErrorDetails) -> Option<JobName> {
+    let name = JobName::new(node.text(errors)?);
+    name.map_err(|error| node.with_code(error.into()).reject(error, errors)).ok()
+}
+
+/// Reads the names and the definitions of a preview of many jobs. The definitions are not validated.
+pub fn read_bulk_preview(body: &Json<'_>) -> Result<Vec<(JobName, Json<'static>)>, ErrorDetails> {
+    let mut errors = ErrorDetails::default();
+    let root = Node::root(body, &shape::BULK_PREVIEW, Version::V2026_11_01);
+    reject_unknown_members(root, &mut errors);
+    let jobs = if root.is_object(&mut errors) { read_jobs(root, &mut errors) } else { None };
+    jobs.filter(|_| errors.is_empty()).ok_or(errors)
+}
+
+fn read_jobs(root: Node<'_>, errors: &mut ErrorDetails) -> Option<Vec<(JobName, Json<'static>)>> {
+    let max = BulkEdit::JOBS_MAX;
+    let expected = format!("must be a list of at most {max} objects with name and definition");
+    let Some(jobs) = root.member("jobs") else {
+        root.missing("jobs", ErrorCode::InvalidRequestContent, expected, errors);
+        return None;
+    };
+    if !matches!(jobs.value, Json::Array(jobs) if jobs.len() <= max) {
+        jobs.reject_with_list_length(expected, errors);
+        return None;
+    }
+    jobs.list(errors, |job, errors| {
+        if !job.is_object(errors) {
+            return None;
+        }
+        let required = |name, expected: &str, errors: &mut ErrorDetails| {
+            job.missing(name, ErrorCode::InvalidRequestContent, expected, errors);
+        };
+        let name = match job.member("name") {
+            Some(node) => read_name(node, errors),
+            None => {
+                required("name", "expected the name of a job", errors);
+                None
+            }
+        };
+        let definition = match job.member("definition") {
+            Some(node) => node.is_object(errors).then(|| node.value.clone().into_owned()),
+            None => {
+                required("definition", "expected the definition of a job", errors);
+                None
+            }
+        };
+        Some((name?, definition?))
     })
 }

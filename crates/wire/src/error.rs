@@ -106,17 +106,21 @@ impl ErrorDetails {
     /// the member of the first error, and lists all errors in `details` if there are several.
     pub fn response(&self, version: Version) -> (u16, String) {
         let code = self.code();
-        let error: Json<'_> = match self.0.first() {
-            Some(first) if !version.is_old() => {
-                let several = self.0.iter().filter(|_| self.0.len() > 1);
-                first.members().put("details", list(several.map(ErrorDetail::members))).into()
-            }
-            _ => ObjectBuilder::new()
+        let error: Json<'_> = match version.is_old() {
+            false => self.to_json(),
+            true => ObjectBuilder::new()
                 .put("code", code.as_old_str())
                 .put("message", self.to_string())
                 .into(),
         };
         (code.status(), Json::from(ObjectBuilder::new().put("error", error)).to_string())
+    }
+
+    /// The errors as the newest version reports them.
+    pub fn to_json(&self) -> Json<'_> {
+        let first = self.0.first().map(ErrorDetail::members).unwrap_or_default();
+        let several = self.0.iter().filter(|_| self.0.len() > 1);
+        first.put("details", list(several.map(ErrorDetail::members))).into()
     }
 
     /// Adds an error unless there are 20 already.

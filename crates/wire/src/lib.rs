@@ -40,7 +40,7 @@ mod version;
 mod write_options;
 
 pub use action::keep_type_spelling;
-pub use bulk::{BulkAction, BulkEdit, BulkJobs};
+pub use bulk::{BulkAction, BulkEdit, BulkJobs, read_bulk_preview};
 pub use collection::{keep_plan, read_collection, write_collection};
 pub use duration::{parse_duration, parse_short_duration, write_duration};
 pub use error::{ErrorDetail, ErrorDetails};

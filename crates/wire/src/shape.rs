@@ -298,4 +298,8 @@ pub(crate) static GROUP: Shape = Shape::of(&[
     ignored("properties"),
 ]);
 
+pub(crate) static BULK_PREVIEW: Shape = Shape::of(&[object("jobs", &BULK_PREVIEW_JOB)]);
+
+static BULK_PREVIEW_JOB: Shape = Shape::of(&[value("name"), value("definition")]);
+
 pub(crate) static BULK_EDIT: Shape = Shape::of(&[value("action"), value("names"), value("filter")]);
