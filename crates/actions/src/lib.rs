@@ -33,6 +33,7 @@ pub use executor::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest,
 pub use fetch::{FetchError, Fetcher};
 pub use idempotency_key::idempotency_key;
 pub use network_executor::{ExecutorSettings, NetworkExecutor};
+pub use redaction::{HTTP_PLACEHOLDER as REDACTED, redact_parameters};
 pub use send_fence::{NotSent, SendFence};
 pub use service_error::{ServiceError, XmlError, parse_service_error};
 pub use signing::{Signer, SigningKey, SigningKeyVersions};

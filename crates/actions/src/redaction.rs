@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 use crate::signature::percent_encode;
 
 /// Placeholder in history messages of HTTP actions.
-pub(crate) const HTTP_PLACEHOLDER: &str = "[masked]";
+pub const HTTP_PLACEHOLDER: &str = "[masked]";
 /// Placeholder in messages from queues, brokers and token endpoints.
 const SERVICE_PLACEHOLDER: &str = "[secret]";
 /// Shorter secrets are not replaced: they occur in ordinary words.
@@ -134,6 +134,12 @@ impl Redactor {
         let parts = text.split(char::is_control).filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join(" ").chars().take(LINE_CHARS_MAX).collect()
     }
+}
+
+/// The text with the values of secret query parameters of any URL replaced by the placeholder.
+pub fn redact_parameters(text: String) -> String {
+    let values = find_query_parameters(&text);
+    replace_ranges(text, values, HTTP_PLACEHOLDER)
 }
 
 fn replace_ranges(text: String, ranges: Vec<Range<usize>>, placeholder: &str) -> String {

@@ -1,6 +1,7 @@
 //! `kalends serve`: runs the API server and the scheduler.
 
 mod access;
+mod echo;
 mod egress;
 mod endpoints;
 mod engine_thread;
@@ -29,8 +30,8 @@ use kalends_environment::{Clock, Entropy, SystemClock, SystemEntropy};
 use kalends_metrics::Metrics;
 use kalends_recurrence::Zone;
 use kalends_server::{
-    App, EventSubscriptions, Health, PositionKey, SchedulerHealth, SchedulerProblem, ServerMetrics,
-    Settings,
+    App, EchoTarget, EventSubscriptions, Health, PositionKey, SchedulerHealth, SchedulerProblem,
+    ServerMetrics, Settings,
 };
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::record::NodeId;
@@ -86,6 +87,9 @@ pub(crate) struct Arguments {
     /// Address and port to listen on, or a port of 127.0.0.1; port 0 selects a free port
     #[arg(long, env = "KALENDS_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = listen_address)]
     listen: SocketAddr,
+
+    #[command(flatten)]
+    echo: echo::EchoSettings,
 
     #[command(flatten)]
     location: StoreLocation,
@@ -181,11 +185,15 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         &arguments.location.store,
     )?;
     let egress_mode = egress.policy.mode;
+    let echo = arguments.echo.bind(arguments.listen, &access.control, arguments.secrets.headers());
+    let echo = echo.await?;
+    let echo_address = echo.as_ref().map(EchoTarget::address);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         store = arguments.location.description()?,
         authentication = access.authentication,
         egress = egress_mode_name(egress_mode),
+        echo = echo_address.map_or("off".to_owned(), |address| format!("http://{address}")),
         hold = arguments.hold,
         zone_data = Zone::data_version(),
         "starting"
@@ -200,6 +208,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     settings.open_runs_max = arguments.limits.open_runs_max();
     settings.secret_headers = arguments.secrets.headers();
     settings.default_group = arguments.short_paths.group();
+    settings.echo = echo_address;
     settings.connections_per_client_max =
         arguments.limits.connections_per_client_max(access.default_egress_mode);
     let executor_settings = ExecutorSettings {
@@ -259,6 +268,10 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tls::reload_on_sighup(tls.clone())?;
+    if let Some(echo) = echo {
+        // Runs until the process exits: attempts in flight may need it after the API has stopped.
+        tokio::spawn(echo.serve());
+    }
     let scheme = if tls.is_some() { "https" } else { "http" };
     announce(scheme, address);
     arguments.egress.log_exceptions(egress_mode);

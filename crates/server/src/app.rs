@@ -1,5 +1,6 @@
 //! State and settings that all requests share.
 
+use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub secret_headers: SecretHeaders,
     /// Subscription and resource group of short paths.
     pub default_group: GroupPath,
+    /// Address of the echo target; `None` without one.
+    pub echo: Option<SocketAddr>,
 }
 
 /// Timeouts of client connections.

@@ -15,6 +15,8 @@
 //! | `request` | parses the query and the body |
 //! | `resources` | handles the request with the store |
 //! | `response` | adds the common headers; every error becomes a response here |
+//!
+//! `echo` is a target for jobs with a listener of its own.
 
 mod access;
 mod allowed_hosts;
@@ -25,6 +27,7 @@ mod capacity;
 mod client;
 mod connection;
 mod connection_activity;
+mod echo;
 mod edit;
 mod events;
 mod filter;
@@ -52,6 +55,7 @@ pub use access::{
 pub use allowed_hosts::AllowedHosts;
 pub use app::{App, Settings, Timeouts};
 pub use audit::{AuditLog, AuditSettings, AuditTarget};
+pub use echo::EchoTarget;
 pub use events::EventSubscriptions;
 pub use forwarded::TrustedProxies;
 pub use health::{Health, SchedulerHealth, SchedulerProblem};

@@ -30,7 +30,7 @@ use crate::strict_http1::StrictHttp1Stream;
 use crate::tls::{ALPN_HTTP2, Tls};
 
 /// Bytes of the request line and the headers together.
-const HEAD_BYTES_MAX: u32 = 16 * 1024;
+pub(crate) const HEAD_BYTES_MAX: u32 = 16 * 1024;
 /// Headers of a request; clients of this API send about fifteen.
 pub(crate) const HEADERS_MAX: usize = 100;
 /// Open connections. A further one takes the place of an idle one; if none is idle, it waits in the
@@ -57,7 +57,7 @@ const PING_TIME_MAX: Duration = Duration::from_secs(10);
 /// Time that a graceful shutdown waits for requests in flight.
 const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(30);
 /// Pause after `accept` failed; the usual cause, too many open files, is temporary.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Interval between two searches for an idle connection while all have requests in flight.
 const FULL_PAUSE: Duration = Duration::from_millis(20);
 
@@ -316,6 +316,6 @@ async fn drive(
     }
 }
 
-async fn pause(time: Duration) {
+pub(crate) async fn pause(time: Duration) {
     let _ = timeout(time, std::future::pending::<()>()).await;
 }

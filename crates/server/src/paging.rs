@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use http::header;
 use kalends_store::Page;
 use kalends_wire::{ErrorDetails, Version};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -131,9 +130,7 @@ impl<K> PageRequest<K> {
 }
 
 fn link(request: &RequestContext, version: Version, size: usize, filter: Option<&str>) -> String {
-    let host = request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let host = request.source.host.as_deref().or(host).unwrap_or("localhost");
-    let base = format!("{}://{host}{}", request.source.scheme.as_str(), request.path);
+    let base = format!("{}{}", request.server_url(), request.path);
     let filter = filter.map_or_else(String::new, |filter| parameter("%24filter", filter));
     format!("{base}?api-version={}&%24top={size}{filter}", version.as_str())
 }

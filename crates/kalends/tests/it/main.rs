@@ -14,6 +14,7 @@ mod conflicts_and_outages;
 mod connection;
 mod crash;
 mod denial_of_service;
+mod echo;
 mod edits;
 mod edits_on_several_nodes;
 mod events;

@@ -56,7 +56,7 @@ impl AccessControl {
     }
 
     /// Whether every request comes from the single user.
-    pub(crate) fn is_single_user(&self) -> bool {
+    pub fn is_single_user(&self) -> bool {
         self.tokens.is_none()
     }
 

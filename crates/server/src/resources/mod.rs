@@ -288,7 +288,7 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
     }
     // Boxed except for GET of a job, so that the future of the hot path stays small.
     match route {
-        Route::Home => Ok(home::page()),
+        Route::Home => Ok(home::page(&request)),
         Route::Live => Ok(ApiResponse::text(StatusCode::OK, "ok")),
         Route::Ready => Ok(health::ready(&request.app).await),
         Route::Metrics => Ok(metrics::page(&request.app).await),
@@ -325,6 +325,13 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
 }
 
 impl RequestContext {
+    /// Scheme and host under which the client reaches the server, such as `http://127.0.0.1:8080`.
+    pub(crate) fn server_url(&self) -> String {
+        let host = self.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = self.source.host.as_deref().or(host).unwrap_or("localhost");
+        format!("{}://{host}", self.source.scheme.as_str())
+    }
+
     fn operation(&self) -> &'static str {
         self.entry.operation.unwrap_or("")
     }
