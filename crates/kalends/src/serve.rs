@@ -1,6 +1,7 @@
 //! `kalends serve`: runs the API server and the scheduler.
 
 mod access;
+mod duration;
 mod echo;
 mod egress;
 mod endpoints;
@@ -8,6 +9,8 @@ mod engine_thread;
 mod hardening;
 mod limits;
 mod oidc;
+mod retention;
+mod schedules;
 mod secrets;
 mod short_paths;
 mod signing;
@@ -47,6 +50,8 @@ use self::endpoints::Endpoints;
 use self::engine_thread::EngineThread;
 use crate::log::LogSettings;
 use crate::serve::limits::LimitSettings;
+use crate::serve::retention::RetentionSettings;
+use crate::serve::schedules::ScheduleSettings;
 use crate::serve::secrets::SecretArguments;
 pub(crate) use crate::serve::signing::SigningSettings;
 use crate::serve::tls::TlsSettings;
@@ -94,10 +99,6 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     location: StoreLocation,
 
-    /// Delay of the first run of jobs without a start time, such as PT20S
-    #[arg(long, env = "KALENDS_START_DELAY", value_name = "DURATION", default_value = "PT0S", value_parser = duration)]
-    start_delay: Duration,
-
     /// Serve the API but run no jobs
     #[arg(long, env = "KALENDS_HOLD", value_parser = clap::builder::FalseyValueParser::new())]
     hold: bool,
@@ -127,11 +128,13 @@ pub(crate) struct Arguments {
     limits: LimitSettings,
 
     #[command(flatten)]
-    log: LogSettings,
-}
+    schedules: ScheduleSettings,
 
-fn duration(text: &str) -> anyhow::Result<Duration> {
-    kalends_wire::parse_duration(text).context("must be a duration such as PT20S")
+    #[command(flatten)]
+    retention: RetentionSettings,
+
+    #[command(flatten)]
+    log: LogSettings,
 }
 
 /// Parses `127.0.0.1:8080`, `localhost:8080` or `8080`.
@@ -203,7 +206,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let mut settings = Settings { egress: egress.policy.clone(), ..Settings::default() };
     settings.hosts = access.hosts;
     settings.trusted_proxies = access.trusted_proxies;
-    settings.schedules.start_delay = arguments.start_delay;
+    settings.schedules = (&arguments.schedules).into();
     settings.plans = arguments.limits.plans();
     settings.open_runs_max = arguments.limits.open_runs_max();
     settings.secret_headers = arguments.secrets.headers();
@@ -238,6 +241,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
                 metrics: Arc::clone(&engine_metrics),
                 on_violation: on_violation(),
                 open_runs_max: settings.open_runs_max,
+                attempt_timeout: arguments.egress.attempt_timeout(),
+                retention: (&arguments.retention).into(),
                 ..EngineSettings::default()
             };
             Some(start_engine(engine_store, executor, settings)?)

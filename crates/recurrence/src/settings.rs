@@ -47,16 +47,30 @@ impl Default for Settings {
 
 impl Settings {
     /// Maximum interval for a frequency: the configured limit, capped at what the arithmetic
-    /// supports (400 years, or a million minutes or hours).
+    /// supports.
     pub fn interval_max(&self, frequency: Frequency) -> i64 {
         let configured = &self.interval_max;
+        let configured = match frequency {
+            Frequency::Minute => configured.minutes,
+            Frequency::Hour => configured.hours,
+            Frequency::Day => configured.days,
+            Frequency::Week => configured.weeks,
+            Frequency::Month => configured.months,
+            Frequency::Year => configured.years,
+        };
+        configured.min(IntervalMax::supported(frequency))
+    }
+}
+
+impl IntervalMax {
+    /// The longest interval that the arithmetic supports: 400 years, or a million minutes or hours.
+    pub fn supported(frequency: Frequency) -> i64 {
         match frequency {
-            Frequency::Minute => configured.minutes.min(1_000_000),
-            Frequency::Hour => configured.hours.min(1_000_000),
-            Frequency::Day => configured.days.min(146_097),
-            Frequency::Week => configured.weeks.min(20_871),
-            Frequency::Month => configured.months.min(4_800),
-            Frequency::Year => configured.years.min(400),
+            Frequency::Minute | Frequency::Hour => 1_000_000,
+            Frequency::Day => 146_097,
+            Frequency::Week => 20_871,
+            Frequency::Month => 4_800,
+            Frequency::Year => 400,
         }
     }
 }

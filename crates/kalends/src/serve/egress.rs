@@ -2,11 +2,14 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use kalends_actions::{EgressSettings, Proxy};
-use kalends_domain::{AllowEntry, EgressMode, EgressPolicy, ForbiddenEndpoint};
+use kalends_domain::{AllowEntry, EgressMode, EgressPolicy, ForbiddenEndpoint, Limits};
 use kalends_store::postgres::endpoints;
+
+use crate::serve::duration::duration_in;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Outbound connections")]
@@ -42,6 +45,19 @@ pub(super) struct EgressArguments {
     /// DNS server to use instead of those of the system; can be repeated
     #[arg(long, env = "KALENDS_EGRESS_DNS", value_name = "ADDRESS:PORT", value_delimiter = ',')]
     egress_dns: Vec<SocketAddr>,
+
+    /// Time limit of a connect, over all addresses of a host name, between PT0.1S and PT30M
+    #[arg(long, env = "KALENDS_CONNECT_TIMEOUT", value_name = "DURATION", default_value = "PT20S", value_parser = timeout)]
+    connect_timeout: Duration,
+
+    /// Time limit of an attempt whose job has no timeout, between PT0.1S and PT30M
+    #[arg(long, env = "KALENDS_ATTEMPT_TIMEOUT", value_name = "DURATION", default_value = "PT1M", value_parser = timeout)]
+    attempt_timeout: Duration,
+}
+
+/// Parses a time limit. The longest is that of the member `timeout` of a job.
+fn timeout(text: &str) -> anyhow::Result<Duration> {
+    duration_in(text, Duration::from_millis(100)..=Limits::default().timeout_max)
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -63,6 +79,11 @@ impl EgressArguments {
         for entry in &self.egress_allow {
             tracing::info!(%entry, "jobs may reach an allowed destination");
         }
+    }
+
+    /// Time limit of an attempt whose job has no timeout.
+    pub(super) fn attempt_timeout(&self) -> Duration {
+        self.attempt_timeout
     }
 
     /// Settings for a server that listens on `listen` and uses `store`. Jobs cannot reach the server's
@@ -96,6 +117,7 @@ impl EgressArguments {
             ca_bundle,
             proxy: self.egress_proxy.clone(),
             name_servers: self.egress_dns.clone(),
+            connect_timeout: self.connect_timeout,
             ..EgressSettings::default()
         })
     }

@@ -29,6 +29,7 @@ mod identity_provider;
 mod invalid_requests;
 mod job_reference;
 mod language;
+mod limit_settings;
 mod next;
 mod observability;
 mod occurrences;

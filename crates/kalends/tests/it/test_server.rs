@@ -204,7 +204,7 @@ pub(crate) fn run_jobs(command: &mut Command) {
     command.env_remove("KALENDS_HOLD").env_remove("KALENDS_START_DELAY");
 }
 
-fn override_clock(command: &mut Command, folder: &Path, library: &Path, now: &str) {
+pub(crate) fn override_clock(command: &mut Command, folder: &Path, library: &Path, now: &str) {
     let file = folder.join("now");
     // A restarted server continues with its last time.
     if !file.exists() {
