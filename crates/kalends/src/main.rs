@@ -5,6 +5,7 @@ mod log;
 mod master_key;
 mod next;
 mod rehearse;
+mod schema;
 mod serve;
 mod signing_keys;
 mod store_commands;
@@ -32,6 +33,7 @@ enum Command {
     Serve(Box<serve::Arguments>),
     Next(Box<next::Arguments>),
     Rehearse(rehearse::Arguments),
+    Schema(schema::Arguments),
     SigningKeys(signing_keys::Arguments),
     #[command(subcommand)]
     Store(store_commands::Command),
@@ -70,6 +72,7 @@ fn run() -> anyhow::Result<()> {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Next(arguments) => next::run(*arguments, &SystemClock),
         Command::Rehearse(arguments) => rehearse::run(arguments),
+        Command::Schema(arguments) => schema::run(&arguments),
         Command::SigningKeys(arguments) => signing_keys::run(&arguments),
         Command::Store(command) => store_commands::run(command),
         Command::Token(command) => token::run(command),

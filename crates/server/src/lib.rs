@@ -62,4 +62,5 @@ pub use health::{Health, SchedulerHealth, SchedulerProblem};
 pub use listener::serve;
 pub use metrics::ServerMetrics;
 pub use position_key::PositionKey;
+pub use resources::OPENAPI;
 pub use tls::{Tls, TlsError, TlsFiles};

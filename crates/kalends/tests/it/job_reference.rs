@@ -12,7 +12,7 @@ const STANDARD: &str = r#"{"location":"West US","properties":{"sku":{"name":"Sta
 const NOW: &str = "2026-11-16 09:00:00";
 
 /// Names and bodies of the examples.
-fn examples() -> Vec<(&'static str, &'static str)> {
+pub(crate) fn examples() -> Vec<(&'static str, &'static str)> {
     let mut examples = Vec::new();
     for part in JOBS.split("<!-- job: ").skip(1) {
         let (name, rest) = part.split_once(" -->").unwrap();

@@ -41,6 +41,7 @@ mod rehearse;
 mod replay;
 mod resource_groups;
 mod runs;
+mod schema;
 mod several_nodes;
 mod short_paths;
 mod small_disk;

@@ -29,6 +29,7 @@ use kalends_domain::{AccessScope, Permission};
 use kalends_wire::{ErrorCode, ErrorDetails, Version, quoted};
 
 pub(crate) use groups::not_found as group_not_found;
+pub use openapi::OPENAPI;
 
 use crate::access::Caller;
 use crate::access::authorization::{self, Requirement};
