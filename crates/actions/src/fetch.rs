@@ -76,7 +76,7 @@ fn is_trusted(url: &Url) -> bool {
 
 /// A collection name for the egress policy. No user can create it, so allow-list entries of single
 /// collections do not apply.
-fn server_collection() -> Result<CollectionPath, NameError> {
+pub(crate) fn server_collection() -> Result<CollectionPath, NameError> {
     Ok(CollectionPath {
         group: GroupPath {
             subscription: SubscriptionId::new("00000000-0000-0000-0000-000000000000")?,

@@ -4,7 +4,8 @@
 //! `egress` is the only module that opens outbound connections, `client` speaks HTTP over them and
 //! `http` is the HTTP action. [`certificate`] reads client certificates for HTTP actions, `signing`
 //! signs their requests and `oauth` gets their access tokens. `storage_queue` and `service_bus` send
-//! messages. [`Fetcher`] downloads documents for the server itself.
+//! messages. [`Fetcher`] downloads documents for the server itself, and [`UserAgent`] sends the requests
+//! of the command line.
 
 pub mod certificate;
 mod client;
@@ -26,6 +27,7 @@ mod signing;
 mod status;
 mod storage_queue;
 mod timing;
+mod user_agent;
 
 pub use egress::{EgressSettings, ParseProxyError, Proxy};
 pub use endpoints::{AmqpEndpoint, AmqpLogin, Endpoint, ParseEndpointError, Services};
@@ -37,3 +39,4 @@ pub use redaction::{HTTP_PLACEHOLDER as REDACTED, redact_parameters};
 pub use send_fence::{NotSent, SendFence};
 pub use service_error::{ServiceError, XmlError, parse_service_error};
 pub use signing::{Signer, SigningKey, SigningKeyVersions};
+pub use user_agent::{ResponseBody, UserAgent, UserAgentError};

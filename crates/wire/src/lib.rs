@@ -56,7 +56,7 @@ pub use list::write_list;
 pub use next::NextRequest;
 pub use patch::{ignore_final_state, merge_patch, patch_collection, patch_job};
 pub use quoting::quoted;
-pub use recurrence::read_definition;
+pub use recurrence::{read_definition, write_recurrence};
 pub use stored_secrets::{has_stored_placeholder, keep_stored_secrets};
 pub use timeline::{ExplainContext, write_closed_occurrence, write_explanation, write_occurrence};
 pub use version::Version;

@@ -190,7 +190,7 @@ fn zone(node: Node<'_>, errors: &mut ErrorDetails) -> Option<Zone> {
 /// Serialises a recurrence. `interval` is always present; `cron`, `timeZone` and `firstDayOfWeek` only
 /// in the newest version. `None` in an old version if the recurrence is a cron expression without an
 /// equal schedule.
-pub(crate) fn write_recurrence(recurrence: &Recurrence, version: Version) -> Option<Json<'static>> {
+pub fn write_recurrence(recurrence: &Recurrence, version: Version) -> Option<Json<'static>> {
     let zone = recurrence.zone.as_ref().filter(|_| !version.is_old());
     let time_zone = zone.map(|zone| zone.name().to_owned());
     let interval = match &recurrence.pattern {

@@ -15,6 +15,7 @@ mod print;
 mod settings_page;
 mod value;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Command};
@@ -37,10 +38,14 @@ pub(crate) struct CommandLine {
 
 /// Parses the arguments of the process and reads the settings file. Exits the process if the
 /// arguments are invalid or request help.
-pub(crate) fn parse_command_line(command: Command) -> anyhow::Result<CommandLine> {
-    let mut warnings = deprecated::warnings(&command, std::env::args_os());
+pub(crate) fn parse_command_line(
+    command: Command,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> anyhow::Result<CommandLine> {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let mut warnings = deprecated::warnings(&command, arguments.iter().cloned());
     let serve = command.find_subcommand(COMMAND).cloned();
-    let matches = deprecated::apply_variables(command.clone()).get_matches();
+    let matches = deprecated::apply_variables(command.clone()).get_matches_from(&arguments);
     let path = matches.subcommand_matches(COMMAND);
     let path = path.and_then(|serve| serve.get_one::<PathBuf>("config"));
     let (Some(path), Some(serve)) = (path, &serve) else {
@@ -49,7 +54,7 @@ pub(crate) fn parse_command_line(command: Command) -> anyhow::Result<CommandLine
     let file = SettingsFile::read(path, serve)?;
     warnings.extend(file.warnings());
     let command = command.mut_subcommand(COMMAND, |serve| file.apply_as_defaults(serve));
-    let matches = deprecated::apply_variables(command).get_matches();
+    let matches = deprecated::apply_variables(command).get_matches_from(arguments);
     Ok(CommandLine { matches, warnings, serve: Some(serve.clone()), file: Some(file) })
 }
 

@@ -1,6 +1,5 @@
 //! `kalends next`: lists the next occurrences of a schedule.
 
-mod flags;
 mod jsonl;
 mod table;
 
@@ -35,7 +34,7 @@ pub(crate) struct Arguments {
     file: Option<PathBuf>,
 
     #[command(flatten)]
-    schedule: flags::Schedule,
+    schedule: kalends_cli::ScheduleFlags,
 
     /// Number of occurrences to list
     #[arg(short = 'n', long = "limit", value_name = "N", default_value_t = 10)]

@@ -2,13 +2,12 @@
 
 use std::io::{self, Write};
 
+use kalends_cli::relative_time;
 use kalends_recurrence::{DstNote, Instant, Rule};
 use kalends_wire::Json;
 
 /// Period after now in which DST changes are reported: one year.
 const DST_NOTES_AHEAD: std::time::Duration = std::time::Duration::from_secs(366 * 86_400);
-
-const SECONDS_PER_DAY: i64 = 86_400;
 
 pub(super) struct Listing<'a> {
     pub(super) rule: &'a Rule,
@@ -27,7 +26,7 @@ impl Listing<'_> {
         };
         let mut rows = vec![["", "UTC", heading, "from now"].map(str::to_owned)];
         rows.extend(self.occurrences.iter().enumerate().map(|(number, &at)| {
-            [(number + 1).to_string(), at.to_string(), local(at), relative(at, self.now)]
+            [(number + 1).to_string(), at.to_string(), local(at), relative_time(at, self.now)]
         }));
         let mut widths = [0; 4];
         for row in &rows {
@@ -81,44 +80,4 @@ impl Listing<'_> {
 
 fn object<const N: usize>(members: [(&'static str, Json<'static>); N]) -> Json<'static> {
     Json::Object(members.map(|(name, value)| (name.into(), value)).into())
-}
-
-/// `in 4 d 18 h`, `12 min ago`, `now`: the two largest units.
-fn relative(at: Instant, now: Instant) -> String {
-    let seconds = at.unix_seconds() - now.unix_seconds();
-    let size = seconds.abs();
-    let parts = [
-        (size / SECONDS_PER_DAY, "d"),
-        (size / 3_600 % 24, "h"),
-        (size / 60 % 60, "min"),
-        (size % 60, "s"),
-    ];
-    let mut shown = parts.iter().skip_while(|(amount, _)| *amount == 0).take(2);
-    let shown = shown.by_ref().filter(|(amount, _)| *amount > 0);
-    let text: Vec<_> = shown.map(|(amount, unit)| format!("{amount} {unit}")).collect();
-    match (text.join(" "), seconds) {
-        (_, 0) => "now".to_owned(),
-        (text, 1..) => format!("in {text}"),
-        (text, _) => format!("{text} ago"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn relative_times_have_at_most_two_units() {
-        let now: Instant = "2026-11-15T00:00:00Z".parse().unwrap();
-        for (at, expected) in [
-            ("2026-11-15T00:00:00Z", "now"),
-            ("2026-11-15T00:00:42Z", "in 42 s"),
-            ("2026-11-15T01:00:00Z", "in 1 h"),
-            ("2026-11-19T18:30:10Z", "in 4 d 18 h"),
-            ("2026-11-19T00:30:10Z", "in 4 d"),
-            ("2026-11-14T23:48:00Z", "12 min ago"),
-        ] {
-            assert_eq!(relative(at.parse().unwrap(), now), expected, "{at}");
-        }
-    }
 }

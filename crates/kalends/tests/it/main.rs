@@ -7,6 +7,7 @@ mod api;
 mod audit;
 mod authorization;
 mod behind_a_proxy;
+mod client;
 mod clock_changes;
 mod clocked_server;
 mod config;

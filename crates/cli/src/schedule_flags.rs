@@ -2,15 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, anyhow, bail};
 use kalends_recurrence::{
     Definition, Frequency, Instant, Interval, MonthlyOccurrence, Recurrence, RecurrencePattern,
     Rule, Schedule as Members, Settings, Weekday, Zone,
 };
 
-#[derive(clap::Args)]
+use crate::error::CliError;
+
+/// Formats an error of the command line.
+macro_rules! usage {
+    ($($message:tt)*) => { CliError::usage(format!($($message)*)) };
+}
+
+/// The schedule of a job.
+#[derive(Clone, Debug, clap::Args)]
 #[group(id = "Schedule", multiple = true)]
-pub(super) struct Schedule {
+pub struct ScheduleFlags {
     /// Interval: 15min, 2h, day, 2d, week, 2w, month, 3months, year
     #[arg(long, value_name = "INTERVAL")]
     every: Option<String>,
@@ -47,11 +54,11 @@ pub(super) struct Schedule {
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
 
-    /// Start time of the schedule; without an offset a wall time of --zone [default: now]
+    /// Start time; without an offset a wall time of --zone
     #[arg(long, value_name = "TIME")]
     start: Option<String>,
 
-    /// End time of the schedule, inclusive; without an offset a wall time of --zone
+    /// End time, inclusive; without an offset a wall time of --zone
     #[arg(long, value_name = "TIME")]
     end: Option<String>,
 
@@ -60,9 +67,10 @@ pub(super) struct Schedule {
     count: Option<i64>,
 }
 
-impl Schedule {
-    pub(super) fn is_given(&self) -> bool {
-        let Schedule { every, cron, at, hours, minutes, on, months, zone, start, end, count } =
+impl ScheduleFlags {
+    /// Whether any of the flags is given.
+    pub fn is_given(&self) -> bool {
+        let ScheduleFlags { every, cron, at, hours, minutes, on, months, zone, start, end, count } =
             self;
         let texts = [every, cron, hours, minutes, months, zone, start, end];
         texts.iter().any(|text| text.is_some())
@@ -71,12 +79,43 @@ impl Schedule {
             || count.is_some()
     }
 
-    pub(super) fn definition(
+    /// Whether the flags describe a repetition. `--start` alone is a single run.
+    pub(crate) fn has_pattern(&self) -> bool {
+        let texts = [&self.every, &self.cron, &self.hours, &self.minutes, &self.months];
+        texts.iter().any(|text| text.is_some()) || !self.at.is_empty() || !self.on.is_empty()
+    }
+
+    pub(crate) fn zone(&self) -> Result<Option<Zone>, CliError> {
+        self.zone.as_deref().map(zone).transpose()
+    }
+
+    pub(crate) fn start(&self) -> Result<Option<Instant>, CliError> {
+        self.time("--start", &self.start)
+    }
+
+    pub(crate) fn end(&self) -> Result<Option<Instant>, CliError> {
+        self.time("--end", &self.end)
+    }
+
+    pub(crate) fn count(&self) -> Option<i64> {
+        self.count
+    }
+
+    fn time(&self, flag: &str, text: &Option<String>) -> Result<Option<Instant>, CliError> {
+        let Some(text) = text else { return Ok(None) };
+        let zone = self.zone()?.unwrap_or_else(Zone::utc);
+        let time = Instant::parse_in(text, &zone);
+        time.map(Some).map_err(|error| usage!("{flag} {error} (found {text:?})"))
+    }
+
+    /// The schedule of a job that is created at `created`. Without `--start` it starts then; without a
+    /// pattern it is daily.
+    pub fn definition(
         &self,
         created: Instant,
         settings: &Settings,
-    ) -> anyhow::Result<Definition> {
-        let zone = self.zone.as_deref().map(zone).transpose()?;
+    ) -> Result<Definition, CliError> {
+        let zone = self.zone()?;
         let days = Days::read(&self.on)?;
         let (interval, frequency) = match &self.every {
             Some(text) => interval(text)?,
@@ -90,22 +129,15 @@ impl Schedule {
             hours_and_minutes(&self.at)?
         };
         let mut pattern = Interval::new(interval, frequency);
-        let wall_times = zone.clone().unwrap_or_else(Zone::utc);
-        let time = |flag: &str, text: &Option<String>| {
-            let Some(text) = text else { return Ok(None) };
-            let time = Instant::parse_in(text, &wall_times);
-            time.map(Some).map_err(|error| anyhow!("{flag} {error} (found {text:?})"))
-        };
-        let end = time("--end", &self.end)?;
+        let end = self.end()?;
         let recurrence =
             |pattern| Recurrence { pattern, count: self.count, end, zone: zone.clone() };
         // A job without a start time runs immediately, which does not match a schedule with days and
         // times.
-        let start = time("--start", &self.start)?;
-        let start = Some(start.unwrap_or(created));
+        let start = Some(self.start()?.unwrap_or(created));
         let mut definition = Definition { start, created, recurrence: None };
         if let Some(text) = &self.cron {
-            let cron = text.parse().map_err(|error| anyhow!("--cron {error}"))?;
+            let cron = text.parse().map_err(|error| usage!("--cron {error}"))?;
             definition.recurrence = Some(recurrence(RecurrencePattern::Cron(cron)));
             return Ok(definition);
         }
@@ -129,21 +161,21 @@ fn if_any(members: Members) -> Option<Members> {
 }
 
 /// Looks up a time zone.
-fn zone(name: &str) -> anyhow::Result<Zone> {
+fn zone(name: &str) -> Result<Zone, CliError> {
     Zone::named(name).map_err(|error| {
         let near = error.suggestion.map(|zone| format!("; did you mean {zone}?"));
-        anyhow!("--zone {error} (found {name:?}){}", near.unwrap_or_default())
+        usage!("--zone {error} (found {name:?}){}", near.unwrap_or_default())
     })
 }
 
 /// Parses `2w`, `15min` or `month`.
-fn interval(text: &str) -> anyhow::Result<(i64, Frequency)> {
+fn interval(text: &str) -> Result<(i64, Frequency), CliError> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
     let expected = "--every must be a number and min, h, d, w, month or year, such as 15min or 2w";
     let interval = match number.is_empty() {
         true => 1,
-        false => number.parse().map_err(|_| anyhow!("{expected} (found {text:?})"))?,
+        false => number.parse().map_err(|_| usage!("{expected} (found {text:?})"))?,
     };
     let frequency = match unit.trim().to_ascii_lowercase().as_str() {
         "m" | "min" | "mins" | "minute" | "minutes" => Frequency::Minute,
@@ -152,13 +184,13 @@ fn interval(text: &str) -> anyhow::Result<(i64, Frequency)> {
         "w" | "week" | "weeks" => Frequency::Week,
         "mo" | "month" | "months" => Frequency::Month,
         "y" | "year" | "years" => Frequency::Year,
-        _ => bail!("{expected} (found {text:?})"),
+        _ => return Err(usage!("{expected} (found {text:?})")),
     };
     Ok((interval, frequency))
 }
 
 /// Parses `9-16,20`.
-fn numbers(flag: &str, text: &Option<String>) -> anyhow::Result<Option<Vec<i64>>> {
+fn numbers(flag: &str, text: &Option<String>) -> Result<Option<Vec<i64>>, CliError> {
     let Some(text) = text else { return Ok(None) };
     let mut numbers = Vec::new();
     for part in text.split(',') {
@@ -166,7 +198,7 @@ fn numbers(flag: &str, text: &Option<String>) -> anyhow::Result<Option<Vec<i64>>
             let number = text.trim().parse::<u8>();
             number
                 .map(i64::from)
-                .map_err(|_| anyhow!("{flag} must be numbers such as 9 or 9-16 (found {part:?})"))
+                .map_err(|_| usage!("{flag} must be numbers such as 9 or 9-16 (found {part:?})"))
         };
         match part.split_once('-') {
             Some((first, last)) => numbers.extend(number(first)?..=number(last)?),
@@ -180,23 +212,23 @@ type Numbers = Option<Vec<i64>>;
 
 /// Converts times of day to hours and minutes. A schedule runs at every combination of its hours and
 /// minutes, so only times that form such a product can be converted.
-fn hours_and_minutes(times: &[String]) -> anyhow::Result<(Numbers, Numbers)> {
+fn hours_and_minutes(times: &[String]) -> Result<(Numbers, Numbers), CliError> {
     let mut wanted = BTreeSet::new();
     for text in times {
         let time = text.trim().split_once(':');
         let time = time.and_then(|(hour, minute)| Some((hour.parse().ok()?, minute.parse().ok()?)));
         let Some((hour @ 0..=23, minute @ 0..=59)) = time else {
-            bail!("--at must be times between 00:00 and 23:59 (found {text:?})")
+            return Err(usage!("--at must be times between 00:00 and 23:59 (found {text:?})"));
         };
         wanted.insert((hour, minute));
     }
     let hours: BTreeSet<i64> = wanted.iter().map(|&(hour, _)| hour).collect();
     let minutes: BTreeSet<i64> = wanted.iter().map(|&(_, minute)| minute).collect();
     if hours.len() * minutes.len() != wanted.len() {
-        bail!(
+        return Err(usage!(
             "--at must be every combination of its hours and minutes (found {}); use two jobs",
             times.join(", ")
-        );
+        ));
     }
     Ok((Some(hours.into_iter().collect()), Some(minutes.into_iter().collect())))
 }
@@ -209,7 +241,7 @@ struct Days {
 }
 
 impl Days {
-    fn read(texts: &[String]) -> anyhow::Result<Days> {
+    fn read(texts: &[String]) -> Result<Days, CliError> {
         let mut days = Days::default();
         for text in texts {
             let word = text.trim().to_ascii_lowercase();
@@ -229,10 +261,10 @@ impl Days {
             } else if let Some((first, last)) = range(&word, |text| text.parse::<i64>().ok()) {
                 days.numbered.extend(first..=last);
             } else {
-                bail!(
+                return Err(usage!(
                     "--on must be days such as fri, mon-fri, 15, 1-7, last, last-fri or 3rd-wed \
                      (found {text:?})"
-                );
+                ));
             }
         }
         Ok(days)
@@ -267,16 +299,16 @@ impl Days {
         daily: &Definition,
         interval: i64,
         settings: &Settings,
-    ) -> anyhow::Result<(Option<Instant>, i64)> {
+    ) -> Result<(Option<Instant>, i64), CliError> {
         if interval == 1 {
             return Ok((daily.start, 1));
         }
         let [weekday] = self.weekdays.as_slice() else {
-            bail!(
+            return Err(usage!(
                 "every {interval} days on several weekdays is not one schedule; use --every {interval}w or --every 1d"
-            )
+            ));
         };
-        let rule = Rule::new(daily.clone(), settings)?;
+        let rule = Rule::new(daily.clone(), settings).map_err(|errors| usage!("{errors}"))?;
         let zone = rule.zone();
         let pattern = daily.recurrence.as_ref().and_then(Recurrence::interval);
         let times_a_day = pattern.and_then(|pattern| pattern.schedule.as_ref());
@@ -284,8 +316,8 @@ impl Days {
         let a_week_of_runs = 7 * times_a_day.unwrap_or(1);
         let first =
             rule.occurrences().take(a_week_of_runs).find(|&at| zone.weekday(at) == *weekday);
-        let first = first.with_context(|| {
-            format!("every {interval} days from the start never falls on a {}", weekday.name())
+        let first = first.ok_or_else(|| {
+            usage!("every {interval} days from the start never falls on a {}", weekday.name())
         })?;
         let weeks = if interval % 7 == 0 { interval / 7 } else { interval };
         Ok((Some(first), weeks))

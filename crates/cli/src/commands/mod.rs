@@ -1,0 +1,42 @@
+//! Commands, one file each.
+
+mod collection;
+mod context;
+mod history;
+mod job;
+mod occurrence;
+mod run;
+mod status;
+
+use clap::Subcommand;
+use kalends_environment::Clock;
+
+use crate::error::CliError;
+use crate::exit_status::ExitStatus;
+
+/// Commands of the client.
+#[derive(Subcommand)]
+#[expect(missing_docs, reason = "the help text of each is at its arguments")]
+pub enum Command {
+    Collection(collection::Arguments),
+    Job(job::Arguments),
+    Run(run::Arguments),
+    History(history::Arguments),
+    Occurrence(occurrence::Arguments),
+    Context(context::Arguments),
+    Status(status::Arguments),
+}
+
+/// Executes a command.
+pub fn execute(command: Command, clock: &dyn Clock) -> Result<ExitStatus, CliError> {
+    match command {
+        Command::Collection(arguments) => collection::run(arguments, clock)?,
+        Command::Job(arguments) => job::run(arguments, clock)?,
+        Command::Run(arguments) => run::run(arguments, clock)?,
+        Command::History(arguments) => history::run(arguments, clock)?,
+        Command::Occurrence(arguments) => occurrence::run(arguments, clock)?,
+        Command::Context(arguments) => context::run(arguments, clock)?,
+        Command::Status(arguments) => return status::run(&arguments, clock),
+    }
+    Ok(ExitStatus::Success)
+}
