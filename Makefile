@@ -120,7 +120,7 @@ bench:
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin api -- 100000
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- burst
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- steady 1000 60
-	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- neighbours 100000 50 60 3
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- neighbours 100000 500 30 2
 	bench/instructions.sh
 
 ## Measure healthy jobs beside NEIGHBOURS runs that wait for a target that never responds; see
@@ -128,7 +128,7 @@ bench:
 NEIGHBOURS ?= 100000
 bench-neighbours:
 	$(CARGO) build --release --locked
-	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- neighbours $(NEIGHBOURS) 50 30 3
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- neighbours $(NEIGHBOURS) 500 30 2
 
 ## Run every fuzz target for SECONDS each. RUSTC_BOOTSTRAP enables the nightly feature that cargo-fuzz
 ## needs.

@@ -179,6 +179,11 @@ impl<C> Admission<C> {
         Ok(())
     }
 
+    /// Takes a slot even if none is free.
+    pub(crate) fn acquire_regardless(&mut self, slot: Slot) {
+        self.take(slot);
+    }
+
     /// Queues a candidate that found no free slot. Returns it if too many wait already.
     pub(crate) fn queue(&mut self, slot: Slot, candidate: C, now: Duration) -> Result<(), C> {
         let of_host = self.hosts.get(&slot.host).map_or(0, |host| host.waiting);

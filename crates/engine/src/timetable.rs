@@ -70,6 +70,19 @@ impl Timetable {
         self.known.len()
     }
 
+    /// Number of jobs that were due when [`Timetable::collect_ready`] was called last.
+    pub(crate) fn ready_jobs(&self) -> usize {
+        self.known.len() - self.coming.len()
+    }
+
+    /// Moves the jobs that are due at or before `until` to the queues of their collections.
+    pub(crate) fn collect_ready(&mut self, until: Instant) {
+        while let Some(entry) = self.coming.first_entry().filter(|entry| entry.key().0 <= until) {
+            let due = entry.remove();
+            self.ready.entry(due.collection).or_default().push_back(due);
+        }
+    }
+
     /// Whether the timetable has a job.
     pub(crate) fn has_job(&self, job: JobKey) -> bool {
         self.known.contains_key(&job)
@@ -105,10 +118,7 @@ impl Timetable {
         limit: usize,
         is_admitted: impl Fn(CollectionKey) -> bool,
     ) -> Vec<Due> {
-        while let Some(entry) = self.coming.first_entry().filter(|entry| entry.key().0 <= until) {
-            let due = entry.remove();
-            self.ready.entry(due.collection).or_default().push_back(due);
-        }
+        self.collect_ready(until);
         let mut taken = Vec::new();
         let mut waiting: BTreeSet<_> =
             self.ready.keys().copied().filter(|&key| is_admitted(key)).collect();

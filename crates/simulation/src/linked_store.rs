@@ -106,8 +106,8 @@ impl ApiStore for Link {
 }
 
 impl EngineStore for Link {
-    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
-        Box::pin(self.call(Access::Read, move || self.inner.due(until, limit)))
+    fn due_between(&self, from: Instant, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
+        Box::pin(self.call(Access::Read, move || self.inner.due_between(from, until, limit)))
     }
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {

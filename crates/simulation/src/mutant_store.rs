@@ -124,9 +124,9 @@ impl ApiStore for MutantStore {
 }
 
 impl EngineStore for MutantStore {
-    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
+    fn due_between(&self, from: Instant, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         Box::pin(async move {
-            let mut due = self.inner.due(until, limit).await?;
+            let mut due = self.inner.due_between(from, until, limit).await?;
             if self.mutant == Mutant::CountsWaitingRunsAsRunning {
                 let waiting = self.inner.parked_keys(usize::MAX).await?;
                 if waiting.iter().map(|parked| parked.count).sum::<u64>() >= WAITING_MAX {

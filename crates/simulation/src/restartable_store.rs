@@ -207,7 +207,7 @@ impl EngineStore for RestartableStore {
     }
 
     delegate! {
-        due(until: Instant, limit: usize) -> Vec<Due>;
+        due_between(from: Instant, until: Instant, limit: usize) -> Vec<Due>;
         gate_states(jobs: Vec<JobKey>) -> Vec<Option<GateState>>;
         commit(writes: Vec<RunWrite>) -> Vec<RunWriteResult>;
         claimable(until: Instant, limit: usize) -> Vec<OpenRun>;

@@ -14,9 +14,14 @@ use crate::store::{LeaseClock, Reply};
 
 /// The calls of the engine.
 pub trait EngineStore: LeaseClock {
-    /// Active and enabled jobs in enabled collections that are due at or before `until`, earliest
-    /// first.
-    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>>;
+    /// Active and enabled jobs in enabled collections that are due between `from` and `until`, both
+    /// inclusive, earliest first.
+    fn due_between(&self, from: Instant, until: Instant, limit: usize) -> Reply<'_, Vec<Due>>;
+
+    /// The same without a lower bound.
+    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
+        self.due_between(Instant::MIN, until, limit)
+    }
 
     /// Everything the engine needs to begin runs of jobs; `None` for a job that was deleted. A job
     /// whose occurrence another node began meanwhile is no longer due in it. If some of them cannot be

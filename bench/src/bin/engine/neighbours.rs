@@ -12,8 +12,8 @@ use crate::{Bench, collection_of};
 
 /// Goal: p99 with neighbours divided by p99 without them.
 const RATIO_MAX: f64 = 2.0;
-/// Time after the neighbours were switched on or off that is not measured.
-const SETTLE: Duration = Duration::from_secs(2);
+/// Time after the neighbours were switched on or off that is reported by itself.
+const SETTLE: Duration = Duration::from_secs(5);
 
 /// Start lag of healthy jobs in milliseconds and resident memory of the server in MB.
 struct Sample {
@@ -82,7 +82,8 @@ impl Bench {
 
     async fn sample(&self, name: &str, seconds: usize) -> anyhow::Result<Sample> {
         tokio::time::sleep(SETTLE).await;
-        self.report().await?;
+        let change = self.report().await?;
+        println!("{name}, first {} s: {}", SETTLE.as_secs(), lateness(&change));
         let mut memory = Vec::new();
         for _ in 0..seconds {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -92,17 +93,24 @@ impl Bench {
         if report["doubled"].as_u64() != Some(0) || report["early"].as_u64() != Some(0) {
             bail!("{name}: early or duplicate requests: {report}");
         }
-        let milliseconds = |name: &str| report[name].as_f64().unwrap_or(f64::NAN) / 1e3;
-        let (p50, p99, max) = (milliseconds("p50"), milliseconds("p99"), milliseconds("max"));
         println!(
-            "{name}: {} came, late by {p50:.2} / {p99:.2} / {max:.2} ms (p50, p99, most); resident \
-             {:.0} to {:.0} MB",
-            report["count"],
+            "{name}: {}; resident {:.0} to {:.0} MB",
+            lateness(&report),
             memory.first().copied().unwrap_or(f64::NAN),
             memory.last().copied().unwrap_or(f64::NAN),
         );
+        let (p50, p99) = (milliseconds(&report, "p50"), milliseconds(&report, "p99"));
         Ok(Sample { p50, p99, memory })
     }
+}
+
+fn milliseconds(report: &serde_json::Value, name: &str) -> f64 {
+    report[name].as_f64().unwrap_or(f64::NAN) / 1e3
+}
+
+fn lateness(report: &serde_json::Value) -> String {
+    let [p50, p99, max] = ["p50", "p99", "max"].map(|name| milliseconds(report, name));
+    format!("{} came, late by {p50:.2} / {p99:.2} / {max:.2} ms (p50, p99, most)", report["count"])
 }
 
 fn median(samples: impl Iterator<Item = f64>) -> f64 {

@@ -7,18 +7,26 @@ use std::time::Duration;
 use kalends_domain::{Lifecycle, Switch};
 use kalends_recurrence::Instant;
 use kalends_store::record::{GateState, OpenRun};
-use kalends_store::{Due, DueJob, ParkedRuns, StoreError};
+use kalends_store::{Due, DueJob, EngineStore, ParkedRuns, StoreError};
 
 use super::parked_runs::PARKED_KEYS_MAX;
 use super::store_calls::StoreResponse;
-use super::{BATCH_MAX, Scheduler};
+use super::{BATCH_MAX, Scheduler, earlier};
 use crate::status::CallKind;
 use crate::timetable::TIMETABLE_MAX;
 
 /// Minimum window. Loads happen twice per window.
 const WINDOW_MIN: Duration = Duration::from_secs(1);
-/// A load with more rows halves the window of the next one.
+/// A load with more jobs that are due later halves the window of the next one.
 const ROWS_TARGET: usize = 10_000;
+/// Jobs that have been due for longer are a backlog, as after downtime or when a collection is enabled.
+const BACKLOG_AGE: Duration = Duration::from_secs(10);
+/// Maximum number of overdue jobs that a load reads: of the backlog, and of those that are no backlog.
+const OVERDUE_MAX: usize = 10_000;
+/// Maximum number of jobs due later that a load reads.
+const COMING_MAX: usize = TIMETABLE_MAX - 2 * OVERDUE_MAX;
+/// The resolution of [`Instant`].
+const TICK: Duration = Duration::from_nanos(100);
 /// Loads triggered by edits take at most one part in this many of the time.
 const NUDGED_SHARE: u32 = 5;
 /// After a rejected claim of a run, the next load is due after this time. Not at once: in a cluster,
@@ -84,21 +92,50 @@ impl LoadSchedule {
         nudged.into_iter().chain([self.at]).min()
     }
 
-    fn finished(&mut self, now: Instant, (began, ended): (Duration, Duration), rows: usize) {
+    fn finished(&mut self, now: Instant, (began, ended): (Duration, Duration), jobs: &DueJobs) {
         self.last = (began, ended.max(began));
-        self.is_truncated = rows >= TIMETABLE_MAX;
-        if rows > ROWS_TARGET {
+        self.is_truncated = jobs.is_truncated;
+        if jobs.coming.len() > ROWS_TARGET {
             self.window = (self.window / 2).max(WINDOW_MIN);
-        } else if rows < ROWS_TARGET / 4 {
+        } else if jobs.coming.len() < ROWS_TARGET / 4 {
             self.window = (self.window * 2).min(self.window_max);
         }
         self.at = now.saturating_add(self.window / 2);
     }
 }
 
+/// Jobs that are due, or will be within the window of a load.
+#[derive(Default)]
+struct DueJobs {
+    overdue: Vec<Due>,
+    coming: Vec<Due>,
+    /// Whether there are more.
+    is_truncated: bool,
+}
+
+impl DueJobs {
+    /// Reads the backlog, other overdue jobs, and coming ones with a limit for each, so that a backlog
+    /// of any size does not keep other jobs out of the timetable.
+    async fn read(
+        store: &dyn EngineStore,
+        (now, until): (Instant, Instant),
+        (overdue_max, coming_max): (usize, usize),
+    ) -> Result<DueJobs, StoreError> {
+        let backlog_until = earlier(now, BACKLOG_AGE);
+        let backlog = store.due(backlog_until, overdue_max).await?;
+        let later = backlog_until.saturating_add(TICK);
+        let recent = store.due_between(later, now, overdue_max).await?;
+        let coming = store.due_between(now.saturating_add(TICK), until, coming_max).await?;
+        let is_truncated = backlog.len() >= overdue_max
+            || recent.len() >= overdue_max
+            || coming.len() >= coming_max;
+        Ok(DueJobs { overdue: [backlog, recent].concat(), coming, is_truncated })
+    }
+}
+
 /// Rows of a load.
 pub(super) struct LoadedRows {
-    jobs: Vec<Due>,
+    jobs: DueJobs,
     runs: Vec<OpenRun>,
     parked: Vec<ParkedRuns>,
 }
@@ -107,7 +144,7 @@ impl Scheduler {
     pub(super) fn load(&mut self, now: Instant) {
         let elapsed = self.services.clock.uptime();
         let is_running_low =
-            self.load_schedule.is_truncated && self.timetable.jobs() < TIMETABLE_MAX / 4;
+            self.load_schedule.is_truncated && self.timetable.ready_jobs() < OVERDUE_MAX / 4;
         let is_time = self.load_schedule.next(elapsed, now).is_some_and(|at| at <= now);
         if self.calls.loading || !(is_time || is_running_low) {
             return;
@@ -121,7 +158,8 @@ impl Scheduler {
                 if let Some(clock) = clock {
                     clock.synchronize(&*store).await?;
                 }
-                let jobs = store.due(until, TIMETABLE_MAX).await?;
+                let limits = (OVERDUE_MAX, COMING_MAX);
+                let jobs = DueJobs::read(&*store, (now, until), limits).await?;
                 let runs = store.claimable(until, TIMETABLE_MAX).await?;
                 Ok(LoadedRows { jobs, runs, parked: store.parked_keys(PARKED_KEYS_MAX).await? })
             };
@@ -136,15 +174,20 @@ impl Scheduler {
         };
         let now = self.now();
         self.outage.call_succeeded(CallKind::Read, now);
-        self.load_schedule.finished(now, (began, self.services.clock.uptime()), jobs.len());
+        self.load_schedule.finished(now, (began, self.services.clock.uptime()), &jobs);
         self.retry_unreadable_jobs();
         self.add_parked_keys(&parked);
         self.waiting_jobs.clear();
-        self.add_to_timetable(jobs, runs);
+        self.add_to_timetable(jobs.overdue.into_iter().chain(jobs.coming), runs);
+        self.timetable.collect_ready(now);
     }
 
     /// Adds jobs and runs that this node does not work on.
-    pub(super) fn add_to_timetable(&mut self, jobs: Vec<Due>, runs: Vec<OpenRun>) {
+    pub(super) fn add_to_timetable(
+        &mut self,
+        jobs: impl IntoIterator<Item = Due>,
+        runs: Vec<OpenRun>,
+    ) {
         for due in jobs {
             if !self.busy_jobs.contains(&due.on.job) && !self.unreadable.contains(due.on.job) {
                 self.timetable.add_job(due);
@@ -205,17 +248,25 @@ impl Scheduler {
 
 #[cfg(test)]
 mod tests {
+    use kalends_store::record::{CollectionKey, JobKey};
+
     use super::*;
 
     const WINDOW_MAX: Duration = Duration::from_secs(20);
+
+    fn due_at(due: Instant) -> Due {
+        let on = DueJob { job: JobKey(1), generation: 1, due };
+        Due { on, collection: CollectionKey(1) }
+    }
 
     #[test]
     fn the_window_shrinks_with_many_rows_and_grows_with_few() {
         let now = Instant::MIN;
         let mut loads = LoadSchedule::new(now, WINDOW_MAX);
         let took = (Duration::ZERO, Duration::from_millis(1));
-        let mut window_after = |rows| {
-            loads.finished(now, took, rows);
+        let due: Due = due_at(now);
+        let mut window_after = |coming| {
+            loads.finished(now, took, &DueJobs { coming: vec![due; coming], ..DueJobs::default() });
             loads.window
         };
         assert_eq!(window_after(5_000), WINDOW_MAX);
@@ -229,7 +280,7 @@ mod tests {
         let now: Instant = "2026-01-01".parse().unwrap();
         let seconds = Duration::from_secs;
         let mut loads = LoadSchedule::new(now, WINDOW_MAX);
-        loads.finished(now, (seconds(100), seconds(101)), 0);
+        loads.finished(now, (seconds(100), seconds(101)), &DueJobs::default());
         let later = now.saturating_add(seconds(10));
         assert_eq!(loads.next(seconds(101), now), Some(later));
         loads.nudged();

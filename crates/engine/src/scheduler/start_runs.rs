@@ -121,6 +121,13 @@ impl Scheduler {
             }
         }
         let Some(slot) = wanted else { return };
+        if let DueItem::Run(run) = &candidate.item
+            && self.is_exhausted(run)
+        {
+            // It fails without another attempt, so it does not wait for a slot.
+            self.admission.acquire_regardless(slot);
+            return self.start_admitted(slot, candidate, now);
+        }
         if stage == Stage::Due
             && let Some(key) = self.parked.key_of(slot)
         {
@@ -193,8 +200,6 @@ impl Scheduler {
                 self.release_item(&DueItem::Run(run));
                 self.parked.add(key);
             }
-            // Its attempts are used up: it fails as soon as it has a slot. A load finds it again.
-            DueItem::Run(run) if self.is_exhausted(&run) => self.release_item(&DueItem::Run(run)),
             DueItem::Run(run) => {
                 let write = RunWrite::Park {
                     run: run.id,

@@ -156,10 +156,12 @@ impl Scheduler {
         }
         // Once one job is due, the next ones join it in the same commit.
         let until = now.saturating_add(2 * CLAIM_AHEAD);
-        let runs = self.timetable.take_runs(until, limit);
         let admission = &self.admission;
         let is_admitted = |collection| admission.accepts_more_of(collection);
-        let jobs = self.timetable.take_jobs(until, limit - runs.len(), is_admitted);
+        // A backlog of runs does not delay jobs, and the other way round.
+        let mut jobs = self.timetable.take_jobs(until, limit / 2, is_admitted);
+        let runs = self.timetable.take_runs(until, limit - jobs.len());
+        jobs.extend(self.timetable.take_jobs(until, limit - jobs.len() - runs.len(), is_admitted));
         self.busy_runs.extend(runs.iter().map(|run| run.id));
         self.busy_jobs.extend(jobs.iter().map(|due| due.on.job));
         let items = runs.into_iter().map(DueItem::Run).chain(jobs.into_iter().map(DueItem::Job));

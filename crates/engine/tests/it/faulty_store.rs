@@ -78,9 +78,9 @@ impl EngineStore for FaultyStore {
         }
     }
 
-    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
+    fn due_between(&self, from: Instant, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         assert!(!self.panics.load(Ordering::Relaxed), "planned");
-        self.inner.due(until, limit)
+        self.inner.due_between(from, until, limit)
     }
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {

@@ -35,6 +35,13 @@ pub async fn only_active_enabled_jobs_in_enabled_collections_are_due(subject: Su
     assert_eq!(jobs(60, 9).await, [due(&early)]);
     assert_eq!(jobs(61, 1).await, [due(&early)]);
     assert_eq!(jobs(59, 9).await, []);
+    let between = async |from, until| {
+        let due = subject.store.due_between(at(from), at(until), 9).await.unwrap();
+        due.into_iter().map(|due| due.on).collect::<Vec<_>>()
+    };
+    assert_eq!(between(60, 61).await, [due(&early), due(&late)]);
+    assert_eq!(between(61, 61).await, [due(&late)]);
+    assert_eq!(between(62, 99).await, []);
     for state in [CollectionState::Disabled, CollectionState::Suspended] {
         let collection = kalends_domain::Collection { state, ..standard() };
         subject.put_collection(collection_path("g", "c"), collection).await;

@@ -304,11 +304,12 @@ impl ApiStore for MemoryStore {
 }
 
 impl EngineStore for MemoryStore {
-    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
+    fn due_between(&self, from: Instant, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         let tables = self.tables();
         let due = |row: &JobRow| {
             let JobRecord { key, job, state, .. } = &row.record;
-            let due = state.due.filter(|&due| due <= until && tables.has_active_schedule(row))?;
+            let is_due = |due: &Instant| (from..=until).contains(due);
+            let due = state.due.filter(|due| is_due(due) && tables.has_active_schedule(row))?;
             let on = DueJob { job: *key, generation: job.generation, due };
             let collection = *tables.collection_keys.get(&row.record.path.collection)?;
             Some(Due { on, collection })

@@ -19,16 +19,17 @@ const DUE: &str = "SELECT d.job, d.generation, d.due, c.id AS collection_id
      FROM collections c LEFT JOIN due_floors f ON f.collection_id = c.id
      CROSS JOIN LATERAL (
         SELECT s.job, s.generation, s.due FROM states s
-        WHERE s.collection_id = c.id AND s.due >= coalesce(f.due, $3) AND s.due <= $1
+        WHERE s.collection_id = c.id AND s.due >= greatest(f.due, $3) AND s.due <= $1
           AND s.due IS NOT NULL AND s.lifecycle = 0 AND s.enabled
         ORDER BY s.due, s.job LIMIT $2
      ) d
-     WHERE c.enabled AND coalesce(f.due, $3) <= $1
+     WHERE c.enabled AND greatest(f.due, $3) <= $1
      ORDER BY d.due, d.job LIMIT $2";
 
 impl PostgresStore {
     pub(super) async fn read_due(
         &self,
+        from: Instant,
         until: Instant,
         limit: usize,
     ) -> Result<Vec<Due>, StoreError> {
@@ -40,9 +41,9 @@ impl PostgresStore {
             };
             Ok(Due { on, collection: CollectionKey(get(row, "collection_id")?) })
         };
-        let parameters: [i64; 3] = [until.ticks(), rows_max(limit), Instant::MIN.ticks()];
-        let [until_ticks, limit, first] = &parameters;
-        let found = self.query(DUE, &[until_ticks, limit, first]).await?;
+        let parameters: [i64; 3] = [until.ticks(), rows_max(limit), from.ticks()];
+        let [until_ticks, limit, from] = &parameters;
+        let found = self.query(DUE, &[until_ticks, limit, from]).await?;
         let searches = self.due_searches.fetch_add(1, Ordering::Relaxed);
         if searches.is_multiple_of(SEARCHES_PER_RAISE) {
             // If it fails, the next searches take longer.

@@ -134,8 +134,8 @@ impl ApiStore for PostgresStore {
 }
 
 impl EngineStore for PostgresStore {
-    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
-        Box::pin(self.read_due(until, limit))
+    fn due_between(&self, from: Instant, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
+        Box::pin(self.read_due(from, until, limit))
     }
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {

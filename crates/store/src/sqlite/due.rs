@@ -65,12 +65,18 @@ fn unreadable(job: JobKey) -> crate::sqlite::error::SqliteError {
 }
 
 /// Due jobs of enabled collections, by time and key: merges the table and the dirty rows.
-pub(crate) fn due(snapshot: &Snapshot, until: Instant, limit: usize) -> SqliteResult<Vec<Due>> {
-    let mut statement = snapshot
-        .connection()
-        .prepare_cached("SELECT due, job, packed FROM due WHERE due <= ? ORDER BY due, job")?;
-    let mut rows = statement.query([Coded(until)])?;
-    let mut dirty = DirtyDue { snapshot, until, ready: VecDeque::new(), after: Some(None) };
+pub(crate) fn due(
+    snapshot: &Snapshot,
+    from: Instant,
+    until: Instant,
+    limit: usize,
+) -> SqliteResult<Vec<Due>> {
+    let mut statement = snapshot.connection().prepare_cached(
+        "SELECT due, job, packed FROM due WHERE due BETWEEN ? AND ? ORDER BY due, job",
+    )?;
+    let mut rows = statement.query([Coded(from), Coded(until)])?;
+    let mut dirty =
+        DirtyDue { snapshot, until, ready: VecDeque::new(), after: Some((from, JobKey(i64::MIN))) };
     let mut enabled = HashMap::new();
     let (mut stored, mut last) = (next_stored(snapshot, &mut rows)?, None);
     let mut found = Vec::new();
@@ -146,8 +152,8 @@ struct DirtyDue<'a> {
     snapshot: &'a Snapshot,
     until: Instant,
     ready: VecDeque<DueRow>,
-    /// Position after which to continue, `Some(None)` at the beginning; `None` at the end.
-    after: Option<Option<DuePosition>>,
+    /// Position after which to continue; `None` at the end.
+    after: Option<DuePosition>,
 }
 
 impl DirtyDue<'_> {
@@ -158,7 +164,7 @@ impl DirtyDue<'_> {
         {
             let (rows, last) = self.snapshot.dirty_due(after, self.until, SCAN_BATCH);
             self.ready.extend(rows.iter().map(|(position, row)| DueRow::new(*position, row)));
-            self.after = last.map(Some);
+            self.after = last;
         }
         self.ready.front().copied()
     }

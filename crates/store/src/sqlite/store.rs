@@ -355,8 +355,8 @@ impl ApiStore for SqliteStore {
 }
 
 impl EngineStore for SqliteStore {
-    fn due(&self, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
-        self.read_for_engine(move |snapshot, _| due::due(snapshot, until, limit))
+    fn due_between(&self, from: Instant, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
+        self.read_for_engine(move |snapshot, _| due::due(snapshot, from, until, limit))
     }
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {

@@ -137,14 +137,13 @@ impl DirtyRows {
     /// last scanned position if there may be more.
     pub(crate) fn due(
         &self,
-        after: Option<DuePosition>,
+        after: DuePosition,
         until: Instant,
         transaction: u64,
         scan_max: usize,
     ) -> (Vec<(DuePosition, StateRow)>, Option<DuePosition>) {
         let rows = self.read();
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let due_positions = rows.due_positions.range((from, Bound::Unbounded));
+        let due_positions = rows.due_positions.range((Bound::Excluded(after), Bound::Unbounded));
         let (mut found, mut scanned, mut last) = (Vec::new(), 0, None);
         for (due, job) in due_positions.take_while(|(due, _)| *due <= until).take(scan_max) {
             scanned += 1;
@@ -407,15 +406,13 @@ mod tests {
 
     /// Due times and jobs as of a transaction, read in pages of two.
     fn due_as_of(dirty_rows: &DirtyRows, transaction: u64) -> Vec<(i64, i64)> {
-        let (mut all, mut after) = (Vec::new(), None);
-        loop {
-            let (found, last) = dirty_rows.due(after, Instant::MAX, transaction, 2);
+        let (mut all, mut after) = (Vec::new(), Some((Instant::MIN, JobKey(0))));
+        while let Some(position) = after {
+            let (found, last) = dirty_rows.due(position, Instant::MAX, transaction, 2);
             all.extend(found.iter().map(|((due, job), _)| (due.ticks(), job.0)));
             after = last;
-            if after.is_none() {
-                return all;
-            }
         }
+        all
     }
 
     #[test]

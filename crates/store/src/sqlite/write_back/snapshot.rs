@@ -76,7 +76,7 @@ impl Snapshot {
     /// there may be more.
     pub(crate) fn dirty_due(
         &self,
-        after: Option<DuePosition>,
+        after: DuePosition,
         until: Instant,
         scan_max: usize,
     ) -> (Vec<(DuePosition, StateRow)>, Option<DuePosition>) {
