@@ -38,6 +38,9 @@ struct KeyState {
     in_memory: usize,
     /// A run was parked after the last read began.
     has_new: bool,
+    /// Number of runs of the last read that cannot start, such as those of unreadable jobs. The next
+    /// read includes as many more, so that they do not hold up the others.
+    skipped: usize,
     /// Uptime before which no run is read.
     not_before: Duration,
 }
@@ -89,7 +92,8 @@ impl Scheduler {
         for (key, state, free) in free.filter(|(.., free)| *free > 0).take(reads) {
             (state.is_reading, state.has_new) = (true, false);
             self.parked.reading += 1;
-            let (store, limit) = (Arc::clone(&self.services.store), free.min(READ_BATCH_MAX));
+            let store = Arc::clone(&self.services.store);
+            let limit = free.min(READ_BATCH_MAX) + state.skipped;
             self.store_calls.push(Box::pin(async move {
                 let runs = store.parked(key, limit).await;
                 StoreResponse::Parked { key, limit, runs }
@@ -115,7 +119,7 @@ impl Scheduler {
         self.parked.reading -= 1;
         let soon = self.now().saturating_add(2 * CLAIM_AHEAD);
         let state = self.parked.keys.entry(key).or_default();
-        state.is_reading = false;
+        (state.is_reading, state.skipped) = (false, 0);
         let Ok(runs) = runs else { return self.pause_store_calls(CallKind::Read) };
         let is_last = runs.len() < limit && !state.has_new;
         for run in runs {
@@ -127,6 +131,7 @@ impl Scheduler {
                 continue;
             }
             if is_skipped || !self.busy_runs.insert(run.id) {
+                state.skipped += 1;
                 continue;
             }
             state.in_memory += 1;

@@ -27,6 +27,10 @@ const CONCURRENT_CALLS_MAX: usize = 2;
 /// same time are claimed before their scheduled time.
 pub(super) const READ_BATCH_MAX: usize = 256;
 
+/// Minimum number of due jobs per read, even if fewer slots are free: many of them may belong to hosts
+/// without a free slot, and must not hold up the others.
+const READ_BATCH_MIN: usize = 32;
+
 /// A store call in flight.
 pub(super) type StoreCall = Pin<Box<dyn Future<Output = StoreResponse> + Send>>;
 
@@ -150,10 +154,11 @@ impl Scheduler {
     fn take_due_items(&mut self, now: Instant) -> Vec<ItemToRead> {
         // The loop may be awake for another reason: leave jobs that are due soon for one later batch.
         let is_due = self.timetable.has_until(now.saturating_add(CLAIM_AHEAD));
-        let limit = self.read_capacity().min(READ_BATCH_MAX);
-        if !is_due || limit == 0 {
+        let capacity = self.read_capacity();
+        if !is_due || capacity == 0 {
             return Vec::new();
         }
+        let limit = capacity.clamp(READ_BATCH_MIN, READ_BATCH_MAX);
         // Once one job is due, the next ones join it in the same commit.
         let until = now.saturating_add(2 * CLAIM_AHEAD);
         let admission = &self.admission;

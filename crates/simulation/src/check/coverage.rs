@@ -69,11 +69,11 @@ impl Check<'_> {
             let mut reached = self.check_records(job, version, &rule, &own, start);
             let edit = versions.get(index + 1);
             // The last occurrence gave its use of the count back.
-            let due = job.stored.record.state.due.filter(|due| {
-                reached.next.is_some_and(|next| next < *due)
-                    && returns_count(job, version, &rule, *due)
-            });
-            if edit.is_none() && due.is_some() {
+            let due = job.stored.record.state.due;
+            if edit.is_none()
+                && reached.next.is_some_and(|next| due.is_none_or(|due| next < due))
+                && returns_count(job, version, &rule, due)
+            {
                 reached.next = due;
             }
             position = Some(reached);
@@ -132,7 +132,7 @@ impl Check<'_> {
                     );
                 }
                 // An occurrence gave its use of the count back.
-                Some(next) if next < from && returns_count(job, version, rule, from) => {}
+                Some(next) if next < from && returns_count(job, version, rule, Some(from)) => {}
                 Some(next) if next < from => {
                     self.violation(
                         job,
@@ -429,16 +429,22 @@ fn schedule_records(job: JobEvidence<'_>, records: &[OccurrenceRecord]) -> Vec<O
     records.iter().filter(|record| record.generation >= since).copied().collect()
 }
 
-/// Whether `from` follows an occurrence that was begun, did not run because the job or its collection
-/// was disabled, and gave its use of the count back.
-fn returns_count(job: JobEvidence<'_>, version: &Version, rule: &Rule, from: Instant) -> bool {
+/// Whether `next` follows an occurrence that was begun, did not run because the job or its collection
+/// was disabled, and gave its use of the count back. A schedule that the count had ended goes on with
+/// the next point after that; it may have none.
+fn returns_count(
+    job: JobEvidence<'_>,
+    version: &Version,
+    rule: &Rule,
+    next: Option<Instant>,
+) -> bool {
     let recurrence = version.definition.recurrence.as_ref();
     let is_counted = recurrence.is_some_and(|recurrence| recurrence.count.is_some());
     is_counted
         && job.stored.ledger.iter().any(|row| {
             row.disposition == Disposition::SkippedDisabled
                 && row.count == 1
-                && rule.next_after(row.closed) == Some(from)
+                && rule.next_after(row.closed) == next
         })
 }
 
