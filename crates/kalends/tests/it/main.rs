@@ -53,3 +53,4 @@ mod test_server;
 mod tidy;
 mod tls_and_http2;
 mod tokens;
+mod walkthrough;
