@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use kalends_domain::Switch;
 use tokio_postgres::Row;
 
-use crate::error::StoreError;
+use crate::error::{StoreError, UnreadableJob};
 use crate::postgres::PostgresStore;
 use crate::postgres::columns::{gate_columns, job_columns, run_columns};
 use crate::postgres::row::{self, get};
@@ -32,12 +32,18 @@ impl PostgresStore {
         // Runs before jobs: if a run begins in between, the job is read as no longer due.
         let open = self.query(open, &[&keys]).await?;
         let mut runs: HashMap<JobKey, Vec<OpenRun>> = HashMap::new();
+        let mut unreadable = Vec::new();
         for row in &open {
-            let run = row::run(row)?;
-            runs.entry(run.job).or_default().push(run);
+            let key = JobKey(get(row, "job")?);
+            match row::run(row) {
+                Ok(run) => runs.entry(key).or_default().push(run),
+                Err(error) => {
+                    unreadable.push(UnreadableJob { key, path: None, reason: error.to_string() });
+                }
+            }
         }
         let rows = self.query(sql, &[&keys]).await?;
-        let (mut found, mut unreadable) = (HashMap::new(), Vec::new());
+        let mut found = HashMap::new();
         for row in &rows {
             let job = match row::job(row, &self.codec) {
                 Err(StoreError::Unreadable(jobs)) => {

@@ -34,6 +34,14 @@ const CLAIMABLE: &str = concat!(
     " FROM found r ORDER BY r.next_at, r.id LIMIT $2"
 );
 
+/// The runs that can be read. A run that a newer version wrote, or whose row is damaged, does not stop the
+/// others; [`EngineStore::jobs_for_run`] reports its job.
+///
+/// [`EngineStore::jobs_for_run`]: crate::EngineStore::jobs_for_run
+fn readable(rows: &[Row]) -> Vec<OpenRun> {
+    rows.iter().filter_map(|row| row::run(row).ok()).collect()
+}
+
 impl PostgresStore {
     pub(super) async fn read_claimable(
         &self,
@@ -43,7 +51,7 @@ impl PostgresStore {
         let (until, limit) = (until.ticks(), rows_max(limit));
         let floor = self.lease_floor().await?;
         let rows = self.query(CLAIMABLE, &[&until, &limit, &Cause::Manual.code(), &floor]).await?;
-        rows.iter().map(row::run).collect()
+        Ok(readable(&rows))
     }
 
     /// The plan of a search for claimable runs with its actual costs, as text of the database.
@@ -72,7 +80,7 @@ impl PostgresStore {
         );
         let (key, manual) = (key.0.cast_signed(), Cause::Manual.code());
         let rows = self.query(sql, &[&key, &rows_max(limit), &manual]).await?;
-        rows.iter().map(row::run).collect()
+        Ok(readable(&rows))
     }
 
     pub(super) async fn read_parked_keys(

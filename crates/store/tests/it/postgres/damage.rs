@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kalends_environment::ManualClock;
 use kalends_store::postgres::PostgresStore;
-use kalends_store::record::NodeId;
-use kalends_store::{AdminStore, ApiStore, EngineStore};
+use kalends_store::record::{JobRecord, NodeId, SlotKey};
+use kalends_store::{AdminStore, ApiStore, EngineStore, StoreError};
 
 use super::database::{TestDatabase, codec, settings};
 use super::sample::{at, begin, due_jobs, job_path};
@@ -139,6 +139,34 @@ fn jobs_whose_state_cannot_be_read_do_not_stop_the_others_and_can_be_replaced_an
         let damage = unreadable::damage_states("states", "key");
         database.client().await.batch_execute(&damage).await.unwrap();
         unreadable::check(store, &clock(), at(60)).await;
+    });
+}
+
+#[test]
+fn runs_that_cannot_be_read_do_not_stop_the_others() {
+    with_server(async {
+        let database = TestDatabase::create().await;
+        let store = database.connect().await;
+        let jobs = due_jobs(&store, 3).await;
+        let begun = jobs.iter().map(|job| begin(job, None)).collect();
+        store.commit(begun).await.unwrap();
+        let (bad, good) = jobs.split_first().unwrap();
+        let client = database.client().await;
+        client.execute("UPDATE runs SET role = 99 WHERE job = $1", &[&bad.key.0]).await.unwrap();
+        let claimable = store.claimable(at(1_000), 9).await.unwrap();
+        let keys = |jobs: &[JobRecord]| jobs.iter().map(|job| job.key).collect::<Vec<_>>();
+        assert_eq!(claimable.iter().map(|run| run.job).collect::<Vec<_>>(), keys(good));
+        match store.jobs_for_run(keys(&jobs)).await {
+            Err(StoreError::Unreadable(unreadable)) => {
+                assert_eq!(unreadable.iter().map(|job| job.key).collect::<Vec<_>>(), [bad.key]);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(store.jobs_for_run(keys(good)).await.unwrap().len(), 2);
+        let client = database.client().await;
+        client.execute("UPDATE runs SET waits_for = 7", &[]).await.unwrap();
+        let parked = store.parked(SlotKey(7), 9).await.unwrap();
+        assert_eq!(parked.iter().map(|run| run.job).collect::<Vec<_>>(), keys(good));
     });
 }
 
