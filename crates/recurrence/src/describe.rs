@@ -232,10 +232,16 @@ impl Description<'_> {
         match self.pattern.frequency {
             Frequency::Minute | Frequency::Hour | Frequency::Day => every(interval, "day"),
             Frequency::Week => {
-                let days = list(self.week_days().iter().map(|day| day.name().to_owned()).collect());
-                match interval {
-                    1 => format!("every {days}"),
-                    _ => format!("on {days} of {}", every_nth(interval, "week")),
+                let days = self.week_days();
+                let span = span_of(&days);
+                match (interval, &span) {
+                    (1, _) if days.len() == 7 => "every day".to_owned(),
+                    (1, Some(span)) => format!("every day from {span}"),
+                    (1, None) => format!("every {}", list(names(&days))),
+                    (_, Some(span)) => format!("on {span} of {}", every_nth(interval, "week")),
+                    (_, None) => {
+                        format!("on {} of {}", list(names(&days)), every_nth(interval, "week"))
+                    }
                 }
             }
             Frequency::Month => {
@@ -317,6 +323,18 @@ impl Description<'_> {
             _ => date.to_owned(),
         }
     }
+}
+
+fn names(days: &[Weekday]) -> Vec<String> {
+    days.iter().map(|day| day.name().to_owned()).collect()
+}
+
+/// Three or more days in a row, such as `Monday to Friday`. The days are sorted, Monday first.
+fn span_of(days: &[Weekday]) -> Option<String> {
+    let from_monday = |day: Weekday| (day as usize + 6) % 7;
+    let (first, last) = (*days.first()?, *days.last()?);
+    let is_span = days.len() >= 3 && from_monday(last) - from_monday(first) == days.len() - 1;
+    is_span.then(|| format!("{} to {}", first.name(), last.name()))
 }
 
 fn sorted(numbers: &[i64]) -> Vec<i64> {

@@ -58,7 +58,7 @@ fn cron_expressions_are_described_and_listed() {
     };
     check(
         "0 2 * * 1-5",
-        "At 02:00 every Monday, Tuesday, Wednesday, Thursday and Friday, Europe/Berlin",
+        "At 02:00 every day from Monday to Friday, Europe/Berlin",
         &["2026-03-05T01:00:00Z", "2026-03-06T01:00:00Z", "2026-03-09T01:00:00Z"],
     );
     check(
