@@ -18,6 +18,9 @@ pub(crate) enum Route {
     Events,
     OpenApi,
     Operations,
+    MetadataEndpoints,
+    Subscriptions,
+    Subscription(SubscriptionId),
     Provider { subscription: SubscriptionId },
     Register { subscription: SubscriptionId },
     Groups { subscription: SubscriptionId },
@@ -53,6 +56,9 @@ impl Route {
             | Route::Events
             | Route::OpenApi
             | Route::Operations
+            | Route::MetadataEndpoints
+            | Route::Subscriptions
+            | Route::Subscription(_)
             | Route::Provider { .. }
             | Route::Groups { .. }
             | Route::CollectionsOfSubscription(_)
@@ -163,11 +169,19 @@ impl<'a> Segments<'a> {
         if self.keywords(&["providers", "Microsoft.Scheduler", "operations"]) {
             return Ok(self.is_end().then_some(Route::Operations));
         }
+        if self.keywords(&["metadata", "endpoints"]) {
+            return Ok(self.is_end().then_some(Route::MetadataEndpoints));
+        }
         if !self.keywords(&["subscriptions"]) {
             return Ok(None);
         }
-        let Some(name) = self.name() else { return Ok(None) };
+        let Some(name) = self.name().filter(|name| !name.is_empty()) else {
+            return Ok(self.is_end().then_some(Route::Subscriptions));
+        };
         let subscription = SubscriptionId::new(name).map_err(|error| invalid_name(error, name))?;
+        if self.is_end() {
+            return Ok(Some(Route::Subscription(subscription)));
+        }
         if self.keywords(&["providers", "Microsoft.Scheduler"]) {
             if self.is_end() {
                 return Ok(Some(Route::Provider { subscription }));
@@ -305,6 +319,10 @@ mod tests {
         is(&format!("{subscription}/providers/microsoft.scheduler/register"), |r| {
             matches!(r, Route::Register { .. })
         });
+        is("/subscriptions", |r| *r == Route::Subscriptions);
+        is("/subscriptions/", |r| *r == Route::Subscriptions);
+        is(subscription, |r| matches!(r, Route::Subscription(_)));
+        is("/metadata/endpoints", |r| *r == Route::MetadataEndpoints);
         is("/livez", |r| *r == Route::Live);
         is("/readyz", |r| *r == Route::Ready);
         is("/metrics", |r| *r == Route::Metrics);
@@ -333,7 +351,7 @@ mod tests {
         is("/events", |r| *r == Route::Events);
         for path in [
             "/x",
-            "/subscriptions",
+            "/metadata",
             &format!("{JC}/jobs/"),
             &format!("{JC}/jobs/j/x"),
             &format!("{JC}/x"),
@@ -384,6 +402,9 @@ mod tests {
             Route::Explain(_) => 22,
             Route::Events => 23,
             Route::BulkPreview(_) => 24,
+            Route::MetadataEndpoints => 25,
+            Route::Subscriptions => 26,
+            Route::Subscription(_) => 27,
         }
     }
 
@@ -407,7 +428,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_lists_exactly_the_routes() {
-        let mut seen = [false; 25];
+        let mut seen = [false; 28];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -423,6 +444,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 25]);
+        assert_eq!(seen, [true; 28]);
     }
 }

@@ -22,7 +22,7 @@ enum Requires {
 }
 
 /// All operations, written independently of the implementation. A missing one fails the test.
-const OPERATIONS: [(&str, &str, Requires); 34] = [
+const OPERATIONS: [(&str, &str, Requires); 37] = [
     ("GET", "/", Requires::Nothing),
     ("GET", "/livez", Requires::Nothing),
     ("GET", "/readyz", Requires::Nothing),
@@ -30,6 +30,9 @@ const OPERATIONS: [(&str, &str, Requires); 34] = [
     ("GET", "/metrics", Requires::Everything),
     ("GET", "/events", Requires::Token),
     ("GET", "/providers/Microsoft.Scheduler/operations", Requires::Token),
+    ("GET", "/metadata/endpoints", Requires::Nothing),
+    ("GET", "/subscriptions", Requires::Token),
+    ("GET", "S", Requires::Token),
     ("GET", "S/providers/Microsoft.Scheduler", Requires::Token),
     ("POST", "S/providers/Microsoft.Scheduler/register", Requires::Token),
     ("GET", "S/resourceGroups", Requires::Token),

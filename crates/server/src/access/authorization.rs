@@ -39,6 +39,10 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
     let deletes = method == Method::DELETE;
     match route {
         Route::Home | Route::Live | Route::Ready | Route::OpenApi => (Requirement::Nothing, "read"),
+        Route::MetadataEndpoints => (Requirement::Nothing, "Microsoft.Resources/metadata/read"),
+        Route::Subscriptions | Route::Subscription(_) => {
+            (Requirement::Token, "Microsoft.Resources/subscriptions/read")
+        }
         // Each subscriber receives the events of the collections that it may read.
         Route::Events => (Requirement::Token, "Microsoft.Scheduler/events/read"),
         Route::Metrics => (

@@ -10,7 +10,7 @@ use http::StatusCode;
 use kalends_domain::{CollectionPath, JobPath};
 use kalends_wire::{BulkEdit, Json, job_id, read_bulk_preview};
 
-use super::preview::{PreparedPreview, PreviewAccess};
+use super::preview::{PreparedPreview, PreviewAccess, created_collection};
 use super::{HandlerResult, RequestContext};
 use crate::edit::Condition;
 use crate::request::{BodyLimit, read_json_up_to};
@@ -28,6 +28,7 @@ pub(super) async fn preview(mut request: RequestContext, path: CollectionPath) -
     let body = read_json_up_to(&mut request, BODY_LIMIT).await?;
     let jobs = read_bulk_preview(&body)?;
     let access = PreviewAccess::of(&request.caller, &path);
+    let created = created_collection(&request, &path, access).await?;
     let app = &request.app;
     let mut values = Vec::with_capacity(jobs.len());
     for chunk in jobs.chunks(CONCURRENT_MAX) {
@@ -38,8 +39,8 @@ pub(super) async fn preview(mut request: RequestContext, path: CollectionPath) -
             let condition = Condition::default();
             let prepared =
                 PreparedPreview::read(app, &job, definition, condition, version, access).await;
-            let app = Arc::clone(app);
-            let decided = async move { prepared?.decide(&app).await };
+            let (app, created) = (Arc::clone(app), created.clone());
+            let decided = async move { prepared?.decide(&app, created.as_deref()).await };
             tasks.push((job, tokio::spawn(decided)));
         }
         for (job, task) in tasks {

@@ -9,7 +9,7 @@ use kalends_domain::{
     JobStatus, Lifecycle, Switch,
 };
 use kalends_recurrence::Instant;
-use kalends_store::record::JobRecord;
+use kalends_store::record::{CollectionRecord, JobRecord};
 use kalends_store::{EditedJob, JobContext, JobFilter, JobWrite, JobsPage, StoreError};
 use kalends_wire::{
     ErrorCode, ErrorDetail, ErrorDetails, JobRuntimeState, Json, Version, ignore_final_state,
@@ -131,14 +131,7 @@ async fn put(mut request: RequestContext, path: JobPath, version: Version) -> Ha
         && let Some(collection) = collections::missing(&request.app, &path.collection).await?
     {
         // A job that would be rejected leaves no empty collection.
-        put(JobContext {
-            collection: &collection,
-            jobs: 0,
-            existing: None,
-            unreadable: None,
-            now: collection.created,
-            open: &[],
-        })?;
+        put(context_in_new(&collection))?;
         collections::create(&request.app, collection).await?;
     }
     let edited = edit_or_replace(&request.app, path, put).await?;
@@ -149,6 +142,18 @@ async fn put(mut request: RequestContext, path: JobPath, version: Version) -> Ha
         edited.collection,
         version,
     ))
+}
+
+/// The state that the first job of a new collection finds.
+pub(super) fn context_in_new(collection: &CollectionRecord) -> JobContext<'_> {
+    JobContext {
+        collection,
+        jobs: 0,
+        existing: None,
+        unreadable: None,
+        now: collection.created,
+        open: &[],
+    }
 }
 
 async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> HandlerResult {

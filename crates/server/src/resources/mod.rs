@@ -296,6 +296,11 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::Events => Box::pin(events::stream(request)).await,
         Route::OpenApi => Ok(openapi::document()),
         Route::Operations => Ok(providers::operations()),
+        Route::MetadataEndpoints => Ok(providers::endpoints(&request)),
+        Route::Subscriptions => {
+            Ok(providers::subscriptions(&request.app.settings.default_group.subscription))
+        }
+        Route::Subscription(subscription) => Ok(providers::subscription(&subscription)),
         Route::Provider { subscription } | Route::Register { subscription } => {
             Ok(providers::provider(&subscription))
         }

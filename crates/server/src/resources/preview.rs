@@ -5,21 +5,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
-use kalends_domain::{AccessScope, CollectionPath, EditKind, JobDefinition, JobPath, Permission};
+use kalends_domain::{
+    AccessScope, CollectionPath, EditKind, JobDefinition, JobPath, Permission, Switch,
+};
 use kalends_recurrence::{ImmediateRun, Instant};
-use kalends_store::record::{Cause, Disposition};
+use kalends_store::record::{Cause, CollectionRecord, Disposition};
 use kalends_store::{JobContext, JobFilterState, JobWrite, WaitingRuns};
 use kalends_wire::{Json, Version};
 
 use super::explain::state_word;
 use super::job_draft::{JobDraft, StoredCertificates};
 use super::occurrences::snapshot;
-use super::{HandlerResult, RequestContext, jobs};
+use super::{HandlerResult, RequestContext, collections, jobs};
 use crate::access::Caller;
 use crate::app::App;
 use crate::edit::{Condition, JobEdit, Repetition};
 use crate::request::read_json;
 use crate::response::{ApiError, ApiResponse};
+use crate::route::PathForm;
 
 /// Future occurrences in a preview.
 const OCCURRENCES_SHOWN: usize = 10;
@@ -32,8 +35,24 @@ pub(super) async fn preview(mut request: RequestContext, path: JobPath) -> Handl
     let access = PreviewAccess::of(&request.caller, &path.collection);
     let condition = Condition::of(&request.headers);
     let app = &request.app;
+    let created = created_collection(&request, &path.collection, access).await?;
     let prepared = PreparedPreview::read(app, &path, &body, condition, version, access).await?;
-    Ok(ApiResponse::json(StatusCode::OK, &prepared.decide(app).await?))
+    Ok(ApiResponse::json(StatusCode::OK, &prepared.decide(app, created.as_deref()).await?))
+}
+
+/// The collection that saving the first job of a short path would create; `None` if there is one, or if
+/// the caller may not create it.
+pub(super) async fn created_collection(
+    request: &RequestContext,
+    path: &CollectionPath,
+    access: PreviewAccess,
+) -> Result<Option<Arc<CollectionRecord>>, ApiError> {
+    match (PathForm::of(&request.path), access) {
+        (PathForm::Short, PreviewAccess::Save) => {
+            Ok(collections::missing(&request.app, path).await?.map(Arc::new))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// How much a preview reveals.
@@ -81,14 +100,21 @@ impl PreparedPreview {
         Ok(PreparedPreview { path: path.clone(), draft, edit })
     }
 
-    /// The body of the preview.
-    pub(super) async fn decide(self, app: &App) -> Result<Json<'static>, ApiError> {
+    /// The body of the preview. `created` is the collection that saving would create.
+    pub(super) async fn decide(
+        self,
+        app: &App,
+        created: Option<&CollectionRecord>,
+    ) -> Result<Json<'static>, ApiError> {
         let PreparedPreview { path, draft, edit } = self;
-        decide_only(app, path, move |context| {
+        let decide = move |context: JobContext<'_>| {
             let definition = draft.complete(context.existing)?;
             effect(&edit, definition, &context)
-        })
-        .await
+        };
+        match created {
+            Some(collection) => decide(jobs::context_in_new(collection)),
+            None => decide_only(app, path, decide).await,
+        }
     }
 }
 
@@ -137,16 +163,40 @@ fn effect(
         _ => ImmediateRun::Past,
     };
     let notes = rule.dst_notes(now, now.saturating_add(NOTES_AHEAD));
+    let runs_at_once = effect != "Nothing"
+        && definition.switch == Switch::Enabled
+        && runs_at_once(&definition, context)
+        && due_before(context) != occurrences.first().copied();
     let state = JobFilterState::of(definition.switch, state.lifecycle);
     let times = |times: &[Instant]| times.iter().map(|at| at.to_string().into()).collect();
-    Ok(Json::Object(vec![
+    let etag = context.existing.map(|existing| format!("\"{}\"", existing.version).into());
+    let etag = etag.map(|etag| ("etag".into(), etag));
+    let members = vec![
         ("effect".into(), effect.into()),
         ("state".into(), state_word(state).into()),
+        ("runsAtOnce".into(), runs_at_once.into()),
         ("description".into(), rule.describe_with(immediate).into()),
         ("occurrences".into(), Json::Array(times(&occurrences))),
         ("superseded".into(), Json::Array(times(&superseded))),
         ("notes".into(), Json::Array(notes.into_iter().map(|note| note.text.into()).collect())),
-    ]))
+    ];
+    Ok(Json::Object(members.into_iter().chain(etag).collect()))
+}
+
+/// Whether a definition is due as soon as it is saved: a job that runs once and whose time has passed,
+/// or a new recurring one without a start time.
+fn runs_at_once(definition: &JobDefinition, context: &JobContext<'_>) -> bool {
+    match (&definition.recurrence, definition.start) {
+        (None, start) => start.is_none_or(|start| start <= context.now),
+        (Some(recurrence), None) => context.existing.is_none() && !recurrence.is_cron(),
+        (Some(_), Some(_)) => false,
+    }
+}
+
+/// When the job would run without the edit.
+fn due_before(context: &JobContext<'_>) -> Option<Instant> {
+    let existing = context.existing?;
+    existing.state.due.filter(|_| existing.job.definition.switch == Switch::Enabled)
 }
 
 /// Scheduled times of the runs that an edit ends, and of the first occurrence that was due and not

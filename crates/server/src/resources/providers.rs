@@ -5,6 +5,7 @@ use http::StatusCode;
 use kalends_domain::{Location, SubscriptionId};
 use kalends_wire::{Json, Version};
 
+use super::RequestContext;
 use crate::response::ApiResponse;
 
 pub(super) fn provider(subscription: &SubscriptionId) -> ApiResponse {
@@ -31,6 +32,54 @@ pub(super) fn provider(subscription: &SubscriptionId) -> ApiResponse {
         ("namespace".into(), "Microsoft.Scheduler".into()),
         ("resourceTypes".into(), Json::Array(types)),
         ("registrationState".into(), "Registered".into()),
+    ]);
+    ApiResponse::json(StatusCode::OK, &body)
+}
+
+/// The tenant of every subscription: Kalends has no directory.
+const TENANT: &str = "00000000-0000-0000-0000-000000000000";
+
+/// The subscription that short paths use. Others work as well; they are not listed, because nobody
+/// creates them.
+pub(super) fn subscriptions(default: &SubscriptionId) -> ApiResponse {
+    let list = Json::Array(vec![subscription_body(default)]);
+    let body = Json::Object(vec![("value".into(), list)]);
+    ApiResponse::json(StatusCode::OK, &body)
+}
+
+pub(super) fn subscription(id: &SubscriptionId) -> ApiResponse {
+    ApiResponse::json(StatusCode::OK, &subscription_body(id))
+}
+
+fn subscription_body(id: &SubscriptionId) -> Json<'static> {
+    let policies = vec![
+        ("locationPlacementId".into(), "Public_2014-09-01".into()),
+        ("quotaId".into(), "PayAsYouGo_2014-09-01".into()),
+        ("spendingLimit".into(), "Off".into()),
+    ];
+    Json::Object(vec![
+        ("id".into(), format!("/subscriptions/{id}").into()),
+        ("subscriptionId".into(), id.to_string().into()),
+        ("tenantId".into(), TENANT.into()),
+        ("displayName".into(), "Kalends".into()),
+        ("state".into(), "Enabled".into()),
+        ("subscriptionPolicies".into(), Json::Object(policies)),
+        ("authorizationSource".into(), "RoleBased".into()),
+    ])
+}
+
+/// The endpoints that clients of Azure Resource Manager request first. All are those of this server,
+/// which accepts its own tokens.
+pub(super) fn endpoints(request: &RequestContext) -> ApiResponse {
+    let server = request.server_url();
+    let own = || Json::from(format!("{server}/"));
+    let authentication =
+        vec![("loginEndpoint".into(), own()), ("audiences".into(), Json::Array(vec![own()]))];
+    let body = Json::Object(vec![
+        ("galleryEndpoint".into(), own()),
+        ("graphEndpoint".into(), own()),
+        ("portalEndpoint".into(), own()),
+        ("authentication".into(), Json::Object(authentication)),
     ]);
     ApiResponse::json(StatusCode::OK, &body)
 }
