@@ -137,9 +137,67 @@ def compare_transitions(binary):
     return passed, failed
 
 
+# Schedules of the samples in crates/cli/tests/data/import, by the name of the imported job, and whether a day
+# field that begins with an asterisk is unrestricted (cron) or not (Kubernetes).
+SAMPLES = {
+    ("crontab", "user.crontab", True): {
+        "nightly": ("30 2 * * *", "Europe/Berlin"),
+        "poll": ("*/15 8-17 * * 1-5", "Europe/Berlin"),
+        "invoices": ("0 6 1,15 * fri", "Europe/Berlin"),
+        "odd-mondays": ("0 4 */2 * mon", "Europe/Berlin"),
+        "cleanup": ("0 0 * * 0", "Europe/Berlin"),
+        "leap-day": ("5 0 29 2 *", "UTC"),
+        "refresh": ("0 */6 * * *", "UTC"),
+    },
+    ("kubernetes", "cronjobs.yaml", False): {
+        "nightly-report": ("30 2 * * *", "Europe/Berlin"),
+        "cache-refresh": ("*/10 * * * *", "UTC"),
+        "odd-days-or-mondays": ("0 4 */2 * 1", "UTC"),
+        "monthly": ("0 9 1 * *", "America/New_York"),
+    },
+}
+
+
+def imported(binary, source, file):
+    path = f"crates/cli/tests/data/import/{file}"
+    command = [binary, "import", source, path, "--url-template", "https://run.example.com/{name}", "--json"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {job["job"].split("/")[1]: job for job in json.loads(output.stdout)["jobs"]}
+
+
+def compare_imports(binary):
+    """The next ten runs of imported jobs, by the rules of the source and by ours, are those of croniter."""
+    passed = failed = 0
+    for (source, file, is_vixie), schedules in SAMPLES.items():
+        before = datetime.datetime.now(datetime.timezone.utc)
+        jobs = imported(binary, source, file)
+        after = datetime.datetime.now(datetime.timezone.utc)
+        for name, (expression, zone) in schedules.items():
+            expected = []
+            for now in (before, after):
+                iterator = croniter(expression, now.astimezone(ZoneInfo(zone)), implement_cron_bug=is_vixie)
+                expected.append([iterator.get_next(datetime.datetime) for _ in range(10)])
+            if expected[0][0].utcoffset() != expected[0][-1].utcoffset() and expression.startswith("30 2"):
+                # The rules differ in the night of a DST transition.
+                continue
+            expected = [[text_of(at) for at in times] for times in expected]
+            found = (jobs[name]["sourceRuns"], jobs[name]["runs"])
+            if all(times in expected for times in found):
+                passed += 1
+            else:
+                failed += 1
+                print(f"{source} {name}: {found} instead of {expected}")
+    return passed, failed
+
+
 def main():
     binary, seed = sys.argv[1], int(sys.argv[2])
-    passed, failed = map(sum, zip(compare_in_utc(binary, Generator(seed), 3_000), compare_transitions(binary)))
+    results = [
+        compare_in_utc(binary, Generator(seed), 3_000),
+        compare_transitions(binary),
+        compare_imports(binary),
+    ]
+    passed, failed = map(sum, zip(*results))
     print(f"croniter: {passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 

@@ -2,13 +2,17 @@
 //! job definitions between files and the API. It has no access to the store or the engine.
 //!
 //! [`Command`] is the command line, [`execute`] executes it. A `Session` has the server that the user
-//! selected (`Api`) and the output format. Commands are in `commands`, one file each.
+//! selected (`Api`) and the output format. Commands are in `commands`, one file each. `definitions` reads
+//! and writes files, `import` converts jobs of other schedulers, `apply` compares both with a server.
 
 mod api;
+mod apply;
 mod commands;
 mod context;
+mod definitions;
 mod error;
 mod exit_status;
+mod import;
 mod json;
 mod output;
 mod resource_name;

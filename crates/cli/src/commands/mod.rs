@@ -1,8 +1,11 @@
 //! Commands, one file each.
 
+mod apply;
 mod collection;
 mod context;
+mod export;
 mod history;
+mod import;
 mod job;
 mod occurrence;
 mod run;
@@ -23,6 +26,10 @@ pub enum Command {
     Run(run::Arguments),
     History(history::Arguments),
     Occurrence(occurrence::Arguments),
+    Apply(apply::Arguments),
+    Diff(apply::DiffArguments),
+    Export(export::Arguments),
+    Import(Box<import::Arguments>),
     Context(context::Arguments),
     Status(status::Arguments),
 }
@@ -35,6 +42,10 @@ pub fn execute(command: Command, clock: &dyn Clock) -> Result<ExitStatus, CliErr
         Command::Run(arguments) => run::run(arguments, clock)?,
         Command::History(arguments) => history::run(arguments, clock)?,
         Command::Occurrence(arguments) => occurrence::run(arguments, clock)?,
+        Command::Apply(arguments) => return apply::run(&arguments, clock),
+        Command::Diff(arguments) => return apply::diff(&arguments, clock),
+        Command::Export(arguments) => return export::run(&arguments, clock),
+        Command::Import(arguments) => return import::run(&arguments, clock),
         Command::Context(arguments) => context::run(arguments, clock)?,
         Command::Status(arguments) => return status::run(&arguments, clock),
     }

@@ -1,7 +1,9 @@
 //! The command line client against a real server.
 
 mod contexts;
+mod definitions;
 mod first_steps;
+mod imports;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -9,7 +9,7 @@ const COLLECTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/re
                           /providers/Microsoft.Scheduler/jobCollections/jc";
 const STANDARD: &str = r#"{"location":"West US","properties":{"sku":{"name":"Standard"}}}"#;
 /// The examples have fixed dates, so the server gets a fixed time.
-const NOW: &str = "2026-11-16 09:00:00";
+pub(crate) const NOW: &str = "2026-11-16 09:00:00";
 
 /// Names and bodies of the examples.
 pub(crate) fn examples() -> Vec<(&'static str, &'static str)> {
