@@ -217,11 +217,13 @@ impl Check<'_> {
                 let delay_max = self.evidence.scenario.default_link_faults.delay_max;
                 let tolerance = 8 * ticks(delay_max) + COMMITTED_WITHIN;
                 let blocks = |other: &&OccurrenceRecord| {
+                    // It was open when the occurrence was due, or when the decision was made.
+                    let is_late_enough = |(_, at): (_, Instant)| {
+                        at >= record.from || at.ticks() + tolerance >= closed.ticks()
+                    };
                     other.may_have_waited()
                         && other.from < record.from
-                        && other
-                            .closed
-                            .is_none_or(|(_, at)| at.ticks() + tolerance >= closed.ticks())
+                        && other.closed.is_none_or(is_late_enough)
                 };
                 let needed = match extensions.overlap.unwrap_or_default() {
                     Overlap::Skip => 1,
