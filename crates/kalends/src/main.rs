@@ -2,6 +2,7 @@
 
 mod config;
 mod config_commands;
+mod derived_keys;
 mod log;
 mod master_key;
 mod next;

@@ -38,7 +38,7 @@ use kalends_server::{
 };
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::record::NodeId;
-use kalends_store::sqlite::{SqliteSettings, SqliteStore};
+use kalends_store::sqlite::{SqliteSettings, SqliteStore, derived_key};
 use kalends_store::{Store, StoreHealth};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -48,6 +48,7 @@ use zeroize::Zeroizing;
 
 use self::endpoints::Endpoints;
 use self::engine_thread::EngineThread;
+use crate::derived_keys;
 use crate::log::LogSettings;
 use crate::serve::limits::LimitSettings;
 use crate::serve::retention::RetentionSettings;
@@ -56,14 +57,6 @@ use crate::serve::secrets::SecretArguments;
 pub(crate) use crate::serve::signing::SigningSettings;
 use crate::serve::tls::TlsSettings;
 use crate::store_location::{Database, StoreLocation, codec_with, create_directory_of};
-
-/// Context string for the derivation of signing keys from the master key. Part of the stored format:
-/// a change invalidates the keys of all receivers.
-pub(crate) const SIGNING_KEY_CONTEXT: &str = "webhook signatures";
-
-/// Context string for the derivation of the key of cursors and event ids from the master key. A
-/// change makes clients start again.
-const POSITION_KEY_CONTEXT: &str = "positions";
 
 /// Difference between the newest entry and the clock that is no reason for a warning.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
@@ -413,14 +406,14 @@ async fn open_store(
         create_directory_of(path)?;
     }
     let key = location.key_or_new()?;
-    let signing_root = key.derive(SIGNING_KEY_CONTEXT);
-    let position_root = key.derive(POSITION_KEY_CONTEXT);
     let codec = codec_with(key, secret_headers);
     match database {
         Database::Postgres(url) => {
             let connected = PostgresStore::connect(url, PostgresSettings::default(), codec).await;
             let store = connected.context("cannot open the database")?;
             let nudges = Some(store.change_notifications());
+            let signing_root = store.derived_key(derived_keys::SIGNING).await?;
+            let position_root = store.derived_key(derived_keys::POSITIONS).await?;
             let store = Arc::new(store);
             let engine_store = Arc::new(store.for_engine());
             let clock = StoreClock::synchronized(&*engine_store, Arc::new(SystemClock)).await;
@@ -438,8 +431,10 @@ async fn open_store(
         }
         Database::Sqlite(path) => {
             let (settings, clock) = (SqliteSettings::default(), Arc::new(SystemClock));
-            let opened = SqliteStore::open(path, settings, codec, clock);
+            let opened = SqliteStore::open(path, settings, codec.clone(), clock);
             let store = opened.with_context(|| format!("cannot open {}", path.display()))?;
+            let signing_root = derived_key(path, &codec, derived_keys::SIGNING)?;
+            let position_root = derived_key(path, &codec, derived_keys::POSITIONS)?;
             let store = Arc::new(store);
             Ok(OpenedStore {
                 health: store.clone(),

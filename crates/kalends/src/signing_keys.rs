@@ -6,7 +6,8 @@ use anyhow::{Context as _, bail};
 use kalends_actions::Signer;
 use kalends_domain::{CollectionName, CollectionPath, GroupName, GroupPath, SubscriptionId};
 
-use crate::serve::{SIGNING_KEY_CONTEXT, SigningSettings};
+use crate::derived_keys::signing_key;
+use crate::serve::SigningSettings;
 use crate::store_location::StoreLocation;
 
 /// Print the keys with which receivers verify the signed requests of a collection
@@ -37,8 +38,7 @@ pub(crate) fn collection(text: &str) -> anyhow::Result<CollectionPath> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let key = arguments.location.key().context("cannot read the encryption key of the store")?;
-    let root = key.derive(SIGNING_KEY_CONTEXT);
+    let root = signing_key(&arguments.location).context("cannot read the key of the store")?;
     let signer = Signer::new(&root, arguments.signing.key_versions()?);
     let [current, previous] = signer.keys(&arguments.collection);
     let mut output = std::io::stdout();

@@ -39,6 +39,10 @@ pub(crate) enum Database<'a> {
 }
 
 impl StoreLocation {
+    pub(crate) fn new(store: String, key_file: Option<PathBuf>) -> StoreLocation {
+        StoreLocation { store, key_file }
+    }
+
     pub(crate) fn database(&self) -> anyhow::Result<Database<'_>> {
         if self.store.starts_with("postgres://") || self.store.starts_with("postgresql://") {
             return Ok(Database::Postgres(&self.store));
@@ -62,14 +66,6 @@ impl StoreLocation {
                 format!("{scheme}://{place}")
             }
         })
-    }
-
-    /// Path of the SQLite file; an error for PostgreSQL stores.
-    pub(crate) fn sqlite_path(&self) -> anyhow::Result<&Path> {
-        match self.database() {
-            Ok(Database::Sqlite(path)) => Ok(path),
-            _ => bail!("--store must be sqlite:PATH; this command needs a SQLite store"),
-        }
     }
 
     /// The key file; `None` if the environment contains the key.

@@ -77,6 +77,15 @@ impl fmt::Display for UnreadableJob {
     }
 }
 
+impl StoreError {
+    /// The error of a store whose key is being rotated, for the holder of one key.
+    pub(crate) fn unfinished_rotation() -> StoreError {
+        let message = "the rotation of the key of this store is unfinished; finish it with kalends store \
+                       rekey";
+        StoreError::Key(message.into())
+    }
+}
+
 fn first(jobs: &[UnreadableJob]) -> String {
     jobs.first().map_or_else(|| "a job cannot be read".to_owned(), UnreadableJob::to_string)
 }

@@ -11,7 +11,8 @@
 //! | `conformance` | the conformance suite (a feature) |
 //! | [`stored_form`] | serialized definitions, with secrets encrypted ([`encryption`]) |
 //! | [`Tokens`] | API tokens |
-//! | [`KeyFile`] | the master key file, outside the store |
+//! | [`transfer`] | copies of stores |
+//! | [`KeyFile`], [`key_rotation`] | the master key file, outside the store; rotation of the key |
 
 mod api_store;
 #[cfg(feature = "conformance")]
@@ -30,6 +31,8 @@ mod error;
 mod events;
 mod invariant_scan;
 mod key_file;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub mod key_rotation;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -42,6 +45,8 @@ pub mod sqlite;
 mod store;
 pub mod stored_form;
 mod tokens;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub mod transfer;
 
 pub use api_store::{
     ApiStore, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Edited, EditedJob,

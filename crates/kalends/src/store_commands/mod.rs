@@ -1,17 +1,22 @@
-//! `kalends store`: commands on a store. They work while a server uses the store.
+//! `kalends store`: commands on a store. Check, backup and dump work while a server uses the store.
 
 mod backup;
 mod check;
 mod dump;
+mod migrate;
+mod progress;
+mod rekey;
 
 use clap::Subcommand;
 
-/// Check, back up or dump a store, also while a server uses it
+/// Check, back up, dump or migrate a store, or rotate its key
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Check(check::Arguments),
     Backup(backup::Arguments),
     Dump(dump::Arguments),
+    Migrate(migrate::Arguments),
+    Rekey(rekey::Arguments),
 }
 
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
@@ -19,5 +24,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Check(arguments) => check::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
+        Command::Migrate(arguments) => migrate::run(arguments),
+        Command::Rekey(arguments) => rekey::run(&arguments),
     }
 }

@@ -28,8 +28,14 @@ fn visit_objects(schema: &Value, visit: &mut impl FnMut(&Value, &serde_json::Map
     match schema {
         Value::Object(members) => {
             // Conditions name members and describe none.
-            let below = members.iter().filter(|(name, _)| *name != "if");
-            below.for_each(|(_, below)| visit_objects(below, visit));
+            for (name, below) in members.iter().filter(|(name, _)| *name != "if") {
+                match below {
+                    Value::Object(members) if name == "properties" => {
+                        members.values().for_each(|member| visit_objects(member, visit));
+                    }
+                    below => visit_objects(below, visit),
+                }
+            }
         }
         Value::Array(values) => values.iter().for_each(|below| visit_objects(below, visit)),
         _ => {}

@@ -305,7 +305,7 @@ fn fact_columns(facts: JobFacts) -> (Option<i64>, bool, Option<i64>) {
 }
 
 /// The search keys of a job's tags: each name alone, and each name with its value.
-fn tag_keys(definition: &JobDefinition) -> Result<Vec<String>, StoreError> {
+pub(super) fn tag_keys(definition: &JobDefinition) -> Result<Vec<String>, StoreError> {
     let tags = definition.extensions.tags.iter().flatten();
     let both = tags.flat_map(|(name, value)| [tag_key(name, None), tag_key(name, Some(value))]);
     let distinct = both.collect::<Result<BTreeSet<_>, _>>()?;

@@ -6,13 +6,14 @@ use tokio::time::timeout;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Client, Config, Socket};
 
+use crate::encryption::Cipher;
 use crate::error::StoreError;
 use crate::postgres::PostgresSettings;
 use crate::postgres::error::{PostgresError, TransactionFailure, connection_error};
 use crate::stored_form::DefinitionCodec;
 
 /// All migrations; the number of a migration is its position, from 1. Never change a published one.
-const MIGRATIONS: [(&str, &str); 10] = [
+const MIGRATIONS: [(&str, &str); 11] = [
     ("first", include_str!("../../migrations/postgres/0001_first.sql")),
     ("tokens", include_str!("../../migrations/postgres/0002_tokens.sql")),
     ("timing", include_str!("../../migrations/postgres/0003_timing.sql")),
@@ -23,6 +24,7 @@ const MIGRATIONS: [(&str, &str); 10] = [
     ("nodes", include_str!("../../migrations/postgres/0008_nodes.sql")),
     ("parked runs", include_str!("../../migrations/postgres/0009_parked_runs.sql")),
     ("plan names", include_str!("../../migrations/postgres/0010_plan_names.sql")),
+    ("key rotation", include_str!("../../migrations/postgres/0011_key_rotation.sql")),
 ];
 
 /// The key of the advisory lock: "kalends" in ASCII, unlikely to collide with other programs.
@@ -106,22 +108,41 @@ async fn apply(client: &mut Client) -> Result<(), PostgresError> {
     Ok(())
 }
 
+/// Checks the key, or binds a new store to it. While a rotation of the key is unfinished, the second row
+/// is of the new key, and the store opens for the holder of both only.
 async fn check_key(client: &Client, codec: &DefinitionCodec) -> Result<(), PostgresError> {
-    let Some(row) = client.query_opt("SELECT sealed FROM key_check", &[]).await? else {
-        let encrypted = codec.cipher().encrypt(KEY_CHECK_CONTEXT, KEY_CHECK_TEXT)?;
-        client.execute("INSERT INTO key_check (id, sealed) VALUES (1, $1)", &[&encrypted]).await?;
-        return Ok(());
-    };
-    let encrypted: Vec<u8> = row.try_get(0)?;
-    match codec.cipher().decrypt(KEY_CHECK_CONTEXT, &encrypted) {
-        Ok(text) if text.reveal() == KEY_CHECK_TEXT => Ok(()),
-        _ => {
-            let key = codec.cipher().current().id();
+    let cipher = codec.cipher();
+    let rows = client.query("SELECT sealed FROM key_check ORDER BY id", &[]).await?;
+    let mut fits = Vec::new();
+    for row in &rows {
+        fits.push(is_check_of(cipher, &row.try_get::<_, Vec<u8>>(0)?));
+    }
+    match fits.as_slice() {
+        [] => {
+            let encrypted = encrypt_check(cipher)?;
+            let insert = "INSERT INTO key_check (id, sealed) VALUES (1, $1)";
+            client.execute(insert, &[&encrypted]).await?;
+            Ok(())
+        }
+        fits if fits.iter().all(|fits| *fits) => Ok(()),
+        [_] => {
+            let key = cipher.current().id();
             let message = format!(
                 "the store was written with another key than {key}; start with the key file of this \
                  database"
             );
             Err(StoreError::Key(message).into())
         }
+        _ => Err(StoreError::unfinished_rotation().into()),
     }
+}
+
+/// Whether a cipher decrypts the known text.
+pub(super) fn is_check_of(cipher: &Cipher, check: &[u8]) -> bool {
+    cipher.decrypt(KEY_CHECK_CONTEXT, check).is_ok_and(|text| text.reveal() == KEY_CHECK_TEXT)
+}
+
+/// Encrypts the known text.
+pub(super) fn encrypt_check(cipher: &Cipher) -> Result<Vec<u8>, StoreError> {
+    cipher.encrypt(KEY_CHECK_CONTEXT, KEY_CHECK_TEXT)
 }

@@ -9,7 +9,7 @@
 //! | `edit_job`, `edit_collection` | edits that the caller decides while their rows are locked |
 //! | `jobs_for_run`, `commit`, `renew_leases` | the engine: jobs to run, batches of run writes, renewals of leases |
 //! | `heartbeat` | nodes in service |
-//! | `invariant_scan`, `check`, `dump` | data for the invariant scan; integrity check; dump |
+//! | `invariant_scan`, `check`, `dump`, `transfer`, `key_rotation` | data for the invariant scan; integrity check; dump; copies; key rotation |
 //! | `removal`, `prune` | deletion with dependent rows; retention |
 //! | `columns`, `row`, `code` | column lists, conversion of rows and of values |
 //! | `clock`, `notify` | the database clock; change notifications between nodes |
@@ -44,6 +44,7 @@ mod history;
 mod invariant_scan;
 mod jobs;
 mod jobs_for_run;
+mod key_rotation;
 mod lease_floor;
 mod migrate;
 mod notify;
@@ -59,6 +60,9 @@ mod settings;
 mod store;
 mod tokens;
 mod transaction;
+mod transfer;
 
 pub use connect::{PostgresStore, endpoints};
+pub use key_rotation::PostgresKeyRotation;
 pub use settings::PostgresSettings;
+pub use transfer::PostgresTransfer;

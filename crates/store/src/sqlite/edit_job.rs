@@ -194,12 +194,12 @@ fn update_job(
 }
 
 /// The tags of a job as indexed: name in upper case, and value.
-fn tag_rows(definition: &JobDefinition) -> BTreeSet<(String, &str)> {
+pub(crate) fn tag_rows(definition: &JobDefinition) -> BTreeSet<(String, &str)> {
     let tags = definition.extensions.tags.iter().flatten();
     tags.map(|(tag, value)| (tag.to_ascii_uppercase(), value.as_str())).collect()
 }
 
-fn insert_tags<'a>(
+pub(crate) fn insert_tags<'a>(
     connection: &Connection,
     (collection, name): (i64, &JobName),
     key: JobKey,

@@ -12,7 +12,7 @@
 //! | `edit_collection`, `edit_job` | edits |
 //! | `path_keys`, `collection_cache`, `collection_of_job` | lookups of paths and collections |
 //! | [`SqliteTokens`] (`tokens`) | API tokens, for tools beside a server |
-//! | `removal`, `prune`, `check`, `invariant_scan`, `backup`, `dump` | maintenance |
+//! | `removal`, `prune`, `check`, `invariant_scan`, `backup`, `dump`, `transfer`, `key_check`, `key_rotation` | maintenance |
 //!
 //! It refuses to share its file with a second process, to open a file of a newer version, and to
 //! write after the disk has failed.
@@ -37,6 +37,7 @@ mod invariant_scan;
 mod jobs;
 mod jobs_for_run;
 mod key_check;
+mod key_rotation;
 mod lock;
 mod migrate;
 mod path_keys;
@@ -51,12 +52,15 @@ mod state;
 mod store;
 mod task;
 mod tokens;
+mod transfer;
 mod write_back;
 mod writer;
 
 pub use backup::back_up;
 pub use check::inspect;
 pub use dump::{dump, dump_to};
+pub use key_rotation::{SqliteKeyRotation, sqlite_derived_key as derived_key};
 pub use settings::{SqliteSettings, Threads};
 pub use store::SqliteStore;
 pub use tokens::SqliteTokens;
+pub use transfer::SqliteTransfer;

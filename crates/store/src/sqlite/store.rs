@@ -209,7 +209,7 @@ impl SqliteStore {
 }
 
 /// Creates an empty database, which only its owner can read.
-fn create_if_missing(path: &Path) -> std::io::Result<()> {
+pub(crate) fn create_if_missing(path: &Path) -> std::io::Result<()> {
     if path.exists() {
         return Ok(());
     }
