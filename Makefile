@@ -121,6 +121,7 @@ bench:
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- burst
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- steady 1000 60
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- neighbours 100000 500 30 2
+	bench/definitions.sh
 	bench/instructions.sh
 
 ## Measure healthy jobs beside NEIGHBOURS runs that wait for a target that never responds; see

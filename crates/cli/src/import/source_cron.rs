@@ -118,7 +118,7 @@ impl SourceCron {
                 return transition.into_iter().collect();
             }
             (AmbiguousOffset::Fold { .. }, _, Overlap::Both) => {
-                vec![ambiguous.clone().earlier(), ambiguous.later()]
+                vec![ambiguous.earlier(), ambiguous.later()]
             }
             _ => vec![ambiguous.compatible()],
         };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::User;
 use crate::connection::Connection;
 use crate::job_reference;
-use crate::target::target;
+use crate::target::{TIMEOUT, target, wait_for};
 use crate::test_server::{TestServer, clock_library};
 
 fn write(user: &User, name: &str, text: &str) {
@@ -288,10 +288,19 @@ fn secret_jobs() -> Vec<(&'static str, Value)> {
         json!({"properties": {"action": action, "state": "Disabled",
         "recurrence": {"frequency": "Day", "interval": 3}}})
     };
+    let brokered = json!({"type": "ServiceBusQueue", "serviceBusQueueMessage": {
+        "namespace": "namespace1", "queueName": "q/r", "message": "", "transportType": "NetMessaging",
+        "authentication": {"type": "SharedAccessKey", "sasKeyName": "name", "sasKey": "canary"},
+        "customMessageProperties": {"On": "yes", "a b": "c: d"},
+        "brokeredMessageProperties": {"contentType": "text/plain", "correlationId": "c",
+            "forcePersistence": true, "label": "l", "messageId": "m", "partitionKey": "p",
+            "replyTo": "r", "replyToSessionId": "rs", "scheduledEnqueueTimeUtc": "2026-12-01T00:00:00Z",
+            "sessionId": "p", "timeToLive": "1.00:00:00", "to": "t", "viaPartitionKey": "v"}}});
     vec![
         ("oauth-and-queue", job(with_queue)),
         ("topic-and-basic", job(with_http)),
         ("queue", job(queue)),
+        ("brokered", job(brokered)),
     ]
 }
 
@@ -350,4 +359,26 @@ fn headers_that_a_setting_makes_secret_are_not_exported() {
     assert!(!exported.contains("canary") && exported.contains("Accept: \"*/*\""), "{exported}");
     write(&user, "all.yaml", &exported);
     assert_eq!(user.run(&["diff", "-f", "all.yaml"]).status, 0);
+}
+
+#[test]
+fn a_finished_job_is_left_alone() {
+    let (address, calls) = target();
+    let server = TestServer::start_working();
+    let path = "/api/collections/web/jobs/once";
+    let job = json!({"properties": {"action": {"type": "Http",
+        "request": {"uri": format!("http://{address}/"), "method": "GET"}}}});
+    let mut connection = server.connect();
+    assert_eq!(connection.request("PUT", path, Some(&job.to_string())).status, 201);
+    assert!(calls.recv_timeout(TIMEOUT).is_ok());
+    let completed = || {
+        let job = get(&mut connection, path);
+        (job["properties"]["state"] == "Completed").then_some(())
+    };
+    assert!(wait_for(completed).is_some());
+    let user = User::of(&server);
+    user.ok(&["export", "-o", "jobs"]);
+    let applied = user.ok(&["apply", "-f", "jobs"]);
+    assert_eq!(applied, "0 to create, 0 to change, 0 to delete, 1 unchanged\n");
+    assert!(calls.try_recv().is_err(), "it ran once");
 }
