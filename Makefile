@@ -60,11 +60,12 @@ DURABLE_WRITER = $(or $(CARGO_TARGET_DIR),target)/debug/examples/durable_writer
 
 # Tools that tests need in addition to Cargo: strace kills a process at a chosen system call, faketime
 # overrides its clock, openssl generates RSA keys, curl is an independent HTTP/2 and TLS client. Tests
-# without their tool print SKIPPED.
+# without their tool print SKIPPED. zsh loads its completions.
 tools:
 	@command -v curl >/dev/null || scripts/install-package curl || true
 	@command -v strace >/dev/null || scripts/install-package strace || true
 	@command -v openssl >/dev/null || scripts/install-package openssl || true
+	@command -v zsh >/dev/null || scripts/install-package zsh
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || scripts/install-package faketime || true
 
 ## Kill a server KILLS times while jobs run and compare its history with the requests of the target.

@@ -134,7 +134,7 @@ impl Refusal {
             _ if self.is_not_found() => {
                 "`kalends job list` and `kalends collection list` list what the token can read"
             }
-            (412, _) => "somebody changed it meanwhile; read it again and repeat the edit",
+            (412, _) => "another user changed it meanwhile; read it again and repeat the edit",
             (421, _) => "add the host name to the setting --host of the server",
             (429 | 503 | 507, _) => {
                 "try again later; `kalends status` shows the state of the server"

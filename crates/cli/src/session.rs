@@ -1,6 +1,9 @@
 //! The server and the output of one command.
 
+use std::time::Duration;
+
 use kalends_environment::Clock;
+use kalends_recurrence::Instant;
 
 use crate::api::Api;
 use crate::context::ContextFile;
@@ -8,6 +11,9 @@ use crate::error::CliError;
 use crate::output::{Output, OutputArguments};
 use crate::resource_name::check_collection;
 use crate::target::{ServerArguments, Target, Variables};
+
+/// Clock difference between client and server that lists of runs allow for.
+const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
 
 /// Arguments of every command that calls a server
 #[derive(Clone, Debug, clap::Args)]
@@ -68,6 +74,11 @@ impl<'a> Session<'a> {
         let output = Output::new(&arguments.output, clock);
         let api = Api::new(target)?;
         Ok(Session { api, output, collection, is_collection_given: false, clock })
+    }
+
+    /// The end of a range that includes all runs so far, also if the clock of the server is ahead.
+    pub(crate) fn soon(&self) -> String {
+        Instant::from(self.clock.now()).saturating_add(CLOCK_DIFFERENCE).to_string()
     }
 
     /// The collection that lists are limited to; `None` for all.

@@ -15,7 +15,7 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:8080";
 /// Largest token file in bytes. Tokens of identity providers have some kilobytes.
 const TOKEN_BYTES_MAX: u64 = 64 * 1024;
 
-/// Which server to use
+/// Selection of the server
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ServerArguments {
     /// Context to use [default: KALENDS_CONTEXT, else that of `kalends context use`]
@@ -117,7 +117,7 @@ impl Target {
             || UserAgent::is_loopback(&url);
         if token.is_some() && url.scheme() == "http" && !is_allowed {
             return Err(CliError::usage(format!(
-                "the token was not sent to {server}: anybody on the way can read plain HTTP; use https, \
+                "the token was not sent to {server}: plain HTTP can be read on the way; use https, \
                  or --allow-plain-http on a network that you trust"
             )));
         }

@@ -3,6 +3,7 @@
 mod config;
 mod config_commands;
 mod derived_keys;
+mod help_layout;
 mod log;
 mod master_key;
 mod next;
@@ -35,12 +36,12 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Serve(Box<serve::Arguments>),
+    #[command(flatten)]
+    Client(kalends_cli::Command),
     Next(Box<next::Arguments>),
     Rehearse(rehearse::Arguments),
     Schema(schema::Arguments),
     SigningKeys(signing_keys::Arguments),
-    #[command(flatten)]
-    Client(kalends_cli::Command),
     #[command(subcommand)]
     Store(store_commands::Command),
     #[command(subcommand)]
@@ -77,7 +78,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<ExitStatus> {
-    let command_line = config::parse_command_line(Arguments::command(), std::env::args_os())?;
+    let command = || help_layout::arrange(Arguments::command());
+    let command_line = config::parse_command_line(command(), std::env::args_os())?;
     for warning in &command_line.warnings {
         let _ = writeln!(std::io::stderr(), "warning: {warning}");
     }
@@ -91,14 +93,12 @@ fn run() -> anyhow::Result<ExitStatus> {
         Command::Rehearse(arguments) => rehearse::run(arguments),
         Command::Schema(arguments) => schema::run(&arguments),
         Command::SigningKeys(arguments) => signing_keys::run(&arguments),
-        Command::Store(command) => store_commands::run(command),
-        Command::Token(command) => token::run(command),
-        Command::Config(command) => config_commands::run(command, Arguments::command()),
-        Command::Completions(arguments) => {
-            shell_files::print_completions(&arguments, Arguments::command())
-        }
-        Command::Man(arguments) => shell_files::write_man_pages(&arguments, Arguments::command()),
-        Command::Client(command) => return Ok(kalends_cli::execute(command, &SystemClock)?),
+        Command::Store(arguments) => store_commands::run(arguments),
+        Command::Token(arguments) => token::run(arguments),
+        Command::Config(arguments) => config_commands::run(arguments, command()),
+        Command::Completions(arguments) => shell_files::print_completions(&arguments, command()),
+        Command::Man(arguments) => shell_files::write_man_pages(&arguments, command()),
+        Command::Client(arguments) => return Ok(kalends_cli::execute(arguments, &SystemClock)?),
     }?;
     Ok(ExitStatus::Success)
 }

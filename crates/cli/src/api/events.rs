@@ -12,6 +12,9 @@ use crate::error::CliError;
 
 /// Longest line of the stream in bytes; an event has one history entry.
 const LINE_BYTES_MAX: usize = 1024 * 1024;
+/// Time without a byte after which the connection counts as broken. The server sends a comment at least
+/// every 15 seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(90);
 /// Pause before the stream is opened again.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// Attempts to open the stream again after it broke.
@@ -132,23 +135,26 @@ impl EventStream<'_> {
             if self.buffer.len() > LINE_BYTES_MAX {
                 return Err(self.api.unexpected("an event is too long"));
             }
-            let left = match &self.deadline {
-                Some((deadline, _)) => deadline.saturating_sub(SystemClock.uptime()),
-                None => Duration::MAX,
-            };
+            let patience = self.time_left()?.min(SILENCE_MAX);
             let body = &mut self.body;
-            let chunk = async { tokio::time::timeout(left, body.chunk()).await };
-            let Ok(chunk) = self.api.runtime.block_on(chunk) else {
-                let message = self.deadline.as_ref().map(|(_, message)| message.clone());
-                return Err(CliError::Failure(message.unwrap_or_default()));
-            };
-            match chunk {
-                Ok(Some(bytes)) => self.buffer.extend_from_slice(&bytes),
-                Ok(None) | Err(_) => {
+            let chunk = async { tokio::time::timeout(patience, body.chunk()).await };
+            match self.api.runtime.block_on(chunk) {
+                Ok(Ok(Some(bytes))) => self.buffer.extend_from_slice(&bytes),
+                Ok(Ok(None) | Err(_)) | Err(_) => {
+                    self.time_left()?;
                     self.reopen()?;
                     return Ok(None);
                 }
             }
+        }
+    }
+
+    /// The time until the deadline, or its error.
+    fn time_left(&self) -> Result<Duration, CliError> {
+        let Some((deadline, message)) = &self.deadline else { return Ok(Duration::MAX) };
+        match deadline.saturating_sub(SystemClock.uptime()) {
+            Duration::ZERO => Err(CliError::Failure(message.clone())),
+            left => Ok(left),
         }
     }
 
@@ -162,11 +168,21 @@ impl EventStream<'_> {
                     self.body = body;
                     return Ok(());
                 }
-                Err(CliError::Unreachable { .. }) if reconnects < RECONNECTS_MAX => {
+                Err(error) if reconnects < RECONNECTS_MAX && is_temporary(&error) => {
+                    self.time_left()?;
                     self.api.runtime.block_on(SystemClock.sleep(RECONNECT_PAUSE));
                 }
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// Whether a server that restarts may accept the next attempt.
+fn is_temporary(error: &CliError) -> bool {
+    match error {
+        CliError::Unreachable { .. } => true,
+        CliError::Refused(refusal) => matches!(refusal.status, 429 | 502..=504),
+        _ => false,
     }
 }

@@ -36,9 +36,9 @@ enum CollectionCommand {
     Edit(Edit),
     /// Delete collections with all their jobs
     Delete(DeleteArguments),
-    /// Let the jobs of collections run again
+    /// Enable collections
     Enable(Change),
-    /// Stop all jobs of collections
+    /// Disable collections; their jobs do not run until they are enabled
     Disable(Change),
 }
 

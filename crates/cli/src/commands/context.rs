@@ -14,7 +14,7 @@ use crate::output::{Cell, Column, Output, OutputArguments};
 use crate::resource_name::check_collection;
 use crate::target::{parse_server, parse_token, read_token};
 
-/// Name servers and their tokens, and select one
+/// Manage contexts: servers with their tokens
 ///
 /// Contexts are in ~/.config/kalends/config.toml ($XDG_CONFIG_HOME is respected), which only its owner
 /// can read. A command uses --context, KALENDS_CONTEXT or the context of `kalends context use`.
@@ -84,7 +84,7 @@ struct Create {
     #[arg(long, value_name = "SUBSCRIPTION/GROUP")]
     group: Option<String>,
 
-    /// Allow to send the token over plain HTTP to another machine
+    /// Allow the token over plain HTTP to another machine
     #[arg(long)]
     allow_plain_http: bool,
 }

@@ -37,7 +37,7 @@ struct List {
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
 
-    /// Most attempts of each job
+    /// Maximum number of attempts of each job
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     limit: usize,
 }

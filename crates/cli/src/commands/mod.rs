@@ -21,8 +21,8 @@ use crate::exit_status::ExitStatus;
 #[derive(Subcommand)]
 #[expect(missing_docs, reason = "the help text of each is at its arguments")]
 pub enum Command {
-    Collection(collection::Arguments),
     Job(job::Arguments),
+    Collection(collection::Arguments),
     Run(run::Arguments),
     History(history::Arguments),
     Occurrence(occurrence::Arguments),

@@ -13,7 +13,7 @@ use crate::output::{Cell, Column};
 use crate::resource_name::JobRef;
 use crate::session::{JobSessionArguments, Session};
 
-/// List scheduled times of a job, past and future, and what became of each
+/// List scheduled times of a job, past and future, with their outcome
 ///
 /// Examples:
 ///   kalends occurrence list nightly
@@ -50,7 +50,7 @@ struct List {
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
 
-    /// Most occurrences to list
+    /// Maximum number of occurrences
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     limit: usize,
 }

@@ -14,7 +14,7 @@ use crate::output::{Cell, Column, Progress};
 use crate::resource_name::JobRef;
 use crate::session::{JobSessionArguments, Session};
 
-/// List, watch and await runs; `kalends job run` starts one
+/// List, watch and wait for runs; `kalends job run` starts one
 ///
 /// Examples:
 ///   kalends run list nightly
@@ -86,7 +86,7 @@ fn list(arguments: &List, session: &Session<'_>) -> Result<(), CliError> {
     for job in &jobs {
         let call = Call::new(Method::GET, format!("{}/occurrences", session.api.job(job)))
             .query_some("from", from.map(|from| from.to_string()))
-            .query("to", session.output.now.to_string());
+            .query("to", session.soon());
         for mut row in session.api.list(call, usize::MAX, |_| ())? {
             let is_active = matches!(row.text("disposition"), "Running" | "Retrying" | "Waiting");
             let is_run = is_active || matches!(row.text("disposition"), "Completed" | "Failed");

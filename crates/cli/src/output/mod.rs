@@ -24,8 +24,8 @@ use crate::error::CliError;
 /// Output of a command
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct OutputArguments {
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Table, global = true, help_heading = "Output")]
+    /// Output format: table, wide, json, yaml or name
+    #[arg(short, long, value_name = "FORMAT", value_enum, hide_possible_values = true, default_value_t = Format::Table, global = true, help_heading = "Output")]
     pub(crate) output: Format,
 
     /// Show times in UTC instead of the time zone of this machine (TZ or /etc/localtime)

@@ -51,12 +51,11 @@ impl Style {
 /// sent.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let is_unsafe = |c: char| c.is_control() && c != '\n' && c != '\t';
-    match text.contains(is_unsafe) {
-        false => Cow::Borrowed(text),
-        true => {
-            Cow::Owned(text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect())
-        }
+    if !text.contains(is_unsafe) {
+        return Cow::Borrowed(text);
     }
+    let text = text.replace("\r\n", "\n");
+    Cow::Owned(text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect())
 }
 
 #[cfg(test)]
@@ -66,6 +65,7 @@ mod tests {
     #[test]
     fn escape_sequences_of_targets_do_not_reach_the_terminal() {
         assert_eq!(printable("ok\n\tmore"), "ok\n\tmore");
+        assert_eq!(printable("A: b\r\nC: d"), "A: b\nC: d");
         assert_eq!(
             printable("\u{1b}[31mred\u{9b}0m\r\u{7f}"),
             "\u{fffd}[31mred\u{fffd}0m\u{fffd}\u{fffd}"

@@ -55,7 +55,11 @@ impl Output {
 
 fn absolute(at: Instant, zone: &Zone) -> String {
     let local = zone.local(at.whole_second());
-    let local = if zone.name() == "UTC" { at.whole_second().to_string() } else { local };
+    let local = if matches!(zone.name(), "UTC" | "Etc/UTC") {
+        at.whole_second().to_string()
+    } else {
+        local
+    };
     local.replacen('T', " ", 1)
 }
 

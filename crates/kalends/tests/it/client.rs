@@ -2,8 +2,14 @@
 
 mod contexts;
 mod definitions;
+mod editing;
 mod first_steps;
 mod imports;
+mod jobs;
+mod output;
+mod runs;
+mod settings;
+mod shells;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,7 +25,7 @@ pub(crate) struct User {
     variables: Vec<(String, String)>,
 }
 
-/// What a command printed, and its exit status.
+/// Output and exit status of a command.
 #[derive(Debug)]
 pub(crate) struct Printed {
     pub(crate) status: i32,

@@ -39,6 +39,10 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
 
+    /// Only check the job and print its first runs
+    #[arg(long)]
+    dry_run: bool,
+
     #[command(flatten)]
     flags: Box<DefinitionFlags>,
 
@@ -49,10 +53,6 @@ pub(super) struct Arguments {
     /// Create the job disabled
     #[arg(long, help_heading = "Schedule")]
     disabled: bool,
-
-    /// Only check the job and print its first runs
-    #[arg(long)]
-    dry_run: bool,
 }
 
 pub(super) fn run(arguments: &Arguments, session: &Session<'_>) -> Result<(), CliError> {

@@ -24,7 +24,7 @@ use crate::session::Session;
 /// Change a job in an editor, or by flags
 ///
 /// Without flags, $VISUAL or $EDITOR opens the JSON of the job. Secrets are shown as "${stored}", which
-/// keeps the stored value. The effect is shown before the job is saved. Nothing is saved if somebody else
+/// keeps the stored value. The effect is shown before the job is saved. Nothing is saved if another user
 /// changed the job meanwhile. An edit never starts a run.
 ///
 /// Examples:
@@ -42,9 +42,6 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
 
-    #[command(flatten)]
-    flags: Box<DefinitionFlags>,
-
     /// Only show the effect
     #[arg(long)]
     dry_run: bool,
@@ -52,6 +49,9 @@ pub(super) struct Arguments {
     /// Save without asking
     #[arg(short, long)]
     yes: bool,
+
+    #[command(flatten)]
+    flags: Box<DefinitionFlags>,
 }
 
 pub(super) fn run(arguments: &Arguments, session: &Session<'_>) -> Result<(), CliError> {

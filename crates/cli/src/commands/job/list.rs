@@ -23,7 +23,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     selection: Selection,
 
-    /// Most jobs to list
+    /// Maximum number of jobs
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,
 }

@@ -26,7 +26,7 @@ use crate::session::JobSessionArguments;
 /// A job is named JOB or COLLECTION/JOB.
 ///
 /// Examples:
-///   kalends job create nightly --cron "30 2 * * *" --zone Europe/Berlin --post https://example.com/export
+///   kalends job create nightly --cron "30 2 * * *" --post https://example.com/export
 ///   kalends job list
 ///   kalends job run nightly --wait
 ///   kalends job logs nightly
@@ -52,9 +52,9 @@ enum JobCommand {
     Watch(watch::Arguments),
     Logs(logs::Arguments),
     Explain(explain::Arguments),
-    /// Let jobs run again
+    /// Enable jobs
     Enable(bulk::Arguments),
-    /// Stop jobs until they are enabled again
+    /// Disable jobs; they do not run until they are enabled
     Disable(bulk::Arguments),
     /// Delete jobs with their history
     Delete(bulk::Arguments),

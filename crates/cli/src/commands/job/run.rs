@@ -99,6 +99,10 @@ pub(in crate::commands) fn wait(
         let state = definition.text("properties.state");
         match (in_flight.is_empty(), next, state) {
             (false, _, _) => {
+                for time in &in_flight {
+                    let when = date_time(time, &session.output);
+                    session.output.note(&format!("job {job}: waiting for the run of {when}"));
+                }
                 expected.insert(job.to_string(), Expected::Runs(in_flight.into_iter().collect()));
             }
             (true, "", state) => {
@@ -163,10 +167,12 @@ fn open_stream<'a>(
 
 /// Scheduled times of the runs of a job that are in flight or wait.
 fn in_flight(job: &JobRef, session: &Session<'_>) -> Result<Vec<String>, CliError> {
-    let now = session.output.now.to_string();
     let path = format!("{}/occurrences", session.api.job(job));
-    let rows =
-        session.api.list(Call::new(Method::GET, path).query("to", now), usize::MAX, |_| ())?;
+    let rows = session.api.list(
+        Call::new(Method::GET, path).query("to", session.soon()),
+        usize::MAX,
+        |_| (),
+    )?;
     let is_open = |row: &&Json<'static>| {
         matches!(row.text("disposition"), "Running" | "Retrying" | "Waiting")
     };
@@ -245,6 +251,7 @@ fn report(
             other => format!("did not end with a result: {other}"),
         };
         let message = message.lines().next().unwrap_or_default();
+        let message = if is_ok { "" } else { message };
         let message = if message.is_empty() { String::new() } else { format!(": {message}") };
         let text = format!("run of {job} {word}{message}");
         session.output.line(occurrence, job, &crate::output::printable(&text))?;

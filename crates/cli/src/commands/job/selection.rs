@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 
-/// Which jobs
+/// Conditions that select jobs
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Selection {
     /// Filter of the API, such as "contains(name,'export')" or "tag eq 'team=billing'"

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::User;
 use crate::test_server::TestServer;
+use crate::tls_and_http2::write_certificate;
 
 const TOKEN: &str = "kal_0123456789abcdef_0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -100,4 +101,28 @@ fn a_server_that_cannot_be_reached_has_its_own_exit_status() {
     let message = user.fails(&["job", "list", "--server", &url], 5, &format!("cannot reach {url}"));
     assert!(message.contains("hint: start a server with `kalends serve`"), "{message}");
     user.fails(&["status", "--server", "127.0.0.1:8080"], 2, "http://HOST:PORT");
+}
+
+#[test]
+fn a_server_with_a_private_certificate_authority_needs_a_ca_file() {
+    let server = TestServer::start_with(|command, folder| {
+        write_certificate(folder);
+        command.arg("--tls-cert").arg(folder.join("tls.pem"));
+        command.arg("--tls-key").arg(folder.join("tls.key"));
+    });
+    let port = server.address.port();
+    let (url, authority) = (format!("https://localhost:{port}"), server.folder().join("tls.pem"));
+    let user = User::new().with("KALENDS_CLIENT_TOKEN", TOKEN);
+    let message =
+        user.fails(&["status", "--server", &url], 5, "certificate of the server is not trusted");
+    assert!(
+        message.contains("hint: name the CA certificate of the server with --ca-file"),
+        "{message}"
+    );
+    let authority = authority.to_str().unwrap();
+    user.ok(&["status", "--server", &url, "--ca-file", authority]);
+    user.ok(&["context", "create", "tls", "--server", &url, "--ca-file", authority]);
+    user.ok(&["status"]);
+    let plain = format!("http://localhost:{port}");
+    user.fails(&["status", "--server", &plain], 5, "cannot reach");
 }
