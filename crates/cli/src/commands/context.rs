@@ -149,7 +149,7 @@ pub(super) fn run(arguments: Arguments, clock: &dyn Clock) -> Result<(), CliErro
 }
 
 impl Create {
-    fn context(self: Box<Create>) -> Result<Context, CliError> {
+    fn context(self) -> Result<Context, CliError> {
         parse_server(&self.server)?;
         let absolute = |path: PathBuf| std::path::absolute(&path).map_err(CliError::file(path));
         let token =
