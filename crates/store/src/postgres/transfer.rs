@@ -77,7 +77,7 @@ impl PostgresTransfer {
             let mut row: Row = serde_json::from_str(text).map_err(invalid_json)?;
             if table == Table::History {
                 // The database has messages as JSON strings.
-                let message = row.iter_mut().nth(MESSAGE).filter(|message| message.is_string());
+                let message = row.get_mut(MESSAGE).filter(|message| message.is_string());
                 if let Some(message) = message {
                     *message = serde_json::from_str(message.as_str().unwrap_or_default())
                         .map_err(invalid_json)?;
@@ -98,7 +98,7 @@ impl PostgresTransfer {
                     row.push(tag_keys(&definition)?.into());
                 }
                 Table::History => {
-                    let message = row.iter_mut().nth(MESSAGE);
+                    let message = row.get_mut(MESSAGE);
                     message.into_iter().for_each(|message| *message = message.to_string().into());
                 }
                 _ => {}
