@@ -95,7 +95,10 @@ pub(super) fn apply(
     options: ApplyOptions,
 ) -> Result<ExitStatus, CliError> {
     let plan = compare(session, definitions, options.prune)?;
-    print(session, &plan)?;
+    match session.output.is_quiet && !options.is_dry_run {
+        true => print_summary(session, &plan)?,
+        false => print(session, &plan)?,
+    }
     if options.is_dry_run {
         session.output.note("Nothing was changed (--dry-run).");
         return Ok(ExitStatus::Success);
@@ -142,6 +145,11 @@ fn print(session: &Session<'_>, plan: &Plan) -> Result<(), CliError> {
         show(plan, &session.output, output)?;
         writeln!(output, "{}", summary(plan))
     })
+}
+
+/// Prints the numbers of changes only.
+fn print_summary(session: &Session<'_>, plan: &Plan) -> Result<(), CliError> {
+    session.output.value(&to_json(plan), "", |output| writeln!(output, "{}", summary(plan)))
 }
 
 fn confirm(deletions: usize) -> Result<(), CliError> {

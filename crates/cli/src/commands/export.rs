@@ -93,7 +93,9 @@ pub(super) fn run(arguments: &Arguments, clock: &dyn Clock) -> Result<ExitStatus
     }
     if let Some(folder) = &arguments.out {
         let folder = folder.display();
-        session.output.note(&format!("Exported {jobs} jobs to {folder}."));
+        session
+            .output
+            .note(&format!("Exported {} to {folder}.", super::import::number_of_jobs(jobs)));
     }
     Ok(ExitStatus::Success)
 }

@@ -51,9 +51,9 @@ const COLUMNS: [Column; 8] = [
         Cell::new(output.absolute(entry.text("properties.startTime")))
     }),
     Column::new("STATUS", |entry, _| Cell::state(entry.text("properties.status"))),
+    Column::new("ACTION", |entry, _| Cell::new(action(entry))),
     Column::new("RETRY", |entry, _| Cell::new(entry.integer("properties.retryCount").to_string())),
     Column::new("DURATION", |entry, _| Cell::new(duration(entry))),
-    Column::wide("ACTION", |entry, _| Cell::new(entry.text("properties.actionName"))),
     Column::wide("SCHEDULED", |entry, output| {
         Cell::new(output.absolute(entry.text("properties.expectedExecutionTime")))
     }),
@@ -66,6 +66,14 @@ const COLUMNS: [Column; 8] = [
 fn job_of(entry: &Json<'static>) -> String {
     let name = entry.text("name");
     name.rsplit_once('/').map_or(name, |(job, _)| job).to_owned()
+}
+
+/// `main` or `error`.
+fn action(entry: &Json<'static>) -> &'static str {
+    match entry.text("properties.actionName") {
+        "ErrorAction" => "error",
+        _ => "main",
+    }
 }
 
 /// The duration of an attempt in seconds or milliseconds.

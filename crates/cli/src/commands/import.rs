@@ -118,7 +118,7 @@ pub(super) fn run(arguments: &Arguments, clock: &dyn Clock) -> Result<ExitStatus
             write_file(&file, &job.properties)?;
         }
         let (jobs, folder) = (import.jobs.len(), folder.display());
-        session()?.output.note(&format!("Wrote {jobs} jobs to {folder}."));
+        session()?.output.note(&format!("Wrote {} to {folder}.", number_of_jobs(jobs)));
     }
     if arguments.apply {
         let definitions = definitions(&import.jobs).map_err(invalid)?;
@@ -228,10 +228,15 @@ fn write_report(import: &Import, output: &mut impl Write) -> io::Result<()> {
     let differing = import.jobs.iter().filter(|job| !job.is_equal()).count();
     writeln!(
         output,
-        "{} jobs, {differing} with other runs than their source, {} not carried over",
-        import.jobs.len(),
+        "{}, {differing} with other runs than their source, {} not carried over",
+        number_of_jobs(import.jobs.len()),
         import.not_carried_over.len()
     )
+}
+
+/// A number of jobs in words, such as `1 job`.
+pub(super) fn number_of_jobs(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "job" } else { "jobs" })
 }
 
 /// Width of a time in a report.

@@ -55,9 +55,10 @@ impl Walkthrough {
         let command = own_addresses.iter().fold(command.to_owned(), replace);
         let binary = Path::new(env!("CARGO_BIN_EXE_kalends")).parent().unwrap();
         let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
-        let mut shell = Command::new("bash");
+        // A command that waits for a time does not end, because the clock stands still.
+        let mut shell = Command::new("timeout");
         shell
-            .args(["-c", &format!("exec 2>&1; {command}")])
+            .args(["60", "bash", "-c", &format!("exec 2>&1; {command}")])
             .env_clear()
             .env("PATH", path)
             .env("HOME", self.home.path())

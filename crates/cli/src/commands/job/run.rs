@@ -196,7 +196,10 @@ fn wait_for(
                 let job = job_of_entry(&data);
                 let attempt = data.at("properties").cloned().unwrap_or(Json::Null);
                 progress.message(format!("{job}: attempt {}", attempt.text("status")));
-                messages.insert(job.to_ascii_lowercase(), attempt.text("message").to_owned());
+                // The error action follows a failure and does not explain it.
+                if attempt.text("actionName") != "ErrorAction" {
+                    messages.insert(job.to_ascii_lowercase(), attempt.text("message").to_owned());
+                }
             }
             "occurrence" => {
                 let name = data.text("jobName").to_owned();

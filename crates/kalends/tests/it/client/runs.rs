@@ -129,7 +129,7 @@ fn history_logs_and_occurrences_are_printed() {
     let list = user.ok(&["history", "list", "good", "bad"]);
     let rows: Vec<_> =
         list.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
-    assert_eq!(rows[0], ["JOB", "STARTED", "STATUS", "RETRY", "DURATION", "MESSAGE"]);
+    assert_eq!(rows[0], ["JOB", "STARTED", "STATUS", "ACTION", "RETRY", "DURATION", "MESSAGE"]);
     assert_eq!((rows[1][0], rows[1][3], rows[2][3]), ("default/good", "Completed", "Failed"));
     assert_eq!(user.ok(&["history", "list", "good", "--status", "failed", "-o", "name"]), "");
     user.fails(
