@@ -259,7 +259,12 @@ impl Check<'_> {
                 if retries < expected.count && expected.age_max.is_none() && !had_fault {
                     self.violation(job, format!("RETRY stopped after {retries} retries: {last:?}"));
                 }
-                let has_error_action = version.definition.action.error_action.is_some();
+                // An edit that removes the error action closes the run.
+                let mut later = job.tracked.versions.iter();
+                let has_error_action = later.all(|later| {
+                    later.generation < version.generation
+                        || later.definition.action.error_action.is_some()
+                });
                 if has_error_action && error.is_empty() {
                     self.violation(job, format!("RETRY no error action: {last:?}"));
                 }

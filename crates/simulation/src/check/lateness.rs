@@ -234,7 +234,15 @@ impl Check<'_> {
         let enabled_since = switched.skip(1).filter(is_enabled).last();
         let start = job.start_of(first.generation, scheduled);
         let tolerance = ROUND_TRIPS * ticks(self.delay_max());
-        if let Some((_, at, ..)) = enabled_since.filter(|(_, at, ..)| start + tolerance < *at) {
+        // Another node cannot know whether a node that died after its claim made the attempt.
+        let may_be_redelivered = self
+            .observations
+            .lifetimes
+            .values()
+            .any(|(_, end)| end.is_some_and(|end| (start..first.started).contains(&end)));
+        if let Some((_, at, ..)) = enabled_since.filter(|(_, at, ..)| start + tolerance < *at)
+            && !may_be_redelivered
+        {
             let at = Instant::from_ticks(*at);
             self.violation(
                 job,
