@@ -18,6 +18,7 @@ trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm
 	done
 } >"$work/many.yaml"
 
+: >"$work/log"
 KALENDS_STORE=sqlite:$work/kalends.db KALENDS_LISTEN=127.0.0.1:0 "$binary" serve 2>"$work/log" &
 server=$!
 until address=$(sed -n 's/^listening on \(http:\/\/.*\)$/\1/p' "$work/log") && [[ -n $address ]]; do
