@@ -27,7 +27,7 @@ pub(crate) fn show(plan: &Plan, output: &Output, to: &mut dyn Write) -> io::Resu
             let line = format!("    {}: {before} -> {after}", member.path);
             writeln!(to, "{}", printable(&line))?;
         }
-        show_schedules(change, to)?;
+        show_schedules(change, output, to)?;
     }
     for skipped in &plan.skipped {
         let line = format!("! {}: {}", skipped.job, skipped.reason);
@@ -36,7 +36,7 @@ pub(crate) fn show(plan: &Plan, output: &Output, to: &mut dyn Write) -> io::Resu
     Ok(())
 }
 
-fn show_schedules(change: &Change, to: &mut dyn Write) -> io::Result<()> {
+fn show_schedules(change: &Change, output: &Output, to: &mut dyn Write) -> io::Result<()> {
     let (before, after) = (change.before.as_ref(), change.after.as_ref());
     let is_same = |one: &Preview, other: &Preview| {
         one.description == other.description
@@ -45,22 +45,27 @@ fn show_schedules(change: &Change, to: &mut dyn Write) -> io::Result<()> {
     };
     match (before, after) {
         (Some(before), Some(after)) if is_same(before, after) => {
-            show_schedule("schedule (unchanged)", after, to)
+            show_schedule("schedule (unchanged)", after, output, to)
         }
         (before, after) => {
             if let Some(before) = before {
-                show_schedule("schedule before", before, to)?;
+                show_schedule("schedule before", before, output, to)?;
             }
             if let Some(after) = after {
                 let label = if before.is_some() { "schedule after" } else { "schedule" };
-                show_schedule(label, after, to)?;
+                show_schedule(label, after, output, to)?;
             }
             Ok(())
         }
     }
 }
 
-fn show_schedule(label: &str, preview: &Preview, to: &mut dyn Write) -> io::Result<()> {
+fn show_schedule(
+    label: &str,
+    preview: &Preview,
+    output: &Output,
+    to: &mut dyn Write,
+) -> io::Result<()> {
     let state = match preview.state.as_str() {
         "Enabled" => String::new(),
         state => format!(" ({state})"),
@@ -70,7 +75,7 @@ fn show_schedule(label: &str, preview: &Preview, to: &mut dyn Write) -> io::Resu
         [] => writeln!(to, "      no coming runs"),
         runs => {
             for run in runs {
-                writeln!(to, "      {}", printable(run))?;
+                writeln!(to, "      {}", printable(&output.absolute(run)))?;
             }
             Ok(())
         }
