@@ -68,7 +68,7 @@ fn write_list(entries: &[Json<'_>], indent: usize, text: &mut String) {
                     text.push_str("{}\n");
                 }
             }
-            // A list of lists does not occur in definitions.
+            // A list of lists, which definitions do not have, is written in one line.
             other => {
                 let _ = writeln!(text, "{}", scalar_text(other, indent + 2));
             }

@@ -6,7 +6,7 @@ use kalends_recurrence::Instant;
 use kalends_wire::Json;
 
 use super::names::DEFAULT_COLLECTION;
-use super::unix_cron::{self, Dialect};
+use super::unix_cron::{self, ConvertedSchedule, Dialect};
 use super::{Candidate, Import, ImportOptions, RUNS_SHOWN, call};
 use crate::definitions::{Located, Value};
 use crate::json::{object, set};
@@ -77,27 +77,21 @@ fn job(file: &str, listed: &Located, options: &ImportOptions, import: &mut Impor
     import.add(candidate, options);
 }
 
-struct Converted {
-    recurrence: Json<'static>,
-    start: Option<Instant>,
-    source_runs: Vec<Instant>,
-    notes: Vec<String>,
-}
-
-fn convert(schedule: &str, listed: &Located, now: Instant) -> Result<Converted, String> {
+fn convert(schedule: &str, listed: &Located, now: Instant) -> Result<ConvertedSchedule, String> {
     let zone = listed.text_of("timeZone").unwrap_or("Etc/UTC");
     match schedule.strip_prefix("every ") {
         Some(words) => every(words, zone, listed, now),
-        None => {
-            let converted = unix_cron::convert(schedule, zone, Dialect::CloudScheduler, now)?;
-            let (recurrence, source_runs) = (converted.recurrence, converted.source_runs);
-            Ok(Converted { recurrence, start: None, source_runs, notes: converted.notes })
-        }
+        None => unix_cron::convert(schedule, zone, Dialect::CloudScheduler, now),
     }
 }
 
 /// The syntax of App Engine: `every 5 minutes`, `every day 02:30`, `every mon,fri 09:00`.
-fn every(words: &str, zone: &str, listed: &Located, now: Instant) -> Result<Converted, String> {
+fn every(
+    words: &str,
+    zone: &str,
+    listed: &Located,
+    now: Instant,
+) -> Result<ConvertedSchedule, String> {
     let refused = || format!("the schedule \"every {words}\" has no equivalent");
     let parts: Vec<_> = words.split_ascii_whitespace().collect();
     let [first, second] = parts[..] else { return Err(refused()) };
@@ -126,7 +120,7 @@ fn every(words: &str, zone: &str, listed: &Located, now: Instant) -> Result<Conv
         let time = |n: i64| Instant::from_unix_seconds(start.unix_seconds() + n * number * size);
         let source_runs = (skipped..).map_while(time).take(RUNS_SHOWN).collect();
         let recurrence = object([("frequency", frequency.into()), ("interval", number.into())]);
-        return Ok(Converted { recurrence, start: time(skipped), source_runs, notes });
+        return Ok(ConvertedSchedule { start: time(skipped), recurrence, source_runs, notes });
     }
     let (hour, minute) = second.split_once(':').ok_or_else(refused)?;
     let days = match first {
@@ -140,9 +134,7 @@ fn every(words: &str, zone: &str, listed: &Located, now: Instant) -> Result<Conv
     };
     let number = |text: &str| text.parse::<u32>().map_err(|_| refused());
     let cron = format!("{} {} * * {days}", number(minute)?, number(hour)?);
-    let converted = unix_cron::convert(&cron, zone, Dialect::CloudScheduler, now)?;
-    let (recurrence, source_runs) = (converted.recurrence, converted.source_runs);
-    Ok(Converted { recurrence, start: None, source_runs, notes: converted.notes })
+    unix_cron::convert(&cron, zone, Dialect::CloudScheduler, now)
 }
 
 fn action(

@@ -103,14 +103,7 @@ fn cron_job(file: &str, document: &Located, options: &ImportOptions, import: &mu
     import.add(candidate, options);
 }
 
-struct Converted {
-    recurrence: kalends_wire::Json<'static>,
-    start: Option<Instant>,
-    source_runs: Vec<Instant>,
-    notes: Vec<String>,
-}
-
-fn convert(schedule: &str, document: &Located, now: Instant) -> Result<Converted, String> {
+fn convert(schedule: &str, document: &Located, now: Instant) -> Result<ConvertedSchedule, String> {
     let schedule = schedule.trim();
     let mut notes = Vec::new();
     let (prefix_zone, schedule) = match schedule.split_once(' ') {
@@ -129,17 +122,20 @@ fn convert(schedule: &str, document: &Located, now: Instant) -> Result<Converted
     if let Some(duration) = schedule.strip_prefix("@every ") {
         return every(duration.trim(), document, now);
     }
-    let converted = unix_cron::convert(schedule, zone.unwrap_or("UTC"), Dialect::Kubernetes, now)?;
-    let ConvertedSchedule { recurrence, source_runs, notes: more } = converted;
-    notes.extend(more);
-    Ok(Converted { recurrence, start: None, source_runs, notes })
+    let mut converted =
+        unix_cron::convert(schedule, zone.unwrap_or("UTC"), Dialect::Kubernetes, now)?;
+    converted.notes.extend(notes);
+    Ok(converted)
 }
 
+/// Longest interval in minutes or hours.
+const INTERVAL_MAX: i64 = 1_000;
+
 /// `@every 1h30m`: whole minutes, counted from the creation of the CronJob.
-fn every(duration: &str, document: &Located, now: Instant) -> Result<Converted, String> {
+fn every(duration: &str, document: &Located, now: Instant) -> Result<ConvertedSchedule, String> {
     let refused =
-        || format!("@every {duration} has no equivalent; whole minutes up to 1000 hours have");
-    let mut seconds = 0;
+        || format!("@every {duration} has no equivalent; up to 1000 minutes or hours have one");
+    let mut seconds = 0_i64;
     let mut number = String::new();
     for any in duration.chars() {
         let unit = match any {
@@ -152,7 +148,9 @@ fn every(duration: &str, document: &Located, now: Instant) -> Result<Converted, 
             's' => 1,
             _ => return Err(refused()),
         };
-        seconds += number.parse::<i64>().map_err(|_| refused())? * unit;
+        let size = number.parse::<i64>().ok().and_then(|number| number.checked_mul(unit));
+        let sum = size.and_then(|size| seconds.checked_add(size));
+        seconds = sum.ok_or_else(refused)?;
         number.clear();
     }
     let minutes = seconds / 60;
@@ -163,6 +161,9 @@ fn every(duration: &str, document: &Located, now: Instant) -> Result<Converted, 
         minutes if minutes % 60 == 0 => (minutes / 60, "Hour"),
         minutes => (minutes, "Minute"),
     };
+    if interval > INTERVAL_MAX {
+        return Err(refused());
+    }
     let created = document.at(&["metadata", "creationTimestamp"]).and_then(Located::text);
     let created = created.and_then(|created| created.parse::<Instant>().ok());
     let mut notes = Vec::new();
@@ -175,7 +176,8 @@ fn every(duration: &str, document: &Located, now: Instant) -> Result<Converted, 
     let runs = runs.filter_map(|n| Instant::from_unix_seconds(start.unix_seconds() + n * seconds));
     let first = Instant::from_unix_seconds(start.unix_seconds() + (passed + 1) * seconds);
     let recurrence = object([("frequency", frequency.into()), ("interval", interval.into())]);
-    Ok(Converted { recurrence, start: first, source_runs: runs.collect(), notes })
+    let source_runs = runs.collect();
+    Ok(ConvertedSchedule { start: first, recurrence, source_runs, notes })
 }
 
 /// The command and the arguments of a container, or its image.

@@ -107,6 +107,20 @@ fn kubernetes_cron_jobs_are_imported() {
 }
 
 #[test]
+fn intervals_of_kubernetes_that_are_too_long_are_not_carried_over() {
+    let mut import = Import::default();
+    for every in ["1001h", "9223372036854775807h", "5124095576030431h9223372036854775807s"] {
+        let text = format!(
+            r#"{{"kind": "CronJob", "metadata": {{"name": "long"}}, "spec": {{"schedule": "@every {every}"}}}}"#
+        );
+        let document = crate::definitions::parse_json("f", &text).unwrap();
+        import_kubernetes("f", &document, &options(), &mut import);
+    }
+    assert_eq!((import.jobs.len(), refused(&import).len()), (0, 3));
+    assert!(refused(&import).iter().all(|(_, reason)| reason.contains("has no equivalent")));
+}
+
+#[test]
 fn eventbridge_schedules_are_imported() {
     let import = imported("schedules.json", import_eventbridge);
     check(&import);

@@ -31,11 +31,14 @@ const SHORTHANDS: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
-/// A schedule of a source: its recurrence in Kalends, and its runs by the rules of the source.
+/// A recurring schedule in Kalends, and its runs by the rules of its source.
 #[derive(Debug)]
 pub(super) struct ConvertedSchedule {
+    /// Start time; `None` if the schedule has no reference time.
+    pub(super) start: Option<Instant>,
     pub(super) recurrence: Json<'static>,
     pub(super) source_runs: Vec<Instant>,
+    /// Differences to the source.
     pub(super) notes: Vec<String>,
 }
 
@@ -49,7 +52,7 @@ pub(super) fn convert(
     let cron = parse(text, dialect)?;
     let (recurrence, source_zone) = in_zone(expression(text, &cron, dialect), zone)?;
     let source_runs = cron.next(&source_zone, now);
-    Ok(ConvertedSchedule { recurrence, source_runs, notes: vec![] })
+    Ok(ConvertedSchedule { start: None, recurrence, source_runs, notes: vec![] })
 }
 
 /// A recurrence with a cron expression, and its time zone in the time zone database.

@@ -4,7 +4,6 @@ mod columns;
 mod progress;
 mod style;
 mod times;
-mod yaml;
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -19,6 +18,7 @@ pub(crate) use style::{Style, printable};
 pub use times::relative_time;
 pub(crate) use times::{TimeZoneOfUser, date_time};
 
+use crate::definitions::yaml_writer;
 use crate::error::CliError;
 
 /// Output of a command
@@ -149,7 +149,7 @@ impl Output {
             Format::Json => writeln!(output, "{value}")?,
             Format::Yaml => {
                 writeln!(output, "---")?;
-                yaml::write(value, &mut output)?;
+                output.write_all(yaml_writer::write(value).as_bytes())?;
             }
         }
         Ok(output.flush()?)
@@ -170,7 +170,7 @@ impl Output {
 
     fn document(&self, value: &Json<'static>, output: &mut impl Write) -> io::Result<()> {
         match self.format {
-            Format::Yaml => yaml::write(value, output),
+            Format::Yaml => output.write_all(yaml_writer::write(value).as_bytes()),
             _ => {
                 serde_json::to_writer_pretty(&mut *output, value)?;
                 writeln!(output)

@@ -20,7 +20,7 @@ fn start(arguments: &[&str]) -> (TestServer, SocketAddr) {
 }
 
 /// The echo target in the log of a server: an address, or `off`.
-fn echo_of(server: &TestServer) -> String {
+pub(crate) fn echo_of(server: &TestServer) -> String {
     let line = server.line_with(" starting ");
     let (_, echo) = line.split_once(" echo=").expect(&line);
     let echo = echo.split(' ').next().unwrap().trim_matches('"');

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::echo::echo_of;
 use crate::test_server::{TestServer, clock_library, override_clock, run_jobs};
 
 /// Time of all commands. The clock stands still, so that their output is always the same.
@@ -36,9 +37,7 @@ impl Walkthrough {
             override_clock(command, folder, &library, NOW);
             run_jobs(command);
         });
-        let line = server.line_with(" starting ");
-        let (_, echo) = line.split_once(" echo=http://").expect(&line);
-        let echo = echo.split(' ').next().unwrap().parse().unwrap();
+        let echo = echo_of(&server).parse().unwrap();
         let home = tempfile::TempDir::new().unwrap();
         let examples = home.path().join("examples");
         let copied =
