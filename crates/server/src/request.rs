@@ -70,6 +70,11 @@ impl Query {
         Ok(Query { parameters, default_version })
     }
 
+    /// All parameters, decoded.
+    pub(crate) fn parameters(&self) -> &[(String, String)] {
+        &self.parameters
+    }
+
     fn get(&self, name: &str) -> Result<Option<&str>, ErrorDetails> {
         let mut found =
             self.parameters.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));

@@ -53,6 +53,10 @@ impl ApiResponse {
         response.with(header::CONTENT_TYPE, "text/plain; charset=utf-8")
     }
 
+    pub(crate) fn into_body(self) -> ResponseBody {
+        self.body
+    }
+
     pub(crate) fn with(mut self, name: HeaderName, value: &str) -> ApiResponse {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.push((name, value));

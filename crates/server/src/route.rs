@@ -1,6 +1,7 @@
 //! Path parsing. Keywords are matched without regard to case; segments are percent-decoded once.
 
 use http::Method;
+use kalends_console::{Asset, Screen, asset};
 use kalends_domain::{
     CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, NameError,
     SubscriptionId,
@@ -11,7 +12,10 @@ use percent_encoding::percent_decode_str;
 /// The resource or action that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    Home,
+    /// A page of the web console.
+    Console(Screen),
+    /// A style sheet or script of the web console.
+    Asset(&'static Asset),
     Live,
     Ready,
     Metrics,
@@ -21,14 +25,23 @@ pub(crate) enum Route {
     MetadataEndpoints,
     Subscriptions,
     Subscription(SubscriptionId),
-    Provider { subscription: SubscriptionId },
-    Register { subscription: SubscriptionId },
-    Groups { subscription: SubscriptionId },
+    Provider {
+        subscription: SubscriptionId,
+    },
+    Register {
+        subscription: SubscriptionId,
+    },
+    Groups {
+        subscription: SubscriptionId,
+    },
     Group(GroupPath),
     CollectionsOfSubscription(SubscriptionId),
     CollectionsOfGroup(GroupPath),
     Collection(CollectionPath),
-    SwitchCollection { collection: CollectionPath, on: bool },
+    SwitchCollection {
+        collection: CollectionPath,
+        on: bool,
+    },
     Jobs(CollectionPath),
     Bulk(CollectionPath),
     BulkPreview(CollectionPath),
@@ -43,13 +56,14 @@ pub(crate) enum Route {
 impl Route {
     /// Whether a read is cheap: one row of the store, or data in memory.
     pub(crate) fn is_fast_read(&self) -> bool {
-        matches!(self, Route::Home | Route::Live | Route::OpenApi | Route::Job(_))
+        matches!(self, Route::Asset(_) | Route::Live | Route::OpenApi | Route::Job(_))
     }
 
     /// Allowed methods, as in the header `Allow`.
     pub(crate) fn methods(&self) -> &'static str {
         match self {
-            Route::Home
+            Route::Console(_)
+            | Route::Asset(_)
             | Route::Live
             | Route::Ready
             | Route::Metrics
@@ -155,13 +169,18 @@ impl<'a> Segments<'a> {
         default_group: &GroupPath,
     ) -> Result<Option<Route>, ErrorDetails> {
         match self.0 {
-            [""] => return Ok(Some(Route::Home)),
             ["livez"] => return Ok(Some(Route::Live)),
             ["readyz"] => return Ok(Some(Route::Ready)),
             ["metrics"] => return Ok(Some(Route::Metrics)),
             ["events"] => return Ok(Some(Route::Events)),
             ["openapi.json"] => return Ok(Some(Route::OpenApi)),
             _ => {}
+        }
+        if let Some(asset) = asset(self.0) {
+            return Ok(Some(Route::Asset(asset)));
+        }
+        if let Some(screen) = Screen::of(self.0) {
+            return Ok(Some(Route::Console(screen)));
         }
         if self.keywords(&["api", "collections"]) {
             return self.in_group(default_group.clone(), method);
@@ -312,7 +331,7 @@ mod tests {
             assert!(route(path).unwrap().as_ref().is_some_and(expected), "{path}");
         };
         let subscription = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40";
-        is("/", |r| *r == Route::Home);
+        is("/", |r| *r == Route::Console(Screen::Overview));
         is(&format!("{subscription}/providers/Microsoft.Scheduler"), |r| {
             matches!(r, Route::Provider { .. })
         });
@@ -377,7 +396,7 @@ mod tests {
     /// document.
     fn index(route: &Route) -> usize {
         match route {
-            Route::Home => 0,
+            Route::Console(_) | Route::Asset(_) => 0,
             Route::Live => 1,
             Route::Ready => 2,
             Route::OpenApi => 3,

@@ -38,7 +38,12 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
     let reads = method.is_safe();
     let deletes = method == Method::DELETE;
     match route {
-        Route::Home | Route::Live | Route::Ready | Route::OpenApi => (Requirement::Nothing, "read"),
+        Route::Asset(_) | Route::Live | Route::Ready | Route::OpenApi => {
+            (Requirement::Nothing, "read")
+        }
+        Route::Console(screen) if screen.is_public() => (Requirement::Nothing, "read"),
+        // The requests that a page makes have requirements of their own.
+        Route::Console(_) => (Requirement::Token, "read"),
         Route::MetadataEndpoints => (Requirement::Nothing, "Microsoft.Resources/metadata/read"),
         Route::Subscriptions | Route::Subscription(_) => {
             (Requirement::Token, "Microsoft.Resources/subscriptions/read")

@@ -3,12 +3,12 @@
 mod bulk;
 mod bulk_preview;
 mod collections;
+mod console;
 mod events;
 mod explain;
 mod groups;
 mod health;
 mod history;
-mod home;
 mod job_draft;
 mod jobs;
 mod metrics;
@@ -209,7 +209,10 @@ async fn process(app: &Arc<App>, arrived: ArrivedRequest, trace: &mut AuditTrace
         Err(error) => {
             app.health.request_failed(&error);
             trace.refuse(None, error.code());
-            return error.response(version);
+            return match &route {
+                Ok(Some(Route::Console(_))) => console::to_sign_in(&uri, &error),
+                _ => error.response(version),
+            };
         }
     };
     trace.entry.caller = Some(caller.clone());
@@ -289,7 +292,8 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
     }
     // Boxed except for GET of a job, so that the future of the hot path stays small.
     match route {
-        Route::Home => Ok(home::page(&request)),
+        Route::Console(screen) => Box::pin(console::page(request, screen)).await,
+        Route::Asset(asset) => Ok(console::asset(asset)),
         Route::Live => Ok(ApiResponse::text(StatusCode::OK, "ok")),
         Route::Ready => Ok(health::ready(&request.app).await),
         Route::Metrics => Ok(metrics::page(&request.app).await),

@@ -1,0 +1,146 @@
+// The console: what every page needs.
+
+import { ask } from "./dialog.js";
+import * as jobs from "./jobs.js";
+import * as keyboard from "./keyboard.js";
+import * as live from "./live.js";
+import { attempt, send, tell } from "./request.js";
+
+const root = document.documentElement.dataset.root;
+
+function setCookie(name, value) {
+  const secure = location.protocol === "https:" ? "; Secure" : "";
+  const path = new URL(root, location.href).pathname;
+  document.cookie = `${name}=${encodeURIComponent(value)}; Path=${path}; Max-Age=31536000; SameSite=Strict${secure}`;
+}
+
+function cookie(name) {
+  const pair = document.cookie.split("; ").find((pair) => pair.startsWith(`${name}=`));
+  return pair && decodeURIComponent(pair.slice(name.length + 1));
+}
+
+/** Tells the server the time zone of the browser, and shows the page in it. */
+function watchZone() {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (zone && cookie("kalends-browser-zone") !== zone) {
+    setCookie("kalends-browser-zone", zone);
+    if (document.querySelector("time, svg")) location.reload();
+  }
+  document.querySelector("[data-zones]")?.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-zone]");
+    if (!button) return;
+    setCookie("kalends-zone", button.dataset.zone);
+    location.reload();
+  });
+}
+
+function watchTheme() {
+  document.querySelector("[data-theme-switch]")?.addEventListener("click", () => {
+    const html = document.documentElement;
+    const isDark = html.dataset.theme ? html.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    html.dataset.theme = isDark ? "light" : "dark";
+    setCookie("kalends-theme", html.dataset.theme);
+  });
+}
+
+/** `in 4 d 18 h`, `12 min ago`, `now`: the two largest units, as the server writes them. */
+function relative(at) {
+  const seconds = Math.round(at / 1000) - Math.floor(Date.now() / 1000);
+  if (seconds === 0) return "now";
+  let rest = Math.abs(seconds);
+  const parts = [];
+  for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]]) {
+    const amount = Math.floor(rest / size);
+    rest -= amount * size;
+    if (amount || parts.length) parts.push(amount && `${amount} ${unit}`);
+    if (parts.length === 2) break;
+  }
+  const text = parts.filter(Boolean).join(" ");
+  return seconds > 0 ? `in ${text}` : `${text} ago`;
+}
+
+function tick() {
+  for (const time of document.querySelectorAll("time[data-relative]")) {
+    const text = relative(Date.parse(time.dateTime));
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+/** A button with `data-post` (or `data-delete`, `data-patch`) sends a request when it is clicked. */
+async function act(button) {
+  const { post, patch, confirm, done, note, then } = button.dataset;
+  const [method, path] = post ? ["POST", post] : patch ? ["PATCH", patch] : ["DELETE", button.dataset.delete];
+  let answer = {};
+  if (confirm || note !== undefined) {
+    const fields = note === undefined ? [] : [{ name: "note", label: "Note (optional)", hint: note || "Why? It is shown on the job." }];
+    answer = await ask({ title: confirm || button.textContent.replace("…", "?"), fields, confirm: button.dataset.confirmButton || button.textContent.replace("…", ""), danger: button.classList.contains("danger") });
+    if (!answer) return;
+  }
+  const body = button.dataset.body ? JSON.parse(button.dataset.body) : undefined;
+  const succeeded = await attempt(() => send(method, path, { body, parameters: { note: answer.note } }));
+  if (!succeeded) return;
+  if (then) location.assign(then);
+  else {
+    tell(done || "Done");
+    await live.refresh();
+  }
+}
+
+async function pauseEverything() {
+  const answer = await ask({
+    title: "Pause everything?",
+    text: "No job of any collection starts until you resume. Occurrences of that time are recorded as skipped.",
+    fields: [
+      { name: "reason", label: "Reason", required: true, hint: "Shown on every page while it lasts." },
+      { name: "until", label: "Until (optional)", type: "datetime-local", hint: "Resumes by itself at this time." },
+    ],
+    confirm: "Pause everything",
+    danger: true,
+  });
+  if (!answer) return;
+  const body = { reason: answer.reason };
+  if (answer.until) body.until = new Date(answer.until).toISOString();
+  if (await attempt(() => send("POST", "/api/pause", { body }))) location.reload();
+}
+
+/** Three jobs that show a success, a slow run and a failure with retry and error action. */
+async function createDemo(button) {
+  const echo = button.dataset.echo;
+  const action = (path) => ({ type: "Http", request: { method: "GET", uri: `${echo}${path}` } });
+  const cron = { cron: "* * * * *" };
+  const demo = {
+    "every-minute": { description: "Succeeds every minute", recurrence: cron, action: action("/200") },
+    "slow": { description: "Takes four seconds", recurrence: { cron: "*/2 * * * *" }, action: action("/200?delay=PT4S") },
+    "failing": {
+      description: "Fails, retries once, and calls its error action",
+      recurrence: cron,
+      action: { ...action("/500"), retryPolicy: { retryType: "Fixed", retryInterval: "PT2S", retryCount: 1 }, errorAction: action("/200") },
+    },
+  };
+  button.disabled = true;
+  const succeeded = await attempt(async () => {
+    for (const [name, properties] of Object.entries(demo)) {
+      const job = `/api/collections/demo/jobs/${name}`;
+      await send("PUT", job, { body: { properties } });
+      await send("POST", `${job}/run`);
+    }
+  });
+  button.disabled = false;
+  if (succeeded) location.reload();
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (!button) return;
+  if (button.matches("[data-post], [data-delete], [data-patch]")) act(button);
+  else if (button.matches("[data-pause]")) pauseEverything();
+  else if (button.matches("[data-demo]")) createDemo(button);
+});
+
+watchZone();
+watchTheme();
+keyboard.start();
+jobs.start();
+if (document.querySelector("[data-connection]")) live.start();
+tick();
+setInterval(tick, 1000);

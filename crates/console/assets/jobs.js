@@ -1,0 +1,138 @@
+// The list of jobs: search while typing, selection, and actions on the selected jobs.
+
+import { ask } from "./dialog.js";
+import { refresh } from "./live.js";
+import { attempt, send, tell } from "./request.js";
+
+/** Jobs of one request of a bulk operation. */
+const NAMES_MAX = 1000;
+const DONE = { Run: "Started", Enable: "Enabled", Disable: "Disabled", Delete: "Deleted" };
+
+function selected() {
+  return [...document.querySelectorAll("[data-select]:checked")].map((box) => box.closest("[data-row]").dataset.resource);
+}
+
+function jobs(count) {
+  return count === 1 ? "1 job" : `${count} jobs`;
+}
+
+function showSelection() {
+  const bar = document.querySelector("[data-selection]");
+  if (!bar) return;
+  const count = selected().length;
+  bar.hidden = count === 0;
+  for (const button of bar.querySelectorAll("[data-bulk]")) button.textContent = `${button.dataset.bulk} ${jobs(count)}`;
+  for (const row of document.querySelectorAll("[data-row]")) {
+    const box = row.querySelector("[data-select]");
+    if (box?.checked) row.setAttribute("aria-selected", "true");
+    else row.removeAttribute("aria-selected");
+  }
+  const all = document.querySelector("[data-select-all]");
+  const boxes = document.querySelectorAll("[data-select]");
+  if (all) {
+    all.checked = count > 0 && count === boxes.length;
+    all.indeterminate = count > 0 && count < boxes.length;
+  }
+}
+
+async function bulk(action) {
+  const resources = selected();
+  const fields = action === "Delete" || action === "Run" ? [] : [{ name: "note", label: "Note (optional)", hint: "Why? It is shown on each job." }];
+  const answer = await ask({
+    title: `${action} ${jobs(resources.length)}?`,
+    text: action === "Delete" ? "Their history is deleted too. This cannot be undone." : "",
+    fields,
+    confirm: `${action} ${jobs(resources.length)}`,
+    danger: action === "Delete",
+  });
+  if (!answer) return;
+  const collections = new Map();
+  for (const resource of resources) {
+    const [collection, name] = resource.split("/jobs/");
+    collections.set(collection, [...(collections.get(collection) ?? []), decodeURIComponent(name)]);
+  }
+  let done = 0;
+  const refused = [];
+  await attempt(async () => {
+    for (const [collection, names] of collections) {
+      for (let start = 0; start < names.length; start += NAMES_MAX) {
+        const body = { action, names: names.slice(start, start + NAMES_MAX) };
+        const result = await send("POST", `${collection}/jobs/bulk`, { body, parameters: { note: answer.note } });
+        for (const job of result?.value ?? result?.jobs ?? result?.results ?? []) {
+          if (job.outcome === "Refused" || job.result === "Refused" || job.error) refused.push(`${job.name}: ${job.error?.message ?? "refused"}`);
+          else done += 1;
+        }
+      }
+    }
+  });
+  tell(`${DONE[action]} ${jobs(done)}`);
+  if (refused.length) tell(`Refused: ${refused.slice(0, 3).join("; ")}${refused.length > 3 ? ` and ${refused.length - 3} more` : ""}`, { bad: true });
+  for (const box of document.querySelectorAll("[data-select]")) box.checked = false;
+  showSelection();
+  await refresh();
+}
+
+/** Searches while the user types, without losing the place in the field. */
+function searchWhileTyping(form) {
+  const field = form.querySelector("[name=search]");
+  let timer;
+  const search = () => {
+    const url = new URL(location.href);
+    for (const [name, value] of new FormData(form)) {
+      if (value) url.searchParams.set(name, value);
+      else url.searchParams.delete(name);
+    }
+    url.searchParams.delete("cursor");
+    if (url.href === location.href) return;
+    history.replaceState(null, "", url);
+    replaceList();
+  };
+  field.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(search, 150);
+  });
+  form.addEventListener("change", search);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    search();
+  });
+}
+
+/** Replaces everything below the search form with the result for the present URL. */
+async function replaceList() {
+  const request = new XMLHttpRequest();
+  const url = location.href;
+  request.open("GET", url);
+  request.responseType = "document";
+  request.onload = () => {
+    if (location.href !== url || request.status !== 200) return;
+    const form = document.querySelector("[data-filter]");
+    const fresh = request.response.querySelector("[data-filter]");
+    const tabs = request.response.querySelector("[data-live=tabs]");
+    document.querySelector("[data-live=tabs]").replaceWith(document.adoptNode(tabs));
+    while (form.nextSibling) form.nextSibling.remove();
+    const nodes = [];
+    for (let node = fresh.nextSibling; node; node = node.nextSibling) nodes.push(node);
+    form.after(...nodes.map((node) => document.adoptNode(node)));
+    showSelection();
+  };
+  request.send();
+}
+
+export function start() {
+  const form = document.querySelector("[data-filter]");
+  if (!form) return;
+  searchWhileTyping(form);
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-select-all]")) {
+      for (const box of document.querySelectorAll("[data-select]")) box.checked = event.target.checked;
+    }
+    if (event.target.matches("[data-select], [data-select-all]")) showSelection();
+  });
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-bulk]");
+    if (button) bulk(button.dataset.bulk);
+  });
+  document.addEventListener("live:replaced", showSelection);
+  showSelection();
+}

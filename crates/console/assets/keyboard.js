@@ -1,0 +1,85 @@
+// Keyboard shortcuts.
+
+import { showTable } from "./dialog.js";
+
+const root = document.documentElement.dataset.root;
+const SCREENS = { o: "", j: "jobs", r: "runs", c: "collections", s: "system" };
+const SHORTCUTS = [
+  ["/", "Search"],
+  ["j k", "Next or previous row"],
+  ["Enter", "Open the row"],
+  ["x", "Select the row"],
+  ["n", "New job"],
+  ["e", "Edit the job"],
+  ["r", "Run the job now (asks first)"],
+  ["g o", "Go to the overview"],
+  ["g j", "Go to the jobs"],
+  ["g r", "Go to the runs"],
+  ["g c", "Go to the collections"],
+  ["g s", "Go to the system page"],
+  ["?", "These shortcuts"],
+];
+
+let leader = 0;
+
+function rows() {
+  return [...document.querySelectorAll("[data-row]")];
+}
+
+function move(step) {
+  const all = rows();
+  if (!all.length) return;
+  const current = all.findIndex((row) => row.classList.contains("current"));
+  const next = all[Math.max(0, Math.min(all.length - 1, current + step))];
+  all[current]?.classList.remove("current");
+  next.classList.add("current");
+  next.scrollIntoView({ block: "nearest" });
+}
+
+function currentRow() {
+  return document.querySelector("[data-row].current");
+}
+
+export function showShortcuts() {
+  showTable("Keyboard shortcuts", SHORTCUTS);
+}
+
+export function start() {
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    if (event.target.closest("input, textarea, select, [contenteditable]")) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    if (Date.now() - leader < 1500 && event.key in SCREENS) {
+      event.preventDefault();
+      location.assign(root + SCREENS[event.key]);
+      return;
+    }
+    leader = 0;
+    const target = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    if (target) {
+      event.preventDefault();
+      if (target.matches("input")) target.select();
+      else target.click();
+      return;
+    }
+    switch (event.key) {
+      case "g":
+        leader = Date.now();
+        return;
+      case "?":
+        return showShortcuts();
+      case "j":
+        return move(1);
+      case "k":
+        return move(-1);
+      case "x":
+        return currentRow()?.querySelector("[data-select]")?.click();
+      case "Enter":
+        if (event.target.closest("a, button")) return;
+        return currentRow()?.querySelector("[data-open]")?.click();
+    }
+  });
+  document.querySelector("[data-shortcuts]")?.addEventListener("click", showShortcuts);
+}

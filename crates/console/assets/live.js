@@ -1,0 +1,148 @@
+// Keeps a page up to date: server-sent events say that something happened, then the page is fetched
+// again and the regions with `data-live` are replaced where they differ. Nothing moves while the user
+// reads: a list that is scrolled or has a selection waits behind "Show new".
+
+import { apiUrl } from "./request.js";
+
+/** Time in which further events are collected. */
+const COLLECT = 400;
+/** Shortest time between two updates. */
+const INTERVAL = 2000;
+/** Time after which a page is updated without an event: figures with an age. */
+const IDLE = 15000;
+
+let last = 0;
+let timer = null;
+let source = null;
+let failures = 0;
+
+function show(state, text) {
+  const element = document.querySelector("[data-connection]");
+  if (!element) return;
+  element.dataset.state = state;
+  element.textContent = text;
+  element.title = { on: "Updates arrive as they happen", waiting: "Connecting to the server again", off: "No updates while this page is in the background" }[state];
+}
+
+/** Fetches this page as a document. */
+function fetchPage() {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("GET", location.href);
+    request.responseType = "document";
+    request.setRequestHeader("Accept", "text/html");
+    request.onload = () => (request.status === 200 ? resolve(request.response) : reject(new Error(String(request.status))));
+    request.onerror = () => reject(new Error("unreachable"));
+    request.send();
+  });
+}
+
+/** Whether replacing a region would disturb what the user does in it. */
+function isInUse(region) {
+  if (region.querySelector("input:checked")) return true;
+  return region.matches("[data-rows]") && window.scrollY > 120;
+}
+
+function replace(region, fresh) {
+  const focused = region.contains(document.activeElement) ? document.activeElement : null;
+  const focusable = "a, button, input, select, [tabindex]";
+  const index = focused ? [...region.querySelectorAll(focusable)].indexOf(focused) : -1;
+  const current = [...region.querySelectorAll("[data-row]")].findIndex((row) => row.classList.contains("current"));
+  const adopted = document.adoptNode(fresh);
+  region.replaceWith(adopted);
+  if (index >= 0) adopted.querySelectorAll(focusable)[index]?.focus({ preventScroll: true });
+  if (current >= 0) adopted.querySelectorAll("[data-row]")[current]?.classList.add("current");
+  adopted.dispatchEvent(new CustomEvent("live:replaced", { bubbles: true }));
+}
+
+function offer(region, fresh) {
+  let button = document.querySelector("[data-show-new]");
+  if (!button) {
+    button = document.createElement("button");
+    button.type = "button";
+    button.className = "show-new";
+    button.dataset.showNew = "";
+    document.querySelector("main").prepend(button);
+  }
+  button.textContent = "Show what is new";
+  button.onclick = () => {
+    button.remove();
+    window.scrollTo({ top: 0 });
+    replace(document.querySelector(`[data-live="${region}"]`), fresh);
+  };
+}
+
+/** Updates the page now. */
+export async function refresh() {
+  last = Date.now();
+  let page;
+  try {
+    page = await fetchPage();
+  } catch {
+    return;
+  }
+  for (const region of document.querySelectorAll("[data-live]")) {
+    const fresh = page.querySelector(`[data-live="${region.dataset.live}"]`);
+    if (!fresh || fresh.isEqualNode(region)) continue;
+    if (isInUse(region)) offer(region.dataset.live, fresh);
+    else replace(region, fresh);
+  }
+}
+
+function soon() {
+  if (timer) return;
+  timer = setTimeout(() => {
+    timer = null;
+    refresh();
+  }, Math.max(COLLECT, INTERVAL - (Date.now() - last)));
+}
+
+function connect() {
+  if (source || document.hidden) return;
+  const url = apiUrl("/events");
+  const main = document.querySelector("main");
+  for (const name of ["subscription", "resourceGroup", "collection", "job"]) {
+    const value = document.querySelector("[data-events]")?.dataset[name];
+    if (value) url.searchParams.set(name, value);
+  }
+  source = new EventSource(url);
+  source.onopen = () => {
+    if (failures > 0) soon();
+    failures = 0;
+    show("on", "Live");
+  };
+  for (const name of ["attempt", "postponed", "occurrence", "gap"]) {
+    source.addEventListener(name, (event) => {
+      main.dispatchEvent(new CustomEvent(`live:${name}`, { detail: event.data }));
+      soon();
+    });
+  }
+  source.onerror = () => {
+    failures += 1;
+    show("waiting", "Reconnecting");
+    // The browser gives up after an answer that is not a stream, such as 503.
+    if (source.readyState === EventSource.CLOSED) {
+      source = null;
+      setTimeout(connect, Math.min(30000, 1000 * 2 ** Math.min(failures, 5)));
+    }
+  };
+}
+
+function disconnect() {
+  source?.close();
+  source = null;
+  show("off", "Paused");
+}
+
+export function start() {
+  connect();
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return disconnect();
+    show("waiting", "Connecting");
+    connect();
+    soon();
+  });
+  setInterval(() => {
+    if (!document.hidden && Date.now() - last > IDLE) refresh();
+  }, 5000);
+}

@@ -1,0 +1,63 @@
+//! Style sheet, scripts and icon, compiled into the binary. Their URLs contain a hash of all of them,
+//! so browsers keep them until one changes, and scripts can import each other by name.
+
+use std::sync::LazyLock;
+
+use ring::digest::{Context, SHA256};
+
+/// A file of the console.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Asset {
+    name: &'static str,
+    /// `Content-Type`.
+    pub content_type: &'static str,
+    /// Content.
+    pub content: &'static [u8],
+}
+
+macro_rules! assets {
+    ($($name:literal: $content_type:ident,)*) => {
+        [$(Asset {
+            name: $name,
+            content_type: $content_type,
+            content: include_bytes!(concat!("../assets/", $name)),
+        },)*]
+    };
+}
+
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+
+static ASSETS: &[Asset] = &assets! {
+    "console.css": CSS,
+    "console.js": SCRIPT,
+    "dialog.js": SCRIPT,
+    "jobs.js": SCRIPT,
+    "keyboard.js": SCRIPT,
+    "live.js": SCRIPT,
+    "request.js": SCRIPT,
+    "icon.svg": SVG,
+};
+
+/// Hash of all assets.
+static HASH: LazyLock<String> = LazyLock::new(|| {
+    let mut context = Context::new(&SHA256);
+    for asset in ASSETS {
+        context.update(asset.content);
+    }
+    context.finish().as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+});
+
+/// The asset of a path, given as decoded segments: `assets/{hash}/{name}`.
+pub fn asset(segments: &[&str]) -> Option<&'static Asset> {
+    match segments {
+        ["assets", hash, name] if *hash == *HASH => ASSETS.iter().find(|asset| asset.name == *name),
+        _ => None,
+    }
+}
+
+/// The folder of the assets in URLs, below the root of the console.
+pub(crate) fn folder() -> String {
+    format!("assets/{}", *HASH)
+}

@@ -1,0 +1,44 @@
+//! Charts as SVG. A module computes the geometry, its template draws it.
+
+mod expected_load;
+mod next_hour;
+mod outcomes;
+mod run_counts;
+
+pub(crate) use expected_load::ExpectedLoad;
+pub(crate) use next_hour::NextHour;
+pub(crate) use outcomes::Outcomes;
+pub(crate) use run_counts::RunCounts;
+
+/// A text at a position of a chart.
+pub(crate) struct Label {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) text: String,
+}
+
+/// The smallest round number (1, 2 or 5 times a power of ten) that is at least `value`.
+pub(crate) fn round_up(value: u64) -> u64 {
+    let mut scale = 1;
+    loop {
+        for step in [1, 2, 5] {
+            if step * scale >= value.min(u64::MAX / 100) {
+                return step * scale;
+            }
+        }
+        scale *= 10;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        for (value, expected) in [(0, 1), (1, 1), (3, 5), (60, 100), (101, 200), (4_999, 5_000)] {
+            assert_eq!(round_up(value), expected, "{value}");
+        }
+        assert!(round_up(u64::MAX) > 0);
+    }
+}

@@ -1,0 +1,110 @@
+//! Runs of the next hour: one lane per collection, one dot per minute, larger for more runs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use askama::Template;
+
+use super::Label;
+use crate::api::Data;
+use crate::format::{counted, hour_minute};
+use crate::view::View;
+
+const WIDTH: f64 = 600.0;
+const LEFT: f64 = 132.0;
+const RIGHT: f64 = 16.0;
+const LANE: f64 = 26.0;
+const LANES_MAX: usize = 8;
+const NAME_MAX: usize = 16;
+
+/// The chart.
+#[derive(Template)]
+#[template(path = "chart/next_hour.html")]
+pub(crate) struct NextHour {
+    lanes: Vec<Lane>,
+    ticks: Vec<Label>,
+    height: f64,
+    pub(crate) summary: String,
+    pub(crate) is_empty: bool,
+}
+
+struct Lane {
+    y: f64,
+    name: String,
+    full_name: String,
+    dots: Vec<Dot>,
+}
+
+struct Dot {
+    x: f64,
+    radius: f64,
+    title: String,
+}
+
+impl NextHour {
+    pub(crate) fn new(data: &Data, view: &View) -> NextHour {
+        let mut lanes: BTreeMap<String, Vec<(f64, u64, String)>> = BTreeMap::new();
+        let mut runs = 0;
+        let scale = (WIDTH - LEFT - RIGHT) / 3_600.0;
+        for bucket in data.list("buckets") {
+            let Some(start) = bucket.time("start") else { continue };
+            let seconds = (start.unix_seconds() - view.now.unix_seconds()).clamp(0, 3_600);
+            let x = LEFT + seconds as f64 * scale;
+            runs += bucket.integer("count");
+            for (name, number) in bucket.members("collections") {
+                let number = number.integer("");
+                let at = hour_minute(start, &view.zone);
+                let title = format!("{at}: {}", counted(number, "run", "runs"));
+                lanes.entry(name).or_default().push((x, number, title));
+            }
+        }
+        // The busiest collections, in the order of their names.
+        let mut busiest: Vec<(u64, String)> = lanes
+            .iter()
+            .map(|(name, dots)| (dots.iter().map(|(_, number, _)| number).sum(), name.clone()))
+            .collect();
+        busiest.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        let shown: Vec<_> = busiest.into_iter().take(LANES_MAX).map(|(_, name)| name).collect();
+        lanes.retain(|name, _| shown.contains(name));
+        let lanes: Vec<Lane> = lanes
+            .into_iter()
+            .enumerate()
+            .map(|(index, (name, dots))| {
+                let full_name = if name.is_empty() { "other collections".to_owned() } else { name };
+                let y = 18.0 + index as f64 * LANE;
+                let dots = dots.into_iter().map(|(x, number, title)| {
+                    let radius = (2.5 + (number as f64).sqrt() * 1.2).min(LANE / 2.0 - 1.0);
+                    Dot { x, radius, title: format!("{full_name}, {title}") }
+                });
+                Lane { y, name: shortened(&full_name), dots: dots.collect(), full_name }
+            })
+            .collect();
+        let height = 26.0 + lanes.len().max(1) as f64 * LANE;
+        let ticks = (0..6).map(|index| Label {
+            x: LEFT + f64::from(index) * 600.0 * scale,
+            y: height - 4.0,
+            text: hour_minute(
+                view.now.saturating_add(Duration::from_secs(600) * index),
+                &view.zone,
+            ),
+        });
+        NextHour {
+            summary: format!(
+                "Next hour: {} in {}",
+                counted(runs, "run", "runs"),
+                counted(lanes.len() as u64, "collection", "collections"),
+            ),
+            is_empty: lanes.is_empty(),
+            ticks: ticks.collect(),
+            lanes,
+            height,
+        }
+    }
+}
+
+fn shortened(name: &str) -> String {
+    match name.chars().count() > NAME_MAX {
+        true => name.chars().take(NAME_MAX - 1).chain(['…']).collect(),
+        false => name.to_owned(),
+    }
+}

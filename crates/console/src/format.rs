@@ -1,0 +1,144 @@
+//! Times, durations and numbers as people read them.
+
+use std::time::Duration;
+
+use kalends_recurrence::{Instant, Zone};
+
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// Parts of a local time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Local {
+    /// `2026-11-16`
+    pub(crate) date: String,
+    /// `02:30:00`
+    pub(crate) time: String,
+    /// `+01:00`
+    pub(crate) offset: String,
+    /// `Mon`
+    pub(crate) weekday: &'static str,
+}
+
+pub(crate) fn local(at: Instant, zone: &Zone) -> Local {
+    let text = zone.local(at.whole_second());
+    let (date, rest) = text.split_once('T').unwrap_or((&text, ""));
+    let (time, offset) = rest.split_at_checked(8).unwrap_or((rest, ""));
+    Local {
+        date: date.to_owned(),
+        time: time.to_owned(),
+        offset: offset.to_owned(),
+        weekday: short_weekday(zone.weekday(at).name()),
+    }
+}
+
+fn short_weekday(name: &'static str) -> &'static str {
+    name.get(..3).unwrap_or(name)
+}
+
+/// `Mon 2026-11-16 02:30`, with seconds where they are not zero.
+pub(crate) fn date_time(at: Instant, zone: &Zone) -> String {
+    let Local { date, time, weekday, .. } = local(at, zone);
+    let time = time.strip_suffix(":00").unwrap_or(&time);
+    format!("{weekday} {date} {time}")
+}
+
+/// `02:30`
+pub(crate) fn hour_minute(at: Instant, zone: &Zone) -> String {
+    local(at, zone).time.chars().take(5).collect()
+}
+
+/// `in 4 d 18 h`, `12 min ago`, `now`: the two largest units.
+pub(crate) fn relative(at: Instant, now: Instant) -> String {
+    let seconds = at.unix_seconds() - now.unix_seconds();
+    match (span(seconds.abs()), seconds) {
+        (_, 0) => "now".to_owned(),
+        (text, 1..) => format!("in {text}"),
+        (text, _) => format!("{text} ago"),
+    }
+}
+
+/// A number of seconds in its two largest units.
+fn span(seconds: i64) -> String {
+    let parts = [
+        (seconds / SECONDS_PER_DAY, "d"),
+        (seconds / 3_600 % 24, "h"),
+        (seconds / 60 % 60, "min"),
+        (seconds % 60, "s"),
+    ];
+    let shown = parts.iter().skip_while(|(amount, _)| *amount == 0).take(2);
+    let shown = shown.filter(|(amount, _)| *amount > 0);
+    shown.map(|(amount, unit)| format!("{amount} {unit}")).collect::<Vec<_>>().join(" ")
+}
+
+/// `340 ms`, `1.2 s`, `3 min 4 s`.
+pub(crate) fn duration(duration: Duration) -> String {
+    let milliseconds = duration.as_millis();
+    match milliseconds {
+        0..1_000 => format!("{milliseconds} ms"),
+        1_000..60_000 => format!("{:.1} s", duration.as_secs_f64()),
+        _ => span(i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)),
+    }
+}
+
+/// A number with separators of thousands: `12,345`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `one job`, `12 jobs`: a number with its noun.
+pub(crate) fn counted(number: u64, singular: &str, plural: &str) -> String {
+    match number {
+        1 => format!("1 {singular}"),
+        _ => format!("{} {plural}", count(number)),
+    }
+}
+
+/// A size in bytes: `1.2 MB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
+    match UNITS.iter().find(|(_, size)| bytes >= *size) {
+        Some((unit, size)) => format!("{:.1} {unit}", bytes as f64 / *size as f64),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        let cases = [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")];
+        for (number, expected) in cases {
+            assert_eq!(count(number), expected);
+        }
+        assert_eq!(counted(1, "job", "jobs"), "1 job");
+        assert_eq!(counted(0, "job", "jobs"), "0 jobs");
+    }
+
+    #[test]
+    fn durations_have_the_unit_that_fits() {
+        for (milliseconds, expected) in
+            [(0, "0 ms"), (999, "999 ms"), (1_200, "1.2 s"), (184_000, "3 min 4 s")]
+        {
+            assert_eq!(duration(Duration::from_millis(milliseconds)), expected);
+        }
+    }
+
+    #[test]
+    fn times_are_shown_in_the_zone() {
+        let at: Instant = "2026-11-16T01:30:00Z".parse().unwrap();
+        let berlin = Zone::named("Europe/Berlin").unwrap();
+        assert_eq!(date_time(at, &berlin), "Mon 2026-11-16 02:30");
+        assert_eq!(hour_minute(at, &berlin), "02:30");
+        assert_eq!(local(at, &berlin).offset, "+01:00");
+    }
+}

@@ -1,0 +1,37 @@
+//! The web console: pages rendered on the server from responses of the public REST API.
+//!
+//! A page has no access of its own. [`respond`] reads what it shows with [`Api::get`], which the
+//! server answers with the rights of the caller, and writes happen in the browser, with requests
+//! to the same API. This crate does no I/O: the same requests and responses give the same page.
+
+mod address;
+mod api;
+mod asset;
+mod chart;
+mod format;
+mod mark;
+mod pages;
+mod screen;
+mod view;
+
+pub use address::{CollectionAddress, JobAddress};
+pub use api::{Answer, Api};
+pub use asset::{Asset, asset};
+pub use pages::respond;
+pub use screen::Screen;
+pub use view::PageRequest;
+
+/// A rendered page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// HTTP status.
+    pub status: u16,
+    /// HTML.
+    pub body: String,
+}
+
+/// `Content-Security-Policy` of every page: own scripts, styles and requests only, nothing inline,
+/// and no text that becomes a script.
+pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+     img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
+     frame-ancestors 'none'; require-trusted-types-for 'script'";

@@ -1,0 +1,67 @@
+//! The pages, one module each.
+
+mod collections;
+mod editor;
+mod job;
+mod jobs;
+mod overview;
+mod run;
+mod runs;
+mod sign_in;
+mod system;
+
+use askama::Template;
+
+use crate::Page;
+use crate::api::{Api, ApiFailure};
+use crate::screen::Screen;
+use crate::view::{PageRequest, View};
+
+/// Renders a screen.
+pub async fn respond(screen: Screen, request: PageRequest<'_>, api: &dyn Api) -> Page {
+    let mut view = View::load(&request, &screen, api).await;
+    let page = match &screen {
+        Screen::Overview => overview::page(&mut view, api).await,
+        Screen::Jobs => jobs::page(&mut view, &request, api).await,
+        Screen::Job(job) => job::page(&mut view, &request, job, api).await,
+        Screen::Run(job, time) => run::page(&mut view, job, time, api).await,
+        Screen::NewJob => editor::page(&mut view, &request, None, api).await,
+        Screen::EditJob(job) => editor::page(&mut view, &request, Some(job), api).await,
+        Screen::Runs => runs::page(&mut view, &request, api).await,
+        Screen::Collections => collections::page(&mut view, api).await,
+        Screen::Collection(collection) => collections::one(&mut view, collection, api).await,
+        Screen::System => system::page(&mut view, api).await,
+        Screen::SignIn => sign_in::page(&mut view, &request),
+    };
+    page.unwrap_or_else(|failure| error(view, &failure))
+}
+
+type PageResult = Result<Page, ApiFailure>;
+
+/// A page with status 200.
+fn rendered(template: &impl Template) -> PageResult {
+    match template.render() {
+        Ok(body) => Ok(Page { status: 200, body }),
+        Err(error) => Err(ApiFailure { status: 500, message: error.to_string() }),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct ErrorPage<'a> {
+    view: View,
+    heading: &'a str,
+    message: &'a str,
+}
+
+fn error(mut view: View, failure: &ApiFailure) -> Page {
+    let heading = match failure.status {
+        404 => "Not found",
+        401 | 403 => "Not allowed",
+        429 | 503 => "Busy",
+        _ => "The page cannot be shown",
+    };
+    view.title = heading.to_owned();
+    let page = ErrorPage { view, heading, message: &failure.message };
+    Page { status: failure.status, body: page.render().unwrap_or_default() }
+}

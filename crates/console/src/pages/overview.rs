@@ -1,0 +1,125 @@
+//! Overview: what runs, what comes, what failed, what needs attention.
+
+use std::time::Duration;
+
+use askama::Template;
+
+use super::{PageResult, rendered};
+use crate::address::{CollectionAddress, JobAddress, encode};
+use crate::api::{Api, Data, read};
+use crate::chart::{ExpectedLoad, NextHour, RunCounts};
+use crate::format::count;
+use crate::mark::Mark;
+use crate::view::{Time, View};
+
+/// Entries of the list of what needs attention; the rest is behind a link.
+const ATTENTION_SHOWN: usize = 8;
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview<'a> {
+    view: &'a View,
+    is_empty: bool,
+    /// URL of the echo target, for a first job.
+    echo: String,
+    running: String,
+    due: String,
+    failed: String,
+    runs: String,
+    needs_attention: u64,
+    attention: Vec<Attention>,
+    attention_more: u64,
+    calculated: Option<Time>,
+    run_counts: RunCounts,
+    next_hour: NextHour,
+    load: ExpectedLoad,
+    load_calculated: Option<Time>,
+}
+
+struct Attention {
+    mark: Mark,
+    /// Collection and job.
+    name: String,
+    href: String,
+    message: String,
+    since: Option<Time>,
+    action: &'static str,
+    action_href: String,
+}
+
+pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
+    view.title = "Overview".to_owned();
+    let from = encode(&RunCounts::from(view.now).to_string());
+    let now = encode(&view.now.to_string());
+    let hour = encode(&view.now.saturating_add(Duration::from_secs(3_600)).to_string());
+    let counts = format!("/api/run-counts?from={from}&to={now}&bucket=PT1H");
+    let next_hour = format!("/api/expected-runs?from={now}&to={hour}&bucket=PT1M&by=collection");
+    let (overview, attention, counts, next_hour, load, node) = tokio::join!(
+        read(api, "/api/overview"),
+        read(api, "/api/attention"),
+        read(api, &counts),
+        read(api, &next_hour),
+        read(api, "/api/expected-runs?bucket=PT1H"),
+        read(api, "/api/node"),
+    );
+    let (overview, load) = (overview.unwrap_or_default(), load.unwrap_or_default());
+    let attention = attention.unwrap_or_default();
+    let entries = attention.list("value");
+    let run_counts = RunCounts::new(&counts.unwrap_or_default(), view);
+    let page = Overview {
+        is_empty: overview.has("calculatedAt") && overview.integer("jobs.all") == 0,
+        echo: node.unwrap_or_default().text("echo"),
+        running: count(overview.integer("running")),
+        due: count(overview.integer("dueWithinHour")),
+        failed: count(overview.integer("failedLast24Hours").max(run_counts.failed)),
+        runs: count(run_counts.runs),
+        needs_attention: overview.integer("attention"),
+        attention: entries
+            .iter()
+            .take(ATTENTION_SHOWN)
+            .map(|entry| Attention::new(entry, view))
+            .collect(),
+        attention_more: entries.len().saturating_sub(ATTENTION_SHOWN) as u64,
+        calculated: overview.time("calculatedAt").map(|at| view.time(at)),
+        next_hour: NextHour::new(&next_hour.unwrap_or_default(), view),
+        load_calculated: load.time("calculatedAt").map(|at| view.time(at)),
+        load: ExpectedLoad::new(&load, view),
+        run_counts,
+        view,
+    };
+    rendered(&page)
+}
+
+impl Attention {
+    fn new(entry: &Data, view: &View) -> Attention {
+        let (collection, job) = (entry.text("collection"), entry.text("job"));
+        let id = entry.text("id");
+        let job_path = JobAddress::of_id(&id, &view.default_group).map(|job| job.in_console());
+        let collection_path = CollectionAddress::of_id(&id, &view.default_group)
+            .map_or_else(|| encode(&collection), |address| address.in_console());
+        let job_path =
+            job_path.unwrap_or_else(|| format!("{}/{}", encode(&collection), encode(&job)));
+        let (name, href) = match job.is_empty() {
+            true => (collection, format!("{}collections/{collection_path}", view.root)),
+            false => (format!("{collection}/{job}"), format!("{}jobs/{job_path}", view.root)),
+        };
+        let kind = entry.text("kind");
+        let (mark, action, action_href) = match kind.as_str() {
+            "Failing" => (Mark::Failed, "See the last failure", format!("{href}?tab=runs")),
+            "Overdue" => (Mark::Skipped, "Why?", href.clone()),
+            "QuotaNear" => (Mark::Skipped, "See the quota", href.clone()),
+            "CertificateExpiring" => (Mark::Skipped, "Replace it", format!("{href}/edit")),
+            "DisabledLong" => (Mark::Disabled, "Enable or delete", href.clone()),
+            _ => (Mark::Skipped, "Open", href.clone()),
+        };
+        Attention {
+            mark,
+            name,
+            href,
+            message: entry.text("message"),
+            since: entry.time("since").map(|at| view.time(at)),
+            action,
+            action_href,
+        }
+    }
+}

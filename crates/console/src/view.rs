@@ -1,0 +1,211 @@
+//! The parts that all pages share: header, navigation, time zone, theme, who is signed in.
+
+use kalends_recurrence::{Instant, Zone};
+use percent_encoding::percent_decode_str;
+
+use crate::api::{Api, Data, read};
+use crate::format;
+use crate::screen::Screen;
+
+/// A request of a page.
+#[derive(Clone, Copy, Debug)]
+pub struct PageRequest<'a> {
+    /// Path, percent-encoded.
+    pub path: &'a str,
+    /// Parameters of the query, decoded.
+    pub parameters: &'a [(String, String)],
+    /// Value of the header `Cookie`; empty if there is none.
+    pub cookies: &'a str,
+    /// Time of the request.
+    pub now: Instant,
+    /// Version of Kalends.
+    pub version: &'a str,
+    /// URL of the server as the client reaches it, such as `http://127.0.0.1:8080`.
+    pub server: &'a str,
+    /// Prefix of the ARM ids in the default resource group.
+    pub default_group: &'a str,
+}
+
+impl PageRequest<'_> {
+    /// A parameter of the query; empty if absent.
+    pub(crate) fn parameter(&self, name: &str) -> String {
+        let found = self.parameters.iter().find(|(other, _)| other == name);
+        found.map_or(String::new(), |(_, value)| value.clone())
+    }
+
+    fn cookie(&self, name: &str) -> Option<String> {
+        let pairs = self.cookies.split("; ").filter_map(|pair| pair.split_once('='));
+        let value = pairs.into_iter().find(|(other, _)| *other == name)?.1;
+        Some(percent_decode_str(value).decode_utf8().ok()?.into_owned())
+    }
+}
+
+/// The time zone that times are shown in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ZoneChoice {
+    /// That of the browser.
+    Browser,
+    Utc,
+    /// That of the job on the page; that of the browser on pages without one.
+    Job,
+}
+
+/// What the layout shows.
+pub(crate) struct View {
+    pub(crate) title: String,
+    /// The entry of the navigation.
+    pub(crate) section: &'static str,
+    /// Relative URL of the root of the console: the server may be behind a path prefix.
+    pub(crate) root: String,
+    /// URL of the folder of the assets.
+    pub(crate) assets: String,
+    /// `light` or `dark`; empty: as the browser prefers.
+    pub(crate) theme: String,
+    pub(crate) now: Instant,
+    pub(crate) zone: Zone,
+    pub(crate) zone_choice: ZoneChoice,
+    /// The zone of the browser, once the browser has told it.
+    pub(crate) browser_zone: Option<Zone>,
+    /// The zone of the job on the page.
+    pub(crate) job_zone: Option<Zone>,
+    pub(crate) version: String,
+    pub(crate) server: String,
+    pub(crate) default_group: String,
+    /// `GET /api/me`
+    pub(crate) me: Data,
+    /// `GET /api/pause`
+    pub(crate) pause: Data,
+    /// The text in the search field.
+    pub(crate) search: String,
+}
+
+impl View {
+    pub(crate) async fn load(request: &PageRequest<'_>, screen: &Screen, api: &dyn Api) -> View {
+        let (me, pause) = match screen.is_public() {
+            true => (Ok(Data::default()), Ok(Data::default())),
+            false => tokio::join!(read(api, "/api/me"), read(api, "/api/pause")),
+        };
+        let depth = request.path.trim_start_matches('/').matches('/').count();
+        let root = match depth {
+            0 => "./".to_owned(),
+            depth => "../".repeat(depth),
+        };
+        let zone_choice = match request.cookie("kalends-zone").as_deref() {
+            Some("utc") => ZoneChoice::Utc,
+            Some("job") => ZoneChoice::Job,
+            _ => ZoneChoice::Browser,
+        };
+        let browser_zone = request.cookie("kalends-browser-zone");
+        let browser_zone = browser_zone.and_then(|name| Zone::named(&name).ok());
+        let mut view = View {
+            title: String::new(),
+            section: screen.section(),
+            assets: format!("{root}{}", crate::asset::folder()),
+            root,
+            theme: request
+                .cookie("kalends-theme")
+                .filter(|theme| theme == "dark" || theme == "light")
+                .unwrap_or_default(),
+            now: request.now,
+            zone: Zone::utc(),
+            zone_choice,
+            browser_zone,
+            job_zone: None,
+            version: request.version.to_owned(),
+            server: request.server.to_owned(),
+            default_group: request.default_group.to_owned(),
+            me: me.unwrap_or_default(),
+            pause: pause.unwrap_or_default(),
+            search: String::new(),
+        };
+        view.choose_zone();
+        view
+    }
+
+    /// Tells the zone of the job on the page.
+    pub(crate) fn set_job_zone(&mut self, zone: Option<Zone>) {
+        self.job_zone = zone;
+        self.choose_zone();
+    }
+
+    fn choose_zone(&mut self) {
+        let browser = || self.browser_zone.clone().unwrap_or_else(Zone::utc);
+        self.zone = match self.zone_choice {
+            ZoneChoice::Utc => Zone::utc(),
+            ZoneChoice::Browser => browser(),
+            ZoneChoice::Job => self.job_zone.clone().unwrap_or_else(browser),
+        };
+    }
+
+    pub(crate) fn chooses_browser_zone(&self) -> bool {
+        !self.chooses_utc() && !self.chooses_job_zone()
+    }
+
+    pub(crate) fn chooses_utc(&self) -> bool {
+        self.zone_choice == ZoneChoice::Utc
+    }
+
+    pub(crate) fn chooses_job_zone(&self) -> bool {
+        self.zone_choice == ZoneChoice::Job && self.job_zone.is_some()
+    }
+
+    /// `Berlin`: the last part of the name of the browser's zone.
+    pub(crate) fn browser_zone_name(&self) -> String {
+        self.browser_zone.as_ref().map_or("Local".to_owned(), city)
+    }
+
+    pub(crate) fn job_zone_name(&self) -> String {
+        self.job_zone.as_ref().map(city).unwrap_or_default()
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pause.is_true("paused") || self.pause.text("state") == "Paused"
+    }
+
+    /// Whether the caller has a permission somewhere: `writeJobs`, `runJobs`, `pause`.
+    pub(crate) fn may(&self, permission: &str) -> bool {
+        self.me.is_true(&format!("permissions.{permission}"))
+    }
+
+    pub(crate) fn is_signed_in(&self) -> bool {
+        self.me.text("authentication") == "Session"
+    }
+
+    /// The name of whom the server sees as caller.
+    pub(crate) fn caller(&self) -> String {
+        self.me.text("name")
+    }
+
+    pub(crate) fn time(&self, at: Instant) -> Time {
+        Time {
+            iso: at.to_string(),
+            absolute: format::date_time(at, &self.zone),
+            relative: format::relative(at, self.now),
+            title: self.title_of(at),
+        }
+    }
+
+    fn title_of(&self, at: Instant) -> String {
+        let utc = Zone::utc();
+        let own = format!("{} {}", format::date_time(at, &self.zone), city(&self.zone));
+        match self.zone.name() == utc.name() {
+            true => own,
+            false => format!("{own} · {} UTC", format::date_time(at, &utc)),
+        }
+    }
+}
+
+/// A time as pages show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Time {
+    pub(crate) iso: String,
+    pub(crate) absolute: String,
+    pub(crate) relative: String,
+    pub(crate) title: String,
+}
+
+/// `Berlin` for `Europe/Berlin`.
+fn city(zone: &Zone) -> String {
+    let name = zone.name();
+    name.rsplit('/').next().unwrap_or(name).replace('_', " ")
+}

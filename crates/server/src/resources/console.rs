@@ -1,0 +1,136 @@
+//! The web console: pages of the crate `kalends_console`, on the API with the rights of the caller.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
+use http_body_util::BodyExt as _;
+use kalends_console::{Answer, Api, Asset, CONTENT_SECURITY_POLICY, PageRequest, Screen};
+use kalends_wire::Version;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::{HandlerResult, RequestContext, dispatch, no_such_path};
+use crate::access::{Caller, authorization};
+use crate::app::App;
+use crate::audit::AuditEntry;
+use crate::capacity::RequestSlot;
+use crate::forwarded::RequestSource;
+use crate::request::Query;
+use crate::response::{ApiError, ApiResponse};
+use crate::route::{PathForm, route};
+
+/// Headers of every page, besides those of all responses.
+const HEADERS: [(HeaderName, &str); 6] = [
+    (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+    (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+/// Assets have the hash of their content in the URL.
+const ASSET_CACHE: &str = "public, max-age=31536000, immutable";
+
+pub(super) async fn page(request: RequestContext, screen: Screen) -> HandlerResult {
+    let server = request.server_url();
+    let group = &request.app.settings.default_group;
+    let default_group =
+        format!("/subscriptions/{}/resourceGroups/{}", group.subscription, group.group);
+    let cookies = request.headers.get(header::COOKIE).and_then(|value| value.to_str().ok());
+    let page_request = PageRequest {
+        path: &request.path,
+        parameters: request.query.parameters(),
+        cookies: cookies.unwrap_or(""),
+        now: request.app.now(),
+        version: env!("CARGO_PKG_VERSION"),
+        server: &server,
+        default_group: &default_group,
+    };
+    let api = CallerApi {
+        app: Arc::clone(&request.app),
+        caller: request.caller.clone(),
+        source: request.source.clone(),
+        entry: request.entry.clone(),
+        headers: request.headers.clone(),
+        slot: Arc::clone(&request.slot),
+    };
+    let page = kalends_console::respond(screen, page_request, &api).await;
+    let status = StatusCode::from_u16(page.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let response = ApiResponse::text(status, page.body);
+    Ok(HEADERS.into_iter().fold(response, |response, (name, value)| response.with(name, value)))
+}
+
+pub(super) fn asset(asset: &'static Asset) -> ApiResponse {
+    ApiResponse::text(StatusCode::OK, asset.content)
+        .with(header::CONTENT_TYPE, asset.content_type)
+        .with(header::CACHE_CONTROL, ASSET_CACHE)
+}
+
+/// The response to a caller who is not signed in: the sign-in page, which leads back to `uri`.
+pub(super) fn to_sign_in(uri: &Uri, error: &ApiError) -> ApiResponse {
+    if error.response(Version::NEWEST).status != StatusCode::UNAUTHORIZED {
+        return error.response(Version::NEWEST);
+    }
+    let path = uri.path().trim_start_matches('/');
+    let root = match path.matches('/').count() {
+        0 => "./".to_owned(),
+        depth => "../".repeat(depth),
+    };
+    let here = match uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    let to = utf8_percent_encode(&here, NON_ALPHANUMERIC);
+    ApiResponse::empty(StatusCode::SEE_OTHER)
+        .with(header::LOCATION, &format!("{root}sign-in?to={to}"))
+        .with(header::CACHE_CONTROL, "no-store")
+}
+
+/// The API with the rights of the caller of a page.
+struct CallerApi {
+    app: Arc<App>,
+    caller: Caller,
+    source: RequestSource,
+    entry: AuditEntry,
+    headers: HeaderMap,
+    slot: Arc<RequestSlot>,
+}
+
+impl Api for CallerApi {
+    fn get<'a>(&'a self, target: &'a str) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>> {
+        Box::pin(async move {
+            let response = match self.respond(target).await {
+                Ok(response) => response,
+                Err(error) => error.response(Version::NEWEST),
+            };
+            let status = response.status.as_u16();
+            let Ok(body) = response.into_body().collect().await;
+            Answer { status, body: body.to_bytes().to_vec() }
+        })
+    }
+}
+
+impl CallerApi {
+    async fn respond(&self, target: &str) -> HandlerResult {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let query = Query::read(query, PathForm::of(path))?;
+        let route = route(&Method::GET, path, &self.app.settings.default_group)?;
+        let route = route.ok_or_else(|| no_such_path(path))?;
+        let (requirement, operation) = authorization::requirement(&route, &Method::GET);
+        authorization::check(&self.caller, &requirement, operation)?;
+        let request = RequestContext {
+            app: Arc::clone(&self.app),
+            caller: self.caller.clone(),
+            source: self.source.clone(),
+            entry: self.entry.clone(),
+            method: Method::GET,
+            path: path.into(),
+            query,
+            headers: self.headers.clone(),
+            body: None,
+            slot: Arc::clone(&self.slot),
+        };
+        dispatch(request, route).await
+    }
+}
