@@ -156,6 +156,9 @@ pub struct JobState {
     pub faulted: u64,
     /// When the job finished; retention counts from it.
     pub finished: Option<Instant>,
+    /// Number of failed runs since the last run that succeeded. A run fails when its last attempt
+    /// does; occurrences that are skipped, missed or superseded do not count.
+    pub consecutive_failures: u64,
 }
 
 /// The data that the engine needs to begin a run of a job.

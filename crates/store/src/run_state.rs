@@ -322,6 +322,11 @@ pub(crate) fn apply<'w>(
             let (RunRow { run, .. }, _) = held(rows, *token)?;
             let ended = |job: JobRow| {
                 let mut state = counted(job.state, *counts);
+                state.consecutive_failures = match closed.disposition {
+                    Disposition::Completed => 0,
+                    Disposition::Failed => state.consecutive_failures + 1,
+                    _ => state.consecutive_failures,
+                };
                 let is_superseded = run.is_superseded(job.schedule_generation);
                 if let Some(unused) = unused.filter(|_| !is_superseded) {
                     state.used = state.used.saturating_sub(1);

@@ -117,6 +117,10 @@ impl Check<'_> {
             let kept = state.faulted;
             self.violation(job, format!("COUNT faulted is {kept}, records say {least} to {most}"));
         }
+        if state.consecutive_failures > least {
+            let kept = state.consecutive_failures;
+            self.violation(job, format!("COUNT consecutive failures are {kept} of {least}"));
+        }
     }
 
     fn rows(&mut self, job: JobEvidence<'_>, history: &[HistoryEntry]) {

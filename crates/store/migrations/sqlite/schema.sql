@@ -158,7 +158,7 @@ CREATE TABLE state (
     newest_entry INTEGER NOT NULL,
     -- The newest ledger row; each row refers to its predecessor.
     newest_closing INTEGER NOT NULL
-, schedule_generation INTEGER, enabled_since INTEGER) STRICT;
+, schedule_generation INTEGER, enabled_since INTEGER, consecutive_failures INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE TABLE tags (
     job INTEGER NOT NULL,
@@ -261,7 +261,8 @@ CREATE VIEW v_jobs AS SELECT
     coalesce(s.schedule_generation, s.generation) AS schedule_generation,
     strftime('%Y-%m-%dT%H:%M:%S', (s.enabled_since - 9999999 * (s.enabled_since < 0)) / 10000000,
         'unixepoch')
-        || printf('.%07dZ', (s.enabled_since % 10000000 + 10000000) % 10000000) AS enabled_since
+        || printf('.%07dZ', (s.enabled_since % 10000000 + 10000000) % 10000000) AS enabled_since,
+    s.consecutive_failures
 FROM jobs j JOIN state s ON s.job = j.job
     JOIN collections c ON c.id = j.collection
     JOIN groups g ON g.id = c.group_id;

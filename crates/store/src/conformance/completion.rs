@@ -4,9 +4,9 @@ use kalends_domain::Lifecycle;
 
 use crate::api_store::JobWrite;
 use crate::conformance::Subject;
-use crate::conformance::sample::{LEASE, NODE, advance, at, begin, due, finish};
+use crate::conformance::sample::{LEASE, NODE, advance, at, begin, closed, due, finish, retry};
 use crate::engine_store::{Advance, DueJob, RunWrite, RunWriteResult};
-use crate::record::{JobRecord, OpenRun};
+use crate::record::{Disposition, JobRecord, OpenRun};
 
 /// Both final states, and an edit between the last begin and its finish.
 pub async fn the_last_run_completes_a_job_unless_it_was_edited(subject: Subject) {
@@ -156,4 +156,36 @@ pub async fn a_finished_job_that_runs_once_more_follows_the_outcome(subject: Sub
     let state_now = state().await;
     assert_eq!((state_now.lifecycle, state_now.due), (Lifecycle::Faulted, None));
     assert_ne!(state_now.finished, Some(requested), "the time of the outcome");
+}
+
+/// Failed attempts that a retry follows, skipped and superseded occurrences change nothing.
+pub async fn consecutive_failures_count_failed_runs_since_the_last_success(subject: Subject) {
+    subject.create_collection().await;
+    subject.create_due_job("j").await;
+    let job = async || subject.job("j").await.unwrap();
+    let close = async |disposition| {
+        let (run, held) = subject.begin_run(&job().await).await;
+        let mut write = finish(run, held.token, None);
+        if let RunWrite::Finish { closed, .. } = &mut write {
+            closed.disposition = disposition;
+        }
+        assert_eq!(subject.commit(write).await, RunWriteResult::Done);
+        job().await.state.consecutive_failures
+    };
+    assert_eq!(close(Disposition::Failed).await, 1);
+    assert_eq!(close(Disposition::Failed).await, 2);
+    assert_eq!(close(Disposition::Superseded).await, 2);
+    assert_eq!(close(Disposition::SkippedDisabled).await, 2);
+    let present = job().await;
+    let closed = vec![closed(Disposition::SkippedOverlap, 60), closed(Disposition::Missed, 60)];
+    let skip =
+        RunWrite::Skip { on: due(&present), advance: advance(&present), closed, postponed: vec![] };
+    assert_eq!(subject.commit(skip).await, RunWriteResult::Done);
+    let (run, held) = subject.begin_run(&job().await).await;
+    subject.commit(retry(run, held.token, 90)).await;
+    assert_eq!(job().await.state.consecutive_failures, 2);
+    let gate = subject.store.gate_states(vec![present.key]).await.unwrap();
+    assert_eq!(gate[0].unwrap().state.consecutive_failures, 2);
+    assert_eq!(close(Disposition::Completed).await, 0);
+    assert_eq!(close(Disposition::Failed).await, 1);
 }

@@ -106,6 +106,7 @@ macro_rules! conformance_tests {
                 a_job_completes_with_the_last_of_its_open_runs,
                 advancing_does_not_complete_a_job_with_an_open_run,
                 a_finished_job_that_runs_once_more_follows_the_outcome,
+                consecutive_failures_count_failed_runs_since_the_last_success,
             ]
             edits: [
                 an_edit_that_keeps_the_schedule_keeps_its_runs,

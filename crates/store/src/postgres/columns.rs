@@ -41,7 +41,8 @@ macro_rules! gate_columns {
 macro_rules! state_columns {
     ($of:literal) => {
         crate::postgres::columns::columns!($of;
-            lifecycle due used last_execution executions failures faulted finished)
+            lifecycle due used last_execution executions failures faulted finished
+            consecutive_failures)
     };
 }
 /// The columns of `row::run`.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use deadpool_postgres::Transaction;
 use kalends_domain::{JobDefinition, JobPath, Switch};
 use kalends_recurrence::{Instant, duration_to_ticks};
+use tokio_postgres::types::ToSql;
 
 use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite, WaitingRuns};
 use crate::error::StoreError;
@@ -164,12 +165,12 @@ impl EditJob<'_> {
             "INSERT INTO states (generation, schedule_generation, entries, job, collection_id,
                 enabled, ",
             state_columns!(""),
-            ") VALUES (1, 1, 0, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+            ") VALUES (1, 1, 0, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
         );
         let is_on = definition.switch == Switch::Enabled;
         let state_columns = StateColumns::of(state);
-        let StateColumns { lifecycle, due, used, last, executions, failures, faulted, finished } =
-            &state_columns;
+        let [lifecycle, due, used, last, executions, failures, faulted, finished, consecutive] =
+            state_columns.values();
         execute(
             transaction,
             insert_state,
@@ -185,6 +186,7 @@ impl EditJob<'_> {
                 failures,
                 faulted,
                 finished,
+                consecutive,
             ],
         )
         .await?;
@@ -228,10 +230,10 @@ impl EditJob<'_> {
         execute(transaction, update, &[&key, &text, &search, &tags, &gap, &authenticated, &retry])
             .await?;
         let update_state = concat!(
-            "UPDATE states SET generation = $11, schedule_generation = $12, enabled_since = $13,
+            "UPDATE states SET generation = $12, schedule_generation = $13, enabled_since = $14,
                 enabled = $2, (",
             state_columns!(""),
-            ") = ($3, $4, $5, $6, $7, $8, $9, $10) WHERE job = $1"
+            ") = ($3, $4, $5, $6, $7, $8, $9, $10, $11) WHERE job = $1"
         );
         let is_on = definition.switch == Switch::Enabled;
         let job = edited_job(&before.job, definition, waiting, now);
@@ -241,8 +243,8 @@ impl EditJob<'_> {
             job.enabled_since.map(Instant::ticks),
         );
         let state_columns = StateColumns::of(state);
-        let StateColumns { lifecycle, due, used, last, executions, failures, faulted, finished } =
-            &state_columns;
+        let [lifecycle, due, used, last, executions, failures, faulted, finished, consecutive] =
+            state_columns.values();
         execute(
             transaction,
             update_state,
@@ -257,6 +259,7 @@ impl EditJob<'_> {
                 failures,
                 faulted,
                 finished,
+                consecutive,
                 &generation,
                 &schedule_generation,
                 &enabled_since,
@@ -278,6 +281,7 @@ struct StateColumns {
     failures: i64,
     faulted: i64,
     finished: Option<i64>,
+    consecutive_failures: i64,
 }
 
 impl StateColumns {
@@ -291,7 +295,22 @@ impl StateColumns {
             failures: state.failures.cast_signed(),
             faulted: state.faulted.cast_signed(),
             finished: state.finished.map(Instant::ticks),
+            consecutive_failures: state.consecutive_failures.cast_signed(),
         }
+    }
+
+    fn values(&self) -> [&(dyn ToSql + Sync); 9] {
+        [
+            &self.lifecycle,
+            &self.due,
+            &self.used,
+            &self.last,
+            &self.executions,
+            &self.failures,
+            &self.faulted,
+            &self.finished,
+            &self.consecutive_failures,
+        ]
     }
 }
 

@@ -13,7 +13,7 @@ use crate::postgres::error::{PostgresError, TransactionFailure, connection_error
 use crate::stored_form::DefinitionCodec;
 
 /// All migrations; the number of a migration is its position, from 1. Never change a published one.
-const MIGRATIONS: [(&str, &str); 11] = [
+const MIGRATIONS: [(&str, &str); 12] = [
     ("first", include_str!("../../migrations/postgres/0001_first.sql")),
     ("tokens", include_str!("../../migrations/postgres/0002_tokens.sql")),
     ("timing", include_str!("../../migrations/postgres/0003_timing.sql")),
@@ -25,6 +25,10 @@ const MIGRATIONS: [(&str, &str); 11] = [
     ("parked runs", include_str!("../../migrations/postgres/0009_parked_runs.sql")),
     ("plan names", include_str!("../../migrations/postgres/0010_plan_names.sql")),
     ("key rotation", include_str!("../../migrations/postgres/0011_key_rotation.sql")),
+    (
+        "consecutive failures",
+        include_str!("../../migrations/postgres/0012_consecutive_failures.sql"),
+    ),
 ];
 
 /// The key of the advisory lock: "kalends" in ASCII, unlikely to collide with other programs.

@@ -146,6 +146,7 @@ pub(super) fn state(row: &Row) -> Result<JobState, StoreError> {
         failures: unsigned(row, "failures")?,
         faulted: unsigned(row, "faulted")?,
         finished: optional_at(row, "finished")?,
+        consecutive_failures: unsigned(row, "consecutive_failures")?,
     })
 }
 

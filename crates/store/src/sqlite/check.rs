@@ -176,7 +176,7 @@ fn find_violations(connection: &Connection) -> SqliteResult<Vec<String>> {
             .execute([Coded(*job)])?;
         if let Some(row) = row {
             const SQL: &str = "INSERT INTO logged_state
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
             let mut statement = connection.prepare_cached(SQL)?;
             state::write(&mut statement, *job, row)?;
         }
@@ -208,7 +208,8 @@ fn stale_due_rows(connection: &Connection, replayed: &Replayed) -> SqliteResult<
     let mut statement = connection.prepare(
         "SELECT d.job, d.packed, s.collection, s.generation, s.switched_on, s.lifecycle, s.due,
              s.used, s.last_execution, s.executions, s.failures, s.faulted, s.finished, s.entries,
-             s.newest_entry, s.newest_closing, s.schedule_generation, s.enabled_since
+             s.newest_entry, s.newest_closing, s.schedule_generation, s.enabled_since,
+             s.consecutive_failures
          FROM due d CROSS JOIN main.state s ON s.job = d.job",
     )?;
     let mut rows = statement.query(())?;

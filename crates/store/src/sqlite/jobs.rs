@@ -14,7 +14,7 @@ use crate::sqlite::collections::{CollectionLocation, locate};
 use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::groups::invalid_name;
 use crate::sqlite::path_keys::PathKeys;
-use crate::sqlite::state::{ReadState, StateRow, read_state};
+use crate::sqlite::state::{self, ReadState, StateRow, read_state};
 use crate::sqlite::write_back::{Snapshot, WriteTransaction};
 use crate::stored_form::{DefinitionCodec, read_definition};
 
@@ -28,7 +28,7 @@ macro_rules! select_job {
             "SELECT j.job, j.name, j.uid, j.created, j.version, j.definition, s.collection,
                  s.generation, s.switched_on, s.lifecycle, s.due, s.used, s.last_execution,
                  s.executions, s.failures, s.faulted, s.finished, s.entries, s.newest_entry,
-                 s.newest_closing, s.schedule_generation, s.enabled_since",
+                 s.newest_closing, s.schedule_generation, s.enabled_since, s.consecutive_failures",
             $more,
             " FROM jobs j JOIN state s ON s.job = j.job "
         )
@@ -125,7 +125,7 @@ macro_rules! select_named {
 }
 
 /// The index of the first additional column.
-const MORE_COLUMNS: usize = 22;
+const MORE_COLUMNS: usize = STATE_COLUMN + state::COLUMNS;
 
 /// A job for an edit, with the columns that the edit compares.
 pub(crate) struct EditableJob {

@@ -68,12 +68,15 @@ fn find(connection: &Connection, job: JobKey) -> SqliteResult<Option<StateRow>> 
     let mut statement = connection.prepare_cached(
         "SELECT collection, generation, switched_on, lifecycle, due, used, last_execution,
              executions, failures, faulted, finished, entries, newest_entry, newest_closing,
-             schedule_generation, enabled_since
+             schedule_generation, enabled_since, consecutive_failures
          FROM state WHERE job = ?",
     )?;
     let found = statement.query_row([Coded(job)], |row| read_state(row, 0)).optional();
     found.map_err(|error| SqliteError::from(error).of_job(job))
 }
+
+/// Number of columns that [`read_state`] reads.
+pub(crate) const COLUMNS: usize = 17;
 
 /// Reads the columns of a state in table order, beginning with column `first`.
 pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateRow> {
@@ -96,6 +99,7 @@ pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateR
             failures: count(8)?,
             faulted: count(9)?,
             finished: instant(10)?,
+            consecutive_failures: count(16)?,
         },
         entries: count(11)?,
         newest_entry: row.get(first + 12)?,
@@ -109,8 +113,8 @@ pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateR
 pub(crate) const WRITE: &str =
     "INSERT OR REPLACE INTO state (job, collection, generation, switched_on, lifecycle, due, used,
          last_execution, executions, failures, faulted, finished, entries, newest_entry,
-         newest_closing, schedule_generation, enabled_since)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+         newest_closing, schedule_generation, enabled_since, consecutive_failures)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Executes a statement with the columns of `state` as parameters.
 pub(crate) fn write(
@@ -119,7 +123,7 @@ pub(crate) fn write(
     row: &StateRow,
 ) -> SqliteResult<()> {
     let StateRow { collection, generation, switched_on, state, entries, .. } = *row;
-    let JobState { lifecycle, due, used, last_execution, executions, failures, faulted, finished } =
+    let JobState { lifecycle, due, used, last_execution, executions, failures, faulted, .. } =
         state;
     statement.execute(params![
         Coded(job),
@@ -133,12 +137,13 @@ pub(crate) fn write(
         Coded(executions),
         Coded(failures),
         Coded(faulted),
-        finished.map(Coded),
+        state.finished.map(Coded),
         Coded(entries),
         row.newest_entry,
         row.newest_ledger_row,
         Coded(row.schedule_generation),
         row.enabled_since.map(Coded),
+        Coded(state.consecutive_failures),
     ])?;
     Ok(())
 }

@@ -104,6 +104,7 @@ impl Table {
                 "entries",
                 "schedule_generation",
                 "enabled_since",
+                "consecutive_failures",
             ],
             Table::Runs => &[
                 "run",

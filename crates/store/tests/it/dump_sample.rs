@@ -105,7 +105,9 @@ pub(crate) async fn fill(store: &dyn Store) {
         (3, "completed", Lifecycle::Completed, Instant::MAX),
         (4, "Faulted", Lifecycle::Faulted, Instant::MIN),
     ] {
-        let state = JobState { lifecycle, finished: Some(finished), ..JobState::default() };
+        let consecutive_failures = uid as u64;
+        let finished = Some(finished);
+        let state = JobState { lifecycle, finished, consecutive_failures, ..JobState::default() };
         put_job(store, "c", name, JobPut { state, ..new_job(uid, Switch::Enabled) }).await;
     }
     // One tick before 1970: the fraction of a second must not be negative.
@@ -220,6 +222,7 @@ async fn expected_of_job(
         "version": job.version,
         "schedule_generation": job.job.schedule_generation,
         "enabled_since": job.job.enabled_since.map(iso),
+        "consecutive_failures": job.state.consecutive_failures,
     })];
     for run in store.open_runs(job.key).await.unwrap() {
         lines.push(json!({

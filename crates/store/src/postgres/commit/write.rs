@@ -83,7 +83,8 @@ async fn write_states(
         ") = (",
         state_columns!("n."),
         ") FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[],
-                       $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])
+                       $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+                       $11::bigint[])
            AS n (job, entries, ",
         state_columns!(""),
         ") WHERE s.job = n.job"
@@ -101,6 +102,7 @@ async fn write_states(
         column(states, |(_, state)| state.failures.cast_signed()),
         column(states, |(_, state)| state.faulted.cast_signed()),
         column(states, |(_, state)| state.finished.map(Instant::ticks)),
+        column(states, |(_, state)| state.consecutive_failures.cast_signed()),
     ];
     write_rows(transaction, (states.len(), "states"), sql, columns).await
 }

@@ -18,11 +18,13 @@ use crate::sqlite::write_back::dirty_rows::Version;
 use crate::sqlite::write_back::open_runs::RunRow;
 
 /// Version of the entry format. Entries of earlier versions are read, later ones are rejected.
-const FORMAT_VERSION: u64 = 3;
+const FORMAT_VERSION: u64 = 4;
 /// Version 1 had no schedule generation, time of enabling and held runs.
 const FORMAT_WITHOUT_HELD_RUNS: u64 = 1;
 /// Version 2 had no parked runs.
 const FORMAT_WITHOUT_PARKED_RUNS: u64 = 2;
+/// Version 3 had no number of consecutive failures.
+const FORMAT_WITHOUT_CONSECUTIVE_FAILURES: u64 = 3;
 
 /// The last allocated numbers. They are never reused, even after a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -165,7 +167,9 @@ pub(crate) fn unpack(packed: &[u8]) -> Option<StateRow> {
         let from = &mut &*packed;
         take_state(from, version).filter(|_| from.is_empty())
     };
-    read(FORMAT_VERSION).or_else(|| read(FORMAT_WITHOUT_HELD_RUNS))
+    read(FORMAT_VERSION)
+        .or_else(|| read(FORMAT_WITHOUT_CONSECUTIVE_FAILURES))
+        .or_else(|| read(FORMAT_WITHOUT_HELD_RUNS))
 }
 
 fn put_state(to: &mut Vec<u8>, row: &StateRow) {
@@ -186,6 +190,7 @@ fn put_state(to: &mut Vec<u8>, row: &StateRow) {
     put_signed(to, row.newest_ledger_row);
     put(to, row.schedule_generation);
     put_instant(to, row.enabled_since);
+    put(to, state.consecutive_failures);
 }
 
 fn take_state(from: &mut &[u8], version: u64) -> Option<StateRow> {
@@ -202,6 +207,7 @@ fn take_state(from: &mut &[u8], version: u64) -> Option<StateRow> {
             failures: take(from)?,
             faulted: take(from)?,
             finished: take_instant(from)?,
+            consecutive_failures: 0,
         },
         entries: take(from)?,
         newest_entry: take_signed(from)?,
@@ -213,6 +219,9 @@ fn take_state(from: &mut &[u8], version: u64) -> Option<StateRow> {
     if version > FORMAT_WITHOUT_HELD_RUNS {
         row.schedule_generation = take(from)?;
         row.enabled_since = take_instant(from)?;
+    }
+    if version > FORMAT_WITHOUT_CONSECUTIVE_FAILURES {
+        row.state.consecutive_failures = take(from)?;
     }
     Some(row)
 }
@@ -340,6 +349,7 @@ mod tests {
                 failures: 127,
                 faulted: 128,
                 finished: None,
+                consecutive_failures: 129,
             },
             entries: 5,
             newest_entry: i64::MAX,
@@ -386,6 +396,16 @@ mod tests {
         assert_eq!(replayed.jobs[&JobKey(-4)], (2, None));
         assert_eq!(replayed.runs[&RunId(9)], (2, Some(run(None))));
         assert_eq!(replayed.runs[&RunId(10)], (2, None));
+    }
+
+    #[test]
+    fn rows_that_earlier_versions_packed_are_read() {
+        let packed = pack(&state());
+        let without =
+            StateRow { state: JobState { consecutive_failures: 0, ..state().state }, ..state() };
+        let failures = 2;
+        assert_eq!(unpack(&packed), Some(state()));
+        assert_eq!(unpack(&packed[..packed.len() - failures]), Some(without));
     }
 
     #[test]
