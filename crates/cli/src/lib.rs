@@ -25,7 +25,6 @@ use std::io::Write as _;
 pub use commands::{Command, execute};
 pub use error::{CliError, Refusal};
 pub use exit_status::ExitStatus;
-pub use output::relative_time;
 pub use schedule_flags::ScheduleFlags;
 
 /// Prints an error and the next step to standard error.

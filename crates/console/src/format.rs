@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use kalends_recurrence::{Instant, Zone};
-
-const SECONDS_PER_DAY: i64 = 86_400;
+use kalends_recurrence::{Instant, Zone, span};
 
 /// Parts of a local time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,36 +45,13 @@ pub(crate) fn hour_minute(at: Instant, zone: &Zone) -> String {
     local(at, zone).time.chars().take(5).collect()
 }
 
-/// `in 4 d 18 h`, `12 min ago`, `now`: the two largest units.
-pub(crate) fn relative(at: Instant, now: Instant) -> String {
-    let seconds = at.unix_seconds() - now.unix_seconds();
-    match (span(seconds.abs()), seconds) {
-        (_, 0) => "now".to_owned(),
-        (text, 1..) => format!("in {text}"),
-        (text, _) => format!("{text} ago"),
-    }
-}
-
-/// A number of seconds in its two largest units.
-fn span(seconds: i64) -> String {
-    let parts = [
-        (seconds / SECONDS_PER_DAY, "d"),
-        (seconds / 3_600 % 24, "h"),
-        (seconds / 60 % 60, "min"),
-        (seconds % 60, "s"),
-    ];
-    let shown = parts.iter().skip_while(|(amount, _)| *amount == 0).take(2);
-    let shown = shown.filter(|(amount, _)| *amount > 0);
-    shown.map(|(amount, unit)| format!("{amount} {unit}")).collect::<Vec<_>>().join(" ")
-}
-
 /// `340 ms`, `1.2 s`, `3 min 4 s`.
 pub(crate) fn duration(duration: Duration) -> String {
     let milliseconds = duration.as_millis();
     match milliseconds {
         0..1_000 => format!("{milliseconds} ms"),
         1_000..60_000 => format!("{:.1} s", duration.as_secs_f64()),
-        _ => span(i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)),
+        _ => span(duration.as_secs()),
     }
 }
 

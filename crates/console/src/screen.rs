@@ -5,7 +5,7 @@ use crate::address::{CollectionAddress, JobAddress};
 /// A page of the console.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Screen {
-    /// What runs, what comes, what failed.
+    /// Current, coming and failed runs.
     Overview,
     /// All jobs, with search.
     Jobs,

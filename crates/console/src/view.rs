@@ -1,6 +1,6 @@
 //! The parts that all pages share: header, navigation, time zone, theme, who is signed in.
 
-use kalends_recurrence::{Instant, Zone};
+use kalends_recurrence::{Instant, Zone, relative_time};
 use percent_encoding::percent_decode_str;
 
 use crate::api::{Api, Data, read};
@@ -50,7 +50,7 @@ pub(crate) enum ZoneChoice {
     Job,
 }
 
-/// What the layout shows.
+/// Content of the layout.
 pub(crate) struct View {
     pub(crate) title: String,
     /// The entry of the navigation.
@@ -180,7 +180,7 @@ impl View {
         Time {
             iso: at.to_string(),
             absolute: format::date_time(at, &self.zone),
-            relative: format::relative(at, self.now),
+            relative: relative_time(at, self.now),
             title: self.title_of(at),
         }
     }

@@ -15,7 +15,6 @@ use kalends_wire::Json;
 pub(crate) use columns::{Cell, Column};
 pub(crate) use progress::Progress;
 pub(crate) use style::{Style, printable};
-pub use times::relative_time;
 pub(crate) use times::{TimeZoneOfUser, date_time};
 
 use crate::definitions::yaml_writer;

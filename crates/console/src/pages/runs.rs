@@ -21,7 +21,7 @@ const FILTERS: [&str; 5] = ["status", "from", "to", "collection", "job"];
 struct Runs<'a> {
     view: &'a View,
     tabs: Vec<Tab>,
-    /// What the list is limited to, in words.
+    /// The limits of the list, in words.
     limits: Vec<String>,
     rows: Vec<Row>,
     next_page: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kalends_cli::relative_time;
+use kalends_recurrence::relative_time;
 use kalends_recurrence::{DstNote, Instant, Rule};
 use kalends_wire::Json;
 

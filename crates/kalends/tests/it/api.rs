@@ -52,21 +52,60 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn the_page_at_the_root_runs_no_script_and_cannot_be_framed() {
+fn pages_run_scripts_of_the_server_only_and_cannot_be_framed() {
+    let (_server, mut connection) = with_jobs(&["j"]);
+    for path in ["/", "/sign-in", "/jobs/jc/absent"] {
+        let page = connection.request("GET", path, None);
+        assert_eq!(page.status, if path.ends_with("absent") { 404 } else { 200 }, "{path}");
+        for (name, value) in [
+            ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", "no-referrer"),
+            ("Cross-Origin-Opener-Policy", "same-origin"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+            ("Cache-Control", "no-store"),
+            ("Content-Type", "text/html; charset=utf-8"),
+        ] {
+            assert_eq!(page.header(name), Some(value), "{path} {name}");
+        }
+        let policy = page.header("Content-Security-Policy").unwrap();
+        for directive in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+        ] {
+            assert!(policy.split("; ").any(|found| found == directive), "{policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        let scripts: Vec<_> = page.body.split("<script").skip(1).collect();
+        assert!(!scripts.is_empty(), "{path}");
+        for script in scripts {
+            assert!(script.starts_with(" type=\"module\" src=\""), "{path}: {script}");
+        }
+        assert!(!page.body.contains(" style=") && !page.body.contains(" onclick="), "{path}");
+        for (name, _) in &page.headers {
+            assert!(!name.to_ascii_lowercase().starts_with("access-control-"), "{name}");
+            assert!(!name.eq_ignore_ascii_case("server"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn assets_of_the_console_are_cached_until_they_change() {
     let (_server, mut connection) = with_jobs(&[]);
-    let page = connection.request("GET", "/", None);
-    assert_eq!(page.status, 200);
-    assert_eq!(page.header("X-Content-Type-Options"), Some("nosniff"));
-    let policy = page.header("Content-Security-Policy").unwrap();
-    for directive in ["default-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"] {
-        assert!(policy.split("; ").any(|found| found == directive), "{policy}");
+    let page = connection.request("GET", "/", None).body;
+    let (_, rest) = page.split_once("href=\"./assets/").unwrap();
+    let (hash, _) = rest.split_once('/').unwrap();
+    for (name, kind) in [("console.css", "text/css"), ("console.js", "text/javascript")] {
+        let asset = connection.request("GET", &format!("/assets/{hash}/{name}"), None);
+        assert_eq!(asset.status, 200, "{name}");
+        assert!(asset.header("Content-Type").unwrap().starts_with(kind), "{name}");
+        let cache = asset.header("Cache-Control").unwrap();
+        assert!(cache.contains("immutable"), "{cache}");
     }
-    assert!(!policy.contains("script-src") && !policy.contains("unsafe"), "{policy}");
-    assert!(!page.body.contains("<script") && !page.body.contains(" style="));
-    for (name, _) in &page.headers {
-        assert!(!name.to_ascii_lowercase().starts_with("access-control-"), "{name}");
-        assert!(!name.eq_ignore_ascii_case("server"), "{name}");
-    }
+    assert_eq!(connection.request("GET", "/assets/0/console.css", None).status, 404);
 }
 
 #[test]
