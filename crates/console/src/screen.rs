@@ -64,6 +64,15 @@ impl Screen {
         *self == Screen::SignIn
     }
 
+    /// The collection that the screen belongs to.
+    pub(crate) fn collection(&self) -> Option<&CollectionAddress> {
+        match self {
+            Screen::Job(job) | Screen::Run(job, _) | Screen::EditJob(job) => Some(&job.collection),
+            Screen::Collection(collection) => Some(collection),
+            _ => None,
+        }
+    }
+
     /// The entry of the navigation that the screen belongs to.
     pub(crate) fn section(&self) -> &'static str {
         match self {

@@ -3,6 +3,7 @@
 use kalends_recurrence::{Instant, Zone, relative_time};
 use percent_encoding::percent_decode_str;
 
+use crate::address::encode;
 use crate::api::{Api, Data, read};
 use crate::format;
 use crate::screen::Screen;
@@ -81,9 +82,13 @@ pub(crate) struct View {
 
 impl View {
     pub(crate) async fn load(request: &PageRequest<'_>, screen: &Screen, api: &dyn Api) -> View {
+        let me = match screen.collection() {
+            Some(collection) => format!("/api/me?scope={}", encode(&collection.in_api())),
+            None => "/api/me".to_owned(),
+        };
         let (me, pause) = match screen.is_public() {
             true => (Ok(Data::default()), Ok(Data::default())),
-            false => tokio::join!(read(api, "/api/me"), read(api, "/api/pause")),
+            false => tokio::join!(read(api, &me), read(api, "/api/pause")),
         };
         let depth = request.path.trim_start_matches('/').matches('/').count();
         let root = match depth {
@@ -162,7 +167,8 @@ impl View {
         self.pause.is_true("paused") || self.pause.text("state") == "Paused"
     }
 
-    /// Whether the caller has a permission somewhere: `writeJobs`, `runJobs`, `pause`.
+    /// Whether the caller has a permission: `writeJobs`, `runJobs` or `pause`. On the page of a collection
+    /// or job it counts there, elsewhere it is enough to have it for one collection.
     pub(crate) fn may(&self, permission: &str) -> bool {
         self.me.is_true(&format!("permissions.{permission}"))
     }

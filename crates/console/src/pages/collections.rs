@@ -3,9 +3,9 @@
 use askama::Template;
 
 use super::{PageResult, rendered};
-use crate::address::CollectionAddress;
+use crate::address::{CollectionAddress, encode};
 use crate::api::{Api, Data, read};
-use crate::format::count;
+use crate::format::{count, counted};
 use crate::mark::Mark;
 use crate::view::View;
 
@@ -49,7 +49,7 @@ impl Row {
                 format!("{}collections/{}", view.root, address.in_console())
             }),
             resource: address.map(|address| address.in_api()).unwrap_or_default(),
-            mark: if state == "Enabled" { Mark::Scheduled } else { Mark::Disabled },
+            mark: mark_of(&state),
             state,
             jobs: count(jobs),
             failing: row.integer("failing"),
@@ -72,26 +72,71 @@ struct Collection<'a> {
     resource: String,
     mark: Mark,
     state: String,
+    plan: String,
+    location: String,
+    /// Quota in words.
+    quota: Vec<String>,
+    /// From the overview; `None` while that is being calculated.
+    usage: Option<Row>,
+    tags: Vec<(String, String)>,
     definition: String,
     jobs_href: String,
+    new_job_href: String,
 }
 
 pub(super) async fn one(view: &mut View, address: &CollectionAddress, api: &dyn Api) -> PageResult {
     view.title.clone_from(&address.collection);
-    let collection = read(api, &format!("{}?api-version=2026-11-01", address.in_api())).await?;
+    let target = format!("{}?api-version=2026-11-01", address.in_api());
+    let (collection, overview) = tokio::join!(read(api, &target), read(api, "/api/overview"));
+    let (collection, overview) = (collection?, overview.unwrap_or_default());
+    let id = collection.text("id");
+    let usage = overview.list("collections").into_iter();
+    let usage = usage.into_iter().find(|row| row.text("id").eq_ignore_ascii_case(&id));
     let state = collection.text("properties.state");
+    let name = encode(&address.collection);
     let page = Collection {
         name: address.collection.clone(),
         resource: address.in_api(),
-        mark: if state == "Enabled" { Mark::Scheduled } else { Mark::Disabled },
+        mark: mark_of(&state),
         state,
+        plan: collection.text("properties.sku.name"),
+        location: collection.text("location"),
+        quota: quota(&collection),
+        usage: usage.map(|row| Row::new(&row, view)),
+        tags: collection
+            .members("tags")
+            .into_iter()
+            .map(|(name, tag)| (name, tag.text("")))
+            .collect(),
         definition: collection.pretty(),
-        jobs_href: format!(
-            "{}jobs?collection={}",
-            view.root,
-            crate::address::encode(&address.collection)
-        ),
+        jobs_href: format!("{}jobs?collection={name}", view.root),
+        new_job_href: format!("{}new-job?collection={name}", view.root),
         view,
     };
     rendered(&page)
+}
+
+fn mark_of(state: &str) -> Mark {
+    match state {
+        "Enabled" => Mark::Scheduled,
+        _ => Mark::Disabled,
+    }
+}
+
+fn quota(collection: &Data) -> Vec<String> {
+    let mut quota = Vec::new();
+    if collection.has("properties.quota.maxJobCount") {
+        let max = collection.integer("properties.quota.maxJobCount");
+        quota.push(format!("at most {}", counted(max, "job", "jobs")));
+    }
+    let recurrence = collection.get("properties.quota.maxRecurrence");
+    if recurrence.has("frequency") {
+        let (interval, unit) = (recurrence.integer("interval"), recurrence.text("frequency"));
+        let unit = unit.to_lowercase();
+        quota.push(match interval {
+            0 | 1 => format!("a job at most once every {unit}"),
+            _ => format!("a job at most once every {interval} {unit}s"),
+        });
+    }
+    quota
 }

@@ -1,31 +1,173 @@
-//! System: this node, the store, and the pause of everything.
+//! System: the pause of everything, this node, the store, limits and rules.
+
+use std::time::Duration;
 
 use askama::Template;
 
 use super::{PageResult, rendered};
 use crate::api::{Api, Data, read};
-use crate::view::View;
+use crate::format::{bytes, count, duration};
+use crate::mark::Mark;
+use crate::view::{Time, View};
 
 #[derive(Template)]
 #[template(path = "system.html")]
 struct System<'a> {
     view: &'a View,
-    node: Data,
-    facts: Vec<(String, String)>,
+    paused_since: Option<Time>,
+    paused_until: Option<Time>,
+    scheduler: Line,
+    store: Option<Line>,
+    started: Option<Time>,
+    node: Vec<Fact>,
+    limits: Vec<Fact>,
+    retention: Vec<Fact>,
+    egress: &'static str,
+    allowed: Vec<String>,
+    notes: Vec<Note>,
+}
+
+/// A state in words.
+struct Line {
+    mark: Mark,
+    text: String,
+}
+
+struct Fact {
+    name: &'static str,
+    value: String,
+}
+
+struct Note {
+    time: Option<Time>,
+    by: String,
+    action: String,
+    text: String,
 }
 
 pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
     view.title = "System".to_owned();
-    let node = read(api, "/api/node").await?;
-    let facts = [
-        ("Version", "version"),
-        ("Node", "node"),
-        ("Time zone data", "zoneData"),
-        ("Started", "startedAt"),
-        ("Store", "store.kind"),
-        ("Scheduler", "scheduler.state"),
-    ];
-    let facts = facts.iter().map(|(name, path)| ((*name).to_owned(), node.text(path)));
-    let facts = facts.filter(|(_, value)| !value.is_empty()).collect();
-    rendered(&System { node, facts, view })
+    let (node, notes) = tokio::join!(read(api, "/api/node"), read(api, "/api/notes?limit=20"));
+    let node = node?;
+    let fact = |name, path: &str| Fact { name, value: node.text(path) };
+    let number = |name, path: &str| Fact { name, value: count(node.integer(path)) };
+    let span = |name, path: &str| Fact { name, value: period(&node.text(path)) };
+    let page = System {
+        paused_since: view.pause.time("since").map(|at| view.time(at)),
+        paused_until: view.pause.time("until").map(|at| view.time(at)),
+        scheduler: scheduler(&node),
+        store: node.has("store").then(|| store(&node)),
+        started: node.time("startedAt").map(|at| view.time(at)),
+        node: known(vec![
+            fact("Version", "version"),
+            fact("Node", "node"),
+            fact("Time zone data", "zoneData"),
+            fact("Echo target", "echo"),
+        ]),
+        limits: known(vec![
+            number("Attempts at the same time", "limits.attempts"),
+            number("Of these, to one host", "limits.attemptsPerHost"),
+            number("Of these, of one collection", "limits.attemptsPerCollection"),
+            span("Timeout of an attempt", "limits.attemptTimeout"),
+            number("Open runs of one job", "limits.openRunsPerJob"),
+            Fact { name: "Size of a job", value: bytes(node.integer("limits.jobBytes")) },
+            Fact {
+                name: "Limits of plans",
+                value: if node.is_true("limits.plans") { "enforced" } else { "off" }.to_owned(),
+            },
+        ]),
+        retention: known(vec![
+            span("History", "retention.history"),
+            number("History entries of one job", "retention.entriesPerJob"),
+            span("Finished jobs", "retention.finishedJobs"),
+        ]),
+        egress: match node.text("egress.mode").as_str() {
+            "SingleUser" => {
+                "Jobs may reach this machine and the private network, because only its user can use this server."
+            }
+            "Listed" => "Jobs may reach the listed destinations only.",
+            _ => "Jobs may reach public addresses, and the listed destinations.",
+        },
+        allowed: node.list("egress.allow").iter().map(|rule| rule.text("")).collect(),
+        notes: notes
+            .unwrap_or_default()
+            .list("value")
+            .iter()
+            .map(|note| Note {
+                time: note.time("time").map(|at| view.time(at)),
+                by: note.text("by"),
+                action: note.text("action"),
+                text: note.text("text"),
+            })
+            .collect(),
+        view,
+    };
+    rendered(&page)
+}
+
+fn known(facts: Vec<Fact>) -> Vec<Fact> {
+    facts.into_iter().filter(|fact| !fact.value.is_empty()).collect()
+}
+
+/// `60 days` for `P60D`; other durations as they are.
+fn period(text: &str) -> String {
+    let days = text.strip_prefix('P').and_then(|text| text.strip_suffix('D'));
+    let seconds = text.strip_prefix("PT").and_then(|text| text.strip_suffix('S'));
+    match (days.and_then(|days| days.parse().ok()), seconds.and_then(|text| text.parse().ok())) {
+        (Some(days), _) => crate::format::counted(days, "day", "days"),
+        (_, Some(seconds)) => duration(Duration::from_secs(seconds)),
+        _ => text.to_owned(),
+    }
+}
+
+fn scheduler(node: &Data) -> Line {
+    let state = node.text("scheduler.state");
+    let mark = match state.as_str() {
+        "Running" => Mark::Succeeded,
+        "Held" | "Paused" => Mark::Skipped,
+        _ => Mark::Failed,
+    };
+    let text = match node.has("scheduler.running") {
+        true => format!(
+            "{state}: {} running, {} waiting, {} late",
+            count(node.integer("scheduler.running")),
+            count(node.integer("scheduler.waiting")),
+            duration(Duration::from_millis(node.integer("scheduler.latenessMilliseconds"))),
+        ),
+        false => state,
+    };
+    Line { mark, text }
+}
+
+fn store(node: &Data) -> Line {
+    let kind = match node.text("store.kind").as_str() {
+        "Sqlite" => "SQLite".to_owned(),
+        "Postgres" => "PostgreSQL".to_owned(),
+        other => other.to_owned(),
+    };
+    let size = match node.has("store.bytes") {
+        true => format!(", {}", bytes(node.integer("store.bytes"))),
+        false => String::new(),
+    };
+    match node.is_true("store.healthy") {
+        true => Line { mark: Mark::Succeeded, text: format!("{kind}{size}") },
+        false => Line {
+            mark: Mark::Failed,
+            text: format!("{kind}{size}: {}", node.text("store.reason")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_are_in_words() {
+        for (text, expected) in
+            [("P60D", "60 days"), ("P1D", "1 day"), ("PT60S", "1 min"), ("PT1H30M", "PT1H30M")]
+        {
+            assert_eq!(period(text), expected);
+        }
+    }
 }
