@@ -156,6 +156,16 @@ impl EngineMetrics {
         self.gate_responses_late.increment();
     }
 
+    /// Number of attempts in flight.
+    pub fn attempts_in_flight(&self) -> u64 {
+        self.in_flight.get()
+    }
+
+    /// Number of due jobs and runs that wait for a slot in memory.
+    pub fn waiting_runs(&self) -> u64 {
+        self.waiting_runs.get()
+    }
+
     /// Number of violations that invariant scans confirmed.
     pub fn violations(&self) -> u64 {
         self.violations.iter().map(Counter::get).sum()

@@ -8,6 +8,7 @@ mod endpoints;
 mod engine_thread;
 mod hardening;
 mod limits;
+mod node;
 mod oidc;
 mod retention;
 mod schedules;
@@ -29,7 +30,7 @@ use kalends_engine::{
     ClockSource, Engine, EngineMetrics, EngineSettings, EngineState, Nodes, Nudge, OnViolation,
     StoreClock,
 };
-use kalends_environment::{Clock, Entropy, SystemClock, SystemEntropy};
+use kalends_environment::{Clock, SystemClock, SystemEntropy};
 use kalends_metrics::Metrics;
 use kalends_recurrence::Zone;
 use kalends_server::{
@@ -39,7 +40,7 @@ use kalends_server::{
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::record::NodeId;
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, derived_key};
-use kalends_store::{Store, StoreHealth};
+use kalends_store::{Retention, Store, StoreHealth};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -148,9 +149,14 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     arguments.log.install(Arc::new(SystemClock));
     hardening::disable_core_dumps();
-    let tls = arguments.tls.read()?;
     let engine_metrics = Arc::new(EngineMetrics::default());
+    let tls = arguments.tls.read()?;
     let started = SystemClock.now();
+    let node_id = node::new_id()?;
+    let attempt_timeout = arguments.egress.attempt_timeout();
+    let retention = Retention::from(&arguments.retention);
+    let node =
+        node::describe(node_id, &arguments.location, retention, attempt_timeout, &engine_metrics)?;
     let OpenedStore {
         store,
         engine_store,
@@ -234,11 +240,11 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
                 metrics: Arc::clone(&engine_metrics),
                 on_violation: on_violation(),
                 open_runs_max: settings.open_runs_max,
-                attempt_timeout: arguments.egress.attempt_timeout(),
-                retention: (&arguments.retention).into(),
+                attempt_timeout,
+                retention,
                 ..EngineSettings::default()
             };
-            Some(start_engine(engine_store, executor, settings)?)
+            Some(start_engine(engine_store, executor, node_id, settings)?)
         }
     };
     let running = engine.as_ref().map(EngineThread::engine);
@@ -262,6 +268,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         metrics: Arc::new(ServerMetrics::new(others, started)),
         health: Arc::clone(&health),
         certificates: PfxLimit::default(),
+        node,
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -347,11 +354,9 @@ fn on_violation() -> OnViolation {
 fn start_engine(
     store: Arc<dyn Store>,
     executor: NetworkExecutor,
+    node: NodeId,
     settings: EngineSettings,
 ) -> anyhow::Result<EngineThread> {
-    let mut node = [0; 8];
-    SystemEntropy.fill(&mut node)?;
-    let node = NodeId(u64::from_le_bytes(node));
     let (clock, executor) = (Arc::new(SystemClock), Arc::new(executor));
     let started =
         EngineThread::start(move || Engine::start(store, clock, executor, node, settings));

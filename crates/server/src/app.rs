@@ -18,6 +18,7 @@ use crate::events::EventSubscriptions;
 use crate::forwarded::TrustedProxies;
 use crate::health::Health;
 use crate::metrics::ServerMetrics;
+use crate::node::Node;
 use crate::position_key::PositionKey;
 use crate::response::ApiError;
 
@@ -99,6 +100,8 @@ pub struct App {
     pub health: Arc<Health>,
     /// Limits the client certificates that are read at the same time.
     pub certificates: PfxLimit,
+    /// This process.
+    pub node: Node,
 }
 
 /// Ids that a response carries in its headers.

@@ -21,6 +21,8 @@ pub(crate) enum Route {
     Metrics,
     Events,
     OpenApi,
+    Me,
+    Node,
     Operations,
     MetadataEndpoints,
     Subscriptions,
@@ -56,7 +58,7 @@ pub(crate) enum Route {
 impl Route {
     /// Whether a read is cheap: one row of the store, or data in memory.
     pub(crate) fn is_fast_read(&self) -> bool {
-        matches!(self, Route::Asset(_) | Route::Live | Route::OpenApi | Route::Job(_))
+        matches!(self, Route::Asset(_) | Route::Live | Route::OpenApi | Route::Me | Route::Job(_))
     }
 
     /// Allowed methods, as in the header `Allow`.
@@ -69,6 +71,8 @@ impl Route {
             | Route::Metrics
             | Route::Events
             | Route::OpenApi
+            | Route::Me
+            | Route::Node
             | Route::Operations
             | Route::MetadataEndpoints
             | Route::Subscriptions
@@ -181,6 +185,11 @@ impl<'a> Segments<'a> {
         }
         if let Some(screen) = Screen::of(self.0) {
             return Ok(Some(Route::Console(screen)));
+        }
+        for (word, route) in [("me", Route::Me), ("node", Route::Node)] {
+            if self.keywords(&["api", word]) {
+                return Ok(self.is_end().then_some(route));
+            }
         }
         if self.keywords(&["api", "collections"]) {
             return self.in_group(default_group.clone(), method);
@@ -368,6 +377,8 @@ mod tests {
         is(&format!("{JC}/jobs/j/Occurrences"), |r| matches!(r, Route::Occurrences(_)));
         is(&format!("{JC}/jobs/j/explain"), |r| matches!(r, Route::Explain(_)));
         is("/events", |r| *r == Route::Events);
+        is("/api/me", |r| *r == Route::Me);
+        is("/API/Node", |r| *r == Route::Node);
         for path in [
             "/x",
             "/metadata",
@@ -424,6 +435,8 @@ mod tests {
             Route::MetadataEndpoints => 25,
             Route::Subscriptions => 26,
             Route::Subscription(_) => 27,
+            Route::Me => 28,
+            Route::Node => 29,
         }
     }
 
@@ -447,7 +460,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_lists_exactly_the_routes() {
-        let mut seen = [false; 28];
+        let mut seen = [false; 30];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -463,6 +476,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 28]);
+        assert_eq!(seen, [true; 30]);
     }
 }

@@ -54,6 +54,9 @@ pub trait StoreHealth: Send + Sync {
     /// End of the newest history entry.
     fn newest_entry(&self) -> Reply<'_, Option<Instant>>;
 
+    /// Size of the stored data in bytes, with indexes and logs.
+    fn bytes(&self) -> Reply<'_, u64>;
+
     /// The failure after which this process can no longer write; `None` while it can. Only a restart
     /// of the process recovers.
     fn stopped(&self) -> Option<StoreError>;

@@ -14,6 +14,7 @@
 
 mod action;
 mod bulk;
+mod caller;
 mod collection;
 mod duration;
 mod enum_text;
@@ -27,6 +28,7 @@ mod json;
 mod list;
 mod next;
 mod node;
+mod node_status;
 mod object;
 mod patch;
 mod quoting;
@@ -41,6 +43,7 @@ mod write_options;
 
 pub use action::keep_type_spelling;
 pub use bulk::{BulkAction, BulkEdit, BulkJobs, read_bulk_preview};
+pub use caller::{CallerDescription, write_caller};
 pub use collection::{keep_plan, read_collection, write_collection};
 pub use duration::{parse_duration, parse_short_duration, write_duration};
 pub use error::{ErrorDetail, ErrorDetails};
@@ -54,6 +57,9 @@ pub use job::{
 pub use json::{Json, Number};
 pub use list::write_list;
 pub use next::NextRequest;
+pub use node_status::{
+    LimitsStatus, LoadStatus, NodeStatus, RetentionStatus, StoreStatus, write_node,
+};
 pub use patch::{ignore_final_state, merge_patch, patch_collection, patch_job};
 pub use quoting::quoted;
 pub use recurrence::{read_definition, write_recurrence};

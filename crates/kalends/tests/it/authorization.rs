@@ -22,13 +22,15 @@ enum Requires {
 }
 
 /// All operations, written independently of the implementation. A missing one fails the test.
-const OPERATIONS: [(&str, &str, Requires); 37] = [
+const OPERATIONS: [(&str, &str, Requires); 39] = [
     ("GET", "/", Requires::Nothing),
     ("GET", "/livez", Requires::Nothing),
     ("GET", "/readyz", Requires::Nothing),
     ("GET", "/openapi.json", Requires::Nothing),
     ("GET", "/metrics", Requires::Everything),
     ("GET", "/events", Requires::Token),
+    ("GET", "/api/me", Requires::Token),
+    ("GET", "/api/node", Requires::Token),
     ("GET", "/providers/Microsoft.Scheduler/operations", Requires::Token),
     ("GET", "/metadata/endpoints", Requires::Nothing),
     ("GET", "/subscriptions", Requires::Token),

@@ -8,6 +8,7 @@ mod audit;
 mod authorization;
 mod azure_tools;
 mod behind_a_proxy;
+mod caller_and_node;
 mod client;
 mod clock_changes;
 mod clocked_server;

@@ -48,6 +48,9 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
         Route::Subscriptions | Route::Subscription(_) => {
             (Requirement::Token, "Microsoft.Resources/subscriptions/read")
         }
+        Route::Me => (Requirement::Token, "Microsoft.Scheduler/me/read"),
+        // The handler leaves out what only readers of everything may see.
+        Route::Node => (Requirement::Token, "Microsoft.Scheduler/node/read"),
         // Each subscriber receives the events of the collections that it may read.
         Route::Events => (Requirement::Token, "Microsoft.Scheduler/events/read"),
         Route::Metrics => (

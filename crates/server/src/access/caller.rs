@@ -13,32 +13,58 @@ pub(crate) struct Caller {
     pub(crate) id: Arc<str>,
     /// Display name for the audit log.
     pub(crate) name: Option<Arc<str>>,
+    pub(crate) method: AuthenticationMethod,
     grants: Arc<[Grant]>,
+}
+
+/// How a caller was authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AuthenticationMethod {
+    /// Not at all.
+    None,
+    /// By a token of the store, or the token that the server was started with.
+    Token,
+    /// By an access token of an identity provider.
+    Oidc,
+}
+
+impl AuthenticationMethod {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            AuthenticationMethod::None => "None",
+            AuthenticationMethod::Token => "Token",
+            AuthenticationMethod::Oidc => "Oidc",
+        }
+    }
 }
 
 impl Caller {
     /// The user of a server without authentication.
     pub(crate) fn single_user() -> Caller {
-        static CALLER: LazyLock<Caller> =
-            LazyLock::new(|| Caller::new("single-user".into(), None, [everything()].into()));
+        static CALLER: LazyLock<Caller> = LazyLock::new(|| {
+            let method = AuthenticationMethod::None;
+            Caller::new("single-user".into(), None, method, [everything()].into())
+        });
         CALLER.clone()
     }
 
     /// The caller of a route that requires no token.
     pub(crate) fn anonymous() -> Caller {
-        Caller::new("nobody".into(), None, [].into())
+        Caller::new("nobody".into(), None, AuthenticationMethod::None, [].into())
     }
 
     /// The holder of the token that the server was started with; an owner.
     pub(crate) fn start_token() -> Caller {
-        Caller::new("start-token".into(), None, [everything()].into())
+        let method = AuthenticationMethod::Token;
+        Caller::new("start-token".into(), None, method, [everything()].into())
     }
 
     /// The holder of a static token of the store.
     pub(crate) fn of_token(token: &TokenRecord) -> Caller {
         let name = Some(token.name.as_str()).filter(|name| !name.is_empty());
         let id = Caller::id_of_token(&token.id);
-        Caller::new(id, name.map(Arc::from), [token.grant.clone()].into())
+        let method = AuthenticationMethod::Token;
+        Caller::new(id, name.map(Arc::from), method, [token.grant.clone()].into())
     }
 
     /// The caller id of a static token.
@@ -46,8 +72,17 @@ impl Caller {
         format!("token:{id}").into()
     }
 
-    pub(crate) fn new(id: Arc<str>, name: Option<Arc<str>>, grants: Arc<[Grant]>) -> Caller {
-        Caller { id, name, grants }
+    pub(crate) fn new(
+        id: Arc<str>,
+        name: Option<Arc<str>>,
+        method: AuthenticationMethod,
+        grants: Arc<[Grant]>,
+    ) -> Caller {
+        Caller { id, name, method, grants }
+    }
+
+    pub(crate) fn grants(&self) -> &[Grant] {
+        &self.grants
     }
 
     /// The scopes of the grants as a text. Callers with the same scopes have the same text.
@@ -59,6 +94,11 @@ impl Caller {
 
     pub(crate) fn may(&self, permission: Permission, scope: &AccessScope) -> bool {
         self.grants.iter().any(|grant| grant.allows(permission, scope))
+    }
+
+    /// Whether the caller has a permission in any scope.
+    pub(crate) fn may_anywhere(&self, permission: Permission) -> bool {
+        self.grants.iter().any(|grant| grant.role.permission() >= permission)
     }
 
     /// The scopes within `scope` that the caller was granted, for a caller that may not read all

@@ -77,6 +77,35 @@ pub(crate) enum Readiness {
     NotReady(String),
 }
 
+/// The state of store and scheduler.
+pub(crate) struct HealthStatus {
+    /// Why the store does not accept writes; `None` if it does.
+    pub(crate) store_problem: Option<String>,
+    pub(crate) scheduler: SchedulerState,
+    /// Time since the oldest occurrence or retry was due that has not started.
+    pub(crate) lateness: Duration,
+}
+
+/// The state of the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SchedulerState {
+    Running,
+    /// The server was started with `--hold`.
+    Held,
+    /// The scheduler or the store makes no progress.
+    Failing,
+}
+
+impl SchedulerState {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            SchedulerState::Running => "Running",
+            SchedulerState::Held => "Held",
+            SchedulerState::Failing => "Failing",
+        }
+    }
+}
+
 impl Health {
     /// Health of a server that uses `store`. `clock` decides what is overdue.
     pub fn new(
@@ -118,6 +147,32 @@ impl Health {
             None if self.is_on_hold() => Readiness::OnHold,
             None => Readiness::Ready,
         }
+    }
+
+    /// The state of store and scheduler. Bounded in time like [`Health::readiness`].
+    pub(crate) async fn status(self: &Arc<Self>) -> HealthStatus {
+        self.probe().await;
+        self.read_next_due().await;
+        let state = self.state();
+        let store_problem = state.store.current().map(str::to_owned);
+        let is_failing = store_problem.is_some() || state.scheduler.current().is_some();
+        let scheduler = match self.is_on_hold() {
+            true => SchedulerState::Held,
+            false if is_failing => SchedulerState::Failing,
+            false => SchedulerState::Running,
+        };
+        HealthStatus { store_problem, scheduler, lateness: self.lateness(&state) }
+    }
+
+    /// Size of the store in bytes; `None` if it cannot be read in time.
+    pub(crate) async fn store_bytes(&self) -> Option<u64> {
+        timeout(DUE_TIME_MAX, self.store.bytes()).await.ok()?.ok()
+    }
+
+    /// Time since the oldest occurrence or retry was due that has not started.
+    fn lateness(&self, state: &State) -> Duration {
+        let now = Instant::from(self.clock.now());
+        state.next_due.map_or(Duration::ZERO, |due| now.since(due))
     }
 
     /// Why due jobs do not start at present.
@@ -234,8 +289,7 @@ impl Metrics for Health {
         page.gauge("kalends_store_up", "Whether the store accepts writes").value(&[], is_up);
         page.gauge("kalends_hold", "Whether the server was started with --hold")
             .value(&[], u8::from(self.is_on_hold()));
-        let now = Instant::from(self.clock.now());
-        let overdue = state.next_due.map_or(Duration::ZERO, |due| now.since(due));
+        let overdue = self.lateness(&state);
         let help = "Time since the oldest occurrence or retry was due that has not started";
         page.gauge("kalends_oldest_overdue_seconds", help).value(&[], overdue.as_secs_f64());
     }

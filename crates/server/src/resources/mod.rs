@@ -11,7 +11,9 @@ mod health;
 mod history;
 mod job_draft;
 mod jobs;
+mod me;
 mod metrics;
+mod node;
 mod occurrences;
 mod openapi;
 mod preview;
@@ -299,6 +301,8 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::Metrics => Ok(metrics::page(&request.app).await),
         Route::Events => Box::pin(events::stream(request)).await,
         Route::OpenApi => Ok(openapi::document()),
+        Route::Me => me::describe(&request),
+        Route::Node => Box::pin(node::describe(request)).await,
         Route::Operations => Ok(providers::operations()),
         Route::MetadataEndpoints => Ok(providers::endpoints(&request)),
         Route::Subscriptions => {

@@ -429,6 +429,10 @@ impl StoreHealth for MemoryStore {
         ready(Ok(entries.max_by_key(|record| record.sequence).map(|record| record.entry.ended)))
     }
 
+    fn bytes(&self) -> Reply<'_, u64> {
+        ready(Ok(0))
+    }
+
     fn stopped(&self) -> Option<StoreError> {
         None
     }

@@ -1,9 +1,22 @@
-//! The write probe of readiness checks.
+//! The write probe of readiness checks, and the size of the store.
 
 use deadpool_postgres::Transaction;
 
+use crate::error::StoreError;
+use crate::postgres::PostgresStore;
 use crate::postgres::error::PostgresError;
+use crate::postgres::row::unsigned;
 use crate::postgres::transaction::Operation;
+
+impl PostgresStore {
+    /// Bytes of all tables with their indexes.
+    pub(super) async fn read_bytes(&self) -> Result<u64, StoreError> {
+        let sql = "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint AS bytes
+             FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'";
+        let rows = self.query(sql, &[]).await?;
+        rows.first().map_or(Ok(0), |row| unsigned(row, "bytes"))
+    }
+}
 
 /// Locks a row, which the database writes and a read-only database refuses. It changes no value, so
 /// that probes leave nothing for VACUUM.

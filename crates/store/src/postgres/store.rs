@@ -207,6 +207,10 @@ impl StoreHealth for PostgresStore {
         Box::pin(self.read_newest_end())
     }
 
+    fn bytes(&self) -> Reply<'_, u64> {
+        Box::pin(self.read_bytes())
+    }
+
     fn stopped(&self) -> Option<StoreError> {
         None
     }

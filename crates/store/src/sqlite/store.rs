@@ -461,9 +461,23 @@ impl StoreHealth for SqliteStore {
         self.read(|snapshot, _| history::newest_end(snapshot.connection()))
     }
 
+    fn bytes(&self) -> Reply<'_, u64> {
+        let bytes = size_of_files(&self.path);
+        Box::pin(std::future::ready(bytes.map_err(|error| StoreError::Failed(error.to_string()))))
+    }
+
     fn stopped(&self) -> Option<StoreError> {
         self.writer.stopped().cloned()
     }
+}
+
+/// Bytes of the database file and its WAL.
+fn size_of_files(database: &Path) -> std::io::Result<u64> {
+    let mut wal = database.as_os_str().to_owned();
+    wal.push("-wal");
+    // Without connections there is no WAL.
+    let wal = std::fs::metadata(Path::new(&wal)).map_or(0, |file| file.len());
+    Ok(std::fs::metadata(database)?.len() + wal)
 }
 
 impl AdminStore for SqliteStore {

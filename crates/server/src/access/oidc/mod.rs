@@ -25,6 +25,7 @@ use kalends_wire::{ErrorCode, ErrorDetails};
 pub use claim_grant::{ClaimGrant, ClaimGrantError};
 
 use crate::access::Caller;
+use crate::access::caller::AuthenticationMethod;
 use crate::capacity::RequestSlot;
 use crate::response::ApiError;
 use jwks::{Jwks, KeysUnavailable};
@@ -151,7 +152,8 @@ impl OidcProvider {
         let name = names.into_iter().find_map(|name| claims.text(name));
         let grants = settings.grants.iter().filter(|grant| grant.matches(claims));
         let grants = grants.map(|grant| grant.grant.clone()).collect();
-        Ok(Caller::new(format!("oidc:{subject}").into(), name.map(Arc::from), grants))
+        let (id, method) = (format!("oidc:{subject}").into(), AuthenticationMethod::Oidc);
+        Ok(Caller::new(id, name.map(Arc::from), method, grants))
     }
 }
 
