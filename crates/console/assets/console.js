@@ -5,6 +5,7 @@ import * as jobs from "./jobs.js";
 import * as keyboard from "./keyboard.js";
 import * as live from "./live.js";
 import { attempt, send, tell } from "./request.js";
+import { relative } from "./time.js";
 
 const root = document.documentElement.dataset.root;
 
@@ -41,22 +42,6 @@ function watchTheme() {
     html.dataset.theme = isDark ? "light" : "dark";
     setCookie("kalends-theme", html.dataset.theme);
   });
-}
-
-/** `in 4 d 18 h`, `12 min ago`, `now`: the two largest units, as the server writes them. */
-function relative(at) {
-  const seconds = Math.round(at / 1000) - Math.floor(Date.now() / 1000);
-  if (seconds === 0) return "now";
-  let rest = Math.abs(seconds);
-  const parts = [];
-  for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]]) {
-    const amount = Math.floor(rest / size);
-    rest -= amount * size;
-    if (amount || parts.length) parts.push(amount && `${amount} ${unit}`);
-    if (parts.length === 2) break;
-  }
-  const text = parts.filter(Boolean).join(" ");
-  return seconds > 0 ? `in ${text}` : `${text} ago`;
 }
 
 function tick() {

@@ -29,7 +29,12 @@ export class ApiError extends Error {
 }
 
 /** Sends a request; returns the JSON of the response, or null. */
-export async function send(method, path, { body, parameters, headers = {}, signal } = {}) {
+export async function send(method, path, options) {
+  return (await sendForHeaders(method, path, options)).json;
+}
+
+/** Sends a request; returns the JSON of the response, or null, and its headers. */
+export async function sendForHeaders(method, path, { body, parameters, headers = {}, signal } = {}) {
   let response;
   try {
     response = await fetch(apiUrl(path, parameters), {
@@ -53,7 +58,7 @@ export async function send(method, path, { body, parameters, headers = {}, signa
     if (response.status === 401) location.assign(`${root}sign-in?to=${encodeURIComponent(here())}`);
     throw new ApiError(response.status, json?.error);
   }
-  return json;
+  return { json, headers: response.headers };
 }
 
 const messages = document.querySelector("[data-messages]");

@@ -32,11 +32,16 @@ const SVG: &str = "image/svg+xml";
 static ASSETS: &[Asset] = &assets! {
     "console.css": CSS,
     "console.js": SCRIPT,
+    "definition.js": SCRIPT,
     "dialog.js": SCRIPT,
+    "editor.js": SCRIPT,
+    "errors.js": SCRIPT,
     "jobs.js": SCRIPT,
     "keyboard.js": SCRIPT,
     "live.js": SCRIPT,
+    "preview.js": SCRIPT,
     "request.js": SCRIPT,
+    "time.js": SCRIPT,
     "icon.svg": SVG,
 };
 

@@ -1,0 +1,23 @@
+// Where an error of the API belongs in the form. Nothing here touches the page.
+
+/** Codes of errors about the path of the request. */
+const OF_NAME = ["InvalidResourceName"];
+
+/** The path of a member in the form: without `properties` and indexes. */
+export function memberPath(target) {
+  return (target ?? "").replace(/\[\d+\]/g, "").replace(/^properties\.?/, "");
+}
+
+/**
+ * The field of an error: that of its target, or of the nearest member around it that has one.
+ * `fields` are objects with a `path`.
+ */
+export function placeOf({ code, target, message }, fields) {
+  const find = (path) => fields.find((field) => field.path.toLowerCase() === path.toLowerCase());
+  if (OF_NAME.includes(code)) return find(/collection/i.test(message ?? "") ? "@collection" : "@name");
+  for (let path = memberPath(target); path; path = path.includes(".") ? path.slice(0, path.lastIndexOf(".")) : "") {
+    const field = find(path);
+    if (field) return field;
+  }
+  return undefined;
+}

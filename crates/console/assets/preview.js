@@ -1,0 +1,83 @@
+// The preview of a definition: its schedule in words, its next runs, and what saving it does.
+
+import { dateTime, relative } from "./time.js";
+
+function element(name, text, className) {
+  const result = document.createElement(name);
+  if (text) result.textContent = text;
+  if (className) result.className = className;
+  return result;
+}
+
+function time(at, zone) {
+  const result = element("time", dateTime(Date.parse(at), zone));
+  result.dateTime = at;
+  result.title = `${dateTime(Date.parse(at), "UTC")} UTC`;
+  return result;
+}
+
+function ago(at) {
+  const result = element("time", relative(Date.parse(at)), "faint nowrap");
+  result.dateTime = at;
+  result.dataset.relative = "";
+  return result;
+}
+
+function paragraph(className, ...parts) {
+  const result = element("p", "", className);
+  result.append(...parts);
+  return result;
+}
+
+/** Sentences about the effect of saving. */
+function effect(answer, { isNew, nextRun, zone, changes }) {
+  const lines = [];
+  const next = answer.occurrences[0];
+  if (!isNew && answer.effect === "Nothing") lines.push(paragraph("soft", "Saving changes nothing."));
+  if (changes.length) {
+    const shown = changes.slice(0, 6);
+    const line = paragraph("soft", "Changes ");
+    shown.forEach((path, index) => line.append(index ? ", " : "", element("code", path)));
+    if (changes.length > shown.length) line.append(` and ${changes.length - shown.length} more`);
+    lines.push(line);
+  }
+  if (!isNew && answer.effect === "Replace" && answer.state === "Enabled") {
+    if (nextRun && next && Date.parse(nextRun) !== Date.parse(next)) lines.push(paragraph("soft", "Moves the next run from ", time(nextRun, zone), " to ", time(next, zone), "."));
+    else if (nextRun && !next) lines.push(paragraph("note", "No run follows. The next one would have been ", time(nextRun, zone), "."));
+    else if (next) lines.push(paragraph("soft", "The next run stays ", time(next, zone), "."));
+  }
+  if (answer.superseded.length) {
+    const count = answer.superseded.length;
+    lines.push(paragraph("note", `Ends ${count === 1 ? "a run that waits" : `${count} runs that wait`}: `, time(answer.superseded[0], zone), count > 1 ? " and later." : "."));
+  }
+  if (answer.state === "Disabled") lines.push(paragraph("note", "The job is disabled: it does not run until it is enabled."));
+  if (answer.state === "Completed" || answer.state === "Faulted") lines.push(paragraph("note", `The job is ${answer.state.toLowerCase()}: it does not run again.`));
+  lines.push(answer.runsAtOnce ? paragraph("note", isNew ? "Creating the job starts a run at once." : "Saving starts a run at once.") : paragraph("soft", isNew ? "Nothing runs by creating the job." : "Nothing runs by saving."));
+  return lines;
+}
+
+/** Shows the answer of a preview, or that there is none. */
+export function showPreview(container, answer, view) {
+  const parts = [];
+  if (!answer) {
+    for (const text of view.other ?? []) parts.push(element("p", text, "fail"));
+    const text = view.isIncomplete && !parts.length ? "The preview appears when the form is complete." : "The definition has errors; the server would refuse it.";
+    parts.push(element("p", text, "soft"));
+    container.replaceChildren(...parts);
+    return;
+  }
+  parts.push(element("p", answer.description, "sentence"));
+  parts.push(...effect(answer, view));
+  if (answer.occurrences.length) {
+    parts.push(element("h3", `Next runs (${view.zone.replaceAll("_", " ")})`));
+    const list = element("ol", "", "next-dates small");
+    for (const at of answer.occurrences) {
+      const item = element("li");
+      item.append(time(at, view.zone), ago(at));
+      list.append(item);
+    }
+    parts.push(list);
+  } else parts.push(element("p", "No runs.", "soft"));
+  for (const note of answer.notes) parts.push(element("p", note, "note"));
+  container.replaceChildren(...parts);
+}
