@@ -15,7 +15,7 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients cron openapi services settings tools simulate crash crash-store power-cut check fmt bench bench-neighbours fuzz clean nodes
+.PHONY: run test clients cron openapi services console console-scale screenshots settings tools simulate crash crash-store power-cut check fmt bench bench-neighbours fuzz clean nodes
 
 ## Build and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -23,7 +23,7 @@ run:
 	target/release/kalends serve
 
 ## Run all tests: the workspace with a temporary PostgreSQL server, simulated power failures, the
-## published clients and real services. Also checks that bench/ and fuzz/ build.
+## published clients, real services and the web console. Also checks that bench/ and fuzz/ build.
 test: tools
 	scripts/with-postgres $(CARGO) test --workspace --locked --no-fail-fast
 	scripts/power_cut.py $(DURABLE_WRITER) 3
@@ -33,6 +33,7 @@ test: tools
 	$(MAKE) cron
 	$(MAKE) openapi
 	$(MAKE) services
+	$(MAKE) console
 
 ## Test the published clients of the retired service against this build.
 clients:
@@ -54,6 +55,23 @@ openapi:
 services:
 	$(CARGO) build --locked
 	services/run
+
+## Test the web console in headless Chromium; see console-tests/README.md.
+console:
+	$(CARGO) build --locked
+	console-tests/run
+
+## Measure the web console with JOBS jobs (default 100,000), with a release build.
+console-scale:
+	$(CARGO) build --release --locked
+	KALENDS=$(or $(CARGO_TARGET_DIR),target)/release/kalends console-tests/run scale.mjs
+
+## Take pictures of every screen of the web console: target/console-tests/screenshots and docs/images.
+screenshots: tools
+	$(CARGO) build --locked
+	@command -v pngquant >/dev/null || scripts/install-package pngquant
+	@fc-list | grep -q 'Inter' || scripts/install-package fonts-inter
+	console-tests/run screenshots.mjs
 
 # Built by `cargo test`.
 DURABLE_WRITER = $(or $(CARGO_TARGET_DIR),target)/debug/examples/durable_writer

@@ -99,7 +99,7 @@ async function createDemo(button) {
     "failing": {
       description: "Fails, retries once, and calls its error action",
       recurrence: cron,
-      action: { ...action("/500"), retryPolicy: { retryType: "Fixed", retryInterval: "PT2S", retryCount: 1 }, errorAction: action("/200") },
+      action: { ...action("/500"), retryPolicy: { retryType: "Fixed", retryInterval: "PT15S", retryCount: 1 }, errorAction: action("/200") },
     },
   };
   button.disabled = true;

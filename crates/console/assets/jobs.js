@@ -65,7 +65,7 @@ async function bulk(action) {
       }
     }
   });
-  tell(`${DONE[action]} ${jobs(done)}`);
+  if (done) tell(`${DONE[action]} ${jobs(done)}`);
   if (refused.length) tell(`Refused: ${refused.slice(0, 3).join("; ")}${refused.length > 3 ? ` and ${refused.length - 3} more` : ""}`, { bad: true });
   for (const box of document.querySelectorAll("[data-select]")) box.checked = false;
   showSelection();

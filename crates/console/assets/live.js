@@ -43,6 +43,18 @@ function isInUse(region) {
   return region.matches("[data-rows]") && window.scrollY > 120;
 }
 
+/** A region without what changes by itself or belongs to the user: ages, selection, the current row. */
+function content(region) {
+  const copy = region.cloneNode(true);
+  for (const time of copy.querySelectorAll("time[data-relative]")) time.textContent = "";
+  for (const row of copy.querySelectorAll("[data-row]")) {
+    row.removeAttribute("aria-selected");
+    row.classList.remove("current");
+    if (!row.classList.length) row.removeAttribute("class");
+  }
+  return copy;
+}
+
 function replace(region, fresh) {
   const focused = region.contains(document.activeElement) ? document.activeElement : null;
   const focusable = "a, button, input, select, [tabindex]";
@@ -83,7 +95,7 @@ export async function refresh() {
   }
   for (const region of document.querySelectorAll("[data-live]")) {
     const fresh = page.querySelector(`[data-live="${region.dataset.live}"]`);
-    if (!fresh || fresh.isEqualNode(region)) continue;
+    if (!fresh || content(fresh).isEqualNode(content(region))) continue;
     if (isInUse(region)) offer(region.dataset.live, fresh);
     else replace(region, fresh);
   }

@@ -1,0 +1,109 @@
+// Pictures of every screen with the jobs of an invented company and a day of history: all of them in
+// target/console-tests/screenshots, those that the documentation shows also in docs/images.
+//   screenshots.mjs [STORE-FOLDER]    uses a store that an earlier run kept, instead of a new one
+
+import { execFileSync } from "node:child_process";
+import { copyFileSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { DESKTOP, launch, PHONE, Window } from "./browser.mjs";
+import { createJobs, startTarget } from "./company.mjs";
+import { serverWithHistory } from "./history.mjs";
+import { Server } from "./server.mjs";
+
+const HOURS = 26;
+const OUTPUT = join(process.env.KALENDS_TEST_OUTPUT, "../screenshots");
+const DOCS = new URL("../docs/images/", import.meta.url).pathname;
+/** Largest picture of the documentation. */
+const BYTES_MAX = 150_000;
+const ZONE = "Europe/Berlin";
+
+/** Path of each screen; a function receives the server. */
+const SCREENS = {
+  overview: "",
+  jobs: "jobs",
+  "jobs-failing": "jobs?state=Failing",
+  job: "jobs/crm-sync/geo-coding",
+  "job-nightly": "jobs/data-platform/warehouse-load",
+  run: async (server) => {
+    const runs = await server.api("GET", "/api/runs?status=Failed&collection=crm-sync&job=geo-coding&limit=1");
+    return `jobs/crm-sync/geo-coding/runs/${encodeURIComponent(runs.value[0].scheduledTime)}`;
+  },
+  editor: "jobs/billing/invoice-export/edit",
+  "new-job": "new-job",
+  runs: "runs",
+  collections: "collections",
+  collection: "collections/billing",
+  system: "system",
+};
+/** Pictures of the documentation: name there, and here. */
+const DOCUMENTED = {
+  "console-overview": "overview-light-desktop",
+  "console-jobs-dark": "jobs-dark-desktop",
+  "console-job": "job-nightly-light-desktop",
+  "console-run": "run-light-desktop",
+  "console-editor": "editor-light-desktop",
+  "console-phone": "overview-light-phone",
+};
+
+/** Inter, where the system has no interface font of its own. */
+function useInterfaceFont() {
+  const file = join(tmpdir(), "kalends-fonts.conf");
+  const alias = (name, font) => `<match target="pattern"><test name="family"><string>${name}</string></test><edit name="family" mode="prepend" binding="strong"><string>${font}</string></edit></match>`;
+  writeFileSync(file, `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><include ignore_missing="yes">/etc/fonts/fonts.conf</include>${alias("system-ui", "Inter")}${alias("sans-serif", "Inter")}</fontconfig>`);
+  process.env.FONTCONFIG_FILE = file;
+}
+
+async function prepare() {
+  const kept = process.argv[2];
+  const target = await startTarget();
+  if (!kept) {
+    const server = await serverWithHistory(HOURS, (server) => createJobs(server, target.url), target.settle);
+    return { server, target };
+  }
+  const server = await Server.create();
+  rmSync(server.folder, { recursive: true });
+  server.folder = kept;
+  await server.resume();
+  return { server, target };
+}
+
+useInterfaceFont();
+const { server, target } = await prepare();
+console.log(`store: ${server.folder}`);
+mkdirSync(OUTPUT, { recursive: true });
+mkdirSync(DOCS, { recursive: true });
+const browser = await launch();
+const problems = [];
+const only = process.argv[3];
+for (const [size, name] of [[DESKTOP, "desktop"], [PHONE, "phone"]]) {
+  for (const scheme of ["light", "dark"]) {
+    const window = await Window.open(browser, server, { size, scheme, zone: ZONE, deviceScaleFactor: 1 });
+    for (const [screen, path] of Object.entries(SCREENS)) {
+      if (only && screen !== only) continue;
+      try {
+        await window.go(typeof path === "function" ? await path(server) : path);
+        await window.page.waitForTimeout(300);
+        await window.checkWidth();
+        await window.page.screenshot({ path: join(OUTPUT, `${screen}-${scheme}-${name}.png`), fullPage: name === "phone" });
+      } catch (error) {
+        problems.push(`${screen}: ${error.message}`);
+      }
+    }
+    problems.push(...window.unexpected());
+    await window.context.close();
+  }
+}
+await browser.close();
+for (const [name, picture] of Object.entries(DOCUMENTED)) {
+  const file = join(DOCS, `${name}.png`);
+  copyFileSync(join(OUTPUT, `${picture}.png`), file);
+  execFileSync("pngquant", ["--force", "--ext", ".png", "--strip", "256", file]);
+  if (statSync(file).size > BYTES_MAX) problems.push(`${file} has ${statSync(file).size} bytes`);
+}
+target.stop();
+if (process.env.KEEP) await server.pause();
+else await server.stop();
+for (const problem of new Set(problems)) console.log(problem);
+process.exit(problems.length ? 1 : 0);

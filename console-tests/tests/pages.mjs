@@ -1,0 +1,71 @@
+import { strict as assert } from "node:assert";
+
+import { test } from "../registry.mjs";
+import { DESKTOP, PHONE } from "../browser.mjs";
+
+const PAGES = ["", "collections/demo", "system"];
+
+/** A store with a job of every kind that pages show. */
+async function populated(start) {
+  const server = await start();
+  await server.job("succeeds", { description: "Succeeds", tags: { team: "billing" } });
+  await server.job("fails", { path: "/500", action: { retryPolicy: { retryType: "None" } } });
+  await server.job("off", { state: "Disabled" });
+  await server.job(`long_${"x".repeat(95)}`);
+  await server.run("succeeds");
+  await server.run("fails");
+  return server;
+}
+
+test("every page is accessible, in light and dark, on a desktop and on a phone, and fits the width of a phone", async ({ start, open }) => {
+  const server = await populated(start);
+  for (const size of [DESKTOP, PHONE]) {
+    const window = await open(server, { size });
+    for (const path of PAGES) {
+      await window.go(path);
+      await window.checkAccessibility();
+      await window.checkWidth();
+    }
+  }
+});
+
+test("a page that does not exist says so and leads back", async ({ start, open }) => {
+  const server = await start();
+  const window = await open(server);
+  window.expect(/404/);
+  await window.go("jobs/demo/absent");
+  await window.checkAccessibility();
+  await window.page.getByRole("link", { name: "Overview" }).last().click();
+  await window.page.waitForURL(`${server.url}/`);
+});
+
+test("the first page has at most 150 kB and all of it from this server", async ({ start, open }) => {
+  const server = await populated(start);
+  const window = await open(server);
+  const session = await window.context.newCDPSession(window.page);
+  await session.send("Network.enable");
+  let bytes = 0;
+  const urls = [];
+  session.on("Network.responseReceived", ({ response }) => urls.push(response.url));
+  session.on("Network.loadingFinished", ({ encodedDataLength }) => (bytes += encodedDataLength));
+  await window.go();
+  assert.ok(urls.length >= 5, `page, style and scripts: ${urls}`);
+  assert.ok(bytes > 10_000 && bytes <= 150_000, `${bytes} bytes: ${urls.join(", ")}`);
+  assert.deepEqual(urls.filter((url) => !url.startsWith(`${server.url}/`)), []);
+});
+
+test("the theme follows the system until the user chooses, and is remembered", async ({ start, open }) => {
+  const server = await start();
+  const window = await open(server, { scheme: "dark" });
+  await window.go("system");
+  const { page } = window;
+  const background = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+  const dark = await background();
+  await page.emulateMedia({ colorScheme: "light" });
+  const light = await background();
+  assert.notEqual(light, dark);
+  await page.getByRole("button", { name: "Light or dark" }).click();
+  assert.equal(await background(), dark);
+  await window.go("");
+  assert.equal(await background(), dark, "remembered");
+});
