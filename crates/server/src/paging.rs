@@ -33,6 +33,7 @@ struct NextLink {
     app: Arc<App>,
     /// Caller, path and filter that a cursor is valid for.
     list: String,
+    /// Ends with the name of the parameter for the cursor.
     link: String,
 }
 
@@ -40,7 +41,7 @@ impl NextLink {
     fn after(&self, position: &str) -> String {
         let key = &self.app.position_key;
         let token = key.encrypt(&self.list, position.as_bytes(), &*self.app.entropy);
-        format!("{}&%24skiptoken={token}", self.link)
+        format!("{}={token}", self.link)
     }
 
     /// The position in a cursor of this list.
@@ -88,7 +89,7 @@ impl<K> PageRequest<K> {
                 request.path.to_ascii_lowercase(),
                 filter.unwrap_or("")
             ),
-            link: link(request, version, size, filter) + &parameters,
+            link: link(request, version, size, filter) + &parameters + "&%24skiptoken",
         };
         let after = match request.query.skip_token()? {
             None => None,
@@ -126,6 +127,51 @@ impl<K> PageRequest<K> {
     /// The link to the page after a position, for a page that ends before it is full.
     pub(crate) fn link_after(&self, position: &str) -> Option<String> {
         self.next.as_ref().map(|next| next.after(position))
+    }
+}
+
+/// A requested page of a list with the parameters `limit` and `cursor`.
+pub(crate) struct CursorRequest {
+    /// Entries to return.
+    pub(crate) size: usize,
+    /// The position in the cursor; `None` on the first page.
+    pub(crate) position: Option<String>,
+    next: NextLink,
+}
+
+impl CursorRequest {
+    /// Reads `limit` and `cursor`. A cursor is valid for the caller and the values of `parameters`
+    /// only.
+    pub(crate) fn read(
+        request: &RequestContext,
+        parameters: &[(&str, String)],
+    ) -> Result<CursorRequest, ErrorDetails> {
+        let size = request.query.number("limit", 1..=PAGE_MAX)?.unwrap_or(PAGE_MAX);
+        let parameters: String =
+            parameters.iter().map(|(name, value)| parameter(name, value)).collect();
+        let path = request.path.to_ascii_lowercase();
+        let next = NextLink {
+            app: Arc::clone(&request.app),
+            list: format!("list\n{}\n{path}\n{parameters}", request.caller.id),
+            link: format!(
+                "{}{}?limit={size}{parameters}&cursor",
+                request.server_url(),
+                request.path
+            ),
+        };
+        let position = match request.query.text("cursor")? {
+            None => None,
+            Some(cursor) => {
+                let message = "must come from a nextLink of the same caller, list and filter; request the first page again";
+                Some(next.position(cursor).ok_or_else(|| invalid("cursor", message))?)
+            }
+        };
+        Ok(CursorRequest { size, position, next })
+    }
+
+    /// The link to the page after a position.
+    pub(crate) fn link_after(&self, position: &str) -> String {
+        self.next.after(position)
     }
 }
 

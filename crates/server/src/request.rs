@@ -1,6 +1,7 @@
 //! The query and the body of a request.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -133,6 +134,35 @@ impl Query {
         let time = text.replace(' ', "+").parse();
         time.map(Some).map_err(|error: InstantError| {
             invalid(name, format!("{error} (found {})", quoted(text)))
+        })
+    }
+
+    /// A whole number within a range; an empty one counts as absent.
+    pub(crate) fn number(
+        &self,
+        name: &str,
+        range: RangeInclusive<usize>,
+    ) -> Result<Option<usize>, ErrorDetails> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.map(Some).ok_or_else(|| {
+            let (min, max, found) = (range.start(), range.end(), quoted(text));
+            invalid(name, format!("must be a whole number from {min} to {max} (found {found})"))
+        })
+    }
+
+    /// One of some words, compared without regard to case; an empty one counts as absent.
+    pub(crate) fn word<T: Copy>(
+        &self,
+        name: &str,
+        words: &[(&str, T)],
+    ) -> Result<Option<T>, ErrorDetails> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
+        found.map(|(_, value)| Some(*value)).ok_or_else(|| {
+            let allowed: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+            let (allowed, found) = (allowed.join(", "), quoted(text));
+            invalid(name, format!("must be one of {allowed} (found {found})"))
         })
     }
 

@@ -44,6 +44,7 @@ pub(crate) enum Route {
         collection: CollectionPath,
         on: bool,
     },
+    AllJobs,
     Jobs(CollectionPath),
     Bulk(CollectionPath),
     BulkPreview(CollectionPath),
@@ -81,6 +82,7 @@ impl Route {
             | Route::Groups { .. }
             | Route::CollectionsOfSubscription(_)
             | Route::CollectionsOfGroup(_)
+            | Route::AllJobs
             | Route::Jobs(_)
             | Route::History(_)
             | Route::Occurrences(_)
@@ -186,7 +188,7 @@ impl<'a> Segments<'a> {
         if let Some(screen) = Screen::of(self.0) {
             return Ok(Some(Route::Console(screen)));
         }
-        for (word, route) in [("me", Route::Me), ("node", Route::Node)] {
+        for (word, route) in [("me", Route::Me), ("node", Route::Node), ("jobs", Route::AllJobs)] {
             if self.keywords(&["api", word]) {
                 return Ok(self.is_end().then_some(route));
             }
@@ -379,6 +381,7 @@ mod tests {
         is("/events", |r| *r == Route::Events);
         is("/api/me", |r| *r == Route::Me);
         is("/API/Node", |r| *r == Route::Node);
+        is("/api/jobs", |r| *r == Route::AllJobs);
         for path in [
             "/x",
             "/metadata",
@@ -437,6 +440,7 @@ mod tests {
             Route::Subscription(_) => 27,
             Route::Me => 28,
             Route::Node => 29,
+            Route::AllJobs => 30,
         }
     }
 
@@ -460,7 +464,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_lists_exactly_the_routes() {
-        let mut seen = [false; 30];
+        let mut seen = [false; 31];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -476,6 +480,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 30]);
+        assert_eq!(seen, [true; 31]);
     }
 }

@@ -1,7 +1,10 @@
 //! The store as seen from a node: every call passes its [`Link`].
 
+use std::ops::Bound;
+
 use kalends_domain::{
-    CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
+    AccessScope, CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath,
+    SubscriptionId,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
@@ -9,14 +12,35 @@ use kalends_store::record::{
     LedgerRecord, OpenRun, SlotKey,
 };
 use kalends_store::{
-    AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
-    EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page,
-    ParkedRuns, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope,
+    AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, Due, Edited, EditedJob,
+    EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
+    JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, Reply, Retention,
+    RunWrite, RunWriteResult, ScanPage, Scope,
 };
 
 use kalends_store::{TokenId, TokenRecord, Tokens};
 
 use crate::link::{Access, Link};
+
+impl OverviewStore for Link {
+    fn collection_summaries(
+        &self,
+        scope: AccessScope,
+        from: Bound<CollectionPath>,
+        limit: usize,
+    ) -> Reply<'_, Vec<CollectionSummary>> {
+        let call = move || self.inner.collection_summaries(scope, from, limit);
+        Box::pin(self.call(Access::Read, call))
+    }
+
+    fn search_jobs(&self, search: JobSearch) -> Reply<'_, JobSearchPage> {
+        Box::pin(self.call(Access::Read, move || self.inner.search_jobs(search)))
+    }
+
+    fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
+        Box::pin(self.call(Access::Read, move || self.inner.jobs_by_key(jobs)))
+    }
+}
 
 impl ApiStore for Link {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {

@@ -1,10 +1,12 @@
 //! [`Store`] with the bug of a [`Mutant`] applied.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::time::Duration;
 
 use kalends_domain::{
-    CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
+    AccessScope, CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath,
+    SubscriptionId,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
@@ -12,10 +14,10 @@ use kalends_store::record::{
     LedgerRecord, OpenRun, SlotKey,
 };
 use kalends_store::{
-    AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
-    EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page,
-    ParkedRuns, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope, StoreError, TokenId,
-    TokenRecord, Tokens,
+    AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, Due, Edited, EditedJob,
+    EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
+    JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, Reply, Retention,
+    RunWrite, RunWriteResult, ScanPage, Scope, StoreError, TokenId, TokenRecord, Tokens,
 };
 
 use crate::mutant::{Existed, Mutant, MutantStore};
@@ -25,6 +27,25 @@ use crate::mutant_targets::EARLY_BY;
 const WAITING_MAX: u64 = 8;
 /// Delay of [`Mutant::TakesOverLate`] after the end of a lease.
 const LATE_BY: Duration = Duration::from_secs(30);
+
+impl OverviewStore for MutantStore {
+    fn collection_summaries(
+        &self,
+        scope: AccessScope,
+        from: Bound<CollectionPath>,
+        limit: usize,
+    ) -> Reply<'_, Vec<CollectionSummary>> {
+        self.inner.collection_summaries(scope, from, limit)
+    }
+
+    fn search_jobs(&self, search: JobSearch) -> Reply<'_, JobSearchPage> {
+        self.inner.search_jobs(search)
+    }
+
+    fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
+        self.inner.jobs_by_key(jobs)
+    }
+}
 
 impl ApiStore for MutantStore {
     fn put_group(&self, group: GroupRecord) -> Reply<'_, bool> {

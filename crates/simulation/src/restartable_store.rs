@@ -1,11 +1,13 @@
 //! The store of a simulated world: in memory, or a real SQLite file that a crash closes and reopens.
 
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kalends_domain::{
-    CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
+    AccessScope, CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath,
+    SubscriptionId,
 };
 use kalends_environment::{Clock, SeededEntropy};
 use kalends_recurrence::Instant;
@@ -18,10 +20,11 @@ use kalends_store::record::{
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, Threads};
 use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::{
-    AdminStore, ApiStore, DecideCollection, DecideJob, Due, Edited, EditedJob, EngineStore,
-    EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobsPage, LeaseClock, Page,
-    ParkedRuns, Reply, Retention, RunWrite, RunWriteResult, ScanPage, Scope, Store, StoreError,
-    TokenId, TokenRecord, Tokens, UnreadableJob,
+    AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, Due, Edited, EditedJob,
+    EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
+    JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, Reply, Retention,
+    RunWrite, RunWriteResult, ScanPage, Scope, Store, StoreError, TokenId, TokenRecord, Tokens,
+    UnreadableJob,
 };
 
 /// The store that a world runs on.
@@ -188,6 +191,14 @@ impl ApiStore for RestartableStore {
         history(path: JobPath, filter: HistoryFilter, page: Page<u64>) -> Option<Vec<HistoryRecord>>;
         events(after: Option<EventPosition>, limit: usize) -> Events;
         ledger(job: JobKey, from: Instant, to: Instant, limit: usize) -> Vec<LedgerRecord>;
+    }
+}
+
+impl OverviewStore for RestartableStore {
+    delegate! {
+        collection_summaries(scope: AccessScope, from: Bound<CollectionPath>, limit: usize) -> Vec<CollectionSummary>;
+        search_jobs(search: JobSearch) -> JobSearchPage;
+        jobs_by_key(jobs: Vec<JobKey>) -> Vec<JobRecord>;
     }
 }
 

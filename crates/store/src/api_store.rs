@@ -11,6 +11,7 @@ use kalends_recurrence::Instant;
 
 use crate::error::UnreadableJob;
 use crate::events::{EventPosition, Events};
+use crate::overview_store::OverviewStore;
 use crate::record::{
     Cause, CollectionFacts, CollectionRecord, GroupRecord, HistoryRecord, JobFacts, JobKey,
     JobRecord, JobState, JobUid, LedgerRecord, OpenRun,
@@ -20,7 +21,7 @@ use crate::store::{LeaseClock, Reply};
 use crate::tokens::Tokens;
 
 /// The calls of the REST API.
-pub trait ApiStore: Tokens + LeaseClock {
+pub trait ApiStore: OverviewStore + Tokens + LeaseClock {
     /// Creates or replaces a group. Returns `true` if it is new. Fails with
     /// [`StoreError::TooManyGroups`] if its subscription has no room for a new one.
     ///

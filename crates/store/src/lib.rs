@@ -34,6 +34,7 @@ mod key_file;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub mod key_rotation;
 pub mod memory;
+mod overview_store;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod record;
@@ -63,6 +64,10 @@ pub use error::{StoreError, UnreadableJob};
 pub use events::{EventPosition, Events, LedgerEvent, NUMBERS_COMPLETE_AFTER};
 pub use invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 pub use key_file::KeyFile;
+pub use overview_store::{
+    CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSummary, OverviewStore,
+    SearchPosition, SearchedCollection,
+};
 pub use rejection::Rejection;
 pub use store::{AdminStore, LeaseClock, Reply, Store, StoreHealth};
 pub use tokens::{NewToken, TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens, parse_token};

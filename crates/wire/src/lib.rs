@@ -30,6 +30,7 @@ mod next;
 mod node;
 mod node_status;
 mod object;
+mod overview;
 mod patch;
 mod quoting;
 mod recurrence;
@@ -60,6 +61,7 @@ pub use next::NextRequest;
 pub use node_status::{
     LimitsStatus, LoadStatus, NodeStatus, RetentionStatus, StoreStatus, write_node,
 };
+pub use overview::{Counted, JobCounts, ListedJob, write_job_list, write_listed_job};
 pub use patch::{ignore_final_state, merge_patch, patch_collection, patch_job};
 pub use quoting::quoted;
 pub use recurrence::{read_definition, write_recurrence};

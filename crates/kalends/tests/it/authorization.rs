@@ -22,7 +22,7 @@ enum Requires {
 }
 
 /// All operations, written independently of the implementation. A missing one fails the test.
-const OPERATIONS: [(&str, &str, Requires); 39] = [
+const OPERATIONS: [(&str, &str, Requires); 40] = [
     ("GET", "/", Requires::Nothing),
     ("GET", "/livez", Requires::Nothing),
     ("GET", "/readyz", Requires::Nothing),
@@ -31,6 +31,7 @@ const OPERATIONS: [(&str, &str, Requires); 39] = [
     ("GET", "/events", Requires::Token),
     ("GET", "/api/me", Requires::Token),
     ("GET", "/api/node", Requires::Token),
+    ("GET", "/api/jobs", Requires::Token),
     ("GET", "/providers/Microsoft.Scheduler/operations", Requires::Token),
     ("GET", "/metadata/endpoints", Requires::Nothing),
     ("GET", "/subscriptions", Requires::Token),

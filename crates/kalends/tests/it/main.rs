@@ -3,6 +3,7 @@
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
 mod access;
+mod all_jobs;
 mod api;
 mod audit;
 mod authorization;

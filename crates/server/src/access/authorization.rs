@@ -90,6 +90,8 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
             };
             (collection(Operate, path), operation)
         }
+        // Each caller receives the jobs of the collections that it may read.
+        Route::AllJobs => (Requirement::Token, "Microsoft.Scheduler/jobCollections/jobs/read"),
         Route::Jobs(path) => {
             (collection(Read, path), "Microsoft.Scheduler/jobCollections/jobs/read")
         }

@@ -296,6 +296,12 @@ pub(super) fn changed_meanwhile() -> ApiError {
 }
 
 fn write(job: &JobRecord, collection: CollectionState, version: Version) -> Json<'_> {
+    let runtime = runtime_state(job, collection);
+    write_job(&job.path, &job.job.definition, &runtime, version)
+}
+
+/// The state of a job that responses show.
+pub(super) fn runtime_state(job: &JobRecord, collection: CollectionState) -> JobRuntimeState {
     let state = &job.state;
     let status = JobStatus {
         last_execution: state.last_execution,
@@ -304,8 +310,7 @@ fn write(job: &JobRecord, collection: CollectionState, version: Version) -> Json
         failures: state.failures,
         faulted: state.faulted,
     };
-    let facts = JobRuntimeState { lifecycle: state.lifecycle, status, collection };
-    write_job(&job.path, &job.job.definition, &facts, version)
+    JobRuntimeState { lifecycle: state.lifecycle, status, collection }
 }
 
 fn job_response(

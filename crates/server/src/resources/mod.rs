@@ -1,5 +1,6 @@
 //! Request handling: routing, access checks, audit, and one module for each kind of resource.
 
+mod all_jobs;
 mod bulk;
 mod bulk_preview;
 mod collections;
@@ -10,6 +11,7 @@ mod groups;
 mod health;
 mod history;
 mod job_draft;
+mod job_search;
 mod jobs;
 mod me;
 mod metrics;
@@ -18,6 +20,7 @@ mod occurrences;
 mod openapi;
 mod preview;
 mod providers;
+mod readable_collections;
 mod search;
 
 use std::panic::AssertUnwindSafe;
@@ -325,6 +328,7 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::SwitchCollection { collection, on } => {
             Box::pin(collections::switch(request, collection, on)).await
         }
+        Route::AllJobs => Box::pin(all_jobs::list(request)).await,
         Route::Jobs(path) => Box::pin(jobs::list(request, path)).await,
         Route::Bulk(path) => Box::pin(bulk::edit(request, path)).await,
         Route::BulkPreview(path) => Box::pin(bulk_preview::preview(request, path)).await,

@@ -134,3 +134,38 @@ async fn pages_without_a_match_have_a_next_link() {
     assert_eq!(found, [vec![], vec![], vec![name(JOBS - 1)]]);
     assert_eq!(search(&server, "$filter=contains(name,'nothing')").await.concat(), [""; 0]);
 }
+
+/// The names on each page of a search of all collections, and the counts of its first page.
+async fn search_all(server: &Server, query: &str) -> Vec<Vec<String>> {
+    let mut path = format!("/api/jobs?{query}");
+    let mut pages = Vec::new();
+    loop {
+        let (names, next) = page(&send(server.address, "GET", &path, "").await);
+        pages.push(names);
+        let Some(next) = next else { return pages };
+        path = next.strip_prefix("http://localhost").unwrap().to_owned();
+    }
+}
+
+#[tokio::test]
+async fn a_search_of_all_collections_finds_every_match_once() {
+    let server = haystack(|number| number % 700 == 3).await;
+    let expected: Vec<_> = (0..JOBS).filter(|number| number % 700 == 3).map(name).collect();
+    for limit in [1, 3, 100] {
+        let found = search_all(&server, &format!("search=NEEDLE&limit={limit}")).await;
+        assert_eq!(found.concat(), expected, "{limit}");
+        assert!(found.iter().all(|names| names.len() <= limit), "{found:?}");
+    }
+    assert_eq!(search_all(&server, "search=nothing").await.concat(), [""; 0]);
+    let all = search_all(&server, "limit=100").await;
+    assert_eq!(all.len(), JOBS.div_ceil(100), "a list without a search has full pages");
+    assert_eq!(all.concat(), (0..JOBS).map(name).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_search_counts_up_to_a_thousand_matches() {
+    let server = haystack(|number| number == 1).await;
+    let body = send(server.address, "GET", "/api/jobs?search=example.com&limit=1", "").await;
+    let counts = r#""counts":{"all":{"count":1000,"more":true},"enabled":{"count":1000,"more":true},"disabled":{"count":0,"more":true}"#;
+    assert!(body.contains(counts), "{body}");
+}

@@ -11,6 +11,7 @@ pub mod gate_states;
 pub mod history;
 pub mod invariant_scan;
 pub mod jobs;
+pub mod overview;
 pub mod parked_runs;
 pub mod runs;
 mod sample;
@@ -136,6 +137,13 @@ macro_rules! conformance_tests {
             invariant_scan: [
                 every_job_is_scanned_once_with_consistent_values,
                 deleted_jobs_are_not_scanned,
+            ]
+            overview: [
+                collections_of_a_scope_are_listed_by_path_with_their_jobs,
+                a_search_of_several_collections_finds_every_match_once,
+                a_search_returns_every_job_of_a_matching_collection,
+                matches_have_the_current_state_of_their_job,
+                jobs_are_read_by_their_keys,
             ]
             tokens: [
                 tokens_are_stored_found_and_listed,

@@ -3,14 +3,17 @@
 
 mod events;
 mod invariant_scan;
+mod overview;
 mod tables;
 mod tokens;
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kalends_domain::{
-    CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, Plan, SubscriptionId,
+    AccessScope, CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, Plan,
+    SubscriptionId,
 };
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
@@ -26,6 +29,7 @@ use crate::engine_store::{
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
+use crate::overview_store::{CollectionSummary, JobSearch, JobSearchPage, OverviewStore};
 use crate::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
     LedgerRecord, OpenRun, OpenRunSummary, SlotKey, both_enabled_since, enabled_since,
@@ -300,6 +304,25 @@ impl ApiStore for MemoryStore {
         rows.sort_by_key(|row| (row.from, row.to));
         rows.truncate(limit);
         ready(Ok(rows))
+    }
+}
+
+impl OverviewStore for MemoryStore {
+    fn collection_summaries(
+        &self,
+        scope: AccessScope,
+        from: Bound<CollectionPath>,
+        limit: usize,
+    ) -> Reply<'_, Vec<CollectionSummary>> {
+        ready(Ok(self.tables().collection_summaries(&scope, from, limit)))
+    }
+
+    fn search_jobs(&self, search: JobSearch) -> Reply<'_, JobSearchPage> {
+        ready(Ok(self.tables().search_jobs(&search)))
+    }
+
+    fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
+        ready(Ok(self.tables().jobs_by_key(&jobs)))
     }
 }
 

@@ -48,6 +48,7 @@ mod key_rotation;
 mod lease_floor;
 mod migrate;
 mod notify;
+mod overview;
 mod probe;
 mod prune;
 mod removal;

@@ -1,9 +1,11 @@
 //! Implements the store's traits with the operations of the other modules.
 
 use std::future::Future;
+use std::ops::Bound;
 
 use kalends_domain::{
-    CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
+    AccessScope, CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath,
+    SubscriptionId,
 };
 use kalends_recurrence::Instant;
 
@@ -18,6 +20,7 @@ use crate::engine_store::{
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
+use crate::overview_store::{CollectionSummary, JobSearch, JobSearchPage, OverviewStore};
 use crate::postgres::PostgresStore;
 use crate::postgres::check::Check;
 use crate::postgres::commit::{Commit, ExpireClaims};
@@ -130,6 +133,25 @@ impl ApiStore for PostgresStore {
         limit: usize,
     ) -> Reply<'_, Vec<LedgerRecord>> {
         Box::pin(self.read_ledger(job, from, to, limit))
+    }
+}
+
+impl OverviewStore for PostgresStore {
+    fn collection_summaries(
+        &self,
+        scope: AccessScope,
+        from: Bound<CollectionPath>,
+        limit: usize,
+    ) -> Reply<'_, Vec<CollectionSummary>> {
+        Box::pin(self.read_collection_summaries(scope, from, limit))
+    }
+
+    fn search_jobs(&self, search: JobSearch) -> Reply<'_, JobSearchPage> {
+        Box::pin(self.find_jobs(search))
+    }
+
+    fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
+        Box::pin(self.read_jobs_by_key(jobs))
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn read_collection_path(row: &Row<'_>) -> SqliteResult<CollectionPath
     Ok(CollectionPath { group: read_path(row)?, collection })
 }
 
-fn read_row(row: &Row<'_>) -> SqliteResult<CollectionRow> {
+pub(crate) fn read_row(row: &Row<'_>) -> SqliteResult<CollectionRow> {
     let definition = row.get_ref("definition")?.as_str().map_err(rusqlite::Error::from)?;
     let record = CollectionRecord {
         path: read_collection_path(row)?,

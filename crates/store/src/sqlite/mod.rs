@@ -40,6 +40,7 @@ mod key_check;
 mod key_rotation;
 mod lock;
 mod migrate;
+mod overview;
 mod path_keys;
 mod prune;
 mod queue;

@@ -1,10 +1,12 @@
 //! The SQLite store: passes requests to the writer and the readers.
 
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kalends_domain::{
-    CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
+    AccessScope, CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath,
+    SubscriptionId,
 };
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
@@ -19,6 +21,7 @@ use crate::engine_store::{
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
+use crate::overview_store::{CollectionSummary, JobSearch, JobSearchPage, OverviewStore};
 use crate::record::{
     CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
     LedgerRecord, OpenRun, SlotKey,
@@ -39,7 +42,8 @@ use crate::sqlite::write_back::WriteTransaction;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
     backup, check, collections, connection, due, edit_collection, edit_job, events, groups,
-    history, invariant_scan, jobs, jobs_for_run, key_check, migrate, runs, search, tokens,
+    history, invariant_scan, jobs, jobs_for_run, key_check, migrate, overview, runs, search,
+    tokens,
 };
 use crate::store::{AdminStore, LeaseClock, Reply, StoreHealth, next_due};
 use crate::stored_form::DefinitionCodec;
@@ -351,6 +355,27 @@ impl ApiStore for SqliteStore {
         limit: usize,
     ) -> Reply<'_, Vec<LedgerRecord>> {
         self.read(move |snapshot, _| history::ledger(snapshot, job, from, to, limit))
+    }
+}
+
+impl OverviewStore for SqliteStore {
+    fn collection_summaries(
+        &self,
+        scope: AccessScope,
+        from: Bound<CollectionPath>,
+        limit: usize,
+    ) -> Reply<'_, Vec<CollectionSummary>> {
+        self.read(move |snapshot, _| {
+            overview::collection_summaries(snapshot.connection(), &scope, &from, limit)
+        })
+    }
+
+    fn search_jobs(&self, search: JobSearch) -> Reply<'_, JobSearchPage> {
+        self.read(move |snapshot, _| overview::search_jobs(snapshot, &search))
+    }
+
+    fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
+        self.read(move |snapshot, codec| overview::jobs_by_key(snapshot, codec, &jobs))
     }
 }
 

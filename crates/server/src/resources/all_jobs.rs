@@ -1,0 +1,114 @@
+//! `GET /api/jobs`: the jobs of all collections that the caller may read.
+
+use std::collections::HashMap;
+
+use http::StatusCode;
+use kalends_domain::{AccessScope, CollectionName, CollectionPath, Permission, stored_rule_of};
+use kalends_recurrence::ImmediateRun;
+use kalends_store::record::{JobKey, JobRecord};
+use kalends_wire::{
+    ErrorDetail, Json, ListedJob, collection_id, quoted, write_job_list, write_listed_job,
+};
+
+use super::job_search::{self, Conditions, FoundJob, FoundJobs, Position, StateFilter};
+use super::{HandlerResult, RequestContext, jobs};
+use crate::app::App;
+use crate::paging::CursorRequest;
+use crate::request::invalid;
+use crate::response::{ApiError, ApiResponse};
+
+/// Characters of a search.
+const SEARCH_CHARS_MAX: usize = 256;
+
+pub(super) async fn list(request: RequestContext) -> HandlerResult {
+    request.new_version()?;
+    let conditions = read_conditions(&request)?;
+    let parameters: Vec<_> = ["search", "state", "collection"]
+        .into_iter()
+        .filter_map(|name| Some((name, request.query.text(name).ok()??.to_owned())))
+        .collect();
+    let page = CursorRequest::read(&request, &parameters)?;
+    let from = match &page.position {
+        None => None,
+        Some(text) => {
+            let message = "must come from a nextLink; request the first page again";
+            Some(Position::parse(text).ok_or_else(|| invalid("cursor", message))?)
+        }
+    };
+    let app = &request.app;
+    if let Some(path) = &conditions.collection
+        && app.store.collection(path.clone()).await?.is_none()
+    {
+        return Err(ErrorDetail::collection_not_found(path).into());
+    }
+    let FoundJobs { jobs, counts, next } =
+        job_search::search(app, &request.caller, &conditions, from, page.size).await?;
+    let next = next.map(|position| page.link_after(&position.to_string()));
+    let keys = jobs.iter().map(|job| job.key).collect();
+    let records = app.store.jobs_by_key(keys).await?;
+    let records: HashMap<JobKey, JobRecord> =
+        records.into_iter().map(|record| (record.key, record)).collect();
+    // A job that was deleted meanwhile, or cannot be read, is left out.
+    let found = jobs.iter().filter_map(|job| Some((job, records.get(&job.key)?)));
+    let values = found.map(|(job, record)| write(app, job, record)).collect();
+    let body = write_job_list(values, next.as_deref(), counts.into());
+    Ok(ApiResponse::json(StatusCode::OK, &body))
+}
+
+fn write(app: &App, found: &FoundJob, record: &JobRecord) -> Json<'static> {
+    let definition = &record.job.definition;
+    let rule = stored_rule_of(definition, record.job.created, &app.settings.schedules).ok();
+    let collection = collection_label(app, &record.path.collection);
+    let listed = ListedJob {
+        collection: &collection,
+        schedule_text: rule.map(|rule| rule.describe_with(ImmediateRun::Past)),
+        consecutive_failures: found.consecutive_failures,
+    };
+    let runtime = jobs::runtime_state(record, found.collection_state);
+    write_listed_job(&record.path, definition, &runtime, listed).into_owned()
+}
+
+fn read_conditions(request: &RequestContext) -> Result<Conditions, ApiError> {
+    let query = &request.query;
+    let text = query.text("search")?.map(str::trim).filter(|text| !text.is_empty());
+    if let Some(text) = text.filter(|text| text.chars().count() > SEARCH_CHARS_MAX) {
+        let found = quoted(text);
+        let message = format!("must have at most {SEARCH_CHARS_MAX} characters (found {found})");
+        return Err(invalid("search", message).into());
+    }
+    let collection = query.text("collection")?;
+    let collection = collection.map(|text| read_collection(request, text)).transpose()?;
+    Ok(Conditions {
+        text: text.map(str::to_owned),
+        state: query.word("state", &StateFilter::WORDS)?,
+        collection,
+    })
+}
+
+/// A collection in a parameter: its name in the default group, or its id. The caller must be allowed
+/// to read it.
+pub(super) fn read_collection(
+    request: &RequestContext,
+    text: &str,
+) -> Result<CollectionPath, ApiError> {
+    let default_group = &request.app.settings.default_group;
+    let by_id = || match AccessScope::parse(text) {
+        Ok(AccessScope::Collection(path)) => Some(path),
+        _ => None,
+    };
+    let by_name = |collection| CollectionPath { group: default_group.clone(), collection };
+    let path = CollectionName::new(text).ok().map(by_name).or_else(by_id).ok_or_else(|| {
+        let message = "must be the name or the id of a collection";
+        invalid("collection", format!("{message} (found {})", quoted(text)))
+    })?;
+    request.require(Permission::Read, AccessScope::Collection(path.clone()))?;
+    Ok(path)
+}
+
+/// A collection in a response: its name if it is in the default group, otherwise its id.
+pub(super) fn collection_label(app: &App, path: &CollectionPath) -> String {
+    match path.group == app.settings.default_group {
+        true => path.collection.to_string(),
+        false => collection_id(path),
+    }
+}

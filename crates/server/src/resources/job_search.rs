@@ -1,0 +1,372 @@
+//! The search for jobs in all collections. It ends after some time, so that a search of a million
+//! jobs does not delay other requests; the next page goes on from there.
+
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::time::Duration;
+
+use kalends_domain::{AccessScope, CollectionPath, CollectionState, JobName, JobPath};
+use kalends_environment::Stopwatch;
+use kalends_store::record::JobKey;
+use kalends_store::{
+    CollectionSummary, JobFilterState, JobSearch, JobSearchPage, JobSummary, SearchedCollection,
+    StoreError,
+};
+use kalends_wire::{Counted, JobCounts, collection_id, job_id};
+
+use super::readable_collections::ReadableCollections;
+use crate::access::Caller;
+use crate::app::App;
+
+/// Time after which a search ends with the page that it has.
+const TIME_MAX: Duration = Duration::from_millis(50);
+/// Scans of a search: an upper bound on any machine.
+const SCANS_MAX: usize = 100;
+/// Jobs of one scan: about a millisecond of work, between which others are served.
+const SCAN: usize = 2_000;
+/// Matches that are counted.
+const COUNT_MAX: u64 = 1_000;
+/// Failed runs in a row from which on a job is failing.
+pub(super) const FAILING_MIN: u64 = 3;
+
+/// The state that a search selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StateFilter {
+    State(JobFilterState),
+    Failing,
+}
+
+impl StateFilter {
+    /// The states of the API.
+    pub(super) const WORDS: [(&str, StateFilter); 5] = [
+        ("Enabled", StateFilter::State(JobFilterState::Enabled)),
+        ("Disabled", StateFilter::State(JobFilterState::Disabled)),
+        ("Failing", StateFilter::Failing),
+        ("Completed", StateFilter::State(JobFilterState::Completed)),
+        ("Faulted", StateFilter::State(JobFilterState::Faulted)),
+    ];
+
+    fn selects(self, job: &JobSummary) -> bool {
+        match self {
+            StateFilter::State(state) => job.filter_state() == state,
+            StateFilter::Failing => is_failing(job),
+        }
+    }
+}
+
+/// Whether the last runs of an enabled job failed.
+pub(super) fn is_failing(job: &JobSummary) -> bool {
+    job.filter_state() == JobFilterState::Enabled && job.consecutive_failures >= FAILING_MIN
+}
+
+/// The conditions of a search.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Conditions {
+    /// Text in name, collection, target, description or tags.
+    pub(super) text: Option<String>,
+    pub(super) state: Option<StateFilter>,
+    pub(super) collection: Option<CollectionPath>,
+}
+
+/// The number of matches in each state, whatever state the search selects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    all: u64,
+    enabled: u64,
+    disabled: u64,
+    failing: u64,
+    completed: u64,
+    faulted: u64,
+    progress: CountProgress,
+}
+
+/// How far the matches were counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum CountProgress {
+    /// Up to the start of the page: matches from there on are added.
+    #[default]
+    UpToPage,
+    /// Not to the end, and not further: the numbers are lower bounds.
+    Ended,
+    /// To the end.
+    Complete,
+}
+
+impl Counts {
+    fn add(&mut self, job: &JobSummary) {
+        self.all += 1;
+        self.failing += u64::from(is_failing(job));
+        *match job.filter_state() {
+            JobFilterState::Enabled => &mut self.enabled,
+            JobFilterState::Disabled => &mut self.disabled,
+            JobFilterState::Completed => &mut self.completed,
+            JobFilterState::Faulted => &mut self.faulted,
+        } += 1;
+    }
+
+    /// Whether further matches would change nothing.
+    fn is_decided(&self) -> bool {
+        self.progress != CountProgress::UpToPage || self.all > COUNT_MAX
+    }
+
+    /// The form of a cursor.
+    fn to_text(self) -> String {
+        let Counts { all, enabled, disabled, failing, completed, faulted, progress } = self;
+        let progress = match progress {
+            CountProgress::UpToPage => "page",
+            CountProgress::Ended => "ended",
+            CountProgress::Complete => "complete",
+        };
+        format!("{progress} {all} {enabled} {disabled} {failing} {completed} {faulted}")
+    }
+
+    fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Counts> {
+        let progress = match words.next()? {
+            "page" => CountProgress::UpToPage,
+            "ended" => CountProgress::Ended,
+            "complete" => CountProgress::Complete,
+            _ => return None,
+        };
+        let mut number = || words.next()?.parse().ok();
+        let (all, enabled, disabled) = (number()?, number()?, number()?);
+        let (failing, completed, faulted) = (number()?, number()?, number()?);
+        Some(Counts { all, enabled, disabled, failing, completed, faulted, progress })
+    }
+}
+
+impl From<Counts> for JobCounts {
+    fn from(counts: Counts) -> JobCounts {
+        let is_complete = counts.progress == CountProgress::Complete;
+        let counted = |number: u64| Counted {
+            count: number.min(COUNT_MAX),
+            more: number > COUNT_MAX || !is_complete,
+        };
+        JobCounts {
+            all: counted(counts.all),
+            enabled: counted(counts.enabled),
+            disabled: counted(counts.disabled),
+            failing: counted(counts.failing),
+            completed: counted(counts.completed),
+            faulted: counted(counts.faulted),
+        }
+    }
+}
+
+/// The start of a page: in a collection, after a job.
+#[derive(Clone, Debug)]
+pub(super) struct Position {
+    collection: CollectionPath,
+    after: Option<JobName>,
+    counts: Counts,
+}
+
+impl Position {
+    /// Parses the position of a cursor.
+    pub(super) fn parse(text: &str) -> Option<Position> {
+        let (counts, path) = text.split_once('/')?;
+        let counts = Counts::parse(counts.split(' '))?;
+        let (collection, job) = match path.split_once("/jobs/") {
+            Some((collection, job)) => (collection, Some(job)),
+            None => (path, None),
+        };
+        let AccessScope::Collection(collection) =
+            AccessScope::parse(&format!("/{collection}")).ok()?
+        else {
+            return None;
+        };
+        let after = job.map(JobName::new).transpose().ok()?;
+        Some(Position { collection, after, counts })
+    }
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Position { collection, after, counts } = self;
+        let path = match after.clone() {
+            Some(job) => job_id(&JobPath { collection: collection.clone(), job }),
+            None => collection_id(collection),
+        };
+        write!(f, "{}{path}", counts.to_text())
+    }
+}
+
+/// A job of a page.
+pub(super) struct FoundJob {
+    pub(super) key: JobKey,
+    pub(super) path: JobPath,
+    pub(super) collection_state: CollectionState,
+    pub(super) consecutive_failures: u64,
+}
+
+/// A page of a search.
+pub(super) struct FoundJobs {
+    pub(super) jobs: Vec<FoundJob>,
+    pub(super) counts: Counts,
+    /// Start of the next page; `None` after the last one.
+    pub(super) next: Option<Position>,
+}
+
+/// Finds a page of jobs that the caller may read, by collection and name.
+pub(super) async fn search(
+    app: &App,
+    caller: &Caller,
+    conditions: &Conditions,
+    from: Option<Position>,
+    size: usize,
+) -> Result<FoundJobs, StoreError> {
+    let watch = Stopwatch::start();
+    let mut search = Search::new(caller, conditions, from, size);
+    search.read_collections(app).await?;
+    for _ in 0..SCANS_MAX {
+        if search.is_exhausted() || search.has_enough() || watch.elapsed() >= TIME_MAX {
+            break;
+        }
+        search.scan(app).await?;
+    }
+    Ok(search.finish())
+}
+
+/// A search in progress.
+struct Search<'a> {
+    conditions: &'a Conditions,
+    text: Option<String>,
+    size: usize,
+    collections: ReadableCollections,
+    /// Collections that were read and not searched, the first one perhaps in part. Empty when all
+    /// were searched.
+    pending: VecDeque<CollectionSummary>,
+    /// Where the search goes on in the first pending collection.
+    after: Option<JobName>,
+    /// The position of the request, until its collection is read.
+    start: Option<Position>,
+    /// Matches of the page, one more than is returned if there is a next page.
+    jobs: Vec<FoundJob>,
+    counts: Counts,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        caller: &Caller,
+        conditions: &'a Conditions,
+        start: Option<Position>,
+        size: usize,
+    ) -> Search<'a> {
+        let from = start.as_ref().map(|start| start.collection.clone());
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        Search {
+            conditions,
+            text: conditions.text.as_ref().map(|text| text.to_lowercase()),
+            size,
+            collections: ReadableCollections::new(caller, conditions.collection.clone(), from),
+            pending: VecDeque::new(),
+            after: None,
+            counts: start.as_ref().map(|start| start.counts).unwrap_or_default(),
+            start,
+            jobs: vec![],
+        }
+    }
+
+    /// Reads collections to search, unless some are left.
+    async fn read_collections(&mut self, app: &App) -> Result<(), StoreError> {
+        if self.pending.is_empty() {
+            self.pending = self.collections.next(app).await?.into();
+            let first = self.pending.front().map(|first| &first.record.path);
+            // The collection of the cursor may have been deleted.
+            let start = self.start.take().filter(|start| first == Some(&start.collection));
+            self.after = start.and_then(|start| start.after);
+        }
+        Ok(())
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Scans some jobs.
+    async fn scan(&mut self, app: &App) -> Result<(), StoreError> {
+        let searched = |collection: &CollectionSummary| SearchedCollection {
+            key: collection.key,
+            jobs: collection.jobs,
+            matches: self.text.as_ref().is_some_and(|text| {
+                collection.record.path.collection.as_str().to_lowercase().contains(text)
+            }),
+        };
+        let scan = JobSearch {
+            collections: self.pending.iter().map(searched).collect(),
+            after: self.after.take(),
+            contains: self.text.clone(),
+            scan_max: self.scan_max(),
+        };
+        let JobSearchPage { jobs, rest } = app.store.search_jobs(scan).await?;
+        for found in jobs {
+            // The matches are in the order of the collections.
+            while self.pending.front().is_some_and(|first| first.key != found.state.collection) {
+                self.pending.pop_front();
+            }
+            self.add(&found.state, found.name);
+        }
+        match rest {
+            None => self.pending.clear(),
+            Some(rest) => {
+                while self.pending.front().is_some_and(|first| first.key != rest.collection) {
+                    self.pending.pop_front();
+                }
+                self.after = rest.after;
+            }
+        }
+        self.read_collections(app).await
+    }
+
+    /// Jobs of the next scan: without conditions, every job is a match.
+    fn scan_max(&self) -> usize {
+        let has_conditions = self.text.is_some() || self.conditions.state.is_some();
+        match (has_conditions, self.counts.is_decided()) {
+            (false, true) => self.size + 1 - self.jobs.len(),
+            (false, false) => COUNT_MAX as usize + 1,
+            (true, _) => SCAN,
+        }
+    }
+
+    fn add(&mut self, state: &JobSummary, name: JobName) {
+        let Some(collection) = self.pending.front() else { return };
+        if !self.counts.is_decided() {
+            self.counts.add(state);
+        }
+        let is_selected = self.conditions.state.is_none_or(|filter| filter.selects(state));
+        if is_selected && self.jobs.len() <= self.size {
+            self.jobs.push(FoundJob {
+                key: state.job,
+                path: JobPath { collection: collection.record.path.clone(), job: name },
+                collection_state: collection.record.collection.state,
+                consecutive_failures: state.consecutive_failures,
+            });
+        }
+    }
+
+    fn has_enough(&self) -> bool {
+        self.jobs.len() > self.size && self.counts.is_decided()
+    }
+
+    fn finish(mut self) -> FoundJobs {
+        let is_full = self.jobs.len() > self.size;
+        if self.counts.progress == CountProgress::UpToPage {
+            if self.is_exhausted() {
+                self.counts.progress = CountProgress::Complete;
+            } else if is_full || self.counts.is_decided() {
+                self.counts.progress = CountProgress::Ended;
+            }
+        }
+        self.jobs.truncate(self.size);
+        let counts = self.counts;
+        let next = match is_full {
+            true => self.jobs.last().map(|last| {
+                let JobPath { collection, job } = last.path.clone();
+                (collection, Some(job))
+            }),
+            // The search ended early.
+            false => self.pending.front().map(|first| (first.record.path.clone(), self.after)),
+        };
+        let next = next.map(|(collection, after)| Position { collection, after, counts });
+        FoundJobs { jobs: self.jobs, counts, next }
+    }
+}

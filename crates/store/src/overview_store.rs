@@ -1,0 +1,151 @@
+//! Reads over all collections: the search for jobs.
+
+use std::ops::Bound;
+
+use kalends_domain::{AccessScope, CollectionPath, JobName, Lifecycle, Switch};
+use kalends_recurrence::Instant;
+
+use crate::api_store::JobFilterState;
+use crate::record::{CollectionKey, CollectionRecord, JobKey, JobRecord};
+use crate::store::Reply;
+
+/// Reads over all collections. Each call is bounded; a caller that reads on starts where the previous
+/// call ended.
+pub trait OverviewStore: Send + Sync {
+    /// The collections of a scope by subscription, group and name, at most `limit`.
+    fn collection_summaries(
+        &self,
+        scope: AccessScope,
+        from: Bound<CollectionPath>,
+        limit: usize,
+    ) -> Reply<'_, Vec<CollectionSummary>>;
+
+    /// Searches jobs by collection and name. Examines about [`JobSearch::scan_max`] jobs, at least
+    /// one.
+    fn search_jobs(&self, search: JobSearch) -> Reply<'_, JobSearchPage>;
+
+    /// Jobs by their keys, in any order, without those that do not exist or cannot be read.
+    fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>>;
+}
+
+/// A collection with its number and the number of its jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectionSummary {
+    /// Number of the collection in this store.
+    pub key: CollectionKey,
+    /// The collection.
+    pub record: CollectionRecord,
+    /// Number of its jobs.
+    pub jobs: u64,
+}
+
+/// A search for jobs in several collections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobSearch {
+    /// The collections to search, in this order.
+    pub collections: Vec<SearchedCollection>,
+    /// Only jobs after this one in the first collection.
+    pub after: Option<JobName>,
+    /// Text in name, target, description or tags, compared without regard to case. `None` matches
+    /// every job.
+    pub contains: Option<String>,
+    /// Number of jobs to examine.
+    pub scan_max: usize,
+}
+
+/// A collection to search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchedCollection {
+    /// Number of the collection.
+    pub key: CollectionKey,
+    /// About the number of its jobs: decides how many collections one statement examines.
+    pub jobs: u64,
+    /// Whether every job of the collection matches the text.
+    pub matches: bool,
+}
+
+/// The result of a search.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobSearchPage {
+    /// Matching jobs, in the order of the collections and by name.
+    pub jobs: Vec<JobMatch>,
+    /// Where the next search starts, if this one ended after [`JobSearch::scan_max`] jobs. `None` if
+    /// all were examined.
+    pub rest: Option<SearchPosition>,
+}
+
+/// A position in a search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchPosition {
+    /// The collection to go on with.
+    pub collection: CollectionKey,
+    /// Only jobs after this one in it.
+    pub after: Option<JobName>,
+}
+
+/// A job that matches a search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobMatch {
+    /// Name with the spelling of its creation.
+    pub name: JobName,
+    /// The state of the job.
+    pub state: JobSummary,
+}
+
+/// The columns of a job's state that lists and counts need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobSummary {
+    /// Number of the job.
+    pub job: JobKey,
+    /// Number of its collection.
+    pub collection: CollectionKey,
+    /// Whether the job is enabled by its author.
+    pub switch: Switch,
+    /// Whether the job is active, completed or faulted.
+    pub lifecycle: Lifecycle,
+    /// The next occurrence that has neither a run nor a ledger row.
+    pub due: Option<Instant>,
+    /// Start of the last attempt of the main action.
+    pub last_execution: Option<Instant>,
+    /// When the job was last enabled; `None` if it was never disabled.
+    pub enabled_since: Option<Instant>,
+    /// Number of failed runs since the last run that succeeded.
+    pub consecutive_failures: u64,
+}
+
+impl JobSummary {
+    /// The state of the job as users see it.
+    pub fn filter_state(&self) -> JobFilterState {
+        JobFilterState::of(self.switch, self.lifecycle)
+    }
+}
+
+/// The smallest key that a range of collections contains: subscription, group and collection. Names
+/// have no characters below the one that is appended.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) fn first_keys(from: &Bound<CollectionPath>) -> [String; 3] {
+    let keys = |path: &CollectionPath, end: &str| {
+        let collection = path.collection.key() + end;
+        [path.group.subscription.key(), path.group.group.key(), collection]
+    };
+    match from {
+        Bound::Unbounded => Default::default(),
+        Bound::Included(path) => keys(path, ""),
+        Bound::Excluded(path) => keys(path, "\u{1}"),
+    }
+}
+
+/// The keys of a scope: subscription, group and collection. `None` matches any.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) fn scope_keys(scope: &AccessScope) -> [Option<String>; 3] {
+    match scope {
+        AccessScope::Everything => [None, None, None],
+        AccessScope::Subscription(subscription) => [Some(subscription.key()), None, None],
+        AccessScope::Group(path) => [Some(path.subscription.key()), Some(path.group.key()), None],
+        AccessScope::Collection(path) => [
+            Some(path.group.subscription.key()),
+            Some(path.group.group.key()),
+            Some(path.collection.key()),
+        ],
+    }
+}

@@ -1,0 +1,194 @@
+//! Reads over all collections.
+
+use std::ops::Bound;
+
+use kalends_domain::{AccessScope, CollectionPath, JobName, Switch};
+use tokio_postgres::Row;
+
+use crate::error::StoreError;
+use crate::overview_store::{
+    CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSummary, SearchPosition,
+    SearchedCollection, first_keys, scope_keys,
+};
+use crate::postgres::PostgresStore;
+use crate::postgres::code::{rows_max, without_nul};
+use crate::postgres::columns::{collection_columns, job_columns};
+use crate::postgres::row::{self, get};
+use crate::record::{CollectionKey, JobKey, JobRecord};
+
+/// The columns of [`summary`].
+macro_rules! summary_columns {
+    () => {
+        "s.job, s.collection_id, s.enabled, s.lifecycle, s.due, s.last_execution, \
+         s.enabled_since, s.consecutive_failures"
+    };
+}
+
+impl PostgresStore {
+    pub(super) async fn read_collection_summaries(
+        &self,
+        scope: AccessScope,
+        from: Bound<CollectionPath>,
+        limit: usize,
+    ) -> Result<Vec<CollectionSummary>, StoreError> {
+        // At most `limit` collections of each group, by index.
+        let sql = concat!(
+            "SELECT c.id, c.jobs, ",
+            collection_columns!(),
+            " FROM groups g CROSS JOIN LATERAL (
+                SELECT * FROM collections c
+                WHERE c.group_id = g.id AND ($3::text IS NULL OR c.collection_key = $3)
+                  AND c.collection_key >= CASE
+                      WHEN g.subscription_key = $4 AND g.group_key = $5 THEN $6::text ELSE '' END
+                ORDER BY c.collection_key LIMIT $7
+              ) c
+              WHERE ($1::text IS NULL OR g.subscription_key = $1)
+                AND ($2::text IS NULL OR g.group_key = $2)
+                AND (g.subscription_key, g.group_key) >= ($4, $5)
+              ORDER BY g.subscription_key, g.group_key, c.collection_key LIMIT $7"
+        );
+        let ([subscription, group, name], first) = (scope_keys(&scope), first_keys(&from));
+        let [first_subscription, first_group, first_name] = first;
+        let limit = rows_max(limit);
+        let rows = self
+            .query(
+                sql,
+                &[
+                    &subscription,
+                    &group,
+                    &name,
+                    &first_subscription,
+                    &first_group,
+                    &first_name,
+                    &limit,
+                ],
+            )
+            .await?;
+        let summary = |row: &Row| {
+            let (key, jobs) = (CollectionKey(get(row, "id")?), row::unsigned(row, "jobs")?);
+            Ok(CollectionSummary { key, record: row::collection(row)?, jobs })
+        };
+        rows.iter().map(summary).collect()
+    }
+
+    pub(super) async fn find_jobs(&self, search: JobSearch) -> Result<JobSearchPage, StoreError> {
+        let scan_max = search.scan_max.max(1) as u64;
+        let Some(first) = search.collections.first() else { return Ok(JobSearchPage::default()) };
+        // The longest start of the list with at most `scan_max` jobs: one statement examines all of
+        // them. A larger collection is examined in slices.
+        let mut jobs = 0_u64;
+        let whole = search.collections.iter().take_while(|collection| {
+            jobs = jobs.saturating_add(collection.jobs.max(1));
+            jobs <= scan_max
+        });
+        let whole = whole.count();
+        if whole > 0 {
+            let (examined, others) = search.collections.split_at(whole);
+            let jobs = self.examine(examined, &search, i64::MAX).await?;
+            let rest =
+                others.first().map(|next| SearchPosition { collection: next.key, after: None });
+            return Ok(JobSearchPage { jobs, rest });
+        }
+        let end = self.end_of_slice(first.key, &search).await?;
+        let jobs = self.examine(&[*first], &search, rows_max(scan_max)).await?;
+        let next = search.collections.get(1).map(|next| (next.key, None));
+        let rest = end.map(|end| (first.key, Some(end))).or(next);
+        let rest = rest.map(|(collection, after)| SearchPosition { collection, after });
+        Ok(JobSearchPage { jobs, rest })
+    }
+
+    /// The last of the next `scan_max` jobs of a collection; `None` if there are fewer.
+    async fn end_of_slice(
+        &self,
+        collection: CollectionKey,
+        search: &JobSearch,
+    ) -> Result<Option<JobName>, StoreError> {
+        let sql = "SELECT name FROM jobs WHERE collection_id = $1 AND job_key > $2
+                   ORDER BY job_key OFFSET $3 LIMIT 1";
+        let after = search.after.as_ref().map(JobName::key).unwrap_or_default();
+        let offset = rows_max(search.scan_max.max(1) - 1);
+        let found = self.query(sql, &[&collection.0, &after, &offset]).await?;
+        found.first().map(job_name).transpose()
+    }
+
+    /// The matches among the first `limit` jobs of each of these collections.
+    async fn examine(
+        &self,
+        collections: &[SearchedCollection],
+        search: &JobSearch,
+        limit: i64,
+    ) -> Result<Vec<JobMatch>, StoreError> {
+        // The limit inside makes it a range of the index, whatever the statistics of the table.
+        let sql = concat!(
+            "SELECT ",
+            summary_columns!(),
+            ", j.name
+             FROM unnest($1::bigint[], $2::boolean[]) WITH ORDINALITY w (id, matches, place)
+             CROSS JOIN LATERAL (
+                SELECT j.key, j.job_key, j.name, j.search FROM jobs j
+                WHERE j.collection_id = w.id
+                  AND j.job_key > CASE WHEN w.place = 1 THEN $3::text ELSE '' END
+                ORDER BY j.job_key LIMIT $4
+             ) j
+             JOIN states s ON s.job = j.key
+             WHERE w.matches OR strpos(lower(j.job_key), $5) > 0 OR strpos(j.search, $5) > 0
+             ORDER BY w.place, j.job_key"
+        );
+        let ids: Vec<_> = collections.iter().map(|collection| collection.key.0).collect();
+        let has_text = search.contains.is_some();
+        let matches: Vec<_> =
+            collections.iter().map(|collection| collection.matches || !has_text).collect();
+        let after = search.after.as_ref().map(JobName::key).unwrap_or_default();
+        let text = search.contains.as_deref().unwrap_or_default().to_lowercase();
+        let text = without_nul(&text);
+        let rows = self.query(sql, &[&ids, &matches, &after, &limit, &text]).await?;
+        let mut found = Vec::with_capacity(rows.len());
+        for row in &rows {
+            match summary(row).and_then(|state| Ok(JobMatch { name: job_name(row)?, state })) {
+                // A state that cannot be read: the list shows the others.
+                Err(StoreError::Damaged(_)) => {}
+                job => found.push(job?),
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) async fn read_jobs_by_key(
+        &self,
+        jobs: Vec<JobKey>,
+    ) -> Result<Vec<JobRecord>, StoreError> {
+        let sql = concat!(
+            "SELECT ",
+            job_columns!(),
+            " FROM jobs j JOIN states s ON s.job = j.key
+              JOIN collections c ON c.id = j.collection_id JOIN groups g ON g.id = c.group_id
+              WHERE j.key = ANY ($1)"
+        );
+        let keys: Vec<_> = jobs.iter().map(|job| job.0).collect();
+        let mut found = Vec::with_capacity(keys.len());
+        for row in &self.query(sql, &[&keys]).await? {
+            match row::job(row, &self.codec) {
+                Err(StoreError::Unreadable(_)) => {}
+                job => found.push(job?),
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn summary(row: &Row) -> Result<JobSummary, StoreError> {
+    Ok(JobSummary {
+        job: JobKey(get(row, "job")?),
+        collection: CollectionKey(get(row, "collection_id")?),
+        switch: if get(row, "enabled")? { Switch::Enabled } else { Switch::Disabled },
+        lifecycle: row::coded(row, "lifecycle")?,
+        due: row::optional_at(row, "due")?,
+        last_execution: row::optional_at(row, "last_execution")?,
+        enabled_since: row::optional_at(row, "enabled_since")?,
+        consecutive_failures: row::unsigned(row, "consecutive_failures")?,
+    })
+}
+
+fn job_name(row: &Row) -> Result<JobName, StoreError> {
+    JobName::new(get(row, "name")?).map_err(|error| StoreError::Damaged(error.to_string()))
+}
