@@ -58,8 +58,8 @@ async function bulk(action) {
       for (let start = 0; start < names.length; start += NAMES_MAX) {
         const body = { action, names: names.slice(start, start + NAMES_MAX) };
         const result = await send("POST", `${collection}/jobs/bulk`, { body, parameters: { note: answer.note } });
-        for (const job of result?.value ?? result?.jobs ?? result?.results ?? []) {
-          if (job.outcome === "Refused" || job.result === "Refused" || job.error) refused.push(`${job.name}: ${job.error?.message ?? "refused"}`);
+        for (const job of result.value) {
+          if (job.result === "Refused") refused.push(`${job.name}: ${job.error.message}`);
           else done += 1;
         }
       }

@@ -154,6 +154,11 @@ impl View {
         self.zone_choice == ZoneChoice::Job && self.job_zone.is_some()
     }
 
+    /// Whether the zone of the browser is UTC, so that there is no other to choose.
+    pub(crate) fn is_browser_in_utc(&self) -> bool {
+        self.browser_zone.as_ref().is_some_and(|zone| city(zone) == "UTC")
+    }
+
     /// `Berlin`: the last part of the name of the browser's zone.
     pub(crate) fn browser_zone_name(&self) -> String {
         self.browser_zone.as_ref().map_or("Local".to_owned(), city)
