@@ -2,6 +2,7 @@
 //! manual run with the same scheduled time, have another one.
 
 use kalends_domain::{ActionRole, Cause};
+use kalends_recurrence::Instant;
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 
 use crate::executor::AttemptRequest;
@@ -11,19 +12,42 @@ const NAMESPACE: [u8; 16] = [
     0x6b, 0x61, 0x6c, 0x65, 0x6e, 0x64, 0x40, 0x73, 0x8f, 0x1d, 0x52, 0x9a, 0xc3, 0x04, 0x77, 0xe1,
 ];
 
+/// The members of a run that its idempotency key is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct RunIdentity {
+    /// Globally unique id of the job.
+    pub uid: [u8; 16],
+    /// Generation of the run.
+    pub generation: u64,
+    /// Scheduled time.
+    pub scheduled: Instant,
+    /// Main or error action.
+    pub role: ActionRole,
+    /// Schedule or manual run.
+    pub cause: Cause,
+}
+
+impl From<&AttemptRequest> for RunIdentity {
+    fn from(attempt: &AttemptRequest) -> RunIdentity {
+        let &AttemptRequest { uid, generation, scheduled, role, cause, .. } = attempt;
+        RunIdentity { uid, generation, scheduled, role, cause }
+    }
+}
+
 /// A name-based UUID (version 5) of job, generation, scheduled time, role and cause, as 32
 /// hexadecimal digits. It is sent as `Idempotency-Key` and `x-ms-execution-tag`.
-pub fn idempotency_key(attempt: &AttemptRequest) -> String {
+pub fn idempotency_key(run: impl Into<RunIdentity>) -> String {
+    let run = run.into();
     let mut context = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
     context.update(&NAMESPACE);
-    context.update(&attempt.uid);
-    context.update(&attempt.generation.to_be_bytes());
-    context.update(&attempt.scheduled.ticks().to_be_bytes());
-    context.update(match attempt.role {
+    context.update(&run.uid);
+    context.update(&run.generation.to_be_bytes());
+    context.update(&run.scheduled.ticks().to_be_bytes());
+    context.update(match run.role {
         ActionRole::Main => b"main",
         ActionRole::Error => b"error",
     });
-    match attempt.cause {
+    match run.cause {
         Cause::Scheduled => {}
         Cause::Manual => context.update(b" manual"),
     }

@@ -33,7 +33,7 @@ pub use egress::{EgressSettings, ParseProxyError, Proxy};
 pub use endpoints::{AmqpEndpoint, AmqpLogin, Endpoint, ParseEndpointError, Services};
 pub use executor::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, PrewarmFuture};
 pub use fetch::{FetchError, Fetcher};
-pub use idempotency_key::idempotency_key;
+pub use idempotency_key::{RunIdentity, idempotency_key};
 pub use network_executor::{ExecutorSettings, NetworkExecutor};
 pub use redaction::{HTTP_PLACEHOLDER as REDACTED, redact_parameters};
 pub use send_fence::{NotSent, SendFence};

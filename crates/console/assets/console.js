@@ -1,5 +1,6 @@
 // The console: what every page needs.
 
+import * as copy from "./copy.js";
 import { ask } from "./dialog.js";
 import * as jobs from "./jobs.js";
 import * as keyboard from "./keyboard.js";
@@ -126,6 +127,7 @@ watchZone();
 watchTheme();
 keyboard.start();
 jobs.start();
+copy.start();
 if (document.querySelector("[data-connection]")) live.start();
 tick();
 setInterval(tick, 1000);

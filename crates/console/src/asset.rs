@@ -32,6 +32,7 @@ const SVG: &str = "image/svg+xml";
 static ASSETS: &[Asset] = &assets! {
     "console.css": CSS,
     "console.js": SCRIPT,
+    "copy.js": SCRIPT,
     "definition.js": SCRIPT,
     "dialog.js": SCRIPT,
     "editor.js": SCRIPT,

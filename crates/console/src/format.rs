@@ -55,6 +55,15 @@ pub(crate) fn duration(duration: Duration) -> String {
     }
 }
 
+/// A duration of the API, such as `PT1M30S`, as people read it; as it is if it cannot be read.
+pub(crate) fn written_duration(text: &str) -> String {
+    match kalends_wire::parse_duration(text) {
+        Some(whole) if whole.subsec_nanos() == 0 && !whole.is_zero() => span(whole.as_secs()),
+        Some(fraction) => duration(fraction),
+        None => text.to_owned(),
+    }
+}
+
 /// A number with separators of thousands: `12,345`.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();

@@ -8,11 +8,18 @@ mod address;
 mod api;
 mod asset;
 mod chart;
+#[cfg(test)]
+mod fake_api;
 mod format;
 mod mark;
+mod message;
 mod pages;
 mod screen;
+mod secrets;
+mod sentence;
+mod shell;
 mod view;
+mod words;
 
 pub use address::{CollectionAddress, JobAddress};
 pub use api::{Answer, Api};

@@ -28,6 +28,15 @@ impl Mark {
         }
     }
 
+    /// The mark of the `disposition` of an occurrence.
+    pub(crate) fn of_disposition(disposition: &str) -> Mark {
+        match disposition {
+            "JobDisabled" | "CollectionDisabled" | "Paused" => Mark::Disabled,
+            "NotKept" => Mark::None,
+            _ => Mark::of_run(disposition),
+        }
+    }
+
     /// The mark of the state of a job.
     pub(crate) fn of_job(state: &str) -> Mark {
         match state {

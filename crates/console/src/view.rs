@@ -1,5 +1,6 @@
 //! The parts that all pages share: header, navigation, time zone, theme, who is signed in.
 
+use kalends_domain::SecretHeaders;
 use kalends_recurrence::{Instant, Zone, relative_time};
 use percent_encoding::percent_decode_str;
 
@@ -25,6 +26,8 @@ pub struct PageRequest<'a> {
     pub server: &'a str,
     /// Prefix of the ARM ids in the default resource group.
     pub default_group: &'a str,
+    /// Headers whose values pages do not show.
+    pub secret_headers: &'a SecretHeaders,
 }
 
 impl PageRequest<'_> {
@@ -72,6 +75,7 @@ pub(crate) struct View {
     pub(crate) version: String,
     pub(crate) server: String,
     pub(crate) default_group: String,
+    pub(crate) secret_headers: SecretHeaders,
     /// `GET /api/me`
     pub(crate) me: Data,
     /// `GET /api/pause`
@@ -119,6 +123,7 @@ impl View {
             version: request.version.to_owned(),
             server: request.server.to_owned(),
             default_group: request.default_group.to_owned(),
+            secret_headers: request.secret_headers.clone(),
             me: me.unwrap_or_default(),
             pause: pause.unwrap_or_default(),
             search: String::new(),

@@ -15,6 +15,8 @@ use crate::timeline::{
 
 /// DST transitions within this distance are reported. No transition moves an occurrence further.
 const DST_NOTE_RANGE: Duration = Duration::from_secs(3 * 3_600);
+/// An explanation of the current state reports the DST transitions of the coming year.
+const DST_NOTES_AHEAD: Duration = Duration::from_secs(366 * 86_400);
 
 /// Input of [`explain`].
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +52,7 @@ pub struct Explanation {
     pub before: Option<Instant>,
     /// The first occurrence after that time; absent if the job is finished.
     pub after: Option<Instant>,
-    /// Effects of DST transitions within three hours.
+    /// Effects of DST transitions: within three hours of `at`, or in the coming year.
     pub notes: Vec<String>,
 }
 
@@ -88,8 +90,11 @@ pub fn explain(input: ExplainInput<'_>) -> Explanation {
         Some(at) => explain_time(&input, at),
         None => explain_now(&input),
     };
-    let from = near.saturating_sub(DST_NOTE_RANGE);
-    let dst_notes = input.rule.dst_notes(from, near.saturating_add(DST_NOTE_RANGE));
+    let (behind, ahead) = match input.at {
+        Some(_) => (DST_NOTE_RANGE, DST_NOTE_RANGE),
+        None => (Duration::ZERO, DST_NOTES_AHEAD),
+    };
+    let dst_notes = input.rule.dst_notes(near.saturating_sub(behind), near.saturating_add(ahead));
     let rule = input.rule;
     Explanation {
         reason,

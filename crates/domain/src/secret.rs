@@ -30,6 +30,11 @@ impl SecretHeaders {
         SecretHeaders { configured: configured.into_iter().map(lower_case).collect() }
     }
 
+    /// The names that the operator added, in lower case.
+    pub fn configured(&self) -> &[String] {
+        &self.configured
+    }
+
     /// Whether the values of a header are secret.
     pub fn contains(&self, name: &str) -> bool {
         let is_name = |secret: &str| secret.eq_ignore_ascii_case(name);

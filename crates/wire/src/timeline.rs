@@ -9,8 +9,9 @@ use crate::id::{job_id, job_name};
 use crate::json::Json;
 use crate::object::{ObjectBuilder, list};
 
-/// Serialises one row of the occurrence list.
-pub fn write_occurrence(row: &TimelineRow) -> Json<'static> {
+/// Serialises one row of the occurrence list. `idempotency_key` is that of the main action, if the
+/// occurrence is a run.
+pub fn write_occurrence(row: &TimelineRow, idempotency_key: Option<String>) -> Json<'static> {
     let last_scheduled = (row.count != 1).then_some(row.to);
     let members = ObjectBuilder::new()
         .put("scheduledTime", row.from)
@@ -18,7 +19,8 @@ pub fn write_occurrence(row: &TimelineRow) -> Json<'static> {
         .put("count", row.count)
         .put("cause", cause_text(row.cause))
         .put("disposition", state_text(&row.state))
-        .put_some("generation", row.generation);
+        .put_some("generation", row.generation)
+        .put_some("idempotencyKey", idempotency_key);
     match &row.state {
         OccurrenceState::Closed(_, at) => members.put("decidedTime", *at),
         OccurrenceState::InFlight(run) => members
@@ -63,6 +65,8 @@ pub struct ExplainContext<'a> {
     pub created: kalends_recurrence::Instant,
     /// Number of edits, including the creation.
     pub generation: u64,
+    /// The schedule as an English sentence.
+    pub schedule: &'a str,
 }
 
 /// Serialises the explanation why a job did or did not run, with the occurrences and the history
@@ -77,7 +81,8 @@ pub fn write_explanation<'a>(
         .put("state", context.job_state)
         .put("collectionState", context.collection_state)
         .put("createdTime", context.created)
-        .put("generation", context.generation);
+        .put("generation", context.generation)
+        .put("schedule", context.schedule);
     ObjectBuilder::new()
         .put("reason", reason_text(explanation.reason))
         .put("explanation", &explanation.sentence)
@@ -165,7 +170,7 @@ mod tests {
         let to = "2026-01-01T05:00:00Z".parse().unwrap();
         let cause = Cause::Scheduled;
         let row = TimelineRow { from, to, count, cause, generation: Some(2), state };
-        let text = write_occurrence(&row).to_string();
+        let text = write_occurrence(&row, None).to_string();
         let start = r#"{"scheduledTime":"2026-01-01T00:00:00Z","#;
         assert_eq!(text, format!("{start}{expected}}}"));
     }

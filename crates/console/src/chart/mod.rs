@@ -1,10 +1,12 @@
 //! Charts as SVG. A module computes the geometry, its template draws it.
 
+mod calendar;
 mod expected_load;
 mod next_hour;
 mod outcomes;
 mod run_counts;
 
+pub(crate) use calendar::{Calendar, CalendarData, DailyRate};
 pub(crate) use expected_load::ExpectedLoad;
 pub(crate) use next_hour::NextHour;
 pub(crate) use outcomes::Outcomes;

@@ -151,7 +151,7 @@ pub(super) async fn page(
         collections,
         zones: zones(view.now),
         zone: view.browser_zone.as_ref().map_or("", |zone| zone.name()).to_owned(),
-        secret_headers: String::new(),
+        secret_headers: view.secret_headers.configured().join(" "),
         may_run: view.may("runJobs"),
         may_test: false,
         view,
@@ -203,6 +203,7 @@ mod tests {
             version: "0",
             server: "http://127.0.0.1",
             default_group: "/subscriptions/s/resourceGroups/g",
+            secret_headers: &kalends_domain::SecretHeaders::default(),
         };
         respond(Screen::of(&segments).unwrap(), request, &OneJob { may_write }).await
     }

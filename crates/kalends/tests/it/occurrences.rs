@@ -289,3 +289,21 @@ fn status_and_history_have_the_form_of_each_api_version() {
         assert!(history.contains(&end), "{version}: {history}");
     }
 }
+
+#[test]
+fn an_explanation_has_the_schedule_in_words_and_the_dst_transitions_of_the_coming_year() {
+    let Some(mut server) = ClockedServer::at(&at("10:00")) else { return };
+    let daily = json!({"frequency": "Day", "timeZone": "Europe/Berlin", "endTime": "2027-12-01T00:00:00Z",
+        "schedule": {"hours": [2], "minutes": [30]}});
+    server.put("j", &at("10:01"), daily);
+    let found = explain(&mut server, None);
+    let schedule = "At 02:30 every day, Europe/Berlin, not after 2027-12-01";
+    assert_eq!(found["job"]["schedule"], schedule, "{found}");
+    let notes = found["notes"].as_array().unwrap();
+    assert_eq!(notes.len(), 2, "the DST transitions of the coming year: {found}");
+    assert!(notes[0].as_str().unwrap().contains("2027-03-28"), "{found}");
+    let near = explain(&mut server, Some("10:02"));
+    assert_eq!(near["notes"], json!([]), "none is near: {near}");
+    let coming = &found["occurrences"][0];
+    assert_eq!(coming.get("idempotencyKey"), None, "not a run yet: {found}");
+}

@@ -9,7 +9,7 @@ use ring::hmac;
 use serde_json::{Value, json};
 
 use crate::connection::Connection;
-use crate::target::{TIMEOUT, history, job, path, start, start_with, target};
+use crate::target::{TIMEOUT, get, history, job, path, start, start_with, target};
 use crate::test_server::TestServer;
 
 /// Waits until a job is no longer enabled.
@@ -54,6 +54,9 @@ fn a_job_calls_its_target_once_and_its_history_contains_the_response() {
         "Http Action - Response from host '127.0.0.1': 'OK' Response Headers: X-Target: yes\r\n Body: hello"
     );
     assert!(calls.try_recv().is_err(), "called twice");
+    let occurrences = get(&mut connection, &path("/jobs/Once/occurrences"));
+    let key = &occurrences["value"][0]["idempotencyKey"];
+    assert_eq!(*key, call.headers["idempotency-key"], "{occurrences}");
     let timing = history[0]["timing"].as_object().unwrap();
     let parts: Vec<_> = timing.keys().map(String::as_str).collect();
     assert_eq!(

@@ -46,6 +46,7 @@ pub(super) async fn page(request: RequestContext, screen: Screen) -> HandlerResu
         version: env!("CARGO_PKG_VERSION"),
         server: &server,
         default_group: &default_group,
+        secret_headers: &request.app.settings.secret_headers,
     };
     let api = CallerApi {
         app: Arc::clone(&request.app),

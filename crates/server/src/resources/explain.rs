@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 use kalends_domain::{CollectionState, ExplainInput, JobPath};
+use kalends_recurrence::ImmediateRun;
 use kalends_store::record::HistoryRecord;
 use kalends_store::{HistoryFilter, JobFilterState, Page};
-use kalends_wire::{
-    ErrorDetail, ExplainContext, write_explanation, write_history_entry, write_occurrence,
-};
+use kalends_wire::{ErrorDetail, ExplainContext, write_explanation, write_history_entry};
 
 use super::{HandlerResult, RequestContext, jobs};
 use crate::resources::occurrences::JobTimeline;
@@ -61,6 +60,7 @@ pub(super) async fn explain(request: RequestContext, path: JobPath) -> HandlerRe
         write_history_entry(&path, &one.entry, app.position_key.pseudonym(one.sequence), version)
     });
     let state = JobFilterState::of(timeline.job.job.definition.switch, timeline.snapshot.lifecycle);
+    let schedule = timeline.rule.describe_with(ImmediateRun::Past);
     let facts = ExplainContext {
         job_state: state_word(state),
         collection_state: match collection {
@@ -69,8 +69,9 @@ pub(super) async fn explain(request: RequestContext, path: JobPath) -> HandlerRe
         },
         created: timeline.job.job.created,
         generation: timeline.job.job.generation,
+        schedule: &schedule,
     };
-    let rows = rows.iter().map(write_occurrence).collect();
+    let rows = rows.iter().map(|row| timeline.write(row)).collect();
     Ok(ApiResponse::json(
         StatusCode::OK,
         &write_explanation(&explanation, facts, rows, shown.collect()),

@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use kalends_actions::{RunIdentity, idempotency_key};
 use kalends_domain::{
-    CollectionState, JobDefinition, JobPath, JobSnapshot, LedgerRecord, RunInFlight, SlotLimit,
-    Timeline, TimelineRow, stored_rule_of,
+    ActionRole, CollectionState, Disposition, JobDefinition, JobPath, JobSnapshot, LedgerRecord,
+    OccurrenceState, RunInFlight, SlotLimit, Timeline, TimelineRow, stored_rule_of,
 };
 use kalends_recurrence::{Instant, Rule};
 use kalends_store::record::{JobRecord, JobState, OpenRun};
-use kalends_wire::{write_list, write_occurrence};
+use kalends_wire::{Json, write_list, write_occurrence};
 
 use super::{HandlerResult, RequestContext, jobs};
 use crate::app::App;
@@ -72,7 +73,7 @@ pub(super) async fn list(request: RequestContext, path: JobPath) -> HandlerResul
         let skipped = if last == position.at { position.skipped + same } else { same };
         Some(format!("{} {skipped}", last.ticks()))
     });
-    let values = rows.iter().map(write_occurrence).collect();
+    let values = rows.iter().map(|row| timeline.write(row)).collect();
     Ok(ApiResponse::json(StatusCode::OK, &write_list(values, next.as_deref())))
 }
 
@@ -153,6 +154,29 @@ impl JobTimeline {
         let to = ledger.last().filter(|_| is_truncated).map_or(to, |last| last.from.min(to));
         let (rule, job, runs) = (&self.rule, self.snapshot, self.runs.clone());
         Timeline { rule, job, from, to, ledger, runs }.rows(limit)
+    }
+
+    /// Serialises a row, with the idempotency key of a run.
+    pub(super) fn write(&self, row: &TimelineRow) -> Json<'static> {
+        let is_run = match row.state {
+            OccurrenceState::InFlight(_) => true,
+            OccurrenceState::Closed(disposition, _) => matches!(
+                disposition,
+                Disposition::Completed | Disposition::Failed | Disposition::Superseded
+            ),
+            _ => false,
+        };
+        let generation = row.generation.filter(|_| is_run && row.count == 1);
+        let key = generation.map(|generation| {
+            idempotency_key(RunIdentity {
+                uid: self.job.job.uid.0,
+                generation,
+                scheduled: row.from,
+                role: ActionRole::Main,
+                cause: row.cause,
+            })
+        });
+        write_occurrence(row, key)
     }
 
     /// The rows of one scheduled time.

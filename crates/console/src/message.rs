@@ -1,0 +1,98 @@
+//! History messages of attempts: a summary in one line, and the parts of an HTTP response.
+
+/// Characters of a body that history keeps.
+pub(crate) const BODY_CHARS_MAX: usize = 1_024;
+/// Characters of a summary.
+const SUMMARY_MAX: usize = 160;
+
+const RESPONSE: &str = "Http Action - Response from host '";
+const REQUEST: &str = "Http Action - Request to host '";
+
+/// An HTTP response, as far as history keeps it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Response<'a> {
+    pub(crate) host: &'a str,
+    /// Name of the status, such as `ServiceUnavailable`.
+    pub(crate) status: &'a str,
+    /// Names and values.
+    pub(crate) headers: Vec<(&'a str, &'a str)>,
+    pub(crate) body: &'a str,
+}
+
+impl<'a> Response<'a> {
+    /// Reads the message of an attempt that got a response.
+    pub(crate) fn read(message: &'a str) -> Option<Response<'a>> {
+        let (host, rest) = message.strip_prefix(RESPONSE)?.split_once("': '")?;
+        let (status, rest) = rest.split_once("' Response Headers: ")?;
+        // Every header ends with a line break, so the first line that starts with ` Body: ` or the
+        // start itself ends them.
+        let (headers, body) = match rest.strip_prefix(" Body: ") {
+            Some(body) => ("", body),
+            None => rest.split_once("\r\n Body: ")?,
+        };
+        let headers = headers.split("\r\n").filter_map(|line| line.split_once(": ")).collect();
+        Some(Response { host, status, headers, body })
+    }
+
+    /// Whether history kept the start of the body only.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.body.chars().count() >= BODY_CHARS_MAX
+    }
+}
+
+/// The message in one line: `ServiceUnavailable from erp.example.com`.
+pub(crate) fn summary(message: &str) -> String {
+    if let Some(Response { host, status, .. }) = Response::read(message) {
+        return format!("{} from {host}", spaced(status));
+    }
+    let text = match message.strip_prefix(REQUEST).and_then(|rest| rest.split_once("' failed: ")) {
+        Some((host, reason)) => format!("Request to {host} failed: {reason}"),
+        None => message.to_owned(),
+    };
+    let line = text.lines().next().unwrap_or_default();
+    match line.chars().count() > SUMMARY_MAX {
+        true => line.chars().take(SUMMARY_MAX - 1).chain(['…']).collect(),
+        false => line.to_owned(),
+    }
+}
+
+/// `Service Unavailable` for `ServiceUnavailable`.
+pub(crate) fn spaced(name: &str) -> String {
+    let mut text = String::new();
+    let mut was_lower = false;
+    for letter in name.chars() {
+        if was_lower && letter.is_ascii_uppercase() {
+            text.push(' ');
+        }
+        was_lower = letter.is_ascii_lowercase();
+        text.push(letter);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_are_taken_apart() {
+        let message = "Http Action - Response from host 'a.example': 'ServiceUnavailable' Response \
+                       Headers: Retry-After: 120\r\nServer: x\r\n Body: {\"a\": 1}";
+        let response = Response::read(message).unwrap();
+        assert_eq!(response.host, "a.example");
+        assert_eq!(response.headers, [("Retry-After", "120"), ("Server", "x")]);
+        assert_eq!(response.body, "{\"a\": 1}");
+        assert_eq!(summary(message), "Service Unavailable from a.example");
+        let empty = "Http Action - Response from host 'a': 'OK' Response Headers:  Body: ";
+        assert_eq!(Response::read(empty).unwrap().body, "");
+        assert_eq!(Response::read(empty).unwrap().headers, []);
+    }
+
+    #[test]
+    fn other_messages_are_one_line() {
+        let failed = "Http Action - Request to host 'a' failed: the connection was refused";
+        assert_eq!(summary(failed), "Request to a failed: the connection was refused");
+        assert_eq!(summary("one\ntwo"), "one");
+        assert_eq!(summary(&"x".repeat(500)).chars().count(), SUMMARY_MAX);
+    }
+}

@@ -1,0 +1,296 @@
+//! One job: its schedule, why it is or is not running, its runs, definition and ledger.
+
+mod answer;
+mod command;
+mod facts;
+mod ledger;
+mod runs;
+mod schedule;
+
+use std::time::Duration;
+
+use askama::Template;
+use kalends_recurrence::{Instant, Zone};
+
+use self::answer::Answer;
+use self::facts::{Fact, facts};
+use self::ledger::Ledger;
+use self::runs::Runs;
+use self::schedule::Schedule;
+use super::{PageResult, rendered};
+use crate::address::{JobAddress, encode};
+use crate::api::{Api, ApiFailure, Data, read};
+use crate::chart::Outcomes;
+use crate::mark::Mark;
+use crate::secrets::without_secrets;
+use crate::sentence::{Part, sentence};
+use crate::view::{PageRequest, Time, View};
+use crate::words;
+
+/// Coming occurrences in the list beside the facts.
+const NEXT_SHOWN: usize = 10;
+
+/// History entries in which the last attempt of the main action is searched: attempts of the error
+/// action follow it.
+const HISTORY_READ: usize = 21;
+
+const TABS: [(&str, &str); 5] = [
+    ("runs", "Runs"),
+    ("schedule", "Schedule"),
+    ("definition", "Definition"),
+    ("ledger", "Ledger"),
+    ("notes", "Notes"),
+];
+
+#[derive(Template)]
+#[template(path = "job/job.html")]
+struct JobPage<'a> {
+    view: &'a View,
+    address: &'a JobAddress,
+    /// URL of this page.
+    href: String,
+    /// Path in the API.
+    resource: String,
+    description: String,
+    schedule: Vec<Part>,
+    state: String,
+    mark: Mark,
+    is_enabled: bool,
+    is_finished: bool,
+    answer: Answer,
+    facts: Vec<Fact>,
+    /// The last runs, once there is one.
+    outcomes: Option<Outcomes>,
+    next: Vec<NextRun>,
+    /// The next run that can be skipped.
+    skippable: Option<Time>,
+    dst_notes: Vec<String>,
+    tab: &'static str,
+    content: Tab,
+}
+
+/// The content below the tabs.
+enum Tab {
+    Runs(Runs),
+    Schedule(Schedule),
+    Definition { json: String, command: String, has_secrets: bool },
+    Ledger(Ledger),
+    Notes(Vec<Note>),
+}
+
+struct NextRun {
+    time: Time,
+    /// The disposition, unless the run simply will happen.
+    remark: String,
+}
+
+struct Note {
+    time: Option<Time>,
+    action: String,
+    text: String,
+    by: String,
+}
+
+/// The data that all parts of the page share.
+struct Job<'a> {
+    address: &'a JobAddress,
+    /// The job as the API returns it.
+    job: Data,
+    /// Why it is or is not running now.
+    explanation: Data,
+    statistics: Data,
+    /// The history entry of the last attempt of the main action.
+    last: Data,
+    /// Coming occurrences.
+    coming: Vec<Data>,
+}
+
+impl<'a> Job<'a> {
+    async fn load(
+        address: &'a JobAddress,
+        view: &View,
+        api: &dyn Api,
+    ) -> Result<Job<'a>, ApiFailure> {
+        let now = encode(&view.now.to_string());
+        let paths = [
+            address.api("", ""),
+            address.api("/explain", ""),
+            address.api("/statistics", ""),
+            address.api("/history", &format!("%24top={HISTORY_READ}")),
+            address.api("/occurrences", &format!("from={now}&%24top={NEXT_SHOWN}")),
+        ];
+        let (job, explanation, statistics, history, coming) = tokio::join!(
+            read(api, &paths[0]),
+            read(api, &paths[1]),
+            read(api, &paths[2]),
+            read(api, &paths[3]),
+            read(api, &paths[4]),
+        );
+        let history = history.unwrap_or_default().list("value");
+        let is_main = |entry: &&Data| entry.text("properties.actionName") != "ErrorAction";
+        let last = history.iter().find(is_main).or(history.first()).cloned();
+        Ok(Job {
+            address,
+            job: without_secrets(job?, &view.secret_headers),
+            explanation: explanation.unwrap_or_default(),
+            statistics: statistics.unwrap_or_default(),
+            last: last.unwrap_or_default(),
+            coming: coming.unwrap_or_default().list("value"),
+        })
+    }
+
+    fn created(&self) -> Option<Instant> {
+        self.explanation.time("job.createdTime")
+    }
+
+    /// Failed runs since the last success.
+    fn consecutive_failures(&self) -> u64 {
+        self.statistics.integer("consecutiveFailures")
+    }
+
+    fn state(&self) -> String {
+        let own = self.job.text("properties.state");
+        let reason = self.explanation.text("reason");
+        match (own.as_str(), reason.as_str()) {
+            ("Enabled", "Running") => "Running".to_owned(),
+            ("Enabled", "Retrying") => "Retrying".to_owned(),
+            ("Enabled", "CollectionDisabled") => "Collection disabled".to_owned(),
+            ("Enabled", "Paused") => "Paused".to_owned(),
+            ("Enabled", _) if self.consecutive_failures() > 0 => "Failing".to_owned(),
+            _ => own,
+        }
+    }
+
+    /// A typical time between two coming occurrences.
+    fn interval(&self) -> Option<Duration> {
+        let times: Vec<_> =
+            self.coming.iter().filter_map(|row| row.time("scheduledTime")).collect();
+        let (first, last) = (times.first()?, times.last()?);
+        let steps = u32::try_from(times.len()).ok()?.checked_sub(1).filter(|steps| *steps > 0)?;
+        Some(last.since(*first) / steps).filter(|interval| !interval.is_zero())
+    }
+}
+
+/// The zone of the job with a schedule of its own; none if that is UTC.
+pub(super) fn zone_of(job: &Data) -> Option<Zone> {
+    let name = job.text("properties.recurrence.timeZone");
+    Zone::named(&name).ok().filter(|zone| zone.name() != Zone::utc().name())
+}
+
+pub(super) async fn page(
+    view: &mut View,
+    request: &PageRequest<'_>,
+    address: &JobAddress,
+    api: &dyn Api,
+) -> PageResult {
+    view.title = format!("{} · {}", address.job, address.collection.collection);
+    let job = Job::load(address, view, api).await?;
+    view.set_job_zone(zone_of(&job.job));
+    let wanted = request.parameter("tab");
+    let tab = TABS.iter().find(|(id, _)| *id == wanted).map_or("runs", |(id, _)| id);
+    let content = match tab {
+        "schedule" => Tab::Schedule(Schedule::load(&job, request, view, api).await?),
+        "definition" => definition(&job),
+        "ledger" => Tab::Ledger(Ledger::load(&job, request, view, api).await?),
+        "notes" => Tab::Notes(notes(&job, view, api).await),
+        _ => Tab::Runs(Runs::load(&job, request, view, api).await?),
+    };
+    let properties = job.job.get("properties");
+    let state = job.state();
+    let own_state = properties.text("state");
+    let next: Vec<_> = job.coming.iter().filter_map(|row| NextRun::new(row, view)).collect();
+    let skippable = job.coming.iter().find(|row| row.text("disposition") == "Scheduled");
+    let page = JobPage {
+        href: format!("{}jobs/{}", view.root, address.in_console()),
+        resource: address.in_api(),
+        description: properties.text("description"),
+        schedule: sentence(&job.explanation.text("job.schedule"), view),
+        mark: match state.as_str() {
+            "Retrying" => Mark::Running,
+            state => Mark::of_job(state),
+        },
+        state,
+        is_enabled: own_state == "Enabled",
+        is_finished: matches!(own_state.as_str(), "Completed" | "Faulted"),
+        answer: Answer::new(&job, view),
+        facts: facts(&job, view),
+        outcomes: Some(job.statistics.list("outcomes"))
+            .filter(|outcomes| !outcomes.is_empty())
+            .map(|outcomes| Outcomes::new(&outcomes, view)),
+        next,
+        skippable: skippable
+            .and_then(|row| row.time("scheduledTime"))
+            .filter(|_| properties.has("recurrence"))
+            .map(|at| view.time(at)),
+        dst_notes: job.explanation.list("notes").iter().map(|note| note.text("")).collect(),
+        tab,
+        content,
+        address,
+        view,
+    };
+    rendered(&page)
+}
+
+impl JobPage<'_> {
+    /// Name with its collection, as in questions to the user.
+    fn full_name(&self) -> String {
+        format!("{}/{}", self.address.collection.collection, self.address.job)
+    }
+
+    fn collection_href(&self) -> String {
+        format!("{}collections/{}", self.view.root, self.address.collection.in_console())
+    }
+
+    fn tabs(&self) -> [(&'static str, &'static str); 5] {
+        TABS
+    }
+}
+
+impl NextRun {
+    fn new(row: &Data, view: &View) -> Option<NextRun> {
+        let disposition = row.text("disposition");
+        let remark = match disposition.as_str() {
+            "Scheduled" => "",
+            other => words::disposition(other),
+        };
+        Some(NextRun { time: view.time(row.time("scheduledTime")?), remark: remark.to_owned() })
+    }
+}
+
+fn definition(job: &Job<'_>) -> Tab {
+    let mut definition = job.job.0.clone();
+    if let Some(properties) =
+        definition.get_mut("properties").and_then(serde_json::Value::as_object_mut)
+    {
+        properties.remove("status");
+    }
+    let properties = Data(definition.get("properties").cloned().unwrap_or_default());
+    Tab::Definition {
+        json: Data(definition).pretty(),
+        command: command::create_command(job.address, &properties),
+        has_secrets: command::leaves_out_secrets(&properties),
+    }
+}
+
+async fn notes(job: &Job<'_>, view: &View, api: &dyn Api) -> Vec<Note> {
+    let notes = read(api, &job.address.api("/notes", "")).await.unwrap_or_default();
+    let note = |note: &Data| Note {
+        time: note.time("time").map(|at| view.time(at)),
+        action: note.text("action"),
+        text: note.text("note"),
+        by: match note.text("byName") {
+            name if name.is_empty() => note.text("by"),
+            name => name,
+        },
+    };
+    notes.list("value").iter().map(note).collect()
+}
+
+/// The value of a parameter of a link of the API, as it is in the link.
+fn link_parameter(link: &str, name: &str) -> Option<String> {
+    let mut pairs = link.split(['?', '&']).filter_map(|pair| pair.split_once('='));
+    pairs.find(|(other, _)| *other == name).map(|(_, value)| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

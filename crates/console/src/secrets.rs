@@ -1,0 +1,65 @@
+//! Secrets in definitions. The API returns headers and URLs as they were sent; pages never show the
+//! secret ones.
+
+use kalends_domain::{SecretHeaders, is_secret_parameter};
+use serde_json::Value;
+
+use crate::api::Data;
+
+/// Stands for a stored secret in definitions.
+pub(crate) const STORED: &str = "${stored}";
+
+/// The definition with [`STORED`] in place of the values of secret headers and query parameters.
+pub(crate) fn without_secrets(mut definition: Data, headers: &SecretHeaders) -> Data {
+    mask(&mut definition.0, headers);
+    definition
+}
+
+fn mask(value: &mut Value, secret: &SecretHeaders) {
+    let Value::Object(members) = value else { return };
+    for (name, value) in members {
+        match (name.as_str(), value) {
+            ("headers", Value::Object(headers)) => {
+                for (_, value) in headers.iter_mut().filter(|(name, _)| secret.contains(name)) {
+                    *value = STORED.into();
+                }
+            }
+            ("uri", Value::String(uri)) => *uri = without_secret_parameters(uri),
+            (_, value) => mask(value, secret),
+        }
+    }
+}
+
+fn without_secret_parameters(uri: &str) -> String {
+    let Some((path, rest)) = uri.split_once('?') else { return uri.to_owned() };
+    let (query, fragment) = match rest.split_once('#') {
+        Some((query, fragment)) => (query, format!("#{fragment}")),
+        None => (rest, String::new()),
+    };
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) if is_secret_parameter(name) => format!("{name}={STORED}"),
+        _ => pair.to_owned(),
+    });
+    format!("{path}?{}{fragment}", pairs.collect::<Vec<_>>().join("&"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn secret_headers_and_parameters_are_masked_in_both_actions() {
+        let request = json!({"uri": "https://a/?x=1&sig=canary&Code=canary#y",
+            "headers": {"authorization": "canary", "X-Token": "canary", "Accept": "*/*"}});
+        let job = json!({"properties": {"action": {"request": request.clone(),
+            "errorAction": {"request": request}}}});
+        let headers = SecretHeaders::new(["x-token".to_owned()]);
+        let masked = without_secrets(Data(job), &headers);
+        assert!(!masked.0.to_string().contains("canary"), "{}", masked.pretty());
+        let request = masked.get("properties.action.request");
+        assert_eq!(request.text("uri"), "https://a/?x=1&sig=${stored}&Code=${stored}#y");
+        assert_eq!(request.text("headers.Accept"), "*/*");
+    }
+}
