@@ -6,6 +6,7 @@ import * as jobs from "./jobs.js";
 import * as keyboard from "./keyboard.js";
 import * as live from "./live.js";
 import { attempt, send, tell } from "./request.js";
+import * as signIn from "./sign-in.js";
 import { relative } from "./time.js";
 
 const root = document.documentElement.dataset.root;
@@ -121,6 +122,7 @@ document.addEventListener("click", (event) => {
   if (button.matches("[data-post], [data-delete], [data-patch]")) act(button);
   else if (button.matches("[data-pause]")) pauseEverything();
   else if (button.matches("[data-demo]")) createDemo(button);
+  else if (button.matches("[data-sign-out]")) signIn.signOut();
 });
 
 watchZone();
@@ -128,6 +130,7 @@ watchTheme();
 keyboard.start();
 jobs.start();
 copy.start();
+signIn.start();
 if (document.querySelector("[data-connection]")) live.start();
 tick();
 setInterval(tick, 1000);

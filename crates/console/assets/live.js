@@ -31,7 +31,7 @@ function fetchPage() {
     request.open("GET", location.href);
     request.responseType = "document";
     request.setRequestHeader("Accept", "text/html");
-    request.onload = () => (request.status === 200 ? resolve(request.response) : reject(new Error(String(request.status))));
+    request.onload = () => (request.response?.querySelector("[data-sign-in]") ? location.reload() : request.status === 200 ? resolve(request.response) : reject(new Error(String(request.status))));
     request.onerror = () => reject(new Error("unreachable"));
     request.send();
   });

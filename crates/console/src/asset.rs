@@ -42,6 +42,7 @@ static ASSETS: &[Asset] = &assets! {
     "live.js": SCRIPT,
     "preview.js": SCRIPT,
     "request.js": SCRIPT,
+    "sign-in.js": SCRIPT,
     "time.js": SCRIPT,
     "icon.svg": SVG,
 };

@@ -49,6 +49,8 @@ impl FakeApi {
             server: "http://127.0.0.1:8080",
             default_group: "/subscriptions/s/resourceGroups/g",
             secret_headers: &kalends_domain::SecretHeaders::default(),
+            sign_in: crate::SignInMethod::None,
+            is_cross_site: false,
         };
         respond(Screen::of(&segments).unwrap(), request, self).await
     }

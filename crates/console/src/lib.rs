@@ -26,7 +26,7 @@ pub use api::{Answer, Api};
 pub use asset::{Asset, asset};
 pub use pages::respond;
 pub use screen::Screen;
-pub use view::PageRequest;
+pub use view::{PageRequest, SignInMethod};
 
 /// A rendered page.
 #[derive(Clone, Debug, PartialEq, Eq)]

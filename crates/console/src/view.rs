@@ -28,6 +28,21 @@ pub struct PageRequest<'a> {
     pub default_group: &'a str,
     /// Headers whose values pages do not show.
     pub secret_headers: &'a SecretHeaders,
+    /// How users sign in.
+    pub sign_in: SignInMethod,
+    /// Whether a page of another site opened this one: browsers leave the session cookie out.
+    pub is_cross_site: bool,
+}
+
+/// How users of a server sign in to its console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignInMethod {
+    /// The server has no authentication.
+    None,
+    /// With a token.
+    Token,
+    /// With a token, or at an identity provider.
+    TokenOrOidc,
 }
 
 impl PageRequest<'_> {

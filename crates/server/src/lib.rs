@@ -50,8 +50,8 @@ mod strict_http1;
 mod tls;
 
 pub use access::{
-    AccessControl, Authentication, ClaimGrant, ClaimGrantError, OidcError, OidcProvider,
-    OidcSettings, RateSettings,
+    AccessControl, Authentication, AuthenticationSettings, ClaimGrant, ClaimGrantError, OidcError,
+    OidcProvider, OidcSettings, RateSettings,
 };
 pub use allowed_hosts::AllowedHosts;
 pub use app::{App, Settings, Timeouts};

@@ -108,7 +108,10 @@ impl ApiResponse {
             headers.insert(header::CONTENT_TYPE, JSON);
         }
         for (name, value) in self.headers {
-            headers.insert(name, value);
+            match name {
+                header::SET_COOKIE => drop(headers.append(name, value)),
+                name => drop(headers.insert(name, value)),
+            }
         }
         response
     }

@@ -19,6 +19,8 @@ pub(crate) enum Route {
     Live,
     Ready,
     Metrics,
+    /// The session of the caller in the web console.
+    Session,
     Events,
     OpenApi,
     Me,
@@ -87,6 +89,7 @@ impl Route {
             | Route::History(_)
             | Route::Occurrences(_)
             | Route::Explain(_) => "GET, HEAD",
+            Route::Session => "POST, DELETE",
             Route::Group(_) => "GET, HEAD, PUT, DELETE",
             Route::Collection(_) | Route::Job(_) => "GET, HEAD, PUT, PATCH, DELETE",
             Route::Register { .. }
@@ -188,7 +191,13 @@ impl<'a> Segments<'a> {
         if let Some(screen) = Screen::of(self.0) {
             return Ok(Some(Route::Console(screen)));
         }
-        for (word, route) in [("me", Route::Me), ("node", Route::Node), ("jobs", Route::AllJobs)] {
+        let words = [
+            ("me", Route::Me),
+            ("node", Route::Node),
+            ("jobs", Route::AllJobs),
+            ("session", Route::Session),
+        ];
+        for (word, route) in words {
             if self.keywords(&["api", word]) {
                 return Ok(self.is_end().then_some(route));
             }
@@ -382,6 +391,7 @@ mod tests {
         is("/api/me", |r| *r == Route::Me);
         is("/API/Node", |r| *r == Route::Node);
         is("/api/jobs", |r| *r == Route::AllJobs);
+        is("/api/session", |r| *r == Route::Session);
         for path in [
             "/x",
             "/metadata",
@@ -441,6 +451,7 @@ mod tests {
             Route::Me => 28,
             Route::Node => 29,
             Route::AllJobs => 30,
+            Route::Session => 31,
         }
     }
 
@@ -464,7 +475,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_lists_exactly_the_routes() {
-        let mut seen = [false; 31];
+        let mut seen = [false; 32];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -480,6 +491,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 31]);
+        assert_eq!(seen, [true; 32]);
     }
 }

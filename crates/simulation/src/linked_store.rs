@@ -18,7 +18,7 @@ use kalends_store::{
     RunWrite, RunWriteResult, ScanPage, Scope,
 };
 
-use kalends_store::{TokenId, TokenRecord, Tokens};
+use kalends_store::{SessionHash, SessionRecord, Sessions, TokenId, TokenRecord, Tokens};
 
 use crate::link::{Access, Link};
 
@@ -198,6 +198,20 @@ impl LeaseClock for Link {
 impl AdminStore for Link {
     fn check(&self) -> Reply<'_, Vec<String>> {
         Box::pin(self.call(Access::Read, move || self.inner.check()))
+    }
+}
+
+impl Sessions for Link {
+    fn put_session(&self, session: SessionRecord) -> Reply<'_, ()> {
+        Box::pin(self.call(Access::Write, move || self.inner.put_session(session)))
+    }
+
+    fn session(&self, hash: SessionHash) -> Reply<'_, Option<SessionRecord>> {
+        Box::pin(self.call(Access::Read, move || self.inner.session(hash)))
+    }
+
+    fn delete_session(&self, hash: SessionHash) -> Reply<'_, bool> {
+        Box::pin(self.call(Access::Write, move || self.inner.delete_session(hash)))
     }
 }
 

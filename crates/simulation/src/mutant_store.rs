@@ -17,7 +17,8 @@ use kalends_store::{
     AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, Due, Edited, EditedJob,
     EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
     JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, Reply, Retention,
-    RunWrite, RunWriteResult, ScanPage, Scope, StoreError, TokenId, TokenRecord, Tokens,
+    RunWrite, RunWriteResult, ScanPage, Scope, SessionHash, SessionRecord, Sessions, StoreError,
+    TokenId, TokenRecord, Tokens,
 };
 
 use crate::mutant::{Existed, Mutant, MutantStore};
@@ -275,6 +276,20 @@ impl LeaseClock for MutantStore {
 impl AdminStore for MutantStore {
     fn check(&self) -> Reply<'_, Vec<String>> {
         self.inner.check()
+    }
+}
+
+impl Sessions for MutantStore {
+    fn put_session(&self, session: SessionRecord) -> Reply<'_, ()> {
+        self.inner.put_session(session)
+    }
+
+    fn session(&self, hash: SessionHash) -> Reply<'_, Option<SessionRecord>> {
+        self.inner.session(hash)
+    }
+
+    fn delete_session(&self, hash: SessionHash) -> Reply<'_, bool> {
+        self.inner.delete_session(hash)
     }
 }
 

@@ -23,8 +23,8 @@ use kalends_store::{
     AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, Due, Edited, EditedJob,
     EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
     JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, Reply, Retention,
-    RunWrite, RunWriteResult, ScanPage, Scope, Store, StoreError, TokenId, TokenRecord, Tokens,
-    UnreadableJob,
+    RunWrite, RunWriteResult, ScanPage, Scope, SessionHash, SessionRecord, Sessions, Store,
+    StoreError, TokenId, TokenRecord, Tokens, UnreadableJob,
 };
 
 /// The store that a world runs on.
@@ -239,6 +239,14 @@ impl LeaseClock for RestartableStore {
 impl AdminStore for RestartableStore {
     delegate! {
         check() -> Vec<String>;
+    }
+}
+
+impl Sessions for RestartableStore {
+    delegate! {
+        put_session(session: SessionRecord) -> ();
+        session(hash: SessionHash) -> Option<SessionRecord>;
+        delete_session(hash: SessionHash) -> bool;
     }
 }
 

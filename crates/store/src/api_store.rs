@@ -17,11 +17,12 @@ use crate::record::{
     JobRecord, JobState, JobUid, LedgerRecord, OpenRun,
 };
 use crate::rejection::Rejection;
+use crate::sessions::Sessions;
 use crate::store::{LeaseClock, Reply};
 use crate::tokens::Tokens;
 
 /// The calls of the REST API.
-pub trait ApiStore: OverviewStore + Tokens + LeaseClock {
+pub trait ApiStore: OverviewStore + Tokens + Sessions + LeaseClock {
     /// Creates or replaces a group. Returns `true` if it is new. Fails with
     /// [`StoreError::TooManyGroups`] if its subscription has no room for a new one.
     ///

@@ -11,6 +11,7 @@
 //! | `conformance` | the conformance suite (a feature) |
 //! | [`stored_form`] | serialized definitions, with secrets encrypted ([`encryption`]) |
 //! | [`Tokens`] | API tokens |
+//! | [`Sessions`] | sessions of the web console |
 //! | [`transfer`] | copies of stores |
 //! | [`KeyFile`], [`key_rotation`] | the master key file, outside the store; rotation of the key |
 
@@ -41,6 +42,7 @@ pub mod record;
 mod rejection;
 mod run_state;
 mod search;
+mod sessions;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod store;
@@ -69,5 +71,8 @@ pub use overview_store::{
     SearchPosition, SearchedCollection,
 };
 pub use rejection::Rejection;
+pub use sessions::{
+    NewSession, SESSIONS_PER_IDENTITY_MAX, SessionHash, SessionIdentity, SessionRecord, Sessions,
+};
 pub use store::{AdminStore, LeaseClock, Reply, Store, StoreHealth};
 pub use tokens::{NewToken, TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens, parse_token};

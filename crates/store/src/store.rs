@@ -2,7 +2,7 @@
 //!
 //! | trait | user |
 //! |---|---|
-//! | [`ApiStore`] | the REST API: groups, collections, jobs, history, events, tokens |
+//! | [`ApiStore`] | the REST API: groups, collections, jobs, history, events, tokens, sessions |
 //! | [`OverviewStore`] | the REST API: reads over all collections |
 //! | [`EngineStore`] | the engine: due jobs, claims, commits of runs, retention, invariant scan |
 //! | [`AdminStore`] | operators' tools |

@@ -10,7 +10,7 @@ use crate::object::{ObjectBuilder, list};
 pub struct CallerDescription<'a> {
     /// Display name, or the id of a caller without one.
     pub name: &'a str,
-    /// `None`, `Token` or `Oidc`.
+    /// `None`, `Token`, `Oidc` or `Session`.
     pub authentication: &'a str,
     /// Roles with their scopes.
     pub grants: &'a [Grant],

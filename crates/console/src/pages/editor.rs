@@ -204,6 +204,8 @@ mod tests {
             server: "http://127.0.0.1",
             default_group: "/subscriptions/s/resourceGroups/g",
             secret_headers: &kalends_domain::SecretHeaders::default(),
+            sign_in: crate::SignInMethod::None,
+            is_cross_site: false,
         };
         respond(Screen::of(&segments).unwrap(), request, &OneJob { may_write }).await
     }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use kalends_actions::Fetcher;
@@ -9,10 +10,11 @@ use kalends_domain::{EgressMode, Network, Secret};
 use kalends_recurrence::Instant;
 use kalends_server::{
     AccessControl, AllowedHosts, AuditLog, AuditSettings, AuditTarget, Authentication,
-    RateSettings, TrustedProxies,
+    AuthenticationSettings, RateSettings, TrustedProxies,
 };
 use kalends_store::{Store, TokenHash};
 
+use crate::serve::duration::duration_in;
 use crate::serve::oidc::OidcArguments;
 
 /// Least characters of the `--token` setting. People choose it, and it must be hard to guess.
@@ -28,6 +30,11 @@ pub(crate) struct AccessArguments {
     /// variable: other users of the machine can see command-line arguments
     #[arg(long, env = "KALENDS_TOKEN", hide_env_values = true, value_name = "TOKEN", value_parser = token)]
     token: Option<Secret>,
+
+    /// Time after which a session of the web console ends, between PT5M and P30D; it ends with the
+    /// token that was used to sign in at the latest
+    #[arg(long, env = "KALENDS_SESSION_LIFETIME", value_name = "DURATION", default_value = "PT12H", value_parser = session_lifetime)]
+    session_lifetime: Duration,
 
     /// Host name under which clients reach the server, in addition to the listen address; can be
     /// repeated
@@ -91,6 +98,11 @@ fn per_minute() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=1_000_000)
 }
 
+fn session_lifetime(text: &str) -> anyhow::Result<Duration> {
+    const MINUTE: Duration = Duration::from_secs(60);
+    duration_in(text, MINUTE * 5..=MINUTE * 60 * 24 * 30)
+}
+
 fn network(text: &str) -> anyhow::Result<Network> {
     let parsed = Network::parse(text.trim());
     parsed.context("expected an IP address or a range such as 10.0.0.0/8 or fd00::/8")
@@ -132,7 +144,9 @@ impl AccessArguments {
         let authentication_mode =
             if oidc.is_some() { "OpenID Connect and tokens" } else { "tokens" };
         let start_token = self.token.as_ref().map(|token| TokenHash::of(token.reveal()));
-        let authentication = Authentication::new(start_token, oidc);
+        let session_lifetime = self.session_lifetime;
+        let authentication =
+            Authentication::new(AuthenticationSettings { start_token, oidc, session_lifetime });
         let rates = RateSettings {
             reads: self.reads_per_minute,
             writes: self.writes_per_minute,

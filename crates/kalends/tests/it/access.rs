@@ -32,7 +32,7 @@ fn a_single_user_server_accepts_requests_without_and_with_any_token() {
 fn with_a_token_in_the_store_all_paths_except_health_require_authentication() {
     let (server, owner) = guarded(&[]);
     let mut connection = server.connect();
-    for path in ["/", "/livez", "/readyz", "/openapi.json"] {
+    for path in ["/sign-in", "/livez", "/readyz", "/openapi.json"] {
         assert_eq!(connection.request("GET", path, None).status, 200, "{path}");
     }
     for path in [&list(), "/nowhere", "/providers/Microsoft.Scheduler/operations", "/%ff"] {

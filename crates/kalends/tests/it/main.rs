@@ -48,6 +48,7 @@ mod replay;
 mod resource_groups;
 mod runs;
 mod schema;
+mod sessions;
 mod several_nodes;
 mod short_paths;
 mod small_disk;

@@ -2,16 +2,20 @@
 
 use http::{HeaderMap, HeaderName, Method};
 use kalends_domain::CollectionPath;
+use kalends_store::SessionHash;
 use kalends_wire::{ErrorCode, ErrorDetails, collection_id};
 
 use crate::access::Caller;
-use crate::access::authentication::{Authentication, presented_token};
+use crate::access::authentication::{Authentication, Presented, presented_token};
 use crate::access::authorization::Requirement;
 use crate::access::rate_limit::{RateDecision, RateLimiter, RateSettings};
+use crate::access::session_cookie;
+use crate::access::sessions::StartedSession;
 use crate::app::App;
 use crate::audit::AuditLog;
 use crate::capacity::RequestSlot;
 use crate::client::{Client, ClientNetwork};
+use crate::forwarded::RequestSource;
 use crate::response::ApiError;
 
 /// Access control of the API.
@@ -39,7 +43,7 @@ impl AccessControl {
         AccessControl { tokens: None, audit }
     }
 
-    /// Requires a bearer token.
+    /// Requires a bearer token or a session.
     pub fn with_tokens(
         authentication: Authentication,
         rates: RateSettings,
@@ -64,7 +68,8 @@ impl AccessControl {
     pub(crate) async fn authenticate(
         &self,
         app: &App,
-        client: Client,
+        source: &RequestSource,
+        method: &Method,
         headers: &HeaderMap,
         requirement: &Requirement,
         slot: &RequestSlot,
@@ -73,9 +78,35 @@ impl AccessControl {
         if *requirement == Requirement::Nothing {
             return Ok(Caller::anonymous());
         }
+        if let Presented::Session(_) = Presented::of(headers) {
+            session_cookie::check(method, source, headers)?;
+        }
         // Boxed, because the future is large and the single user does not need it.
         let caller = Box::pin(tokens.authentication.authenticate(app, headers, slot)).await;
-        caller.map_err(|error| tokens.count_failure(app, client, headers, error))
+        caller.map_err(|error| tokens.count_failure(app, source.client, headers, error))
+    }
+
+    /// Begins a session of a caller who presented a token.
+    pub(crate) async fn start_session(
+        &self,
+        app: &App,
+        caller: &Caller,
+    ) -> Result<StartedSession, ApiError> {
+        match &self.tokens {
+            Some(tokens) => tokens.authentication.start_session(app, caller).await,
+            None => {
+                let message = "The server runs without authentication; no session is necessary";
+                Err(ErrorDetails::one(ErrorCode::InvalidRequest, "", message).into())
+            }
+        }
+    }
+
+    /// Ends a session.
+    pub(crate) async fn end_session(&self, app: &App, hash: SessionHash) -> Result<(), ApiError> {
+        match &self.tokens {
+            Some(tokens) => tokens.authentication.end_session(app, hash).await,
+            None => Ok(()),
+        }
     }
 
     /// The caller of a request that was authenticated before: its token may have expired or been
@@ -143,7 +174,9 @@ impl TokenAccess {
         headers: &HeaderMap,
         error: ApiError,
     ) -> ApiError {
-        if error.code().status() != 401 {
+        // A request without a credential guesses nothing: a browser that opens the console.
+        let is_guess = Presented::of(headers) != Presented::Nothing;
+        if error.code().status() != 401 || !is_guess {
             return error;
         }
         let now = app.now();

@@ -1,13 +1,19 @@
-//! Authentication by bearer token.
+//! Authentication by bearer token or session cookie.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderMap, header};
-use kalends_store::{TokenHash, TokenId, parse_token};
+use kalends_recurrence::Instant;
+use kalends_store::{
+    SessionHash, SessionIdentity, SessionRecord, TokenHash, TokenId, TokenRecord, parse_token,
+};
 use kalends_wire::{ErrorCode, ErrorDetails};
 
 use crate::access::Caller;
 use crate::access::oidc::OidcProvider;
+use crate::access::session_cookie::{SESSION_COOKIE, cookie};
+use crate::access::sessions::{Sessions, StartedSession, start_token_proof};
 use crate::access::token_cache::TokenCache;
 use crate::app::App;
 use crate::capacity::RequestSlot;
@@ -16,27 +22,70 @@ use crate::response::ApiError;
 /// Bytes of a token; those of identity providers have about two thousand.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
-/// Token verification.
+/// Settings of authentication.
+#[derive(Clone)]
+pub struct AuthenticationSettings {
+    /// Hash of the token that the server was started with, whose holder is an owner.
+    pub start_token: Option<TokenHash>,
+    /// The identity provider whose tokens are accepted.
+    pub oidc: Option<Arc<OidcProvider>>,
+    /// Longest time that a session of the web console lasts.
+    pub session_lifetime: Duration,
+}
+
+impl Default for AuthenticationSettings {
+    fn default() -> AuthenticationSettings {
+        let session_lifetime = Duration::from_secs(12 * 3_600);
+        AuthenticationSettings { start_token: None, oidc: None, session_lifetime }
+    }
+}
+
+/// Verification of tokens and sessions.
 pub struct Authentication {
     start_token: Option<TokenHash>,
     tokens: TokenCache,
     oidc: Option<Arc<OidcProvider>>,
+    sessions: Sessions,
+}
+
+/// The credential that a request presents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presented<'h> {
+    /// The header `Authorization`, which takes precedence over the cookie.
+    Header,
+    /// The session cookie, with its value.
+    Session(&'h str),
+    Nothing,
+}
+
+impl Presented<'_> {
+    pub(super) fn of(headers: &HeaderMap) -> Presented<'_> {
+        if headers.contains_key(header::AUTHORIZATION) {
+            return Presented::Header;
+        }
+        cookie(headers, SESSION_COOKIE).map_or(Presented::Nothing, Presented::Session)
+    }
 }
 
 impl Authentication {
-    /// Accepts the static tokens of the store, the token that the server was started with, whose
-    /// holder is an owner, and the tokens of an identity provider.
-    pub fn new(start_token: Option<TokenHash>, oidc: Option<Arc<OidcProvider>>) -> Authentication {
-        Authentication { start_token, tokens: TokenCache::default(), oidc }
+    /// Accepts the static tokens of the store, the start token, the tokens of an identity provider,
+    /// and sessions of the web console.
+    pub fn new(settings: AuthenticationSettings) -> Authentication {
+        let AuthenticationSettings { start_token, oidc, session_lifetime } = settings;
+        let sessions = Sessions::new(session_lifetime);
+        Authentication { start_token, tokens: TokenCache::default(), oidc, sessions }
     }
 
-    /// The caller whose token the request presents.
+    /// The caller whose token or session the request presents.
     pub(super) async fn authenticate(
         &self,
         app: &App,
         headers: &HeaderMap,
         slot: &RequestSlot,
     ) -> Result<Caller, ApiError> {
+        if let Presented::Session(id) = Presented::of(headers) {
+            return self.verify_session(app, id).await;
+        }
         let text = bearer(headers)?;
         if self.start_token.is_some_and(|expected| expected == TokenHash::of(text)) {
             return Ok(Caller::start_token());
@@ -67,8 +116,55 @@ impl Authentication {
                 ErrorDetails::one(ErrorCode::ExpiredAuthenticationToken, "", message).into()
             );
         }
-        self.tokens.note_use(&Arc::clone(&app.store), id, now);
-        Ok(Caller::of_token(&token))
+        Ok(self.holder(app, &token, now))
+    }
+
+    /// The holder of a valid token, whose use is recorded.
+    fn holder(&self, app: &App, token: &TokenRecord, now: Instant) -> Caller {
+        self.tokens.note_use(&app.store, token, now);
+        Caller::of_token(token)
+    }
+
+    /// The caller that signed in, if its credential is still valid.
+    async fn verify_session(&self, app: &App, id: &str) -> Result<Caller, ApiError> {
+        let ended = || {
+            let message = "The session has ended; sign in again";
+            ErrorDetails::one(ErrorCode::ExpiredAuthenticationToken, "", message)
+        };
+        let now = app.now();
+        let hash = SessionHash::of(id).ok_or_else(ended)?;
+        let session = self.sessions.find(app, hash, now).await?.ok_or_else(ended)?;
+        let SessionRecord { identity, expires, .. } = session;
+        let caller = match identity {
+            SessionIdentity::StartToken { proof } => {
+                let is_current = |token| start_token_proof(id, token) == proof;
+                self.start_token.is_some_and(is_current).then(Caller::start_token)
+            }
+            SessionIdentity::Token(token) => {
+                let token = self.tokens.find(&*app.store, &token, now).await?;
+                let token = token.filter(|token| token.is_valid(now));
+                token.map(|token| self.holder(app, &token, now))
+            }
+            SessionIdentity::Oidc { subject, name, grants } => self.oidc.as_ref().map(|oidc| {
+                let grants = grants.into_iter().filter(|grant| oidc.grants(grant)).collect();
+                Caller::of_subject(&subject, name.as_deref(), None, grants)
+            }),
+        };
+        let caller = caller.ok_or_else(ended)?;
+        Ok(caller.in_session(hash, expires))
+    }
+
+    /// Begins a session of a caller who presented a token.
+    pub(super) async fn start_session(
+        &self,
+        app: &App,
+        caller: &Caller,
+    ) -> Result<StartedSession, ApiError> {
+        self.sessions.start(app, caller, self.start_token).await
+    }
+
+    pub(super) async fn end_session(&self, app: &App, hash: SessionHash) -> Result<(), ApiError> {
+        self.sessions.end(app, hash).await
     }
 }
 

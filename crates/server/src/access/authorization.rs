@@ -51,6 +51,8 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
         Route::Me => (Requirement::Token, "Microsoft.Scheduler/me/read"),
         // The handler leaves out what only readers of everything may see.
         Route::Node => (Requirement::Token, "Microsoft.Scheduler/node/read"),
+        Route::Session if deletes => (Requirement::Token, "Microsoft.Scheduler/sessions/delete"),
+        Route::Session => (Requirement::Token, "Microsoft.Scheduler/sessions/write"),
         // Each subscriber receives the events of the collections that it may read.
         Route::Events => (Requirement::Token, "Microsoft.Scheduler/events/read"),
         Route::Metrics => (

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use kalends_domain::{AccessScope, Grant, Permission, Role};
-use kalends_store::{TokenId, TokenRecord};
+use kalends_recurrence::Instant;
+use kalends_store::{SessionHash, TokenId, TokenRecord};
 
 /// An authenticated caller and its grants.
 #[derive(Clone, Debug)]
@@ -13,27 +14,35 @@ pub(crate) struct Caller {
     pub(crate) id: Arc<str>,
     /// Display name for the audit log.
     pub(crate) name: Option<Arc<str>>,
-    pub(crate) method: AuthenticationMethod,
+    pub(crate) credential: Credential,
+    /// When the credential expires; `None` if it does not.
+    pub(crate) expires: Option<Instant>,
     grants: Arc<[Grant]>,
 }
 
-/// How a caller was authenticated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AuthenticationMethod {
-    /// Not at all.
+/// The credential that authenticated a caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Credential {
+    /// The caller was not authenticated.
     None,
-    /// By a token of the store, or the token that the server was started with.
-    Token,
-    /// By an access token of an identity provider.
+    /// The token that the server was started with.
+    StartToken,
+    /// A static token of the store.
+    Token(TokenId),
+    /// A token of an identity provider.
     Oidc,
+    /// The cookie of a session.
+    Session(SessionHash),
 }
 
-impl AuthenticationMethod {
-    pub(crate) fn as_str(self) -> &'static str {
+impl Credential {
+    /// The name in `GET /api/me`.
+    pub(crate) fn as_str(&self) -> &'static str {
         match self {
-            AuthenticationMethod::None => "None",
-            AuthenticationMethod::Token => "Token",
-            AuthenticationMethod::Oidc => "Oidc",
+            Credential::None => "None",
+            Credential::StartToken | Credential::Token(_) => "Token",
+            Credential::Oidc => "Oidc",
+            Credential::Session(_) => "Session",
         }
     }
 }
@@ -42,29 +51,50 @@ impl Caller {
     /// The user of a server without authentication.
     pub(crate) fn single_user() -> Caller {
         static CALLER: LazyLock<Caller> = LazyLock::new(|| {
-            let method = AuthenticationMethod::None;
-            Caller::new("single-user".into(), None, method, [everything()].into())
+            Caller::new("single-user".into(), None, Credential::None, [everything()].into())
         });
         CALLER.clone()
     }
 
     /// The caller of a route that requires no token.
     pub(crate) fn anonymous() -> Caller {
-        Caller::new("nobody".into(), None, AuthenticationMethod::None, [].into())
+        Caller::new("nobody".into(), None, Credential::None, [].into())
     }
 
     /// The holder of the token that the server was started with; an owner.
     pub(crate) fn start_token() -> Caller {
-        let method = AuthenticationMethod::Token;
-        Caller::new("start-token".into(), None, method, [everything()].into())
+        Caller::new("start-token".into(), None, Credential::StartToken, [everything()].into())
     }
 
     /// The holder of a static token of the store.
     pub(crate) fn of_token(token: &TokenRecord) -> Caller {
         let name = Some(token.name.as_str()).filter(|name| !name.is_empty());
-        let id = Caller::id_of_token(&token.id);
-        let method = AuthenticationMethod::Token;
-        Caller::new(id, name.map(Arc::from), method, [token.grant.clone()].into())
+        let (id, credential) =
+            (Caller::id_of_token(&token.id), Credential::Token(token.id.clone()));
+        let caller = Caller::new(id, name.map(Arc::from), credential, [token.grant.clone()].into());
+        Caller { expires: token.expires, ..caller }
+    }
+
+    /// The user of an identity provider with this claim `sub`.
+    pub(crate) fn of_subject(
+        subject: &str,
+        name: Option<&str>,
+        expires: Option<Instant>,
+        grants: Arc<[Grant]>,
+    ) -> Caller {
+        let id = format!("{OIDC}{subject}").into();
+        let caller = Caller::new(id, name.map(Arc::from), Credential::Oidc, grants);
+        Caller { expires, ..caller }
+    }
+
+    /// The claim `sub` of a user of an identity provider.
+    pub(crate) fn subject(&self) -> Option<&str> {
+        self.id.strip_prefix(OIDC)
+    }
+
+    /// The caller, authenticated by a session.
+    pub(crate) fn in_session(self, hash: SessionHash, expires: Instant) -> Caller {
+        Caller { credential: Credential::Session(hash), expires: Some(expires), ..self }
     }
 
     /// The caller id of a static token.
@@ -72,13 +102,13 @@ impl Caller {
         format!("token:{id}").into()
     }
 
-    pub(crate) fn new(
+    fn new(
         id: Arc<str>,
         name: Option<Arc<str>>,
-        method: AuthenticationMethod,
+        credential: Credential,
         grants: Arc<[Grant]>,
     ) -> Caller {
-        Caller { id, name, method, grants }
+        Caller { id, name, credential, expires: None, grants }
     }
 
     pub(crate) fn grants(&self) -> &[Grant] {
@@ -110,6 +140,9 @@ impl Caller {
         self.grants.iter().map(|grant| &grant.scope).filter(|inner| scope.covers(inner))
     }
 }
+
+/// Start of the caller ids of users of an identity provider.
+const OIDC: &str = "oidc:";
 
 fn everything() -> Grant {
     Grant { role: Role::Owner, scope: AccessScope::Everything }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
 use http_body_util::BodyExt as _;
-use kalends_console::{Answer, Api, Asset, CONTENT_SECURITY_POLICY, PageRequest, Screen};
+use kalends_console::{
+    Answer, Api, Asset, CONTENT_SECURITY_POLICY, PageRequest, Screen, SignInMethod,
+};
 use kalends_wire::Version;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -37,16 +39,20 @@ pub(super) async fn page(request: RequestContext, screen: Screen) -> HandlerResu
     let group = &request.app.settings.default_group;
     let default_group =
         format!("/subscriptions/{}/resourceGroups/{}", group.subscription, group.group);
-    let cookies = request.headers.get(header::COOKIE).and_then(|value| value.to_str().ok());
+    // HTTP/2 clients may send one line for each cookie.
+    let cookies = request.headers.get_all(header::COOKIE).iter();
+    let cookies = cookies.filter_map(|line| line.to_str().ok()).collect::<Vec<_>>().join("; ");
     let page_request = PageRequest {
         path: &request.path,
         parameters: request.query.parameters(),
-        cookies: cookies.unwrap_or(""),
+        cookies: &cookies,
         now: request.app.now(),
         version: env!("CARGO_PKG_VERSION"),
         server: &server,
         default_group: &default_group,
         secret_headers: &request.app.settings.secret_headers,
+        sign_in: sign_in_method(&request.app),
+        is_cross_site: is_cross_site(&request.headers),
     };
     let api = CallerApi {
         app: Arc::clone(&request.app),
@@ -60,6 +66,19 @@ pub(super) async fn page(request: RequestContext, screen: Screen) -> HandlerResu
     let status = StatusCode::from_u16(page.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let response = ApiResponse::text(status, page.body);
     Ok(HEADERS.into_iter().fold(response, |response, (name, value)| response.with(name, value)))
+}
+
+fn sign_in_method(app: &App) -> SignInMethod {
+    match app.access.is_single_user() {
+        true => SignInMethod::None,
+        false => SignInMethod::Token,
+    }
+}
+
+/// Whether a page of another site led to this one.
+fn is_cross_site(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
+    site.is_some_and(|site| !["same-origin", "none"].contains(&site))
 }
 
 pub(super) fn asset(asset: &'static Asset) -> ApiResponse {

@@ -21,7 +21,7 @@ pub(super) fn describe(request: &RequestContext) -> HandlerResult {
     };
     let described = CallerDescription {
         name: caller.name.as_deref().unwrap_or(&caller.id),
-        authentication: caller.method.as_str(),
+        authentication: caller.credential.as_str(),
         grants: caller.grants(),
         may_read: may(Permission::Read),
         may_write: may(Permission::Write),

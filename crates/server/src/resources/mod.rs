@@ -22,6 +22,7 @@ mod preview;
 mod providers;
 mod readable_collections;
 mod search;
+mod session;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -207,8 +208,8 @@ async fn process(app: &Arc<App>, arrived: ArrivedRequest, trace: &mut AuditTrace
     if !is_probe && let Err(exceeded) = slot.enter() {
         return busy(exceeded);
     }
-    let client = source.client;
-    let caller = app.access.authenticate(app, client, &headers, &requirement, &slot).await;
+    let access = &app.access;
+    let caller = access.authenticate(app, &source, &method, &headers, &requirement, &slot).await;
     let caller = match caller {
         Ok(caller) => caller,
         Err(error) => {
@@ -270,7 +271,7 @@ async fn execute(
         let error = ApiError::from(ErrorDetails::one(ErrorCode::MethodNotAllowed, "", message));
         return error.response(version).with(header::ALLOW, route.methods());
     }
-    trace.is_write = requirement.is_write();
+    trace.is_write = requirement.is_write() || route == Route::Session;
     if let Err(error) = authorization::check(&request.caller, &requirement, request.operation()) {
         trace.is_denied = true;
         let is_hidden = error.code() == ErrorCode::ResourceNotFound;
@@ -302,6 +303,7 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::Live => Ok(ApiResponse::text(StatusCode::OK, "ok")),
         Route::Ready => Ok(health::ready(&request.app).await),
         Route::Metrics => Ok(metrics::page(&request.app).await),
+        Route::Session => Box::pin(session::change(request)).await,
         Route::Events => Box::pin(events::stream(request)).await,
         Route::OpenApi => Ok(openapi::document()),
         Route::Me => me::describe(&request),

@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use kalends_domain::{AccessScope, Grant, JobName, JobPath, Lifecycle, Role};
 use kalends_environment::{ManualClock, SeededEntropy};
 use kalends_recurrence::Instant;
-use kalends_server::{AccessControl, AuditLog, Authentication, RateSettings, Settings};
+use kalends_server::{
+    AccessControl, AuditLog, Authentication, AuthenticationSettings, RateSettings, Settings,
+};
 use kalends_store::record::JobState;
 use kalends_store::{
     ApiStore as _, JobContext, JobPut, JobWrite, NewToken, TokenRecord, Tokens as _, WaitingRuns,
@@ -252,7 +254,7 @@ fn add(text: &mut String, row: &Value, responses: &[(&str, Response)]) {
 /// A server with authentication, and a token of a reader of its one subscription.
 async fn with_tokens() -> (Server, String) {
     let access = AccessControl::with_tokens(
-        Authentication::new(None, None),
+        Authentication::new(AuthenticationSettings::default()),
         RateSettings::default(),
         AuditLog::off(),
     );

@@ -15,6 +15,7 @@ pub mod overview;
 pub mod parked_runs;
 pub mod runs;
 mod sample;
+pub mod sessions;
 pub mod tokens;
 
 use std::sync::Arc;
@@ -149,6 +150,11 @@ macro_rules! conformance_tests {
                 tokens_are_stored_found_and_listed,
                 tokens_are_revoked_and_deleted,
                 the_latest_use_of_a_token_is_recorded,
+            ]
+            sessions: [
+                sessions_are_stored_found_and_deleted,
+                the_sessions_of_one_identity_are_limited,
+                retention_removes_expired_sessions,
             ]
         );
     };

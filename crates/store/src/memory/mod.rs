@@ -4,6 +4,7 @@
 mod events;
 mod invariant_scan;
 mod overview;
+mod sessions;
 mod tables;
 mod tokens;
 

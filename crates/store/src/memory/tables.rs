@@ -20,6 +20,7 @@ use crate::run_state::{
     self, Change, RunChange, RunRow, RunTables, close_superseded_run, expire_claim, manual_run,
     state_after_run_request, unpark,
 };
+use crate::sessions::{SessionHash, SessionRecord};
 use crate::tokens::{TokenId, TokenRecord};
 
 #[derive(Default)]
@@ -35,6 +36,7 @@ pub(super) struct Tables {
     pub(super) history: BTreeMap<JobKey, Vec<HistoryRecord>>,
     pub(super) ledger: BTreeMap<JobKey, Vec<(u64, LedgerRecord)>>,
     pub(super) tokens: BTreeMap<TokenId, TokenRecord>,
+    pub(super) sessions: BTreeMap<SessionHash, SessionRecord>,
     last_collection: i64,
     last_key: i64,
     last_run: i64,
@@ -240,6 +242,7 @@ impl Tables {
         for rows in self.ledger.values_mut() {
             rows.retain(|(_, row)| !remove_if(row.closed < oldest));
         }
+        self.sessions.retain(|_, session| !remove_if(session.expires < now));
         let finished_before = now.saturating_sub(retention.finished_jobs);
         let jobs = self.jobs.values().map(|row| &row.record);
         let finished = jobs.filter(|record| {

@@ -1,4 +1,4 @@
-//! Retention: deletes expired history, ledger rows and finished jobs in short transactions.
+//! Retention: deletes expired history, ledger rows, finished jobs and sessions in short transactions.
 
 use deadpool_postgres::Transaction;
 use kalends_recurrence::Instant;
@@ -11,6 +11,7 @@ use crate::postgres::code::rows_max;
 use crate::postgres::error::PostgresError;
 use crate::postgres::removal::{delete_jobs, lock_states};
 use crate::postgres::row::get;
+use crate::postgres::sessions::PruneSessions;
 use crate::postgres::transaction::{Operation, execute, query};
 
 /// Rows per transaction: their jobs stay locked for a few milliseconds.
@@ -54,6 +55,15 @@ impl PostgresStore {
         while left > 0 {
             let batch_max = left.min(JOBS_MAX);
             let deleted = self.transact(PruneJobs { finished_before, batch_max }).await?;
+            left -= deleted.min(left);
+            if deleted == 0 {
+                break;
+            }
+        }
+        while left > 0 {
+            let cutoff = now.ticks();
+            let deleted =
+                self.transact(PruneSessions { cutoff, batch_max: left.min(BATCH_MAX) }).await?;
             left -= deleted.min(left);
             if deleted == 0 {
                 break;

@@ -48,6 +48,7 @@ mod readers;
 mod removal;
 mod runs;
 mod search;
+mod sessions;
 mod settings;
 mod state;
 mod store;

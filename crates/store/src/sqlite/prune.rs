@@ -1,5 +1,7 @@
 //! Retention: removes expired rows in batches short enough for other writes to go between them.
 
+use std::time::Duration;
+
 use kalends_recurrence::Instant;
 
 use crate::engine_store::Retention;
@@ -8,6 +10,7 @@ use crate::sqlite::chain::{self, ChainKind};
 use crate::sqlite::code::{Coded, collect, read, rows_max};
 use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::removal::delete_job;
+use crate::sqlite::sessions;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::Snapshot;
 use crate::sqlite::write_back::{SPAN, WriteTransaction};
@@ -33,18 +36,21 @@ pub(crate) enum ExpiredRows {
     Ledger,
     /// Finished jobs, by the time at which they finished.
     Jobs,
+    /// Sessions, by the time at which they expire.
+    Sessions,
 }
 
 impl ExpiredRows {
     /// All kinds, in the order of their removal.
-    pub(crate) const ALL: [ExpiredRows; 3] =
-        [ExpiredRows::History, ExpiredRows::Ledger, ExpiredRows::Jobs];
+    pub(crate) const ALL: [ExpiredRows; 4] =
+        [ExpiredRows::History, ExpiredRows::Ledger, ExpiredRows::Jobs, ExpiredRows::Sessions];
 
     /// Rows with an earlier time have expired.
     pub(crate) fn cutoff(self, retention: Retention, now: Instant) -> Instant {
         let age = match self {
             ExpiredRows::History | ExpiredRows::Ledger => retention.history_age,
             ExpiredRows::Jobs => retention.finished_jobs,
+            ExpiredRows::Sessions => Duration::ZERO,
         };
         now.saturating_sub(age)
     }
@@ -62,6 +68,10 @@ impl ExpiredRows {
             }
             ExpiredRows::Ledger => remove_chain_rows(transaction, ChainKind::Ledger, cutoff, limit),
             ExpiredRows::Jobs => remove_jobs(transaction, cutoff, limit),
+            ExpiredRows::Sessions => {
+                let removed = sessions::prune(transaction.connection(), cutoff, limit)?;
+                Ok(Removed { found: removed, visible: removed })
+            }
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::record::{
     LedgerRecord, OpenRun, SlotKey,
 };
 use crate::run_state;
+use crate::sessions::{SessionHash, SessionRecord, Sessions};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::lock::Lock;
 use crate::sqlite::path_keys::CollectionKeys;
@@ -43,7 +44,7 @@ use crate::sqlite::writer::Writer;
 use crate::sqlite::{
     backup, check, collections, connection, due, edit_collection, edit_job, events, groups,
     history, invariant_scan, jobs, jobs_for_run, key_check, migrate, overview, runs, search,
-    tokens,
+    sessions, tokens,
 };
 use crate::store::{AdminStore, LeaseClock, Reply, StoreHealth, next_due};
 use crate::stored_form::DefinitionCodec;
@@ -258,6 +259,20 @@ impl Tokens for SqliteStore {
 
     fn note_token_use(&self, id: TokenId, at: Instant) -> Reply<'_, ()> {
         self.edit(move |transaction, _, _| tokens::note_use(transaction.connection(), &id, at))
+    }
+}
+
+impl Sessions for SqliteStore {
+    fn put_session(&self, session: SessionRecord) -> Reply<'_, ()> {
+        self.edit(move |transaction, _, _| sessions::put(transaction.connection(), &session))
+    }
+
+    fn session(&self, hash: SessionHash) -> Reply<'_, Option<SessionRecord>> {
+        self.read(move |snapshot, _| sessions::find(snapshot.connection(), hash))
+    }
+
+    fn delete_session(&self, hash: SessionHash) -> Reply<'_, bool> {
+        self.edit(move |transaction, _, _| sessions::delete(transaction.connection(), hash))
     }
 }
 

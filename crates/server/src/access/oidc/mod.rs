@@ -19,13 +19,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_actions::{FetchError, Fetcher};
+use kalends_domain::Grant;
 use kalends_recurrence::Instant;
 use kalends_wire::{ErrorCode, ErrorDetails};
 
 pub use claim_grant::{ClaimGrant, ClaimGrantError};
 
 use crate::access::Caller;
-use crate::access::caller::AuthenticationMethod;
 use crate::capacity::RequestSlot;
 use crate::response::ApiError;
 use jwks::{Jwks, KeysUnavailable};
@@ -119,6 +119,11 @@ impl OidcProvider {
         Ok(self.caller(&claims, now)?)
     }
 
+    /// Whether the settings grant a role to anybody.
+    pub(super) fn grants(&self, grant: &Grant) -> bool {
+        self.settings.grants.iter().any(|claim_grant| claim_grant.grant == *grant)
+    }
+
     fn caller(&self, claims: &Claims, now: Instant) -> Result<Caller, ErrorDetails> {
         let rejected =
             |code, message: &str| ErrorDetails::one(code, "", format!("The token {message}"));
@@ -152,8 +157,7 @@ impl OidcProvider {
         let name = names.into_iter().find_map(|name| claims.text(name));
         let grants = settings.grants.iter().filter(|grant| grant.matches(claims));
         let grants = grants.map(|grant| grant.grant.clone()).collect();
-        let (id, method) = (format!("oidc:{subject}").into(), AuthenticationMethod::Oidc);
-        Ok(Caller::new(id, name.map(Arc::from), method, grants))
+        Ok(Caller::of_subject(subject, name, Some(expires), grants))
     }
 }
 
