@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use kalends_domain::{
-    ActionRole, AttemptStatus, CollectionState, HistoryEntry, JobPath, Lifecycle, NameError, Timing,
+    ActionRole, AttemptStatus, HistoryEntry, JobPath, Lifecycle, NameError, Timing,
 };
 use kalends_environment::SystemClock;
 use kalends_recurrence::Instant;
 use kalends_store::record::{
-    Cause, Disposition, FencingToken, HistoryRecord, JobRecord, LedgerRecord, NodeId, Progress,
-    RunId,
+    Cause, CollectionStatus, Disposition, FencingToken, HistoryRecord, JobRecord, LedgerRecord,
+    NodeId, Progress, RunId,
 };
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::{
@@ -228,7 +228,7 @@ impl Bench {
         }
     }
 
-    fn get(&self, job: usize) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
+    fn get(&self, job: usize) -> Reply<'_, Option<(JobRecord, CollectionStatus)>> {
         match job_path(job) {
             Ok(path) => self.store.job(path),
             Err(error) => name_error(error),

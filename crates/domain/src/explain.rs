@@ -7,6 +7,7 @@ use kalends_recurrence::{Instant, Rule};
 
 use crate::job::Switch;
 use crate::ledger::{Cause, Disposition, LedgerRecord};
+use crate::pause::PauseRecord;
 use crate::run::{AttemptStatus, HistoryEntry, Lifecycle};
 use crate::timeline::{
     COLLECTION_ATTEMPTS_MAX, HOST_ATTEMPTS_MAX, JobSnapshot, OccurrenceState, RunInFlight,
@@ -37,6 +38,8 @@ pub struct ExplainInput<'a> {
     pub history: &'a [HistoryEntry],
     /// Why due jobs do not start at present, such as a full disk; `None` if they do.
     pub obstacle: Option<&'a str>,
+    /// The pause of all jobs, if it has not ended.
+    pub pause: Option<&'a PauseRecord>,
 }
 
 /// Output of [`explain`].
@@ -65,6 +68,7 @@ pub enum ExplainReason {
     SkippedOverlap,
     SkippedDisabled,
     SkippedQuota,
+    SkippedPaused,
     Missed,
     Superseded,
     Running,
@@ -79,6 +83,7 @@ pub enum ExplainReason {
     CountUsedUp,
     JobDisabled,
     CollectionDisabled,
+    Paused,
     Finished,
     NotRetained,
 }
@@ -117,7 +122,7 @@ fn explain_now(input: &ExplainInput<'_>) -> Finding {
         return (ExplainReason::Finished, None, finished(input));
     }
     let next = input.job.first_upcoming(input.rule);
-    match (input.job.state_of_upcoming(), next) {
+    match (input.job.state_of_upcoming(now), next) {
         (OccurrenceState::JobDisabled, next) => {
             let would = next.map_or_else(String::new, |next| {
                 format!(" If it were enabled, it would run next at {next}.")
@@ -127,6 +132,7 @@ fn explain_now(input: &ExplainInput<'_>) -> Finding {
         (OccurrenceState::CollectionDisabled, next) => {
             (ExplainReason::CollectionDisabled, next, "The job's collection is disabled.".into())
         }
+        (OccurrenceState::Paused, next) => (ExplainReason::Paused, next, paused(input)),
         (_, Some(next)) if next <= now => {
             let (reason, sentence) = due(input, next);
             (reason, Some(next), sentence)
@@ -210,14 +216,28 @@ fn explain_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
 /// Explains a run that waits until its job or collection is enabled.
 fn explain_held_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
     let RunInFlight { scheduled, retry, attempt_at, .. } = *run;
-    let (reason, what) = match input.job.collection {
-        Switch::Disabled => (ExplainReason::CollectionDisabled, "collection"),
-        Switch::Enabled => (ExplainReason::JobDisabled, "job"),
-    };
     let is_skipped = run.is_unattempted
         && run.cause == Cause::Scheduled
         && input.rule.definition().recurrence.is_some()
         && attempt_at <= input.job.now;
+    let is_job_off = run.cause == Cause::Scheduled && input.job.switch == Switch::Disabled;
+    let (reason, what) = match input.job.collection {
+        Switch::Disabled => (ExplainReason::CollectionDisabled, "collection"),
+        Switch::Enabled if is_job_off => (ExplainReason::JobDisabled, "job"),
+        Switch::Enabled => {
+            let sentence = match is_skipped {
+                true => format!(
+                    "The occurrence of {scheduled} did not run: all jobs were paused before its first attempt."
+                ),
+                false => format!(
+                    "The occurrence of {scheduled} is held; attempt {} starts when the pause ends, not before {attempt_at}.",
+                    retry + 1
+                ),
+            };
+            let sentence = format!("{sentence} {}", paused(input));
+            return (ExplainReason::Paused, Some(scheduled), sentence);
+        }
+    };
     let sentence = match is_skipped {
         true => format!(
             "The occurrence of {scheduled} did not run: the {what} was disabled before its first attempt."
@@ -266,6 +286,9 @@ fn explain_record(input: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> 
             ExplainReason::SkippedQuota,
             "did not run because too many runs of the job were open.".into(),
         ),
+        Disposition::SkippedPaused => {
+            (ExplainReason::SkippedPaused, "did not run because all jobs were paused.".into())
+        }
         Disposition::Missed => (
             ExplainReason::Missed,
             format!(
@@ -284,7 +307,7 @@ fn explain_record(input: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> 
 fn explain_occurrence(input: &ExplainInput<'_>, at: Instant) -> Finding {
     let JobSnapshot { now, lifecycle, left, .. } = input.job;
     if input.job.is_upcoming(input.rule, at) {
-        let (reason, sentence) = match input.job.state_of_upcoming() {
+        let (reason, sentence) = match input.job.state_of_upcoming(at) {
             OccurrenceState::JobDisabled => (
                 ExplainReason::JobDisabled,
                 format!("The job is disabled; if it were enabled, it would run at {at}."),
@@ -295,17 +318,24 @@ fn explain_occurrence(input: &ExplainInput<'_>, at: Instant) -> Finding {
                     "The job's collection is disabled; if it were enabled, the job would run at {at}."
                 ),
             ),
+            OccurrenceState::Paused => (
+                ExplainReason::Paused,
+                format!("{} If the pause ended before, the job would run at {at}.", paused(input)),
+            ),
             _ if at <= now => due(input, at),
             _ => (ExplainReason::Upcoming, format!("The occurrence of {at} is still to come.")),
         };
         return (reason, Some(at), sentence);
     }
     if input.job.due_while_disabled(input.rule, at, at).is_some() {
-        let (reason, what) = match input.job.switch {
-            Switch::Disabled => (ExplainReason::JobDisabled, "the job"),
-            Switch::Enabled => (ExplainReason::CollectionDisabled, "the job's collection"),
+        let (reason, why) = match (input.job.switch, input.job.collection) {
+            (Switch::Disabled, _) => (ExplainReason::JobDisabled, ": the job is disabled.".into()),
+            (_, Switch::Disabled) => {
+                (ExplainReason::CollectionDisabled, ": the job's collection is disabled.".into())
+            }
+            _ => (ExplainReason::Paused, format!(". {}", paused(input))),
         };
-        let sentence = format!("The occurrence of {at} did not run: {what} is disabled.");
+        let sentence = format!("The occurrence of {at} did not run{why}");
         return (reason, Some(at), sentence);
     }
     if lifecycle != Lifecycle::Active && input.job.finished.is_some_and(|end| at > end) {
@@ -358,6 +388,16 @@ impl ExplainInput<'_> {
 /// Whether a request for `at` refers to `other`: a whole second matches every time within it.
 fn matches(at: Instant, other: Instant) -> bool {
     at == other || at == other.whole_second()
+}
+
+/// Explains the pause of all jobs.
+fn paused(input: &ExplainInput<'_>) -> String {
+    let Some(PauseRecord { pause, reason, by }) = input.pause else {
+        return "All jobs are paused.".into();
+    };
+    let end = pause.until().map_or_else(String::new, |until| format!(" until {until}"));
+    let reason = reason.trim_end_matches('.');
+    format!("All jobs are paused since {}{end} by {by}: {reason}.", pause.since)
 }
 
 /// Explains an occurrence that is due and has not begun.

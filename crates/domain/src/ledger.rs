@@ -47,4 +47,6 @@ pub enum Disposition {
     Missed,
     /// An edit of the job replaced the definition before the run finished.
     Superseded,
+    /// All jobs were paused.
+    SkippedPaused,
 }

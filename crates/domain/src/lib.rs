@@ -12,7 +12,9 @@ mod ledger;
 mod limits;
 mod messaging;
 mod name;
+mod note;
 mod occurrence;
+mod pause;
 mod plan;
 mod retry;
 mod revival;
@@ -52,10 +54,12 @@ pub use name::{
     CollectionName, CollectionPath, GroupName, GroupPath, JobName, JobPath, NameError,
     SubscriptionId,
 };
+pub use note::{NoteText, NoteTextError};
 pub use occurrence::{
     CloseReason, ClosedOccurrences, DueDecision, DueInput, InFlight, OpenRunsMax, RunStart,
-    StartTiming, decide_due, has_passed_while_disabled,
+    StartTiming, decide_due,
 };
+pub use pause::{OffTime, OffTimes, Pause, PauseEnd, PauseRecord};
 pub use plan::{
     CollectionFacts, JobFacts, Plan, PlanLimits, check_collection, check_job, counted, facts_of,
     jobs_max,

@@ -10,6 +10,7 @@ use kalends_recurrence::{Instant, Rule};
 
 use crate::job::{MissedPolicy, Overlap, Switch};
 use crate::ledger::{Cause, Disposition, LedgerRecord};
+use crate::pause::{OffTime, OffTimes, Pause};
 
 /// Input of [`decide_due`].
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,8 @@ pub struct DueInput<'a> {
     pub open_runs: usize,
     /// Limit of `open_runs`: an occurrence beyond it does not run.
     pub open_runs_max: OpenRunsMax,
+    /// The newest pause of all jobs. Recurring occurrences before its end do not run.
+    pub pause: Option<Pause>,
 }
 
 /// Maximum number of open runs of one job, scheduled and manual: those that run, retry or wait. It keeps
@@ -128,6 +131,8 @@ pub enum CloseReason {
     Disabled,
     /// The job had as many open runs as [`OpenRunsMax`] allows.
     Quota,
+    /// All jobs were paused at the scheduled time.
+    Paused,
 }
 
 impl ClosedOccurrences {
@@ -154,6 +159,7 @@ impl CloseReason {
             CloseReason::Edited => Disposition::Superseded,
             CloseReason::Disabled => Disposition::SkippedDisabled,
             CloseReason::Quota => Disposition::SkippedQuota,
+            CloseReason::Paused => Disposition::SkippedPaused,
         }
     }
 }
@@ -169,9 +175,9 @@ pub fn decide_due(input: DueInput<'_>) -> Option<DueDecision> {
         let is_free = input.in_flight == InFlight::Nothing;
         return is_free.then(|| run_or_skip(input, due, vec![]));
     }
-    let enabled_since = input.enabled_since;
-    if has_passed_while_disabled(due, enabled_since, input.now) {
-        let held = closed_range(rule, due, enabled_since.previous_tick(), CloseReason::Disabled);
+    let off = OffTimes { enabled_since: input.enabled_since, pause: input.pause };
+    if let Some(OffTime { reason, end }) = off.passed(due, input.now) {
+        let held = closed_range(rule, due, end.previous_tick(), reason);
         return Some(run_none(input, vec![held], held.to));
     }
     if due >= input.watched_since {
@@ -182,12 +188,6 @@ pub fn decide_due(input: DueInput<'_>) -> Option<DueDecision> {
         return None;
     }
     Some(decide_missed(input))
-}
-
-/// Whether a start time passed before the job and its collection were enabled, at `enabled_since`. If that
-/// is in the future, the clock was set back since, and nothing is known about the time before.
-pub fn has_passed_while_disabled(start: Instant, enabled_since: Instant, now: Instant) -> bool {
-    start < enabled_since && enabled_since <= now
 }
 
 fn decide_missed(input: DueInput<'_>) -> DueDecision {
@@ -225,16 +225,17 @@ fn decide_missed(input: DueInput<'_>) -> DueDecision {
     }
 }
 
-/// Whether a job and its collection are enabled.
+/// Whether a job and its collection are enabled, and whether all jobs are paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Switches {
     pub(crate) job: Switch,
     pub(crate) collection: Switch,
+    pub(crate) is_paused: bool,
 }
 
 /// The occurrences from `due` to `now`, which an edit closes. They are closed as disabled if the job or
-/// its collection was disabled, except that a one-time job in a disabled collection would still
-/// have run after the collection was enabled.
+/// its collection was disabled, and as paused if all jobs were, except that a one-time job would still
+/// have run after the collection was enabled or the pause ended.
 pub(crate) fn due_and_not_started(
     rule: &Rule,
     due: Instant,
@@ -246,6 +247,7 @@ pub(crate) fn due_and_not_started(
     }
     let reason = match (switches.job, switches.collection, &rule.definition().recurrence) {
         (Switch::Disabled, ..) | (_, Switch::Disabled, Some(_)) => CloseReason::Disabled,
+        (.., Some(_)) if switches.is_paused => CloseReason::Paused,
         _ => CloseReason::Edited,
     };
     Some(closed_range(rule, due, now, reason))
@@ -344,6 +346,7 @@ mod tests {
             in_flight: InFlight::Nothing,
             open_runs: 0,
             open_runs_max: OpenRunsMax::default(),
+            pause: None,
         }
     }
 
@@ -462,6 +465,39 @@ mod tests {
     }
 
     #[test]
+    fn occurrences_of_a_pause_are_closed_as_paused_and_use_no_count() {
+        let rule = hourly();
+        let pause = |since: &str, end: &str| Some(Pause::new(at(since), Some(at(end))));
+        let after =
+            |pause, now: &str| DueInput { pause, count: Some(3), ..input(&rule, now, "01T00:00") };
+        let decision = decided(after(pause("01T00:30", "01T05:30"), "01T07:10"));
+        assert_eq!(decision.begin, None);
+        assert_eq!(decision.closed, [closed("01T01:00", "01T05:00", 5, CloseReason::Paused)]);
+        assert_eq!((decision.next, decision.used), (Some(at("01T06:00")), 1));
+        let sharp = decided(after(pause("01T00:30", "01T05:00"), "01T05:00"));
+        assert_eq!(sharp.next, Some(at("01T05:00")), "an occurrence at its end runs");
+        let resumed = Pause::new(at("01T00:30"), Some(at("01T09:00"))).resumed(at("01T03:30"));
+        let decision = decided(after(Some(resumed), "01T04:10"));
+        assert_eq!(decision.closed, [closed("01T01:00", "01T03:00", 3, CloseReason::Paused)]);
+    }
+
+    #[test]
+    fn occurrences_before_a_pause_that_passed_while_disabled_are_closed_as_disabled() {
+        let rule = hourly();
+        let pause = Pause::new(at("01T03:30"), None).resumed(at("01T05:30"));
+        let first = DueInput {
+            enabled_since: at("01T04:30"),
+            pause: Some(pause),
+            ..input(&rule, "01T07:10", "01T00:00")
+        };
+        let decision = decided(first);
+        assert_eq!(decision.closed, [closed("01T01:00", "01T03:00", 3, CloseReason::Disabled)]);
+        let second = DueInput { due: at("01T04:00"), ..first };
+        let decision = decided(second);
+        assert_eq!(decision.closed, [closed("01T04:00", "01T05:00", 2, CloseReason::Paused)]);
+    }
+
+    #[test]
     fn overlapping_occurrences_are_skipped_queued_or_allowed() {
         let rule = hourly();
         let over = |overlap, in_flight| {
@@ -506,7 +542,7 @@ mod tests {
     #[test]
     fn an_edit_closes_open_occurrences_as_one_range() {
         let rule = hourly();
-        let on = Switches { job: Switch::Enabled, collection: Switch::Enabled };
+        let on = Switches { job: Switch::Enabled, collection: Switch::Enabled, is_paused: false };
         let passed = |due, now| due_and_not_started(&rule, at(due), at(now), on);
         assert_eq!(passed("01T01:00", "01T00:59"), None);
         let range = |to, count| Some(closed("01T01:00", to, count, CloseReason::Edited));

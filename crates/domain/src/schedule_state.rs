@@ -168,12 +168,14 @@ pub fn closed_by_edit(
     due: Instant,
     now: Instant,
     collection: Switch,
+    is_paused: bool,
 ) -> Option<ClosedOccurrences> {
     let enables = (old.switch, new.switch) == (Switch::Disabled, Switch::Enabled);
     if !changes_schedule(old, new) && !enables {
         return None;
     }
-    due_and_not_started(&rule.without_count(), due, now, Switches { job: old.switch, collection })
+    let switches = Switches { job: old.switch, collection, is_paused };
+    due_and_not_started(&rule.without_count(), due, now, switches)
 }
 
 fn schedule_state(job: &JobDefinition, due: Option<Instant>, used: u64) -> ScheduleState {
@@ -416,7 +418,7 @@ mod tests {
     /// The occurrences that an edit closes, as `from to count reason`.
     fn closing(old: &JobDefinition, new: &JobDefinition, due: &str, now: &str) -> Option<String> {
         let rule = rule_of(old, at(CREATED), &Settings::default()).unwrap();
-        let closed = closed_by_edit(old, new, &rule, at(due), at(now), Switch::Enabled)?;
+        let closed = closed_by_edit(old, new, &rule, at(due), at(now), Switch::Enabled, false)?;
         let day = |at: Instant| at.to_string().get(5..10).unwrap().to_owned();
         let ClosedOccurrences { from, to, count, reason } = closed;
         Some(format!("{} {} {count} {reason:?}", day(from), day(to)))

@@ -8,6 +8,7 @@ use kalends_recurrence::{Instant, Rule};
 
 use crate::job::Switch;
 use crate::ledger::{Cause, Disposition, LedgerRecord};
+use crate::pause::Pause;
 use crate::run::{ActionRole, Lifecycle};
 
 /// Input for the occurrence list of a job in a time range.
@@ -44,6 +45,8 @@ pub struct JobSnapshot {
     pub left: Option<u64>,
     /// Time at which the job finished.
     pub finished: Option<Instant>,
+    /// The pause of all jobs, if it has not ended.
+    pub pause: Option<Pause>,
 }
 
 /// A run that has not finished.
@@ -113,6 +116,8 @@ pub enum OccurrenceState {
     JobDisabled,
     /// The occurrence does not run because the collection is disabled.
     CollectionDisabled,
+    /// The occurrence does not run because all jobs are paused.
+    Paused,
     /// The occurrence is past and has no record.
     NotRetained,
 }
@@ -173,14 +178,12 @@ impl Timeline<'_> {
             rows.push(plain(first, last, count, OccurrenceState::NotRetained));
         }
         let skipped = self.job.due_while_disabled(self.rule, from, to);
-        rows.extend(
-            skipped.map(|(first, last, count)| {
-                plain(first, last, count, self.job.state_of_upcoming())
-            }),
-        );
+        rows.extend(skipped.map(|(first, last, count)| {
+            plain(first, last, count, self.job.state_of_upcoming(last))
+        }));
         let room = limit.saturating_sub(rows.len());
         let upcoming = self.job.upcoming(self.rule, from, to).take(room);
-        rows.extend(upcoming.map(|at| plain(at, at, 1, self.job.state_of_upcoming())));
+        rows.extend(upcoming.map(|at| plain(at, at, 1, self.job.state_of_upcoming(at))));
     }
 }
 
@@ -222,16 +225,16 @@ impl JobSnapshot {
     }
 
     /// First, last and number of the occurrences in `from..=to` that came due while the job or its
-    /// collection was disabled. They do not run when it is enabled again, except that a one-time
-    /// job runs late: it is upcoming if its collection is disabled, and runs when it is enabled if
-    /// it is disabled itself.
+    /// collection was disabled or all jobs were paused. They do not run later, except that a one-time
+    /// job runs late: it is upcoming if its collection is disabled or all jobs are paused, and runs
+    /// when it is enabled if it is disabled itself.
     pub(crate) fn due_while_disabled(
         &self,
         rule: &Rule,
         from: Instant,
         to: Instant,
     ) -> Option<(Instant, Instant, u64)> {
-        let is_disabled = self.state_of_upcoming() != OccurrenceState::Upcoming;
+        let is_disabled = self.state_of_upcoming(self.now) != OccurrenceState::Upcoming;
         let due = self.due.filter(|_| is_disabled && self.lifecycle == Lifecycle::Active)?;
         let until = to.min(self.now);
         if rule.definition().recurrence.is_none() {
@@ -263,17 +266,20 @@ impl JobSnapshot {
         self.upcoming(rule, at, at).next().is_some()
     }
 
-    /// Whether the run waits until its job and its collection are enabled. A manual run does not need
-    /// its job to be enabled.
+    /// Whether the run waits until its job and its collection are enabled and no pause holds it. A manual
+    /// run does not need its job to be enabled.
     pub(crate) fn holds(&self, run: &RunInFlight) -> bool {
         let is_job_off = run.cause == Cause::Scheduled && self.switch == Switch::Disabled;
-        !run.is_claimed && (is_job_off || self.collection == Switch::Disabled)
+        let is_off = self.collection == Switch::Disabled || self.pause.is_some();
+        !run.is_claimed && (is_job_off || is_off)
     }
 
-    pub(crate) fn state_of_upcoming(&self) -> OccurrenceState {
+    /// The state of an occurrence without a run at `at`.
+    pub(crate) fn state_of_upcoming(&self, at: Instant) -> OccurrenceState {
         match (self.switch, self.collection) {
             (Switch::Disabled, _) => OccurrenceState::JobDisabled,
             (_, Switch::Disabled) => OccurrenceState::CollectionDisabled,
+            _ if self.pause.is_some_and(|pause| pause.is_active(at)) => OccurrenceState::Paused,
             _ => OccurrenceState::Upcoming,
         }
     }

@@ -23,6 +23,7 @@ pub(crate) fn postponed(
         }
         CloseReason::Edited => "did not run before the job was edited",
         CloseReason::Quota => "did not run because too many runs of the job were open",
+        CloseReason::Paused => "did not run because all jobs were paused",
         CloseReason::Disabled => "did not run because the job or its collection was disabled",
     };
     let why = if closed.count == 1 {

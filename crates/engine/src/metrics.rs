@@ -12,7 +12,7 @@ use kalends_store::{EngineStore, RunWrite, RunWriteResult, StoreError};
 use crate::scheduler::{ClockStep, VIOLATION_KINDS};
 
 /// Dispositions and their label values.
-const DISPOSITIONS: [(Disposition, &str); 7] = [
+const DISPOSITIONS: [(Disposition, &str); 8] = [
     (Disposition::Completed, "completed"),
     (Disposition::Failed, "failed"),
     (Disposition::SkippedOverlap, "skipped_overlap"),
@@ -20,6 +20,7 @@ const DISPOSITIONS: [(Disposition, &str); 7] = [
     (Disposition::SkippedQuota, "skipped_quota"),
     (Disposition::Missed, "missed"),
     (Disposition::Superseded, "superseded"),
+    (Disposition::SkippedPaused, "skipped_paused"),
 ];
 
 /// Metrics of the engine.

@@ -12,6 +12,7 @@ mod lease_renewal;
 mod load;
 mod outage;
 mod parked_runs;
+mod pause;
 mod prune;
 mod repair;
 mod shutdown;
@@ -32,7 +33,7 @@ use futures_util::stream::FuturesUnordered;
 use kalends_actions::ActionExecutor;
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
-use kalends_store::record::{FencingToken, JobKey, NodeId, OpenRun, RunId};
+use kalends_store::record::{FencingToken, JobKey, NodeId, OpenRun, PauseRecord, RunId};
 use kalends_store::{Due, EngineStore, RunWrite};
 use tokio::sync::{mpsc, watch as signal};
 
@@ -116,6 +117,8 @@ pub(crate) struct Scheduler {
     unreadable: UnreadableJobs,
     /// Runs whose failure was logged and is not committed yet.
     logged_failures: BTreeSet<RunId>,
+    /// The pause of all jobs at the last load.
+    pause: Option<PauseRecord>,
 }
 
 /// An entry taken from the timetable.
@@ -189,6 +192,7 @@ impl Scheduler {
             status,
             unreadable: UnreadableJobs::default(),
             logged_failures: BTreeSet::new(),
+            pause: None,
         }
     }
 

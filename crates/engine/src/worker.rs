@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use kalends_actions::{ActionExecutor, AttemptReport, AttemptRequest, NotSent, SendFence};
-use kalends_domain::{Action, ActionRole, Outcome, Signing, Switch, has_passed_while_disabled};
+use kalends_domain::{Action, ActionRole, CloseReason, Outcome, Signing, Switch};
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::EngineStore;
@@ -58,7 +58,7 @@ impl FinishedAssignment {
             | AssignmentResult::Superseded
             | AssignmentResult::Edited
             | AssignmentResult::Held
-            | AssignmentResult::PassedWhileDisabled
+            | AssignmentResult::PassedWhileOff(_)
             | AssignmentResult::ErrorActionRemoved => true,
         }
     }
@@ -74,11 +74,11 @@ pub(crate) enum AssignmentResult {
     Superseded,
     /// The job was edited: the attempt starts with the new definition.
     Edited,
-    /// The attempt waits until its job and its collection are enabled.
+    /// The attempt waits until its job and its collection are enabled and no pause holds it.
     Held,
-    /// The first attempt was due while the job or its collection was disabled: the occurrence does
-    /// not run.
-    PassedWhileDisabled,
+    /// The first attempt was due while the job or its collection was disabled or all jobs were paused:
+    /// the occurrence does not run.
+    PassedWhileOff(CloseReason),
     /// The error action that was to follow was removed from the job.
     ErrorActionRemoved,
 }
@@ -97,7 +97,7 @@ const PANICKED: &str = "The attempt ended with an internal error of the schedule
 type Prepared = (Unreported, Option<AttemptRequest>);
 
 /// Maximum age of gate states, from their request to the start of the attempt: the time after which an
-/// acknowledged edit, deletion or disabling is certainly respected.
+/// acknowledged edit, deletion, disabling or pause is certainly respected.
 const GATE_AGE_MAX: Duration = Duration::from_millis(200);
 
 /// Executes assignments, each at its scheduled time.
@@ -200,14 +200,15 @@ fn gate(assignment: &Assignment, state: Option<Option<GateState>>, now: Instant)
         return Gate::Closed(AssignmentResult::Superseded);
     };
     let job = &job_for_run.job.job;
-    if is_held(run, &state) {
+    let passed = is_unattempted_occurrence(run, job)
+        .then(|| state.off_times().passed(run.progress.next_at, now))
+        .flatten();
+    if is_held(run, &state, now) {
         Gate::Closed(AssignmentResult::Held)
     } else if state.generation != job.generation {
         Gate::Closed(AssignmentResult::Edited)
-    } else if is_unattempted_occurrence(run, job)
-        && has_passed_while_disabled(run.progress.next_at, state.enabled_since, now)
-    {
-        Gate::Closed(AssignmentResult::PassedWhileDisabled)
+    } else if let Some(off) = passed {
+        Gate::Closed(AssignmentResult::PassedWhileOff(off.reason))
     } else if run.progress.role == ActionRole::Error && job.definition.action.error_action.is_none()
     {
         Gate::Closed(AssignmentResult::ErrorActionRemoved)
@@ -219,11 +220,13 @@ fn gate(assignment: &Assignment, state: Option<Option<GateState>>, now: Instant)
     }
 }
 
-/// Whether a run waits until its job and its collection are enabled. A manual run does not need its job
-/// to be enabled.
-pub(crate) fn is_held(run: &OpenRun, state: &GateState) -> bool {
+/// Whether a run waits until its job and its collection are enabled and no pause holds it. A manual run
+/// does not need its job to be enabled.
+pub(crate) fn is_held(run: &OpenRun, state: &GateState, now: Instant) -> bool {
     let is_off = |switch| switch == Switch::Disabled;
-    is_off(state.collection) || run.cause == Cause::Scheduled && is_off(state.switch)
+    is_off(state.collection)
+        || run.cause == Cause::Scheduled && is_off(state.switch)
+        || state.is_paused(now)
 }
 
 /// Whether the run is an occurrence of a recurring job without an attempt.

@@ -200,7 +200,9 @@ impl JobEdit {
         let collection = context.collection.collection.state.switch();
         let old = &existing.job.definition;
         let rule = stored_rule_of(old, existing.job.created, &self.settings.schedules).ok()?;
-        let closed_by_edit = closed_by_edit(old, new, &rule, due, context.now, collection)?;
+        let is_paused = context.pause.is_some();
+        let closed_by_edit =
+            closed_by_edit(old, new, &rule, due, context.now, collection, is_paused)?;
         Some(closed_by_edit.to_ledger_record(existing.job.generation, context.now))
     }
 
@@ -282,6 +284,11 @@ pub(crate) fn decide_run(
     open_runs_max: OpenRunsMax,
     context: &JobContext<'_>,
 ) -> Result<JobWrite, ApiError> {
+    if let Some(pause) = context.pause {
+        let (since, reason) = (pause.pause.since, pause.reason.trim_end_matches('.'));
+        let message = format!("All jobs are paused since {since}: {reason}; end the pause first");
+        return Err(ErrorDetails::one(ErrorCode::Paused, "", message).into());
+    }
     if !is_active(job) && version.is_old() {
         let message = finished_message(job);
         return Err(ErrorDetails::one(ErrorCode::JobNotRunnable, "", message).into());

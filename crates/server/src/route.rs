@@ -25,6 +25,8 @@ pub(crate) enum Route {
     OpenApi,
     Me,
     Node,
+    Pause,
+    Resume,
     Operations,
     MetadataEndpoints,
     Subscriptions,
@@ -90,9 +92,11 @@ impl Route {
             | Route::Occurrences(_)
             | Route::Explain(_) => "GET, HEAD",
             Route::Session => "POST, DELETE",
+            Route::Pause => "GET, HEAD, POST",
             Route::Group(_) => "GET, HEAD, PUT, DELETE",
             Route::Collection(_) | Route::Job(_) => "GET, HEAD, PUT, PATCH, DELETE",
-            Route::Register { .. }
+            Route::Resume
+            | Route::Register { .. }
             | Route::SwitchCollection { .. }
             | Route::Bulk(_)
             | Route::BulkPreview(_)
@@ -106,6 +110,7 @@ impl Route {
         *method == Method::PUT
             || *method == Method::PATCH
             || matches!(self, Route::Bulk(_) | Route::BulkPreview(_) | Route::Preview(_))
+            || *self == Route::Pause && *method == Method::POST
     }
 
     pub(crate) fn allows(&self, method: &Method) -> bool {
@@ -196,6 +201,8 @@ impl<'a> Segments<'a> {
             ("node", Route::Node),
             ("jobs", Route::AllJobs),
             ("session", Route::Session),
+            ("pause", Route::Pause),
+            ("resume", Route::Resume),
         ];
         for (word, route) in words {
             if self.keywords(&["api", word]) {
@@ -366,6 +373,8 @@ mod tests {
         is("/readyz", |r| *r == Route::Ready);
         is("/metrics", |r| *r == Route::Metrics);
         is("/openapi.json", |r| *r == Route::OpenApi);
+        is("/api/Pause", |r| *r == Route::Pause);
+        is("/api/resume", |r| *r == Route::Resume);
         is("/providers/Microsoft.Scheduler/operations", |r| *r == Route::Operations);
         is(&format!("{JC}/jobs/bulk"), |r| matches!(r, Route::Job(_)));
         let bulk = route_of(&Method::POST, &format!("{JC}/jobs/bulk")).unwrap();
@@ -452,6 +461,8 @@ mod tests {
             Route::Node => 29,
             Route::AllJobs => 30,
             Route::Session => 31,
+            Route::Pause => 32,
+            Route::Resume => 33,
         }
     }
 
@@ -475,7 +486,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_lists_exactly_the_routes() {
-        let mut seen = [false; 32];
+        let mut seen = [false; 34];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -491,6 +502,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 32]);
+        assert_eq!(seen, [true; 34]);
     }
 }

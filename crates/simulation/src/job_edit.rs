@@ -92,7 +92,15 @@ impl JobEdit {
         let collection = context.collection.collection.state.switch();
         let old = &existing.job.definition;
         let rule = rule_of(old, existing.job.created, schedules).ok()?;
-        let passed = closed_by_edit(old, &self.definition, &rule, due, context.now, collection)?;
+        let passed = closed_by_edit(
+            old,
+            &self.definition,
+            &rule,
+            due,
+            context.now,
+            collection,
+            context.pause.is_some(),
+        )?;
         Some(passed.to_ledger_record(existing.job.generation, context.now))
     }
 }

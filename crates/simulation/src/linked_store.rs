@@ -3,19 +3,18 @@
 use std::ops::Bound;
 
 use kalends_domain::{
-    AccessScope, CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath,
-    SubscriptionId,
+    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
-    CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun, SlotKey,
+    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
+    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::{
-    AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, Due, Edited, EditedJob,
-    EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
-    JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, Reply, Retention,
-    RunWrite, RunWriteResult, ScanPage, Scope,
+    AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, DecidePause, Due, Edited,
+    EditedJob, EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
+    JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, PauseState, Reply,
+    Retention, RunWrite, RunWriteResult, ScanPage, Scope,
 };
 
 use kalends_store::{SessionHash, SessionRecord, Sessions, TokenId, TokenRecord, Tokens};
@@ -87,7 +86,11 @@ impl ApiStore for Link {
         Box::pin(self.call(Access::Write, move || self.inner.edit_job(path, decide)))
     }
 
-    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
+    fn edit_pause(&self, decide: DecidePause) -> Reply<'_, Option<PauseRecord>> {
+        Box::pin(self.call(Access::Write, move || self.inner.edit_pause(decide)))
+    }
+
+    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionStatus)>> {
         Box::pin(self.call(Access::Read, move || self.inner.job(path)))
     }
 
@@ -192,6 +195,12 @@ impl EngineStore for Link {
 impl LeaseClock for Link {
     fn now(&self) -> Reply<'_, Instant> {
         Box::pin(self.call(Access::Read, move || self.inner.now()))
+    }
+}
+
+impl PauseState for Link {
+    fn pause(&self) -> Reply<'_, Option<PauseRecord>> {
+        Box::pin(self.call(Access::Read, move || self.inner.pause()))
     }
 }
 

@@ -69,11 +69,12 @@ pub enum Mutant {
     IgnoresOtherNodes,
     IgnoresFailedWrites,
     AnswersOnceForTwoRunsOfAJob,
+    IgnoresThePauseAtTheGate,
 }
 
 impl Mutant {
     /// Every mutant.
-    pub const ALL: [Mutant; 44] = [
+    pub const ALL: [Mutant; 45] = [
         Mutant::DropsAnOccurrence,
         Mutant::DropsMissedRecords,
         Mutant::DropsOverlapRecords,
@@ -118,6 +119,7 @@ impl Mutant {
         Mutant::IgnoresOtherNodes,
         Mutant::IgnoresFailedWrites,
         Mutant::AnswersOnceForTwoRunsOfAJob,
+        Mutant::IgnoresThePauseAtTheGate,
     ];
 }
 
@@ -359,6 +361,10 @@ impl MutantStore {
             enabled_since: match self.mutant {
                 Mutant::FiresHeldRuns => Instant::MIN,
                 _ => state.enabled_since,
+            },
+            pause: match self.mutant {
+                Mutant::FiresHeldRuns | Mutant::IgnoresThePauseAtTheGate => None,
+                _ => state.pause,
             },
             ..state
         });

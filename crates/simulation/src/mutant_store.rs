@@ -5,20 +5,19 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use kalends_domain::{
-    AccessScope, CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath,
-    SubscriptionId,
+    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
-    Claim, CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun, SlotKey,
+    Claim, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun,
+    JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::{
-    AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, Due, Edited, EditedJob,
-    EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
-    JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, Reply, Retention,
-    RunWrite, RunWriteResult, ScanPage, Scope, SessionHash, SessionRecord, Sessions, StoreError,
-    TokenId, TokenRecord, Tokens,
+    AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, DecidePause, Due, Edited,
+    EditedJob, EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
+    JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, PauseState, Reply,
+    Retention, RunWrite, RunWriteResult, ScanPage, Scope, SessionHash, SessionRecord, Sessions,
+    StoreError, TokenId, TokenRecord, Tokens,
 };
 
 use crate::mutant::{Existed, Mutant, MutantStore};
@@ -103,7 +102,11 @@ impl ApiStore for MutantStore {
         })
     }
 
-    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
+    fn edit_pause(&self, decide: DecidePause) -> Reply<'_, Option<PauseRecord>> {
+        self.inner.edit_pause(decide)
+    }
+
+    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionStatus)>> {
         self.inner.job(path)
     }
 
@@ -170,6 +173,10 @@ impl EngineStore for MutantStore {
                 enabled_since: match self.mutant {
                     Mutant::FiresWhileCollectionDisabled | Mutant::FiresHeldRuns => Instant::MIN,
                     _ => job_for_run.enabled_since,
+                },
+                pause: match self.mutant {
+                    Mutant::FiresHeldRuns => None,
+                    _ => job_for_run.pause,
                 },
                 ..job_for_run
             };
@@ -270,6 +277,12 @@ impl LeaseClock for MutantStore {
             let early = self.mutant == Mutant::SendsEarly;
             Ok(if early { now.saturating_add(EARLY_BY) } else { now })
         })
+    }
+}
+
+impl PauseState for MutantStore {
+    fn pause(&self) -> Reply<'_, Option<PauseRecord>> {
+        self.inner.pause()
     }
 }
 

@@ -177,7 +177,7 @@ impl Rehearsal {
         let rule = rule_of(job, self.from, &Settings::default()).ok()?;
         let due =
             schedule_state_of_new(job, &rule).due.filter(|_| job.switch == Switch::Disabled)?;
-        let closed = closed_by_edit(job, &enabled, &rule, due, self.to, Switch::Enabled)?;
+        let closed = closed_by_edit(job, &enabled, &rule, due, self.to, Switch::Enabled, false)?;
         let kind = RehearsalEventKind::Disabled { to: closed.to, count: closed.count };
         Some(RehearsalEvent { at: self.to, job: name.to_string(), scheduled: closed.from, kind })
     }

@@ -6,25 +6,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kalends_domain::{
-    AccessScope, CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath,
-    SubscriptionId,
+    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
 };
 use kalends_environment::{Clock, SeededEntropy};
 use kalends_recurrence::Instant;
 use kalends_store::encryption::{Cipher, MasterKey};
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::{
-    CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun, SlotKey,
+    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
+    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, Threads};
 use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::{
-    AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, Due, Edited, EditedJob,
-    EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
-    JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, Reply, Retention,
-    RunWrite, RunWriteResult, ScanPage, Scope, SessionHash, SessionRecord, Sessions, Store,
-    StoreError, TokenId, TokenRecord, Tokens, UnreadableJob,
+    AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, DecidePause, Due, Edited,
+    EditedJob, EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
+    JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, PauseState, Reply,
+    Retention, RunWrite, RunWriteResult, ScanPage, Scope, SessionHash, SessionRecord, Sessions,
+    Store, StoreError, TokenId, TokenRecord, Tokens, UnreadableJob,
 };
 
 /// The store that a world runs on.
@@ -185,7 +184,8 @@ impl ApiStore for RestartableStore {
         collection(path: CollectionPath) -> Option<CollectionRecord>;
         collections(scope: Scope, page: Page<CollectionPath>) -> Vec<CollectionRecord>;
         edit_job(path: JobPath, decide: DecideJob) -> EditedJob;
-        job(path: JobPath) -> Option<(JobRecord, CollectionState)>;
+        edit_pause(decide: DecidePause) -> Option<PauseRecord>;
+        job(path: JobPath) -> Option<(JobRecord, CollectionStatus)>;
         jobs(path: CollectionPath, filter: JobFilter, page: Page<JobName>, scan_max: usize) -> JobsPage;
         open_runs(job: JobKey) -> Vec<OpenRun>;
         history(path: JobPath, filter: HistoryFilter, page: Page<u64>) -> Option<Vec<HistoryRecord>>;
@@ -233,6 +233,12 @@ impl EngineStore for RestartableStore {
 impl LeaseClock for RestartableStore {
     delegate! {
         now() -> Instant;
+    }
+}
+
+impl PauseState for RestartableStore {
+    delegate! {
+        pause() -> Option<PauseRecord>;
     }
 }
 

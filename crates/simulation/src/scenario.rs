@@ -128,6 +128,14 @@ pub(crate) enum ScenarioEvent {
         machine: usize,
         by: i64,
     },
+    /// A user pauses all jobs.
+    PauseJobs {
+        lasts: i64,
+        /// Whether the pause ends by itself; otherwise a user ends it.
+        ends_by_itself: bool,
+    },
+    /// The pause of all jobs ends.
+    ResumeJobs,
     /// The definition of a job cannot be read any more.
     DamageJob {
         number: u64,
@@ -247,7 +255,22 @@ impl Scenario {
             });
         }
         scenario.add_unreadable_job(&Rng::derive(&[seed, 9]));
+        scenario.add_pauses(&Rng::derive(&[seed, 10]));
         scenario
+    }
+
+    /// In one of four worlds users pause all jobs for a while, some times.
+    fn add_pauses(&mut self, rng: &Rng) {
+        if rng.one_in(4) {
+            // The end of the pause would move with the clock.
+            let steps =
+                |event: &ScenarioEvent| matches!(event, ScenarioEvent::StepAllClocks { .. });
+            let may_end_by_itself = !self.events.iter().any(|(_, event)| steps(event));
+            self.add(rng, 1, 3, |rng| ScenarioEvent::PauseJobs {
+                lasts: rng.pick([1, 3, 30, 75, 180]) * SECOND + rng.below(10_000_000) as i64,
+                ends_by_itself: may_end_by_itself && rng.one_in(2),
+            });
+        }
     }
 
     /// In one of six worlds a job cannot be read for a while. It ends early enough for the job to

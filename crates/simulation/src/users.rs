@@ -12,9 +12,10 @@ use kalends_domain::{
     Plan as Tier, SubscriptionId, Switch,
 };
 use kalends_recurrence::{Instant, Settings};
-use kalends_store::record::{JobKey, JobRecord, JobUid, LedgerRecord, OpenRun};
+use kalends_store::record::{JobKey, JobRecord, JobUid, LedgerRecord, OpenRun, Pause, PauseRecord};
 use kalends_store::{
-    CollectionContext, CollectionWrite, JobContext, JobWrite, Page, Rejection, Store,
+    CollectionContext, CollectionWrite, JobContext, JobWrite, Page, PauseContext, PauseWrite,
+    Rejection, Store,
 };
 
 use crate::definitions::{DefinitionOptions, action, random_definition, retry, seconds};
@@ -100,8 +101,19 @@ pub(crate) struct Users<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) tracked: Vec<TrackedJob>,
     pub(crate) active: BTreeMap<JobPath, usize>,
-    /// State changes of collections: path, virtual time, time by the API node's clock, new state.
+    /// Changes of whether the jobs of a collection run: path, virtual time, time by the API node's clock,
+    /// new state. A pause disables every collection.
     pub(crate) switched: Vec<(CollectionPath, i64, Instant, CollectionState)>,
+    pub(crate) pauses: Pauses,
+}
+
+/// Pauses of all jobs.
+#[derive(Default)]
+pub(crate) struct Pauses {
+    /// Start and end by the store's clock; the last one may not have ended.
+    pub(crate) periods: Vec<(Instant, Option<Instant>)>,
+    /// The states that users gave to collections, whether or not a pause disables them.
+    own_states: BTreeMap<CollectionPath, CollectionState>,
 }
 
 /// Polls a future of the reference store, which is always ready.
@@ -164,7 +176,52 @@ impl<'a> Users<'a> {
         let decide = move |_: CollectionContext<'_>| Ok(CollectionWrite::Put(collection.clone()));
         block_on_ready(self.store.edit_collection(path.clone(), Box::new(decide))).unwrap();
         self.recorder.trace(|| format!("user switches collection {} {state:?}", path.collection));
-        self.switched.push((path, at.0, at.1, state));
+        self.pauses.own_states.insert(path.clone(), state);
+        if !self.is_paused() {
+            self.switched.push((path, at.0, at.1, state));
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.pauses.periods.last().is_some_and(|(_, end)| end.is_none())
+    }
+
+    /// Pauses all jobs for `lasts` ticks. Returns `false` if they are paused already.
+    pub(crate) fn pause(&mut self, lasts: i64, ends_by_itself: bool, at: (i64, Instant)) -> bool {
+        if self.is_paused() {
+            return false;
+        }
+        let end = Instant::from_ticks(at.1.ticks() + lasts);
+        let until = end.filter(|_| ends_by_itself);
+        let pause = Pause::new(at.1, until);
+        let record = PauseRecord { pause, reason: "a pause".into(), by: "user".into() };
+        let decide = move |_: PauseContext<'_>| Ok(PauseWrite::Put(record.clone()));
+        block_on_ready(self.store.edit_pause(Box::new(decide))).unwrap();
+        self.recorder.trace(|| format!("user pauses all jobs until {until:?}"));
+        for path in self.pauses.own_states.keys() {
+            self.switched.push((path.clone(), at.0, at.1, CollectionState::Disabled));
+        }
+        self.pauses.periods.push((at.1, None));
+        true
+    }
+
+    /// Ends the pause, unless it ends by itself at this time.
+    pub(crate) fn resume(&mut self, at: (i64, Instant)) {
+        let decide = move |context: PauseContext<'_>| {
+            Ok(context.active.map_or(PauseWrite::Keep, |record| {
+                let pause = record.pause.resumed(at.1);
+                PauseWrite::Put(PauseRecord { pause, ..record.clone() })
+            }))
+        };
+        let active = block_on_ready(self.store.edit_pause(Box::new(decide))).unwrap();
+        assert_eq!(active, None, "the pause has ended");
+        self.recorder.trace(|| "the pause of all jobs ends".to_owned());
+        for (path, state) in &self.pauses.own_states {
+            self.switched.push((path.clone(), at.0, at.1, *state));
+        }
+        if let Some((_, end)) = self.pauses.periods.last_mut() {
+            end.get_or_insert(at.1);
+        }
     }
 
     /// Edits any job or its collection as `what` says. `at` is virtual time, `now` the time of the
@@ -222,8 +279,7 @@ impl<'a> Users<'a> {
             (Some(_), 8 | 9) => {
                 let number = rng.below(self.scenario.collections);
                 let path = collection_path(number);
-                let last = self.switched.iter().rev().find(|(other, ..)| *other == path);
-                let state = match last.map(|(_, _, _, state)| *state) {
+                let state = match self.pauses.own_states.get(&path) {
                     Some(CollectionState::Enabled) => CollectionState::Disabled,
                     _ => CollectionState::Enabled,
                 };

@@ -1,5 +1,7 @@
 //! A simulated cluster: nodes that share a store, targets, users and injected faults.
 
+mod pauses;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +23,7 @@ use crate::scenario::{Scenario, ScenarioEvent};
 use crate::simulate::Mutation;
 use crate::target::Targets;
 use crate::time::{VirtualClock, VirtualTime, ticks};
-use crate::users::{Users, job_path};
+use crate::users::{Pauses, Users, job_path};
 
 const SECOND: i64 = TICKS_PER_SECOND;
 /// A slow store counts as a fault for this many ticks after it recovered.
@@ -117,6 +119,7 @@ impl<'a> World<'a> {
             tracked: vec![],
             active: BTreeMap::new(),
             switched: vec![],
+            pauses: Pauses::default(),
         };
         let machines = scenario.machines.iter().map(|start| Machine {
             clock: match scenario.nodes {
@@ -414,7 +417,9 @@ impl<'a> World<'a> {
     fn apply(&mut self, event: ScenarioEvent) {
         let now = self.time.now();
         match event {
-            ScenarioEvent::UserEdit(_) | ScenarioEvent::EditOfClaimedJob { .. }
+            ScenarioEvent::UserEdit(_)
+            | ScenarioEvent::EditOfClaimedJob { .. }
+            | ScenarioEvent::PauseJobs { .. }
                 if now < self.writes_fail_until => {}
             ScenarioEvent::UserEdit(what) => {
                 self.users.act(what, now, self.api_now());
@@ -515,6 +520,10 @@ impl<'a> World<'a> {
                 self.recorder.record_fault(Some(number), now, now, FaultKind::ClockStep);
                 self.step_clock(&self.machines[machine].clock, by);
             }
+            ScenarioEvent::PauseJobs { lasts, ends_by_itself } => {
+                self.pause_jobs(lasts, ends_by_itself);
+            }
+            ScenarioEvent::ResumeJobs => self.resume_jobs(),
             ScenarioEvent::DamageJob { number } => self.users.damage(number, now),
             ScenarioEvent::RepairJob { is_replaced } => {
                 let what = Rng::derive(&[self.seed, 10]).next();

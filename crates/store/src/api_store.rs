@@ -4,8 +4,8 @@
 //! and time, so that two concurrent edits cannot both decide on the same state.
 
 use kalends_domain::{
-    AttemptStatus, Collection, CollectionPath, CollectionState, GroupName, GroupPath,
-    JobDefinition, JobName, JobPath, Lifecycle, OpenScheduledRuns, Plan, SubscriptionId, Switch,
+    AttemptStatus, Collection, CollectionPath, GroupName, GroupPath, JobDefinition, JobName,
+    JobPath, Lifecycle, OpenScheduledRuns, Plan, SubscriptionId, Switch,
 };
 use kalends_recurrence::Instant;
 
@@ -13,16 +13,16 @@ use crate::error::UnreadableJob;
 use crate::events::{EventPosition, Events};
 use crate::overview_store::OverviewStore;
 use crate::record::{
-    Cause, CollectionFacts, CollectionRecord, GroupRecord, HistoryRecord, JobFacts, JobKey,
-    JobRecord, JobState, JobUid, LedgerRecord, OpenRun,
+    Cause, CollectionFacts, CollectionRecord, CollectionStatus, GroupRecord, HistoryRecord,
+    JobFacts, JobKey, JobRecord, JobState, JobUid, LedgerRecord, OpenRun, PauseRecord,
 };
 use crate::rejection::Rejection;
 use crate::sessions::Sessions;
-use crate::store::{LeaseClock, Reply};
+use crate::store::{LeaseClock, PauseState, Reply};
 use crate::tokens::Tokens;
 
 /// The calls of the REST API.
-pub trait ApiStore: OverviewStore + Tokens + Sessions + LeaseClock {
+pub trait ApiStore: OverviewStore + Tokens + Sessions + LeaseClock + PauseState {
     /// Creates or replaces a group. Returns `true` if it is new. Fails with
     /// [`StoreError::TooManyGroups`] if its subscription has no room for a new one.
     ///
@@ -69,11 +69,15 @@ pub trait ApiStore: OverviewStore + Tokens + Sessions + LeaseClock {
     /// [`StoreError::NoCollection`]: crate::StoreError::NoCollection
     fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, EditedJob>;
 
-    /// Reads a job and the state of its collection. Fails with [`StoreError::NoCollection`] if the
+    /// Pauses all jobs, or changes or ends the pause, as `decide` says. Returns the pause that holds
+    /// afterwards.
+    fn edit_pause(&self, decide: DecidePause) -> Reply<'_, Option<PauseRecord>>;
+
+    /// Reads a job and the status of its collection. Fails with [`StoreError::NoCollection`] if the
     /// collection does not exist.
     ///
     /// [`StoreError::NoCollection`]: crate::StoreError::NoCollection
-    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>>;
+    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionStatus)>>;
 
     /// Lists the jobs of a collection by name, without those that cannot be read. Fails with [`StoreError::NoCollection`] if the
     /// collection does not exist. With a filter it examines at most `scan_max` jobs, at least one,
@@ -145,6 +149,32 @@ pub enum CollectionWrite {
     Delete,
 }
 
+/// Decides an edit of the pause inside the transaction. It may be called more than once.
+pub type DecidePause = Box<dyn FnMut(PauseContext<'_>) -> Result<PauseWrite, Rejection> + Send>;
+
+/// The current state that an edit of the pause is decided on.
+#[derive(Clone, Copy, Debug)]
+pub struct PauseContext<'a> {
+    /// The pause, if one holds now.
+    pub active: Option<&'a PauseRecord>,
+    /// The store's clock, read when nothing else can change the pause any more.
+    pub now: Instant,
+}
+
+/// The effect of an edit on the pause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PauseWrite {
+    /// Leaves it unchanged.
+    Keep,
+    /// Replaces the newest pause.
+    Put(PauseRecord),
+}
+
+/// The pause of a record, if it holds at `now`.
+pub(crate) fn active_pause(record: Option<&PauseRecord>, now: Instant) -> Option<&PauseRecord> {
+    record.filter(|record| record.pause.is_active(now))
+}
+
 /// Decides an edit of a job inside the transaction. It may be called more than once.
 pub type DecideJob = Box<dyn FnMut(JobContext<'_>) -> Result<JobWrite, Rejection> + Send>;
 
@@ -167,6 +197,8 @@ pub struct JobContext<'a> {
     pub now: Instant,
     /// Its open runs, by id.
     pub open: &'a [OpenRun],
+    /// The pause of all jobs, if one holds now.
+    pub pause: Option<&'a PauseRecord>,
 }
 
 impl JobContext<'_> {
@@ -236,15 +268,15 @@ pub struct Edited<T> {
     pub after: Option<T>,
 }
 
-/// A job before and after an edit, and the state of its collection in the same transaction.
+/// A job before and after an edit, and the status of its collection in the same transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditedJob {
     /// The job before the edit; `None` if it is new.
     pub before: Option<JobRecord>,
     /// The job after the edit; `None` if it was deleted.
     pub after: Option<JobRecord>,
-    /// The state of its collection.
-    pub collection: CollectionState,
+    /// The status of its collection.
+    pub collection: CollectionStatus,
 }
 
 /// The collections of a list.
@@ -286,8 +318,8 @@ pub const SCAN_MAX: usize = 5_000;
 pub struct JobsPage {
     /// Matching jobs by name.
     pub jobs: Vec<JobRecord>,
-    /// The state of their collection.
-    pub collection: CollectionState,
+    /// The status of their collection.
+    pub collection: CollectionStatus,
     /// Continues an unfinished search; `None` if the page is full or every job was examined.
     pub rest: Option<Page<JobName>>,
 }
@@ -296,7 +328,7 @@ impl JobsPage {
     /// A page whose search has examined jobs up to `end`, `None` at the end of the collection, with
     /// `skip` matches still to be skipped.
     pub(crate) fn new(
-        (jobs, collection): (Vec<JobRecord>, CollectionState),
+        (jobs, collection): (Vec<JobRecord>, CollectionStatus),
         page: &Page<JobName>,
         skip: u64,
         end: Option<JobName>,

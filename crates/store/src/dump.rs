@@ -5,7 +5,8 @@ use std::io;
 use crate::error::StoreError;
 
 /// Each kind of line, its view, and the column that orders its lines.
-pub(crate) const VIEWS: [(&str, &str, &str); 5] = [
+pub(crate) const VIEWS: [(&str, &str, &str); 6] = [
+    ("pause", "v_pause", "since"),
     ("collection", "v_collections", "collection"),
     ("job", "v_jobs", "id"),
     ("run", "v_runs", "run"),

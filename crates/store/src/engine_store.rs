@@ -10,12 +10,12 @@ use crate::record::{
     Claim, CollectionKey, FencingToken, GateState, JobForRun, JobKey, LedgerRecord, NodeId,
     OpenRun, Progress, RunId, SlotKey,
 };
-use crate::store::{LeaseClock, Reply};
+use crate::store::{LeaseClock, PauseState, Reply};
 
 /// The calls of the engine.
-pub trait EngineStore: LeaseClock {
+pub trait EngineStore: LeaseClock + PauseState {
     /// Active and enabled jobs in enabled collections that are due between `from` and `until`, both
-    /// inclusive, earliest first.
+    /// inclusive, earliest first. None while a pause holds.
     fn due_between(&self, from: Instant, until: Instant, limit: usize) -> Reply<'_, Vec<Due>>;
 
     /// The same without a lower bound.
@@ -54,11 +54,11 @@ pub trait EngineStore: LeaseClock {
 
     /// Unclaimed runs whose next attempt is due at or before `until`, and runs whose lease has
     /// expired by the store's clock; in enabled collections only, earliest first. Parked runs are not
-    /// among them.
+    /// among them. None while a pause holds.
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>>;
 
     /// Runs that are parked for a host or collection, in enabled collections only, earliest first. An
-    /// edit of its job and a claim end the parking of a run.
+    /// edit of its job and a claim end the parking of a run. None while a pause holds.
     fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>>;
 
     /// The hosts and collections that runs are parked for, in any order.
@@ -110,7 +110,7 @@ pub struct DueJob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunWrite {
     /// Begins an occurrence: opens a run, claims it, and advances the job to its next occurrence.
-    /// Expects the job to be active, enabled, of this generation and due at this time.
+    /// Expects the job to be active, enabled, of this generation and due at this time, and no pause.
     Begin {
         /// The expected state.
         on: DueJob,
@@ -154,7 +154,7 @@ pub enum RunWrite {
         advance: Advance,
     },
     /// Claims a run. Expects it to be unclaimed and unchanged since it was read, or its lease to be
-    /// expired.
+    /// expired, and no pause.
     Claim {
         /// The run.
         run: RunId,

@@ -52,9 +52,9 @@ mod tokens;
 pub mod transfer;
 
 pub use api_store::{
-    ApiStore, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Edited, EditedJob,
-    GROUPS_PER_SUBSCRIPTION_MAX, HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut,
-    JobWrite, JobsPage, Page, SCAN_MAX, Scope, WaitingRuns,
+    ApiStore, CollectionContext, CollectionWrite, DecideCollection, DecideJob, DecidePause, Edited,
+    EditedJob, GROUPS_PER_SUBSCRIPTION_MAX, HistoryFilter, JobContext, JobFilter, JobFilterState,
+    JobPut, JobWrite, JobsPage, Page, PauseContext, PauseWrite, SCAN_MAX, Scope, WaitingRuns,
 };
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use dump::{DumpError, WriteLine};
@@ -74,5 +74,5 @@ pub use rejection::Rejection;
 pub use sessions::{
     NewSession, SESSIONS_PER_IDENTITY_MAX, SessionHash, SessionIdentity, SessionRecord, Sessions,
 };
-pub use store::{AdminStore, LeaseClock, Reply, Store, StoreHealth};
+pub use store::{AdminStore, LeaseClock, PauseState, Reply, Store, StoreHealth};
 pub use tokens::{NewToken, TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens, parse_token};

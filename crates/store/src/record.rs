@@ -4,13 +4,15 @@ use std::fmt;
 
 use kalends_domain::{
     ActionRole, Collection, CollectionPath, CollectionState, GroupPath, HistoryEntry,
-    JobDefinition, JobPath, Lifecycle, Location, Switch,
+    JobDefinition, JobPath, Lifecycle, Location, OffTimes, Switch,
 };
 use kalends_recurrence::Instant;
 
 use crate::api_store::WaitingRuns;
 
-pub use kalends_domain::{Cause, CollectionFacts, Disposition, JobFacts, LedgerRecord};
+pub use kalends_domain::{
+    Cause, CollectionFacts, Disposition, JobFacts, LedgerRecord, Pause, PauseRecord,
+};
 
 /// A stored resource group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +39,15 @@ pub struct CollectionRecord {
     pub enabled_since: Instant,
     /// Increases with every change; the `ETag`.
     pub version: u64,
+}
+
+/// Whether the jobs of a collection run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollectionStatus {
+    /// The state of the collection.
+    pub state: CollectionState,
+    /// Whether all jobs are paused, by the clock of the store.
+    pub is_paused: bool,
 }
 
 /// The value of `enabled_since` after a collection is created or replaced at `now`.
@@ -174,6 +185,15 @@ pub struct JobForRun {
     pub enabled_since: Instant,
     /// Its open runs.
     pub open: OpenRunSummary,
+    /// The newest pause of all jobs, also one that has ended.
+    pub pause: Option<Pause>,
+}
+
+impl JobForRun {
+    /// The times in which the job could not run.
+    pub fn off_times(&self) -> OffTimes {
+        OffTimes { enabled_since: self.enabled_since, pause: self.pause }
+    }
 }
 
 /// The open runs of a job, in a size that does not depend on their number: the engine keeps one for
@@ -222,6 +242,20 @@ pub struct GateState {
     pub schedule_generation: u64,
     /// When the job or its collection was last enabled, whichever is later.
     pub enabled_since: Instant,
+    /// The newest pause of all jobs, also one that has ended.
+    pub pause: Option<Pause>,
+}
+
+impl GateState {
+    /// The times in which the job could not run.
+    pub fn off_times(&self) -> OffTimes {
+        OffTimes { enabled_since: self.enabled_since, pause: self.pause }
+    }
+
+    /// Whether all jobs are paused at `now`.
+    pub fn is_paused(&self, now: Instant) -> bool {
+        self.pause.is_some_and(|pause| pause.is_active(now))
+    }
 }
 
 /// A run's number in one store; never reused.

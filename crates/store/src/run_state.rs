@@ -14,8 +14,8 @@ use kalends_recurrence::Instant;
 
 use crate::engine_store::{Advance, AttemptCounts, ClaimAfter, DueJob, RunWrite, RunWriteResult};
 use crate::record::{
-    Cause, Claim, Disposition, FencingToken, JobKey, JobState, LedgerRecord, OpenRun, Progress,
-    RunId,
+    Cause, Claim, Disposition, FencingToken, JobKey, JobState, LedgerRecord, OpenRun, Pause,
+    Progress, RunId,
 };
 
 #[cfg(test)]
@@ -57,6 +57,9 @@ pub(crate) trait RunTables {
     /// The open runs of a job. Called only for a job that has no next occurrence or ends.
     fn open_runs(&mut self, job: JobKey) -> Result<Vec<OpenRun>, Self::Error>;
 
+    /// The newest pause of all jobs.
+    fn pause(&mut self) -> Result<Option<Pause>, Self::Error>;
+
     /// The id that the next opened run gets. [`RunChange::Open`] takes it.
     fn next_run_id(&mut self) -> Result<RunId, Self::Error>;
 
@@ -90,6 +93,8 @@ pub(crate) struct Rows {
     /// answer can end the job.
     has_other_run: bool,
     new_run: Option<RunId>,
+    /// The newest pause of all jobs. Loaded for writes that a pause rejects.
+    pause: Option<Pause>,
 }
 
 impl Rows {
@@ -97,7 +102,8 @@ impl Rows {
         match write {
             RunWrite::Begin { on, .. } => {
                 let new_run = Some(tables.next_run_id()?);
-                Ok(Rows { job: tables.due_job(*on)?, new_run, ..Rows::default() })
+                let (job, pause) = (tables.due_job(*on)?, tables.pause()?);
+                Ok(Rows { job, new_run, pause, ..Rows::default() })
             }
             RunWrite::Skip { on, advance, .. } => {
                 let job = tables.due_job(*on)?;
@@ -106,7 +112,7 @@ impl Rows {
                     None => false,
                     Some(row) => has_scheduled_run(tables, (on.job, row), None)?,
                 };
-                Ok(Rows { job, has_other_run, ..Rows::default() })
+                Ok(Rows { job, has_other_run, pause: tables.pause()?, ..Rows::default() })
             }
             RunWrite::Reschedule { job, advance, .. } => {
                 let row = tables.job(*job)?;
@@ -117,7 +123,10 @@ impl Rows {
                 };
                 Ok(Rows { job: row, has_other_run, ..Rows::default() })
             }
-            RunWrite::Claim { run, .. } | RunWrite::RenewLease { run, .. } => {
+            RunWrite::Claim { run, .. } => {
+                Ok(Rows { run: tables.run(*run)?, pause: tables.pause()?, ..Rows::default() })
+            }
+            RunWrite::RenewLease { run, .. } => {
                 Ok(Rows { run: tables.run(*run)?, ..Rows::default() })
             }
             RunWrite::Park { run, .. } | RunWrite::Continue { run, .. } => {
@@ -166,6 +175,8 @@ pub(crate) enum Rejected {
     ClaimLost,
     /// Another owner holds the claim, or the run made progress since it was read.
     NotClaimable,
+    /// All jobs are paused.
+    Paused,
 }
 
 /// Changes of a write.
@@ -226,7 +237,7 @@ pub(crate) fn apply<'w>(
             postponed,
             waits_for,
         } => {
-            let job = expected_job(rows, *on)?;
+            let job = expected_job(rows, *on, now)?;
             let id = rows.new_run.ok_or(Rejected::JobChanged)?;
             let lease_until = now.saturating_add(*lease);
             let claim = owner.map(|owner| Claim { owner, token: FencingToken(1), lease_until });
@@ -250,7 +261,7 @@ pub(crate) fn apply<'w>(
             })
         }
         RunWrite::Skip { on, advance, closed, postponed } => {
-            let job = expected_job(rows, *on)?;
+            let job = expected_job(rows, *on, now)?;
             let lifecycle = if rows.has_other_run { Lifecycle::Active } else { advance.lifecycle };
             Ok(Change {
                 job: Some((on.job, advanced(job.state, *advance, lifecycle, now))),
@@ -276,6 +287,7 @@ pub(crate) fn apply<'w>(
         }
         RunWrite::Claim { seen, owner, lease, progress, expected, .. } => {
             let mut row = claimable(rows, *seen, *expected, now)?;
+            not_paused(rows, now)?;
             row.last_token += 1;
             let (owner, token) = (*owner, FencingToken(row.last_token));
             row.run.claim = Some(Claim { owner, token, lease_until: now.saturating_add(*lease) });
@@ -408,7 +420,8 @@ pub(crate) fn expire_claim(row: RunRow) -> Option<RunRow> {
 }
 
 /// The job, if its schedule still starts a run at the expected time.
-fn expected_job(rows: &Rows, expected: DueJob) -> Result<JobRow, Rejected> {
+fn expected_job(rows: &Rows, expected: DueJob, now: Instant) -> Result<JobRow, Rejected> {
+    not_paused(rows, now)?;
     let is_expected = |job: &JobRow| {
         job.generation == expected.generation
             && job.state.due == Some(expected.due)
@@ -416,6 +429,14 @@ fn expected_job(rows: &Rows, expected: DueJob) -> Result<JobRow, Rejected> {
             && job.state.lifecycle == Lifecycle::Active
     };
     rows.job.filter(is_expected).ok_or(Rejected::JobChanged)
+}
+
+/// Fails while a pause of all jobs holds.
+fn not_paused(rows: &Rows, now: Instant) -> Result<(), Rejected> {
+    match rows.pause.is_some_and(|pause| pause.is_active(now)) {
+        true => Err(Rejected::Paused),
+        false => Ok(()),
+    }
 }
 
 /// The run, if it is unclaimed with this progress or its lease has expired, and its claim is the one

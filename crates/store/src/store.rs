@@ -8,6 +8,7 @@
 //! | [`AdminStore`] | operators' tools |
 //! | [`StoreHealth`] | readiness checks and metrics |
 //! | [`LeaseClock`] | API and engine: the time by which leases expire |
+//! | [`PauseState`] | API, engine and health: the pause of all jobs |
 //! | [`Store`] | all of them: what a server opens |
 //!
 //! Every method is one transaction: it happens completely or not at all, and once it has returned
@@ -21,6 +22,7 @@ use kalends_recurrence::Instant;
 use crate::api_store::ApiStore;
 use crate::engine_store::EngineStore;
 use crate::error::StoreError;
+use crate::record::PauseRecord;
 
 /// The result of a call, when it arrives.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -37,6 +39,12 @@ pub trait LeaseClock: Send + Sync {
     fn now(&self) -> Reply<'_, Instant>;
 }
 
+/// The pause of all jobs, which holds for every node of a store.
+pub trait PauseState: Send + Sync {
+    /// The pause, if one holds now by the clock of the store.
+    fn pause(&self) -> Reply<'_, Option<PauseRecord>>;
+}
+
 /// The calls of operators' tools.
 pub trait AdminStore: Send + Sync {
     /// Checks the files and the references between rows. Returns one line per finding.
@@ -44,12 +52,12 @@ pub trait AdminStore: Send + Sync {
 }
 
 /// The health of a store. None of these calls depends on the contents of jobs.
-pub trait StoreHealth: Send + Sync {
+pub trait StoreHealth: PauseState {
     /// Writes as durably as an edit, without an effect. Fails as an edit would.
     fn probe(&self) -> Reply<'_, ()>;
 
     /// Time of the earliest occurrence that has not begun, or attempt that no node has claimed, in
-    /// the past or in the future; of enabled jobs and collections only.
+    /// the past or in the future; of enabled jobs and collections only, and none during a pause.
     fn next_due(&self) -> Reply<'_, Option<Instant>>;
 
     /// End of the newest history entry.

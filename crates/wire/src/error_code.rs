@@ -47,7 +47,7 @@ codes! {
     405: MethodNotAllowed;
     408: RequestTimeout;
     409: Conflict JobNotRunnable JobStateFinal MaxJobCountExceeded MaxRecurrenceQuotaExceeded
-        QuotaConflict QuotaExceeded;
+        Paused QuotaConflict QuotaExceeded;
     412: PreconditionFailed;
     413: RequestEntityTooLarge;
     414: RequestUriTooLong;

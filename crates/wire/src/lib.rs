@@ -32,6 +32,7 @@ mod node_status;
 mod object;
 mod overview;
 mod patch;
+mod pause;
 mod quoting;
 mod recurrence;
 mod shape;
@@ -63,6 +64,7 @@ pub use node_status::{
 };
 pub use overview::{Counted, JobCounts, ListedJob, write_job_list, write_listed_job};
 pub use patch::{ignore_final_state, merge_patch, patch_collection, patch_job};
+pub use pause::{PauseRequest, write_pause};
 pub use quoting::quoted;
 pub use recurrence::{read_definition, write_recurrence};
 pub use stored_secrets::{has_stored_placeholder, keep_stored_secrets};

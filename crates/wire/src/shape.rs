@@ -302,4 +302,6 @@ pub(crate) static BULK_PREVIEW: Shape = Shape::of(&[object("jobs", &BULK_PREVIEW
 
 static BULK_PREVIEW_JOB: Shape = Shape::of(&[value("name"), value("definition")]);
 
+pub(crate) static PAUSE: Shape = Shape::of(&[value("reason"), value("until")]);
+
 pub(crate) static BULK_EDIT: Shape = Shape::of(&[value("action"), value("names"), value("filter")]);

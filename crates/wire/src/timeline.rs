@@ -2,12 +2,13 @@
 
 use kalends_domain::{
     ActionRole, Cause, Disposition, ExplainReason, Explanation, JobPath, LedgerRecord,
-    OccurrenceState, RunInFlight, TimelineRow,
+    OccurrenceState, PauseRecord, RunInFlight, TimelineRow,
 };
 
 use crate::id::{job_id, job_name};
 use crate::json::Json;
 use crate::object::{ObjectBuilder, list};
+use crate::pause::pause_members;
 
 /// Serialises one row of the occurrence list. `idempotency_key` is that of the main action, if the
 /// occurrence is a run.
@@ -67,6 +68,8 @@ pub struct ExplainContext<'a> {
     pub generation: u64,
     /// The schedule as an English sentence.
     pub schedule: &'a str,
+    /// The pause of all jobs, if one holds.
+    pub pause: Option<&'a PauseRecord>,
 }
 
 /// Serialises the explanation why a job did or did not run, with the occurrences and the history
@@ -91,6 +94,7 @@ pub fn write_explanation<'a>(
         .put_some("nextOccurrence", explanation.after)
         .put("notes", list(explanation.notes.iter()))
         .put("job", job)
+        .put_some("pause", context.pause.map(pause_members))
         .put("occurrences", Json::Array(rows))
         .put("history", Json::Array(history))
         .into()
@@ -117,6 +121,7 @@ fn disposition_text(disposition: Disposition) -> &'static str {
         Disposition::SkippedOverlap => "SkippedOverlap",
         Disposition::SkippedDisabled => "SkippedDisabled",
         Disposition::SkippedQuota => "SkippedQuota",
+        Disposition::SkippedPaused => "SkippedPaused",
         Disposition::Missed => "Missed",
         Disposition::Superseded => "Superseded",
     }
@@ -131,6 +136,7 @@ fn state_text(state: &OccurrenceState) -> &'static str {
         OccurrenceState::Upcoming => "Scheduled",
         OccurrenceState::JobDisabled => "JobDisabled",
         OccurrenceState::CollectionDisabled => "CollectionDisabled",
+        OccurrenceState::Paused => "Paused",
         OccurrenceState::NotRetained => "NotKept",
     }
 }
@@ -142,6 +148,7 @@ fn reason_text(reason: ExplainReason) -> &'static str {
         ExplainReason::SkippedOverlap => "SkippedOverlap",
         ExplainReason::SkippedDisabled => "SkippedDisabled",
         ExplainReason::SkippedQuota => "SkippedQuota",
+        ExplainReason::SkippedPaused => "SkippedPaused",
         ExplainReason::Missed => "Missed",
         ExplainReason::Superseded => "Superseded",
         ExplainReason::Running => "Running",
@@ -156,6 +163,7 @@ fn reason_text(reason: ExplainReason) -> &'static str {
         ExplainReason::CountUsedUp => "CountUsedUp",
         ExplainReason::JobDisabled => "JobDisabled",
         ExplainReason::CollectionDisabled => "CollectionDisabled",
+        ExplainReason::Paused => "Paused",
         ExplainReason::Finished => "Finished",
         ExplainReason::NotRetained => "NotKept",
     }

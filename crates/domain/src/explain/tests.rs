@@ -3,6 +3,7 @@ use kalends_recurrence::{Definition, Frequency, Recurrence, Schedule, Settings, 
 use super::*;
 use crate::job::Switch;
 use crate::ledger::Cause;
+use crate::pause::Pause;
 use crate::run::ActionRole;
 use crate::timing::Timing;
 
@@ -24,6 +25,7 @@ struct Case {
     runs: Vec<RunInFlight>,
     history: Vec<HistoryEntry>,
     obstacle: Option<&'static str>,
+    pause: Option<PauseRecord>,
 }
 
 fn case() -> Case {
@@ -35,9 +37,10 @@ fn case() -> Case {
         due: Some(at("05:00")),
         left: None,
         finished: None,
+        pause: None,
     };
     let rule = rule(Recurrence::every(1, Frequency::Hour));
-    Case { rule, job, ledger: vec![], runs: vec![], history: vec![], obstacle: None }
+    Case { rule, job, ledger: vec![], runs: vec![], history: vec![], obstacle: None, pause: None }
 }
 
 impl Case {
@@ -61,6 +64,7 @@ impl Case {
             runs: &self.runs,
             history: &self.history,
             obstacle: self.obstacle,
+            pause: self.pause.as_ref(),
         })
     }
 
@@ -123,11 +127,30 @@ fn every_disposition_is_explained() {
         (D::SkippedOverlap, ExplainReason::SkippedOverlap, "the previous one was still running"),
         (D::SkippedDisabled, ExplainReason::SkippedDisabled, "was disabled"),
         (D::SkippedQuota, ExplainReason::SkippedQuota, "too many runs of the job were open"),
+        (D::SkippedPaused, ExplainReason::SkippedPaused, "all jobs were paused"),
         (D::Missed, ExplainReason::Missed, "no node could run it at its scheduled time"),
         (D::Superseded, ExplainReason::Superseded, "an edit changed the schedule"),
     ] {
         Case::closed(disposition).check("04:00", reason, words);
     }
+}
+
+#[test]
+fn a_pause_is_explained_with_its_reason_author_and_times() {
+    let pause = Pause::new(at("03:30"), Some(at("06:30")));
+    let record = PauseRecord { pause, reason: "move of the data centre".into(), by: "ops".into() };
+    let mut case = Case { pause: Some(record), ..case() };
+    (case.job.pause, case.job.due) = (Some(pause), Some(at("04:00")));
+    let words = "All jobs are paused since 2026-01-01T03:30:00Z until 2026-01-01T06:30:00Z by ops: \
+                 move of the data centre.";
+    case.check("", ExplainReason::Paused, words);
+    case.check("04:00", ExplainReason::Paused, "did not run. All jobs are paused");
+    case.check("06:00", ExplainReason::Paused, words);
+    case.check("07:00", ExplainReason::Upcoming, "still to come");
+    case.runs = vec![run(false, 1, "04:20")];
+    case.check("", ExplainReason::Paused, "is held; attempt 2 starts when the pause ends");
+    case.job.switch = Switch::Disabled;
+    case.check("", ExplainReason::JobDisabled, "is disabled");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use kalends_recurrence::{Definition, Frequency, Recurrence, Settings};
 
 use super::*;
+use crate::pause::Pause;
 
 fn at(hour: &str) -> Instant {
     format!("2026-01-01T{hour}:00Z").parse().unwrap()
@@ -15,6 +16,7 @@ fn hourly() -> Rule {
 /// State at 04:30; the next occurrence is at 05:00.
 fn job() -> JobSnapshot {
     JobSnapshot {
+        pause: None,
         now: at("04:30"),
         lifecycle: Lifecycle::Active,
         switch: Switch::Enabled,
@@ -120,6 +122,16 @@ fn a_manual_run_does_not_replace_a_scheduled_occurrence() {
     let runs = [run("04:20", Cause::Manual)];
     let expected = ["03:00 Completed", "03:00 NotRetained", "04:00 Completed", "04:20 InFlight"];
     check((job(), "02:30", "04:40"), &ledger, &runs, &expected);
+}
+
+#[test]
+fn paused_jobs_list_the_occurrences_that_the_pause_skips() {
+    let pause = Pause::new(at("01:30"), Some(at("06:00")));
+    let paused = JobSnapshot { pause: Some(pause), due: Some(at("02:00")), ..job() };
+    let expected = ["01:00 NotRetained", "02:00-04:00 3 Paused", "05:00 Paused", "06:00 Upcoming"];
+    check((paused, "01:00", "06:00"), &[], &[], &expected);
+    let disabled = JobSnapshot { switch: Switch::Disabled, ..paused };
+    check((disabled, "05:00", "05:00"), &[], &[], &["05:00 JobDisabled"]);
 }
 
 #[test]

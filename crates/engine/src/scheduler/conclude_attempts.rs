@@ -121,7 +121,7 @@ impl Scheduler {
         let write = match conclusion {
             AfterAttempt::Continue { entry, counts, progress } => {
                 let is_held = match &job {
-                    Some(job) => is_held(&run, &job.gate),
+                    Some(job) => is_held(&run, &job.gate, now),
                     None => matches!(finished.result, AssignmentResult::Held),
                 };
                 let next = match job.filter(|_| !is_held) {
@@ -130,7 +130,7 @@ impl Scheduler {
                 };
                 let (claim, next) = match next {
                     Some(next) => (ClaimAfter::Keep { lease: self.settings.lease }, next),
-                    // A held run is loaded when its job or collection is enabled.
+                    // A held run is loaded when its job or collection is enabled or the pause ends.
                     None if is_held => (ClaimAfter::Release, NextAttempt::None),
                     None => {
                         let waiting = OpenRun { progress, claim: None, ..run };
@@ -193,7 +193,7 @@ impl Scheduler {
     ) -> AfterAttempt {
         let run = finished.run;
         match &finished.result {
-            // Unchanged: whether it passed while its job was disabled depends on its time.
+            // Unchanged: whether it passed while its job could not run depends on its time.
             AssignmentResult::NotStarted | AssignmentResult::Edited | AssignmentResult::Held => {
                 AfterAttempt::unattempted(run.progress)
             }
@@ -201,24 +201,24 @@ impl Scheduler {
             AssignmentResult::ErrorActionRemoved => {
                 AfterAttempt::closed(Disposition::Failed, Some(final_state(Conclusion::Faulted)))
             }
-            AssignmentResult::PassedWhileDisabled => self.close_unused(finished, now),
+            AssignmentResult::PassedWhileOff(reason) => self.close_unused(finished, *reason, now),
             AssignmentResult::Attempted { started, ended, report } => {
                 after_attempt(finished, job, (*started, *ended, report), now)
             }
         }
     }
 
-    /// Closes an occurrence that passed while its job or collection was disabled.
-    fn close_unused(&self, finished: &FinishedAssignment, now: Instant) -> AfterAttempt {
+    /// Closes an occurrence that passed while its job could not run, for this reason.
+    fn close_unused(
+        &self,
+        finished: &FinishedAssignment,
+        reason: CloseReason,
+        now: Instant,
+    ) -> AfterAttempt {
         let (run, job) = (finished.run, &finished.job_for_run.job.job);
         let rule = rule_of(&job.definition, job.created, &self.schedules);
         let next = rule.ok().and_then(|rule| rule.without_count().next_after(now));
-        let closed = ClosedOccurrences {
-            from: run.scheduled,
-            to: run.scheduled,
-            count: 1,
-            reason: CloseReason::Disabled,
-        };
+        let closed = ClosedOccurrences { from: run.scheduled, to: run.scheduled, count: 1, reason };
         AfterAttempt::Finish {
             entry: Some(postponed(&closed, job.generation, run.repeat, now)),
             counts: AttemptCounts::default(),

@@ -160,7 +160,7 @@ impl Scheduler {
         let ScannedJob { gate_state, ref open, .. } = *job;
         let is_enabled =
             (gate_state.state.lifecycle, gate_state.switch) == (Lifecycle::Active, Switch::Enabled);
-        let may_run = gate_state.collection == Switch::Enabled;
+        let may_run = gate_state.collection == Switch::Enabled && !gate_state.is_paused(now);
         // A truncated timetable does not hold every due job.
         let is_complete = !self.load_schedule.is_truncated()
             && !self.timetable.is_full()
@@ -180,7 +180,7 @@ impl Scheduler {
             _ => {}
         }
         let lost = open.iter().filter(|run| {
-            !is_held(run, &gate_state)
+            !is_held(run, &gate_state, now)
                 && is_complete
                 && is_late(run, open, late)
                 && !self.holds_run(run.id)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kalends_domain::{Lifecycle, Switch};
 use kalends_recurrence::Instant;
-use kalends_store::record::{GateState, OpenRun};
+use kalends_store::record::{GateState, OpenRun, PauseRecord};
 use kalends_store::{Due, DueJob, EngineStore, ParkedRuns, StoreError};
 
 use super::parked_runs::PARKED_KEYS_MAX;
@@ -64,9 +64,14 @@ impl LoadSchedule {
         self.at = now;
     }
 
+    /// Makes the next load due at `at` or earlier.
+    pub(super) fn load_by(&mut self, at: Instant) {
+        self.at = self.at.min(at);
+    }
+
     /// Makes the next load due soon.
     pub(super) fn load_soon(&mut self, now: Instant) {
-        self.at = self.at.min(now.saturating_add(RELOAD_AFTER));
+        self.load_by(now.saturating_add(RELOAD_AFTER));
     }
 
     /// Whether the last load reached the row limit.
@@ -138,6 +143,8 @@ pub(super) struct LoadedRows {
     jobs: DueJobs,
     runs: Vec<OpenRun>,
     parked: Vec<ParkedRuns>,
+    /// Read before the others: while it holds, they are empty.
+    pause: Option<PauseRecord>,
 }
 
 impl Scheduler {
@@ -158,10 +165,12 @@ impl Scheduler {
                 if let Some(clock) = clock {
                     clock.synchronize(&*store).await?;
                 }
+                let pause = store.pause().await?;
                 let limits = (OVERDUE_MAX, COMING_MAX);
                 let jobs = DueJobs::read(&*store, (now, until), limits).await?;
                 let runs = store.claimable(until, TIMETABLE_MAX).await?;
-                Ok(LoadedRows { jobs, runs, parked: store.parked_keys(PARKED_KEYS_MAX).await? })
+                let parked = store.parked_keys(PARKED_KEYS_MAX).await?;
+                Ok(LoadedRows { jobs, runs, parked, pause })
             };
             StoreResponse::Loaded { began: elapsed, rows: rows.await }
         }));
@@ -169,12 +178,13 @@ impl Scheduler {
 
     pub(super) fn handle_load(&mut self, began: Duration, rows: Result<LoadedRows, StoreError>) {
         self.calls.loading = false;
-        let Ok(LoadedRows { jobs, runs, parked }) = rows else {
+        let Ok(LoadedRows { jobs, runs, parked, pause }) = rows else {
             return self.pause_store_calls(CallKind::Read);
         };
         let now = self.now();
         self.outage.call_succeeded(CallKind::Read, now);
         self.load_schedule.finished(now, (began, self.services.clock.uptime()), &jobs);
+        self.observe_pause(pause, now);
         self.retry_unreadable_jobs();
         self.add_parked_keys(&parked);
         self.waiting_jobs.clear();
@@ -226,16 +236,15 @@ impl Scheduler {
     ) {
         self.calls.reloading = false;
         let Ok(states) = states else { return self.pause_store_calls(CallKind::Read) };
-        let until = self.now().saturating_add(self.load_schedule.window);
+        let now = self.now();
+        let until = now.saturating_add(self.load_schedule.window);
         for (Due { on: DueJob { job, .. }, collection }, state) in changed.into_iter().zip(states) {
-            let Some(GateState {
-                generation, switch, collection: collection_switch, state, ..
-            }) = state
-            else {
-                continue;
-            };
+            let Some(gate_state) = state else { continue };
+            let GateState { generation, switch, collection: collection_switch, state, .. } =
+                gate_state;
             let is_active = (state.lifecycle, switch, collection_switch)
-                == (Lifecycle::Active, Switch::Enabled, Switch::Enabled);
+                == (Lifecycle::Active, Switch::Enabled, Switch::Enabled)
+                && !gate_state.is_paused(now);
             let due = state.due.filter(|&due| is_active && due <= until);
             if let Some(due) = due
                 && !self.busy_jobs.contains(&job)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_domain::{
-    ActionRole, DueDecision, DueInput, InFlight, Lifecycle, MissedPolicy, Overlap, RunStart,
-    StartTiming, Switch, decide_due, has_passed_while_disabled, jittered, rule_of,
+    ActionRole, DueDecision, DueInput, InFlight, Lifecycle, MissedPolicy, OffTimes, Overlap,
+    RunStart, StartTiming, Switch, decide_due, jittered, rule_of,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{Cause, JobForRun, JobKey, JobRecord, OpenRun, Progress, SlotKey};
@@ -151,6 +151,11 @@ impl Scheduler {
     /// The slot that a candidate needs now; `None` if it needs none and is taken care of.
     fn slot_for(&mut self, candidate: &Candidate, now: Instant) -> Option<Slot> {
         let Candidate { item, job_for_run } = candidate;
+        // A load finds it again when the pause ends.
+        if job_for_run.pause.is_some_and(|pause| pause.is_active(now)) {
+            self.release_item(item);
+            return None;
+        }
         let role = match item {
             DueItem::Job(due) if !is_due(job_for_run, due) => {
                 self.changed_jobs.push(*due);
@@ -258,6 +263,7 @@ impl Scheduler {
             in_flight: in_flight(&job_for_run.open.scheduled, job.job.schedule_generation, now),
             open_runs: job_for_run.open.count,
             open_runs_max: self.settings.open_runs_max,
+            pause: job_for_run.pause,
         })
     }
 
@@ -348,7 +354,7 @@ impl Scheduler {
     /// The next attempt of a run that is due or whose owner's lease expired.
     fn progress_after_claim(&self, run: &OpenRun, job: &JobForRun, now: Instant) -> Progress {
         match run.claim {
-            None => resumed(run, job.enabled_since, now),
+            None => resumed(run, job.off_times(), now),
             // This node claimed it, but the response of the store was lost: no attempt started.
             Some(claim) if claim.owner == self.node => run.progress,
             // The owner's lease expired: the outcome of its attempt is unknown.
@@ -356,7 +362,7 @@ impl Scheduler {
                 redelivery: run.progress.redelivery + 1,
                 // Never early: the clock may have been stepped back since the claim.
                 next_at: run.progress.next_at.max(now),
-                ..resumed(run, job.enabled_since, now)
+                ..resumed(run, job.off_times(), now)
             },
         }
     }
@@ -399,19 +405,17 @@ fn is_job_disabled(run: &OpenRun, job_for_run: &JobForRun) -> bool {
     run.cause == Cause::Scheduled && switch == Switch::Disabled
 }
 
-/// The progress of a waiting run whose job and collection were enabled at `enabled_since`. The time for
-/// which they held its next attempt does not count towards the age limit of its retries.
-fn resumed(run: &OpenRun, enabled_since: Instant, now: Instant) -> Progress {
+/// The progress of a waiting run. The time for which its next attempt was held, because its job could not
+/// run, does not count towards the age limit of its retries.
+fn resumed(run: &OpenRun, off: OffTimes, now: Instant) -> Progress {
     let progress = run.progress;
-    match progress.first_started {
-        Some(first) if has_passed_while_disabled(progress.next_at, enabled_since, now) => {
-            Progress {
-                next_at: enabled_since,
-                first_started: Some(first.saturating_add(enabled_since.since(progress.next_at))),
-                ..progress
-            }
-        }
-        _ => progress,
+    match progress.first_started.zip(off.over_since(progress.next_at, now)) {
+        Some((first, over)) => Progress {
+            next_at: over,
+            first_started: Some(first.saturating_add(over.since(progress.next_at))),
+            ..progress
+        },
+        None => progress,
     }
 }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 use kalends_environment::{Clock, ManualClock};
 use kalends_recurrence::Instant;
 use kalends_store::memory::MemoryStore;
-use kalends_store::record::{GateState, JobForRun, JobKey, OpenRun, SlotKey};
+use kalends_store::record::{GateState, JobForRun, JobKey, OpenRun, PauseRecord, SlotKey};
 use kalends_store::{
-    Due, EngineStore, Heartbeat, LeaseClock, LeaseRenewal, ParkedRuns, RenewalResult, Reply,
-    Retention, RunWrite, RunWriteResult, ScanPage, StoreError, UnreadableJob,
+    Due, EngineStore, Heartbeat, LeaseClock, LeaseRenewal, ParkedRuns, PauseState, RenewalResult,
+    Reply, Retention, RunWrite, RunWriteResult, ScanPage, StoreError, UnreadableJob,
 };
 
 /// A store whose calls fail or respond late on request.
@@ -56,6 +56,12 @@ impl FaultyStore {
 impl LeaseClock for FaultyStore {
     fn now(&self) -> Reply<'_, Instant> {
         self.inner.now()
+    }
+}
+
+impl PauseState for FaultyStore {
+    fn pause(&self) -> Reply<'_, Option<PauseRecord>> {
+        self.inner.pause()
     }
 }
 

@@ -11,6 +11,7 @@ mod hanging_hosts;
 mod kept_claims;
 mod lease_renewal;
 mod panics;
+mod pauses;
 mod races;
 mod several_nodes;
 mod status;

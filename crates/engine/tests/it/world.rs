@@ -370,8 +370,10 @@ fn decide(new: &JobDefinition, kind: EditKind, context: &JobContext<'_>) -> JobW
             };
             let old_rule = rule_of(old, created, &settings).unwrap();
             let collection = context.collection.collection.state.switch();
-            let closed =
-                due.and_then(|due| closed_by_edit(old, new, &old_rule, due, now, collection));
+            let closed = due.and_then(|due| {
+                let is_paused = context.pause.is_some();
+                closed_by_edit(old, new, &old_rule, due, now, collection, is_paused)
+            });
             (schedule, waiting, closed.map(|closed| closed.to_ledger_record(job.generation, now)))
         }
     };

@@ -16,13 +16,15 @@ enum Requires {
     Token,
     /// Reader with scope `/`.
     Everything,
+    /// Operator with scope `/`; others know that the route exists.
+    OperateEverything,
     /// A role in the group or in the collection, as its index in [`ROLES`].
     Group(usize),
     Collection(usize),
 }
 
 /// All operations, written independently of the implementation. A missing one fails the test.
-const OPERATIONS: [(&str, &str, Requires); 40] = [
+const OPERATIONS: [(&str, &str, Requires); 43] = [
     ("GET", "/", Requires::Nothing),
     ("GET", "/livez", Requires::Nothing),
     ("GET", "/readyz", Requires::Nothing),
@@ -32,6 +34,9 @@ const OPERATIONS: [(&str, &str, Requires); 40] = [
     ("GET", "/api/me", Requires::Token),
     ("GET", "/api/node", Requires::Token),
     ("GET", "/api/jobs", Requires::Token),
+    ("GET", "/api/pause", Requires::Token),
+    ("POST", "/api/pause", Requires::OperateEverything),
+    ("POST", "/api/resume", Requires::OperateEverything),
     ("GET", "/providers/Microsoft.Scheduler/operations", Requires::Token),
     ("GET", "/metadata/endpoints", Requires::Nothing),
     ("GET", "/subscriptions", Requires::Token),
@@ -122,8 +127,8 @@ fn probe(
     if method == "DELETE" {
         headers.push(("If-Match", "\"0\""));
     }
-    let has_body =
-        matches!(method, "PUT" | "PATCH") || path.ends_with("/bulk") || path.ends_with("/preview");
+    let has_body = matches!(method, "PUT" | "PATCH")
+        || ["/bulk", "/preview", "/api/pause"].iter().any(|end| path.ends_with(end));
     // An invalid id ends an allowed event stream immediately.
     let wrong = if path == "/events" { "&lastEventId=none" } else { "" };
     let target = format!("{}{wrong}", new(path));
@@ -170,6 +175,7 @@ fn every_operation_is_allowed_exactly_for_the_documented_roles_and_scopes() {
                 let (covers, required) = match requires {
                     Requires::Nothing | Requires::Token => (true, 0),
                     Requires::Everything => (scope == "/", 0),
+                    Requires::OperateEverything => (true, if scope == "/" { 1 } else { 4 }),
                     Requires::Group(required) => (covers_group, *required),
                     Requires::Collection(required) => (covers_collection, *required),
                 };

@@ -39,6 +39,7 @@ mod next;
 mod observability;
 mod occurrences;
 mod oidc;
+mod pauses;
 mod postgres;
 mod previews;
 mod rate_limits;

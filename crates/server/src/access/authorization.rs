@@ -55,6 +55,16 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
         Route::Session => (Requirement::Token, "Microsoft.Scheduler/sessions/write"),
         // Each subscriber receives the events of the collections that it may read.
         Route::Events => (Requirement::Token, "Microsoft.Scheduler/events/read"),
+        // Every caller may know why nothing runs.
+        Route::Pause if reads => (Requirement::Token, "Microsoft.Scheduler/pause/read"),
+        Route::Pause => (
+            Requirement::Permission(Operate, AccessScope::Everything),
+            "Microsoft.Scheduler/pause/action",
+        ),
+        Route::Resume => (
+            Requirement::Permission(Operate, AccessScope::Everything),
+            "Microsoft.Scheduler/resume/action",
+        ),
         Route::Metrics => (
             Requirement::Permission(Read, AccessScope::Everything),
             "Microsoft.Scheduler/metrics/read",
@@ -151,12 +161,17 @@ pub(crate) fn check(
     if caller.may(*permission, scope) {
         return Ok(());
     }
-    if !caller.may(Permission::Read, scope) {
-        return Err(not_found(scope));
-    }
     let role = Role::needed_for(*permission);
-    let message =
-        format!("The caller may read {scope}, but {operation} requires the role {role} there");
+    let message = match (caller.may(Permission::Read, scope), scope) {
+        (true, _) => {
+            format!("The caller may read {scope}, but {operation} requires the role {role} there")
+        }
+        // The existence of everything is no secret.
+        (false, AccessScope::Everything) if requirement.is_write() => {
+            format!("{operation} requires the role {role} of {scope}")
+        }
+        (false, _) => return Err(not_found(scope)),
+    };
     Err(ErrorDetails::one(ErrorCode::AuthorizationFailed, "", message).into())
 }
 

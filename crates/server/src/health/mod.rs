@@ -23,8 +23,8 @@ use incident::{Incidents, Report};
 const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 /// A store that does not complete a probe within this time is not ready.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
-/// Time for the read of the oldest due time; the metrics page does not wait longer.
-const DUE_TIME_MAX: Duration = Duration::from_secs(1);
+/// Time for a read of the store; neither readiness nor the metrics page waits longer.
+const READ_TIME_MAX: Duration = Duration::from_secs(1);
 /// Pause between two checks of [`Health::watch`].
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Failures of the scheduler that last less long are retried without a report, if the store accepts
@@ -65,6 +65,8 @@ struct State {
     probed_at: Option<Duration>,
     /// The earliest due time when it was last read.
     next_due: Option<Instant>,
+    /// Whether all jobs were paused when that was last read.
+    is_paused: bool,
 }
 
 /// Whether the server is ready.
@@ -73,6 +75,8 @@ pub(crate) enum Readiness {
     Ready,
     /// Ready to serve the API; no jobs run.
     OnHold,
+    /// Ready to serve the API; all jobs are paused for this reason.
+    Paused(String),
     /// Not ready, for this reason.
     NotReady(String),
 }
@@ -92,6 +96,8 @@ pub(crate) enum SchedulerState {
     Running,
     /// The server was started with `--hold`.
     Held,
+    /// All jobs are paused.
+    Paused,
     /// The scheduler or the store makes no progress.
     Failing,
 }
@@ -101,6 +107,7 @@ impl SchedulerState {
         match self {
             SchedulerState::Running => "Running",
             SchedulerState::Held => "Held",
+            SchedulerState::Paused => "Paused",
             SchedulerState::Failing => "Failing",
         }
     }
@@ -141,24 +148,31 @@ impl Health {
     /// Checks readiness. Bounded in time by [`PROBE_TIME_MAX`].
     pub(crate) async fn readiness(self: &Arc<Self>) -> Readiness {
         self.probe().await;
-        let state = self.state();
-        match state.store.current().or(state.scheduler.current()) {
-            Some(reason) => Readiness::NotReady(reason.to_owned()),
+        let problem = {
+            let state = self.state();
+            state.store.current().or(state.scheduler.current()).map(str::to_owned)
+        };
+        match problem {
+            Some(reason) => Readiness::NotReady(reason),
             None if self.is_on_hold() => Readiness::OnHold,
-            None => Readiness::Ready,
+            None => match timeout(READ_TIME_MAX, self.store.pause()).await {
+                Ok(Ok(Some(pause))) => Readiness::Paused(pause.reason),
+                _ => Readiness::Ready,
+            },
         }
     }
 
     /// The state of store and scheduler. Bounded in time like [`Health::readiness`].
     pub(crate) async fn status(self: &Arc<Self>) -> HealthStatus {
         self.probe().await;
-        self.read_next_due().await;
+        self.read_store().await;
         let state = self.state();
         let store_problem = state.store.current().map(str::to_owned);
         let is_failing = store_problem.is_some() || state.scheduler.current().is_some();
         let scheduler = match self.is_on_hold() {
             true => SchedulerState::Held,
             false if is_failing => SchedulerState::Failing,
+            false if state.is_paused => SchedulerState::Paused,
             false => SchedulerState::Running,
         };
         HealthStatus { store_problem, scheduler, lateness: self.lateness(&state) }
@@ -166,7 +180,7 @@ impl Health {
 
     /// Size of the store in bytes; `None` if it cannot be read in time.
     pub(crate) async fn store_bytes(&self) -> Option<u64> {
-        timeout(DUE_TIME_MAX, self.store.bytes()).await.ok()?.ok()
+        timeout(READ_TIME_MAX, self.store.bytes()).await.ok()?.ok()
     }
 
     /// Time since the oldest occurrence or retry was due that has not started.
@@ -195,11 +209,14 @@ impl Health {
         }
     }
 
-    /// Reads the earliest due time for the metrics page. Keeps the last one if the store fails: it
-    /// becomes older meanwhile.
-    pub(crate) async fn read_next_due(&self) {
-        if let Ok(Ok(next_due)) = timeout(DUE_TIME_MAX, self.store.next_due()).await {
+    /// Reads the earliest due time and the pause for the metrics page. Keeps the last ones if the store
+    /// fails: the due time becomes older meanwhile.
+    pub(crate) async fn read_store(&self) {
+        if let Ok(Ok(next_due)) = timeout(READ_TIME_MAX, self.store.next_due()).await {
             self.state().next_due = next_due;
+        }
+        if let Ok(Ok(pause)) = timeout(READ_TIME_MAX, self.store.pause()).await {
+            self.state().is_paused = pause.is_some();
         }
     }
 
@@ -289,6 +306,8 @@ impl Metrics for Health {
         page.gauge("kalends_store_up", "Whether the store accepts writes").value(&[], is_up);
         page.gauge("kalends_hold", "Whether the server was started with --hold")
             .value(&[], u8::from(self.is_on_hold()));
+        page.gauge("kalends_paused", "Whether all jobs are paused")
+            .value(&[], u8::from(state.is_paused));
         let overdue = self.lateness(&state);
         let help = "Time since the oldest occurrence or retry was due that has not started";
         page.gauge("kalends_oldest_overdue_seconds", help).value(&[], overdue.as_secs_f64());

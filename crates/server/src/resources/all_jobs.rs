@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use http::StatusCode;
 use kalends_domain::{AccessScope, CollectionName, CollectionPath, Permission, stored_rule_of};
 use kalends_recurrence::ImmediateRun;
-use kalends_store::record::{JobKey, JobRecord};
+use kalends_store::record::{CollectionStatus, JobKey, JobRecord};
 use kalends_wire::{
     ErrorDetail, Json, ListedJob, collection_id, quoted, write_job_list, write_listed_job,
 };
@@ -50,12 +50,13 @@ pub(super) async fn list(request: RequestContext) -> HandlerResult {
         records.into_iter().map(|record| (record.key, record)).collect();
     // A job that was deleted meanwhile, or cannot be read, is left out.
     let found = jobs.iter().filter_map(|job| Some((job, records.get(&job.key)?)));
-    let values = found.map(|(job, record)| write(app, job, record)).collect();
+    let is_paused = app.store.pause().await?.is_some();
+    let values = found.map(|(job, record)| write(app, job, record, is_paused)).collect();
     let body = write_job_list(values, next.as_deref(), counts.into());
     Ok(ApiResponse::json(StatusCode::OK, &body))
 }
 
-fn write(app: &App, found: &FoundJob, record: &JobRecord) -> Json<'static> {
+fn write(app: &App, found: &FoundJob, record: &JobRecord, is_paused: bool) -> Json<'static> {
     let definition = &record.job.definition;
     let rule = stored_rule_of(definition, record.job.created, &app.settings.schedules).ok();
     let collection = collection_label(app, &record.path.collection);
@@ -64,7 +65,8 @@ fn write(app: &App, found: &FoundJob, record: &JobRecord) -> Json<'static> {
         schedule_text: rule.map(|rule| rule.describe_with(ImmediateRun::Past)),
         consecutive_failures: found.consecutive_failures,
     };
-    let runtime = jobs::runtime_state(record, found.collection_state);
+    let collection_status = CollectionStatus { state: found.collection_state, is_paused };
+    let runtime = jobs::runtime_state(record, collection_status);
     write_listed_job(&record.path, definition, &runtime, listed).into_owned()
 }
 

@@ -49,6 +49,7 @@ pub(super) async fn explain(request: RequestContext, path: JobPath) -> HandlerRe
         runs: &timeline.runs,
         history: &entries,
         obstacle: app.health.obstacle().as_deref(),
+        pause: timeline.pause.as_ref(),
     });
     let occurrence = explanation.occurrence;
     let rows = occurrence.map_or_else(Vec::new, |at| timeline.rows_at(&ledger, at));
@@ -63,13 +64,14 @@ pub(super) async fn explain(request: RequestContext, path: JobPath) -> HandlerRe
     let schedule = timeline.rule.describe_with(ImmediateRun::Past);
     let facts = ExplainContext {
         job_state: state_word(state),
-        collection_state: match collection {
+        collection_state: match collection.state {
             CollectionState::Enabled => "Enabled",
             _ => "Disabled",
         },
         created: timeline.job.job.created,
         generation: timeline.job.job.generation,
         schedule: &schedule,
+        pause: timeline.pause.as_ref(),
     };
     let rows = rows.iter().map(|row| timeline.write(row)).collect();
     Ok(ApiResponse::json(

@@ -14,6 +14,9 @@ pub(super) async fn ready(app: &App) -> ApiResponse {
             let text = "ready; on hold: the server was started with --hold and runs no jobs";
             ApiResponse::text(StatusCode::OK, text)
         }
+        Readiness::Paused(reason) => {
+            ApiResponse::text(StatusCode::OK, format!("ready; paused: {reason}"))
+        }
         Readiness::NotReady(reason) => {
             ApiResponse::text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}"))
         }

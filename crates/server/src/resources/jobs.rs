@@ -5,11 +5,11 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use kalends_actions::certificate::read_pfx;
 use kalends_domain::{
-    CollectionPath, CollectionState, EditKind, HttpAuthentication, JobDefinition, JobName, JobPath,
-    JobStatus, Lifecycle, Switch,
+    CollectionPath, EditKind, HttpAuthentication, JobDefinition, JobName, JobPath, JobStatus,
+    Lifecycle, Switch,
 };
 use kalends_recurrence::Instant;
-use kalends_store::record::{CollectionRecord, JobRecord};
+use kalends_store::record::{CollectionRecord, CollectionStatus, JobRecord};
 use kalends_store::{EditedJob, JobContext, JobFilter, JobWrite, JobsPage, StoreError};
 use kalends_wire::{
     ErrorCode, ErrorDetail, ErrorDetails, JobRuntimeState, Json, Version, ignore_final_state,
@@ -153,6 +153,7 @@ pub(super) fn context_in_new(collection: &CollectionRecord) -> JobContext<'_> {
         unreadable: None,
         now: collection.created,
         open: &[],
+        pause: None,
     }
 }
 
@@ -242,11 +243,11 @@ pub(super) async fn read_certificates(
     app.certificates.run(read).await.map_err(|error| ApiError::internal(error.to_string()))?
 }
 
-/// Finds a job and the state of its collection.
+/// Finds a job and the status of its collection.
 pub(super) async fn find(
     app: &App,
     path: &JobPath,
-) -> Result<(JobRecord, CollectionState), ApiError> {
+) -> Result<(JobRecord, CollectionStatus), ApiError> {
     let job = app.store.job(path.clone()).await;
     let job = job.map_err(|error| store_error(error, &path.collection))?;
     Ok(job.ok_or_else(|| ErrorDetail::job_not_found(&path.job))?)
@@ -295,13 +296,13 @@ pub(super) fn changed_meanwhile() -> ApiError {
     precondition_failed("", "The job was changed during the request; retry".to_owned())
 }
 
-fn write(job: &JobRecord, collection: CollectionState, version: Version) -> Json<'_> {
+fn write(job: &JobRecord, collection: CollectionStatus, version: Version) -> Json<'_> {
     let runtime = runtime_state(job, collection);
     write_job(&job.path, &job.job.definition, &runtime, version)
 }
 
 /// The state of a job that responses show.
-pub(super) fn runtime_state(job: &JobRecord, collection: CollectionState) -> JobRuntimeState {
+pub(super) fn runtime_state(job: &JobRecord, collection: CollectionStatus) -> JobRuntimeState {
     let state = &job.state;
     let status = JobStatus {
         last_execution: state.last_execution,
@@ -310,13 +311,14 @@ pub(super) fn runtime_state(job: &JobRecord, collection: CollectionState) -> Job
         failures: state.failures,
         faulted: state.faulted,
     };
-    JobRuntimeState { lifecycle: state.lifecycle, status, collection }
+    let CollectionStatus { state: collection, is_paused } = collection;
+    JobRuntimeState { lifecycle: state.lifecycle, status, collection, is_paused }
 }
 
 fn job_response(
     status: StatusCode,
     job: &JobRecord,
-    collection: CollectionState,
+    collection: CollectionStatus,
     version: Version,
 ) -> ApiResponse {
     ApiResponse::json(status, &write(job, collection, version)).with_etag(job.version, version)

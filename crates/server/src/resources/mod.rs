@@ -18,6 +18,7 @@ mod metrics;
 mod node;
 mod occurrences;
 mod openapi;
+mod pause;
 mod preview;
 mod providers;
 mod readable_collections;
@@ -308,6 +309,8 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::OpenApi => Ok(openapi::document()),
         Route::Me => me::describe(&request),
         Route::Node => Box::pin(node::describe(request)).await,
+        Route::Pause => Box::pin(pause::pause(request)).await,
+        Route::Resume => Box::pin(pause::resume(request)).await,
         Route::Operations => Ok(providers::operations()),
         Route::MetadataEndpoints => Ok(providers::endpoints(&request)),
         Route::Subscriptions => {

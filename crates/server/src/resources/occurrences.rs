@@ -7,10 +7,11 @@ use http::StatusCode;
 use kalends_actions::{RunIdentity, idempotency_key};
 use kalends_domain::{
     ActionRole, CollectionState, Disposition, JobDefinition, JobPath, JobSnapshot, LedgerRecord,
-    OccurrenceState, RunInFlight, SlotLimit, Timeline, TimelineRow, stored_rule_of,
+    OccurrenceState, Pause, PauseRecord, RunInFlight, SlotLimit, Timeline, TimelineRow,
+    stored_rule_of,
 };
 use kalends_recurrence::{Instant, Rule};
-use kalends_store::record::{JobRecord, JobState, OpenRun};
+use kalends_store::record::{CollectionStatus, JobRecord, JobState, OpenRun};
 use kalends_wire::{Json, write_list, write_occurrence};
 
 use super::{HandlerResult, RequestContext, jobs};
@@ -77,11 +78,12 @@ pub(super) async fn list(request: RequestContext, path: JobPath) -> HandlerResul
     Ok(ApiResponse::json(StatusCode::OK, &write_list(values, next.as_deref())))
 }
 
-/// The state of a job with this definition at `now`.
+/// The state of a job with this definition at `now`. `pause` is the pause of all jobs, if one holds.
 pub(super) fn snapshot(
     definition: &JobDefinition,
     state: &JobState,
     collection: CollectionState,
+    pause: Option<Pause>,
     now: Instant,
 ) -> JobSnapshot {
     let count = definition.recurrence.as_ref().and_then(|recurrence| recurrence.count);
@@ -93,6 +95,7 @@ pub(super) fn snapshot(
         due: state.due,
         left: count.map(|count| count.unsigned_abs().saturating_sub(state.used)),
         finished: state.finished,
+        pause,
     }
 }
 
@@ -102,23 +105,30 @@ pub(super) struct JobTimeline {
     pub(super) rule: Rule,
     pub(super) snapshot: JobSnapshot,
     pub(super) runs: Vec<RunInFlight>,
+    /// The pause of all jobs, if one holds.
+    pub(super) pause: Option<PauseRecord>,
 }
 
 impl JobTimeline {
     pub(super) async fn load(
         app: &App,
         job: JobRecord,
-        collection: CollectionState,
+        collection: CollectionStatus,
         now: Instant,
     ) -> Result<JobTimeline, ApiError> {
+        let pause = match collection.is_paused {
+            true => app.store.pause().await?,
+            false => None,
+        };
         let definition = &job.job.definition;
         let rule = stored_rule_of(definition, job.job.created, &app.settings.schedules);
         let rule = rule.map_err(|problems| ApiError::internal(problems.to_string()))?;
-        let snapshot = snapshot(definition, &job.state, collection, now);
+        let times = pause.as_ref().map(|record| record.pause);
+        let snapshot = snapshot(definition, &job.state, collection.state, times, now);
         let mut runs = app.store.open_runs(job.key).await?;
         runs.sort_by_key(|run| (run.scheduled, run.id));
         let runs = runs.iter().map(open_run).collect();
-        Ok(JobTimeline { rule: rule.without_count(), snapshot, runs, job })
+        Ok(JobTimeline { rule: rule.without_count(), snapshot, runs, job, pause })
     }
 
     /// The first `wanted` rows of a time span that start at `first` or later.

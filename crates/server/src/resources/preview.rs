@@ -153,7 +153,9 @@ fn effect(
     };
     let now = context.now;
     let rule = edit.rule(&definition, context)?;
-    let snapshot = snapshot(&definition, &state, context.collection.collection.state, now);
+    let collection = context.collection.collection.state;
+    let pause = context.pause.map(|record| record.pause);
+    let snapshot = snapshot(&definition, &state, collection, pause, now);
     let upcoming = rule.without_count();
     let upcoming = snapshot.upcoming(&upcoming, Instant::MIN, Instant::MAX);
     let occurrences: Vec<_> = upcoming.take(OCCURRENCES_SHOWN).collect();

@@ -7,7 +7,7 @@ use kalends_domain::{Lifecycle, MissedPolicy, Overlap, Switch};
 use kalends_recurrence::{Instant, Rule, TICKS_PER_SECOND};
 use kalends_store::record::{Cause, Disposition, OpenRun};
 
-use super::{Check, JobEvidence, OccurrenceRecord};
+use super::{Check, JobEvidence, OccurrenceRecord, is_off};
 use crate::recorder::Call;
 use crate::time::ticks;
 use crate::users::Version;
@@ -431,9 +431,9 @@ fn schedule_records(job: JobEvidence<'_>, records: &[OccurrenceRecord]) -> Vec<O
     records.iter().filter(|record| record.generation >= since).copied().collect()
 }
 
-/// Whether `next` follows an occurrence that was begun, did not run because the job or its collection
-/// was disabled, and gave its use of the count back. A schedule that the count had ended goes on with
-/// the next point after that; it may have none.
+/// Whether `next` follows an occurrence that was begun, did not run because the job could not, and gave
+/// its use of the count back. A schedule that the count had ended goes on with the next point after
+/// that; it may have none.
 fn returns_count(
     job: JobEvidence<'_>,
     version: &Version,
@@ -444,9 +444,7 @@ fn returns_count(
     let is_counted = recurrence.is_some_and(|recurrence| recurrence.count.is_some());
     is_counted
         && job.stored.ledger.iter().any(|row| {
-            row.disposition == Disposition::SkippedDisabled
-                && row.count == 1
-                && rule.next_after(row.closed) == next
+            is_off(row.disposition) && row.count == 1 && rule.next_after(row.closed) == next
         })
 }
 

@@ -1,10 +1,11 @@
-//! Checks occurrences whose scheduled time passed while their collection was disabled: none of them
-//! runs later, except those of one-time jobs.
+//! Checks occurrences whose scheduled time passed while their collection was disabled or all jobs were
+//! paused: none of them runs later, except those of one-time jobs.
 
 use kalends_domain::{CollectionState, Switch};
+use kalends_recurrence::Instant;
 use kalends_store::record::Disposition;
 
-use super::{Check, JobEvidence, OccurrenceRecord};
+use super::{Check, JobEvidence, OccurrenceRecord, is_off};
 use crate::time::ticks;
 use crate::users::Version;
 
@@ -37,7 +38,7 @@ impl Check<'_> {
         let runs_once = version.definition.recurrence.is_none();
         let disabled_periods = self.disabled_periods(job);
         match record.closed {
-            Some((Disposition::SkippedDisabled, closed)) => {
+            Some((how, closed)) if is_off(how) => {
                 let closed = closed.ticks();
                 // Behind an earlier run of the job.
                 let waits_for_earlier = |until: i64| {
@@ -65,6 +66,16 @@ impl Check<'_> {
                         format!("HELD {record:?} while its collection was enabled"),
                     );
                 }
+                let in_pause = |&(from, end): &(Instant, Option<Instant>)| {
+                    let end = end.map_or(i64::MAX, Instant::ticks);
+                    from.ticks() <= closed + tolerance && to <= end.saturating_add(tolerance)
+                };
+                if how == Disposition::SkippedPaused
+                    && !self.clocks_were_stepped()
+                    && !self.evidence.users.pauses.periods.iter().any(in_pause)
+                {
+                    self.violation(job, format!("HELD {record:?} as paused without a pause"));
+                }
             }
             // The edit may have been first.
             Some((Disposition::Superseded, _)) => {}
@@ -86,7 +97,7 @@ impl Check<'_> {
         }
     }
 
-    /// Periods in which the job or its collection was disabled.
+    /// Periods in which the job or its collection was disabled or all jobs were paused.
     fn disabled_periods(&self, job: JobEvidence<'_>) -> Vec<DisabledPeriod> {
         let mut disabled_periods: Vec<DisabledPeriod> = vec![];
         for (path, _, at, state) in &self.evidence.users.switched {

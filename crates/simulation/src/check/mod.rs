@@ -53,10 +53,16 @@ impl OccurrenceRecord {
     }
 }
 
+/// Whether occurrences are closed so because their job could not run: it or its collection was disabled,
+/// or all jobs were paused.
+fn is_off(how: Disposition) -> bool {
+    matches!(how, Disposition::SkippedDisabled | Disposition::SkippedPaused)
+}
+
 impl OccurrenceRecord {
     /// Whether it may have been an open run, possibly one that only waited.
     fn may_have_waited(&self) -> bool {
-        let was_held = matches!(self.closed, Some((Disposition::SkippedDisabled, _)));
+        let was_held = self.closed.is_some_and(|(how, _)| is_off(how));
         self.may_have_begun() || was_held && self.count == 1
     }
 }

@@ -112,6 +112,18 @@ CREATE TABLE meta (
     value BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE pause (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    since INTEGER NOT NULL,
+    -- Time at which it ends by itself; NULL if only a request ends it or one has ended it.
+    until INTEGER,
+    -- Time at which a request ended it.
+    resumed INTEGER,
+    reason TEXT NOT NULL,
+    -- The caller who paused last.
+    author TEXT NOT NULL
+);
+
 CREATE TABLE runs (
     run INTEGER PRIMARY KEY,
     job INTEGER NOT NULL,
@@ -299,7 +311,8 @@ CREATE VIEW v_ledger AS SELECT
     CASE l.cause WHEN 0 THEN 'Scheduled' WHEN 1 THEN 'Manual' END AS cause,
     CASE l.disposition WHEN 0 THEN 'Completed' WHEN 1 THEN 'Failed'
         WHEN 2 THEN 'SkippedOverlap' WHEN 3 THEN 'SkippedDisabled' WHEN 4 THEN 'SkippedQuota'
-        WHEN 5 THEN 'Missed' WHEN 6 THEN 'Superseded' END AS disposition,
+        WHEN 5 THEN 'Missed' WHEN 6 THEN 'Superseded'
+        WHEN 7 THEN 'SkippedPaused' END AS disposition,
     strftime('%Y-%m-%dT%H:%M:%S', (l.closed - 9999999 * (l.closed < 0)) / 10000000,
         'unixepoch')
         || printf('.%07dZ', (l.closed % 10000000 + 10000000) % 10000000) AS closed,
@@ -307,6 +320,20 @@ CREATE VIEW v_ledger AS SELECT
 FROM ledger l JOIN jobs j ON j.job = l.job
     JOIN collections c ON c.id = j.collection
     JOIN groups g ON g.id = c.group_id;
+
+CREATE VIEW v_pause AS SELECT
+    strftime('%Y-%m-%dT%H:%M:%S', (since - 9999999 * (since < 0)) / 10000000,
+        'unixepoch')
+        || printf('.%07dZ', (since % 10000000 + 10000000) % 10000000) AS since,
+    strftime('%Y-%m-%dT%H:%M:%S', (until - 9999999 * (until < 0)) / 10000000,
+        'unixepoch')
+        || printf('.%07dZ', (until % 10000000 + 10000000) % 10000000) AS until,
+    strftime('%Y-%m-%dT%H:%M:%S', (resumed - 9999999 * (resumed < 0)) / 10000000,
+        'unixepoch')
+        || printf('.%07dZ', (resumed % 10000000 + 10000000) % 10000000) AS resumed,
+    reason,
+    author
+FROM pause;
 
 CREATE VIEW v_runs AS SELECT
     '/subscriptions/' || g.subscription || '/resourceGroups/' || g.name

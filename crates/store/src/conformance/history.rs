@@ -81,6 +81,7 @@ pub async fn the_ledger_is_read_by_range_of_scheduled_times(subject: Subject) {
         Disposition::SkippedOverlap,
         Disposition::SkippedDisabled,
         Disposition::SkippedQuota,
+        Disposition::SkippedPaused,
         Disposition::Missed,
         Disposition::Superseded,
     ];

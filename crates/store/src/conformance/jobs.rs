@@ -10,6 +10,7 @@ use crate::conformance::sample::{
     at, begin, collection_path, cron, definition, full_definition, job_path, put, request, standard,
 };
 use crate::error::StoreError;
+use crate::record::CollectionStatus;
 use crate::record::{JobKey, JobState, JobUid};
 
 /// Without a collection, edits and reads of a job fail.
@@ -83,12 +84,13 @@ pub async fn jobs_are_read_with_the_state_of_their_collection(subject: Subject) 
     for state in [CollectionState::Disabled, CollectionState::Suspended, CollectionState::Enabled] {
         subject.put_collection(path.clone(), Collection { state, ..standard() }).await;
         let read = subject.store.job(job_path("j")).await.unwrap();
-        assert_eq!(read, Some((created.clone(), state)));
+        let status = CollectionStatus { state, is_paused: false };
+        assert_eq!(read, Some((created.clone(), status)));
         for filter in
             [JobFilter::default(), JobFilter { contains: Some("j".into()), ..JobFilter::default() }]
         {
             let jobs = subject.store.jobs(path.clone(), filter, Page::first(1), 9);
-            assert_eq!(jobs.await.unwrap().collection, state);
+            assert_eq!(jobs.await.unwrap().collection, status);
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod invariant_scan;
 pub mod jobs;
 pub mod overview;
 pub mod parked_runs;
+pub mod pauses;
 pub mod runs;
 mod sample;
 pub mod sessions;
@@ -102,6 +103,14 @@ macro_rules! conformance_tests {
                 a_run_of_an_edited_job_is_not_parked,
                 an_edit_makes_parked_runs_claimable,
                 parked_runs_of_disabled_collections_are_held,
+            ]
+            pauses: [
+                a_pause_is_kept_replaced_and_ended,
+                a_refused_edit_leaves_the_pause_as_it_was,
+                nothing_is_due_claimable_or_begun_during_a_pause,
+                a_pause_ends_by_itself_at_its_time,
+                gate_states_and_jobs_for_run_carry_the_newest_pause,
+                edits_of_jobs_see_the_pause,
             ]
             completion: [
                 the_last_run_completes_a_job_unless_it_was_edited,

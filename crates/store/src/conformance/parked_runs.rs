@@ -21,7 +21,7 @@ fn collection() -> SlotKey {
 }
 
 /// The begin of a run without a slot.
-fn begin_parked(job: &JobRecord, key: SlotKey) -> RunWrite {
+pub(crate) fn begin_parked(job: &JobRecord, key: SlotKey) -> RunWrite {
     let mut write = begin(job);
     if let RunWrite::Begin { owner, waits_for, .. } = &mut write {
         (*owner, *waits_for) = (None, Some(key));

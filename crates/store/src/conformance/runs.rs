@@ -313,6 +313,7 @@ pub async fn jobs_for_run_and_gate_states_are_read_in_bulk(subject: Subject) {
             state: job.state,
             schedule_generation: job.job.schedule_generation,
             enabled_since: collection.enabled_since,
+            pause: None,
         });
         assert_eq!(*gate_state, expected);
     }

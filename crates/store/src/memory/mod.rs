@@ -13,15 +13,15 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kalends_domain::{
-    AccessScope, CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath, Plan,
-    SubscriptionId,
+    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, Plan, SubscriptionId,
 };
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 
 use crate::api_store::{
-    ApiStore, CollectionContext, CollectionWrite, DecideCollection, DecideJob, Edited, EditedJob,
-    HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, JobsPage, Page, Scope,
+    ApiStore, CollectionContext, CollectionWrite, DecideCollection, DecideJob, DecidePause, Edited,
+    EditedJob, HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, JobsPage, Page,
+    PauseContext, PauseWrite, Scope, active_pause,
 };
 use crate::engine_store::{
     Due, DueJob, EngineStore, HEARTBEAT_RETENTION, HEARTBEAT_VALID, Heartbeat, ParkedRuns,
@@ -32,12 +32,13 @@ use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
 use crate::overview_store::{CollectionSummary, JobSearch, JobSearchPage, OverviewStore};
 use crate::record::{
-    CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun, OpenRunSummary, SlotKey, both_enabled_since, enabled_since,
+    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
+    JobRecord, LedgerRecord, OpenRun, OpenRunSummary, PauseRecord, SlotKey, both_enabled_since,
+    enabled_since,
 };
 use crate::run_state;
 use crate::search::{has_tag, search_text};
-use crate::store::{AdminStore, LeaseClock, Reply, StoreHealth, next_due};
+use crate::store::{AdminStore, LeaseClock, PauseState, Reply, StoreHealth, next_due};
 use tables::{JobRow, Tables};
 
 /// A store that loses its data when the process ends.
@@ -196,6 +197,7 @@ impl ApiStore for MemoryStore {
             unreadable: None,
             now,
             open: &open,
+            pause: active_pause(tables.pause.as_ref(), now),
         };
         let write = match decide(context) {
             Ok(write) => write,
@@ -214,17 +216,29 @@ impl ApiStore for MemoryStore {
                 Some(tables.put_job(named, *put, before.as_ref(), now))
             }
         };
-        let collection = collection.collection.state;
+        let collection = tables.status(&collection, now);
         ready(Ok(EditedJob { before, after, collection }))
     }
 
-    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
+    fn edit_pause(&self, mut decide: DecidePause) -> Reply<'_, Option<PauseRecord>> {
+        let mut tables = self.tables();
+        let now = self.at();
+        let active = active_pause(tables.pause.as_ref(), now);
+        match decide(PauseContext { active, now }) {
+            Ok(PauseWrite::Keep) => {}
+            Ok(PauseWrite::Put(pause)) => tables.pause = Some(pause),
+            Err(rejection) => return ready(Err(StoreError::Rejected(rejection))),
+        }
+        ready(Ok(active_pause(tables.pause.as_ref(), now).cloned()))
+    }
+
+    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionStatus)>> {
         let tables = self.tables();
         let Some(collection) = tables.collections.get(&path.collection) else {
             return ready(Err(StoreError::NoCollection));
         };
-        let state = collection.collection.state;
-        ready(Ok(tables.jobs.get(&path).map(|row| (row.record.clone(), state))))
+        let status = tables.status(collection, self.at());
+        ready(Ok(tables.jobs.get(&path).map(|row| (row.record.clone(), status))))
     }
 
     fn jobs(
@@ -259,7 +273,7 @@ impl ApiStore for MemoryStore {
         let matching: Vec<_> = seen.into_iter().filter(matches).collect();
         let skipped = page.skip.min(matching.len() as u64);
         let jobs = matching.into_iter().skip(page.skip as usize).take(page.limit).cloned();
-        let found = (jobs.collect(), collection.collection.state);
+        let found = (jobs.collect(), tables.status(collection, self.at()));
         ready(Ok(JobsPage::new(found, &page, page.skip - skipped, end)))
     }
 
@@ -330,6 +344,9 @@ impl OverviewStore for MemoryStore {
 impl EngineStore for MemoryStore {
     fn due_between(&self, from: Instant, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         let tables = self.tables();
+        if tables.is_paused(self.at()) {
+            return ready(Ok(vec![]));
+        }
         let due = |row: &JobRow| {
             let JobRecord { key, job, state, .. } = &row.record;
             let is_due = |due: &Instant| (from..=until).contains(due);
@@ -353,7 +370,8 @@ impl EngineStore for MemoryStore {
             let enabled_since = both_enabled_since(job.job.enabled_since, collection.enabled_since);
             let collection = *tables.collection_keys.get(&job.path.collection)?;
             let open = OpenRunSummary::of(tables.open_runs(*key));
-            Some(JobForRun { job, collection, location, enabled_since, open })
+            let pause = tables.pause();
+            Some(JobForRun { job, collection, location, enabled_since, open, pause })
         };
         ready(Ok(jobs.iter().map(job_for_run).collect()))
     }
@@ -386,8 +404,10 @@ impl EngineStore for MemoryStore {
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
         let now = self.at();
         let tables = self.tables();
+        let is_paused = tables.is_paused(now);
         let is_claimable = |run: &&OpenRun| {
-            tables.may_start(run)
+            !is_paused
+                && tables.may_start(run)
                 && match run.claim {
                     None => run.waits_for.is_none() && run.progress.next_at <= until,
                     Some(claim) => claim.lease_until < now,
@@ -402,7 +422,9 @@ impl EngineStore for MemoryStore {
 
     fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>> {
         let tables = self.tables();
-        let is_parked = |run: &&OpenRun| run.waits_for == Some(key) && tables.may_start(run);
+        let is_paused = tables.is_paused(self.at());
+        let is_parked =
+            |run: &&OpenRun| !is_paused && run.waits_for == Some(key) && tables.may_start(run);
         let mut runs: Vec<_> =
             tables.runs.values().map(|row| &row.run).filter(is_parked).copied().collect();
         runs.sort_by_key(|run| (run.progress.next_at, run.id));
@@ -435,6 +457,13 @@ impl EngineStore for MemoryStore {
 impl LeaseClock for MemoryStore {
     fn now(&self) -> Reply<'_, Instant> {
         ready(Ok(self.at()))
+    }
+}
+
+impl PauseState for MemoryStore {
+    fn pause(&self) -> Reply<'_, Option<PauseRecord>> {
+        let tables = self.tables();
+        ready(Ok(active_pause(tables.pause.as_ref(), self.at()).cloned()))
     }
 }
 

@@ -12,9 +12,9 @@ use crate::api_store::{GROUPS_PER_SUBSCRIPTION_MAX, JobPut, WaitingRuns};
 use crate::engine_store::Heartbeat;
 use crate::engine_store::{DueJob, Retention};
 use crate::record::{
-    Cause, CollectionFacts, CollectionKey, CollectionRecord, GateState, GroupRecord, HistoryRecord,
-    Job, JobFacts, JobKey, JobRecord, LedgerRecord, NodeId, OpenRun, RunId, both_enabled_since,
-    edited_job,
+    Cause, CollectionFacts, CollectionKey, CollectionRecord, CollectionStatus, GateState,
+    GroupRecord, HistoryRecord, Job, JobFacts, JobKey, JobRecord, LedgerRecord, NodeId, OpenRun,
+    Pause, PauseRecord, RunId, both_enabled_since, edited_job,
 };
 use crate::run_state::{
     self, Change, RunChange, RunRow, RunTables, close_superseded_run, expire_claim, manual_run,
@@ -37,6 +37,8 @@ pub(super) struct Tables {
     pub(super) ledger: BTreeMap<JobKey, Vec<(u64, LedgerRecord)>>,
     pub(super) tokens: BTreeMap<TokenId, TokenRecord>,
     pub(super) sessions: BTreeMap<SessionHash, SessionRecord>,
+    /// The newest pause of all jobs.
+    pub(super) pause: Option<PauseRecord>,
     last_collection: i64,
     last_key: i64,
     last_run: i64,
@@ -69,6 +71,19 @@ impl Tables {
 
     fn job_mut(&mut self, key: JobKey) -> Option<&mut JobRow> {
         self.jobs.get_mut(self.paths.get(&key)?)
+    }
+
+    /// The times of the newest pause.
+    pub(super) fn pause(&self) -> Option<Pause> {
+        self.pause.as_ref().map(|record| record.pause)
+    }
+
+    pub(super) fn is_paused(&self, now: Instant) -> bool {
+        self.pause().is_some_and(|pause| pause.is_active(now))
+    }
+
+    pub(super) fn status(&self, collection: &CollectionRecord, now: Instant) -> CollectionStatus {
+        CollectionStatus { state: collection.collection.state, is_paused: self.is_paused(now) }
     }
 
     pub(super) fn is_enabled(&self, path: &CollectionPath) -> bool {
@@ -160,6 +175,7 @@ impl Tables {
             state: *state,
             schedule_generation: job.schedule_generation,
             enabled_since: both_enabled_since(job.enabled_since, collection.enabled_since),
+            pause: self.pause(),
         })
     }
 
@@ -278,6 +294,10 @@ impl RunTables for Tables {
 
     fn open_runs(&mut self, job: JobKey) -> Result<Vec<OpenRun>, Infallible> {
         Ok(Tables::open_runs(self, job))
+    }
+
+    fn pause(&mut self) -> Result<Option<Pause>, Infallible> {
+        Ok(Tables::pause(self))
     }
 
     fn next_run_id(&mut self) -> Result<RunId, Infallible> {

@@ -62,6 +62,7 @@ impl Code for Disposition {
         (Disposition::SkippedQuota, 4),
         (Disposition::Missed, 5),
         (Disposition::Superseded, 6),
+        (Disposition::SkippedPaused, 7),
     ];
 }
 

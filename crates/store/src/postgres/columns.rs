@@ -26,14 +26,31 @@ macro_rules! job_columns {
         )
     };
 }
-/// The columns of `jobs_for_run::gate_state`, from tables `c` (collections) and `s` (states).
+/// The columns of `jobs_for_run::gate_state`, from tables `c` (collections), `s` (states) and `p` (pause).
 macro_rules! gate_columns {
     () => {
         concat!(
             "s.generation, s.enabled, c.enabled AS collection_enabled, \
              coalesce(s.schedule_generation, s.generation) AS schedule_generation, \
              s.enabled_since AS job_enabled_since, c.enabled_since, ",
+            crate::postgres::columns::pause_columns!(),
+            ", ",
             crate::postgres::columns::state_columns!("s.")
+        )
+    };
+}
+/// The columns of `pause::pause`, from table `p` (pause), which has one row or none.
+macro_rules! pause_columns {
+    () => {
+        "p.since AS pause_since, p.until AS pause_until, p.resumed AS pause_resumed"
+    };
+}
+/// The columns of `row::collection_status`, from tables `c` (collections) and `p` (pause).
+macro_rules! collection_status_columns {
+    () => {
+        concat!(
+            "c.definition AS collection_definition, clock_timestamp() AS clock, ",
+            crate::postgres::columns::pause_columns!()
         )
     };
 }
@@ -77,6 +94,6 @@ macro_rules! ledger_columns {
     };
 }
 pub(super) use {
-    collection_columns, columns, entry_columns, gate_columns, job_columns, ledger_columns,
-    progress_columns, run_columns, state_columns,
+    collection_columns, collection_status_columns, columns, entry_columns, gate_columns,
+    job_columns, ledger_columns, pause_columns, progress_columns, run_columns, state_columns,
 };

@@ -7,19 +7,23 @@ use kalends_domain::{JobDefinition, JobPath, Switch};
 use kalends_recurrence::{Instant, duration_to_ticks};
 use tokio_postgres::types::ToSql;
 
-use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite, WaitingRuns};
+use crate::api_store::{
+    DecideJob, EditedJob, JobContext, JobPut, JobWrite, WaitingRuns, active_pause,
+};
 use crate::error::StoreError;
-use crate::postgres::clock::clock;
 use crate::postgres::code::{Code, without_nul};
 use crate::postgres::columns::{job_columns, run_columns, state_columns};
 use crate::postgres::commit::{close_runs, open_runs, write_ledger};
 use crate::postgres::due_floor::lower_due_floor;
 use crate::postgres::edit_collection::{LockedCollection, lock_collection};
 use crate::postgres::error::PostgresError;
+use crate::postgres::pause::clock_and_pause;
 use crate::postgres::removal::delete_jobs;
 use crate::postgres::row::{get, job, run};
 use crate::postgres::transaction::{Operation, execute, query};
-use crate::record::{Job, JobFacts, JobKey, JobRecord, JobState, OpenRun, RunId, edited_job};
+use crate::record::{
+    CollectionStatus, Job, JobFacts, JobKey, JobRecord, JobState, OpenRun, RunId, edited_job,
+};
 use crate::run_state::{close_superseded_run, manual_run, state_after_run_request};
 use crate::search::search_text;
 use crate::stored_form::{DefinitionCodec, write_definition};
@@ -42,7 +46,7 @@ impl Operation for EditJob<'_> {
             before => (before?, None),
         };
         // A statement of its own: one that waits for a lock reads the clock before it waits.
-        let now = clock(transaction).await?;
+        let (now, pause) = clock_and_pause(transaction).await?;
         let open = match &before {
             Some(job) => open_runs_of(transaction, job.key).await?,
             None => vec![],
@@ -54,6 +58,7 @@ impl Operation for EditJob<'_> {
             unreadable: unreadable.as_ref(),
             now,
             open: &open,
+            pause: active_pause(pause.as_ref(), now),
         };
         let write = (self.decide)(context).map_err(StoreError::Rejected)?;
         if let Some(job) = unreadable {
@@ -90,7 +95,8 @@ impl Operation for EditJob<'_> {
             }
             (JobWrite::Put(put), None) => Some(self.create(transaction, *put, &collection).await?),
         };
-        let collection = collection.record.collection.state;
+        let is_paused = active_pause(pause.as_ref(), now).is_some();
+        let collection = CollectionStatus { state: collection.record.collection.state, is_paused };
         Ok(EditedJob { before, after, collection })
     }
 }

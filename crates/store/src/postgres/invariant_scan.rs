@@ -23,7 +23,7 @@ impl PostgresStore {
         // One statement, hence one snapshot. `states.entries` limits the page before the history is
         // counted.
         let sql = concat!(
-            "WITH page AS (
+            "WITH found AS (
                 SELECT j.key, j.created, j.collection_id,
                     sum(1 + coalesce(s.entries, 0)) OVER (ORDER BY j.key) AS scanned,
                     row_number() OVER (ORDER BY j.key) AS place
@@ -31,17 +31,17 @@ impl PostgresStore {
                       WHERE j.key > $1 ORDER BY j.key LIMIT $3) j
                 LEFT JOIN states s ON s.job = j.key
              )
-             SELECT p.key, p.created, p.collection_id, s.job, h.entries, h.attempts, h.failed, ",
+             SELECT f.key, f.created, f.collection_id, s.job, h.entries, h.attempts, h.failed, ",
             gate_columns!(),
-            " FROM page p JOIN collections c ON c.id = p.collection_id
-             LEFT JOIN states s ON s.job = p.key
+            " FROM found f JOIN collections c ON c.id = f.collection_id
+             LEFT JOIN states s ON s.job = f.key LEFT JOIN pause p ON true
              LEFT JOIN LATERAL (
                 SELECT count(*) AS entries,
                     count(*) FILTER (WHERE role = 0 AND status <> 2) AS attempts,
                     count(*) FILTER (WHERE role = 0 AND status = 1) AS failed
-                FROM history WHERE job = p.key
+                FROM history WHERE job = f.key
              ) h ON true
-             WHERE p.scanned <= $2::bigint OR p.place = 1 ORDER BY p.key"
+             WHERE f.scanned <= $2::bigint OR f.place = 1 ORDER BY f.key"
         );
         let after = after.map_or(i64::MIN, |after| after.0);
         let limit = rows_max(scan_max.clamp(1, JOBS_MAX));

@@ -7,7 +7,8 @@ use tokio_postgres::Row;
 
 use crate::error::{StoreError, UnreadableJob};
 use crate::postgres::PostgresStore;
-use crate::postgres::columns::{gate_columns, job_columns, run_columns};
+use crate::postgres::columns::{gate_columns, job_columns, pause_columns, run_columns};
+use crate::postgres::pause::pause;
 use crate::postgres::row::{self, get};
 use crate::record::{
     CollectionKey, GateState, JobForRun, JobKey, OpenRun, OpenRunSummary, both_enabled_since,
@@ -22,9 +23,12 @@ impl PostgresStore {
         let sql = concat!(
             "SELECT ",
             job_columns!(),
+            ", ",
+            pause_columns!(),
             ", s.collection_id, c.enabled_since, c.definition AS collection_definition
               FROM jobs j JOIN states s ON s.job = j.key JOIN collections c ON c.id = j.collection_id
-              JOIN groups g ON g.id = c.group_id WHERE j.key = ANY ($1)"
+              JOIN groups g ON g.id = c.group_id LEFT JOIN pause p ON true
+              WHERE j.key = ANY ($1)"
         );
         let open =
             concat!("SELECT ", run_columns!(""), " FROM runs WHERE job = ANY ($1) ORDER BY id");
@@ -57,7 +61,9 @@ impl PostgresStore {
             let collection = CollectionKey(get(row, "collection_id")?);
             let enabled_since =
                 both_enabled_since(job.job.enabled_since, row::at(row, "enabled_since")?);
-            found.insert(job.key, JobForRun { job, collection, location, enabled_since, open });
+            let (key, pause) = (job.key, pause(row)?);
+            let job = JobForRun { job, collection, location, enabled_since, open, pause };
+            found.insert(key, job);
         }
         match unreadable.is_empty() {
             // A job with two due runs is named twice.
@@ -73,7 +79,8 @@ impl PostgresStore {
         let sql = concat!(
             "SELECT s.job, ",
             gate_columns!(),
-            " FROM states s JOIN collections c ON c.id = s.collection_id WHERE s.job = ANY ($1)"
+            " FROM states s JOIN collections c ON c.id = s.collection_id
+              LEFT JOIN pause p ON true WHERE s.job = ANY ($1)"
         );
         let rows = self.query(sql, &[&keys(&jobs)]).await?;
         let found = rows.iter().map(|row| Ok((JobKey(get(row, "job")?), gate_state(row)?)));
@@ -98,6 +105,7 @@ pub(super) fn gate_state(row: &Row) -> Result<GateState, StoreError> {
             row::optional_at(row, "job_enabled_since")?,
             row::at(row, "enabled_since")?,
         ),
+        pause: pause(row)?,
     })
 }
 

@@ -1,18 +1,20 @@
 //! Converts rows to records. The column lists are in `columns`.
 
 use kalends_domain::{
-    CollectionName, CollectionPath, CollectionState, GroupName, GroupPath, HistoryEntry, JobName,
-    JobPath, Micros, NameError, SubscriptionId, Timing,
+    CollectionName, CollectionPath, GroupName, GroupPath, HistoryEntry, JobName, JobPath, Micros,
+    NameError, SubscriptionId, Timing,
 };
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use crate::error::{StoreError, UnreadableJob};
+use crate::postgres::clock::clock_of;
 use crate::postgres::code::{Code, instant};
+use crate::postgres::pause::pause;
 use crate::record::{
-    Claim, CollectionRecord, FencingToken, GroupRecord, HistoryRecord, Job, JobKey, JobRecord,
-    JobState, JobUid, LedgerRecord, NodeId, OpenRun, Progress, RunId, SlotKey,
+    Claim, CollectionRecord, CollectionStatus, FencingToken, GroupRecord, HistoryRecord, Job,
+    JobKey, JobRecord, JobState, JobUid, LedgerRecord, NodeId, OpenRun, Progress, RunId, SlotKey,
 };
 use crate::stored_form::{DefinitionCodec, read_collection, read_definition};
 
@@ -90,9 +92,14 @@ pub(super) fn collection(row: &Row) -> Result<CollectionRecord, StoreError> {
     })
 }
 
-/// The state of the collection in a row with `collection_definition`.
-pub(super) fn collection_state(row: &Row) -> Result<CollectionState, StoreError> {
-    Ok(read_collection(get(row, "collection_definition")?)?.state)
+/// The columns of `collection_status_columns!`.
+pub(super) fn collection_status(row: &Row) -> Result<CollectionStatus, StoreError> {
+    let (state, now) = (
+        read_collection(get(row, "collection_definition")?)?.state,
+        clock_of(std::slice::from_ref(row))?,
+    );
+    let is_paused = pause(row)?.is_some_and(|pause| pause.is_active(now));
+    Ok(CollectionStatus { state, is_paused })
 }
 
 /// Reads a job. Fails with [`StoreError::Unreadable`] if its contents cannot be decoded.

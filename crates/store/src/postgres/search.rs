@@ -6,7 +6,7 @@ use crate::api_store::{JobFilter, JobFilterState, JobsPage, Page};
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::code::{Code, rows_max, without_nul};
-use crate::postgres::columns::job_columns;
+use crate::postgres::columns::{collection_status_columns, job_columns};
 use crate::postgres::edit_job::tag_key;
 use crate::postgres::row;
 use crate::postgres::row::get;
@@ -25,8 +25,9 @@ impl PostgresStore {
         let sql = concat!(
             "SELECT ",
             job_columns!(),
-            ", e.job_key AS search_end, c.definition AS collection_definition
-              FROM collections c JOIN groups g ON g.id = c.group_id
+            ", e.job_key AS search_end, ",
+            collection_status_columns!(),
+            " FROM collections c JOIN groups g ON g.id = c.group_id
               LEFT JOIN LATERAL (
                 SELECT b.job_key FROM jobs b
                 WHERE $11::bigint IS NOT NULL AND b.collection_id = c.id AND b.job_key > $4
@@ -43,7 +44,7 @@ impl PostgresStore {
                   AND ($8::text IS NULL OR $8 = ANY (j.tags))
                 ORDER BY j.job_key OFFSET $9 LIMIT $10
               ) j ON true
-              LEFT JOIN states s ON s.job = j.key
+              LEFT JOIN states s ON s.job = j.key LEFT JOIN pause p ON true
               WHERE g.subscription_key = $1 AND g.group_key = $2 AND c.collection_key = $3
               ORDER BY j.job_key"
         );
@@ -83,7 +84,7 @@ impl PostgresStore {
         let end = get::<Option<&str>>(first, "search_end")?.map(JobName::new).transpose();
         let end =
             end.map_err(|error| StoreError::Damaged(format!("invalid name of a job: {error}")))?;
-        let collection = row::collection_state(first)?;
+        let collection = row::collection_status(first)?;
         let rows = matched(&rows, "key")?;
         let skipped = skip_here.min(rows.len() as u64);
         let is_full = rows.len() as u64 >= skip_here.saturating_add(page.limit as u64);

@@ -4,14 +4,13 @@ use std::future::Future;
 use std::ops::Bound;
 
 use kalends_domain::{
-    AccessScope, CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath,
-    SubscriptionId,
+    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
 };
 use kalends_recurrence::Instant;
 
 use crate::api_store::{
-    ApiStore, DecideCollection, DecideJob, Edited, EditedJob, HistoryFilter, JobFilter, JobsPage,
-    Page, Scope,
+    ApiStore, DecideCollection, DecideJob, DecidePause, Edited, EditedJob, HistoryFilter,
+    JobFilter, JobsPage, Page, Scope,
 };
 use crate::engine_store::{
     Due, EngineStore, Heartbeat, LeaseRenewal, ParkedRuns, RenewalResult, Retention, RunWrite,
@@ -28,13 +27,14 @@ use crate::postgres::edit_collection::EditCollection;
 use crate::postgres::edit_job::EditJob;
 use crate::postgres::groups::{DeleteGroup, PutGroup};
 use crate::postgres::heartbeat::RecordHeartbeat;
+use crate::postgres::pause::EditPause;
 use crate::postgres::probe::Probe;
 use crate::postgres::renew_leases::RenewLeases;
 use crate::record::{
-    CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun, SlotKey,
+    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
+    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
-use crate::store::{AdminStore, LeaseClock, Reply, StoreHealth, next_due};
+use crate::store::{AdminStore, LeaseClock, PauseState, Reply, StoreHealth, next_due};
 
 impl PostgresStore {
     /// Awaits an edit and notifies all nodes if it succeeded.
@@ -45,6 +45,17 @@ impl PostgresStore {
         let output = edit.await?;
         self.listener.notify();
         Ok(output)
+    }
+
+    /// The rows of a read, or none while a pause holds.
+    async fn unless_paused<T>(
+        &self,
+        read: impl Future<Output = Result<Vec<T>, StoreError>>,
+    ) -> Result<Vec<T>, StoreError> {
+        match self.read_pause().await? {
+            Some(_) => Ok(vec![]),
+            None => read.await,
+        }
     }
 }
 
@@ -94,7 +105,11 @@ impl ApiStore for PostgresStore {
         Box::pin(self.notifying(self.transact(edit)))
     }
 
-    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
+    fn edit_pause(&self, decide: DecidePause) -> Reply<'_, Option<PauseRecord>> {
+        Box::pin(self.notifying(self.transact(EditPause(decide))))
+    }
+
+    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionStatus)>> {
         Box::pin(self.read_job(path))
     }
 
@@ -157,7 +172,7 @@ impl OverviewStore for PostgresStore {
 
 impl EngineStore for PostgresStore {
     fn due_between(&self, from: Instant, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
-        Box::pin(self.read_due(from, until, limit))
+        Box::pin(self.unless_paused(self.read_due(from, until, limit)))
     }
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
@@ -186,11 +201,11 @@ impl EngineStore for PostgresStore {
     }
 
     fn claimable(&self, until: Instant, limit: usize) -> Reply<'_, Vec<OpenRun>> {
-        Box::pin(self.read_claimable(until, limit))
+        Box::pin(self.unless_paused(self.read_claimable(until, limit)))
     }
 
     fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>> {
-        Box::pin(self.read_parked(key, limit))
+        Box::pin(self.unless_paused(self.read_parked(key, limit)))
     }
 
     fn parked_keys(&self, limit: usize) -> Reply<'_, Vec<ParkedRuns>> {
@@ -213,6 +228,12 @@ impl EngineStore for PostgresStore {
 impl LeaseClock for PostgresStore {
     fn now(&self) -> Reply<'_, Instant> {
         Box::pin(self.read_clock())
+    }
+}
+
+impl PauseState for PostgresStore {
+    fn pause(&self) -> Reply<'_, Option<PauseRecord>> {
+        Box::pin(self.read_pause())
     }
 }
 

@@ -288,6 +288,10 @@ fn read_statement(table: Table) -> &'static str {
             "SELECT json_build_array(name, encode(sealed, 'hex'))::text
              FROM key_material WHERE name > $1 ORDER BY name LIMIT $2"
         }
+        Table::Pause => {
+            "SELECT json_build_array(id, since, until, resumed, reason, author)::text
+             FROM pause WHERE id::bigint > $1 ORDER BY id LIMIT $2"
+        }
     }
 }
 
@@ -364,6 +368,12 @@ fn write_statements(table: Table) -> &'static [&'static str] {
             "INSERT INTO key_material (name, sealed) SELECT r->>0, decode(r->>1, 'hex')
              FROM json_array_elements($1::text::json) r",
         ],
+        Table::Pause => &[
+            "INSERT INTO pause (id, since, until, resumed, reason, author)
+             SELECT (r->>0)::smallint, (r->>1)::bigint, (r->>2)::bigint, (r->>3)::bigint, r->>4,
+                 r->>5
+             FROM json_array_elements($1::text::json) r",
+        ],
     }
 }
 
@@ -374,7 +384,7 @@ mod tests {
     /// The schema after all migrations; a test compares it with a database.
     const SCHEMA: &str = include_str!("../../migrations/postgres/schema.txt");
     /// Tables whose rows are copied.
-    const COPIED: [(&str, Table); 10] = [
+    const COPIED: [(&str, Table); 11] = [
         ("subscriptions", Table::Groups),
         ("groups", Table::Groups),
         ("collections", Table::Collections),
@@ -385,6 +395,7 @@ mod tests {
         ("ledger", Table::Ledger),
         ("tokens", Table::Tokens),
         ("key_material", Table::KeyMaterial),
+        ("pause", Table::Pause),
     ];
     /// Tables that are empty in a copy, or that connecting to it fills. Users sign in again.
     const DERIVED_TABLES: [&str; 7] =

@@ -90,7 +90,7 @@ fn finish(token: u64, lifecycle: Option<Lifecycle>) -> RunWrite {
 }
 
 fn rows(job: Option<JobRow>, run: Option<RunRow>) -> Rows {
-    Rows { job, run, has_other_run: false, new_run: Some(RunId(9)) }
+    Rows { job, run, has_other_run: false, new_run: Some(RunId(9)), pause: None }
 }
 
 #[test]

@@ -192,5 +192,6 @@ coded_enum!(Disposition {
     SkippedDisabled = 3,
     SkippedQuota = 4,
     Missed = 5,
-    Superseded = 6
+    Superseded = 6,
+    SkippedPaused = 7
 });

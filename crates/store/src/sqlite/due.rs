@@ -64,13 +64,17 @@ fn unreadable(job: JobKey) -> crate::sqlite::error::SqliteError {
     StoreError::Damaged(format!("what is due of job {} cannot be read", job.0)).into()
 }
 
-/// Due jobs of enabled collections, by time and key: merges the table and the dirty rows.
+/// Due jobs of enabled collections, by time and key: merges the table and the dirty rows. None during a
+/// pause.
 pub(crate) fn due(
     snapshot: &Snapshot,
-    from: Instant,
-    until: Instant,
+    (from, until): (Instant, Instant),
+    now: Instant,
     limit: usize,
 ) -> SqliteResult<Vec<Due>> {
+    if snapshot.shared.is_paused(now) {
+        return Ok(vec![]);
+    }
     let mut statement = snapshot.connection().prepare_cached(
         "SELECT due, job, packed FROM due WHERE due BETWEEN ? AND ? ORDER BY due, job",
     )?;

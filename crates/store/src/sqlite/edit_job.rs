@@ -6,9 +6,9 @@ use kalends_domain::{JobDefinition, JobName, JobPath, Switch};
 use kalends_recurrence::{Instant, duration_to_ticks};
 use rusqlite::Connection;
 
-use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite};
+use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite, active_pause};
 use crate::error::StoreError;
-use crate::record::{Job, JobKey, JobRecord, JobUid, edited_job};
+use crate::record::{CollectionStatus, Job, JobKey, JobRecord, JobUid, edited_job};
 use crate::run_state::state_after_run_request;
 use crate::search::search_text;
 use crate::sqlite::chain::append_ledger;
@@ -42,6 +42,7 @@ pub(crate) fn edit_job(
     let before = existing.as_ref().map(|existing| &existing.record);
     let open = before.map(|job| transaction.runs_of(job.key)).unwrap_or_default();
     let open: Vec<_> = open.iter().map(|row| row.run).collect();
+    let pause = transaction.pause_record();
     let context = JobContext {
         collection: &collection,
         jobs,
@@ -49,6 +50,7 @@ pub(crate) fn edit_job(
         unreadable: unreadable.as_ref(),
         now,
         open: &open,
+        pause: active_pause(pause.as_ref(), now),
     };
     let write = decide(context).map_err(StoreError::Rejected)?;
     if let Some(job) = unreadable {
@@ -83,7 +85,8 @@ pub(crate) fn edit_job(
             Some(insert_job(transaction, codec, id, path, *put)?)
         }
     };
-    let collection = collection.collection.state;
+    let is_paused = active_pause(pause.as_ref(), now).is_some();
+    let collection = CollectionStatus { state: collection.collection.state, is_paused };
     Ok(EditedJob { before: existing.map(|existing| existing.record), after, collection })
 }
 

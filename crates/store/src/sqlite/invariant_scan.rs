@@ -92,7 +92,7 @@ fn scan_job(snapshot: &Snapshot, row: &JobRow, page: &mut ScanPage) -> SqliteRes
         job: row.job,
         collection: CollectionKey(row.collection),
         created: row.created,
-        gate_state: gate_state_of(&state, switch),
+        gate_state: gate_state_of(&state, switch, snapshot.shared.pause()),
         open,
         history,
     });

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use kalends_domain::{CollectionPath, CollectionState, JobName, JobPath};
+use kalends_domain::{CollectionPath, JobName, JobPath};
+use kalends_recurrence::Instant;
 use rusqlite::{Connection, Row};
 
 use crate::error::{StoreError, UnreadableJob};
-use crate::record::{Job, JobKey, JobRecord, JobUid};
+use crate::record::{CollectionStatus, Job, JobKey, JobRecord, JobUid};
 use crate::sqlite::code::{Coded, collect, nth, nth_option, read};
 use crate::sqlite::collection_cache::CacheVersion;
 use crate::sqlite::collection_of_job::{CollectionOfJob, CollectionsOfJobs};
@@ -156,15 +157,15 @@ pub(crate) fn find(
     }))
 }
 
-/// A job by its path, and the state of its collection. One statement reads the job, hence one snapshot;
+/// A job by its path, and the status of its collection at `now`. One statement reads the job, hence one snapshot;
 /// the collection is as of the start of the request, or later. `since` must be obtained before the
 /// snapshot.
 pub(crate) fn by_path(
     snapshot: &Snapshot,
     codec: &DefinitionCodec,
     path: &JobPath,
-    since: CacheVersion,
-) -> SqliteResult<Option<(JobRecord, CollectionState)>> {
+    (since, now): (CacheVersion, Instant),
+) -> SqliteResult<Option<(JobRecord, CollectionStatus)>> {
     let keys = PathKeys::new(path);
     let locations = &snapshot.shared.locations;
     let collection = match locations.get(&keys.collection) {
@@ -185,7 +186,8 @@ pub(crate) fn by_path(
     let dirty = snapshot.as_of(key, seen).flatten();
     let state = state_or(row, key, dirty, || Some(collection.path.to_string()))?;
     let job = read_job(row, codec, collection.path.clone(), state)?;
-    Ok(Some((job, collection.state)))
+    let (state, is_paused) = (collection.state, snapshot.shared.is_paused(now));
+    Ok(Some((job, CollectionStatus { state, is_paused })))
 }
 
 /// The key of a job by its path.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use kalends_domain::Switch;
 
 use crate::error::StoreError;
-use crate::record::{GateState, JobForRun, JobKey, both_enabled_since};
+use crate::record::{GateState, JobForRun, JobKey, Pause, both_enabled_since};
 use crate::sqlite::collection_cache::CacheVersion;
 use crate::sqlite::collection_of_job::{CollectionOfJob, CollectionsOfJobs};
 use crate::sqlite::collections::CollectionSwitch;
@@ -30,7 +30,8 @@ pub(crate) fn jobs_for_run(
         };
         let enabled_since = both_enabled_since(job.job.enabled_since, enabled_since);
         let open = runs::summary(snapshot, *key);
-        Ok(Some(JobForRun { job, collection, location, enabled_since, open }))
+        let pause = snapshot.shared.pause();
+        Ok(Some(JobForRun { job, collection, location, enabled_since, open, pause }))
     };
     let (mut found, mut unreadable) = (Vec::with_capacity(jobs.len()), Vec::new());
     for key in jobs {
@@ -51,10 +52,11 @@ pub(crate) fn gate_states_from_cache(
     shared: &SharedState,
     jobs: &[JobKey],
 ) -> Option<Vec<Option<GateState>>> {
+    let pause = shared.pause();
     let gate_state = |key: &JobKey| {
         let Some(row) = shared.dirty_rows.as_committed(*key)? else { return Some(None) };
         let collection = shared.collection_switches.get(&row.collection)?;
-        Some(collection.map(|collection| gate_state_of(&row, collection)))
+        Some(collection.map(|collection| gate_state_of(&row, collection, pause)))
     };
     jobs.iter().map(gate_state).collect()
 }
@@ -66,6 +68,7 @@ pub(crate) fn gate_states(
     since: CacheVersion,
 ) -> SqliteResult<Vec<Option<GateState>>> {
     let mut switches: HashMap<i64, Option<CollectionSwitch>> = HashMap::new();
+    let pause = snapshot.shared.pause();
     let mut gate_state = |key: &JobKey| {
         let Some(row) = snapshot.state(*key)? else { return Ok(None) };
         let collection = match switches.get(&row.collection) {
@@ -76,14 +79,18 @@ pub(crate) fn gate_states(
                 found
             }
         };
-        Ok(collection.map(|collection| gate_state_of(&row, collection)))
+        Ok(collection.map(|collection| gate_state_of(&row, collection, pause)))
     };
     let gate_states = jobs.iter().map(&mut gate_state).collect();
     snapshot.shared.collection_switches.insert(since, switches);
     gate_states
 }
 
-pub(crate) fn gate_state_of(row: &StateRow, collection: CollectionSwitch) -> GateState {
+pub(crate) fn gate_state_of(
+    row: &StateRow,
+    collection: CollectionSwitch,
+    pause: Option<Pause>,
+) -> GateState {
     GateState {
         generation: row.generation,
         switch: switch(row.switched_on),
@@ -91,6 +98,7 @@ pub(crate) fn gate_state_of(row: &StateRow, collection: CollectionSwitch) -> Gat
         state: row.state,
         schedule_generation: row.schedule_generation,
         enabled_since: both_enabled_since(row.enabled_since, collection.enabled_since),
+        pause,
     }
 }
 

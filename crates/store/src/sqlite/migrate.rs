@@ -12,7 +12,7 @@ use crate::sqlite::error::SqliteResult;
 const APPLICATION_ID: i32 = 0x4b41_4c45;
 
 /// All migrations. Never change the statements of a published one.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_tokens.sql"),
     include_str!("../../migrations/sqlite/0003_timing.sql"),
@@ -24,6 +24,7 @@ const MIGRATIONS: [&str; 11] = [
     include_str!("../../migrations/sqlite/0009_plan_names.sql"),
     include_str!("../../migrations/sqlite/0010_consecutive_failures.sql"),
     include_str!("../../migrations/sqlite/0011_sessions.sql"),
+    include_str!("../../migrations/sqlite/0012_pause.sql"),
 ];
 
 /// The newest schema version that this program supports.

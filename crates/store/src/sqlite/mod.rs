@@ -42,6 +42,7 @@ mod lock;
 mod migrate;
 mod overview;
 mod path_keys;
+mod pause;
 mod prune;
 mod queue;
 mod readers;

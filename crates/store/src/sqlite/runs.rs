@@ -6,7 +6,7 @@ use kalends_recurrence::Instant;
 
 use crate::api_store::WaitingRuns;
 use crate::engine_store::DueJob;
-use crate::record::{Cause, JobKey, OpenRun, OpenRunSummary, RunId, SlotKey};
+use crate::record::{Cause, JobKey, OpenRun, OpenRunSummary, Pause, RunId, SlotKey};
 use crate::run_state::{
     self, Change, RunChange, RunTables, close_superseded_run, expire_claim, manual_run, unpark,
 };
@@ -73,6 +73,10 @@ impl RunTables for Tables<'_> {
 
     fn open_runs(&mut self, job: JobKey) -> SqliteResult<Vec<OpenRun>> {
         Ok(self.transaction.runs_of(job).iter().map(|row| row.run).collect())
+    }
+
+    fn pause(&mut self) -> SqliteResult<Option<Pause>> {
+        Ok(self.transaction.pause())
     }
 
     fn next_run_id(&mut self) -> SqliteResult<RunId> {
@@ -179,23 +183,31 @@ pub(crate) fn summary(snapshot: &Snapshot, job: JobKey) -> OpenRunSummary {
     OpenRunSummary::of(snapshot.shared.runs().of_job(job).map(|row| row.run))
 }
 
-/// Runs of enabled collections that may be claimed, by the time of their next attempt.
+/// Runs of enabled collections that may be claimed, by the time of their next attempt; none during a
+/// pause.
 pub(crate) fn claimable(
     snapshot: &Snapshot,
     until: Instant,
     now: Instant,
     limit: usize,
 ) -> SqliteResult<Vec<OpenRun>> {
+    if snapshot.shared.is_paused(now) {
+        return Ok(vec![]);
+    }
     let disabled = disabled_collections(snapshot)?;
     Ok(snapshot.shared.runs().claimable(until, now, &disabled, limit))
 }
 
-/// Runs of enabled collections that are parked for a host or collection.
+/// Runs of enabled collections that are parked for a host or collection; none during a pause.
 pub(crate) fn parked(
     snapshot: &Snapshot,
     key: SlotKey,
+    now: Instant,
     limit: usize,
 ) -> SqliteResult<Vec<OpenRun>> {
+    if snapshot.shared.is_paused(now) {
+        return Ok(vec![]);
+    }
     let disabled = disabled_collections(snapshot)?;
     Ok(snapshot.shared.runs().parked(key, &disabled, limit))
 }

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, ToSql, named_params};
 
 use crate::api_store::{JobFilter, JobsPage, Page};
 use crate::error::StoreError;
+use crate::record::CollectionStatus;
 use crate::sqlite::code::{collect, rows_max};
 use crate::sqlite::collections::{CollectionLocation, locate};
 use crate::sqlite::error::SqliteResult;
@@ -27,10 +28,12 @@ pub(crate) fn jobs(
     path: &CollectionPath,
     (filter, scan_max): (&JobFilter, usize),
     page: &Page<JobName>,
+    is_paused: bool,
 ) -> SqliteResult<JobsPage> {
     let connection = states.connection();
-    let CollectionLocation { id, path: collection, state: collection_state } =
+    let CollectionLocation { id, path: collection, state } =
         locate(connection, &CollectionKeys::new(path))?.ok_or(StoreError::NoCollection)?;
+    let collection_status = CollectionStatus { state, is_paused };
     let after = page.after.as_ref().map(JobName::key).unwrap_or_default();
     if *filter == JobFilter::default() {
         let mut statement = connection.prepare_cached(select_job!(
@@ -46,7 +49,7 @@ pub(crate) fn jobs(
         let end = rows.last().and_then(|(name, _)| name.clone());
         let end = end.filter(|_| rows.len() >= page.limit);
         let jobs = rows.into_iter().filter_map(|(_, job)| job).collect();
-        return Ok(JobsPage::new((jobs, collection_state), page, 0, end));
+        return Ok(JobsPage::new((jobs, collection_status), page, 0, end));
     }
     let text = filter.contains.as_ref().map(|text| text.to_lowercase());
     let (tag, value) = filter.tag.clone().unzip();
@@ -105,7 +108,7 @@ pub(crate) fn jobs(
         }
     }
     let end = end.map(|end| JobName::new(&end)).transpose().map_err(invalid_name)?;
-    Ok(JobsPage::new((jobs, collection_state), page, skip, end))
+    Ok(JobsPage::new((jobs, collection_status), page, skip, end))
 }
 
 /// A job of a list, or its state; `None` if it cannot be read, so that the list shows the others.

@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kalends_domain::{
-    AccessScope, CollectionPath, CollectionState, GroupName, GroupPath, JobName, JobPath,
-    SubscriptionId,
+    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
 };
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 
 use crate::api_store::{
-    ApiStore, DecideCollection, DecideJob, Edited, EditedJob, HistoryFilter, JobFilter, JobsPage,
-    Page, Scope,
+    ApiStore, DecideCollection, DecideJob, DecidePause, Edited, EditedJob, HistoryFilter,
+    JobFilter, JobsPage, Page, Scope,
 };
 use crate::engine_store::{
     Due, EngineStore, Heartbeat, ParkedRuns, Retention, RunWrite, RunWriteResult,
@@ -23,8 +22,8 @@ use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
 use crate::overview_store::{CollectionSummary, JobSearch, JobSearchPage, OverviewStore};
 use crate::record::{
-    CollectionRecord, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey, JobRecord,
-    LedgerRecord, OpenRun, SlotKey,
+    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
+    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use crate::run_state;
 use crate::sessions::{SessionHash, SessionRecord, Sessions};
@@ -43,10 +42,10 @@ use crate::sqlite::write_back::WriteTransaction;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
     backup, check, collections, connection, due, edit_collection, edit_job, events, groups,
-    history, invariant_scan, jobs, jobs_for_run, key_check, migrate, overview, runs, search,
+    history, invariant_scan, jobs, jobs_for_run, key_check, migrate, overview, pause, runs, search,
     sessions, tokens,
 };
-use crate::store::{AdminStore, LeaseClock, Reply, StoreHealth, next_due};
+use crate::store::{AdminStore, LeaseClock, PauseState, Reply, StoreHealth, next_due};
 use crate::stored_form::DefinitionCodec;
 use crate::tokens::{TokenId, TokenRecord, Tokens};
 
@@ -328,8 +327,13 @@ impl ApiStore for SqliteStore {
         })
     }
 
-    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionState)>> {
-        let (codec, since) = (Arc::clone(&self.codec), self.shared.locations.version());
+    fn edit_pause(&self, decide: DecidePause) -> Reply<'_, Option<PauseRecord>> {
+        self.edit(move |transaction, _, now| pause::edit_pause(transaction, decide, now))
+    }
+
+    fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionStatus)>> {
+        let codec = Arc::clone(&self.codec);
+        let since = (self.shared.locations.version(), self.clock.now().into());
         self.readers.read_one(move |snapshot| jobs::by_path(snapshot, &codec, &path, since))
     }
 
@@ -340,8 +344,10 @@ impl ApiStore for SqliteStore {
         page: Page<JobName>,
         scan_max: usize,
     ) -> Reply<'_, JobsPage> {
+        let now = self.clock.now().into();
         self.read(move |snapshot, codec| {
-            search::jobs(snapshot, codec, &path, (&filter, scan_max), &page)
+            let is_paused = snapshot.shared.is_paused(now);
+            search::jobs(snapshot, codec, &path, (&filter, scan_max), &page, is_paused)
         })
     }
 
@@ -396,7 +402,8 @@ impl OverviewStore for SqliteStore {
 
 impl EngineStore for SqliteStore {
     fn due_between(&self, from: Instant, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
-        self.read_for_engine(move |snapshot, _| due::due(snapshot, from, until, limit))
+        let now = self.clock.now().into();
+        self.read_for_engine(move |snapshot, _| due::due(snapshot, (from, until), now, limit))
     }
 
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
@@ -433,7 +440,8 @@ impl EngineStore for SqliteStore {
     }
 
     fn parked(&self, key: SlotKey, limit: usize) -> Reply<'_, Vec<OpenRun>> {
-        self.read(move |snapshot, _| runs::parked(snapshot, key, limit))
+        let now = self.clock.now().into();
+        self.read(move |snapshot, _| runs::parked(snapshot, key, now, limit))
     }
 
     fn parked_keys(&self, limit: usize) -> Reply<'_, Vec<ParkedRuns>> {
@@ -479,6 +487,14 @@ impl LeaseClock for SqliteStore {
     fn now(&self) -> Reply<'_, Instant> {
         let now = self.clock.now().into();
         Box::pin(std::future::ready(Ok(now)))
+    }
+}
+
+impl PauseState for SqliteStore {
+    fn pause(&self) -> Reply<'_, Option<PauseRecord>> {
+        let (record, now) = (self.shared.pause_record(), self.clock.now().into());
+        let active = record.filter(|record| record.pause.is_active(now));
+        Box::pin(std::future::ready(Ok(active)))
     }
 }
 

@@ -270,6 +270,10 @@ fn read_statement(table: Table) -> &'static str {
              WHERE substr(name, 1, 8) = 'derived:' AND substr(name, 9) > ?1
              ORDER BY name LIMIT ?2"
         }
+        Table::Pause => {
+            "SELECT id, since, until, resumed, reason, author FROM pause
+             WHERE id > ?1 ORDER BY id LIMIT ?2"
+        }
     }
 }
 
@@ -323,6 +327,10 @@ fn write_statement(table: Table) -> &'static str {
              VALUES (?1, ?2, unhex(?3), ?4, ?5, ?6, ?7, ?8, ?9)"
         }
         Table::KeyMaterial => "INSERT INTO meta (name, value) VALUES ('derived:' || ?1, unhex(?2))",
+        Table::Pause => {
+            "INSERT INTO pause (id, since, until, resumed, reason, author)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+        }
     }
 }
 
@@ -352,7 +360,7 @@ mod tests {
     use super::*;
 
     /// Tables whose rows are copied.
-    const COPIED: [(&str, Table); 9] = [
+    const COPIED: [(&str, Table); 10] = [
         ("groups", Table::Groups),
         ("collections", Table::Collections),
         ("jobs", Table::Jobs),
@@ -362,6 +370,7 @@ mod tests {
         ("ledger", Table::Ledger),
         ("tokens", Table::Tokens),
         ("meta", Table::KeyMaterial),
+        ("pause", Table::Pause),
     ];
     /// Tables that are derived from others or empty in a copy. Users sign in again.
     const DERIVED_TABLES: [&str; 9] = [

@@ -25,11 +25,12 @@ pub enum Table {
     Ledger,
     Tokens,
     KeyMaterial,
+    Pause,
 }
 
 impl Table {
     /// All tables, each after those that it refers to.
-    pub const ALL: [Table; 9] = [
+    pub const ALL: [Table; 10] = [
         Table::Groups,
         Table::Collections,
         Table::Jobs,
@@ -39,6 +40,7 @@ impl Table {
         Table::Ledger,
         Table::Tokens,
         Table::KeyMaterial,
+        Table::Pause,
     ];
 
     /// The name, for people.
@@ -53,6 +55,7 @@ impl Table {
             Table::Ledger => "ledger rows",
             Table::Tokens => "tokens",
             Table::KeyMaterial => "wrapped keys",
+            Table::Pause => "pauses",
         }
     }
 
@@ -165,6 +168,7 @@ impl Table {
                 "last_used",
             ],
             Table::KeyMaterial => &["name", "ciphertext"],
+            Table::Pause => &["id", "since", "until", "resumed", "reason", "author"],
         }
     }
 

@@ -8,12 +8,13 @@ use kalends_domain::{
 };
 use kalends_recurrence::{Instant, TICKS_PER_SECOND};
 use kalends_store::record::{
-    Cause, CollectionRecord, Disposition, JobRecord, JobState, LedgerRecord, NodeId, Progress,
+    Cause, CollectionRecord, Disposition, JobRecord, JobState, LedgerRecord, NodeId, Pause,
+    PauseRecord, Progress,
 };
 use kalends_store::{
     AttemptCounts, ClaimAfter, CollectionContext, CollectionWrite, DueJob, HistoryFilter,
-    JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, RunWrite, RunWriteResult, Scope,
-    Store,
+    JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, PauseContext, PauseWrite,
+    RunWrite, RunWriteResult, Scope, Store,
 };
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ use crate::sample::{
 
 const DUE: Instant = Instant::from_unix_seconds(1_770_000_060).unwrap();
 
-const DISPOSITIONS: [Disposition; 7] = [
+const DISPOSITIONS: [Disposition; 8] = [
     Disposition::Completed,
     Disposition::Failed,
     Disposition::SkippedOverlap,
@@ -31,6 +32,7 @@ const DISPOSITIONS: [Disposition; 7] = [
     Disposition::SkippedQuota,
     Disposition::Missed,
     Disposition::Superseded,
+    Disposition::SkippedPaused,
 ];
 
 async fn put_collection(store: &dyn Store, name: &str, plan: Plan, state: CollectionState) {
@@ -141,6 +143,10 @@ pub(crate) async fn fill(store: &dyn Store) {
         claim: ClaimAfter::Release,
     };
     assert_eq!(store.commit(vec![again]).await.unwrap(), [RunWriteResult::Done]);
+    let pause = Pause::new(DUE, Some(Instant::MAX));
+    let record = PauseRecord { pause, reason: "ä \"quoted\"".into(), by: "ops".into() };
+    let decide = move |_: PauseContext<'_>| Ok(PauseWrite::Put(record.clone()));
+    assert!(store.edit_pause(Box::new(decide)).await.unwrap().is_some());
 }
 
 /// ISO 8601 with seven fractional digits.
@@ -165,7 +171,15 @@ fn word(variant: impl std::fmt::Debug) -> String {
 /// return. `nul` stands for NUL in messages.
 pub(crate) async fn expected(store: &dyn Store, nul: &str) -> Vec<String> {
     let subscription = group_path("g").unwrap().subscription;
-    let mut lines = Vec::new();
+    let PauseRecord { pause, reason, by } = store.pause().await.unwrap().unwrap();
+    let mut lines = vec![json!({
+        "kind": "pause",
+        "since": iso(pause.since),
+        "until": pause.until().map(iso),
+        "resumed": pause.resumed_at().map(iso),
+        "reason": reason,
+        "author": by,
+    })];
     let collections = store.collections(Scope::Subscription(subscription), Page::first(100)).await;
     for record in collections.unwrap() {
         let path = record.path.clone();

@@ -21,6 +21,8 @@ pub struct JobRuntimeState {
     pub status: JobStatus,
     /// A job in a disabled collection has no next execution time.
     pub collection: CollectionState,
+    /// Nor has any job during a pause of all jobs.
+    pub is_paused: bool,
 }
 
 /// Serialises a job for a response: without secrets, and for the old versions without members of
@@ -84,8 +86,10 @@ fn write_status(switch: Switch, runtime: &JobRuntimeState) -> Option<Json<'stati
     if is_active && switch == Switch::Disabled && never_ran {
         return None;
     }
-    let will_run =
-        is_active && switch == Switch::Enabled && runtime.collection == CollectionState::Enabled;
+    let will_run = is_active
+        && switch == Switch::Enabled
+        && runtime.collection == CollectionState::Enabled
+        && !runtime.is_paused;
     let members = ObjectBuilder::new()
         .put_some("lastExecutionTime", last_execution)
         .put_some("nextExecutionTime", next_execution.filter(|_| will_run))

@@ -113,7 +113,7 @@ pub(crate) fn runtime_state(response: &Json<'static>) -> JobRuntimeState {
         failures: number("failureCount"),
         faulted: number("faultedCount"),
     };
-    JobRuntimeState { lifecycle, status, collection: CollectionState::Enabled }
+    JobRuntimeState { lifecycle, status, collection: CollectionState::Enabled, is_paused: false }
 }
 
 /// Copies the certificate data of a response into a definition. The certificate files are not in

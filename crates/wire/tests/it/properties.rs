@@ -117,6 +117,7 @@ fn runtime_state() -> JobRuntimeState {
         lifecycle: Lifecycle::Active,
         status: JobStatus::default(),
         collection: CollectionState::Enabled,
+        is_paused: false,
     }
 }
 

@@ -19,7 +19,12 @@ fn job(text: &str) -> JobDefinition {
 }
 
 fn active(status: JobStatus) -> JobRuntimeState {
-    JobRuntimeState { lifecycle: Lifecycle::Active, status, collection: CollectionState::Enabled }
+    JobRuntimeState {
+        lifecycle: Lifecycle::Active,
+        status,
+        collection: CollectionState::Enabled,
+        is_paused: false,
+    }
 }
 
 /// Returns `properties` of the response.
@@ -81,6 +86,8 @@ fn a_disabled_job_that_never_ran_has_no_status() {
     for collection in [CollectionState::Disabled, CollectionState::Suspended] {
         let expected = format!(r#""state":"enabled","status":{{{zeros}"#);
         assert_eq!(tail(&enabled, &JobRuntimeState { collection, ..active(coming) }), expected);
+        let is_paused = true;
+        assert_eq!(tail(&enabled, &JobRuntimeState { is_paused, ..active(coming) }), expected);
     }
     for (lifecycle, text) in [(Lifecycle::Completed, "completed"), (Lifecycle::Faulted, "faulted")]
     {

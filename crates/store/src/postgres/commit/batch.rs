@@ -8,7 +8,7 @@ use kalends_recurrence::Instant;
 
 use crate::engine_store::DueJob;
 use crate::error::StoreError;
-use crate::record::{JobKey, JobState, LedgerRecord, OpenRun, RunId};
+use crate::record::{JobKey, JobState, LedgerRecord, OpenRun, Pause, RunId};
 use crate::run_state::{Change, JobRow, RunChange, RunRow, RunTables};
 
 /// Rows that were read under locks, with the changes made to them.
@@ -24,6 +24,8 @@ pub(super) struct Batch {
     ledger: Vec<(JobKey, LedgerRecord)>,
     collections: BTreeMap<JobKey, i64>,
     lowered: Vec<(i64, Instant)>,
+    /// The newest pause of all jobs.
+    pause: Option<Pause>,
 }
 
 /// Rows to write.
@@ -44,6 +46,7 @@ impl Batch {
         collections: BTreeMap<JobKey, i64>,
         runs: BTreeMap<RunId, RunRow>,
         fresh_ids: VecDeque<RunId>,
+        pause: Option<Pause>,
     ) -> Batch {
         Batch {
             jobs,
@@ -57,6 +60,7 @@ impl Batch {
             ledger: Vec::new(),
             collections,
             lowered: Vec::new(),
+            pause,
         }
     }
 
@@ -97,6 +101,10 @@ impl RunTables for Batch {
     fn open_runs(&mut self, job: JobKey) -> Result<Vec<OpenRun>, StoreError> {
         let runs = self.runs.values().map(|row| row.run);
         Ok(runs.filter(|run| run.job == job).collect())
+    }
+
+    fn pause(&mut self) -> Result<Option<Pause>, StoreError> {
+        Ok(self.pause)
     }
 
     fn next_run_id(&mut self) -> Result<RunId, StoreError> {

@@ -21,10 +21,11 @@ use tokio_postgres::types::ToSql;
 
 use crate::engine_store::{RunWrite, RunWriteResult};
 use crate::error::StoreError;
-use crate::postgres::clock::{CLOCK, clock, clock_of};
+use crate::postgres::clock::clock;
 use crate::postgres::code::rows_max;
 use crate::postgres::columns::{run_columns, state_columns};
 use crate::postgres::error::PostgresError;
+use crate::postgres::pause::{CLOCK_AND_PAUSE, clock_and_pause_of};
 use crate::postgres::row::{get, run, state, unsigned};
 use crate::postgres::transaction::{Operation, execute, query};
 use crate::record::{JobKey, RunId};
@@ -119,7 +120,7 @@ impl Commit {
         let runs = query(transaction, READ_RUNS, &[&runs, &none]).await?;
         let runs = runs.iter().map(run_row).collect::<Result<_, _>>()?;
         let now = clock(transaction).await?;
-        Ok((Batch::new(BTreeMap::new(), BTreeMap::new(), runs, VecDeque::new()), now))
+        Ok((Batch::new(BTreeMap::new(), BTreeMap::new(), runs, VecDeque::new(), None), now))
     }
 
     /// Locks the collections, then the jobs of all writes in key order, then reads their rows. Each
@@ -155,7 +156,7 @@ impl Commit {
             transaction.prepare_cached(lock),
             transaction.prepare_cached(READ_RUNS),
             transaction.prepare_cached(draw),
-            transaction.prepare_cached(CLOCK),
+            transaction.prepare_cached(CLOCK_AND_PAUSE),
         )?;
         let (lock_on, read_on): ([&(dyn ToSql + Sync); 2], [&(dyn ToSql + Sync); 2]) =
             ([&jobs, &runs], [&runs, &ending]);
@@ -169,7 +170,7 @@ impl Commit {
             transaction.query(&draw, &draw_on),
             transaction.query(&clock, &[]),
         )?;
-        let now = clock_of(&now)?;
+        let (now, pause) = clock_and_pause_of(&now)?;
         let job_row = |row: &Row| {
             let job = JobRow {
                 generation: unsigned(row, "generation")?,
@@ -186,6 +187,7 @@ impl Commit {
             states.iter().map(collection).collect::<Result<_, StoreError>>()?,
             runs.iter().map(run_row).collect::<Result<_, StoreError>>()?,
             fresh_ids.collect::<Result<_, StoreError>>()?,
+            pause.map(|record| record.pause),
         );
         Ok((batch, now))
     }

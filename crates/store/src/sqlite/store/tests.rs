@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel, sync_channel};
 
-use kalends_domain::{Collection, CollectionName, GroupName, Location, Plan};
+use kalends_domain::{Collection, CollectionName, CollectionState, GroupName, Location, Plan};
 use kalends_environment::{SeededEntropy, SystemClock};
 
 use super::*;
@@ -111,7 +111,7 @@ async fn a_collection_deleted_during_a_read_is_not_cached() {
         // The snapshot has been taken.
         is_taken.send(()).unwrap();
         goes_on.recv().unwrap();
-        jobs::by_path(snapshot, &codec, &job_path(), since)
+        jobs::by_path(snapshot, &codec, &job_path(), (since, Instant::MIN))
     });
     taken.recv().unwrap();
     edit(CollectionWrite::Delete).await;

@@ -2,12 +2,15 @@
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use kalends_recurrence::Instant;
 use rusqlite::Connection;
 
+use crate::record::{Pause, PauseRecord};
 use crate::sqlite::collection_cache::CollectionCache;
 use crate::sqlite::collections::{CollectionLocation, CollectionSwitch};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::path_keys::CollectionKeys;
+use crate::sqlite::pause;
 use crate::sqlite::write_back::change_log::{self, LastNumbers};
 use crate::sqlite::write_back::dirty_rows::DirtyRows;
 use crate::sqlite::write_back::open_runs::OpenRuns;
@@ -26,6 +29,8 @@ pub(crate) struct SharedState {
     pub(crate) collection_switches: CollectionCache<i64, Option<CollectionSwitch>>,
     /// Ids, paths and states of collections.
     pub(crate) locations: CollectionCache<CollectionKeys, Arc<CollectionLocation>>,
+    /// The newest pause of all jobs, as of the newest commit.
+    pause: RwLock<Option<PauseRecord>>,
 }
 
 /// The end of the change log: the newest transaction and the numbers after it.
@@ -53,6 +58,7 @@ impl SharedState {
             runs: RwLock::new(runs),
             collection_switches: CollectionCache::new(ENABLED_CACHE_MAX),
             locations: CollectionCache::new(LOCATION_CACHE_MAX),
+            pause: RwLock::new(pause::newest(connection)?),
         };
         Ok((shared, end))
     }
@@ -61,6 +67,27 @@ impl SharedState {
     pub(crate) fn invalidate_collections(&self) {
         self.collection_switches.invalidate();
         self.locations.invalidate();
+    }
+
+    /// The newest pause, also one that has ended.
+    pub(crate) fn pause_record(&self) -> Option<PauseRecord> {
+        self.pause.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The times of the newest pause.
+    pub(crate) fn pause(&self) -> Option<Pause> {
+        let record = self.pause.read().unwrap_or_else(PoisonError::into_inner);
+        record.as_ref().map(|record| record.pause)
+    }
+
+    /// Whether a pause of all jobs holds at `now`.
+    pub(crate) fn is_paused(&self, now: Instant) -> bool {
+        self.pause().is_some_and(|pause| pause.is_active(now))
+    }
+
+    /// Replaces the pause after a commit that changed it.
+    pub(crate) fn set_pause(&self, record: PauseRecord) {
+        *self.pause.write().unwrap_or_else(PoisonError::into_inner) = Some(record);
     }
 
     /// The open runs as of the newest commit.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use kalends_recurrence::Instant;
 use rusqlite::Connection;
 
-use crate::record::{JobKey, RunId};
+use crate::record::{JobKey, Pause, PauseRecord, RunId};
 use crate::sqlite::chain::ChainKind;
 use crate::sqlite::code::Coded;
 use crate::sqlite::collections;
@@ -63,6 +63,9 @@ pub(crate) struct WriteTransaction {
     collections: HashMap<i64, Option<bool>>,
     /// Whether the transaction changed a collection, so that the commit invalidates the caches.
     changed_collections: bool,
+    /// The pause that the transaction wrote. Writing it is the last step of a request, so that no
+    /// rollback to a savepoint has to restore it.
+    changed_pause: Option<PauseRecord>,
     /// Whether rows of deleted jobs or collections may be left to remove.
     pub(crate) has_removals: bool,
     /// Whether a request asked the writer to flush all dirty rows.
@@ -103,6 +106,7 @@ impl WriteTransaction {
             savepoint: Savepoint::default(),
             collections: HashMap::new(),
             changed_collections: false,
+            changed_pause: None,
             has_removals: true,
             wants_flush: false,
             last_change: end.transaction,
@@ -200,6 +204,9 @@ impl WriteTransaction {
         if self.changed_collections {
             self.shared.invalidate_collections();
         }
+        if let Some(pause) = self.changed_pause.take() {
+            self.shared.set_pause(pause);
+        }
         if self.is_logged() {
             self.committed += 1;
             self.shared.dirty_rows.commit(self.committed);
@@ -225,6 +232,7 @@ impl WriteTransaction {
         self.spans.clear();
         self.force_log_entry = false;
         self.changed_collections = false;
+        self.changed_pause = None;
         self.numbers_before = self.numbers;
     }
 
@@ -360,6 +368,22 @@ impl WriteTransaction {
         let found = collections::is_enabled(&self.connection, id)?;
         self.collections.insert(id, found);
         Ok(found)
+    }
+
+    /// The newest pause of all jobs, also one that has ended.
+    pub(crate) fn pause_record(&self) -> Option<PauseRecord> {
+        self.changed_pause.clone().or_else(|| self.shared.pause_record())
+    }
+
+    /// The times of the newest pause.
+    pub(crate) fn pause(&self) -> Option<Pause> {
+        let changed = self.changed_pause.as_ref().map(|record| record.pause);
+        changed.or_else(|| self.shared.pause())
+    }
+
+    /// Must be called after the pause was written.
+    pub(crate) fn set_pause(&mut self, record: PauseRecord) {
+        self.changed_pause = Some(record);
     }
 
     /// Must be called after a collection was changed or deleted.

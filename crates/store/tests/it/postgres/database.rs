@@ -51,10 +51,12 @@ impl TestDatabase {
         connect(&self.url).await
     }
 
-    /// Moves all leases into the past. Nothing else depends on the clock of the database.
+    /// Moves all leases and the pause into the past. Nothing else depends on the clock of the database.
     pub(crate) async fn advance_clock(&self, duration: Duration) {
         let ticks = i64::try_from(duration.as_nanos() / 100).unwrap();
         let sql = "UPDATE runs SET lease_until = lease_until - $1";
+        self.client().await.execute(sql, &[&ticks]).await.unwrap();
+        let sql = "UPDATE pause SET since = since - $1, until = until - $1";
         self.client().await.execute(sql, &[&ticks]).await.unwrap();
     }
 }

@@ -19,6 +19,7 @@ fn views(path: &Path) -> Vec<String> {
     let connection = Connection::open(path).unwrap();
     let mut lines = Vec::new();
     for (kind, view) in [
+        ("pause", "v_pause"),
         ("collection", "v_collections"),
         ("job", "v_jobs"),
         ("run", "v_runs"),
@@ -74,7 +75,7 @@ fn the_views_agree_with_the_api_after_a_flush() {
     let store = filled(&path);
     block_on(store.flush()).unwrap();
     let expected = block_on(expected(&store, "\0"));
-    for kind in ["collection", "job", "run", "history", "ledger"] {
+    for kind in ["pause", "collection", "job", "run", "history", "ledger"] {
         let kind = format!("\"kind\":\"{kind}\"");
         assert!(expected.iter().any(|line| line.contains(&kind)), "{kind}");
     }
@@ -98,7 +99,7 @@ fn a_dump_agrees_with_the_api_before_a_flush() {
         let kinds: Vec<_> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
         let mut order = kinds.clone();
         order.dedup();
-        assert_eq!(order, ["collection", "job", "run", "history", "ledger"]);
+        assert_eq!(order, ["pause", "collection", "job", "run", "history", "ledger"]);
         if unflushed {
             break;
         }

@@ -1,0 +1,51 @@
+//! The pause of all jobs. [`SharedState`](super::write_back::SharedState) keeps the newest one in memory.
+
+use kalends_recurrence::Instant;
+use rusqlite::Connection;
+
+use crate::api_store::{DecidePause, PauseContext, PauseWrite, active_pause};
+use crate::error::StoreError;
+use crate::record::{Pause, PauseRecord};
+use crate::sqlite::code::{Coded, collect, read, read_option};
+use crate::sqlite::error::SqliteResult;
+use crate::sqlite::state::ReadState as _;
+use crate::sqlite::write_back::WriteTransaction;
+
+/// The newest pause, also one that has ended.
+pub(crate) fn newest(connection: &Connection) -> SqliteResult<Option<PauseRecord>> {
+    let mut statement = connection.prepare_cached("SELECT * FROM pause")?;
+    let pause = |row: &rusqlite::Row<'_>| {
+        let pause = Pause::new(read(row, "since")?, read_option(row, "until")?);
+        let resumed = read_option(row, "resumed")?;
+        let pause = resumed.map_or(pause, |at| pause.resumed(at));
+        Ok(PauseRecord { pause, reason: row.get("reason")?, by: row.get("author")? })
+    };
+    Ok(collect(statement.query(())?, pause)?.pop())
+}
+
+/// Pauses all jobs, or changes or ends the pause, as `decide` returns.
+pub(crate) fn edit_pause(
+    transaction: &mut WriteTransaction,
+    mut decide: DecidePause,
+    now: Instant,
+) -> SqliteResult<Option<PauseRecord>> {
+    let before = transaction.pause_record();
+    let active = active_pause(before.as_ref(), now);
+    let after = match decide(PauseContext { active, now }).map_err(StoreError::Rejected)? {
+        PauseWrite::Keep => before,
+        PauseWrite::Put(record) => {
+            let PauseRecord { pause, reason, by } = &record;
+            let (until, resumed) = (pause.until().map(Coded), pause.resumed_at().map(Coded));
+            transaction
+                .connection()
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO pause (id, since, until, resumed, reason, author)
+                     VALUES (1, ?, ?, ?, ?, ?)",
+                )?
+                .execute((Coded(pause.since), until, resumed, reason, by))?;
+            transaction.set_pause(record.clone());
+            Some(record)
+        }
+    };
+    Ok(after.filter(|record| record.pause.is_active(now)))
+}
