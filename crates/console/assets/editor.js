@@ -5,6 +5,7 @@ import { ask } from "./dialog.js";
 import { placeOf } from "./errors.js";
 import { showPreview } from "./preview.js";
 import { send, sendForHeaders } from "./request.js";
+import { showTestRun } from "./test-run.js";
 import { isZone } from "./time.js";
 
 /** Time without typing after which a preview is fetched. */
@@ -374,7 +375,7 @@ function onClick(event) {
   const button = event.target.closest("button");
   if (!button) return;
   const { schedule, target, value, addEntry: entries } = button.dataset;
-  const { definition, stash, zone } = state;
+  const { definition, stash } = state;
   if (schedule) changeSchedule(schedule);
   else if (target) change(definitions.withTargetType(definition, path(target), value, stash));
   else if (entries) addEntry(one(`[data-entries="${entries}"]`)).focus();
@@ -382,6 +383,7 @@ function onClick(event) {
     addOccurrence({ day: "Monday", occurrence: 1 });
     changeOccurrences();
   } else if (button.matches("[data-reload]")) reload();
+  else if (button.matches("[data-test]")) testRun(button);
 }
 
 /** Changes the kind of schedule. What the user had before comes back with its kind. */
@@ -536,7 +538,7 @@ function showConflict() {
   const notice = one("[data-conflict]");
   notice.hidden = false;
   const text = document.createElement("p");
-  text.textContent = "Somebody changed this job since you opened it. Nothing you typed is lost.";
+  text.textContent = "This job was changed since you opened it. Nothing you typed is lost.";
   const button = document.createElement("button");
   button.type = "button";
   button.dataset.reload = "";
@@ -559,6 +561,30 @@ async function reload() {
     if (error.status !== 404) return showProblems([error.message]);
     state.etag = null;
     notice.replaceChildren(Object.assign(document.createElement("p"), { textContent: "The job was deleted. Saving creates it again; secrets must be entered again." }));
+  }
+}
+
+/** Calls the target once with the definition as it is, without saving it. */
+async function testRun(button) {
+  if (!state.isJsonValid) return json.focus();
+  const answer = await ask({ title: "Call the target now?", text: "It receives a real request with this definition. Nothing is saved, and nothing is retried.", confirm: "Test run" });
+  if (!answer) return;
+  const card = one("[data-test-result]");
+  const body = card.querySelector(".body");
+  card.hidden = false;
+  body.replaceChildren(Object.assign(document.createElement("p"), { className: "soft", textContent: "Waiting for the target" }));
+  card.scrollIntoView({ block: "nearest" });
+  button.disabled = true;
+  try {
+    showTestRun(body, await send("POST", `${previewResource()}/test-run`, { body: definitions.withSecrets(state.definition, state.secrets) }));
+    showErrors(null, {});
+  } catch (error) {
+    const { other } = showErrors(error, { onlyTouched: false });
+    const texts = other.length ? other : ["The definition has errors; nothing was sent."];
+    body.replaceChildren(...texts.map((text) => Object.assign(document.createElement("p"), { className: "fail", textContent: text })));
+  } finally {
+    button.disabled = false;
+    card.focus({ preventScroll: true });
   }
 }
 

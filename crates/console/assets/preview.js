@@ -2,7 +2,8 @@
 
 import { dateTime, relative } from "./time.js";
 
-function element(name, text, className) {
+/** An element with a text and a class. */
+export function element(name, text, className) {
   const result = document.createElement(name);
   if (text) result.textContent = text;
   if (className) result.className = className;

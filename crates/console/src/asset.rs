@@ -43,6 +43,7 @@ static ASSETS: &[Asset] = &assets! {
     "preview.js": SCRIPT,
     "request.js": SCRIPT,
     "sign-in.js": SCRIPT,
+    "test-run.js": SCRIPT,
     "time.js": SCRIPT,
     "icon.svg": SVG,
 };

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use kalends_actions::certificate::PfxLimit;
-use kalends_actions::{ExecutorSettings, Fetcher, NetworkExecutor, Signer};
+use kalends_actions::{ActionExecutor, ExecutorSettings, Fetcher, NetworkExecutor, Signer};
 use kalends_domain::{EgressMode, SecretHeaders};
 use kalends_engine::{
     ClockSource, Engine, EngineMetrics, EngineSettings, EngineState, Nodes, Nudge, OnViolation,
@@ -35,7 +35,7 @@ use kalends_metrics::Metrics;
 use kalends_recurrence::Zone;
 use kalends_server::{
     App, EchoTarget, EventSubscriptions, Health, PositionKey, SchedulerHealth, SchedulerProblem,
-    ServerMetrics, Settings,
+    ServerMetrics, Settings, TestRuns,
 };
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::record::NodeId;
@@ -219,6 +219,16 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         services: arguments.endpoints.into(),
         secret_headers: settings.secret_headers.clone(),
     };
+    // Has connections of its own: runs of the engine must not wait for test runs.
+    let new_executor = || {
+        let (settings, clock) = (executor_settings.clone(), Arc::clone(&clock));
+        let executor = NetworkExecutor::new(settings, clock, Arc::new(SystemEntropy));
+        executor.context("cannot set up TLS")
+    };
+    let tester: Option<Arc<dyn ActionExecutor>> = match arguments.hold {
+        true => None,
+        false => Some(Arc::new(new_executor()?)),
+    };
     let engine = match arguments.hold {
         true => {
             if let ClockSource::Store(clock) = clock_source {
@@ -227,12 +237,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
             None
         }
         false => {
-            let executor = NetworkExecutor::new(
-                executor_settings,
-                Arc::clone(&clock),
-                Arc::new(SystemEntropy),
-            );
-            let executor = executor.context("cannot set up TLS")?;
+            let executor = new_executor()?;
             let settings = EngineSettings {
                 schedules: settings.schedules.clone(),
                 nodes,
@@ -264,6 +269,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         on_edit: Arc::new(move || nudge.nudge()),
         position_key: PositionKey::new(&position_root),
         events: EventSubscriptions::new(&access.control),
+        test_runs: TestRuns::new(tester, attempt_timeout, &access.control),
         access: Arc::new(access.control),
         metrics: Arc::new(ServerMetrics::new(others, started)),
         health: Arc::clone(&health),

@@ -21,6 +21,7 @@ use crate::metrics::ServerMetrics;
 use crate::node::Node;
 use crate::position_key::PositionKey;
 use crate::response::ApiError;
+use crate::test_runs::TestRuns;
 
 /// Settings of the API.
 #[derive(Clone, Debug, Default)]
@@ -102,6 +103,8 @@ pub struct App {
     pub certificates: PfxLimit,
     /// This process.
     pub node: Node,
+    /// Executes definitions that are not saved.
+    pub test_runs: TestRuns,
 }
 
 /// Ids that a response carries in its headers.

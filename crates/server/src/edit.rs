@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, header};
 use kalends_domain::{
     Collection, CollectionPath, EditKind, EgressPolicy, HttpAuthentication, JobDefinition,
-    Lifecycle, OpenRunsMax, ScheduleEdit, ScheduleState, Target, Uri, ValidationError,
+    Lifecycle, OpenRunsMax, PauseRecord, ScheduleEdit, ScheduleState, Target, Uri, ValidationError,
     ValidationErrorKind, changes_schedule, check_collection, check_end_time, check_job,
     closed_by_edit, counted, facts_of, jobs_max, rule_of, schedule_state_after_edit,
     schedule_state_of_new, schedule_state_of_revived, stored_rule_of,
@@ -284,11 +284,7 @@ pub(crate) fn decide_run(
     open_runs_max: OpenRunsMax,
     context: &JobContext<'_>,
 ) -> Result<JobWrite, ApiError> {
-    if let Some(pause) = context.pause {
-        let (since, reason) = (pause.pause.since, pause.reason.trim_end_matches('.'));
-        let message = format!("All jobs are paused since {since}: {reason}; end the pause first");
-        return Err(ErrorDetails::one(ErrorCode::Paused, "", message).into());
-    }
+    check_not_paused(context.pause)?;
     if !is_active(job) && version.is_old() {
         let message = finished_message(job);
         return Err(ErrorDetails::one(ErrorCode::JobNotRunnable, "", message).into());
@@ -303,6 +299,14 @@ pub(crate) fn decide_run(
         return Err(ApiError::rate_limited(errors, RUN_AGAIN_SECONDS));
     }
     Ok(JobWrite::Run { at: context.now })
+}
+
+/// Refuses a run while all jobs are paused.
+pub(crate) fn check_not_paused(pause: Option<&PauseRecord>) -> Result<(), ApiError> {
+    let Some(pause) = pause else { return Ok(()) };
+    let (since, reason) = (pause.pause.since, pause.reason.trim_end_matches('.'));
+    let message = format!("All jobs are paused since {since}: {reason}; end the pause first");
+    Err(ErrorDetails::one(ErrorCode::Paused, "", message).into())
 }
 
 /// The effect of replacing a collection's definition by `new`.

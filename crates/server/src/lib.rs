@@ -47,6 +47,7 @@ mod resources;
 mod response;
 mod route;
 mod strict_http1;
+mod test_runs;
 mod tls;
 
 pub use access::{
@@ -65,4 +66,5 @@ pub use metrics::ServerMetrics;
 pub use node::{AttemptLimits, Node, SchedulerLoad, StoreKind};
 pub use position_key::PositionKey;
 pub use resources::OPENAPI;
+pub use test_runs::TestRuns;
 pub use tls::{Tls, TlsError, TlsFiles};

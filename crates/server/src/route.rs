@@ -56,6 +56,7 @@ pub(crate) enum Route {
     Run(JobPath),
     History(JobPath),
     Preview(JobPath),
+    TestRun(JobPath),
     Occurrences(JobPath),
     Explain(JobPath),
 }
@@ -101,7 +102,8 @@ impl Route {
             | Route::Bulk(_)
             | Route::BulkPreview(_)
             | Route::Run(_)
-            | Route::Preview(_) => "POST",
+            | Route::Preview(_)
+            | Route::TestRun(_) => "POST",
         }
     }
 
@@ -109,7 +111,10 @@ impl Route {
     pub(crate) fn reads_body(&self, method: &Method) -> bool {
         *method == Method::PUT
             || *method == Method::PATCH
-            || matches!(self, Route::Bulk(_) | Route::BulkPreview(_) | Route::Preview(_))
+            || matches!(
+                self,
+                Route::Bulk(_) | Route::BulkPreview(_) | Route::Preview(_) | Route::TestRun(_)
+            )
             || *self == Route::Pause && *method == Method::POST
     }
 
@@ -295,6 +300,7 @@ impl<'a> Segments<'a> {
             [action] if action.eq_ignore_ascii_case("run") => Some(Route::Run(job)),
             [action] if action.eq_ignore_ascii_case("history") => Some(Route::History(job)),
             [action] if action.eq_ignore_ascii_case("preview") => Some(Route::Preview(job)),
+            [action] if action.eq_ignore_ascii_case("test-run") => Some(Route::TestRun(job)),
             [action] if action.eq_ignore_ascii_case("occurrences") => Some(Route::Occurrences(job)),
             [action] if action.eq_ignore_ascii_case("explain") => Some(Route::Explain(job)),
             _ => None,
@@ -394,6 +400,7 @@ mod tests {
         is(&format!("{JC}/jobs/j/run"), |r| matches!(r, Route::Run(_)));
         is(&format!("{JC}/jobs/j/history"), |r| matches!(r, Route::History(_)));
         is(&format!("{JC}/jobs/j/preview"), |r| matches!(r, Route::Preview(_)));
+        is(&format!("{JC}/jobs/j/test-run"), |r| matches!(r, Route::TestRun(_)));
         is(&format!("{JC}/jobs/j/Occurrences"), |r| matches!(r, Route::Occurrences(_)));
         is(&format!("{JC}/jobs/j/explain"), |r| matches!(r, Route::Explain(_)));
         is("/events", |r| *r == Route::Events);
@@ -463,6 +470,7 @@ mod tests {
             Route::Session => 31,
             Route::Pause => 32,
             Route::Resume => 33,
+            Route::TestRun(_) => 34,
         }
     }
 
@@ -486,7 +494,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_lists_exactly_the_routes() {
-        let mut seen = [false; 34];
+        let mut seen = [false; 35];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -502,6 +510,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 34]);
+        assert_eq!(seen, [true; 35]);
     }
 }

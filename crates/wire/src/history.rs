@@ -50,6 +50,32 @@ pub fn write_history_entry<'a>(
         .into()
 }
 
+/// The result of an attempt of a definition that is not saved.
+#[derive(Clone, Copy, Debug)]
+pub struct TestRun<'a> {
+    /// When the attempt started.
+    pub started: Instant,
+    /// When it ended.
+    pub ended: Instant,
+    /// Whether it succeeded.
+    pub status: AttemptStatus,
+    /// The message that the history would have.
+    pub message: &'a str,
+    /// Durations of its phases.
+    pub timing: Timing,
+}
+
+/// Serialises the result of a test run, with the members of a history entry. Newest API version only.
+pub fn write_test_run<'a>(run: &TestRun<'a>) -> Json<'a> {
+    ObjectBuilder::new()
+        .put("startTime", run.started)
+        .put("endTime", run.ended)
+        .put("status", enum_text(STATUSES, &run.status, OldCasing::Lower, Version::NEWEST))
+        .put("message", run.message)
+        .put_some("timing", timing(run.timing))
+        .into()
+}
+
 /// Serialises the measured phases; `None` if there are none.
 fn timing(timing: Timing) -> Option<ObjectBuilder<'static>> {
     let written = |time: Micros| write_duration(Duration::from_micros(time.get().into()));

@@ -51,7 +51,7 @@ pub use duration::{parse_duration, parse_short_duration, write_duration};
 pub use error::{ErrorDetail, ErrorDetails};
 pub use error_code::ErrorCode;
 pub use group::{GroupBody, read_group};
-pub use history::write_history_entry;
+pub use history::{TestRun, write_history_entry, write_test_run};
 pub use id::{collection_id, job_id};
 pub use job::{
     FinalState, JobBody, JobRuntimeState, job_with_secrets, keep_extensions, read_job, write_job,

@@ -106,8 +106,6 @@ struct Editor<'a> {
     /// Names of headers with secret values that the operator added, separated by blanks.
     secret_headers: String,
     may_run: bool,
-    /// Whether a definition can be tried without saving it.
-    may_test: bool,
 }
 
 pub(super) async fn page(
@@ -153,7 +151,6 @@ pub(super) async fn page(
         zone: view.browser_zone.as_ref().map_or("", |zone| zone.name()).to_owned(),
         secret_headers: view.secret_headers.configured().join(" "),
         may_run: view.may("runJobs"),
-        may_test: false,
         view,
     };
     rendered(&editor)
@@ -203,7 +200,7 @@ mod tests {
             version: "0",
             server: "http://127.0.0.1",
             default_group: "/subscriptions/s/resourceGroups/g",
-            secret_headers: &kalends_domain::SecretHeaders::default(),
+            secret_headers: &kalends_domain::SecretHeaders::new(["X-Mine".to_owned()]),
             sign_in: crate::SignInMethod::None,
             is_cross_site: false,
         };
@@ -320,6 +317,7 @@ mod tests {
     #[tokio::test]
     async fn secrets_are_password_fields_without_a_value() {
         let html = page("jobs/c/j/edit", true).await.body;
+        assert_eq!(values(&html, "data-secret-headers"), ["x-mine"]);
         let secrets: Vec<_> =
             html.split('<').filter(|tag| tag.contains("data-kind=\"secret\"")).collect();
         assert_eq!(secrets.len(), 8);

@@ -12,7 +12,8 @@ use crate::tokens::{
     JOB, STANDARD, SUBSCRIPTION, collection, create, guarded, id, new, request_as,
 };
 
-fn lines(file: &Path) -> Vec<Value> {
+/// The entries of an audit log.
+pub(crate) fn lines(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

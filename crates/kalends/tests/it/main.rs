@@ -57,6 +57,7 @@ mod store_commands;
 mod store_migration;
 mod stored_secrets;
 mod target;
+mod test_runs;
 mod test_server;
 mod tidy;
 mod tls_and_http2;

@@ -143,6 +143,11 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
             collection(Read, &path.collection),
             "Microsoft.Scheduler/jobCollections/jobs/explain/read",
         ),
+        // Sends the stored secrets of the job, as saving and running it would.
+        Route::TestRun(path) => (
+            collection(Write, &path.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/testRun/action",
+        ),
         Route::Preview(path) => (
             collection(Read, &path.collection),
             "Microsoft.Scheduler/jobCollections/jobs/preview/action",

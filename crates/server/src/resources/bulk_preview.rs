@@ -10,7 +10,7 @@ use http::StatusCode;
 use kalends_domain::{CollectionPath, JobPath};
 use kalends_wire::{BulkEdit, Json, job_id, read_bulk_preview};
 
-use super::preview::{PreparedPreview, PreviewAccess, created_collection};
+use super::preview::{PreparedPreview, PreviewAccess, created_collection, effect};
 use super::{HandlerResult, RequestContext};
 use crate::edit::Condition;
 use crate::request::{BodyLimit, read_json_up_to};
@@ -40,7 +40,7 @@ pub(super) async fn preview(mut request: RequestContext, path: CollectionPath) -
             let prepared =
                 PreparedPreview::read(app, &job, definition, condition, version, access).await;
             let (app, created) = (Arc::clone(app), created.clone());
-            let decided = async move { prepared?.decide(&app, created.as_deref()).await };
+            let decided = async move { prepared?.decide(&app, created.as_deref(), effect).await };
             tasks.push((job, tokio::spawn(decided)));
         }
         for (job, task) in tasks {

@@ -24,6 +24,7 @@ mod providers;
 mod readable_collections;
 mod search;
 mod session;
+mod test_run;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -341,6 +342,7 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::Job(path) => Box::pin(jobs::change(request, path)).await,
         Route::Run(path) => Box::pin(jobs::run(request, path)).await,
         Route::Preview(path) => Box::pin(preview::preview(request, path)).await,
+        Route::TestRun(path) => Box::pin(test_run::test_run(request, path)).await,
         Route::History(path) => Box::pin(history::list(request, path)).await,
         Route::Occurrences(path) => Box::pin(occurrences::list(request, path)).await,
         Route::Explain(path) => Box::pin(explain::explain(request, path)).await,

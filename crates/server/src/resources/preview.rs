@@ -37,7 +37,7 @@ pub(super) async fn preview(mut request: RequestContext, path: JobPath) -> Handl
     let app = &request.app;
     let created = created_collection(&request, &path.collection, access).await?;
     let prepared = PreparedPreview::read(app, &path, &body, condition, version, access).await?;
-    Ok(ApiResponse::json(StatusCode::OK, &prepared.decide(app, created.as_deref()).await?))
+    Ok(ApiResponse::json(StatusCode::OK, &prepared.decide(app, created.as_deref(), effect).await?))
 }
 
 /// The collection that saving the first job of a short path would create; `None` if there is one, or if
@@ -100,16 +100,20 @@ impl PreparedPreview {
         Ok(PreparedPreview { path: path.clone(), draft, edit })
     }
 
-    /// The body of the preview. `created` is the collection that saving would create.
-    pub(super) async fn decide(
+    /// Calls `decide` with the complete definition, on the state that saving it would find. `created` is
+    /// the collection that saving would create.
+    pub(super) async fn decide<T: Send + 'static>(
         self,
         app: &App,
         created: Option<&CollectionRecord>,
-    ) -> Result<Json<'static>, ApiError> {
+        mut decide: impl FnMut(&JobEdit, JobDefinition, &JobContext<'_>) -> Result<T, ApiError>
+        + Send
+        + 'static,
+    ) -> Result<T, ApiError> {
         let PreparedPreview { path, draft, edit } = self;
-        let decide = move |context: JobContext<'_>| {
+        let mut decide = move |context: JobContext<'_>| {
             let definition = draft.complete(context.existing)?;
-            effect(&edit, definition, &context)
+            decide(&edit, definition, &context)
         };
         match created {
             Some(collection) => decide(jobs::context_in_new(collection)),
@@ -139,7 +143,7 @@ async fn decide_only<T: Send + 'static>(
 }
 
 /// The body of a preview.
-fn effect(
+pub(super) fn effect(
     edit: &JobEdit,
     definition: JobDefinition,
     context: &JobContext<'_>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kalends_environment::{Clock, SeededEntropy, SystemClock};
 use kalends_server::{
     AccessControl, App, AuditLog, EventSubscriptions, Health, PositionKey, SchedulerHealth,
-    Settings, Timeouts, Tls, serve,
+    Settings, TestRuns, Timeouts, Tls, serve,
 };
 use kalends_store::memory::MemoryStore;
 use tokio::net::TcpListener;
@@ -72,6 +72,7 @@ async fn start_full(
         on_edit: Arc::new(|| {}),
         entropy,
         events: EventSubscriptions::new(&access),
+        test_runs: TestRuns::new(None, LONG, &access),
         access: Arc::new(access),
         settings: Arc::new(settings),
         metrics: Arc::default(),

@@ -1,0 +1,196 @@
+import { strict as assert } from "node:assert";
+
+import { test } from "../registry.mjs";
+import { DESKTOP, PHONE } from "../browser.mjs";
+import { eventually } from "../server.mjs";
+
+const JOB = "/api/collections/demo/jobs/nightly";
+
+/** The definition in the JSON field. */
+async function definition(page) {
+  return JSON.parse(await page.getByLabel("JSON").inputValue());
+}
+
+/** Waits for a text in the preview. */
+async function previewed(page, text) {
+  await page.locator("[data-preview]", { hasText: text }).waitFor();
+}
+
+/** The error beside a field. */
+function errorOf(page, path) {
+  return page.locator(`.field[data-path="${path}"] .error[data-shown]`);
+}
+
+/** A job with secrets in every place that the form has for an HTTP target. */
+function withSecrets(server) {
+  return server.job("nightly", {
+    recurrence: { frequency: "Week", interval: 2, timeZone: "Europe/Berlin", schedule: { weekDays: ["Monday"], hours: [2], minutes: [30] } },
+    startTime: "2027-01-04T00:00:00Z",
+    action: {
+      request: {
+        method: "POST",
+        uri: `${server.echo}/200?sig=canary-parameter`,
+        headers: { Authorization: "Bearer canary-header", Accept: "*/*" },
+        authentication: { type: "Basic", username: "user", password: "canary-password" },
+      },
+    },
+  });
+}
+
+test("a job is created by clicking, and does not run at its creation", async ({ start, open }) => {
+  const server = await start();
+  const window = await open(server);
+  const { page } = window;
+  await window.go("new-job");
+  await previewed(page, "At 09:00 every day, Europe/Berlin");
+  await page.getByLabel("Name", { exact: true }).fill("nightly");
+  await page.getByLabel("Collection").fill("demo");
+  await page.getByLabel("Unit").selectOption("Month");
+  await page.getByRole("combobox", { name: "On", exact: true }).selectOption("weekdays");
+  await page.getByLabel("Which one").selectOption("-1");
+  await page.getByLabel("Weekday", { exact: true }).selectOption("Friday");
+  await page.getByLabel("At hours").fill("8-10");
+  await page.getByLabel("URL").first().fill(`${server.echo}/200`);
+  await previewed(page, "last Friday");
+  await previewed(page, "Nothing runs by creating the job.");
+  assert.deepEqual((await definition(page)).properties.recurrence.schedule, { hours: [8, 9, 10], minutes: [0], monthlyOccurrences: [{ day: "Friday", occurrence: -1 }] });
+  await page.getByRole("button", { name: "Create job" }).click();
+  await page.waitForURL(`${server.url}/jobs/demo/nightly`);
+  const job = await server.api("GET", JOB);
+  assert.equal(job.properties.action.type, "Http");
+  assert.equal(job.properties.status.executionCount, 0);
+  assert.equal((await server.runs("nightly")).filter((run) => run.disposition === "Completed").length, 0);
+});
+
+test("form and JSON of the editor stay in step, and members that the form does not know are kept", async ({ start, open }) => {
+  const server = await start();
+  await withSecrets(server);
+  const window = await open(server);
+  window.expect(/400/);
+  const { page } = window;
+  await window.go("jobs/demo/nightly/edit");
+  await previewed(page, "Saving changes nothing.");
+  const before = await definition(page);
+  await page.getByLabel("JSON").fill(JSON.stringify({ properties: { ...before.properties, madeUp: 1, recurrence: { cron: "15 4 * * *", timeZone: "Europe/Berlin" } } }));
+  assert.equal(await page.getByLabel("Cron expression").inputValue(), "15 4 * * *");
+  await previewed(page, "properties.madeUp is unknown");
+  await page.getByLabel("Cron expression").fill("15 5 * * *");
+  const after = await definition(page);
+  assert.equal(after.properties.madeUp, 1);
+  assert.equal(after.properties.recurrence.cron, "15 5 * * *");
+  await page.getByLabel("JSON").fill("{");
+  await page.getByText("Not JSON").waitFor();
+  assert.ok(await page.getByLabel("Cron expression").isDisabled());
+  await page.getByLabel("JSON").fill(JSON.stringify(before));
+  assert.ok(await page.getByLabel("Cron expression").isHidden());
+  assert.equal(await page.getByLabel("At hours").inputValue(), "2");
+});
+
+test("errors of the API appear beside their fields, and a failed save loses nothing", async ({ start, open }) => {
+  const server = await start();
+  await withSecrets(server);
+  const window = await open(server);
+  window.expect(/400/);
+  const { page } = window;
+  await window.go("jobs/demo/nightly/edit");
+  await page.getByLabel("At minutes").fill("75");
+  await errorOf(page, "recurrence.schedule.minutes").getByText("must be between 0 and 59 (found 75)").waitFor();
+  await page.getByRole("button", { name: "Save changes" }).click();
+  await errorOf(page, "recurrence.schedule.minutes").waitFor();
+  assert.equal(await page.getByLabel("At minutes").inputValue(), "75");
+  await page.getByLabel("At minutes").fill("45");
+  await previewed(page, "Moves the next run");
+  assert.equal(await errorOf(page, "recurrence.schedule.minutes").count(), 0);
+  await page.getByRole("button", { name: "Save changes" }).click();
+  await page.waitForURL(`${server.url}/jobs/demo/nightly`);
+  assert.deepEqual((await server.api("GET", JOB)).properties.recurrence.schedule.minutes, [45]);
+});
+
+test("the editor shows no secret, keeps stored ones, and never sends them to another host", async ({ start, open }) => {
+  const server = await start();
+  await withSecrets(server);
+  const window = await open(server);
+  window.expect(/400/);
+  const { page } = window;
+  await window.go("jobs/demo/nightly/edit");
+  await previewed(page, "Saving changes nothing.");
+  const shown = await page.evaluate(() => [document.body.innerText, ...[...document.querySelectorAll("input, textarea")].map((field) => field.value)].join("\n"));
+  assert.ok(!shown.includes("canary"), shown);
+  assert.equal(await page.getByLabel("Password").first().getAttribute("placeholder"), "stored; leave empty to keep");
+  const url = page.getByLabel("URL").first();
+  const own = await url.inputValue();
+  await url.fill("http://127.0.0.2:9999/");
+  await errorOf(page, "action.request.authentication.password").getByText("is stored for another recipient").waitFor();
+  await url.fill(own);
+  await page.getByLabel("Password").first().fill("canary-typed");
+  assert.equal((await definition(page)).properties.action.request.authentication.password, "${entered}");
+  await previewed(page, "Changes");
+  await page.getByRole("button", { name: "Save changes" }).click();
+  await page.waitForURL(`${server.url}/jobs/demo/nightly`);
+});
+
+test("a job that somebody else changed is merged with what was typed", async ({ start, open }) => {
+  const server = await start();
+  await withSecrets(server);
+  const window = await open(server);
+  window.expect(/412/);
+  const { page } = window;
+  await window.go("jobs/demo/nightly/edit");
+  await page.getByLabel("At hours").fill("5");
+  await previewed(page, "At 05:30");
+  await server.api("PATCH", JOB, { properties: { jitter: "PT7S" } });
+  await page.getByRole("button", { name: "Save changes" }).click();
+  await page.getByText("This job was changed since you opened it").waitFor();
+  await page.getByRole("button", { name: "Load the new version and keep my changes" }).click();
+  await eventually("the merged definition", async () => (await definition(page)).properties.jitter === "PT7S");
+  assert.deepEqual((await definition(page)).properties.recurrence.schedule.hours, [5]);
+  await page.getByRole("button", { name: "Save changes" }).click();
+  await page.waitForURL(`${server.url}/jobs/demo/nightly`);
+  const { properties } = await server.api("GET", JOB);
+  assert.equal(properties.jitter, "PT7S");
+  assert.deepEqual(properties.recurrence.schedule.hours, [5]);
+});
+
+test("leaving the editor with unsaved changes asks", async ({ start, open }) => {
+  const server = await start();
+  await withSecrets(server);
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs/demo/nightly/edit");
+  await page.getByLabel("At hours").fill("6");
+  const asked = new Promise((resolve) => page.once("dialog", (dialog) => dialog.dismiss().then(() => resolve(dialog.type()))));
+  await page.getByRole("link", { name: "Cancel" }).click({ noWaitAfter: true });
+  assert.equal(await asked, "beforeunload");
+  assert.equal(await page.getByLabel("At hours").inputValue(), "6");
+  page.on("dialog", (dialog) => dialog.accept());
+});
+
+test("a test run shows the response of the target and saves nothing", async ({ start, open }) => {
+  const server = await start();
+  await withSecrets(server);
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs/demo/nightly/edit");
+  await previewed(page, "Saving changes nothing.");
+  await page.getByRole("button", { name: "Test run…" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Test run" }).click();
+  const result = page.locator("[data-test-result]");
+  await result.getByText("Succeeded").waitFor();
+  assert.ok(!(await result.innerText()).includes("canary"), await result.innerText());
+  assert.equal((await server.api("GET", JOB)).properties.status.executionCount, 0);
+});
+
+test("the editor is accessible and fits the width of a phone", async ({ start, open }) => {
+  const server = await start();
+  await withSecrets(server);
+  for (const size of [DESKTOP, PHONE]) {
+    const window = await open(server, { size });
+    for (const path of ["new-job", "jobs/demo/nightly/edit"]) {
+      await window.go(path);
+      await previewed(window.page, "Next runs");
+      await window.page.evaluate(() => document.querySelectorAll("details").forEach((details) => (details.open = true)));
+      await window.checkAccessibility();
+      await window.checkWidth();
+    }
+  }
+});
