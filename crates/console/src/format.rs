@@ -55,6 +55,16 @@ pub(crate) fn duration(duration: Duration) -> String {
     }
 }
 
+/// Like [`duration`], with two significant digits: `1.2 ms`, `15 s`.
+pub(crate) fn fine_duration(time: Duration) -> String {
+    match time.as_micros() {
+        0 => "0 ms".to_owned(),
+        1..10_000 => format!("{:.1} ms", time.as_secs_f64() * 1_000.0),
+        10_000_000..60_000_000 => format!("{:.0} s", time.as_secs_f64()),
+        _ => duration(time),
+    }
+}
+
 /// A duration of the API, such as `PT1M30S`, as people read it; as it is if it cannot be read.
 pub(crate) fn written_duration(text: &str) -> String {
     match kalends_wire::parse_duration(text) {

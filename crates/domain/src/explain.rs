@@ -8,7 +8,7 @@ use kalends_recurrence::{Instant, Rule};
 use crate::job::Switch;
 use crate::ledger::{Cause, Disposition, LedgerRecord};
 use crate::pause::PauseRecord;
-use crate::run::{AttemptStatus, HistoryEntry, Lifecycle};
+use crate::run::{ActionRole, AttemptStatus, HistoryEntry, Lifecycle};
 use crate::timeline::{
     COLLECTION_ATTEMPTS_MAX, HOST_ATTEMPTS_MAX, JobSnapshot, OccurrenceState, RunInFlight,
     SlotLimit,
@@ -251,7 +251,9 @@ fn explain_held_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
 }
 
 fn explain_record(input: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> Finding {
-    let entries = || input.history.iter().filter(|entry| entry.expected == row.from);
+    let is_of_run =
+        |entry: &&HistoryEntry| entry.expected == row.from && entry.role == ActionRole::Main;
+    let entries = || input.history.iter().filter(is_of_run);
     let attempts = entries().filter(|entry| entry.status != AttemptStatus::Postponed).count();
     let after = match attempts {
         0 => String::new(),

@@ -5,12 +5,14 @@ mod expected_load;
 mod next_hour;
 mod outcomes;
 mod run_counts;
+mod waterfall;
 
 pub(crate) use calendar::{Calendar, CalendarData, DailyRate};
 pub(crate) use expected_load::ExpectedLoad;
 pub(crate) use next_hour::NextHour;
 pub(crate) use outcomes::Outcomes;
 pub(crate) use run_counts::RunCounts;
+pub(crate) use waterfall::{Attempt, Phase, Waterfall};
 
 /// A text at a position of a chart.
 pub(crate) struct Label {

@@ -9,6 +9,7 @@ use crate::address::{JobAddress, encode};
 use crate::api::{Api, Data, read};
 use crate::format::duration;
 use crate::mark::Mark;
+use crate::message::summary;
 use crate::view::{PageRequest, Time, View};
 
 const PAGE_SIZE: usize = 50;
@@ -105,7 +106,7 @@ impl Row {
             scheduled: run.time("scheduledTime").map(|at| view.time(at)),
             attempts: run.text("attempts"),
             took: took.map_or(String::new(), |took| duration(Duration::from_millis(took as u64))),
-            message: run.text("message"),
+            message: summary(&run.text("message")),
         }
     }
 }

@@ -155,7 +155,8 @@ fn a_pause_is_explained_with_its_reason_author_and_times() {
 
 #[test]
 fn a_failure_is_explained_with_its_attempts_and_its_last_message() {
-    let history = vec![failed("no such host", 1), failed("timed out", 0)];
+    let error_action = HistoryEntry { role: ActionRole::Error, ..failed("refused", 0) };
+    let history = vec![error_action, failed("no such host", 1), failed("timed out", 0)];
     let case = Case { history, ..Case::closed(Disposition::Failed) };
     case.check("04:00", ExplainReason::Failed, "after 2 attempts");
     case.check("04:00", ExplainReason::Failed, "The last said: no such host");
@@ -316,4 +317,6 @@ fn a_dst_transition_nearby_is_noted() {
     let overlap = notes("2026-10-25T01:30:00Z");
     assert!(overlap.len() == 1 && overlap[0].contains("runs once, the first time"), "{overlap:?}");
     assert_eq!(notes("2026-06-01T00:30:00Z"), [""; 0]);
+    let ahead = case.explain(None).notes;
+    assert_eq!(ahead.len(), 2, "those of the coming year: {ahead:?}");
 }

@@ -13,6 +13,7 @@ use askama::Template;
 use kalends_recurrence::{Instant, Zone};
 
 use self::answer::Answer;
+pub(super) use self::facts::target;
 use self::facts::{Fact, facts};
 use self::ledger::Ledger;
 use self::runs::Runs;

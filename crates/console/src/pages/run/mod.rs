@@ -1,16 +1,261 @@
-//! One run of a job.
+//! One run of a job: its attempts on a time axis, request and response.
 
-use super::PageResult;
-use crate::address::JobAddress;
-use crate::api::{Api, ApiFailure};
-use crate::view::View;
+mod attempt;
+mod request;
+
+use std::time::Duration;
+
+use askama::Template;
+use kalends_recurrence::Instant;
+
+use self::attempt::AttemptEntry;
+use self::request::SentRequest;
+use super::job::zone_of;
+use super::{PageResult, rendered};
+use crate::address::{JobAddress, encode};
+use crate::api::{Api, ApiFailure, Data, read};
+use crate::chart::{Attempt, Waterfall};
+use crate::format::{count, counted, duration, fine_duration};
+use crate::mark::Mark;
+use crate::secrets::without_secrets;
+use crate::sentence::{Part, sentence};
+use crate::view::{Time, View};
+use crate::words;
+
+/// Reasons of explanations about times at which nothing was scheduled.
+const NO_OCCURRENCE: [&str; 3] = ["NotAnOccurrence", "BeforeCreation", "AfterEnd"];
+
+#[derive(Template)]
+#[template(path = "run/run.html")]
+struct RunPage<'a> {
+    view: &'a View,
+    address: &'a JobAddress,
+    /// URL of the page of the job.
+    job_href: String,
+    /// Path of the job in the API.
+    resource: String,
+    scheduled: Time,
+    mark: Mark,
+    /// The outcome in words.
+    outcome: String,
+    is_manual: bool,
+    explanation: Vec<Part>,
+    waterfall: Option<Waterfall>,
+    /// Attempts with their responses, newest first.
+    attempts: Vec<AttemptEntry>,
+    requests: Vec<SentRequest>,
+    /// Generation of the run, if the definition has changed since.
+    changed: Option<Changed>,
+    facts: Vec<Fact>,
+    previous: Option<Link>,
+    next: Option<Link>,
+}
+
+struct Changed {
+    ran: String,
+    current: String,
+}
+
+struct Fact {
+    name: &'static str,
+    time: Option<Time>,
+    code: String,
+    text: String,
+}
+
+/// Another occurrence.
+struct Link {
+    time: Time,
+    href: String,
+}
+
+impl Fact {
+    fn text(name: &'static str, text: String) -> Fact {
+        Fact { name, time: None, code: String::new(), text }
+    }
+
+    fn time(name: &'static str, time: Time, text: String) -> Fact {
+        Fact { name, time: Some(time), code: String::new(), text }
+    }
+}
 
 pub(super) async fn page(
     view: &mut View,
-    job: &JobAddress,
+    address: &JobAddress,
     time: &str,
-    _api: &dyn Api,
+    api: &dyn Api,
 ) -> PageResult {
-    view.title.clone_from(&job.job);
-    Err(ApiFailure { status: 404, message: format!("No run at {time}") })
+    view.title = format!("Run of {}", address.job);
+    let at: Instant = time.parse().map_err(|_| not_found(format!("{time:?} is not a time")))?;
+    let explain = address.api("/explain", &format!("at={}", encode(&at.to_string())));
+    let job = address.api("", "");
+    let (job, explanation) = tokio::join!(read(api, &job), read(api, &explain));
+    let (job, explanation) = (without_secrets(job?, &view.secret_headers), explanation?);
+    view.set_job_zone(zone_of(&job));
+    let text = explanation.text("explanation");
+    let history = explanation.list("history");
+    let rows = explanation.list("occurrences");
+    if history.is_empty() && NO_OCCURRENCE.contains(&explanation.text("reason").as_str()) {
+        return Err(not_found(text));
+    }
+    // Rows of earlier generations of an edited job come first.
+    let row = rows.last().cloned().unwrap_or_default();
+    let scheduled = row.time("scheduledTime").or(explanation.time("occurrence")).unwrap_or(at);
+    let mut attempts: Vec<_> =
+        history.iter().map(|entry| AttemptEntry::new(&entry.get("properties"), view)).collect();
+    let disposition = match row.text("disposition") {
+        name if name.is_empty() => explanation.text("reason"),
+        name => name,
+    };
+    let generation = attempts.iter().map(|attempt| attempt.generation.clone());
+    let generation = generation.chain([row.text("generation")]).find(|text| !text.is_empty());
+    let current = explanation.text("job.generation");
+    let changed = generation
+        .clone()
+        .filter(|ran| *ran != current)
+        .map(|ran| Changed { ran, current: current.clone() });
+    if let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.is_main) {
+        attempt.is_open = true;
+    }
+    let action = job.get("properties.action");
+    let key = row.text("idempotencyKey");
+    let ran_error_action = attempts.iter().any(|attempt| !attempt.is_main);
+    let mut requests = vec![SentRequest::new("Request", &action, &key, scheduled, address)];
+    if ran_error_action && action.has("errorAction") {
+        let error_action = action.get("errorAction");
+        requests.push(SentRequest::new(
+            "Request of the error action",
+            &error_action,
+            "",
+            scheduled,
+            address,
+        ));
+    }
+    let link = |at: Instant| Link {
+        time: view.time(at),
+        href: format!(
+            "{}jobs/{}/runs/{}",
+            view.root,
+            address.in_console(),
+            encode(&at.to_string())
+        ),
+    };
+    let page = RunPage {
+        job_href: format!("{}jobs/{}", view.root, address.in_console()),
+        resource: address.in_api(),
+        scheduled: view.time(scheduled),
+        mark: Mark::of_disposition(&disposition),
+        outcome: outcome(&disposition, &attempts),
+        is_manual: row.text("cause") == "Manual",
+        // The response is below.
+        explanation: sentence(text.split(" The last said: ").next().unwrap_or_default(), view),
+        waterfall: waterfall(scheduled, &attempts, &row, view),
+        facts: facts(&row, &attempts, scheduled, generation, view),
+        requests,
+        changed,
+        previous: explanation.time("previousOccurrence").map(link),
+        next: explanation.time("nextOccurrence").filter(|at| *at <= view.now).map(link),
+        attempts,
+        address,
+        view,
+    };
+    rendered(&page)
 }
+
+fn not_found(message: String) -> ApiFailure {
+    ApiFailure { status: 404, message }
+}
+
+/// `Failed after 3 attempts; the error action succeeded`.
+fn outcome(disposition: &str, attempts: &[AttemptEntry]) -> String {
+    let ran = attempts.iter().filter(|attempt| attempt.is_main && !attempt.is_postponed).count();
+    let after = match (disposition, ran) {
+        ("Completed" | "Failed" | "Superseded", 2..) => format!(" after {ran} attempts"),
+        ("Retrying", 1..) => format!(" after {}", counted(ran as u64, "attempt", "attempts")),
+        _ => String::new(),
+    };
+    let error_action = match attempts.iter().find(|attempt| !attempt.is_main) {
+        Some(attempt) if attempt.mark == Mark::Succeeded => "; the error action succeeded",
+        Some(_) => "; the error action failed",
+        None => "",
+    };
+    format!("{}{after}{error_action}", words::disposition(disposition))
+}
+
+fn waterfall(
+    scheduled: Instant,
+    attempts: &[AttemptEntry],
+    row: &Data,
+    view: &View,
+) -> Option<Waterfall> {
+    // Attempts with their number, oldest first.
+    let ran = attempts.iter().rev().filter(|attempt| !attempt.is_postponed);
+    let mut bars: Vec<_> = ran.filter_map(AttemptEntry::bar).collect();
+    let retry = row.integer("retryCount");
+    let label = attempt::label(row.text("actionName") != "ErrorAction", retry);
+    let end = bars.last().map_or(scheduled, |bar| bar.ended);
+    if let Some(started) = row.time("attemptTime") {
+        bars.push(Attempt {
+            label,
+            started: started.max(end).min(view.now),
+            ended: view.now,
+            phases: vec![],
+            class: "f-run",
+            text: "running".to_owned(),
+        });
+    } else if let Some(next) = row.time("nextAttemptTime").filter(|_| !bars.is_empty()) {
+        let text = format!("due {}", view.time(next).relative);
+        let (started, ended) = (next, next.saturating_add(Duration::from_millis(1)));
+        bars.push(Attempt { label, started, ended, phases: vec![], class: "f-faint", text });
+    }
+    (!bars.is_empty()).then(|| Waterfall::new(scheduled, &bars))
+}
+
+fn facts(
+    row: &Data,
+    attempts: &[AttemptEntry],
+    scheduled: Instant,
+    generation: Option<String>,
+    view: &View,
+) -> Vec<Fact> {
+    let mut facts = vec![Fact::time("Scheduled", view.time(scheduled), String::new())];
+    let several = row.integer("count");
+    if let Some(last) = row.time("lastScheduledTime") {
+        let text = format!("{} occurrences from then on", count(several));
+        facts.push(Fact::time("Until", view.time(last), text));
+    }
+    let ran = || attempts.iter().filter(|attempt| !attempt.is_postponed);
+    let started = ran().filter_map(|attempt| attempt.started).min();
+    let ended = ran().filter_map(|attempt| attempt.ended).max();
+    if let Some(started) = started {
+        let lag = format!("{} after the scheduled time", fine_duration(started.since(scheduled)));
+        facts.push(Fact::time("Started", view.time(started.whole_second()), lag));
+    }
+    if let (Some(started), Some(ended)) = (started, ended) {
+        let text = format!("{} in all", duration(ended.since(started)));
+        facts.push(Fact::time("Last attempt ended", view.time(ended.whole_second()), text));
+    }
+    if let Some(decided) = row.time("decidedTime").filter(|_| ended.is_none()) {
+        facts.push(Fact::time("Decided", view.time(decided.whole_second()), String::new()));
+    }
+    let cause = match row.text("cause").as_str() {
+        "Manual" => "a manual run",
+        "Scheduled" => "the schedule",
+        _ => "",
+    };
+    if !cause.is_empty() {
+        facts.push(Fact::text("Cause", cause.to_owned()));
+    }
+    if let Some(generation) = generation {
+        facts.push(Fact::text("Generation", generation));
+    }
+    let key = row.text("idempotencyKey");
+    if !key.is_empty() {
+        let text = "the same in all attempts".to_owned();
+        facts.push(Fact { name: "Idempotency key", time: None, code: key, text });
+    }
+    facts
+}
+
+#[cfg(test)]
+mod tests;

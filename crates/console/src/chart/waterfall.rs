@@ -1,0 +1,315 @@
+//! The attempts of a run on one time axis, with the waits between them. Long waits are shortened, so
+//! that attempts of milliseconds stay visible between retries of minutes.
+
+use std::time::Duration;
+
+use askama::Template;
+use kalends_recurrence::Instant;
+
+use super::Label;
+use crate::format::{duration, fine_duration};
+
+const WIDTH: f64 = 1_200.0;
+const LEFT: f64 = 112.0;
+/// Space for the text after a bar.
+const RIGHT: f64 = 208.0;
+const ROW: f64 = 28.0;
+/// Width of a shortened wait.
+const WAIT_MAX: f64 = 104.0;
+/// Share of the axis that all waits have at most, if they are shortened.
+const WAITS_SHARE_MAX: f64 = 0.5;
+/// Waits with at least this width have their text above them.
+const TEXT_MIN: f64 = 84.0;
+const BAR_MIN: f64 = 3.0;
+/// Distance of two labels of the axis.
+const TICK_DISTANCE: f64 = 72.0;
+
+/// An attempt.
+pub(crate) struct Attempt {
+    pub(crate) label: String,
+    pub(crate) started: Instant,
+    pub(crate) ended: Instant,
+    /// DNS, connect, TLS, first byte; none were measured, or did not happen.
+    pub(crate) phases: Vec<(Phase, Duration)>,
+    /// Class of the colour of the outcome.
+    pub(crate) class: &'static str,
+    /// Outcome in a few words.
+    pub(crate) text: String,
+}
+
+/// A phase of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Dns,
+    Connect,
+    Tls,
+    /// From the request to the first byte of the response.
+    FirstByte,
+    /// The rest.
+    Body,
+}
+
+impl Phase {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Phase::Dns => "DNS",
+            Phase::Connect => "connect",
+            Phase::Tls => "TLS",
+            Phase::FirstByte => "first byte",
+            Phase::Body => "rest",
+        }
+    }
+
+    fn opacity(self) -> f64 {
+        match self {
+            Phase::Dns => 0.35,
+            Phase::Connect => 0.55,
+            Phase::Tls => 0.8,
+            Phase::FirstByte => 1.0,
+            Phase::Body => 0.6,
+        }
+    }
+}
+
+/// The chart.
+#[derive(Template)]
+#[template(path = "chart/waterfall.html")]
+pub(crate) struct Waterfall {
+    bars: Vec<Bar>,
+    ticks: Vec<Label>,
+    height: f64,
+    /// Whether a wait is shortened.
+    pub(crate) is_shortened: bool,
+    pub(crate) summary: String,
+}
+
+struct Bar {
+    label: String,
+    y: f64,
+    wait: Option<Wait>,
+    segments: Vec<Segment>,
+    text: Label,
+}
+
+struct Wait {
+    from: f64,
+    to: f64,
+    /// Empty if it does not fit.
+    text: String,
+    title: String,
+}
+
+struct Segment {
+    x: f64,
+    width: f64,
+    class: &'static str,
+    opacity: f64,
+    title: String,
+}
+
+impl Waterfall {
+    /// `attempts` in their order. The axis starts at the scheduled time.
+    pub(crate) fn new(scheduled: Instant, attempts: &[Attempt]) -> Waterfall {
+        let mut waits = Vec::new();
+        let mut end = scheduled;
+        for attempt in attempts {
+            waits.push(attempt.started.since(end));
+            end = attempt.ended.max(end);
+        }
+        let lengths: Vec<_> =
+            attempts.iter().map(|attempt| attempt.ended.since(attempt.started)).collect();
+        let scale = Scale::new(&waits, &lengths);
+        let mut x = LEFT;
+        let (mut bars, mut ticks) = (Vec::new(), Vec::<Label>::new());
+        for (index, (attempt, wait)) in attempts.iter().zip(&waits).enumerate() {
+            let y = index as f64 * ROW;
+            let from = x;
+            x += scale.wait(*wait);
+            let (at, width) = (x, scale.attempt(attempt.ended.since(attempt.started)));
+            x += width;
+            let is_far = ticks.last().is_none_or(|tick| at - tick.x >= TICK_DISTANCE);
+            if is_far {
+                let offset = fine_duration(attempt.started.since(scheduled));
+                let y = attempts.len() as f64 * ROW + 20.0;
+                ticks.push(Label { x: at, y, text: format!("+{offset}") });
+            }
+            let verb = if index == 0 { "started after" } else { "waited" };
+            let waited = format!("{verb} {}", fine_duration(*wait));
+            let fits = at - from >= TEXT_MIN && index > 0;
+            bars.push(Bar {
+                label: attempt.label.clone(),
+                y,
+                wait: (at - from >= 1.0).then(|| Wait {
+                    from,
+                    to: at,
+                    text: if fits { waited.clone() } else { String::new() },
+                    title: waited,
+                }),
+                segments: segments(attempt, at, width),
+                text: Label { x: x + 8.0, y: y + 17.0, text: attempt.text.clone() },
+            });
+        }
+        let took = duration(end.since(scheduled));
+        let texts: Vec<_> =
+            attempts.iter().map(|attempt| format!("{}: {}", attempt.label, attempt.text)).collect();
+        Waterfall {
+            height: attempts.len() as f64 * ROW + 28.0,
+            is_shortened: waits.iter().any(|wait| scale.shortens(*wait)),
+            summary: format!("Attempts of this run within {took}. {}", texts.join(". ")),
+            bars,
+            ticks,
+        }
+    }
+}
+
+fn segments(attempt: &Attempt, x: f64, width: f64) -> Vec<Segment> {
+    let whole = attempt.ended.since(attempt.started);
+    let measured: Duration = attempt.phases.iter().map(|(_, length)| *length).sum();
+    let rest = whole.saturating_sub(measured);
+    let phases = attempt.phases.iter().copied().chain([(Phase::Body, rest)]);
+    let whole = whole.max(measured).as_secs_f64().max(f64::MIN_POSITIVE);
+    if attempt.phases.is_empty() {
+        let title = format!("{}: {}", attempt.label, attempt.text);
+        return vec![Segment { x, width, class: attempt.class, opacity: 1.0, title }];
+    }
+    let mut at = x;
+    phases
+        .filter(|(_, length)| !length.is_zero())
+        .map(|(phase, length)| {
+            let width = width * length.as_secs_f64() / whole;
+            let segment = Segment {
+                x: at,
+                width,
+                class: match phase {
+                    Phase::Dns | Phase::Connect | Phase::Tls => "f-accent",
+                    Phase::FirstByte | Phase::Body => attempt.class,
+                },
+                opacity: phase.opacity(),
+                title: format!("{}: {} {}", attempt.label, phase.name(), fine_duration(length)),
+            };
+            at += width;
+            segment
+        })
+        .collect()
+}
+
+/// Widths of attempts and waits. All attempts have one scale; waits have the same up to a limit.
+struct Scale {
+    per_second: f64,
+    wait_max: f64,
+}
+
+impl Scale {
+    fn new(waits: &[Duration], attempts: &[Duration]) -> Scale {
+        let width = WIDTH - LEFT - RIGHT;
+        let wait_max = WAIT_MAX.min(width * WAITS_SHARE_MAX / waits.len().max(1) as f64);
+        let sum = |lengths: &[Duration]| lengths.iter().map(Duration::as_secs_f64).sum::<f64>();
+        let running = sum(attempts);
+        let mut waits: Vec<_> = waits.iter().map(Duration::as_secs_f64).collect();
+        waits.sort_by(f64::total_cmp);
+        // Shorten the longest waits, one after the other, until the others fit at the scale.
+        let mut shortened = 0.0;
+        loop {
+            let rest = width - shortened * wait_max;
+            let per_second = rest / (running + waits.iter().sum::<f64>()).max(f64::MIN_POSITIVE);
+            match waits.last() {
+                Some(longest) if longest * per_second > wait_max => {
+                    waits.pop();
+                    shortened += 1.0;
+                }
+                _ => return Scale { per_second, wait_max },
+            }
+        }
+    }
+
+    fn attempt(&self, length: Duration) -> f64 {
+        (length.as_secs_f64() * self.per_second).clamp(BAR_MIN, WIDTH)
+    }
+
+    fn wait(&self, length: Duration) -> f64 {
+        (length.as_secs_f64() * self.per_second).min(self.wait_max)
+    }
+
+    fn shortens(&self, length: Duration) -> bool {
+        length.as_secs_f64() * self.per_second > self.wait_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt(start: u64, length: u64) -> Attempt {
+        let at = |milliseconds| {
+            START.parse::<Instant>().unwrap().saturating_add(Duration::from_millis(milliseconds))
+        };
+        Attempt {
+            label: "Attempt".to_owned(),
+            started: at(start),
+            ended: at(start + length),
+            phases: vec![],
+            class: "f-ok",
+            text: String::new(),
+        }
+    }
+
+    const START: &str = "2026-11-16T01:30:00Z";
+
+    fn chart(attempts: &[Attempt]) -> Waterfall {
+        Waterfall::new(START.parse().unwrap(), attempts)
+    }
+
+    fn widths(chart: &Waterfall) -> Vec<f64> {
+        chart.bars.iter().map(|bar| bar.segments[0].width.round()).collect()
+    }
+
+    #[test]
+    fn one_attempt_fills_the_axis() {
+        let chart = chart(&[attempt(0, 400)]);
+        assert_eq!(widths(&chart), [WIDTH - LEFT - RIGHT]);
+        assert!(!chart.is_shortened);
+    }
+
+    #[test]
+    fn long_waits_are_shortened_and_attempts_keep_one_scale() {
+        let chart = chart(&[attempt(0, 100), attempt(30_100, 200), attempt(60_300, 100)]);
+        let widths = widths(&chart);
+        assert!((widths[1] - 2.0 * widths[0]).abs() <= 1.0 && widths[0] == widths[2], "{widths:?}");
+        assert!(chart.is_shortened && widths[0] > 100.0, "{widths:?}");
+        let last = chart.bars[2].segments[0].x + widths[2];
+        assert!((last - (WIDTH - RIGHT)).abs() < 2.0, "{last}");
+        let wait = chart.bars[1].wait.as_ref().unwrap();
+        assert_eq!((wait.to - wait.from).round(), WAIT_MAX);
+        assert_eq!(wait.text, "waited 30 s");
+    }
+
+    #[test]
+    fn short_waits_have_the_scale_of_the_attempts() {
+        let chart = chart(&[attempt(0, 1_000), attempt(1_050, 1_000)]);
+        let wait = chart.bars[1].wait.as_ref().unwrap();
+        let expected = widths(&chart)[0] / 20.0;
+        assert!((wait.to - wait.from - expected).abs() < 1.0);
+        assert!(!chart.is_shortened);
+    }
+
+    #[test]
+    fn phases_divide_the_bar_and_a_moment_is_visible() {
+        let mut first = attempt(0, 100);
+        first.phases = vec![
+            (Phase::Connect, Duration::from_millis(25)),
+            (Phase::FirstByte, Duration::from_millis(50)),
+        ];
+        let chart = chart(&[first, attempt(100, 0)]);
+        let parts: Vec<_> = chart.bars[0].segments.iter().map(|part| part.width).collect();
+        assert_eq!(parts.len(), 3);
+        assert!((parts[1] - 2.0 * parts[0]).abs() < 0.01 && (parts[2] - parts[0]).abs() < 0.01);
+        assert_eq!(widths(&chart)[1], BAR_MIN);
+    }
+
+    #[test]
+    fn no_attempt_and_an_attempt_before_its_time_are_drawn() {
+        assert_eq!(chart(&[]).bars.len(), 0);
+        let early = Attempt { started: "2026-11-16T01:29:59Z".parse().unwrap(), ..attempt(0, 5) };
+        assert_eq!(chart(&[early]).bars.len(), 1);
+    }
+}

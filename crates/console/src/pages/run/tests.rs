@@ -1,0 +1,94 @@
+//! The page of a run from fixed responses of the API.
+
+use serde_json::{Value, json};
+
+use crate::fake_api::FakeApi;
+
+const JOB: &str = "/api/collections/c/jobs/j";
+const RUN: &str = "/jobs/c/j/runs/2026-11-16T01%3A30%3A00Z";
+const HOSTILE: &str = "<script>alert(1)</script>";
+
+fn entry(second: u32, retry: u64, status: &str, action: &str, body: &str) -> Value {
+    let message = format!(
+        "Http Action - Response from host 'a.example': 'ServiceUnavailable' Response Headers: X: \
+         {HOSTILE}\r\n Body: {body}"
+    );
+    json!({"properties": {
+        "startTime": format!("2026-11-16T01:30:{second:02}Z"),
+        "endTime": format!("2026-11-16T01:30:{:02}Z", second + 1),
+        "expectedExecutionTime": "2026-11-16T01:30:00Z", "status": status, "message": message,
+        "retryCount": retry, "actionName": action, "generation": 3,
+        "timing": {"connect": "PT0.1S", "firstByte": "PT0.8S", "total": "PT1S"},
+    }})
+}
+
+fn api(reason: &str, row: Value, history: Value) -> FakeApi {
+    let request = json!({"uri": "https://a.example/?sig=canary", "method": "POST",
+        "headers": {"Authorization": "canary", "X-Team": HOSTILE}, "body": HOSTILE});
+    let error_action =
+        json!({"type": "Https", "request": {"uri": "https://b.example/alert", "method": "POST"}});
+    let job = json!({"properties": {"state": "Enabled",
+        "action": {"type": "Https", "request": request, "errorAction": error_action}}});
+    let rows = if row.is_null() { json!([]) } else { json!([row]) };
+    let explanation = json!({"reason": reason, "explanation": "The occurrence of 2026-11-16T01:30:00Z failed.",
+        "occurrence": "2026-11-16T01:30:00Z", "job": {"generation": 5}, "occurrences": rows,
+        "history": history});
+    FakeApi::of_owner().with(JOB, job).with(&format!("{JOB}/explain"), explanation)
+}
+
+fn row(disposition: &str, cause: &str) -> Value {
+    json!({"scheduledTime": "2026-11-16T01:30:00Z", "count": 1, "cause": cause,
+        "disposition": disposition, "generation": 3, "idempotencyKey": "0123456789abcdef"})
+}
+
+async fn page(api: FakeApi) -> String {
+    let page = api.page(RUN).await;
+    assert_eq!(page.status, 200, "{}", page.body);
+    page.body
+}
+
+#[tokio::test]
+async fn a_failed_run_shows_its_attempts_and_its_error_action() {
+    let history = json!([
+        entry(40, 0, "Completed", "ErrorAction", "{\"a\":1}"),
+        entry(20, 1, "Failed", "MainAction", HOSTILE),
+        entry(0, 0, "Failed", "MainAction", &"x".repeat(1_024)),
+    ]);
+    let body = page(api("Failed", row("Failed", "Scheduled"), history)).await;
+    assert!(body.contains("Failed after 2 attempts; the error action succeeded"), "{body}");
+    for text in ["Attempt 1", "Retry 1", "Error action", "waited 19 s", "connect 100 ms"] {
+        assert!(body.contains(text), "{text}");
+    }
+    assert!(body.contains("the first 1,024 characters; history keeps no more"));
+    assert!(body.contains("{\n  &#34;a&#34;: 1\n}"), "JSON has line breaks");
+    assert!(body.contains("this run had generation 3, and this is the request of generation 5"));
+    assert!(body.contains("0123456789abcdef"));
+    assert!(!body.contains(HOSTILE) && body.contains("&#60;script&#62;alert(1)"));
+    assert!(!body.contains("canary"), "no secret is shown");
+    assert!(body.contains("Authorization: [masked]"));
+    assert!(body.contains("POST /alert HTTP/1.1"), "the request of the error action is shown");
+}
+
+#[tokio::test]
+async fn a_skipped_occurrence_a_manual_run_and_one_in_flight_have_a_page() {
+    let body = page(api("SkippedOverlap", row("SkippedOverlap", "Scheduled"), json!([]))).await;
+    assert!(body.contains("Skipped (overlap)") && body.contains("no finished attempt"), "{body}");
+    let manual = json!([entry(0, 0, "Completed", "MainAction", "")]);
+    let body = page(api("Completed", row("Completed", "Manual"), manual)).await;
+    assert!(body.contains("Manual run of"), "{body}");
+    let mut running = row("Running", "Scheduled");
+    running["attemptTime"] = "2026-11-16T11:59:58Z".into();
+    running["retryCount"] = 1.into();
+    let history = json!([entry(0, 0, "Failed", "MainAction", "")]);
+    let body = page(api("Running", running, history)).await;
+    assert!(body.contains("Retry 1: running"), "{body}");
+}
+
+#[tokio::test]
+async fn a_time_without_an_occurrence_has_no_page() {
+    let none = api("NotAnOccurrence", Value::Null, json!([]));
+    assert_eq!(none.page(RUN).await.status, 404);
+    let page = none.page("/jobs/c/j/runs/%3Cscript%3E").await;
+    assert_eq!(page.status, 404);
+    assert!(!page.body.contains("<script>\""), "{}", page.body);
+}
