@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kalends_recurrence::{Instant, Recurrence};
 
-use crate::http::HttpRequest;
+use crate::http::{HttpAuthentication, HttpRequest};
 use crate::messaging::{ServiceBusMessage, StorageQueueMessage};
 use crate::retry::RetryPolicy;
 use crate::verbatim::Verbatim;
@@ -22,6 +22,24 @@ pub struct JobDefinition {
     pub switch: Switch,
     /// Members that only the newest API version has.
     pub extensions: Extensions,
+}
+
+impl JobDefinition {
+    /// End of the validity of its client certificate, of the first one if the error action has one,
+    /// too.
+    pub fn certificate_end(&self) -> Option<Instant> {
+        let error_action = self.action.error_action.as_ref().map(|error| &error.action);
+        let actions = [Some(&self.action.action), error_action].into_iter().flatten();
+        let end = |action: &Action| match &action.target {
+            Target::Http(HttpRequest {
+                authentication:
+                    Some(HttpAuthentication::ClientCertificate { certificate: Some(facts), .. }),
+                ..
+            }) => Some(facts.expiration),
+            _ => None,
+        };
+        actions.filter_map(end).min()
+    }
 }
 
 /// Whether a job or collection is enabled.

@@ -72,7 +72,7 @@ pub use run::{
 };
 pub use schedule_state::{
     EditKind, OpenScheduledRuns, ScheduleEdit, ScheduleState, changes_schedule, closed_by_edit,
-    rule_of, schedule_state_after_edit, schedule_state_of_new, stored_rule_of,
+    rule_of, schedule_state_after_edit, schedule_state_of_new, stored_rule, stored_rule_of,
 };
 pub use secret::{SECRET_PARAMETERS, Secret, SecretHeaders, is_secret_parameter};
 pub use timeline::{

@@ -50,12 +50,18 @@ pub fn stored_rule_of(
     created: Instant,
     settings: &Settings,
 ) -> Result<Rule, RuleErrors> {
+    let recurrence = job.recurrence.clone();
+    stored_rule(Definition { start: job.start, created, recurrence }, settings)
+}
+
+/// Like [`stored_rule_of`], for a schedule without its job.
+pub fn stored_rule(definition: Definition, settings: &Settings) -> Result<Rule, RuleErrors> {
     let all = i64::MAX;
     let interval_max =
         IntervalMax { minutes: all, hours: all, days: all, weeks: all, months: all, years: all };
     // Beyond any start time, and small enough for the month arithmetic not to overflow.
     let start_months_ahead_max = i64::from(i32::MAX);
-    rule_of(job, created, &Settings { interval_max, start_months_ahead_max, ..settings.clone() })
+    Rule::new(definition, &Settings { interval_max, start_months_ahead_max, ..settings.clone() })
 }
 
 /// The schedule state of a new job.

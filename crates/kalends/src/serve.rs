@@ -34,8 +34,8 @@ use kalends_environment::{Clock, SystemClock, SystemEntropy};
 use kalends_metrics::Metrics;
 use kalends_recurrence::Zone;
 use kalends_server::{
-    App, EchoTarget, EventSubscriptions, Health, PositionKey, SchedulerHealth, SchedulerProblem,
-    ServerMetrics, Settings, TestRuns,
+    App, EchoTarget, EventSubscriptions, Health, Overview, PositionKey, SchedulerHealth,
+    SchedulerProblem, ServerMetrics, Settings, TestRuns,
 };
 use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::record::NodeId;
@@ -274,6 +274,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         metrics: Arc::new(ServerMetrics::new(others, started)),
         health: Arc::clone(&health),
         certificates: PfxLimit::default(),
+        overview: Overview::default(),
         node,
     };
     let mut terminate = signal(SignalKind::terminate())?;

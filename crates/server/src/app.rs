@@ -19,6 +19,7 @@ use crate::forwarded::TrustedProxies;
 use crate::health::Health;
 use crate::metrics::ServerMetrics;
 use crate::node::Node;
+use crate::overview::Overview;
 use crate::position_key::PositionKey;
 use crate::response::ApiError;
 use crate::test_runs::TestRuns;
@@ -101,6 +102,8 @@ pub struct App {
     pub health: Arc<Health>,
     /// Limits the client certificates that are read at the same time.
     pub certificates: PfxLimit,
+    /// Numbers over all jobs.
+    pub overview: Overview,
     /// This process.
     pub node: Node,
     /// Executes definitions that are not saved.

@@ -49,6 +49,9 @@ pub(crate) enum Route {
         on: bool,
     },
     AllJobs,
+    Overview,
+    Attention,
+    ExpectedRuns,
     Jobs(CollectionPath),
     Bulk(CollectionPath),
     BulkPreview(CollectionPath),
@@ -88,6 +91,9 @@ impl Route {
             | Route::CollectionsOfSubscription(_)
             | Route::CollectionsOfGroup(_)
             | Route::AllJobs
+            | Route::Overview
+            | Route::Attention
+            | Route::ExpectedRuns
             | Route::Jobs(_)
             | Route::History(_)
             | Route::Occurrences(_)
@@ -205,6 +211,9 @@ impl<'a> Segments<'a> {
             ("me", Route::Me),
             ("node", Route::Node),
             ("jobs", Route::AllJobs),
+            ("overview", Route::Overview),
+            ("attention", Route::Attention),
+            ("expected-runs", Route::ExpectedRuns),
             ("session", Route::Session),
             ("pause", Route::Pause),
             ("resume", Route::Resume),
@@ -408,6 +417,9 @@ mod tests {
         is("/API/Node", |r| *r == Route::Node);
         is("/api/jobs", |r| *r == Route::AllJobs);
         is("/api/session", |r| *r == Route::Session);
+        is("/api/overview", |r| *r == Route::Overview);
+        is("/api/attention", |r| *r == Route::Attention);
+        is("/api/expected-runs", |r| *r == Route::ExpectedRuns);
         for path in [
             "/x",
             "/metadata",
@@ -470,7 +482,10 @@ mod tests {
             Route::Session => 31,
             Route::Pause => 32,
             Route::Resume => 33,
-            Route::TestRun(_) => 34,
+            Route::Overview => 34,
+            Route::Attention => 35,
+            Route::ExpectedRuns => 36,
+            Route::TestRun(_) => 37,
         }
     }
 
@@ -494,7 +509,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_lists_exactly_the_routes() {
-        let mut seen = [false; 35];
+        let mut seen = [false; 38];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -510,6 +525,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 35]);
+        assert_eq!(seen, [true; 38]);
     }
 }

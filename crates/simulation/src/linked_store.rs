@@ -7,14 +7,14 @@ use kalends_domain::{
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
-    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
-    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,
+    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::{
     AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, DecidePause, Due, Edited,
     EditedJob, EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
     JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, PauseState, Reply,
-    Retention, RunWrite, RunWriteResult, ScanPage, Scope,
+    Retention, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope, StatesPage,
 };
 
 use kalends_store::{SessionHash, SessionRecord, Sessions, TokenId, TokenRecord, Tokens};
@@ -38,6 +38,28 @@ impl OverviewStore for Link {
 
     fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
         Box::pin(self.call(Access::Read, move || self.inner.jobs_by_key(jobs)))
+    }
+
+    fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>> {
+        Box::pin(self.call(Access::Read, move || self.inner.job_paths(jobs)))
+    }
+
+    fn running(&self) -> Reply<'_, Vec<(CollectionKey, u64)>> {
+        Box::pin(self.call(Access::Read, move || self.inner.running()))
+    }
+
+    fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
+        Box::pin(self.call(Access::Read, move || self.inner.scan_states(after, limit)))
+    }
+
+    fn scan_schedules(
+        &self,
+        after: Option<JobKey>,
+        due_before: Instant,
+        limit: usize,
+    ) -> Reply<'_, SchedulesPage> {
+        let call = move || self.inner.scan_schedules(after, due_before, limit);
+        Box::pin(self.call(Access::Read, call))
     }
 }
 

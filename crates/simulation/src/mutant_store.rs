@@ -9,15 +9,15 @@ use kalends_domain::{
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
-    Claim, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun,
-    JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    Claim, CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord,
+    HistoryRecord, JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::{
     AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, DecidePause, Due, Edited,
     EditedJob, EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
     JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, PauseState, Reply,
-    Retention, RunWrite, RunWriteResult, ScanPage, Scope, SessionHash, SessionRecord, Sessions,
-    StoreError, TokenId, TokenRecord, Tokens,
+    Retention, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope, SessionHash,
+    SessionRecord, Sessions, StatesPage, StoreError, TokenId, TokenRecord, Tokens,
 };
 
 use crate::mutant::{Existed, Mutant, MutantStore};
@@ -44,6 +44,27 @@ impl OverviewStore for MutantStore {
 
     fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
         self.inner.jobs_by_key(jobs)
+    }
+
+    fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>> {
+        self.inner.job_paths(jobs)
+    }
+
+    fn running(&self) -> Reply<'_, Vec<(CollectionKey, u64)>> {
+        self.inner.running()
+    }
+
+    fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
+        self.inner.scan_states(after, limit)
+    }
+
+    fn scan_schedules(
+        &self,
+        after: Option<JobKey>,
+        due_before: Instant,
+        limit: usize,
+    ) -> Reply<'_, SchedulesPage> {
+        self.inner.scan_schedules(after, due_before, limit)
     }
 }
 

@@ -13,8 +13,8 @@ use kalends_recurrence::Instant;
 use kalends_store::encryption::{Cipher, MasterKey};
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::{
-    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
-    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,
+    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, Threads};
 use kalends_store::stored_form::DefinitionCodec;
@@ -22,8 +22,9 @@ use kalends_store::{
     AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, DecidePause, Due, Edited,
     EditedJob, EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
     JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, PauseState, Reply,
-    Retention, RunWrite, RunWriteResult, ScanPage, Scope, SessionHash, SessionRecord, Sessions,
-    Store, StoreError, TokenId, TokenRecord, Tokens, UnreadableJob,
+    Retention, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope, SessionHash,
+    SessionRecord, Sessions, StatesPage, Store, StoreError, TokenId, TokenRecord, Tokens,
+    UnreadableJob,
 };
 
 /// The store that a world runs on.
@@ -199,6 +200,10 @@ impl OverviewStore for RestartableStore {
         collection_summaries(scope: AccessScope, from: Bound<CollectionPath>, limit: usize) -> Vec<CollectionSummary>;
         search_jobs(search: JobSearch) -> JobSearchPage;
         jobs_by_key(jobs: Vec<JobKey>) -> Vec<JobRecord>;
+        job_paths(jobs: Vec<JobKey>) -> Vec<(JobKey, JobPath)>;
+        running() -> Vec<(CollectionKey, u64)>;
+        scan_states(after: Option<JobKey>, limit: usize) -> StatesPage;
+        scan_schedules(after: Option<JobKey>, due_before: Instant, limit: usize) -> SchedulesPage;
     }
 }
 

@@ -68,7 +68,7 @@ pub use invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 pub use key_file::KeyFile;
 pub use overview_store::{
     CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSummary, OverviewStore,
-    SearchPosition, SearchedCollection,
+    ScannedSchedule, ScannedState, SchedulesPage, SearchPosition, SearchedCollection, StatesPage,
 };
 pub use rejection::Rejection;
 pub use sessions::{

@@ -1,9 +1,9 @@
-//! Reads over all collections: the search for jobs.
+//! Reads over all collections: the search for jobs, and pages of all jobs.
 
 use std::ops::Bound;
 
-use kalends_domain::{AccessScope, CollectionPath, JobName, Lifecycle, Switch};
-use kalends_recurrence::Instant;
+use kalends_domain::{AccessScope, CollectionPath, JobName, JobPath, Lifecycle, Switch};
+use kalends_recurrence::{Definition, Instant};
 
 use crate::api_store::JobFilterState;
 use crate::record::{CollectionKey, CollectionRecord, JobKey, JobRecord};
@@ -26,6 +26,64 @@ pub trait OverviewStore: Send + Sync {
 
     /// Jobs by their keys, in any order, without those that do not exist or cannot be read.
     fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>>;
+
+    /// The paths of jobs, in any order, without those that do not exist.
+    fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>>;
+
+    /// The number of claimed runs of each collection that has some.
+    fn running(&self) -> Reply<'_, Vec<(CollectionKey, u64)>>;
+
+    /// The states of jobs after a key, in key order. Examines at most `limit` jobs. States that cannot
+    /// be read are absent; jobs of deleted collections may be present.
+    fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage>;
+
+    /// The schedules of enabled, active jobs after a key, in key order, if they are due before
+    /// `due_before` or use HTTP authentication. Examines at most `limit` jobs; others as in
+    /// [`OverviewStore::scan_states`].
+    fn scan_schedules(
+        &self,
+        after: Option<JobKey>,
+        due_before: Instant,
+        limit: usize,
+    ) -> Reply<'_, SchedulesPage>;
+}
+
+/// A page of states.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatesPage {
+    /// States in key order.
+    pub states: Vec<ScannedState>,
+    /// The next page starts after this job; `None` after the last page.
+    pub next: Option<JobKey>,
+}
+
+/// The state of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScannedState {
+    /// The state.
+    pub job: JobSummary,
+    /// Time of creation of a disabled job; it is not read for others.
+    pub created: Option<Instant>,
+}
+
+/// A page of schedules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SchedulesPage {
+    /// Schedules in key order.
+    pub schedules: Vec<ScannedSchedule>,
+    /// The next page starts after this job; `None` after the last page.
+    pub next: Option<JobKey>,
+}
+
+/// The schedule of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScannedSchedule {
+    /// The state of the job.
+    pub job: JobSummary,
+    /// The schedule; `None` if the definition cannot be read.
+    pub definition: Option<Definition>,
+    /// End of the validity of its client certificate, of the first one if it has several.
+    pub certificate_end: Option<Instant>,
 }
 
 /// A collection with its number and the number of its jobs.
@@ -105,6 +163,8 @@ pub struct JobSummary {
     pub lifecycle: Lifecycle,
     /// The next occurrence that has neither a run nor a ledger row.
     pub due: Option<Instant>,
+    /// Occurrences that started a run since the last edit that resets the count.
+    pub used: u64,
     /// Start of the last attempt of the main action.
     pub last_execution: Option<Instant>,
     /// When the job was last enabled; `None` if it was never disabled.
@@ -117,6 +177,12 @@ impl JobSummary {
     /// The state of the job as users see it.
     pub fn filter_state(&self) -> JobFilterState {
         JobFilterState::of(self.switch, self.lifecycle)
+    }
+
+    /// Whether [`OverviewStore::scan_schedules`] returns the job.
+    pub(crate) fn is_scanned(&self, is_authenticated: bool, due_before: Instant) -> bool {
+        let is_due = self.due.is_some_and(|due| due < due_before);
+        self.filter_state() == JobFilterState::Enabled && (is_due || is_authenticated)
     }
 }
 

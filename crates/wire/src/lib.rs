@@ -62,7 +62,11 @@ pub use next::NextRequest;
 pub use node_status::{
     LimitsStatus, LoadStatus, NodeStatus, RetentionStatus, StoreStatus, write_node,
 };
-pub use overview::{Counted, JobCounts, ListedJob, write_job_list, write_listed_job};
+pub use overview::{
+    AttentionEntry, Counted, ExpectedBucket, JobCounts, ListedJob, OverviewCollection,
+    OverviewNumbers, write_attention, write_expected_runs, write_job_list, write_listed_job,
+    write_overview,
+};
 pub use patch::{ignore_final_state, merge_patch, patch_collection, patch_job};
 pub use pause::{PauseRequest, write_pause};
 pub use quoting::quoted;

@@ -24,7 +24,7 @@ enum Requires {
 }
 
 /// All operations, written independently of the implementation. A missing one fails the test.
-const OPERATIONS: [(&str, &str, Requires); 43] = [
+const OPERATIONS: [(&str, &str, Requires); 46] = [
     ("GET", "/", Requires::Nothing),
     ("GET", "/livez", Requires::Nothing),
     ("GET", "/readyz", Requires::Nothing),
@@ -37,6 +37,9 @@ const OPERATIONS: [(&str, &str, Requires); 43] = [
     ("GET", "/api/pause", Requires::Token),
     ("POST", "/api/pause", Requires::OperateEverything),
     ("POST", "/api/resume", Requires::OperateEverything),
+    ("GET", "/api/overview", Requires::Token),
+    ("GET", "/api/attention", Requires::Token),
+    ("GET", "/api/expected-runs", Requires::Token),
     ("GET", "/providers/Microsoft.Scheduler/operations", Requires::Token),
     ("GET", "/metadata/endpoints", Requires::Nothing),
     ("GET", "/subscriptions", Requires::Token),

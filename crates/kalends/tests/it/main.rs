@@ -39,6 +39,7 @@ mod next;
 mod observability;
 mod occurrences;
 mod oidc;
+mod overview;
 mod pauses;
 mod postgres;
 mod previews;

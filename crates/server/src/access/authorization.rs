@@ -102,6 +102,10 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
             };
             (collection(Operate, path), operation)
         }
+        Route::Overview | Route::Attention => {
+            (Requirement::Token, "Microsoft.Scheduler/overview/read")
+        }
+        Route::ExpectedRuns => (Requirement::Token, "Microsoft.Scheduler/expectedRuns/read"),
         // Each caller receives the jobs of the collections that it may read.
         Route::AllJobs => (Requirement::Token, "Microsoft.Scheduler/jobCollections/jobs/read"),
         Route::Jobs(path) => {

@@ -11,8 +11,9 @@ use kalends_wire::{
 };
 
 use super::job_search::{self, Conditions, FoundJob, FoundJobs, Position, StateFilter};
-use super::{HandlerResult, RequestContext, jobs};
+use super::{HandlerResult, RequestContext, jobs, overview};
 use crate::app::App;
+use crate::overview::Overview;
 use crate::paging::CursorRequest;
 use crate::request::invalid;
 use crate::response::{ApiError, ApiResponse};
@@ -52,7 +53,15 @@ pub(super) async fn list(request: RequestContext) -> HandlerResult {
     let found = jobs.iter().filter_map(|job| Some((job, records.get(&job.key)?)));
     let is_paused = app.store.pause().await?.is_some();
     let values = found.map(|(job, record)| write(app, job, record, is_paused)).collect();
-    let body = write_job_list(values, next.as_deref(), counts.into());
+    let mut job_counts = counts.into();
+    // The numbers of all jobs are known if a client asked for them before.
+    if conditions.text.is_none()
+        && counts.is_incomplete()
+        && let Some(states) = Overview::states_if_known(app).await
+    {
+        job_counts = overview::counts_of(&states, &request, conditions.collection.as_ref());
+    }
+    let body = write_job_list(values, next.as_deref(), job_counts);
     Ok(ApiResponse::json(StatusCode::OK, &body))
 }
 

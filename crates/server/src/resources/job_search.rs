@@ -17,6 +17,7 @@ use kalends_wire::{Counted, JobCounts, collection_id, job_id};
 use super::readable_collections::ReadableCollections;
 use crate::access::Caller;
 use crate::app::App;
+use crate::overview::Attention;
 
 /// Time after which a search ends with the page that it has.
 const TIME_MAX: Duration = Duration::from_millis(50);
@@ -26,8 +27,6 @@ const SCANS_MAX: usize = 100;
 const SCAN: usize = 2_000;
 /// Matches that are counted.
 const COUNT_MAX: u64 = 1_000;
-/// Failed runs in a row from which on a job is failing.
-pub(super) const FAILING_MIN: u64 = 3;
 
 /// The state that a search selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +54,8 @@ impl StateFilter {
 }
 
 /// Whether the last runs of an enabled job failed.
-pub(super) fn is_failing(job: &JobSummary) -> bool {
-    job.filter_state() == JobFilterState::Enabled && job.consecutive_failures >= FAILING_MIN
+fn is_failing(job: &JobSummary) -> bool {
+    Attention::failing(job).is_some()
 }
 
 /// The conditions of a search.
@@ -131,6 +130,13 @@ impl Counts {
         let (all, enabled, disabled) = (number()?, number()?, number()?);
         let (failing, completed, faulted) = (number()?, number()?, number()?);
         Some(Counts { all, enabled, disabled, failing, completed, faulted, progress })
+    }
+}
+
+impl Counts {
+    /// Whether the numbers are lower bounds.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.progress != CountProgress::Complete
     }
 }
 

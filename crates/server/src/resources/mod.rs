@@ -18,6 +18,7 @@ mod metrics;
 mod node;
 mod occurrences;
 mod openapi;
+mod overview;
 mod pause;
 mod preview;
 mod providers;
@@ -334,6 +335,9 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::SwitchCollection { collection, on } => {
             Box::pin(collections::switch(request, collection, on)).await
         }
+        Route::Overview => Box::pin(overview::overview(request)).await,
+        Route::Attention => Box::pin(overview::attention(request)).await,
+        Route::ExpectedRuns => Box::pin(overview::expected_runs(request)).await,
         Route::AllJobs => Box::pin(all_jobs::list(request)).await,
         Route::Jobs(path) => Box::pin(jobs::list(request, path)).await,
         Route::Bulk(path) => Box::pin(bulk::edit(request, path)).await,

@@ -77,6 +77,7 @@ async fn start_full(
         settings: Arc::new(settings),
         metrics: Arc::default(),
         certificates: Default::default(),
+        overview: Default::default(),
         node: Default::default(),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -154,6 +154,9 @@ macro_rules! conformance_tests {
                 a_search_returns_every_job_of_a_matching_collection,
                 matches_have_the_current_state_of_their_job,
                 jobs_are_read_by_their_keys,
+                the_states_of_all_jobs_are_scanned_in_pages,
+                the_schedules_of_active_jobs_are_scanned_in_pages,
+                running_runs_are_counted_by_collection,
             ]
             tokens: [
                 tokens_are_stored_found_and_listed,

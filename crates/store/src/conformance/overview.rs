@@ -3,15 +3,19 @@
 use std::ops::Bound;
 
 use kalends_domain::{
-    AccessScope, CollectionPath, CollectionState, JobPath, Lifecycle, SubscriptionId, Switch,
+    AccessScope, CertificateFacts, CollectionPath, CollectionState, HttpAuthentication,
+    JobDefinition, JobPath, Lifecycle, Secret, SubscriptionId, Switch, Target,
 };
+use kalends_recurrence::{Definition, Instant};
 
 use crate::api_store::{JobContext, JobPut, JobWrite};
 use crate::conformance::Subject;
 use crate::conformance::sample::{
-    at, collection_path, definition, full_definition, group, put, request, standard,
+    at, collection_path, definition, finish, full_definition, group, put, request, standard,
 };
-use crate::overview_store::{JobMatch, JobSearch, SearchPosition, SearchedCollection};
+use crate::overview_store::{
+    JobMatch, JobSearch, ScannedSchedule, ScannedState, SearchPosition, SearchedCollection,
+};
 use crate::record::{JobKey, JobRecord};
 
 /// A collection in another subscription, which sorts before that of the samples.
@@ -23,10 +27,20 @@ fn other_subscription(name: &str) -> CollectionPath {
 
 impl Subject {
     async fn put_job_in(&self, collection: &CollectionPath, name: &str, put: JobPut) -> JobRecord {
+        let edited = self.edit_job_in(collection, name, JobWrite::Put(Box::new(put))).await;
+        edited.unwrap()
+    }
+
+    async fn edit_job_in(
+        &self,
+        collection: &CollectionPath,
+        name: &str,
+        write: JobWrite,
+    ) -> Option<JobRecord> {
         let job = kalends_domain::JobName::new(name).unwrap();
         let path = JobPath { collection: collection.clone(), job };
-        let decide = move |_: JobContext<'_>| Ok(JobWrite::Put(Box::new(put.clone())));
-        self.store.edit_job(path, Box::new(decide)).await.unwrap().after.unwrap()
+        let decide = move |_: JobContext<'_>| Ok(write.clone());
+        self.store.edit_job(path, Box::new(decide)).await.unwrap().after
     }
 
     async fn create_collections(&self, paths: &[CollectionPath]) {
@@ -206,4 +220,133 @@ pub async fn jobs_are_read_by_their_keys(subject: Subject) {
     subject.store.edit_collection(paths[1].clone(), Box::new(delete)).await.unwrap();
     assert_eq!(read().await, [one]);
     assert_eq!(subject.names(None, 9).await, ["one"]);
+}
+
+impl Subject {
+    /// Every state, read in pages of this size.
+    async fn states(&self, limit: usize) -> Vec<ScannedState> {
+        let (mut all, mut after) = (vec![], None);
+        loop {
+            let page = self.store.scan_states(after, limit).await.unwrap();
+            assert!(page.states.len() <= limit);
+            all.extend(page.states);
+            match page.next {
+                Some(_) => after = page.next,
+                None => return all,
+            }
+        }
+    }
+
+    /// Every schedule that is due before a time, read in pages of this size.
+    async fn schedules(&self, due_before: Instant, limit: usize) -> Vec<ScannedSchedule> {
+        let (mut all, mut after) = (vec![], None);
+        loop {
+            let page = self.store.scan_schedules(after, due_before, limit).await.unwrap();
+            assert!(page.schedules.len() <= limit);
+            all.extend(page.schedules);
+            match page.next {
+                Some(_) => after = page.next,
+                None => return all,
+            }
+        }
+    }
+}
+
+/// Every job is scanned once with its current state, for any size of the pages.
+pub async fn the_states_of_all_jobs_are_scanned_in_pages(subject: Subject) {
+    let paths = [collection_path("g", "a"), collection_path("h", "b")];
+    subject.create_collections(&paths).await;
+    let mut jobs = vec![];
+    for (number, path) in [&paths[0], &paths[1], &paths[0], &paths[1], &paths[0]].iter().enumerate()
+    {
+        let edit = put(definition(), Some(at(60 * number as u64)));
+        jobs.push(subject.put_job_in(path, &format!("j{number}"), edit).await);
+    }
+    let mut off = put(definition(), None);
+    off.definition.switch = Switch::Disabled;
+    subject.put_job_in(&paths[0], "j2", off).await;
+    subject.begin_run(&jobs[1]).await;
+    let keys: Vec<_> = jobs.iter().map(|job| job.key).collect();
+    for limit in [1, 2, 5, 100] {
+        let states = subject.states(limit).await;
+        let found: Vec<_> = states.iter().map(|state| state.job.job).collect();
+        assert_eq!(found, keys, "{limit}");
+        assert_eq!(states[1].job.due, Some(at(120)), "the state after the run began");
+        assert_eq!(states[1].job.used, 1);
+        assert_eq!((states[2].job.switch, states[2].created), (Switch::Disabled, Some(at(0))));
+        assert_eq!((states[0].job.switch, states[0].created), (Switch::Enabled, None));
+    }
+    let mut found =
+        subject.store.job_paths(vec![keys[3], JobKey(i64::MAX), keys[0]]).await.unwrap();
+    found.sort();
+    assert_eq!(found, [(keys[0], jobs[0].path.clone()), (keys[3], jobs[3].path.clone())]);
+    subject.edit_job_in(&paths[0], "j0", JobWrite::Delete).await;
+    assert_eq!(subject.states(2).await.len(), 4);
+    assert_eq!(subject.store.job_paths(vec![keys[0]]).await.unwrap(), []);
+}
+
+/// Schedules of enabled, active jobs are scanned if they are due in time or have a certificate.
+pub async fn the_schedules_of_active_jobs_are_scanned_in_pages(subject: Subject) {
+    let path = collection_path("g", "c");
+    subject.create_collections(std::slice::from_ref(&path)).await;
+    let due = subject.put_job_in(&path, "due", put(definition(), Some(at(60)))).await;
+    subject.put_job_in(&path, "later", put(definition(), Some(at(120)))).await;
+    let mut off = put(definition(), Some(at(60)));
+    off.definition.switch = Switch::Disabled;
+    subject.put_job_in(&path, "off", off).await;
+    let mut done = put(definition(), Some(at(60)));
+    done.state.lifecycle = Lifecycle::Faulted;
+    subject.put_job_in(&path, "done", done).await;
+    let mut certified = put(full_definition(), None);
+    certified.definition.switch = Switch::Enabled;
+    certified.facts.authenticated = true;
+    let Target::Http(request) = &mut certified.definition.action.action.target else { return };
+    request.authentication = Some(HttpAuthentication::ClientCertificate {
+        pfx: Some(Secret::new("canary-pfx".into())),
+        password: None,
+        certificate: Some(CertificateFacts {
+            thumbprint: "AB".into(),
+            expiration: at(1_000),
+            subject_name: "CN=x".into(),
+        }),
+    });
+    let certified = subject.put_job_in(&path, "certified", certified).await;
+    for limit in [1, 2, 100] {
+        let found = subject.schedules(at(120), limit).await;
+        let keys: Vec<_> = found.iter().map(|one| one.job.job).collect();
+        assert_eq!(keys, [due.key, certified.key], "{limit}");
+        for (one, job) in found.iter().zip([&due, &certified]) {
+            let Definition { start, created, recurrence } = one.definition.clone().unwrap();
+            let JobDefinition { start: own_start, recurrence: own, .. } = &job.job.definition;
+            assert_eq!((start, created, &recurrence), (*own_start, job.job.created, own));
+        }
+        let ends: Vec<_> = found.iter().map(|one| one.certificate_end).collect();
+        assert_eq!(ends, [None, Some(at(1_000))]);
+    }
+    assert_eq!(subject.schedules(at(121), 100).await.len(), 3);
+}
+
+/// Claimed runs are counted by collection.
+pub async fn running_runs_are_counted_by_collection(subject: Subject) {
+    let paths = [collection_path("g", "a"), collection_path("h", "b")];
+    subject.create_collections(&paths).await;
+    assert_eq!(subject.store.running().await.unwrap(), []);
+    let keys: Vec<_> =
+        subject.summaries(AccessScope::Everything, 9).await.iter().map(|one| one.key).collect();
+    let mut claims = vec![];
+    for (path, name) in [(&paths[0], "x"), (&paths[1], "y"), (&paths[1], "z")] {
+        let job = subject.put_job_in(path, name, put(definition(), Some(at(60)))).await;
+        claims.push(subject.begin_run(&job).await);
+    }
+    let running = async || {
+        let mut running = subject.store.running().await.unwrap();
+        running.sort();
+        running
+    };
+    let mut expected = vec![(keys[0], 1), (keys[1], 2)];
+    expected.sort();
+    assert_eq!(running().await, expected);
+    let (run, claim) = claims[0];
+    subject.commit(finish(run, claim.token, None)).await;
+    assert_eq!(running().await, [(keys[1], 2)]);
 }

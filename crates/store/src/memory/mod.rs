@@ -30,11 +30,13 @@ use crate::engine_store::{
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
-use crate::overview_store::{CollectionSummary, JobSearch, JobSearchPage, OverviewStore};
+use crate::overview_store::{
+    CollectionSummary, JobSearch, JobSearchPage, OverviewStore, SchedulesPage, StatesPage,
+};
 use crate::record::{
-    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
-    JobRecord, LedgerRecord, OpenRun, OpenRunSummary, PauseRecord, SlotKey, both_enabled_since,
-    enabled_since,
+    CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,
+    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, OpenRunSummary, PauseRecord, SlotKey,
+    both_enabled_since, enabled_since,
 };
 use crate::run_state;
 use crate::search::{has_tag, search_text};
@@ -338,6 +340,29 @@ impl OverviewStore for MemoryStore {
 
     fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
         ready(Ok(self.tables().jobs_by_key(&jobs)))
+    }
+
+    fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>> {
+        let tables = self.tables();
+        let path = |key: &JobKey| Some((*key, tables.job(*key)?.record.path.clone()));
+        ready(Ok(jobs.iter().filter_map(path).collect()))
+    }
+
+    fn running(&self) -> Reply<'_, Vec<(CollectionKey, u64)>> {
+        ready(Ok(self.tables().running()))
+    }
+
+    fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
+        ready(Ok(self.tables().scan_states(after, limit)))
+    }
+
+    fn scan_schedules(
+        &self,
+        after: Option<JobKey>,
+        due_before: Instant,
+        limit: usize,
+    ) -> Reply<'_, SchedulesPage> {
+        ready(Ok(self.tables().scan_schedules(after, due_before, limit)))
     }
 }
 

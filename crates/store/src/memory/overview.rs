@@ -1,14 +1,17 @@
 //! Reads over all collections.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use kalends_domain::{AccessScope, CollectionPath};
+use kalends_domain::{AccessScope, CollectionPath, Switch};
+use kalends_recurrence::{Definition, Instant};
 
 use crate::memory::tables::{JobRow, Tables};
 use crate::overview_store::{
-    CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSummary, SearchPosition,
+    CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSummary, ScannedSchedule,
+    ScannedState, SchedulesPage, SearchPosition, StatesPage,
 };
-use crate::record::{CollectionKey, JobKey, JobRecord};
+use crate::record::{CollectionKey, Job, JobKey, JobRecord};
 use crate::search::search_text;
 
 impl Tables {
@@ -63,6 +66,57 @@ impl Tables {
         jobs.iter().filter_map(|key| Some(self.job(*key)?.record.clone())).collect()
     }
 
+    pub(super) fn running(&self) -> Vec<(CollectionKey, u64)> {
+        let mut counts = BTreeMap::new();
+        let claimed = self.runs.values().filter(|row| row.run.claim.is_some());
+        let jobs = claimed.filter_map(|row| self.job(row.run.job));
+        for collection in jobs.filter_map(|row| Some(self.summary(row)?.collection)) {
+            *counts.entry(collection).or_default() += 1;
+        }
+        counts.into_iter().collect()
+    }
+
+    pub(super) fn scan_states(&self, after: Option<JobKey>, limit: usize) -> StatesPage {
+        let (rows, next) = self.rows_after(after, limit);
+        let state = |row: &JobRow| {
+            let job = self.summary(row)?;
+            let created = (job.switch == Switch::Disabled).then_some(row.record.job.created);
+            Some(ScannedState { job, created })
+        };
+        StatesPage { states: rows.into_iter().filter_map(state).collect(), next }
+    }
+
+    pub(super) fn scan_schedules(
+        &self,
+        after: Option<JobKey>,
+        due_before: Instant,
+        limit: usize,
+    ) -> SchedulesPage {
+        let (rows, next) = self.rows_after(after, limit);
+        let schedule = |row: &JobRow| {
+            let job = self.summary(row)?;
+            let Job { definition, created, .. } = &row.record.job;
+            let (start, recurrence) = (definition.start, definition.recurrence.clone());
+            job.is_scanned(row.facts.authenticated, due_before).then(|| ScannedSchedule {
+                job,
+                definition: Some(Definition { start, created: *created, recurrence }),
+                certificate_end: definition.certificate_end(),
+            })
+        };
+        SchedulesPage { schedules: rows.into_iter().filter_map(schedule).collect(), next }
+    }
+
+    /// Jobs in key order, and the last one if there are more.
+    fn rows_after(&self, after: Option<JobKey>, limit: usize) -> (Vec<&JobRow>, Option<JobKey>) {
+        let mut rows: Vec<_> = self.jobs.values().collect();
+        rows.retain(|row| after.is_none_or(|after| row.record.key > after));
+        rows.sort_by_key(|row| row.record.key);
+        let is_full = rows.len() >= limit.max(1);
+        rows.truncate(limit.max(1));
+        let last = rows.last().map(|row| row.record.key).filter(|_| is_full);
+        (rows, last)
+    }
+
     fn rows_of(&self, collection: CollectionKey) -> impl Iterator<Item = &JobRow> {
         let path = self.collection_keys.iter().find(|(_, key)| **key == collection);
         path.into_iter().flat_map(|(path, _)| self.jobs_of(path))
@@ -76,6 +130,7 @@ impl Tables {
             switch: job.definition.switch,
             lifecycle: state.lifecycle,
             due: state.due,
+            used: state.used,
             last_execution: state.last_execution,
             enabled_since: job.enabled_since,
             consecutive_failures: state.consecutive_failures,

@@ -48,7 +48,7 @@ pub(super) struct Tables {
 
 pub(super) struct JobRow {
     pub(super) record: JobRecord,
-    facts: JobFacts,
+    pub(super) facts: JobFacts,
 }
 
 impl Tables {

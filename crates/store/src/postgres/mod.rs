@@ -49,6 +49,7 @@ mod lease_floor;
 mod migrate;
 mod notify;
 mod overview;
+mod overview_scan;
 mod pause;
 mod probe;
 mod prune;

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use kalends_domain::{AccessScope, CollectionPath, JobName, Switch};
+use kalends_domain::{AccessScope, CollectionPath, JobName, JobPath, Switch};
 use tokio_postgres::Row;
 
 use crate::error::StoreError;
@@ -19,10 +19,12 @@ use crate::record::{CollectionKey, JobKey, JobRecord};
 /// The columns of [`summary`].
 macro_rules! summary_columns {
     () => {
-        "s.job, s.collection_id, s.enabled, s.lifecycle, s.due, s.last_execution, \
-         s.enabled_since, s.consecutive_failures"
+        "s.job, s.collection_id, s.enabled, s.lifecycle, s.due, s.used, \
+         s.last_execution, s.enabled_since, s.consecutive_failures"
     };
 }
+
+pub(super) use summary_columns;
 
 impl PostgresStore {
     pub(super) async fn read_collection_summaries(
@@ -153,6 +155,19 @@ impl PostgresStore {
         Ok(found)
     }
 
+    pub(super) async fn read_job_paths(
+        &self,
+        jobs: Vec<JobKey>,
+    ) -> Result<Vec<(JobKey, JobPath)>, StoreError> {
+        let sql = "SELECT j.key, j.name AS job_name, c.name AS collection_name,
+                       g.name AS group_name, g.subscription
+                   FROM jobs j JOIN collections c ON c.id = j.collection_id
+                   JOIN groups g ON g.id = c.group_id WHERE j.key = ANY ($1)";
+        let keys: Vec<_> = jobs.iter().map(|job| job.0).collect();
+        let path = |row: &Row| Ok((JobKey(get(row, "key")?), row::job_path(row)?));
+        self.query(sql, &[&keys]).await?.iter().map(path).collect()
+    }
+
     pub(super) async fn read_jobs_by_key(
         &self,
         jobs: Vec<JobKey>,
@@ -176,13 +191,14 @@ impl PostgresStore {
     }
 }
 
-fn summary(row: &Row) -> Result<JobSummary, StoreError> {
+pub(super) fn summary(row: &Row) -> Result<JobSummary, StoreError> {
     Ok(JobSummary {
         job: JobKey(get(row, "job")?),
         collection: CollectionKey(get(row, "collection_id")?),
         switch: if get(row, "enabled")? { Switch::Enabled } else { Switch::Disabled },
         lifecycle: row::coded(row, "lifecycle")?,
         due: row::optional_at(row, "due")?,
+        used: row::unsigned(row, "used")?,
         last_execution: row::optional_at(row, "last_execution")?,
         enabled_since: row::optional_at(row, "enabled_since")?,
         consecutive_failures: row::unsigned(row, "consecutive_failures")?,

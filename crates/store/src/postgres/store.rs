@@ -19,7 +19,9 @@ use crate::engine_store::{
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
-use crate::overview_store::{CollectionSummary, JobSearch, JobSearchPage, OverviewStore};
+use crate::overview_store::{
+    CollectionSummary, JobSearch, JobSearchPage, OverviewStore, SchedulesPage, StatesPage,
+};
 use crate::postgres::PostgresStore;
 use crate::postgres::check::Check;
 use crate::postgres::commit::{Commit, ExpireClaims};
@@ -31,8 +33,8 @@ use crate::postgres::pause::EditPause;
 use crate::postgres::probe::Probe;
 use crate::postgres::renew_leases::RenewLeases;
 use crate::record::{
-    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
-    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,
+    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use crate::store::{AdminStore, LeaseClock, PauseState, Reply, StoreHealth, next_due};
 
@@ -167,6 +169,27 @@ impl OverviewStore for PostgresStore {
 
     fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
         Box::pin(self.read_jobs_by_key(jobs))
+    }
+
+    fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>> {
+        Box::pin(self.read_job_paths(jobs))
+    }
+
+    fn running(&self) -> Reply<'_, Vec<(CollectionKey, u64)>> {
+        Box::pin(self.read_running())
+    }
+
+    fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
+        Box::pin(self.read_states(after, limit))
+    }
+
+    fn scan_schedules(
+        &self,
+        after: Option<JobKey>,
+        due_before: Instant,
+        limit: usize,
+    ) -> Reply<'_, SchedulesPage> {
+        Box::pin(self.read_schedules(after, due_before, limit))
     }
 }
 

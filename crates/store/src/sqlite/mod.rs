@@ -41,6 +41,7 @@ mod key_rotation;
 mod lock;
 mod migrate;
 mod overview;
+mod overview_scan;
 mod path_keys;
 mod pause;
 mod prune;

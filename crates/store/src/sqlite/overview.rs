@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use kalends_domain::{AccessScope, CollectionPath, JobName, Switch};
+use kalends_domain::{AccessScope, CollectionPath, JobName, JobPath, Switch};
 use rusqlite::{Row, named_params};
 
 use crate::overview_store::{
@@ -10,7 +10,7 @@ use crate::overview_store::{
     scope_keys,
 };
 use crate::record::{CollectionKey, JobKey, JobRecord};
-use crate::sqlite::code::{collect, nth, nth_option, rows_max};
+use crate::sqlite::code::{Coded, collect, nth, nth_option, rows_max};
 use crate::sqlite::collection_of_job::CollectionsOfJobs;
 use crate::sqlite::collections::{CollectionRow, read_row};
 use crate::sqlite::error::{SqliteError, SqliteResult};
@@ -59,17 +59,22 @@ pub(crate) fn collection_summaries(
 /// The columns of [`read_summary`].
 macro_rules! summary_columns {
     () => {
-        "s.job, s.collection, s.switched_on, s.lifecycle, s.due, s.last_execution,
-             s.enabled_since, s.consecutive_failures"
+        "s.job, s.collection, s.switched_on, s.lifecycle, s.due, s.used,
+             s.last_execution, s.enabled_since, s.consecutive_failures"
     };
 }
 
+pub(crate) use summary_columns;
+
 /// The number of columns of a summary.
-const SUMMARY_COLUMNS: usize = 8;
+pub(crate) const SUMMARY_COLUMNS: usize = 9;
 
 /// Reads a summary from the first columns of a row; `None` if the job was deleted. A dirty row takes
 /// precedence over the table.
-fn read_summary(states: &impl ReadState, row: &Row<'_>) -> SqliteResult<Option<JobSummary>> {
+pub(crate) fn read_summary(
+    states: &impl ReadState,
+    row: &Row<'_>,
+) -> SqliteResult<Option<JobSummary>> {
     let job = nth(row, 0)?;
     match states.dirty_state(job) {
         Some(dirty) => Ok(dirty.map(|state| summary_of(job, &state))),
@@ -87,9 +92,10 @@ fn stored_summary(row: &Row<'_>, job: JobKey) -> rusqlite::Result<JobSummary> {
         switch: switch_of(nth(row, 2)?),
         lifecycle: nth(row, 3)?,
         due: nth_option(row, 4)?,
-        last_execution: nth_option(row, 5)?,
-        enabled_since: nth_option(row, 6)?,
-        consecutive_failures: nth(row, 7)?,
+        used: nth(row, 5)?,
+        last_execution: nth_option(row, 6)?,
+        enabled_since: nth_option(row, 7)?,
+        consecutive_failures: nth(row, 8)?,
     })
 }
 
@@ -100,6 +106,7 @@ fn summary_of(job: JobKey, row: &StateRow) -> JobSummary {
         switch: switch_of(row.switched_on),
         lifecycle: row.state.lifecycle,
         due: row.state.due,
+        used: row.state.used,
         last_execution: row.state.last_execution,
         enabled_since: row.enabled_since,
         consecutive_failures: row.state.consecutive_failures,
@@ -182,6 +189,28 @@ pub(crate) fn jobs_by_key(
         match by_key(states, codec, *key, &mut collections) {
             Err(error) if error.is_unreadable() => {}
             job => found.extend(job?.map(|(job, _)| job)),
+        }
+    }
+    Ok(found)
+}
+
+/// The paths of the jobs with these keys that exist.
+pub(crate) fn job_paths(
+    connection: &rusqlite::Connection,
+    jobs: &[JobKey],
+) -> SqliteResult<Vec<(JobKey, JobPath)>> {
+    let mut statement =
+        connection.prepare_cached("SELECT name, collection FROM jobs WHERE job = ?")?;
+    let mut collections = CollectionsOfJobs::default();
+    let mut found = Vec::with_capacity(jobs.len());
+    for key in jobs {
+        let mut rows = statement.query([Coded(*key)])?;
+        let Some(row) = rows.next()? else { continue };
+        let name = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        let job = JobName::new(name).map_err(invalid_name)?;
+        // Jobs of a deleted collection are not visible.
+        if let Some(collection) = collections.get(connection, row.get(1)?)? {
+            found.push((*key, JobPath { collection: collection.path, job }));
         }
     }
     Ok(found)

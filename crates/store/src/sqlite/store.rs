@@ -20,10 +20,12 @@ use crate::engine_store::{
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
-use crate::overview_store::{CollectionSummary, JobSearch, JobSearchPage, OverviewStore};
+use crate::overview_store::{
+    CollectionSummary, JobSearch, JobSearchPage, OverviewStore, SchedulesPage, StatesPage,
+};
 use crate::record::{
-    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
-    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,
+    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use crate::run_state;
 use crate::sessions::{SessionHash, SessionRecord, Sessions};
@@ -42,8 +44,8 @@ use crate::sqlite::write_back::WriteTransaction;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
     backup, check, collections, connection, due, edit_collection, edit_job, events, groups,
-    history, invariant_scan, jobs, jobs_for_run, key_check, migrate, overview, pause, runs, search,
-    sessions, tokens,
+    history, invariant_scan, jobs, jobs_for_run, key_check, migrate, overview, overview_scan,
+    pause, runs, search, sessions, tokens,
 };
 use crate::store::{AdminStore, LeaseClock, PauseState, Reply, StoreHealth, next_due};
 use crate::stored_form::DefinitionCodec;
@@ -397,6 +399,31 @@ impl OverviewStore for SqliteStore {
 
     fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
         self.read(move |snapshot, codec| overview::jobs_by_key(snapshot, codec, &jobs))
+    }
+
+    fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>> {
+        self.read(move |snapshot, _| overview::job_paths(snapshot.connection(), &jobs))
+    }
+
+    fn running(&self) -> Reply<'_, Vec<(CollectionKey, u64)>> {
+        Box::pin(std::future::ready(Ok(overview_scan::running(&self.shared))))
+    }
+
+    fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
+        let after = after.unwrap_or(JobKey(i64::MIN));
+        self.read(move |snapshot, _| overview_scan::scan_states(snapshot, after, limit))
+    }
+
+    fn scan_schedules(
+        &self,
+        after: Option<JobKey>,
+        due_before: Instant,
+        limit: usize,
+    ) -> Reply<'_, SchedulesPage> {
+        let from = (after.unwrap_or(JobKey(i64::MIN)), due_before);
+        self.read(move |snapshot, codec| {
+            overview_scan::scan_schedules(snapshot, codec, from, limit)
+        })
     }
 }
 

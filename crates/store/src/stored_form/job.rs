@@ -4,7 +4,7 @@ use kalends_domain::{
     Action, ErrorAction, Extensions, JobDefinition, MainAction, MissedPolicy, MissedRuns, Overlap,
     RetryKind, RetryPolicy, Signing, Switch,
 };
-use kalends_recurrence::Instant;
+use kalends_recurrence::{Definition, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
@@ -190,6 +190,23 @@ pub fn read_definition(
             timeout: form.timeout.map(Into::into),
             signing: form.signing.map(|on| if on { Signing::On } else { Signing::Off }),
         },
+    })
+}
+
+/// The members of a job that its schedule consists of.
+#[derive(Deserialize)]
+struct ScheduleOfJobForm {
+    start: Option<i64>,
+    recurrence: Option<RecurrenceForm>,
+}
+
+/// Decodes the schedule of a job alone, which takes a fraction of the time of the definition.
+pub(crate) fn read_schedule(text: &str, created: Instant) -> Result<Definition, StoreError> {
+    let form: ScheduleOfJobForm = serde_json::from_str(text).map_err(damaged)?;
+    Ok(Definition {
+        start: form.start.map(instant).transpose()?,
+        created,
+        recurrence: form.recurrence.map(RecurrenceForm::read).transpose()?,
     })
 }
 

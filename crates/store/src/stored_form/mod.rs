@@ -10,6 +10,9 @@ mod job;
 mod recurrence;
 mod text;
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) use job::read_schedule;
+
 pub use collection::{read_collection, write_collection};
 pub use job::{read_definition, write_definition};
 pub use text::DefinitionCodec;

@@ -1,0 +1,120 @@
+//! Pages of all jobs for the numbers over all collections.
+
+use std::collections::BTreeMap;
+
+use kalends_domain::Switch;
+use kalends_recurrence::{Definition, Instant};
+use rusqlite::{OptionalExtension as _, Row};
+
+use crate::error::StoreError;
+use crate::overview_store::{ScannedSchedule, ScannedState, SchedulesPage, StatesPage};
+use crate::record::{CollectionKey, JobKey, JobUid};
+use crate::sqlite::code::{Coded, nth, rows_max};
+use crate::sqlite::error::SqliteResult;
+use crate::sqlite::overview::{SUMMARY_COLUMNS, read_summary, summary_columns};
+use crate::sqlite::state::ReadState;
+use crate::sqlite::write_back::SharedState;
+use crate::stored_form::{DefinitionCodec, read_definition, read_schedule};
+
+/// The number of claimed runs of each collection.
+pub(crate) fn running(shared: &SharedState) -> Vec<(CollectionKey, u64)> {
+    let mut counts = BTreeMap::new();
+    for row in shared.runs().claimed() {
+        *counts.entry(CollectionKey(row.collection)).or_default() += 1;
+    }
+    counts.into_iter().collect()
+}
+
+/// The states of jobs after a key, in key order.
+pub(crate) fn scan_states(
+    states: &impl ReadState,
+    after: JobKey,
+    limit: usize,
+) -> SqliteResult<StatesPage> {
+    let mut statement = states.connection().prepare_cached(concat!(
+        "SELECT ",
+        summary_columns!(),
+        " FROM state s WHERE s.job > ? ORDER BY s.job LIMIT ?"
+    ))?;
+    let mut creation =
+        states.connection().prepare_cached("SELECT created FROM jobs WHERE job = ?")?;
+    let limit = limit.max(1);
+    let mut found = statement.query((Coded(after), rows_max(limit as u64)))?;
+    let mut page = StatesPage::default();
+    let (mut examined, mut last) = (0, None);
+    while let Some(row) = found.next()? {
+        (examined, last) = (examined + 1, Some(nth(row, 0)?));
+        let job = match read_summary(states, row) {
+            // Reported when it is due.
+            Err(error) if error.is_unreadable() => continue,
+            summary => summary?,
+        };
+        let Some(job) = job else { continue };
+        let mut created = None;
+        if job.switch == Switch::Disabled {
+            created = creation.query_row([Coded(job.job)], |row| nth(row, 0)).optional()?;
+        }
+        page.states.push(ScannedState { job, created });
+    }
+    page.next = last.filter(|_| examined >= limit);
+    Ok(page)
+}
+
+/// The schedules of active jobs after a key, in key order.
+pub(crate) fn scan_schedules(
+    states: &impl ReadState,
+    codec: &DefinitionCodec,
+    (after, due_before): (JobKey, Instant),
+    limit: usize,
+) -> SqliteResult<SchedulesPage> {
+    let mut statement = states.connection().prepare_cached(concat!(
+        "SELECT ",
+        summary_columns!(),
+        ", j.created, j.uid, j.authenticated, j.definition
+         FROM state s CROSS JOIN jobs j ON j.job = s.job
+         WHERE s.job > ? ORDER BY s.job LIMIT ?"
+    ))?;
+    let limit = limit.max(1);
+    let mut found = statement.query((Coded(after), rows_max(limit as u64)))?;
+    let mut page = SchedulesPage::default();
+    let (mut examined, mut last) = (0, None);
+    while let Some(row) = found.next()? {
+        (examined, last) = (examined + 1, Some(nth(row, 0)?));
+        let job = match read_summary(states, row) {
+            Err(error) if error.is_unreadable() => continue,
+            summary => summary?,
+        };
+        let is_authenticated = row.get(SUMMARY_COLUMNS + 2)?;
+        if let Some(job) = job.filter(|job| job.is_scanned(is_authenticated, due_before)) {
+            let unreadable = ScannedSchedule { job, definition: None, certificate_end: None };
+            page.schedules.push(match decode(row, codec, is_authenticated) {
+                Ok((definition, certificate_end)) => {
+                    ScannedSchedule { definition: Some(definition), certificate_end, ..unreadable }
+                }
+                Err(_) => unreadable,
+            });
+        }
+    }
+    page.next = last.filter(|_| examined >= limit);
+    Ok(page)
+}
+
+/// The schedule in a row, and the end of its first client certificate.
+fn decode(
+    row: &Row<'_>,
+    codec: &DefinitionCodec,
+    is_authenticated: bool,
+) -> Result<(Definition, Option<Instant>), StoreError> {
+    let damaged = |error: rusqlite::Error| StoreError::Damaged(error.to_string());
+    let created = nth(row, SUMMARY_COLUMNS).map_err(damaged)?;
+    let text = row.get_ref(SUMMARY_COLUMNS + 3).map_err(damaged)?;
+    let text = text.as_str().map_err(|error| StoreError::Damaged(error.to_string()))?;
+    if !is_authenticated {
+        return Ok((read_schedule(text, created)?, None));
+    }
+    let uid = JobUid(row.get(SUMMARY_COLUMNS + 1).map_err(damaged)?);
+    let definition = read_definition(text, uid, codec)?;
+    let end = definition.certificate_end();
+    let (start, recurrence) = (definition.start, definition.recurrence);
+    Ok((Definition { start, created, recurrence }, end))
+}
