@@ -69,6 +69,7 @@ pub enum ExplainReason {
     SkippedDisabled,
     SkippedQuota,
     SkippedPaused,
+    SkippedByRequest,
     Missed,
     Superseded,
     Running,
@@ -84,6 +85,7 @@ pub enum ExplainReason {
     JobDisabled,
     CollectionDisabled,
     Paused,
+    WillBeSkipped,
     Finished,
     NotRetained,
 }
@@ -133,6 +135,9 @@ fn explain_now(input: &ExplainInput<'_>) -> Finding {
             (ExplainReason::CollectionDisabled, next, "The job's collection is disabled.".into())
         }
         (OccurrenceState::Paused, next) => (ExplainReason::Paused, next, paused(input)),
+        (_, Some(next)) if input.job.state_of_upcoming(next) == OccurrenceState::WillBeSkipped => {
+            (ExplainReason::WillBeSkipped, Some(next), will_be_skipped(input, next))
+        }
         (_, Some(next)) if next <= now => {
             let (reason, sentence) = due(input, next);
             (reason, Some(next), sentence)
@@ -291,6 +296,10 @@ fn explain_record(input: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> 
         Disposition::SkippedPaused => {
             (ExplainReason::SkippedPaused, "did not run because all jobs were paused.".into())
         }
+        Disposition::SkippedByRequest => (
+            ExplainReason::SkippedByRequest,
+            "did not run because a user requested to skip it.".into(),
+        ),
         Disposition::Missed => (
             ExplainReason::Missed,
             format!(
@@ -324,6 +333,9 @@ fn explain_occurrence(input: &ExplainInput<'_>, at: Instant) -> Finding {
                 ExplainReason::Paused,
                 format!("{} If the pause ended before, the job would run at {at}.", paused(input)),
             ),
+            OccurrenceState::WillBeSkipped => {
+                (ExplainReason::WillBeSkipped, will_be_skipped(input, at))
+            }
             _ if at <= now => due(input, at),
             _ => (ExplainReason::Upcoming, format!("The occurrence of {at} is still to come.")),
         };
@@ -390,6 +402,15 @@ impl ExplainInput<'_> {
 /// Whether a request for `at` refers to `other`: a whole second matches every time within it.
 fn matches(at: Instant, other: Instant) -> bool {
     at == other || at == other.whole_second()
+}
+
+/// Explains an occurrence to come that a user requested to skip.
+fn will_be_skipped(input: &ExplainInput<'_>, at: Instant) -> String {
+    let next = match input.job.first_not_skipped(input.rule) {
+        Some(next) => format!(" The next that runs is that of {next}."),
+        None => " No further occurrence follows.".into(),
+    };
+    format!("The occurrence of {at} will be skipped, as a user requested.{next}")
 }
 
 /// Explains the pause of all jobs.

@@ -49,4 +49,6 @@ pub enum Disposition {
     Superseded,
     /// All jobs were paused.
     SkippedPaused,
+    /// A user requested to skip it.
+    SkippedByRequest,
 }

@@ -43,6 +43,8 @@ pub struct DueInput<'a> {
     pub open_runs_max: OpenRunsMax,
     /// The newest pause of all jobs. Recurring occurrences before its end do not run.
     pub pause: Option<Pause>,
+    /// Recurring occurrences up to this time are skipped by request.
+    pub skip_until: Option<Instant>,
 }
 
 /// Maximum number of open runs of one job, scheduled and manual: those that run, retry or wait. It keeps
@@ -133,6 +135,8 @@ pub enum CloseReason {
     Quota,
     /// All jobs were paused at the scheduled time.
     Paused,
+    /// A user requested to skip it.
+    Requested,
 }
 
 impl ClosedOccurrences {
@@ -160,6 +164,7 @@ impl CloseReason {
             CloseReason::Disabled => Disposition::SkippedDisabled,
             CloseReason::Quota => Disposition::SkippedQuota,
             CloseReason::Paused => Disposition::SkippedPaused,
+            CloseReason::Requested => Disposition::SkippedByRequest,
         }
     }
 }
@@ -179,6 +184,10 @@ pub fn decide_due(input: DueInput<'_>) -> Option<DueDecision> {
     if let Some(OffTime { reason, end }) = off.passed(due, input.now) {
         let held = closed_range(rule, due, end.previous_tick(), reason);
         return Some(run_none(input, vec![held], held.to));
+    }
+    if let Some(until) = input.skip_until.filter(|&until| due <= until) {
+        let skipped = closed_range(rule, due, until.min(input.now), CloseReason::Requested);
+        return Some(run_none(input, vec![skipped], skipped.to));
     }
     if due >= input.watched_since {
         return Some(run_or_skip(input, due, vec![]));
@@ -347,6 +356,7 @@ mod tests {
             open_runs: 0,
             open_runs_max: OpenRunsMax::default(),
             pause: None,
+            skip_until: None,
         }
     }
 
@@ -495,6 +505,33 @@ mod tests {
         let second = DueInput { due: at("01T04:00"), ..first };
         let decision = decided(second);
         assert_eq!(decision.closed, [closed("01T04:00", "01T05:00", 2, CloseReason::Paused)]);
+    }
+
+    #[test]
+    fn occurrences_that_are_skipped_by_request_close_at_their_time_and_use_no_count() {
+        let rule = hourly();
+        let skip = |until: &str, now: &str| DueInput {
+            skip_until: Some(at(until)),
+            count: Some(3),
+            ..input(&rule, now, "01T00:00")
+        };
+        let one = [closed("01T01:00", "01T01:00", 1, CloseReason::Requested)];
+        let decision = decided(skip("01T02:00", "01T01:00"));
+        assert_eq!((decision.begin, decision.closed.as_slice()), (None, one.as_slice()));
+        assert_eq!((decision.next, decision.used), (Some(at("01T02:00")), 1));
+        let overlapping = DueInput { in_flight: InFlight::Running, ..skip("01T01:00", "01T01:00") };
+        assert_eq!(decided(overlapping).closed, one);
+        let late = DueInput { watched_since: at("01T04:30"), ..skip("01T02:00", "01T04:30") };
+        let decision = decided(late);
+        assert_eq!(decision.closed, [closed("01T01:00", "01T02:00", 2, CloseReason::Requested)]);
+        assert_eq!(decision.next, Some(at("01T03:00")), "the policy for missed runs decides");
+        let disabled = DueInput { enabled_since: at("01T01:30"), ..skip("01T02:00", "01T01:45") };
+        assert_eq!(
+            decided(disabled).closed,
+            [closed("01T01:00", "01T01:00", 1, CloseReason::Disabled)]
+        );
+        let passed = DueInput { due: at("01T03:00"), ..skip("01T02:00", "01T03:00") };
+        assert_eq!(decided(passed).begin, begin("01T03:00"));
     }
 
     #[test]

@@ -130,8 +130,10 @@ pub fn final_state(last: Conclusion) -> Lifecycle {
 pub struct JobStatus {
     /// Start time of the last attempt of the main action.
     pub last_execution: Option<Instant>,
-    /// Scheduled time of the next occurrence.
+    /// Scheduled time of the next occurrence that runs.
     pub next_execution: Option<Instant>,
+    /// Occurrences up to this time are skipped by request; absent if none to come is.
+    pub skip_until: Option<Instant>,
     /// Number of attempts of the main action.
     pub executions: u64,
     /// Number of failed attempts of the main action.

@@ -47,6 +47,8 @@ pub struct JobSnapshot {
     pub finished: Option<Instant>,
     /// The pause of all jobs, if it has not ended.
     pub pause: Option<Pause>,
+    /// Occurrences up to this time are skipped by request.
+    pub skip_until: Option<Instant>,
 }
 
 /// A run that has not finished.
@@ -118,6 +120,8 @@ pub enum OccurrenceState {
     CollectionDisabled,
     /// The occurrence does not run because all jobs are paused.
     Paused,
+    /// The occurrence will not run because a user requested to skip it.
+    WillBeSkipped,
     /// The occurrence is past and has no record.
     NotRetained,
 }
@@ -216,7 +220,12 @@ impl JobSnapshot {
             // The immediate run of an edited one-time job is not an occurrence of its rule.
             since_first.max(1)
         });
-        let left = self.left.map_or(u64::MAX, |left| left.saturating_sub(passed));
+        // Skipped occurrences use no count.
+        let skipped = first
+            .zip(self.skip_until)
+            .map_or(0, |(first, until)| rule.count_between(first.previous_tick(), until));
+        let left =
+            self.left.map_or(u64::MAX, |left| left.saturating_add(skipped).saturating_sub(passed));
         let start = first.map(|first| {
             if first >= from { Some(first) } else { rule.next_after(from.previous_tick()) }
         });
@@ -234,7 +243,10 @@ impl JobSnapshot {
         from: Instant,
         to: Instant,
     ) -> Option<(Instant, Instant, u64)> {
-        let is_disabled = self.state_of_upcoming(self.now) != OccurrenceState::Upcoming;
+        let is_disabled = !matches!(
+            self.state_of_upcoming(self.now),
+            OccurrenceState::Upcoming | OccurrenceState::WillBeSkipped
+        );
         let due = self.due.filter(|_| is_disabled && self.lifecycle == Lifecycle::Active)?;
         let until = to.min(self.now);
         if rule.definition().recurrence.is_none() {
@@ -261,6 +273,20 @@ impl JobSnapshot {
         .filter(|_| self.left != Some(0))
     }
 
+    /// The next occurrence that is not skipped by request, or the one that would be next if the job were
+    /// enabled.
+    pub fn first_not_skipped(&self, rule: &Rule) -> Option<Instant> {
+        let first = self.first_upcoming(rule)?;
+        match self.skip_until.filter(|_| self.is_skipped(first)) {
+            Some(until) => rule.next_after(until),
+            None => Some(first),
+        }
+    }
+
+    fn is_skipped(&self, at: Instant) -> bool {
+        self.skip_until.is_some_and(|until| at <= until)
+    }
+
     /// Whether an occurrence is upcoming, or would be if the job were enabled.
     pub(crate) fn is_upcoming(&self, rule: &Rule, at: Instant) -> bool {
         self.upcoming(rule, at, at).next().is_some()
@@ -280,6 +306,7 @@ impl JobSnapshot {
             (Switch::Disabled, _) => OccurrenceState::JobDisabled,
             (_, Switch::Disabled) => OccurrenceState::CollectionDisabled,
             _ if self.pause.is_some_and(|pause| pause.is_active(at)) => OccurrenceState::Paused,
+            _ if self.is_skipped(at) => OccurrenceState::WillBeSkipped,
             _ => OccurrenceState::Upcoming,
         }
     }

@@ -24,10 +24,11 @@ pub(crate) fn postponed(
         CloseReason::Edited => "did not run before the job was edited",
         CloseReason::Quota => "did not run because too many runs of the job were open",
         CloseReason::Paused => "did not run because all jobs were paused",
+        CloseReason::Requested => "did not run because a user requested to skip them",
         CloseReason::Disabled => "did not run because the job or its collection was disabled",
     };
     let why = if closed.count == 1 {
-        why.replace("their", "its").replace(" do not", " does not")
+        why.replace("their", "its").replace("skip them", "skip it").replace(" do not", " does not")
     } else {
         why.to_owned()
     };

@@ -12,7 +12,7 @@ use kalends_store::{EngineStore, RunWrite, RunWriteResult, StoreError};
 use crate::scheduler::{ClockStep, VIOLATION_KINDS};
 
 /// Dispositions and their label values.
-const DISPOSITIONS: [(Disposition, &str); 8] = [
+const DISPOSITIONS: [(Disposition, &str); 9] = [
     (Disposition::Completed, "completed"),
     (Disposition::Failed, "failed"),
     (Disposition::SkippedOverlap, "skipped_overlap"),
@@ -21,6 +21,7 @@ const DISPOSITIONS: [(Disposition, &str); 8] = [
     (Disposition::Missed, "missed"),
     (Disposition::Superseded, "superseded"),
     (Disposition::SkippedPaused, "skipped_paused"),
+    (Disposition::SkippedByRequest, "skipped_by_request"),
 ];
 
 /// Metrics of the engine.

@@ -164,20 +164,22 @@ impl JobEdit {
                 schedule_state_after_edit(before, edit, &self.settings.schedules)
             }
         };
+        let is_kept = |existing: &JobRecord| {
+            is_active(existing) && !changes_schedule(&existing.job.definition, &new)
+        };
+        let keeps_schedule = context.existing.is_some_and(is_kept);
         let before = context.existing.map(|existing| existing.state).unwrap_or_default();
         let state = JobState {
             lifecycle: schedule.lifecycle,
             due: schedule.due,
             used: schedule.used,
             finished: (schedule.lifecycle != Lifecycle::Active).then_some(context.now),
+            // It was a request about the old schedule.
+            skip_until: before.skip_until.filter(|_| keeps_schedule),
             ..before
         };
         let closed_by_edit =
             context.existing.and_then(|existing| self.closed_by_edit(existing, &new, context));
-        let is_kept = |existing: &JobRecord| {
-            is_active(existing) && !changes_schedule(&existing.job.definition, &new)
-        };
-        let keeps_schedule = context.existing.is_some_and(is_kept);
         Ok(JobWrite::Put(Box::new(JobPut {
             uid: self.uid,
             created: context.now,
@@ -265,7 +267,7 @@ fn finished_message(job: &JobRecord) -> String {
     format!("The job is {state} and cannot be changed or run; delete it first")
 }
 
-fn lifecycle_word(lifecycle: Lifecycle) -> &'static str {
+pub(crate) fn lifecycle_word(lifecycle: Lifecycle) -> &'static str {
     match lifecycle {
         Lifecycle::Active => "active",
         Lifecycle::Completed => "completed",
@@ -273,7 +275,7 @@ fn lifecycle_word(lifecycle: Lifecycle) -> &'static str {
     }
 }
 
-fn is_active(job: &JobRecord) -> bool {
+pub(crate) fn is_active(job: &JobRecord) -> bool {
     job.state.lifecycle == Lifecycle::Active
 }
 

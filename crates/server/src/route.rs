@@ -57,6 +57,7 @@ pub(crate) enum Route {
     BulkPreview(CollectionPath),
     Job(JobPath),
     Run(JobPath),
+    Skip(JobPath),
     History(JobPath),
     Preview(JobPath),
     TestRun(JobPath),
@@ -100,6 +101,7 @@ impl Route {
             | Route::Explain(_) => "GET, HEAD",
             Route::Session => "POST, DELETE",
             Route::Pause => "GET, HEAD, POST",
+            Route::Skip(_) => "POST, DELETE",
             Route::Group(_) => "GET, HEAD, PUT, DELETE",
             Route::Collection(_) | Route::Job(_) => "GET, HEAD, PUT, PATCH, DELETE",
             Route::Resume
@@ -307,6 +309,7 @@ impl<'a> Segments<'a> {
         Ok(match self.0 {
             [] => Some(Route::Job(job)),
             [action] if action.eq_ignore_ascii_case("run") => Some(Route::Run(job)),
+            [action] if action.eq_ignore_ascii_case("skip") => Some(Route::Skip(job)),
             [action] if action.eq_ignore_ascii_case("history") => Some(Route::History(job)),
             [action] if action.eq_ignore_ascii_case("preview") => Some(Route::Preview(job)),
             [action] if action.eq_ignore_ascii_case("test-run") => Some(Route::TestRun(job)),
@@ -407,6 +410,7 @@ mod tests {
         is(&format!("{JC}/disable"), |r| matches!(r, Route::SwitchCollection { on: false, .. }));
         is(&format!("{JC}/jobs"), |r| matches!(r, Route::Jobs(_)));
         is(&format!("{JC}/jobs/j/run"), |r| matches!(r, Route::Run(_)));
+        is(&format!("{JC}/jobs/j/Skip"), |r| matches!(r, Route::Skip(_)));
         is(&format!("{JC}/jobs/j/history"), |r| matches!(r, Route::History(_)));
         is(&format!("{JC}/jobs/j/preview"), |r| matches!(r, Route::Preview(_)));
         is(&format!("{JC}/jobs/j/test-run"), |r| matches!(r, Route::TestRun(_)));
@@ -486,6 +490,7 @@ mod tests {
             Route::Attention => 35,
             Route::ExpectedRuns => 36,
             Route::TestRun(_) => 37,
+            Route::Skip(_) => 38,
         }
     }
 
@@ -509,7 +514,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_lists_exactly_the_routes() {
-        let mut seen = [false; 38];
+        let mut seen = [false; 39];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -525,6 +530,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 38]);
+        assert_eq!(seen, [true; 39]);
     }
 }

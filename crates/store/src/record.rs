@@ -170,6 +170,9 @@ pub struct JobState {
     /// Number of failed runs since the last run that succeeded. A run fails when its last attempt
     /// does; occurrences that are skipped, missed or superseded do not count.
     pub consecutive_failures: u64,
+    /// Occurrences up to this time that have not begun are skipped by request. An edit of the schedule
+    /// drops it.
+    pub skip_until: Option<Instant>,
 }
 
 /// The data that the engine needs to begin a run of a job.

@@ -122,6 +122,7 @@ fn disposition_text(disposition: Disposition) -> &'static str {
         Disposition::SkippedDisabled => "SkippedDisabled",
         Disposition::SkippedQuota => "SkippedQuota",
         Disposition::SkippedPaused => "SkippedPaused",
+        Disposition::SkippedByRequest => "SkippedByRequest",
         Disposition::Missed => "Missed",
         Disposition::Superseded => "Superseded",
     }
@@ -137,6 +138,7 @@ fn state_text(state: &OccurrenceState) -> &'static str {
         OccurrenceState::JobDisabled => "JobDisabled",
         OccurrenceState::CollectionDisabled => "CollectionDisabled",
         OccurrenceState::Paused => "Paused",
+        OccurrenceState::WillBeSkipped => "WillBeSkipped",
         OccurrenceState::NotRetained => "NotKept",
     }
 }
@@ -149,6 +151,7 @@ fn reason_text(reason: ExplainReason) -> &'static str {
         ExplainReason::SkippedDisabled => "SkippedDisabled",
         ExplainReason::SkippedQuota => "SkippedQuota",
         ExplainReason::SkippedPaused => "SkippedPaused",
+        ExplainReason::SkippedByRequest => "SkippedByRequest",
         ExplainReason::Missed => "Missed",
         ExplainReason::Superseded => "Superseded",
         ExplainReason::Running => "Running",
@@ -164,6 +167,7 @@ fn reason_text(reason: ExplainReason) -> &'static str {
         ExplainReason::JobDisabled => "JobDisabled",
         ExplainReason::CollectionDisabled => "CollectionDisabled",
         ExplainReason::Paused => "Paused",
+        ExplainReason::WillBeSkipped => "WillBeSkipped",
         ExplainReason::Finished => "Finished",
         ExplainReason::NotRetained => "NotKept",
     }

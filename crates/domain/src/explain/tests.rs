@@ -38,6 +38,7 @@ fn case() -> Case {
         left: None,
         finished: None,
         pause: None,
+        skip_until: None,
     };
     let rule = rule(Recurrence::every(1, Frequency::Hour));
     Case { rule, job, ledger: vec![], runs: vec![], history: vec![], obstacle: None, pause: None }
@@ -128,6 +129,7 @@ fn every_disposition_is_explained() {
         (D::SkippedDisabled, ExplainReason::SkippedDisabled, "was disabled"),
         (D::SkippedQuota, ExplainReason::SkippedQuota, "too many runs of the job were open"),
         (D::SkippedPaused, ExplainReason::SkippedPaused, "all jobs were paused"),
+        (D::SkippedByRequest, ExplainReason::SkippedByRequest, "a user requested to skip it"),
         (D::Missed, ExplainReason::Missed, "no node could run it at its scheduled time"),
         (D::Superseded, ExplainReason::Superseded, "an edit changed the schedule"),
     ] {
@@ -149,6 +151,19 @@ fn a_pause_is_explained_with_its_reason_author_and_times() {
     case.check("07:00", ExplainReason::Upcoming, "still to come");
     case.runs = vec![run(false, 1, "04:20")];
     case.check("", ExplainReason::Paused, "is held; attempt 2 starts when the pause ends");
+    case.job.switch = Switch::Disabled;
+    case.check("", ExplainReason::JobDisabled, "is disabled");
+}
+
+#[test]
+fn an_occurrence_that_will_be_skipped_is_explained_with_the_next_that_runs() {
+    let mut case = case();
+    case.job.skip_until = Some(at("06:00"));
+    let next = "will be skipped, as a user requested. \
+                The next that runs is that of 2026-01-01T07:00:00Z.";
+    case.check("", ExplainReason::WillBeSkipped, &format!("2026-01-01T05:00:00Z {next}"));
+    case.check("06:00", ExplainReason::WillBeSkipped, &format!("2026-01-01T06:00:00Z {next}"));
+    case.check("07:00", ExplainReason::Upcoming, "still to come");
     case.job.switch = Switch::Disabled;
     case.check("", ExplainReason::JobDisabled, "is disabled");
 }

@@ -17,6 +17,7 @@ fn hourly() -> Rule {
 fn job() -> JobSnapshot {
     JobSnapshot {
         pause: None,
+        skip_until: None,
         now: at("04:30"),
         lifecycle: Lifecycle::Active,
         switch: Switch::Enabled,
@@ -131,6 +132,20 @@ fn paused_jobs_list_the_occurrences_that_the_pause_skips() {
     let expected = ["01:00 NotRetained", "02:00-04:00 3 Paused", "05:00 Paused", "06:00 Upcoming"];
     check((paused, "01:00", "06:00"), &[], &[], &expected);
     let disabled = JobSnapshot { switch: Switch::Disabled, ..paused };
+    check((disabled, "05:00", "05:00"), &[], &[], &["05:00 JobDisabled"]);
+}
+
+#[test]
+fn occurrences_that_will_be_skipped_are_listed_and_use_no_count() {
+    let skip = JobSnapshot { skip_until: Some(at("06:00")), left: Some(1), ..job() };
+    let expected = ["05:00 WillBeSkipped", "06:00 WillBeSkipped", "07:00 Upcoming"];
+    check((skip, "04:40", "09:00"), &[], &[], &expected);
+    check((skip, "06:10", "09:00"), &[], &[], &expected[2..]);
+    assert_eq!(skip.first_not_skipped(&hourly()), Some(at("07:00")));
+    let passed = JobSnapshot { due: Some(at("07:00")), ..skip };
+    assert_eq!(passed.first_not_skipped(&hourly()), Some(at("07:00")));
+    check((passed, "06:10", "09:00"), &[], &[], &["07:00 Upcoming"]);
+    let disabled = JobSnapshot { switch: Switch::Disabled, ..skip };
     check((disabled, "05:00", "05:00"), &[], &[], &["05:00 JobDisabled"]);
 }
 

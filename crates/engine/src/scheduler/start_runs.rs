@@ -264,6 +264,7 @@ impl Scheduler {
             open_runs: job_for_run.open.count,
             open_runs_max: self.settings.open_runs_max,
             pause: job_for_run.pause,
+            skip_until: job.state.skip_until,
         })
     }
 

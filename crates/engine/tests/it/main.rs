@@ -14,6 +14,7 @@ mod panics;
 mod pauses;
 mod races;
 mod several_nodes;
+mod skips;
 mod status;
 mod store_faults;
 mod unreadable_jobs;

@@ -24,7 +24,7 @@ enum Requires {
 }
 
 /// All operations, written independently of the implementation. A missing one fails the test.
-const OPERATIONS: [(&str, &str, Requires); 46] = [
+const OPERATIONS: [(&str, &str, Requires); 48] = [
     ("GET", "/", Requires::Nothing),
     ("GET", "/livez", Requires::Nothing),
     ("GET", "/readyz", Requires::Nothing),
@@ -67,6 +67,8 @@ const OPERATIONS: [(&str, &str, Requires); 46] = [
     ("PATCH", "C/jobs/J", Requires::Collection(2)),
     ("DELETE", "C/jobs/J", Requires::Collection(2)),
     ("POST", "C/jobs/J/run", Requires::Collection(1)),
+    ("POST", "C/jobs/J/skip", Requires::Collection(1)),
+    ("DELETE", "C/jobs/J/skip", Requires::Collection(1)),
     ("GET", "C/jobs/J/history", Requires::Collection(0)),
     ("GET", "C/jobs/J/occurrences", Requires::Collection(0)),
     ("GET", "C/jobs/J/explain", Requires::Collection(0)),

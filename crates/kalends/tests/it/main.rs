@@ -53,6 +53,7 @@ mod schema;
 mod sessions;
 mod several_nodes;
 mod short_paths;
+mod skips;
 mod small_disk;
 mod store_commands;
 mod store_migration;

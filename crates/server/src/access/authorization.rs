@@ -135,6 +135,13 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
             collection(Operate, &path.collection),
             "Microsoft.Scheduler/jobCollections/jobs/run/action",
         ),
+        Route::Skip(path) => (
+            collection(Operate, &path.collection),
+            match *method == Method::DELETE {
+                true => "Microsoft.Scheduler/jobCollections/jobs/skip/delete",
+                false => "Microsoft.Scheduler/jobCollections/jobs/skip/action",
+            },
+        ),
         Route::History(path) => (
             collection(Read, &path.collection),
             "Microsoft.Scheduler/jobCollections/jobs/jobHistories/read",

@@ -5,7 +5,7 @@ use http::{Method, StatusCode};
 pub(super) const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "other"];
 pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// Route labels: the last keyword of a path, or the singular of the keyword before a name.
-pub(super) const ROUTES: [&str; 32] = [
+pub(super) const ROUTES: [&str; 33] = [
     "other",
     "home",
     "livez",
@@ -25,6 +25,7 @@ pub(super) const ROUTES: [&str; 32] = [
     "job",
     "bulk",
     "run",
+    "skip",
     "history",
     "preview",
     "occurrences",

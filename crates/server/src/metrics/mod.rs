@@ -20,10 +20,19 @@ struct RouteMetrics {
     duration: Histogram,
 }
 
+/// Metrics of all routes, in the order of [`ROUTES`].
+struct Routes([RouteMetrics; ROUTES.len()]);
+
+impl Default for Routes {
+    fn default() -> Routes {
+        Routes(std::array::from_fn(|_| RouteMetrics::default()))
+    }
+}
+
 /// Metrics of the server.
 #[derive(Default)]
 pub struct ServerMetrics {
-    routes: [RouteMetrics; ROUTES.len()],
+    routes: Routes,
     requests_in_flight: Gauge,
     requests_rejected: Counter,
     connections: [Counter; 4],
@@ -66,7 +75,7 @@ impl ServerMetrics {
         duration: Duration,
     ) -> &'static str {
         let route = route_index(path);
-        if let Some(metrics) = self.routes.get(route) {
+        if let Some(metrics) = self.routes.0.get(route) {
             metrics.duration.record(duration);
             let classes = metrics.handled.get(method_index(method));
             if let Some(counter) = classes.and_then(|classes| classes.get(class_index(status))) {
@@ -112,7 +121,7 @@ impl ServerMetrics {
 impl Metrics for ServerMetrics {
     fn write(&self, page: &mut Exposition) {
         let mut requests = page.counter("kalends_http_requests_total", "Handled HTTP requests");
-        for (route, metrics) in ROUTES.iter().zip(&self.routes) {
+        for (route, metrics) in ROUTES.iter().zip(&self.routes.0) {
             for (method, classes) in METHODS.iter().zip(&metrics.handled) {
                 let counted = CLASSES.iter().zip(classes).filter(|(_, counter)| counter.get() > 0);
                 for (class, counter) in counted {
@@ -123,7 +132,7 @@ impl Metrics for ServerMetrics {
         }
         let help = "Time from the request head to the response head";
         let mut durations = page.histogram("kalends_http_request_duration_seconds", help);
-        for (route, metrics) in ROUTES.iter().zip(&self.routes) {
+        for (route, metrics) in ROUTES.iter().zip(&self.routes.0) {
             let is_used = metrics.handled.iter().flatten().any(|counter| counter.get() > 0);
             if is_used {
                 durations.durations(&[("route", route)], &metrics.duration);

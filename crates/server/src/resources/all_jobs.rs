@@ -75,7 +75,7 @@ fn write(app: &App, found: &FoundJob, record: &JobRecord, is_paused: bool) -> Js
         consecutive_failures: found.consecutive_failures,
     };
     let collection_status = CollectionStatus { state: found.collection_state, is_paused };
-    let runtime = jobs::runtime_state(record, collection_status);
+    let runtime = jobs::runtime_state(record, collection_status, app);
     write_listed_job(&record.path, definition, &runtime, listed).into_owned()
 }
 

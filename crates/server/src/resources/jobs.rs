@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use kalends_actions::certificate::read_pfx;
 use kalends_domain::{
     CollectionPath, EditKind, HttpAuthentication, JobDefinition, JobName, JobPath, JobStatus,
-    Lifecycle, Switch,
+    Lifecycle, Switch, stored_rule_of,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{CollectionRecord, CollectionStatus, JobRecord};
@@ -46,14 +46,15 @@ pub(super) async fn list(request: RequestContext, path: CollectionPath) -> Handl
     let resume_at = rest.and_then(|rest| rest.after).map(|name| name.to_string());
     let next = page_request.truncate(&mut jobs, |job| job.path.job.to_string());
     let next = next.or_else(|| page_request.link_after(&resume_at?));
-    let values = jobs.iter().map(|job| write(job, collection, version).into_owned()).collect();
+    let values =
+        jobs.iter().map(|job| write(job, collection, &request.app, version).into_owned()).collect();
     Ok(ApiResponse::json(StatusCode::OK, &write_list(values, next.as_deref())))
 }
 
 pub(super) async fn get(request: RequestContext, path: JobPath) -> HandlerResult {
     let version = request.query.version()?;
     let (job, state) = find(&request.app, &path).await?;
-    Ok(job_response(StatusCode::OK, &job, state, version))
+    Ok(job_response(StatusCode::OK, &job, state, &request.app, version))
 }
 
 pub(super) async fn change(request: RequestContext, path: JobPath) -> HandlerResult {
@@ -140,6 +141,7 @@ async fn put(mut request: RequestContext, path: JobPath, version: Version) -> Ha
         status,
         &edited.after.ok_or_else(missing_after_write)?,
         edited.collection,
+        &request.app,
         version,
     ))
 }
@@ -189,6 +191,7 @@ async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> 
         StatusCode::OK,
         &edited.after.ok_or_else(missing_after_write)?,
         edited.collection,
+        &request.app,
         version,
     ))
 }
@@ -254,7 +257,7 @@ pub(super) async fn find(
 }
 
 /// Edits a job that can be read.
-async fn edit(
+pub(super) async fn edit(
     app: &App,
     path: JobPath,
     mut decide: impl FnMut(JobContext<'_>) -> Result<JobWrite, ApiError> + Send + 'static,
@@ -288,7 +291,7 @@ pub(super) fn store_error(error: StoreError, path: &CollectionPath) -> ApiError 
     }
 }
 
-fn not_found(job: &JobName) -> ApiError {
+pub(super) fn not_found(job: &JobName) -> ApiError {
     ErrorDetail::job_not_found(job).into()
 }
 
@@ -296,17 +299,37 @@ pub(super) fn changed_meanwhile() -> ApiError {
     precondition_failed("", "The job was changed during the request; retry".to_owned())
 }
 
-fn write(job: &JobRecord, collection: CollectionStatus, version: Version) -> Json<'_> {
-    let runtime = runtime_state(job, collection);
+fn write<'a>(
+    job: &'a JobRecord,
+    collection: CollectionStatus,
+    app: &App,
+    version: Version,
+) -> Json<'a> {
+    let runtime = runtime_state(job, collection, app);
     write_job(&job.path, &job.job.definition, &runtime, version)
 }
 
 /// The state of a job that responses show.
-pub(super) fn runtime_state(job: &JobRecord, collection: CollectionStatus) -> JobRuntimeState {
+pub(super) fn runtime_state(
+    job: &JobRecord,
+    collection: CollectionStatus,
+    app: &App,
+) -> JobRuntimeState {
     let state = &job.state;
+    let due = state.due.filter(|_: &Instant| state.lifecycle == Lifecycle::Active);
+    let skip_until = due.and(state.skip_until).filter(|&until| due <= Some(until));
+    let next_execution = match skip_until {
+        None => due,
+        Some(until) => {
+            let rule =
+                stored_rule_of(&job.job.definition, job.job.created, &app.settings.schedules).ok();
+            rule.and_then(|rule| rule.without_count().next_after(until))
+        }
+    };
     let status = JobStatus {
         last_execution: state.last_execution,
-        next_execution: state.due.filter(|_: &Instant| state.lifecycle == Lifecycle::Active),
+        next_execution,
+        skip_until,
         executions: state.executions,
         failures: state.failures,
         faulted: state.faulted,
@@ -315,11 +338,13 @@ pub(super) fn runtime_state(job: &JobRecord, collection: CollectionStatus) -> Jo
     JobRuntimeState { lifecycle: state.lifecycle, status, collection, is_paused }
 }
 
-fn job_response(
+pub(super) fn job_response(
     status: StatusCode,
     job: &JobRecord,
     collection: CollectionStatus,
+    app: &App,
     version: Version,
 ) -> ApiResponse {
-    ApiResponse::json(status, &write(job, collection, version)).with_etag(job.version, version)
+    let body = write(job, collection, app, version);
+    ApiResponse::json(status, &body).with_etag(job.version, version)
 }

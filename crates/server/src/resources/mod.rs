@@ -25,6 +25,7 @@ mod providers;
 mod readable_collections;
 mod search;
 mod session;
+mod skip;
 mod test_run;
 
 use std::panic::AssertUnwindSafe;
@@ -345,6 +346,7 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::Job(path) if request.method == Method::GET => jobs::get(request, path).await,
         Route::Job(path) => Box::pin(jobs::change(request, path)).await,
         Route::Run(path) => Box::pin(jobs::run(request, path)).await,
+        Route::Skip(path) => Box::pin(skip::skip(request, path)).await,
         Route::Preview(path) => Box::pin(preview::preview(request, path)).await,
         Route::TestRun(path) => Box::pin(test_run::test_run(request, path)).await,
         Route::History(path) => Box::pin(history::list(request, path)).await,

@@ -96,6 +96,7 @@ pub(super) fn snapshot(
         left: count.map(|count| count.unsigned_abs().saturating_sub(state.used)),
         finished: state.finished,
         pause,
+        skip_until: state.skip_until,
     }
 }
 

@@ -161,7 +161,9 @@ pub(super) fn effect(
     let pause = context.pause.map(|record| record.pause);
     let snapshot = snapshot(&definition, &state, collection, pause, now);
     let upcoming = rule.without_count();
-    let upcoming = snapshot.upcoming(&upcoming, Instant::MIN, Instant::MAX);
+    let mut upcoming = snapshot.upcoming(&upcoming, Instant::MIN, Instant::MAX).peekable();
+    let is_skipped = |at: &Instant| state.skip_until.is_some_and(|until| *at <= until);
+    let skipped: Vec<_> = std::iter::from_fn(|| upcoming.next_if(is_skipped)).collect();
     let occurrences: Vec<_> = upcoming.take(OCCURRENCES_SHOWN).collect();
     let soon = now.saturating_add(edit.settings.schedules.start_delay);
     let immediate = match occurrences.first() {
@@ -183,6 +185,7 @@ pub(super) fn effect(
         ("runsAtOnce".into(), runs_at_once.into()),
         ("description".into(), rule.describe_with(immediate).into()),
         ("occurrences".into(), Json::Array(times(&occurrences))),
+        ("skipped".into(), Json::Array(times(&skipped))),
         ("superseded".into(), Json::Array(times(&superseded))),
         ("notes".into(), Json::Array(notes.into_iter().map(|note| note.text.into()).collect())),
     ];

@@ -187,7 +187,7 @@ CREATE TABLE state (
     newest_entry INTEGER NOT NULL,
     -- The newest ledger row; each row refers to its predecessor.
     newest_closing INTEGER NOT NULL
-, schedule_generation INTEGER, enabled_since INTEGER, consecutive_failures INTEGER NOT NULL DEFAULT 0) STRICT;
+, schedule_generation INTEGER, enabled_since INTEGER, consecutive_failures INTEGER NOT NULL DEFAULT 0, skip_until INTEGER) STRICT;
 
 CREATE TABLE tags (
     job INTEGER NOT NULL,
@@ -291,7 +291,10 @@ CREATE VIEW v_jobs AS SELECT
     strftime('%Y-%m-%dT%H:%M:%S', (s.enabled_since - 9999999 * (s.enabled_since < 0)) / 10000000,
         'unixepoch')
         || printf('.%07dZ', (s.enabled_since % 10000000 + 10000000) % 10000000) AS enabled_since,
-    s.consecutive_failures
+    s.consecutive_failures,
+    strftime('%Y-%m-%dT%H:%M:%S', (s.skip_until - 9999999 * (s.skip_until < 0)) / 10000000,
+        'unixepoch')
+        || printf('.%07dZ', (s.skip_until % 10000000 + 10000000) % 10000000) AS skip_until
 FROM jobs j JOIN state s ON s.job = j.job
     JOIN collections c ON c.id = j.collection
     JOIN groups g ON g.id = c.group_id;
@@ -312,7 +315,8 @@ CREATE VIEW v_ledger AS SELECT
     CASE l.disposition WHEN 0 THEN 'Completed' WHEN 1 THEN 'Failed'
         WHEN 2 THEN 'SkippedOverlap' WHEN 3 THEN 'SkippedDisabled' WHEN 4 THEN 'SkippedQuota'
         WHEN 5 THEN 'Missed' WHEN 6 THEN 'Superseded'
-        WHEN 7 THEN 'SkippedPaused' END AS disposition,
+        WHEN 7 THEN 'SkippedPaused'
+        WHEN 8 THEN 'SkippedByRequest' END AS disposition,
     strftime('%Y-%m-%dT%H:%M:%S', (l.closed - 9999999 * (l.closed < 0)) / 10000000,
         'unixepoch')
         || printf('.%07dZ', (l.closed % 10000000 + 10000000) % 10000000) AS closed,

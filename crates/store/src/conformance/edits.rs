@@ -7,10 +7,11 @@ use kalends_domain::{AttemptStatus, CollectionState, Lifecycle, Switch};
 use crate::api_store::{JobPut, JobWrite, WaitingRuns};
 use crate::conformance::Subject;
 use crate::conformance::sample::{
-    NODE, at, begin, closed, collection_path, definition, entry, failed, finish, put, standard,
+    NODE, advance, at, begin, closed, collection_path, definition, due, entry, failed, finish, put,
+    standard,
 };
 use crate::engine_store::{AttemptCounts, ClaimAfter, RunWrite, RunWriteResult, UnusedOccurrence};
-use crate::record::{Cause, Claim, Disposition, JobRecord, Progress, RunId};
+use crate::record::{Cause, Claim, Disposition, JobRecord, JobState, Progress, RunId};
 
 /// Begins the last occurrence of a job.
 async fn begin_last(subject: &Subject, job: &JobRecord) -> (RunId, Claim) {
@@ -175,4 +176,29 @@ pub async fn attempts_record_the_generation_of_their_definition(subject: Subject
     let generations: Vec<_> =
         subject.history_of("j").await.into_iter().map(|entry| entry.generation).collect();
     assert_eq!(generations, [Some(u64::from(u32::MAX))]);
+}
+
+/// The request increments the generation, so that a begin decided before it is rejected.
+pub async fn runs_keep_a_requested_skip_and_no_skipped_occurrence_begins(subject: Subject) {
+    subject.create_collection().await;
+    let job = subject.create_due_job("j").await;
+    assert_eq!(job.state.skip_until, None);
+    let state = JobState { skip_until: Some(at(120)), ..job.state };
+    let skip = JobPut { state, waiting: WaitingRuns::Keep, ..put(definition(), None) };
+    let skipping = subject.put_job("j", skip).await;
+    assert_eq!(subject.commit(begin(&job)).await, RunWriteResult::Stale);
+    assert_eq!(subject.store.open_runs(job.key).await.unwrap(), []);
+
+    let closed = vec![closed(Disposition::SkippedByRequest, 60)];
+    let (on, advance) = (due(&skipping), advance(&skipping));
+    let write = RunWrite::Skip { on, advance, closed: closed.clone(), postponed: vec![] };
+    assert_eq!(subject.commit(write).await, RunWriteResult::Done);
+    assert_eq!(subject.ledger_of(&job).await, closed);
+    let advanced = subject.job("j").await.unwrap();
+    assert_ne!(advanced.state.due, job.state.due);
+    let (run, claim) = subject.begin_run(&advanced).await;
+    assert_eq!(subject.commit(finish(run, claim.token, None)).await, RunWriteResult::Done);
+    assert_eq!(subject.job("j").await.unwrap().state.skip_until, Some(at(120)));
+    let jobs = subject.store.jobs_for_run(vec![job.key]).await.unwrap();
+    assert_eq!(jobs[0].as_ref().unwrap().job.state.skip_until, Some(at(120)));
 }

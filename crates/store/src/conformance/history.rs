@@ -82,6 +82,7 @@ pub async fn the_ledger_is_read_by_range_of_scheduled_times(subject: Subject) {
         Disposition::SkippedDisabled,
         Disposition::SkippedQuota,
         Disposition::SkippedPaused,
+        Disposition::SkippedByRequest,
         Disposition::Missed,
         Disposition::Superseded,
     ];

@@ -65,6 +65,7 @@ pub async fn every_member_of_a_definition_round_trips(subject: Subject) {
         faulted: 6,
         finished: Some(at(7)),
         consecutive_failures: 8,
+        skip_until: Some(at(9)),
     };
     let created =
         subject.put_job("j", crate::JobPut { state, ..put(full_definition(), None) }).await;

@@ -121,6 +121,7 @@ macro_rules! conformance_tests {
             ]
             edits: [
                 an_edit_that_keeps_the_schedule_keeps_its_runs,
+                runs_keep_a_requested_skip_and_no_skipped_occurrence_begins,
                 a_superseded_run_does_not_complete_its_job,
                 an_edit_of_the_schedule_keeps_manual_runs,
                 a_disabled_job_holds_its_scheduled_runs,

@@ -63,6 +63,7 @@ impl Code for Disposition {
         (Disposition::Missed, 5),
         (Disposition::Superseded, 6),
         (Disposition::SkippedPaused, 7),
+        (Disposition::SkippedByRequest, 8),
     ];
 }
 

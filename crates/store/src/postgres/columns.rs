@@ -59,7 +59,7 @@ macro_rules! state_columns {
     ($of:literal) => {
         crate::postgres::columns::columns!($of;
             lifecycle due used last_execution executions failures faulted finished
-            consecutive_failures)
+            consecutive_failures skip_until)
     };
 }
 /// The columns of `row::run`.

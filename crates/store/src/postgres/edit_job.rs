@@ -171,12 +171,22 @@ impl EditJob<'_> {
             "INSERT INTO states (generation, schedule_generation, entries, job, collection_id,
                 enabled, ",
             state_columns!(""),
-            ") VALUES (1, 1, 0, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+            ") VALUES (1, 1, 0, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
         );
         let is_on = definition.switch == Switch::Enabled;
         let state_columns = StateColumns::of(state);
-        let [lifecycle, due, used, last, executions, failures, faulted, finished, consecutive] =
-            state_columns.values();
+        let [
+            lifecycle,
+            due,
+            used,
+            last,
+            executions,
+            failures,
+            faulted,
+            finished,
+            consecutive,
+            skip_until,
+        ] = state_columns.values();
         execute(
             transaction,
             insert_state,
@@ -193,6 +203,7 @@ impl EditJob<'_> {
                 faulted,
                 finished,
                 consecutive,
+                skip_until,
             ],
         )
         .await?;
@@ -236,10 +247,10 @@ impl EditJob<'_> {
         execute(transaction, update, &[&key, &text, &search, &tags, &gap, &authenticated, &retry])
             .await?;
         let update_state = concat!(
-            "UPDATE states SET generation = $12, schedule_generation = $13, enabled_since = $14,
+            "UPDATE states SET generation = $13, schedule_generation = $14, enabled_since = $15,
                 enabled = $2, (",
             state_columns!(""),
-            ") = ($3, $4, $5, $6, $7, $8, $9, $10, $11) WHERE job = $1"
+            ") = ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12) WHERE job = $1"
         );
         let is_on = definition.switch == Switch::Enabled;
         let job = edited_job(&before.job, definition, waiting, now);
@@ -249,8 +260,18 @@ impl EditJob<'_> {
             job.enabled_since.map(Instant::ticks),
         );
         let state_columns = StateColumns::of(state);
-        let [lifecycle, due, used, last, executions, failures, faulted, finished, consecutive] =
-            state_columns.values();
+        let [
+            lifecycle,
+            due,
+            used,
+            last,
+            executions,
+            failures,
+            faulted,
+            finished,
+            consecutive,
+            skip_until,
+        ] = state_columns.values();
         execute(
             transaction,
             update_state,
@@ -266,6 +287,7 @@ impl EditJob<'_> {
                 faulted,
                 finished,
                 consecutive,
+                skip_until,
                 &generation,
                 &schedule_generation,
                 &enabled_since,
@@ -288,6 +310,7 @@ struct StateColumns {
     faulted: i64,
     finished: Option<i64>,
     consecutive_failures: i64,
+    skip_until: Option<i64>,
 }
 
 impl StateColumns {
@@ -302,10 +325,11 @@ impl StateColumns {
             faulted: state.faulted.cast_signed(),
             finished: state.finished.map(Instant::ticks),
             consecutive_failures: state.consecutive_failures.cast_signed(),
+            skip_until: state.skip_until.map(Instant::ticks),
         }
     }
 
-    fn values(&self) -> [&(dyn ToSql + Sync); 9] {
+    fn values(&self) -> [&(dyn ToSql + Sync); 10] {
         [
             &self.lifecycle,
             &self.due,
@@ -316,6 +340,7 @@ impl StateColumns {
             &self.faulted,
             &self.finished,
             &self.consecutive_failures,
+            &self.skip_until,
         ]
     }
 }

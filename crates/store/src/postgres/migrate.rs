@@ -13,7 +13,7 @@ use crate::postgres::error::{PostgresError, TransactionFailure, connection_error
 use crate::stored_form::DefinitionCodec;
 
 /// All migrations; the number of a migration is its position, from 1. Never change a published one.
-const MIGRATIONS: [(&str, &str); 14] = [
+const MIGRATIONS: [(&str, &str); 15] = [
     ("first", include_str!("../../migrations/postgres/0001_first.sql")),
     ("tokens", include_str!("../../migrations/postgres/0002_tokens.sql")),
     ("timing", include_str!("../../migrations/postgres/0003_timing.sql")),
@@ -31,6 +31,7 @@ const MIGRATIONS: [(&str, &str); 14] = [
     ),
     ("sessions", include_str!("../../migrations/postgres/0013_sessions.sql")),
     ("pause", include_str!("../../migrations/postgres/0014_pause.sql")),
+    ("skip", include_str!("../../migrations/postgres/0015_skip.sql")),
 ];
 
 /// The key of the advisory lock: "kalends" in ASCII, unlikely to collide with other programs.

@@ -154,6 +154,7 @@ pub(super) fn state(row: &Row) -> Result<JobState, StoreError> {
         faulted: unsigned(row, "faulted")?,
         finished: optional_at(row, "finished")?,
         consecutive_failures: unsigned(row, "consecutive_failures")?,
+        skip_until: optional_at(row, "skip_until")?,
     })
 }
 

@@ -252,7 +252,8 @@ fn read_statement(table: Table) -> &'static str {
         Table::States => {
             "SELECT json_build_array(job, collection_id, generation, enabled::int, lifecycle, due,
                  used, last_execution, executions, failures, faulted, finished, entries,
-                 coalesce(schedule_generation, generation), enabled_since, consecutive_failures)::text
+                 coalesce(schedule_generation, generation), enabled_since, consecutive_failures,
+                 skip_until)::text
              FROM states WHERE job > $1 AND collection_id IN (SELECT id FROM collections)
              ORDER BY job LIMIT $2"
         }
@@ -325,11 +326,12 @@ fn write_statements(table: Table) -> &'static [&'static str] {
         Table::States => &[
             "INSERT INTO states (job, collection_id, generation, enabled, lifecycle, due, used,
                  last_execution, executions, failures, faulted, finished, entries,
-                 schedule_generation, enabled_since, consecutive_failures)
+                 schedule_generation, enabled_since, consecutive_failures, skip_until)
              SELECT (r->>0)::bigint, (r->>1)::bigint, (r->>2)::bigint, (r->>3)::int::boolean,
                  (r->>4)::smallint, (r->>5)::bigint, (r->>6)::bigint, (r->>7)::bigint,
                  (r->>8)::bigint, (r->>9)::bigint, (r->>10)::bigint, (r->>11)::bigint,
-                 (r->>12)::bigint, (r->>13)::bigint, (r->>14)::bigint, (r->>15)::bigint
+                 (r->>12)::bigint, (r->>13)::bigint, (r->>14)::bigint, (r->>15)::bigint,
+                 (r->>16)::bigint
              FROM json_array_elements($1::text::json) r",
         ],
         Table::Runs => &[

@@ -209,7 +209,7 @@ fn stale_due_rows(connection: &Connection, replayed: &Replayed) -> SqliteResult<
         "SELECT d.job, d.packed, s.collection, s.generation, s.switched_on, s.lifecycle, s.due,
              s.used, s.last_execution, s.executions, s.failures, s.faulted, s.finished, s.entries,
              s.newest_entry, s.newest_closing, s.schedule_generation, s.enabled_since,
-             s.consecutive_failures
+             s.consecutive_failures, s.skip_until
          FROM due d CROSS JOIN main.state s ON s.job = d.job",
     )?;
     let mut rows = statement.query(())?;

@@ -193,5 +193,6 @@ coded_enum!(Disposition {
     SkippedQuota = 4,
     Missed = 5,
     Superseded = 6,
-    SkippedPaused = 7
+    SkippedPaused = 7,
+    SkippedByRequest = 8
 });

@@ -29,7 +29,8 @@ macro_rules! select_job {
             "SELECT j.job, j.name, j.uid, j.created, j.version, j.definition, s.collection,
                  s.generation, s.switched_on, s.lifecycle, s.due, s.used, s.last_execution,
                  s.executions, s.failures, s.faulted, s.finished, s.entries, s.newest_entry,
-                 s.newest_closing, s.schedule_generation, s.enabled_since, s.consecutive_failures",
+                 s.newest_closing, s.schedule_generation, s.enabled_since, s.consecutive_failures,
+                 s.skip_until",
             $more,
             " FROM jobs j JOIN state s ON s.job = j.job "
         )

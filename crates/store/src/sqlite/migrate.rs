@@ -12,7 +12,7 @@ use crate::sqlite::error::SqliteResult;
 const APPLICATION_ID: i32 = 0x4b41_4c45;
 
 /// All migrations. Never change the statements of a published one.
-const MIGRATIONS: [&str; 12] = [
+const MIGRATIONS: [&str; 13] = [
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_tokens.sql"),
     include_str!("../../migrations/sqlite/0003_timing.sql"),
@@ -25,6 +25,7 @@ const MIGRATIONS: [&str; 12] = [
     include_str!("../../migrations/sqlite/0010_consecutive_failures.sql"),
     include_str!("../../migrations/sqlite/0011_sessions.sql"),
     include_str!("../../migrations/sqlite/0012_pause.sql"),
+    include_str!("../../migrations/sqlite/0013_skip.sql"),
 ];
 
 /// The newest schema version that this program supports.

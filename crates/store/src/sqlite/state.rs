@@ -68,7 +68,7 @@ fn find(connection: &Connection, job: JobKey) -> SqliteResult<Option<StateRow>> 
     let mut statement = connection.prepare_cached(
         "SELECT collection, generation, switched_on, lifecycle, due, used, last_execution,
              executions, failures, faulted, finished, entries, newest_entry, newest_closing,
-             schedule_generation, enabled_since, consecutive_failures
+             schedule_generation, enabled_since, consecutive_failures, skip_until
          FROM state WHERE job = ?",
     )?;
     let found = statement.query_row([Coded(job)], |row| read_state(row, 0)).optional();
@@ -76,7 +76,7 @@ fn find(connection: &Connection, job: JobKey) -> SqliteResult<Option<StateRow>> 
 }
 
 /// Number of columns that [`read_state`] reads.
-pub(crate) const COLUMNS: usize = 17;
+pub(crate) const COLUMNS: usize = 18;
 
 /// Reads the columns of a state in table order, beginning with column `first`.
 pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateRow> {
@@ -100,6 +100,7 @@ pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateR
             faulted: count(9)?,
             finished: instant(10)?,
             consecutive_failures: count(16)?,
+            skip_until: instant(17)?,
         },
         entries: count(11)?,
         newest_entry: row.get(first + 12)?,
@@ -113,8 +114,8 @@ pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateR
 pub(crate) const WRITE: &str =
     "INSERT OR REPLACE INTO state (job, collection, generation, switched_on, lifecycle, due, used,
          last_execution, executions, failures, faulted, finished, entries, newest_entry,
-         newest_closing, schedule_generation, enabled_since, consecutive_failures)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+         newest_closing, schedule_generation, enabled_since, consecutive_failures, skip_until)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Executes a statement with the columns of `state` as parameters.
 pub(crate) fn write(
@@ -144,6 +145,7 @@ pub(crate) fn write(
         Coded(row.schedule_generation),
         row.enabled_since.map(Coded),
         Coded(state.consecutive_failures),
+        state.skip_until.map(Coded),
     ])?;
     Ok(())
 }

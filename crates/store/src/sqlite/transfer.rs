@@ -186,7 +186,7 @@ fn write_due(connection: &Connection) -> SqliteResult<()> {
     let mut read = connection.prepare(
         "SELECT job, collection, generation, switched_on, lifecycle, due, used, last_execution,
              executions, failures, faulted, finished, entries, newest_entry, newest_closing,
-             schedule_generation, enabled_since, consecutive_failures
+             schedule_generation, enabled_since, consecutive_failures, skip_until
          FROM state WHERE due IS NOT NULL",
     )?;
     let mut write: Statement<'_> = connection.prepare(due::WRITE)?;
@@ -237,7 +237,8 @@ fn read_statement(table: Table) -> &'static str {
         Table::States => {
             "SELECT job, collection, generation, switched_on, lifecycle, due, used, last_execution,
                  executions, failures, faulted, finished, entries,
-                 coalesce(schedule_generation, generation), enabled_since, consecutive_failures
+                 coalesce(schedule_generation, generation), enabled_since, consecutive_failures,
+                 skip_until
              FROM state WHERE job > ?1 AND collection IN (SELECT id FROM collections)
              ORDER BY job LIMIT ?2"
         }
@@ -297,9 +298,10 @@ fn write_statement(table: Table) -> &'static str {
         Table::States => {
             "INSERT INTO state (job, collection, generation, switched_on, lifecycle, due, used,
                  last_execution, executions, failures, faulted, finished, entries,
-                 schedule_generation, enabled_since, consecutive_failures, newest_entry,
+                 schedule_generation, enabled_since, consecutive_failures, skip_until, newest_entry,
                  newest_closing)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 0, 0)"
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 0,
+                 0)"
         }
         // A scheduled run of a disabled job is held.
         Table::Runs => {

@@ -108,6 +108,7 @@ impl Table {
                 "schedule_generation",
                 "enabled_since",
                 "consecutive_failures",
+                "skip_until",
             ],
             Table::Runs => &[
                 "run",

@@ -24,7 +24,7 @@ use crate::sample::{
 
 const DUE: Instant = Instant::from_unix_seconds(1_770_000_060).unwrap();
 
-const DISPOSITIONS: [Disposition; 8] = [
+const DISPOSITIONS: [Disposition; 9] = [
     Disposition::Completed,
     Disposition::Failed,
     Disposition::SkippedOverlap,
@@ -33,6 +33,7 @@ const DISPOSITIONS: [Disposition; 8] = [
     Disposition::Missed,
     Disposition::Superseded,
     Disposition::SkippedPaused,
+    Disposition::SkippedByRequest,
 ];
 
 async fn put_collection(store: &dyn Store, name: &str, plan: Plan, state: CollectionState) {
@@ -109,7 +110,14 @@ pub(crate) async fn fill(store: &dyn Store) {
     ] {
         let consecutive_failures = uid as u64;
         let finished = Some(finished);
-        let state = JobState { lifecycle, finished, consecutive_failures, ..JobState::default() };
+        let skip_until = Some(DUE);
+        let state = JobState {
+            lifecycle,
+            finished,
+            consecutive_failures,
+            skip_until,
+            ..JobState::default()
+        };
         put_job(store, "c", name, JobPut { state, ..new_job(uid, Switch::Enabled) }).await;
     }
     // One tick before 1970: the fraction of a second must not be negative.
@@ -237,6 +245,7 @@ async fn expected_of_job(
         "schedule_generation": job.job.schedule_generation,
         "enabled_since": job.job.enabled_since.map(iso),
         "consecutive_failures": job.state.consecutive_failures,
+        "skip_until": job.state.skip_until.map(iso),
     })];
     for run in store.open_runs(job.key).await.unwrap() {
         lines.push(json!({

@@ -35,7 +35,7 @@ pub fn write_job<'a>(
 ) -> Json<'a> {
     let options = WriteOptions { version, secrets: Secrets::Omit };
     let properties = write_properties(job, state(job.switch, runtime.lifecycle), options)
-        .put_some("status", write_status(job.switch, runtime));
+        .put_some("status", write_status(job.switch, runtime, version));
     ObjectBuilder::new()
         .put("id", job_id(path))
         .put("type", JOB_TYPE)
@@ -78,8 +78,12 @@ fn state(switch: Switch, lifecycle: Lifecycle) -> &'static str {
 }
 
 /// Returns `None` for a disabled job that never ran.
-fn write_status(switch: Switch, runtime: &JobRuntimeState) -> Option<Json<'static>> {
-    let JobStatus { last_execution, next_execution, executions, failures, faulted } =
+fn write_status(
+    switch: Switch,
+    runtime: &JobRuntimeState,
+    version: Version,
+) -> Option<Json<'static>> {
+    let JobStatus { last_execution, next_execution, skip_until, executions, failures, faulted } =
         runtime.status;
     let is_active = runtime.lifecycle == Lifecycle::Active;
     let never_ran = last_execution.is_none() && executions == 0;
@@ -93,6 +97,7 @@ fn write_status(switch: Switch, runtime: &JobRuntimeState) -> Option<Json<'stati
     let members = ObjectBuilder::new()
         .put_some("lastExecutionTime", last_execution)
         .put_some("nextExecutionTime", next_execution.filter(|_| will_run))
+        .put_some("skipUntil", skip_until.filter(|_| is_active && !version.is_old()))
         .put("executionCount", executions)
         .put("failureCount", failures)
         .put("faultedCount", faulted);

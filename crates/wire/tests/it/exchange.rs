@@ -112,6 +112,7 @@ pub(crate) fn runtime_state(response: &Json<'static>) -> JobRuntimeState {
         executions: number("executionCount"),
         failures: number("failureCount"),
         faulted: number("faultedCount"),
+        skip_until: None,
     };
     JobRuntimeState { lifecycle, status, collection: CollectionState::Enabled, is_paused: false }
 }

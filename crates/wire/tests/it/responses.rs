@@ -64,6 +64,7 @@ fn a_disabled_job_that_never_ran_has_no_status() {
     let ran = JobStatus {
         last_execution: Some("2026-01-01T00:00:00.5Z".parse().unwrap()),
         next_execution: Some("2026-01-02".parse().unwrap()),
+        skip_until: None,
         executions: 5,
         failures: 4,
         faulted: 1,
@@ -94,6 +95,19 @@ fn a_disabled_job_that_never_ran_has_no_status() {
         let expected = format!(r#""state":"{text}","status":{{{last}{counts}"#);
         assert_eq!(tail(&enabled, &JobRuntimeState { lifecycle, ..active(ran) }), expected);
     }
+}
+
+#[test]
+fn only_the_newest_version_has_the_end_of_skipped_occurrences() {
+    let skip_until = Some("2026-01-02".parse().unwrap());
+    let runtime = active(JobStatus { skip_until, ..JobStatus::default() });
+    let newest = properties(&job(SIMPLE), &runtime, NEW);
+    assert!(newest.contains(r#""status":{"skipUntil":"2026-01-02T00:00:00Z","#), "{newest}");
+    let old = properties(&job(SIMPLE), &runtime, OLD);
+    assert!(!old.contains("skipUntil"), "{old}");
+    let finished = JobRuntimeState { lifecycle: Lifecycle::Completed, ..runtime };
+    let finished = properties(&job(SIMPLE), &finished, NEW);
+    assert!(!finished.contains("skipUntil"), "{finished}");
 }
 
 #[test]

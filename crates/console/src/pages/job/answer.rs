@@ -51,6 +51,7 @@ fn heading(reason: &str, failures: u64, job: &Job<'_>) -> (&'static str, String)
         ("JobDisabled", _) => ("off-edge", "It does not run: the job is disabled"),
         ("CollectionDisabled", _) => ("off-edge", "It does not run: its collection is disabled"),
         ("Paused", _) => ("warn-edge", "It does not run: everything is paused"),
+        ("WillBeSkipped", _) => ("warn-edge", "Its next occurrence will be skipped"),
         ("Finished", _) if state == "Faulted" => {
             ("fail-edge", "It has finished: its last run failed")
         }

@@ -84,7 +84,7 @@ async fn write_states(
         state_columns!("n."),
         ") FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[],
                        $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
-                       $11::bigint[])
+                       $11::bigint[], $12::bigint[])
            AS n (job, entries, ",
         state_columns!(""),
         ") WHERE s.job = n.job"
@@ -103,6 +103,7 @@ async fn write_states(
         column(states, |(_, state)| state.faulted.cast_signed()),
         column(states, |(_, state)| state.finished.map(Instant::ticks)),
         column(states, |(_, state)| state.consecutive_failures.cast_signed()),
+        column(states, |(_, state)| state.skip_until.map(Instant::ticks)),
     ];
     write_rows(transaction, (states.len(), "states"), sql, columns).await
 }

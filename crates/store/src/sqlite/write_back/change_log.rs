@@ -18,13 +18,15 @@ use crate::sqlite::write_back::dirty_rows::Version;
 use crate::sqlite::write_back::open_runs::RunRow;
 
 /// Version of the entry format. Entries of earlier versions are read, later ones are rejected.
-const FORMAT_VERSION: u64 = 4;
+const FORMAT_VERSION: u64 = 5;
 /// Version 1 had no schedule generation, time of enabling and held runs.
 const FORMAT_WITHOUT_HELD_RUNS: u64 = 1;
 /// Version 2 had no parked runs.
 const FORMAT_WITHOUT_PARKED_RUNS: u64 = 2;
 /// Version 3 had no number of consecutive failures.
 const FORMAT_WITHOUT_CONSECUTIVE_FAILURES: u64 = 3;
+/// Version 4 had no skipped occurrences.
+const FORMAT_WITHOUT_SKIPS: u64 = 4;
 
 /// The last allocated numbers. They are never reused, even after a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -168,6 +170,7 @@ pub(crate) fn unpack(packed: &[u8]) -> Option<StateRow> {
         take_state(from, version).filter(|_| from.is_empty())
     };
     read(FORMAT_VERSION)
+        .or_else(|| read(FORMAT_WITHOUT_SKIPS))
         .or_else(|| read(FORMAT_WITHOUT_CONSECUTIVE_FAILURES))
         .or_else(|| read(FORMAT_WITHOUT_HELD_RUNS))
 }
@@ -191,6 +194,7 @@ fn put_state(to: &mut Vec<u8>, row: &StateRow) {
     put(to, row.schedule_generation);
     put_instant(to, row.enabled_since);
     put(to, state.consecutive_failures);
+    put_instant(to, state.skip_until);
 }
 
 fn take_state(from: &mut &[u8], version: u64) -> Option<StateRow> {
@@ -208,6 +212,7 @@ fn take_state(from: &mut &[u8], version: u64) -> Option<StateRow> {
             faulted: take(from)?,
             finished: take_instant(from)?,
             consecutive_failures: 0,
+            skip_until: None,
         },
         entries: take(from)?,
         newest_entry: take_signed(from)?,
@@ -222,6 +227,9 @@ fn take_state(from: &mut &[u8], version: u64) -> Option<StateRow> {
     }
     if version > FORMAT_WITHOUT_CONSECUTIVE_FAILURES {
         row.state.consecutive_failures = take(from)?;
+    }
+    if version > FORMAT_WITHOUT_SKIPS {
+        row.state.skip_until = take_instant(from)?;
     }
     Some(row)
 }
@@ -350,6 +358,7 @@ mod tests {
                 faulted: 128,
                 finished: None,
                 consecutive_failures: 129,
+                skip_until: None,
             },
             entries: 5,
             newest_entry: i64::MAX,
@@ -403,9 +412,13 @@ mod tests {
         let packed = pack(&state());
         let without =
             StateRow { state: JobState { consecutive_failures: 0, ..state().state }, ..state() };
-        let failures = 2;
+        let (failures, no_skip) = (2, 1);
         assert_eq!(unpack(&packed), Some(state()));
-        assert_eq!(unpack(&packed[..packed.len() - failures]), Some(without));
+        assert_eq!(unpack(&packed[..packed.len() - no_skip]), Some(state()));
+        assert_eq!(unpack(&packed[..packed.len() - no_skip - failures]), Some(without));
+        let skip_until = Some(Instant::MAX);
+        let skip = StateRow { state: JobState { skip_until, ..state().state }, ..state() };
+        assert_eq!(unpack(&pack(&skip)), Some(skip));
     }
 
     #[test]
