@@ -46,7 +46,6 @@ impl FakeApi {
             cookies: "",
             now: "2026-11-16T12:00:00Z".parse().unwrap(),
             version: "0",
-            server: "http://127.0.0.1:8080",
             default_group: "/subscriptions/s/resourceGroups/g",
             secret_headers: &kalends_domain::SecretHeaders::default(),
             sign_in: crate::SignInMethod::None,

@@ -22,8 +22,6 @@ pub struct PageRequest<'a> {
     pub now: Instant,
     /// Version of Kalends.
     pub version: &'a str,
-    /// URL of the server as the client reaches it, such as `http://127.0.0.1:8080`.
-    pub server: &'a str,
     /// Prefix of the ARM ids in the default resource group.
     pub default_group: &'a str,
     /// Headers whose values pages do not show.
@@ -88,7 +86,6 @@ pub(crate) struct View {
     /// The zone of the job on the page.
     pub(crate) job_zone: Option<Zone>,
     pub(crate) version: String,
-    pub(crate) server: String,
     pub(crate) default_group: String,
     pub(crate) secret_headers: SecretHeaders,
     /// `GET /api/me`
@@ -136,7 +133,6 @@ impl View {
             browser_zone,
             job_zone: None,
             version: request.version.to_owned(),
-            server: request.server.to_owned(),
             default_group: request.default_group.to_owned(),
             secret_headers: request.secret_headers.clone(),
             me: me.unwrap_or_default(),

@@ -29,7 +29,7 @@ pub(crate) struct Calendar {
     pub(crate) summary: String,
 }
 
-/// What the calendar shows.
+/// Content of the calendar.
 pub(crate) struct CalendarData<'a> {
     /// Occurrences.
     pub(crate) rows: &'a [Data],

@@ -198,7 +198,6 @@ mod tests {
             cookies: "",
             now: "2026-11-16T12:00:00Z".parse().unwrap(),
             version: "0",
-            server: "http://127.0.0.1",
             default_group: "/subscriptions/s/resourceGroups/g",
             secret_headers: &kalends_domain::SecretHeaders::new(["X-Mine".to_owned()]),
             sign_in: crate::SignInMethod::None,

@@ -12,7 +12,7 @@ fn get(connection: &mut Connection, token: &str, target: &str) -> Value {
     serde_json::from_str(&response.body).unwrap()
 }
 
-fn permissions(read: bool, write: bool, run: bool, pause: bool) -> Value {
+fn permissions([read, write, run, pause]: [bool; 4]) -> Value {
     json!({"readJobs": read, "writeJobs": write, "runJobs": run, "pause": pause})
 }
 
@@ -24,7 +24,7 @@ fn the_single_user_owns_everything() {
         "name": "single-user",
         "authentication": "None",
         "roles": [{"role": "Owner", "scope": "/"}],
-        "permissions": permissions(true, true, true, true),
+        "permissions": permissions([true, true, true, true]),
     });
     assert_eq!(serde_json::from_str::<Value>(&response.body).unwrap(), expected);
 }
@@ -42,23 +42,23 @@ fn a_caller_sees_its_roles_and_its_permissions_in_a_scope() {
         "name": "night shift",
         "authentication": "Token",
         "roles": [{"role": "Operator", "scope": own}],
-        "permissions": permissions(true, false, true, false),
+        "permissions": permissions([true, false, true, false]),
     });
     assert_eq!(me, expected);
     let mut in_scope = |token: &str, scope: &str| {
         let target = format!("/api/me?scope={scope}");
         get(&mut connection, token, &target)["permissions"].clone()
     };
-    let here = permissions(true, false, true, false);
+    let here = permissions([true, false, true, false]);
     for scope in ["/api/collections/own", "/api/collections/OWN", &own, &own.to_uppercase()] {
         assert_eq!(in_scope(&operator, scope), here, "{scope}");
     }
-    let nothing = permissions(false, false, false, false);
+    let nothing = permissions([false, false, false, false]);
     for scope in ["/api/collections/other", "/", SUBSCRIPTION, &collection("g2", "own")] {
         assert_eq!(in_scope(&operator, scope), nothing, "{scope}");
     }
-    assert_eq!(in_scope(&owner, "/"), permissions(true, true, true, true));
-    assert_eq!(in_scope(&owner, "/api/collections/own"), permissions(true, true, true, true));
+    assert_eq!(in_scope(&owner, "/"), permissions([true, true, true, true]));
+    assert_eq!(in_scope(&owner, "/api/collections/own"), permissions([true, true, true, true]));
     for scope in ["own", "/api/collections/1x", "/api/collections/own/jobs/j", "/x"] {
         let target = format!("/api/me?scope={scope}");
         let response = request_as(&mut connection, &operator, "GET", &target, None);

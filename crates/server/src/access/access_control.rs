@@ -83,7 +83,14 @@ impl AccessControl {
         }
         // Boxed, because the future is large and the single user does not need it.
         let caller = Box::pin(tokens.authentication.authenticate(app, headers, slot)).await;
-        caller.map_err(|error| tokens.count_failure(app, source.client, headers, error))
+        caller.map_err(|error| {
+            // A browser that opens the console without a session guesses nothing.
+            match *requirement == Requirement::Page && Presented::of(headers) == Presented::Nothing
+            {
+                true => error,
+                false => tokens.count_failure(app, source.client, headers, error),
+            }
+        })
     }
 
     /// Begins a session of a caller who presented a token.
@@ -174,9 +181,7 @@ impl TokenAccess {
         headers: &HeaderMap,
         error: ApiError,
     ) -> ApiError {
-        // A request without a credential guesses nothing: a browser that opens the console.
-        let is_guess = Presented::of(headers) != Presented::Nothing;
-        if error.code().status() != 401 || !is_guess {
+        if error.code().status() != 401 {
             return error;
         }
         let now = app.now();

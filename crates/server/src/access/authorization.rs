@@ -19,6 +19,8 @@ pub(crate) enum Requirement {
     Nothing,
     /// A valid token with any grant: the response holds only what the caller may read.
     Token,
+    /// The same for a page: a caller without a token or session is led to the sign-in page.
+    Page,
     /// A permission in a scope.
     Permission(Permission, AccessScope),
 }
@@ -43,7 +45,7 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
         }
         Route::Console(screen) if screen.is_public() => (Requirement::Nothing, "read"),
         // The requests that a page makes have requirements of their own.
-        Route::Console(_) => (Requirement::Token, "read"),
+        Route::Console(_) => (Requirement::Page, "read"),
         Route::MetadataEndpoints => (Requirement::Nothing, "Microsoft.Resources/metadata/read"),
         Route::Subscriptions | Route::Subscription(_) => {
             (Requirement::Token, "Microsoft.Resources/subscriptions/read")

@@ -97,8 +97,7 @@ impl<T: Send + Sync + 'static> BackgroundScan<T> {
             // Whatever there is then.
             let _ = timeout(wait, latest.wait_for(Option::is_some)).await;
         }
-        let latest = latest.borrow().clone();
-        latest
+        latest.borrow().clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

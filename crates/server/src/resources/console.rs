@@ -35,7 +35,6 @@ const HEADERS: [(HeaderName, &str); 6] = [
 const ASSET_CACHE: &str = "public, max-age=31536000, immutable";
 
 pub(super) async fn page(request: RequestContext, screen: Screen) -> HandlerResult {
-    let server = request.server_url();
     let group = &request.app.settings.default_group;
     let default_group =
         format!("/subscriptions/{}/resourceGroups/{}", group.subscription, group.group);
@@ -48,7 +47,6 @@ pub(super) async fn page(request: RequestContext, screen: Screen) -> HandlerResu
         cookies: &cookies,
         now: request.app.now(),
         version: env!("CARGO_PKG_VERSION"),
-        server: &server,
         default_group: &default_group,
         secret_headers: &request.app.settings.secret_headers,
         sign_in: sign_in_method(&request.app),

@@ -1,4 +1,4 @@
-//! What a job does, and how it did so far.
+//! Facts about a job and its runs so far.
 
 use std::time::Duration;
 

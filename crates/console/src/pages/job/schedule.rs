@@ -23,7 +23,7 @@ const OFTEN: Duration = Duration::from_secs(3 * 3_600);
 
 pub(super) struct Schedule {
     pub(super) calendar: Calendar,
-    /// What the calendar leaves out, in a sentence.
+    /// The days that the calendar leaves out, in a sentence.
     pub(super) limit: String,
     pub(super) earlier: String,
     pub(super) later: String,
